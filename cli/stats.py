@@ -1,16 +1,17 @@
-"""`pkb stats`: the figures on one screen, or as JSON. Loads rich only to print them."""
+"""`pkb stats`: the figures on one screen, as JSON, or as a page. Loads rich only to print them."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import ceil
+from typing import Annotated, Any
 
 import typer
 
 from cli import output
 from cli.output import open_pkb
-from engine.text.terminal import count, line, plain, size
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from cli.render import from_home
+from engine.text.terminal import count, duration, line, plain, size, wrap
+from store.errors import UsageError
 
 _REMOVED = {"evicted": "for lack of space", "deleted": "deleted"}  # any other reason: a missing or damaged file
 _REFUSED = {
@@ -25,22 +26,22 @@ _PATH = 26  # columns of a folder's path
 
 
 def kv_lines(row: dict[str, Any]) -> Iterator[Line]:
-    """Yield the lines about the KV cache: size, hits, evictions, and what more space would have saved."""
+    """Yield the lines about the KV cache: hits, evictions and what more space would have saved, size."""
     cache, prompts = row["kv"], row["prompts"]
+    if prompts["questions"]:
+        share = _share(prompts["reused"] / prompts["tokens"])
+        tokens = f"{prompts['reused']:,} of {prompts['tokens']:,} prompt tokens ({share})"
+        yield "reused", f"{tokens}, {duration(cache['saved_s'])} saved"
+    if cache["removed"]:
+        reasons = _reasons(cache["removed"], _REMOVED, "with a missing or damaged file")
+        full = "evicted" in cache["removed"] and cache["other_bytes"] < cache["budget"]
+        more = f"; more room would have saved {duration(cache['more_would_save_s'])}" if full else ""
+        yield "evicted", reasons + more
+    if cache["refused"]:
+        yield "not stored", _reasons(cache["refused"], _REFUSED, "already stored by another process")
     if cache["nodes"] or cache["written_by_day"]:
         today = f"{size(cache['written_today'])} of {size(cache['daily_budget'])} written today"
         yield "KV cache", f"{count(cache['nodes'], 'segment')}, {size(cache['bytes'])}; {today}"
-    if prompts["questions"]:
-        share = _share(prompts["reused"] / prompts["tokens"])
-        among = f"in {prompts['with_reuse']:,} of {count(prompts['questions'], 'prompt')}"
-        tokens = f"{prompts['reused']:,} of {prompts['tokens']:,} tokens ({share})"
-        yield "reused", f"{tokens}, {among}; {cache['saved_s']:.1f} s saved"
-    if cache["removed"]:
-        yield "evicted", _reasons(cache["removed"], _REMOVED, "with a missing or damaged file")
-    if "evicted" in cache["removed"] and cache["other_bytes"] < cache["budget"]:
-        yield "", f"more room would have saved {cache['more_would_save_s']:.1f} s"
-    if cache["refused"]:
-        yield "not stored", _reasons(cache["refused"], _REFUSED, "already stored by another process")
 
 
 def _reasons(counts: Mapping[str, int], words: Mapping[str, str], others: str) -> str:
@@ -60,56 +61,175 @@ _LABEL = 12  # columns
 
 
 def show_figures(row: dict[str, Any]) -> None:
-    """Print the figures of `pkb stats`."""
-    console = output.console()
-    _print(_index_lines(row))
+    """Print the figures of `pkb stats`, the savings first."""
     if row["tiers"]:
-        console.print()
-        console.print(_tiers(row))
-    else:
+        _print([("saved", _saved(row))])
+        _show_tiers(row, output.width())
+    _print([*kv_lines(row), *_idle_lines(row["idle"]), *_size_lines(row), *_index_lines(row)])
+    if not row["tiers"]:
         _print([("asked", "nothing yet; try: pkb ask QUESTION")])
-    if shown := [*_idle_lines(row["idle"]), *kv_lines(row)]:
-        console.print()
-        _print(shown)
 
 
-def _print(rows: Iterable[tuple[str, str]]) -> None:
-    """Print lines, each under its label or the one above it."""
+def _print(rows: Iterable[Line]) -> None:
+    """Print lines, each under its label or the one above it, on a terminal wrapped at its width."""
     from rich.text import Text  # not before there is something to show
 
     for label, shown in rows:
-        output.console().print(Text.assemble((label.ljust(_LABEL), "bold"), shown))
+        text = label.ljust(_LABEL) + shown
+        whole = wrap(text, output.width(), " " * _LABEL) if sys.stdout.isatty() else text
+        output.console().print(Text.assemble((whole[:_LABEL], "bold"), whole[_LABEL:]))
 
 
-def _index_lines(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    index, answers, names = row["index"], row["answers"], row["collections"].items()
-    yield (
-        "indexed",
-        f"{count(index['documents'], 'document')} in {count(index['files'], 'file')}, "
-        f"{count(index['chunks'], 'chunk')}",
-    )
-    if index["vectors"] < index["chunks"]:
-        yield "", f"{index['vectors']:,} of them have embeddings; the others are found by keywords only"
-    if len(names) > 1:
-        yield "", ", ".join(f"{plain(name)}: {documents:,}" for name, documents in names)
-    if index["problems"]:
-        yield "", f"{count(index['problems'], 'item')} could not be read; list them with: pkb ingest --json"
-    yield from _folder_lines(row["folders"])
-    if row["model"]:
-        yield "model", line(row["model"])
-    yield "answers", f"{answers['answered']:,} cached, {size(answers['bytes'])} of {size(answers['budget'])}"
+def _saved(row: dict[str, Any]) -> str:
+    asked, answered = (sum(tier[key] for tier in row["tiers"]) for key in ("questions", "answered"))
+    since = f" since {row['history']['first']}" if row["history"]["first"] else ""
+    return f"{duration(row['saved_s'])} in {count(asked, 'question')}{since}, {_share(answered / asked)} answered"
+
+
+TIERS = ("exact", "semantic", "prefix", "blocks", "full")  # of the tiers: the least work first
+_YOUNG = 4  # weeks up to which days are shown
+_BLOCKS, _ASCII = "▁▂▃▄▅▆▇█", ".:-=+*#@"
+
+
+def _show_tiers(row: dict[str, Any], width: int) -> None:
+    """Print the tiers in a table between two empty lines."""
+    heading, *body, total = tier_table(row, width, _marks(sys.stdout.encoding))
+    from rich.text import Text
+
+    console = output.console()
+    for text in (Text(), Text(heading, "bold"), *map(Text, body), Text(total, "bold"), Text()):
+        console.print(text)
+
+
+def tier_table(row: dict[str, Any], width: int, marks: str) -> list[str]:
+    """Return the lines of the table of tiers: counts, shares over time, latency and savings, in so many columns."""
+    tiers = sorted(row["tiers"], key=place)
+    latency = {(one["tier"], one["by_model"]): one for one in row["history"]["latency"]}
+    counts = [("tier", "asked", "share"), *(_asked(tier, row) for tier in tiers), ("all", f"{_questions(row):,}", "")]
+    times = [("p50", "p95", "saved"), *(_times(tier, latency) for tier in tiers), ("", "", duration(row["saved_s"]))]
+    left, right = _aligned(counts, words=1), _aligned(times)
+    room = width - len(left[0]) - len(right[0]) - 2 * len(_GAP)
+    shares = [_sparklines(tiers, row["history"], room, marks)] if room >= _LEAST else []
+    return [_GAP.join(parts).rstrip() for parts in zip(left, *shares, right, strict=True)]
+
+
+_GAP = "  "
+_LEAST = len("7 weeks")  # columns of sparklines, so that their heading fits
+
+
+def _sparklines(tiers: Sequence[dict[str, Any]], history: dict[str, Any], room: int, marks: str) -> list[str]:
+    """Return the shares of tiers over time under a heading, and the number of questions below."""
+    of, found = periods(history)
+    shown, seen = found[-room:], set[str]()
+    lines = [count(len(shown), of)]
+    for tier in tiers:  # a tier may have two rows
+        lines.append("" if tier["tier"] in seen else sparkline(_shares(shown, tier["tier"]), marks))
+        seen.add(tier["tier"])
+    lines.append(sparkline(_volumes(shown), marks))
+    return [line.ljust(_width(lines)) for line in lines]
+
+
+def _aligned(rows: Sequence[tuple[str, ...]], words: int = 0) -> list[str]:
+    """Return rows of cells as lines of equal length; after so many columns of words, numbers stand to the right."""
+    widths = [_width(column) for column in zip(*rows, strict=True)]
+    return [
+        _GAP.join(
+            cell.ljust(wide) if at < words else cell.rjust(wide)
+            for at, (cell, wide) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+
+
+def _width(cells: Iterable[str]) -> int:
+    return max(map(len, cells))
+
+
+def place(tier: dict[str, Any]) -> tuple[int, bool]:
+    """Return where a tier stands in the table."""
+    return TIERS.index(tier["tier"]) if tier["tier"] in TIERS else len(TIERS), not tier["by_model"]
+
+
+def _asked(tier: dict[str, Any], row: dict[str, Any]) -> tuple[str, str, str]:
+    return tier_name(tier), f"{tier['questions']:,}", _share(tier["questions"] / _questions(row))
+
+
+def tier_name(tier: dict[str, Any]) -> str:
+    """Return the name of a tier; an answer without a cache hit may be the model's or quoted."""
+    return f"{tier['tier']} (model)" if tier["by_model"] and tier["tier"] == "full" else str(tier["tier"])
+
+
+def _times(tier: dict[str, Any], latency: dict[tuple[str, bool], dict[str, Any]]) -> tuple[str, str, str]:
+    found = latency[tier["tier"], tier["by_model"]]
+    return duration(found["p50_ms"] / 1000), duration(found["p95_ms"] / 1000), duration(tier["saved_s"])
+
+
+def _questions(row: dict[str, Any]) -> int:
+    return sum(tier["questions"] for tier in row["tiers"])
+
+
+def periods(history: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
+    """Return what the history is shown by, weeks or for a short one days, and these."""
+    of = "week" if len(history["weeks"]) > _YOUNG else "day"
+    return of, history[f"{of}s"]
+
+
+def _shares(found: list[dict[str, Any]], tier: str) -> list[float]:
+    """Return the share of a tier in each week or day."""
+    return [one["tiers"].get(tier, 0) / max(1, one["questions"]) for one in found]
+
+
+def _volumes(found: list[dict[str, Any]]) -> list[float]:
+    """Return the questions of each week or day against the most of any."""
+    most = max((one["questions"] for one in found), default=0)
+    return [one["questions"] / max(1, most) for one in found]
+
+
+def sparkline(shares: Iterable[float], marks: str = _BLOCKS) -> str:
+    """Return a mark for each share between 0 and 1: the higher, the more; a blank for 0."""
+    return "".join(marks[ceil(share * len(marks)) - 1] if share > 0 else " " for share in shares)
+
+
+def _marks(encoding: str | None) -> str:
+    """Return the marks of sparklines that an encoding has."""
+    try:
+        _BLOCKS.encode(encoding or "utf-8")
+    except UnicodeEncodeError:
+        return _ASCII
+    return _BLOCKS
+
+
+def _size_lines(row: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines about answers and files against their budgets."""
+    answers, cache = row["answers"], row["kv"]
+    kinds = [("answered", "cached"), ("predicted", "predicted"), ("prefilled", "prefilled without one")]
+    counted = [f"{answers[key]:,} {words}" for key, words in kinds if answers[key] or key == "answered"]
+    yield "answers", f"{', '.join(counted)}; {size(answers['bytes'])} of {size(answers['budget'])}"
     yield from (("", words) for words in _semantic_lines(answers))
     disk = ", ".join(f"{name} {size(used)}" for name, used in row["bytes"].items())  # the cache comes last
-    cache = row["kv"]
     yield "on disk", f"{disk} of {size(cache['budget'])}"
     if cache["other_bytes"] >= cache["budget"]:
         yield "", f"no KV cache is stored: other cache files take {size(cache['other_bytes'])}"
 
 
+def _index_lines(row: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines about what is indexed, from where, and the model."""
+    index, names = row["index"], row["collections"].items()
+    files = f"{count(index['documents'], 'document')} in {count(index['files'], 'file')}"
+    yield "indexed", f"{files}, {count(index['chunks'], 'chunk')}"
+    if index["vectors"] < index["chunks"]:
+        yield "", f"{index['vectors']:,} of them have embeddings; the others are found by keywords only"
+    if len(names) > 1 and len(names) != len(row["folders"]):  # else each has the line of its folder
+        yield "", ", ".join(f"{plain(name)}: {documents:,}" for name, documents in names)
+    if index["problems"]:
+        yield "", f"{count(index['problems'], 'item')} could not be read; list them with: pkb ingest --json"
+    yield from _folder_lines(row["folders"])
+    if row["model"]:
+        yield "model", from_home(line(row["model"]))
+
+
 def _folder_lines(folders: list[dict[str, Any]]) -> Iterator[Line]:
     """Yield a line for each folder that is read: how much of it, from when to when, and when it was read."""
-    from cli.render import from_home
-
     for number, one in enumerate(folders[:_FOLDERS]):
         path = from_home(line(one["path"]))
         parts = [path if len(path) <= _PATH else f"…{path[1 - _PATH :]}", count(one["documents"], "document")]
@@ -121,9 +241,7 @@ def _folder_lines(folders: list[dict[str, Any]]) -> Iterator[Line]:
 
 
 def _semantic_lines(answers: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines about predicted questions and semantic hits."""
-    if answers["predicted"] or answers["prefilled"]:
-        yield f"{answers['predicted']:,} predicted, {answers['prefilled']:,} prefilled without an answer"
+    """Yield the lines about semantic hits and wrong answers."""
     if answers["pending"]:
         yield f"{count(answers['pending'], 'semantic hit')} to be verified by pkb idle"
     if answers["verified"]:
@@ -135,14 +253,19 @@ def _semantic_lines(answers: dict[str, Any]) -> Iterator[str]:
         yield f"{answers['rejected']:,} marked wrong"
 
 
-def _idle_lines(idle: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the lines about idle jobs: cost, cache hits, predictions, pending jobs."""
-    done = [one for one in idle["so_far"] if one["units"]]
+_JOBS = 3  # kinds that are listed
+
+
+def _idle_lines(idle: dict[str, Any]) -> Iterator[Line]:
+    """Yield the lines about idle jobs: cost against savings, predictions, pending jobs."""
+    done = sorted((one for one in idle["so_far"] if one["units"]), key=lambda one: -one["seconds"])
     if done:
-        seconds, saved = sum(one["seconds"] for one in done), sum(one["saved_s"] for one in done)
+        seconds, saved = (duration(sum(one[key] for one in done)) for key in ("seconds", "saved_s"))
         hits = count(sum(one["hits"] for one in done), "cache hit")
-        yield "idle work", f"{seconds:.1f} s, {hits}, {saved:.1f} s saved"
-        yield "", ", ".join(f"{one['job']}: {one['units']:,} in {one['seconds']:.1f} s" for one in done)
+        yield "idle work", f"{seconds} spent, {saved} saved by {hits}"
+        listed, others = done[:_JOBS], sum(one["seconds"] for one in done[_JOBS:])
+        parts = [f"{one['job']} {duration(one['seconds'])}" for one in listed]
+        yield "", ", ".join([*parts, *([f"other jobs {duration(others)}"] if others else [])])
     if idle["predicted"]:
         yield "", f"{count(idle['predicted'], 'question')} predicted, {idle['asked_later']:,g} asked later"
     if idle["paused"]:
@@ -152,39 +275,26 @@ def _idle_lines(idle: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "", f"pending for pkb idle: {pending}"
 
 
-def _tiers(row: dict[str, Any]) -> "Table":
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, padding=(0, 2, 0, 0), title=None)
-    for heading in ("tier", "asked", "answered", "median", "saved"):
-        table.add_column(heading, justify="left" if heading == "tier" else "right")
-    for tier in row["tiers"]:
-        cells = (
-            f"{tier['questions']:,}",
-            f"{tier['answered']:,}",
-            f"{tier['median_ms']:.1f} ms",
-            f"{tier['saved_s']:.1f} s",
-        )
-        table.add_row(tier["tier"] + (", by the model" if tier["by_model"] and tier["tier"] == "full" else ""), *cells)
-    table.add_row(Text("all", style="bold"), *_sum(row))
-    return table
-
-
-def _sum(row: dict[str, Any]) -> tuple[str, str, str, str]:
-    questions = sum(tier["questions"] for tier in row["tiers"])
-    answered = sum(tier["answered"] for tier in row["tiers"])
-    return f"{questions:,}", f"{answered:,}", "", f"{row['saved_s']:.1f} s"
-
-
-def stats(as_json: Annotated[bool, typer.Option("--json", help="Print the statistics as JSON.")] = False) -> None:
-    """Show the size of index and caches, and the time they saved.
+def stats(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the statistics as JSON.")] = False,
+    html: Annotated[
+        str | None,
+        typer.Option("--html", metavar="FILE", help="Write them with plots as one HTML page; - for standard output."),
+    ] = None,
+) -> None:
+    """Show the time that caches saved, hit rates, latency and sizes.
 
     Example: pkb stats --json
     """
+    if as_json and html is not None:
+        raise UsageError("--json and --html cannot be combined", "pkb stats --json")
     with open_pkb() as pkb:
-        row = pkb.stats()
-    if as_json:
+        row, now = pkb.stats(), pkb.session.now
+    if html is not None:
+        from cli.stats_page import write_page
+
+        write_page(row, now, html)
+    elif as_json:
         output.data(row)
-        return
-    show_figures(row)
+    else:
+        show_figures(row)

@@ -266,13 +266,20 @@ class Session:
 
         return QuestionVectors(self.ledger, self.embedder.fingerprint, self.embedder.width)
 
+    @property
+    def tau(self) -> float | None:
+        """Return the least cosine similarity of a paraphrase, as set or learned; None if the semantic tier is off."""
+        if not self.settings.experiment.semantic:
+            return None
+        return max(self.settings.bank.tau, float(self.ledger.get("tau") or 0.0))
+
     def rules(self) -> "SemanticRules | None":
         """Return the rules of the semantic tier; None if it is off."""
-        if not (parts := self.settings.experiment).semantic:
+        if (tau := self.tau) is None:
             return None
         from engine.ask.semantic import SemanticRules
 
-        tau = max(self.settings.bank.tau, float(self.ledger.get("tau") or 0.0))
+        parts = self.settings.experiment
         return SemanticRules(tau, self.settings.ask.decline_below, parts.guard, parts.verify, parts.check)
 
     @cached_property

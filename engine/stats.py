@@ -1,7 +1,8 @@
 """The figures of `pkb stats`, from the counters of a home. Loads nothing heavy, and prints nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 from engine import operations
@@ -10,8 +11,13 @@ from engine.types import SCHEMA
 from store.errors import UsageError
 
 if TYPE_CHECKING:
-    from store.jobs import JobBenefit
+    from store.history import DayCount
+    from store.jobs import JobBenefit, PredictorCounts
     from store.kv_index import CountTotal
+
+
+_WEEK, _WEEKS, _DAYS = 7, 104, 28  # days of a week; most weeks and days that are listed
+_DAY_S = 86_400.0
 
 
 def so_far(benefits: "Mapping[str, JobBenefit]") -> list[dict[str, Any]]:
@@ -35,6 +41,7 @@ def gather(opened: Session) -> dict[str, Any]:
     chunks, missing = opened.ledger.count("chunks"), operations.missing_vectors(opened)
     history = History(opened.ledger)
     tiers, prompts = history.by_tier(), history.prompts()
+    days = history.by_day(opened.now.timestamp() + _DAY_S)  # later ones were asked when the clock was wrong
     return {
         "schema": SCHEMA,
         "generation": opened.ledger.generation,
@@ -51,11 +58,48 @@ def gather(opened: Session) -> dict[str, Any]:
             for t in tiers
         ],
         "saved_s": round(sum(t.saved_ms for t in tiers) / 1000, 3),
+        "history": {
+            "first": days[0].day.isoformat() if days else None,
+            "weeks": by_period(days, _WEEK, _WEEKS),
+            "days": by_period(days, 1, _DAYS),
+            "latency": [
+                {"tier": t.tier, "by_model": t.by_model, "questions": t.questions,
+                 "p50_ms": round(t.median_ms, 3), "p95_ms": round(t.p95_ms, 3)}
+                for t in tiers
+            ],
+        },
         "stale_served": history.stale(),
         "prompts": {"questions": prompts.questions, "with_reuse": prompts.with_reuse, "tokens": prompts.tokens,
                     "reused": prompts.reused},
         "idle": _idle_counts(opened),
     }  # fmt: skip
+
+
+def by_period(counts: "Sequence[DayCount]", length: int, most: int) -> list[dict[str, Any]]:
+    """Return questions, tiers and savings of periods of 7 days from Monday, or of 1: at most so many, oldest first.
+
+    Periods without questions between the first and the last are included.
+    """
+    if not counts:
+        return []
+    first, last = (_start(counts[place].day, length) for place in (0, -1))
+    number = min(most, (last - first).days // length + 1)
+    periods = {last - timedelta(length * back): list["DayCount"]() for back in reversed(range(number))}
+    for count in counts:
+        periods.get(_start(count.day, length), []).append(count)
+    return [_period(start, within) for start, within in periods.items()]
+
+
+def _start(day: date, length: int) -> date:
+    return day - timedelta(day.weekday() % length)
+
+
+def _period(start: date, counts: "Sequence[DayCount]") -> dict[str, Any]:
+    tiers: dict[str, int] = {}
+    for one in counts:
+        tiers[one.tier] = tiers.get(one.tier, 0) + one.questions
+    saved_s = round(sum(one.saved_ms for one in counts) / 1000, 3)
+    return {"start": start.isoformat(), "questions": sum(tiers.values()), "tiers": tiers, "saved_s": saved_s}
 
 
 def _model(opened: Session) -> str | None:
@@ -90,14 +134,14 @@ def _answers(opened: Session) -> dict[str, Any]:
     """Return the size of the answer cache, and the results of verifying semantic hits."""
     from store.answers import Aliases, AnswerBank, Notices, RejectedAnswers, Verifications
 
-    bank, rules = AnswerBank(opened.ledger), opened.rules()
+    bank = AnswerBank(opened.ledger)
     verified, wrong = Verifications(opened.ledger).result_counts()
     judged, aliases = Aliases(opened.ledger).counts()
     return {
         **bank.counts(),
         "bytes": bank.size()[1],
         "budget": opened.settings.bank.bytes,
-        "tau": rules.tau if rules else None,
+        "tau": opened.tau,
         "verified": verified,
         "wrong": wrong,
         "false_hit_rate": round(wrong / verified, 4) if verified else None,
@@ -148,7 +192,6 @@ def _kv(opened: Session) -> dict[str, Any]:
 
 def _idle_counts(opened: Session) -> dict[str, Any]:
     """Return the pending idle jobs, cost and benefit so far, and which predictors are paused."""
-    from engine.idle.predict import WEEKS, paused_predictors
     from store.jobs import JobAccount, Jobs, PredictionLog
 
     now, account = opened.now.timestamp(), JobAccount(opened.ledger)
@@ -159,8 +202,14 @@ def _idle_counts(opened: Session) -> dict[str, Any]:
         "so_far": so_far(account.by_kind()),
         "predicted": sum(one.predicted for one in predictors),
         "asked_later": round(float(sum(one.credited for one in predictors)), 3),
-        "paused": paused_predictors(predictors, now, WEEKS),
+        "paused": _paused(predictors, now) if predictors else None,
     }
+
+
+def _paused(predictors: "list[PredictorCounts]", now: float) -> str | None:
+    from engine.idle.predict import WEEKS, paused_predictors  # a third of the time that all of this takes
+
+    return paused_predictors(predictors, now, WEEKS)
 
 
 def _counts(tallies: "Mapping[str, CountTotal]") -> dict[str, int]:

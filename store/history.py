@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
+from datetime import date
 
 from store.database import Ledger
 
@@ -33,13 +34,27 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class TierCount:
-    """How often a tier answered, and its times; `by_model` where a prompt was prefilled, which takes far longer."""
+    """How often a tier answered, and its times; `by_model` where a prompt was prefilled, which takes far longer.
+
+    Median and 95th percentile are times of real questions: those at the nearest rank.
+    """
 
     tier: str
     by_model: bool
     questions: int
     answered: int
     median_ms: float
+    p95_ms: float
+    saved_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class DayCount:
+    """The questions that a tier answered on one local day, and what that saved."""
+
+    day: date
+    tier: str
+    questions: int
     saved_ms: float
 
 
@@ -87,10 +102,19 @@ class History:
 
     def by_tier(self) -> list[TierCount]:
         """Count questions by tier and by whether a model ran, most frequent first."""
-        sql = """SELECT tier, prompt_tokens IS NOT NULL, count(*), sum(answered), sum(saved_ms) FROM history
+        sql = """SELECT tier, by_model, count(*), sum(answered), min(total_ms) FILTER (WHERE rank >= 0.5),
+                        min(total_ms) FILTER (WHERE rank >= 0.95), sum(saved_ms)
+                 FROM (SELECT tier, prompt_tokens IS NOT NULL AS by_model, answered, total_ms, saved_ms, cume_dist()
+                              OVER (PARTITION BY tier, prompt_tokens IS NOT NULL ORDER BY total_ms) AS rank
+                       FROM history)
                  GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"""
-        rows = self._rows.execute(sql).fetchall()
-        return [TierCount(tier, bool(r), n, a, self._median(tier, r, n), saved) for tier, r, n, a, saved in rows]
+        return [TierCount(tier, bool(ran), *numbers) for tier, ran, *numbers in self._rows.execute(sql)]
+
+    def by_day(self, until: float) -> list[DayCount]:
+        """Count questions up to a time, in seconds since the epoch, by local day and tier, oldest first."""
+        sql = """SELECT date(at, 'unixepoch', 'localtime'), tier, count(*), sum(saved_ms) FROM history
+                 WHERE at BETWEEN 0 AND ? GROUP BY 1, 2 ORDER BY 1, 2"""
+        return [DayCount(date.fromisoformat(day), *numbers) for day, *numbers in self._rows.execute(sql, (until,))]
 
     def prompts(self) -> Prompts:
         """Count the prompts and their tokens."""
@@ -102,11 +126,6 @@ class History:
         """Return the most tokens of one prompt that came from the KV cache, of the last so many questions."""
         sql = "SELECT max(reused_tokens) FROM (SELECT reused_tokens FROM history ORDER BY id DESC LIMIT ?)"
         return int(self._rows.execute(sql, (limit,)).fetchone()[0] or 0)
-
-    def _median(self, tier: str, read: int, count: int) -> float:
-        sql = """SELECT total_ms FROM history WHERE tier = ? AND (prompt_tokens IS NOT NULL) = ?
-                 ORDER BY total_ms LIMIT 1 OFFSET ?"""
-        return float(self._rows.execute(sql, (tier, read, (count - 1) // 2)).fetchone()[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ SCENES = {
         f'pkb ask "{KEY.lower().rstrip("?")}" -k 1',
     ],
     "stats": [
-        f" pkb model use {shlex.quote(str(NANO))}",
+        " pkb model use ~/Models/nano",
         *(f' pkb ask "{question}"' for question in WORDS),
         " pkb idle --budget 1m --force",
         *(f' pkb ask "{question}" --fresh' for question in WORDS),
@@ -72,6 +72,7 @@ def main() -> int:
         home = Path(folder)
         shutil.copytree(DATA / "mail", home / "Mail")
         shutil.copytree(DATA / "transcripts", home / "Meetings")
+        shutil.copytree(NANO, home / "Models" / "nano")
         try:
             for scene, lines in SCENES.items():
                 printed = [(line, run(line, home)) for line in lines]

@@ -51,7 +51,8 @@ LIBRARIES = {
     "mlx_lm": ("engine/models/mlx.py", "engine/models/kv_cache.py", "engine/models/mlx.py"),
     "mlx": ("engine/models/*", "engine/llm/blocks.py"),
     "tokenizers": ("engine/models/*",),
-    "jinja2": ("engine/models/load.py",),
+    "jinja2": ("engine/models/load.py", "cli/stats_page.py"),
+    "pygal": ("cli/stats_page.py",),
     "huggingface_hub": ("engine/models/hub.py",),
     "gguf": ("engine/models/gguf.py", "engine/models/gguf_weights.py"),
     "numpy": (

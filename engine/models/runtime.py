@@ -209,8 +209,8 @@ def has_backend() -> bool:
     return any(next(Path(place, "lib").glob("libmlx.*"), None) for place in places)
 
 
-def install_command() -> str:
-    """Return the command that installs pkb with all it needs on this system, by the tool that installed it."""
+def install_command(*extras: str) -> str:
+    """Return the command that installs pkb with all it needs on this system and extras, by what installed it."""
     import json
     from importlib.metadata import distribution
     from shlex import quote
@@ -220,7 +220,8 @@ def install_command() -> str:
     checkout = unquote(urlsplit(origin.get("url", "")).path) or "."
     if origin.get("dir_info", {}).get("editable"):
         return f"make -C {quote(checkout)} clean setup"
-    wanted = quote(checkout + ("[cpu]" if sys.platform == "linux" else ""))
+    wanted_extras = ",".join([*(["cpu"] if sys.platform == "linux" else []), *extras])
+    wanted = quote(checkout + (f"[{wanted_extras}]" if wanted_extras else ""))
     if Path(sys.prefix, "uv-receipt.toml").is_file():
         return f"uv tool install {wanted}"
     if Path(sys.prefix, "pipx_metadata.json").is_file():

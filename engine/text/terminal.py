@@ -110,6 +110,16 @@ def size(used: float) -> str:
     return f"{used:.1f} TB"
 
 
+def duration(seconds: float) -> str:
+    """Return a time in ms, s, min or h, to two or three digits."""
+    if abs(seconds) < 1:
+        return f"{seconds * 1000:.{1 if 0 < abs(seconds) < 0.01 else 0}f} ms" if seconds else "0 s"
+    for limit, unit, length in ((60, "s", 1), (3600, "min", 60)):
+        if abs(seconds) < limit:
+            return f"{seconds / length:.{1 if abs(seconds / length) < 10 else 0}f} {unit}"
+    return f"{seconds / 3600:,.{1 if abs(seconds) < 36_000 else 0}f} h"
+
+
 def valid_text(words: str) -> str:
     """Return what was typed as valid text: a question is stored, so bytes that are not UTF-8 are replaced."""
     return words.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

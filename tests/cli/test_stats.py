@@ -1,19 +1,62 @@
-"""`pkb stats`: what a home shows before and after questions, and how the lines about reuse are worded."""
+"""`pkb stats`: what a home shows before and after questions, how it fits a screen, and how its lines are worded."""
 
+import random
 import subprocess
 import sys
+from collections.abc import Iterable
 from contextlib import closing
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from cli.stats import kv_lines
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli.stats import kv_lines, sparkline, tier_table
 from store.database import open_ledger
+from store.history import History, HistoryEntry
 from store.kv_index import KvCounts
 from tests.cli.conftest import Pkb
-from tests.demo import NANO, environment
+from tests.cli.test_terminal import terminal
+from tests.demo import NANO, NOW, environment
 
 NEW = "Who has the spare key to the workshop?"
 MB = 1_000_000
+
+
+def entry(at: datetime, tier: str, *, model: bool = False, saved_ms: float = 0.0) -> HistoryEntry:
+    """Make a question that took as long as its tier usually takes."""
+    ms = {"exact": 2.0, "semantic": 35.0, "prefix": 2600.0}.get(tier, 7100.0 if model else 55.0)
+    tokens = (1100, 600 if tier == "prefix" else 0) if model else (None, None)
+    return HistoryEntry(at.timestamp(), NEW, tier, True, ms, saved_ms, *tokens)
+
+
+def asked(folder: Path, entries: Iterable[HistoryEntry]) -> None:
+    """Add questions to the history of a home."""
+    with closing(open_ledger(folder / "home" / "ledger.db")) as ledger, ledger.transaction():
+        for one in entries:
+            History(ledger).add(one)
+
+
+def year(folder: Path) -> None:
+    """Fill a home with what a year leaves: questions in every tier, idle work, predictions, evictions."""
+    draw, end = random.Random(1), datetime.fromisoformat(NOW)
+    kinds = [("exact", False), ("semantic", False), ("prefix", True), ("full", True), ("full", False)]
+    chosen = [(end - timedelta(days=365 - number / 2), *draw.choice(kinds)) for number in range(720)]
+    asked(folder, [entry(at, tier, model=model, saved_ms=5000.0 * (tier != "full")) for at, tier, model in chosen])
+    jobs = [(kind, 900, 3600.0 * (number + 1), 40, 5400.0) for number, kind in enumerate(JOBS)]
+    with closing(open_ledger(folder / "home" / "ledger.db")) as ledger:
+        ledger.rows.executemany("INSERT INTO job_stats VALUES (?, ?, ?, ?, ?)", jobs)
+        ledger.rows.execute("INSERT INTO predictor_stats VALUES ('history/form', 900, 131, 1.0, 2.0, 2.0)")
+        counts = KvCounts(ledger)
+        counts.add("ghost", "2", seconds=612.5)
+        counts.add("removed", "evicted", size=900 * MB)
+        for day in range(60):
+            counts.write((day + 1) * MB, end.timestamp() + day * 86_400.0)
+
+
+JOBS = ("refresh", "verify", "summarize", "predict", "populate", "standing", "prefetch", "restore", "maintenance")
 
 
 def row(**changes: Any) -> dict[str, Any]:
@@ -79,27 +122,134 @@ def test_all_of_it_fits_one_screen(pkb: Pkb) -> None:
     assert (len(lines) <= 24, [line for line in lines if len(line) > 100]) == (True, [])
 
 
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_a_year_of_use_fits_a_terminal_of_80_by_24(pkb: Pkb, columns: int) -> None:
+    year(pkb.folder)
+    lines = terminal(pkb.folder, "stats", COLUMNS=str(columns), NO_COLOR="1").splitlines()
+    assert max(map(len, lines)) <= columns
+    assert len(lines) <= (24 if columns >= 80 else 32)
+    assert "\x1b" not in "".join(lines)
+
+
+def test_the_savings_come_first_and_then_the_tiers_from_the_least_work_to_the_most(pkb: Pkb) -> None:
+    year(pkb.folder)
+    first, _, heading, *rest = pkb("stats").out.splitlines()
+    assert first == "saved       35 min in 720 questions since 2023-06-20, 100 % answered"
+    assert heading.split() == ["tier", "asked", "share", "28", "weeks", "p50", "p95", "saved"]
+    assert [line[:12].rstrip() for line in rest[:6]] == ["exact", "semantic", "prefix", "full (model)", "full", "all"]
+
+
+def test_idle_work_stands_against_what_it_saved(pkb: Pkb) -> None:
+    year(pkb.folder)
+    lines = pkb("stats").out.splitlines()
+    found = lines.index("idle work   45 h spent, 14 h saved by 360 cache hits")
+    assert lines[found + 1].strip() == "maintenance 9.0 h, restore 8.0 h, prefetch 7.0 h, other jobs 21 h"
+    assert lines[found + 2].strip() == "900 questions predicted, 131 asked later"
+
+
+def test_weeks_begin_on_monday_and_those_without_questions_are_counted(pkb: Pkb) -> None:
+    sunday, monday = datetime(2024, 5, 5, 23, 59), datetime(2024, 5, 20)
+    asked(pkb.folder, [entry(sunday, "full"), entry(monday, "exact", saved_ms=1500.0), entry(monday, "full")])
+    weeks = pkb("stats", "--json").row["history"]["weeks"]
+    assert weeks == [
+        {"start": "2024-04-29", "questions": 1, "tiers": {"full": 1}, "saved_s": 0.0},
+        {"start": "2024-05-06", "questions": 0, "tiers": {}, "saved_s": 0.0},
+        {"start": "2024-05-13", "questions": 0, "tiers": {}, "saved_s": 0.0},
+        {"start": "2024-05-20", "questions": 2, "tiers": {"exact": 1, "full": 1}, "saved_s": 1.5},
+    ]
+
+
+def test_the_last_104_weeks_and_28_days_are_listed(pkb: Pkb) -> None:
+    now = datetime.fromisoformat(NOW)
+    asked(pkb.folder, [entry(now - timedelta(weeks=age), "full") for age in (200, 60, 0)])
+    history = pkb("stats", "--json").row["history"]
+    assert (len(history["weeks"]), len(history["days"]), history["first"]) == (104, 28, "2020-08-19")
+    assert sum(week["questions"] for week in history["weeks"]) == 2
+
+
+def test_a_young_home_is_shown_by_day(pkb: Pkb) -> None:
+    now = datetime.fromisoformat(NOW)
+    tiers = ("full", "full", "exact", "exact")
+    asked(pkb.folder, [entry(now - timedelta(days=3 - day), tier) for day, tier in enumerate(tiers)])
+    lines = pkb("stats").out.splitlines()
+    assert "4 days" in lines[2]
+    assert ("  ██" in lines[3], "██  " in lines[4]) == (True, True)
+
+
+def test_questions_of_a_wrong_clock_are_in_no_week(pkb: Pkb) -> None:
+    asked(pkb.folder, [entry(datetime(2099, 1, 1), "full")])
+    assert pkb("stats", "--json").row["history"]["weeks"] == []
+    assert "in 1 question, 100 % answered" in pkb("stats").out
+
+
+def test_latency_stands_with_p50_and_p95_by_tier_and_model(pkb: Pkb) -> None:
+    now = datetime.fromisoformat(NOW)
+    asked(pkb.folder, [entry(now, "full", model=model) for model in (True, False, False)])
+    assert pkb("stats", "--json").row["history"]["latency"] == [
+        {"tier": "full", "by_model": False, "questions": 2, "p50_ms": 55.0, "p95_ms": 55.0},
+        {"tier": "full", "by_model": True, "questions": 1, "p50_ms": 7100.0, "p95_ms": 7100.0},
+    ]
+
+
+def test_sparklines_are_ascii_where_the_blocks_cannot_be_encoded(pkb: Pkb) -> None:
+    asked(pkb.folder, [entry(datetime.fromisoformat(NOW), tier) for tier in ("exact", "full")])
+    command = [sys.executable, "-m", "cli.app", "stats"]
+    env = {**environment(pkb.folder), "PYTHONIOENCODING": "latin-1"}
+    printed = subprocess.run(command, env=env, capture_output=True, check=True).stdout.decode("latin-1")
+    assert printed.splitlines()[3].split() == ["exact", "1", "50", "%", "=", "2.0", "ms", "2.0", "ms", "0", "s"]
+
+
+@given(st.lists(st.floats(0, 1)))
+def test_a_sparkline_has_a_mark_for_each_share_and_blanks_for_none(shares: list[float]) -> None:
+    drawn = sparkline(shares)
+    assert [mark == " " for mark in drawn] == [share == 0 for share in shares]
+    assert sorted(drawn) == list(sparkline(sorted(shares)))
+
+
+SECONDS = st.floats(-1e7, 1e7)
+
+
+@given(
+    st.dictionaries(
+        st.tuples(st.sampled_from(["exact", "semantic", "prefix", "full"]), st.booleans()),
+        st.tuples(st.integers(1, 20_000), SECONDS, st.floats(0, 1e7)),
+        min_size=1,
+    ),
+    st.integers(0, 104),
+    st.integers(60, 200),
+)
+def test_the_table_of_tiers_takes_no_more_columns_than_there_are(
+    tiers: dict[tuple[str, bool], tuple[int, float, float]], weeks: int, columns: int
+) -> None:
+    week = {"questions": 7, "tiers": {"exact": 3}}
+    latency = [
+        {"tier": tier, "by_model": model, "p50_ms": ms, "p95_ms": ms} for (tier, model), (_, _, ms) in tiers.items()
+    ]
+    rows = [
+        {"tier": tier, "by_model": model, "questions": questions, "saved_s": saved}
+        for (tier, model), (questions, saved, _) in tiers.items()
+    ]
+    history = {"weeks": [week] * weeks, "days": [week] * min(28, 7 * weeks), "latency": latency}
+    lines = tier_table({"tiers": rows, "history": history, "saved_s": 1e5}, columns, "12345678")
+    assert max(map(len, lines)) <= columns
+    assert len(lines) == len(tiers) + 2
+
+
 def test_what_was_written_stands_beside_what_may_be() -> None:
     assert said("KV cache") == "2 segments, 3.0 MB; 1.0 MB of 20.0 GB written today"
 
 
 def test_the_tokens_reused_stand_beside_those_asked_for() -> None:
-    assert said("reused", saved_s=2.5) == "1,000 of 4,000 tokens (25 %), in 4 of 10 prompts; 2.5 s saved"
+    assert said("reused", saved_s=2.5) == "1,000 of 4,000 prompt tokens (25 %), 2.5 s saved"
 
 
 def test_evictions_go_with_what_more_room_would_have_saved() -> None:
-    lines = [
-        text for _, text in kv_lines(row(removed={"truncated": 2, "evicted": 7, "ids": 1}, more_would_save_s=1.26))
-    ]
-    assert lines[-2:] == [
-        "7 for lack of space, 3 with a missing or damaged file",
-        "more room would have saved 1.3 s",
-    ]
+    found = said("evicted", removed={"truncated": 2, "evicted": 7, "ids": 1}, more_would_save_s=1.26)
+    assert found == "7 for lack of space, 3 with a missing or damaged file; more room would have saved 1.3 s"
 
 
 def test_where_the_rest_of_the_cache_fills_it_no_room_is_promised(pkb: Pkb) -> None:
-    lines = [text for _, text in kv_lines(row(removed={"evicted": 7}, more_would_save_s=1.25, budget=3 * MB))]
-    assert lines[-1] == "7 for lack of space"
+    assert said("evicted", removed={"evicted": 7}, more_would_save_s=1.25, budget=3 * MB) == "7 for lack of space"
     others = pkb("stats", "--json").row["kv"]["other_bytes"]
     with closing(open_ledger(pkb.folder / "home" / "ledger.db")) as ledger:
         KvCounts(ledger).add("ghost", "2", seconds=5.0)

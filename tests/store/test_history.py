@@ -1,13 +1,19 @@
 """The history of questions: counted by tier, and no longer than it should be."""
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, date, datetime
+from math import ceil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from store.database import Ledger, open_ledger
-from store.history import MAX_QUESTIONS, History, HistoryEntry, LookupCosts, lookup_costs, set_lookup_costs
+from store.history import MAX_QUESTIONS, DayCount, History, HistoryEntry, LookupCosts, lookup_costs, set_lookup_costs
 
 
 @pytest.fixture
@@ -22,6 +28,42 @@ def test_tiers_come_with_their_counts_and_medians(ledger: Ledger) -> None:
         history.add(HistoryEntry(1.0, "when?", tier, answered, ms, 5.0))
     found = [(t.tier, t.questions, t.answered, t.median_ms, t.saved_ms) for t in history.by_tier()]
     assert found == [("full", 3, 2, 20.0, 15.0), ("exact", 1, 1, 1.0, 5.0)]
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=60))
+def test_median_and_95th_percentile_are_those_at_the_nearest_rank(times: list[int]) -> None:
+    with TemporaryDirectory() as folder, closing(open_ledger(Path(folder, "l.db"), create=True)) as ledger:
+        for ms in times:
+            History(ledger).add(HistoryEntry(1.0, "when?", "full", True, ms, 0.0))
+        (found,) = History(ledger).by_tier()
+    ranked = sorted(times)
+    assert (found.median_ms, found.p95_ms) == tuple(ranked[ceil(share * len(times) / 100) - 1] for share in (50, 95))
+
+
+@pytest.fixture
+def tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Set the clock of this process to a place where a day begins nine hours earlier than in UTC."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+def test_days_are_local(ledger: Ledger, tokyo: None) -> None:
+    for hour in (14, 15):
+        at = datetime(2024, 5, 6, hour, 59, tzinfo=UTC).timestamp()
+        History(ledger).add(HistoryEntry(at, "when?", "exact", True, 2.0, 250.0))
+    assert History(ledger).by_day(2e9) == [
+        DayCount(date(2024, 5, 6), "exact", 1, 250.0),
+        DayCount(date(2024, 5, 7), "exact", 1, 250.0),
+    ]
+
+
+@pytest.mark.parametrize("at", [-1.0, 2e9, 1e300])
+def test_questions_at_times_that_no_clock_shows_yet_are_of_no_day(ledger: Ledger, at: float) -> None:
+    History(ledger).add(HistoryEntry(at, "when?", "exact", True, 2.0, 0.0))
+    assert History(ledger).by_day(1.9e9) == []
 
 
 def test_what_a_model_read_for_is_counted_apart_from_what_was_quoted(ledger: Ledger) -> None:
