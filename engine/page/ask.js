@@ -63,7 +63,7 @@ function messages() {
 function made(question) {
   const title = h("h2", { tabindex: "-1", dir: "auto" }, plain(question));
   const answer = h("p", { class: "answer", dir: "auto" });
-  const above = h("div"), below = h("div", { class: "below" }), sources = h("section", { class: "sources", "aria-label": "Sources" });
+  const above = h("div"), below = h("div"), sources = h("section", { class: "sources", "aria-label": "Sources" });
   const article = h("article", { class: "turn", "aria-label": question, "aria-busy": "true" },
     h("div", { class: "said" }, title, above, answer, below), sources);
   return { article, title, question, answer, above, below, sources };
@@ -72,6 +72,7 @@ function made(question) {
 function begin(turn) {
   $("view-ask").classList.add("begun");
   $("new-button").hidden = false;
+  $("ask-button").hidden = true;
   $("stop-button").hidden = false;
   $("turns").prepend(turn.article);
   turn.answer.classList.add("pending");
@@ -82,6 +83,7 @@ function begin(turn) {
 
 function end() {
   running = null;
+  $("ask-button").hidden = false;
   $("stop-button").hidden = true;
 }
 

@@ -33,7 +33,7 @@ export async function show() {
 
 function parts(items) {
   if (!items.length) return [h("p", { class: "count" }, "Nothing is open.")];
-  const kinds = [["task", "Tasks"], ["question", "Questions to you"]];
+  const kinds = [["task", "Tasks"], ["question", "Questions"]];
   return kinds.map(([kind, title]) => [title, items.filter((one) => one.kind === kind)]).filter(([, found]) => found.length)
     .map(([title, found]) => h("section", {}, h("h2", {}, title, h("span", { class: "number" }, ` ${found.length}`)), h("ol", { class: "results" }, found.map(loop))));
 }

@@ -22,7 +22,7 @@ export async function view(source) {
   $("viewer-title").focus();
   try {
     const { documents } = await get("/v1/show", { path: source.path, message_id: source.message_id }, loading.signal);
-    const found = documents.find((one) => one.item === source.item) ?? documents.find((one) => one.title === source.title) ?? documents[0];
+    const found = documents.find((one) => isOf(one, source)) ?? documents[0];
     if (!found) throw new Failure("This file is no longer indexed");
     siblings = source.message_id ? null : documents;
     show(found, source);
@@ -30,6 +30,9 @@ export async function view(source) {
     if (error.name !== "AbortError") report(error);
   }
 }
+
+// Without Message-IDs a file's documents differ in title and day; a row of a list has its place in the file, too.
+const isOf = (one, { item, title, date }) => (item === undefined || one.item === item) && one.title === title && one.date === date;
 
 function begin(title) {
   loading.abort();
@@ -52,7 +55,7 @@ function show(found, source = {}) {
   const cited = source.own_lines === undefined ? [] : cite(found, source);
   $("viewer-text").replaceChildren(...blocks(found, cited));
   place();
-  const first = $("viewer-text").querySelector("mark, .cited");
+  const first = $("viewer-text").querySelector("mark") ?? $("viewer-text").querySelector(".cited");
   if (first) first.scrollIntoView({ block: "center" });
   else $("viewer-text").scrollTop = 0;
 }
