@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PLOTS  := $(VENV)/.bench
+PAGE   := $(VENV)/.page
 SYSTEM := $(shell uname -s)
 EXTRA  := $(if $(filter Linux,$(SYSTEM)),[cpu])
 # One BLAS thread in tests: two on a busy machine wait for each other. Bytecode is always written, whatever the shell
@@ -12,10 +13,10 @@ QUIET  := OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_NUM_THREADS=1 TOKENIZERS_
           PYTHONDONTWRITEBYTECODE=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow check fix bench bench-quick docs screenshots nano adapters soak clean
+.PHONY: help setup demo test test-slow test-page check fix bench bench-quick docs screenshots screenshots-page nano adapters soak clean
 
 help:  ## Show this
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-16s %s\n", $$1, $$2 }'
 
 setup: $(READY)  ## Create .venv with everything pkb needs
 
@@ -35,6 +36,13 @@ test: $(READY)  ## Run the tests (under five minutes on two cores)
 test-slow: $(READY)  ## Run the slow tests (under thirty minutes on two cores)
 	@echo "pkb: running the slow tests"
 	@$(QUIET) $(BIN)/python -m pytest -m "(slow or hypothesis) and not soak" --hypothesis-profile=thorough -n 2 --dist worksteal
+
+$(PAGE): $(READY)
+	@./tests/setup.sh $(VENV) '$(EXTRA)' page
+	@touch $@
+
+test-page: $(PAGE)  ## Run the tests of the page in a browser (needs Chromium)
+	@$(QUIET) $(BIN)/python -m pytest tests/page
 
 check: $(READY)  ## Format, lint, types and tests: must pass
 	@$(BIN)/ruff format --check .
@@ -61,6 +69,9 @@ docs: $(READY)  ## Generate docs/reference.md and the man page docs/pkb.1
 
 screenshots: $(READY)  ## Render the terminal pictures of README and guide into docs/images, from real runs
 	@$(QUIET) $(BIN)/python -m tests.screenshots
+
+screenshots-page: $(PAGE)  ## Render the pictures of the page into docs/images (needs Chromium)
+	@$(QUIET) $(BIN)/python -m tests.page.screenshots
 
 nano:  ## Train the tiny demo model again into build/nano (an hour; options: MORE="--minutes 5")
 	@test -x .venv-nano/bin/python || python3 -m venv .venv-nano

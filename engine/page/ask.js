@@ -1,0 +1,199 @@
+// Questions and answers: one conversation, the newest turn first.
+
+import * as api from "./api.js";
+import { $, age, announce, count, day, duration, h, marked, oneLine, percent, plain, sentence } from "./dom.js";
+import { filters } from "./filters.js";
+import { grouped, item } from "./sources.js";
+
+const REMEMBERED = 6; // earlier turns that are sent along
+const FULL = 3; // sources that are shown at once
+const LONG = 220; // characters, from which an answer is set smaller
+let turns = []; // what was asked and answered
+let running = null;
+
+export const stop = () => running?.abort() ?? false;
+export const isRunning = () => running !== null;
+
+export function start() {
+  $("ask-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const question = $("ask-input").value.trim();
+    if (!question) return;
+    $("ask-input").value = "";
+    ask(question);
+  });
+  $("stop-button").addEventListener("click", stop);
+  $("new-button").addEventListener("click", renew);
+}
+
+// Forget the conversation.
+export function renew() {
+  stop();
+  turns = [];
+  $("turns").replaceChildren();
+  $("new-button").hidden = true;
+  $("view-ask").classList.remove("begun");
+  $("ask-input").focus();
+}
+
+async function ask(question, cache = "use") {
+  stop();
+  const turn = made(question), before = messages(), control = (running = new AbortController());
+  begin(turn);
+  try {
+    const options = { ...filters(), cache, footnotes: false };
+    const said = await api.ask([...before, { role: "user", content: question }], options, (text) => stream(turn, text), control.signal);
+    finish(turn, said);
+    turns.push({ turn, question, text: said.text });
+  } catch (error) {
+    fail(turn, error);
+  } finally {
+    turn.article.removeAttribute("aria-busy");
+    if (running === control) end();
+  }
+}
+
+function messages() {
+  return turns.slice(-REMEMBERED).flatMap(({ question, text }) => [
+    { role: "user", content: question },
+    { role: "assistant", content: text },
+  ]);
+}
+
+function made(question) {
+  const title = h("h2", { tabindex: "-1", dir: "auto" }, plain(question));
+  const answer = h("p", { class: "answer", dir: "auto" });
+  const above = h("div"), below = h("div"), sources = h("section", { class: "sources", "aria-label": "Sources" });
+  const article = h("article", { class: "turn", "aria-label": question, "aria-busy": "true" },
+    h("div", { class: "said" }, title, above, answer, below), sources);
+  return { article, title, question, answer, above, below, sources };
+}
+
+function begin(turn) {
+  $("view-ask").classList.add("begun");
+  $("new-button").hidden = false;
+  $("ask-button").hidden = true;
+  $("stop-button").hidden = false;
+  $("turns").prepend(turn.article);
+  turn.answer.classList.add("pending");
+  turn.title.focus({ preventScroll: true });
+  scrollTo({ top: 0 });
+  announce("Answering");
+}
+
+function end() {
+  running = null;
+  $("ask-button").hidden = false;
+  $("stop-button").hidden = true;
+}
+
+function stream(turn, text) {
+  turn.answer.classList.toggle("long", text.length > LONG);
+  turn.answer.textContent = plain(text);
+}
+
+function fail(turn, error) {
+  turn.answer.classList.remove("pending");
+  if (error.name === "AbortError") {
+    turn.below.append(h("p", { class: "how" }, "Stopped"));
+    return announce("Stopped");
+  }
+  const next = error.next ? [" Type: ", h("code", {}, plain(error.next))] : [];
+  turn.below.append(h("p", { class: "warning" }, sentence(plain(error.message)), next));
+  announce(error.message);
+}
+
+function finish(turn, { answer }) {
+  const text = answer.answered ? answer.answer : declined(answer);
+  turn.answer.classList.remove("pending");
+  turn.answer.classList.toggle("long", text.length > LONG);
+  turn.answer.classList.toggle("none", !answer.answered);
+  turn.answer.replaceChildren(...marked(text, spanOf(answer)));
+  turn.above.append(...understood(turn.question, answer), ...corrected(answer.correction));
+  turn.below.append(how(turn, answer), ...noted(answer));
+  showSources(turn, answer);
+  const groups = grouped(answer.sources).length;
+  announce(`${text} ${words(answer)}. ${groups ? count(groups, "source") : "No sources"}.`);
+}
+
+// The part of an answer to mark: none where that would be all of it.
+function spanOf({ answer, answered, highlight }) {
+  const all = answered && highlight && highlight[0] === 0 && highlight[1] === Array.from(answer).length;
+  return answered && !all ? highlight : null;
+}
+
+const NOT_QUOTED = {
+  summary: "A summary cannot be quoted",
+  list: "A complete list cannot be quoted",
+  count: "A count cannot be quoted",
+  comparison: "A comparison cannot be quoted",
+  decisions: "Decisions and tasks cannot be quoted from one passage",
+  opinions: "What several people think cannot be quoted from one passage",
+};
+
+function declined(answer) {
+  const passages = answer.sources.length > 0;
+  if (!answer.synthesis) return passages ? "No answer found. These passages come closest." : "No answer found.";
+  return `${NOT_QUOTED[answer.synthesis] ?? "This cannot be quoted"}${passages ? "; these passages are about it, by date" : ""}.`;
+}
+
+const same = (a, b) => oneLine(a).toLowerCase() === oneLine(b).toLowerCase();
+
+function understood(question, answer) {
+  return answer.question && !same(question, answer.question) ? [h("p", { class: "how" }, `Understood as: ${oneLine(answer.question)}`)] : [];
+}
+
+function corrected(correction) {
+  if (!correction) return [];
+  const before = correction.before ? `“${oneLine(correction.before)}”` : "no answer";
+  const cause = correction.cause && `${oneLine(correction.cause.title) || "no subject"}, ${day(correction.cause.date)}`;
+  const text = correction.kind === "wrong"
+    ? [h("strong", {}, "Corrected"), `. Said before: ${before}. That answers a similar question.`]
+    : [h("strong", {}, "Changed"), cause ? ` by “${cause}”` : "", `. Before: ${before}.`];
+  return [h("p", { class: "warning" }, text)];
+}
+
+// How an answer was found, in words.
+export function words(answer) {
+  const { tier, writer, ms, tokens, age_s: aged } = answer;
+  const old = aged == null ? "" : `, ${age(aged)}`;
+  if (tier === "exact") return `from cache${old}`;
+  if (tier === "semantic") return `same answer as: “${oneLine(answer.matched_question ?? "")}”${likeness(answer)}${old}`;
+  const took = `in ${duration(ms.total)}`;
+  if (!answer.answered) return `searched ${took}`;
+  if (writer === "quote") return `quoted ${took}`;
+  const reused = tokens?.prompt ? `, ${tokens.reused} of ${tokens.prompt} tokens reused` : "";
+  return `generated ${took}${reused}`;
+}
+
+const likeness = ({ similarity }) => (similarity == null ? "" : `, ${percent(similarity)} alike`);
+
+function how(turn, answer) {
+  const model = answer.model ? ` · ${oneLine(answer.model.split("/").at(-1))}` : "";
+  const cached = ["exact", "semantic"].includes(answer.tier);
+  const again = h("button", { type: "button", class: "quiet", click: () => afresh(turn) }, "Ask again without the cache");
+  return h("p", { class: "how" }, words(answer) + model, (cached || answer.stale) && again);
+}
+
+// Ask the same once more in its place in the conversation: what was said to it before is not sent along.
+function afresh(turn) {
+  turns = turns.filter((one) => one.turn !== turn);
+  turn.article.remove();
+  ask(turn.question, "refresh");
+}
+
+function noted(answer) {
+  const stale = answer.stale ? ["Newer messages may change this answer."] : [];
+  return [...stale, ...(answer.notices ?? [])].map((notice) => h("p", { class: "warning" }, sentence(plain(notice))));
+}
+
+function showSources(turn, answer) {
+  const items = grouped(answer.sources).map((group, index) =>
+    item(group, { number: index + 1, rests: answer.answered && index === (answer.answer_source ?? 0) }));
+  const [shown, others] = [items.slice(0, FULL), items.slice(FULL)];
+  if (!items.length) return;
+  turn.sources.append(h("h3", {}, answer.answered ? "Sources" : "Closest passages"), h("ol", {}, shown));
+  if (!others.length) return;
+  const list = h("ol", { start: FULL + 1 }, others);
+  turn.sources.append(h("details", {}, h("summary", {}, count(others.length, "more source")), list));
+}

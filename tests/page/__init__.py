@@ -1,0 +1,1 @@
+"""Tests of the page: its files, and the page in a browser."""
