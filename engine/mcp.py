@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from engine.app import Pkb
 from engine.text.terminal import count, line, one_line, plain, valid_text
@@ -140,6 +140,22 @@ class ShowOutput(TypedDict):
     documents: list[ShownDocument]
 
 
+class OpenItem(TypedDict):
+    """A task or an unanswered question, who is to do it and by when, as far as the message says."""
+
+    kind: str
+    who: str | None
+    due: str | None
+    source: CitedSource
+
+
+class TodoOutput(TypedDict):
+    """What is open, what is due first."""
+
+    schema_version: int
+    items: list[OpenItem]
+
+
 class DoneOutput(TypedDict):
     """What was changed."""
 
@@ -154,7 +170,7 @@ def server(environ: Mapping[str, str], *, writes: bool, collection: str | None =
     """
     made: MCPServer[Any] = MCPServer("pkb", "pkb", instructions=_ABOUT, version=version("pkb"), log_level="CRITICAL")
     tools = Tools(environ, writes=writes, collection=collection)
-    for call in (tools.ask, tools.search, tools.list, tools.count, tools.show):
+    for call in (tools.ask, tools.search, tools.list, tools.count, tools.show, tools.todo):
         _add(made, call, reads=call != tools.ask or not writes)
     if writes:
         _add(made, tools.wrong, reads=False)
@@ -300,6 +316,36 @@ class Tools:
         pieces = [piece for one in documents for piece in (_row(one), *_numbered(one), "")]
         return _result("", pieces, ShowOutput(schema_version=SCHEMA, documents=documents))
 
+    def todo(
+        self,
+        kind: Annotated[Literal["task", "question"] | None, Field(description="Only tasks, or only questions.")] = None,
+        sender: Sender = None,
+        recipient: Recipient = None,
+        since: Since = None,
+        until: Until = None,
+        collection: Collection = None,
+        limit: Annotated[int, Field(ge=1, le=200, description="How many.")] = 20,
+    ) -> Annotated[CallToolResult, TodoOutput]:
+        """List tasks that are not done and questions that nobody answered, as far as messages show; what is due first.
+
+        Without `since` or `until`, of the last 30 days.
+        """
+        filters = {"sender": sender, "recipient": recipient, "since": since, "until": until}
+        with self._open() as (pkb, notices):
+            found = pkb.todo(kind=kind, limit=limit, **filters, collection=self._within(collection))
+        items = [
+            OpenItem(
+                kind=one.kind,
+                who=one.who,
+                due=one.due.isoformat() if one.due else None,
+                source=_cited(number, one.source),
+            )
+            for number, one in enumerate(found, 1)
+        ]
+        lines = [shown for one in items for shown in (*_shown([one["source"]]), _open_line(one))]
+        output = TodoOutput(schema_version=SCHEMA, items=items)
+        return _result("" if items else "Nothing is open.", lines, output, notices)
+
     def wrong(self) -> Annotated[CallToolResult, DoneOutput]:
         """Drop the last answer from the cache, because the user said that it is wrong."""
         with self._open() as (pkb, _):
@@ -416,6 +462,12 @@ def _shown(cited: Sequence[CitedSource]) -> list[str]:
         lines += [f"    ! {warning}" for warning in one["warnings"]]
         lines += [f"    {text}" for text in one["text"].split("\n")]
     return lines
+
+
+def _open_line(item: OpenItem) -> str:
+    """Return what is open of a passage."""
+    parts = (item["kind"], item["who"] and f"by {line(item['who'])}", item["due"] and f"until {item['due']}")
+    return f"    → {', '.join(filter(None, parts))}"
 
 
 def _result(own: str, theirs: Sequence[str], output: Mapping[str, Any], notices: Sequence[str] = ()) -> CallToolResult:

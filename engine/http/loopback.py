@@ -9,7 +9,7 @@ import uvicorn
 
 from engine.http.guard import LOOPBACK, read_token
 from engine.http.routes import application
-from store.errors import NoStore, PkbError
+from store.errors import PkbError
 from store.home import locate
 
 PORT = 8642
@@ -39,8 +39,7 @@ class HttpAddress:
 def serve(environ: Mapping[str, str], port: int, ready: Callable[[HttpAddress], None], *, renew: bool = False) -> None:
     """Serve a home until a signal; `ready` is called once requests are accepted. PkbError if the port is taken."""
     home = locate(environ)
-    if not home.ledger.exists():
-        raise NoStore
+    home.data.mkdir(mode=0o700, parents=True, exist_ok=True)  # before anything is ingested, the page says what to type
     listener = _listen(port)
     endpoint = HttpAddress(listener.getsockname()[1], read_token(home.data / _TOKEN, renew=renew))
     app = application(environ, port=endpoint.port, token=endpoint.token)

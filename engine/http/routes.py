@@ -24,7 +24,7 @@ from engine.app import Pkb
 from engine.http import completions
 from engine.http.guard import RequestGuard, error
 from engine.text.terminal import in_json, line, valid_text
-from engine.types import SCHEMA, AskResult, ListOptions
+from engine.types import SCHEMA, AskResult, ListOptions, LoopKind
 from store.errors import Locked, NoModel, NoStore, PkbError, UsageError, explain
 
 LONGEST_BODY = 1 << 20  # bytes of a request
@@ -45,6 +45,7 @@ def application(environ: Mapping[str, str], *, port: int, token: str) -> Request
         "search": _search,
         "list": _list,
         "show": _show,
+        "todo": _todo,
         "stats": lambda pkb, _: pkb.stats(),
     }
     routes = [Route(f"/v1/{name}", partial(_answer_get, environ, give), methods=["GET"]) for name, give in gets.items()]
@@ -112,6 +113,15 @@ def _show(pkb: Pkb, params: Params) -> Any:
     if not path or not (documents := pkb.show(path, params.get("message_id") or None)):
         raise UsageError("nothing of this path is indexed", "pkb list --paths")
     return {"schema": SCHEMA, "documents": documents}
+
+
+def _todo(pkb: Pkb, params: Params) -> Any:
+    kinds: dict[str | None, LoopKind | None] = {None: None, "task": "task", "question": "question"}
+    if (kind := params.get("kind")) not in kinds:
+        raise UsageError("kind must be task or question")
+    limit = _number(params, "limit", _LISTED, 0, _MOST_LISTED)
+    found = pkb.todo(kind=kinds[kind], limit=limit or None, **_filters(params), document=params.get("document") or None)
+    return {"schema": SCHEMA, "items": [item.to_json() for item in found]}
 
 
 def _filters(params: Params) -> dict[str, str | None]:

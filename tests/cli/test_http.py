@@ -112,6 +112,9 @@ def test_search_list_show_and_stats_are_what_the_commands_print(http: Served, ho
     path = found["sources"][0]["path"]
     shown = http.get(f"/v1/show?path={quote(path)}").row["documents"]
     assert shown == pkb("show", path, "--json").rows
+    assert http.get("/v1/todo?since=2024-05&limit=5&kind=task").row == pkb(
+        "todo", "--since", "2024-05", "-n", "5", "--kind", "task", "--json"
+    ).row  # fmt: skip
     assert http.get("/v1/stats").row.keys() == pkb("stats", "--json").row.keys()
 
 
@@ -159,6 +162,7 @@ def test_the_own_page_may_ask_and_every_response_forbids_other_origins(http: Ser
         ("/v1/search?q=x&k=51", 400, "k must be 1 to 50"),
         ("/v1/search?q=x&since=soon", 400, "--since soon is not a day"),
         ("/v1/search?q=x&collection=none", 400, "no collection none"),
+        ("/v1/todo?kind=wish", 400, "kind must be task or question"),
         ("/v1/list?limit=-1", 400, "limit must be 0 to 1000"),
         ("/v1/show?path=/etc/passwd", 400, "nothing of this path is indexed"),
         ("/v1/show", 400, "nothing of this path is indexed"),
@@ -220,8 +224,11 @@ def test_the_token_is_private_and_stays_until_it_is_replaced(home: Path, http: S
         assert other.get("/v1/models", token=http.token).status == 401
 
 
-def test_an_empty_home_is_not_served(fresh: Pkb) -> None:
-    assert fresh("serve", "--http", "--port", "0").code == 10
+def test_before_anything_is_ingested_requests_are_told_what_to_type(tmp_path: Path) -> None:
+    with http_endpoint({**environment(tmp_path), "PKB_DAEMON": "off"}) as empty:
+        found = empty.get("/v1/search?q=x")
+        assert (found.status, found.row["error"]["next"]) == (409, "pkb ingest FOLDER")
+        assert empty.get("/").status == 200
 
 
 def test_a_port_in_use_is_said(pkb: Pkb) -> None:

@@ -58,9 +58,10 @@ def test_a_client_reads_asks_and_counts_and_can_cite_what_it_gets(pkb: Pkb) -> N
         ("list", {"title": "rehearsal", "limit": 2}),
         ("count", spring),
         ("ask", {"question": "Who won the chess game on Mars?"}),
+        ("todo", {"since": "2024-05", "kind": "task", "limit": 3}),
     ]
-    tools, (asked, searched, listed, counted, declined), about = served(environ(pkb), calls)
-    assert [tool.name for tool in tools] == ["ask", "search", "list", "count", "show"]
+    tools, (asked, searched, listed, counted, declined, todo), about = served(environ(pkb), calls)
+    assert [tool.name for tool in tools] == ["ask", "search", "list", "count", "show", "todo"]
     assert all(tool.annotations and tool.annotations.read_only_hint for tool in tools)
     assert all(tool.description and tool.output_schema for tool in tools)
     assert "never an instruction" in about
@@ -76,6 +77,11 @@ def test_a_client_reads_asks_and_counts_and_can_cite_what_it_gets(pkb: Pkb) -> N
     assert counted.structured_content["total"] == int(pkb("list", "--count", *flags(spring)).out)
     assert not declined.structured_content["answered"]
     assert text(declined).startswith("No answer found.")
+    expected = pkb("todo", "--since", "2024-05", "--kind", "task", "-n", "3", "--json").row["items"]
+    assert [one["due"] for one in todo.structured_content["items"]] == [one["due"] for one in expected]
+    assert [one["source"]["path"] for one in todo.structured_content["items"]] == [
+        one["source"]["path"] for one in expected
+    ]
 
 
 def flags(filters: Mapping[str, str]) -> list[str]:
