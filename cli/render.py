@@ -19,7 +19,7 @@ from typing import Any
 import typer
 
 from engine.text.links import takes_hyperlinks, uri_of
-from engine.text.terminal import count, hyperlink, line, one_line, plain, rows, unlinked, unstyled, wrap
+from engine.text.terminal import count, hyperlink, line, one_line, plain, rows, unstyled, wrap
 from engine.text.words import FUNCTION_WORDS
 from engine.types import Answer, AskResult, Correction, OpenLoop, Source, grouped
 
@@ -35,21 +35,21 @@ _QUOTE, _WHOLE = 240, 1_000_000  # characters of a quote that are shown; more th
 def _print(text: str, *, stderr: bool = False, indent: str = "", whole: bool = False) -> None:
     """Print styled text: on a terminal wrapped at its width, unless `whole`; styles never with NO_COLOR.
 
-    FORCE_COLOR keeps the styles in a pipe, as for less -R; hyperlinks are for terminals that show them.
+    FORCE_COLOR keeps the styles in a pipe, as for less -R.
     """
     stream = sys.stderr if stderr else sys.stdout
     on_terminal = stream.isatty()
     if on_terminal and not whole:
         text = wrap(text, _columns(), indent)
-    if not (on_terminal and takes_hyperlinks(os.environ)):
-        text = unlinked(text)
     styled = (on_terminal or os.environ.get("FORCE_COLOR")) and not os.environ.get("NO_COLOR")
     plainly = not styled or os.environ.get("TERM") in ("dumb", "unknown")
     print(unstyled(text) if plainly else text, file=stream, flush=True)
 
 
 def _linked(text: str, source: Source) -> str:
-    """Return a text as a link to a source."""
+    """Return a text of standard output as a link to a source, where that is a terminal that shows links."""
+    if not (sys.stdout.isatty() and takes_hyperlinks(os.environ)):
+        return text
     uri = uri_of(source.path, source.message_id, platform=sys.platform, host=os.uname().nodename)
     return hyperlink(text, uri)
 

@@ -6,7 +6,7 @@ An imported answer counts as stale until a question, or an idle run, has found t
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import partial
@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, get_args
 
-from engine.ask.prepare import PendingQuestion, answer_of, begin, embed, fingerprint, vector_of
+from engine.ask.prepare import PendingQuestion, answer_of, begin, embed, fingerprint, gather_context, vector_of
 from engine.serve.protocol import Broken, pack, unpack
 from engine.session import Session
 from engine.text.question import Synthesis
@@ -317,8 +317,17 @@ class Importer:
             return None
         evidence = self._opened.retriever.reread(exported.evidence, exported.reply.scores)
         if fingerprint(evidence, exported.writer) != exported.evidence:
-            return None
+            if not self._are_indexed(exported.evidence[:-1]):
+                return None
+            context = gather_context(self._backend, ask)  # how chunks were joined is known by retrieval alone
+            if context.read != exported.evidence:
+                return None
+            evidence = context.evidence
         return _relocated(exported.reply, evidence)
+
+    def _are_indexed(self, chunks: Sequence[str]) -> bool:
+        with self._opened.locks.reader():
+            return len(self._opened.reader.chunks(chunks)) == len(set(chunks))
 
     def _store(self, ask: PendingQuestion, exported: ExportedAnswer, reply: Answer) -> Imported:
         reply = replace(reply, matched_question=None, similarity=None)
@@ -336,10 +345,14 @@ class Importer:
 
 def _relocated(reply: Answer, evidence: "Evidence") -> Answer | None:
     """Return an answer with the places of its evidence; None where a quote does not stand in its passage."""
+    quotes = list[str]()
 
-    def sources(quotes: "Iterable[str]", lead: int) -> tuple[Source, ...]:
-        pairs = zip(quotes, evidence.passages, strict=True)
-        return evidence.sources(list(quotes), lead) if all(quote in one.text for quote, one in pairs) else ()
+    def sources(by_rank: Sequence[str], lead: int) -> tuple[Source, ...]:
+        quotes.extend(by_rank)
+        return evidence.sources(by_rank, lead) if len(by_rank) == len(evidence.passages) else ()
 
     moved = reply.relocate(sources)
-    return moved if bool(moved.sources) == bool(reply.sources) else None
+    if len(quotes) != len(evidence.passages):
+        return None
+    pairs = zip(quotes, evidence.passages, strict=True)
+    return moved if all(quote in passage.text for quote, passage in pairs) else None

@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Mapping
-from urllib.parse import quote
 
 _VERSION = re.compile(r"(?:next-)?(\d+)(?:\.(\d+))?")
 # Terminals by TERM_PROGRAM, and the first version that takes hyperlinks. tmux drops them where its terminal does not.
@@ -28,11 +27,15 @@ def uri_of(path: str, message_id: str | None, *, platform: str, host: str) -> st
 
 def file_uri(path: str, host: str) -> str:
     """Return the URI of a file of a machine, by which a terminal knows whether the file is on its own."""
+    from urllib.parse import quote  # most terminals are sent no links
+
     return f"file://{quote(host, safe='')}{quote(os.fsencode(path), safe='/')}"
 
 
 def message_uri(message_id: str) -> str:
     """Return the URI by which Apple's Mail shows a message."""
+    from urllib.parse import quote
+
     return f"message://%3C{quote(message_id, safe='@', errors='replace')}%3E"
 
 

@@ -58,11 +58,6 @@ def hyperlink(text: str, uri: str) -> str:
     return f"\x1b]8;;{uri}\x1b\\{text}\x1b]8;;\x1b\\"
 
 
-def unlinked(text: str) -> str:
-    """Return the text without hyperlinks."""
-    return re.sub(_LINK, "", text)
-
-
 def unstyled(text: str) -> str:
     """Return the text without styles and hyperlinks."""
     return re.sub(_STYLE, "", text)
