@@ -382,6 +382,31 @@ def test_events_are_the_same_however_the_stream_is_cut(
     assert bare.evaluate(EVENTS, [parts]) == values
 
 
+WORDS = """async (answer) => (await import("/ask.js")).words(answer)"""
+QUOTED = {"tier": "full", "writer": "quote", "answered": True, "ms": {"total": 41.2}, "tokens": None, "age_s": None}
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ({}, "quoted in 41 ms"),
+        ({"answered": False}, "searched in 41 ms"),
+        ({"tier": "exact", "age_s": 3 * 86_400.0}, "from cache, 3 days old"),
+        ({"tier": "exact", "age_s": 0.2}, "from cache, just made"),
+        (
+            {"tier": "semantic", "matched_question": "When is it?", "similarity": 0.934, "age_s": 3_600.0},
+            "same answer as: “When is it?”, 93 % alike, 1 hour old",
+        ),
+        (
+            {"tier": "prefix", "writer": "model", "ms": {"total": 2_140.0}, "tokens": {"prompt": 655, "reused": 602}},
+            "generated in 2.1 s, 602 of 655 tokens reused",
+        ),
+    ],
+)
+def test_the_tier_is_said_in_words(bare: "Page", answer: dict[str, Any], words: str) -> None:
+    assert bare.evaluate(WORDS, QUOTED | answer) == words
+
+
 MARKED = """async ([text, span]) => {
     const { h, marked } = await import("/dom.js");
     const made = h("p", {}, marked(text, span));
