@@ -73,12 +73,13 @@ function about(found) {
   return h("dl", {}, made);
 }
 
-// The cited lines as [from, to] offsets to mark in each: of the quote where it is found in them, else of none.
+// The cited lines, and from where to where to mark in each: the quote, where it is found in them and not all they say.
 function cite(found, { lines: [first, last], quote, span }) {
   const start = found.lines[0], all = found.text.split("\n");
   const cited = all.slice(first - start, last - start + 1);
   const wanted = (span ? Array.from(quote).slice(...span).join("") : quote ?? "").trim();
-  const [from, to] = locate(cited.join("\n"), wanted);
+  const text = cited.join("\n"), range = locate(text, wanted);
+  const [from, to] = range[1] - range[0] < text.trim().length ? range : [0, 0];
   let at = 0;
   return cited.map((line, index) => {
     const begins = at;

@@ -340,7 +340,7 @@ def test_a_wrong_token_is_explained(browser: "Browser", page_url: str, faults: l
 def test_an_empty_home_says_what_to_type(browser: "Browser", empty_url: str, faults: list[str]) -> None:
     with opened(browser, empty_url, faults) as page:
         page.get_by_role("alert").get_by_text("pkb ingest FOLDER").wait_for()
-        assert all("40" in fault for fault in faults)
+        assert all("status of" in fault for fault in faults)
         faults.clear()
 
 
@@ -380,6 +380,31 @@ def test_events_are_the_same_however_the_stream_is_cut(
     places = [0, *sorted(cut for cut in cuts if cut < len(sent)), len(sent)]
     parts = [list(sent[start:stop]) for start, stop in pairwise(places)]
     assert bare.evaluate(EVENTS, [parts]) == values
+
+
+WORDS = """async (answer) => (await import("/ask.js")).words(answer)"""
+QUOTED = {"tier": "full", "writer": "quote", "answered": True, "ms": {"total": 41.2}, "tokens": None, "age_s": None}
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ({}, "quoted in 41 ms"),
+        ({"answered": False}, "searched in 41 ms"),
+        ({"tier": "exact", "age_s": 3 * 86_400.0}, "from cache, 3 days old"),
+        ({"tier": "exact", "age_s": 0.2}, "from cache, just made"),
+        (
+            {"tier": "semantic", "matched_question": "When is it?", "similarity": 0.934, "age_s": 3_600.0},
+            "same answer as: “When is it?”, 93 % alike, 1 hour old",
+        ),
+        (
+            {"tier": "prefix", "writer": "model", "ms": {"total": 2_140.0}, "tokens": {"prompt": 655, "reused": 602}},
+            "generated in 2.1 s, 602 of 655 tokens reused",
+        ),
+    ],
+)
+def test_the_tier_is_said_in_words(bare: "Page", answer: dict[str, Any], words: str) -> None:
+    assert bare.evaluate(WORDS, QUOTED | answer) == words
 
 
 MARKED = """async ([text, span]) => {
