@@ -1,56 +1,27 @@
 """A headless Chromium, and a server of the page to open in it."""
 
 import os
-import re
-import shlex
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.cli.conftest import commands
+from tests.cli.http_endpoint import http_endpoint
 from tests.demo import environment
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Playwright
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/#token=\S+")
 KNOWS = "#ask-lead:has-text('documents in')"  # the page, once it knows what is indexed
-OWN = "PKB_PAGE_SERVER"  # names a command that takes the place of `pkb serve --http`
-
-
-def is_served() -> bool:
-    """Return whether there is a server of the page."""
-    return OWN in os.environ or "--http" in [flag for one in commands()["serve"].params for flag in one.opts]
 
 
 @contextmanager
 def serve(home: Path) -> Iterator[str]:
-    """Run the server on a home until the block ends; yields the address that it prints."""
-    own = os.environ.get(OWN)
-    command = shlex.split(own) if own else [sys.executable, "-m", "cli.app", "serve", "--http"]
-    env = environment(home) | {"PYTHONUNBUFFERED": "1"}
-    server = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert server.stdout
-    try:
-        yield _address(iter(server.stdout))
-    finally:
-        server.terminate()
-        server.wait()
-        server.stdout.close()
-
-
-def _address(lines: Iterator[str]) -> str:
-    said = ""
-    for line in lines:
-        said += line
-        if found := ADDRESS.search(line):
-            return found[0]
-    raise AssertionError(f"the server printed no address: {said}")
+    """Serve the page of a home until the block ends; yields its address."""
+    with http_endpoint({**environment(home), "PKB_DAEMON": "off"}) as served:
+        yield served.page
 
 
 def launch(playwright: "Playwright") -> "Browser | None":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.demo import pkb
-from tests.page.browser import KNOWS, is_served, launch, serve
+from tests.page.browser import KNOWS, launch, serve
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page
@@ -53,14 +53,7 @@ def browser() -> "Iterator[Browser]":
 
 
 @pytest.fixture(scope="session")
-def _served(browser: "Browser") -> None:
-    """Skip where nothing serves the page, or nothing can open it."""
-    if not is_served():
-        pytest.skip("pkb serve has no --http")
-
-
-@pytest.fixture(scope="session")
-def page_url(_served: None, made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def page_url(browser: "Browser", made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Return the address of the page, token included, of a home with the bundled and with hostile mail."""
     home = tmp_path_factory.mktemp("page") / "demo"
     shutil.copytree(made, home)
@@ -71,7 +64,7 @@ def page_url(_served: None, made: Path, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture(scope="session")
-def empty_url(_served: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def empty_url(browser: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Return the address of the page of a home into which nothing was ingested."""
     with serve(tmp_path_factory.mktemp("empty")) as address:
         yield address
