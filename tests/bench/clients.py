@@ -1,7 +1,8 @@
 """What the ways in for programs cost: the start of `pkb mcp`, and HTTP over the background server's own socket.
 
 Run it with `python -m tests.bench.clients [--rounds N] [--questions N]`. The bundled mail; answers by quotes, asked
-past the cache, so that each way does the same work. All ways by turns in one run.
+past the cache, so that each way does the same work. All ways by turns in one run. Where Playwright and Chromium are
+installed (`make test-page`), also the first paint of the page.
 """
 
 import argparse
@@ -27,7 +28,9 @@ from tests.cli.http_endpoint import Served as Endpoint
 from tests.cli.http_endpoint import http_endpoint
 from tests.cli.serving import Served, served
 from tests.demo import DATA, QUESTIONS, environment
+from tests.page.browser import launch
 
+PAGE = Path(__file__).resolve().parents[2] / "engine" / "page"
 _CLIENTS = 8
 
 
@@ -43,6 +46,7 @@ def main() -> None:
         with served(Path(folder), environment(Path(folder))) as home:
             _starts(home, asked.rounds)
             _questions(home, list(islice(cycle(QUESTIONS), asked.questions)))
+            _paints(home, asked.rounds)
     print(f"load {os.getloadavg()[0]:.1f} at the end")
 
 
@@ -89,6 +93,30 @@ def _questions(home: Served, questions: Sequence[str]) -> None:
                 _print(
                     f"{name}, {_CLIENTS} clients at once", [*pool.map(lambda one, ask=ask: _timed(ask, one), questions)]
                 )
+
+
+def _paints(home: Served, rounds: int) -> None:
+    """Print the weight of the page, and when a browser with an empty cache paints it."""
+    files = [one for one in PAGE.iterdir() if one.suffix != ".py" and one.is_file()]
+    print(f"\nthe page: {sum(one.stat().st_size for one in files):,} bytes in {len(files)} files", flush=True)
+    try:
+        from playwright.sync_api import sync_playwright
+    except ModuleNotFoundError:
+        return
+    times = list[float]()
+    with http_endpoint(home.environ) as http, sync_playwright() as playwright:
+        if (browser := launch(playwright)) is None:
+            return
+        for _ in range(rounds):
+            context = browser.new_context()
+            page = context.new_page()
+            page.goto(http.page, wait_until="networkidle")
+            times.append(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
+            context.close()
+        browser.close()
+    print(
+        f"first contentful paint, median (slowest) of {rounds}: {median(times):.0f} ({max(times):.0f}) ms", flush=True
+    )
 
 
 def _timed(ask: Callable[[str], None], question: str) -> float:
