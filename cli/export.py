@@ -79,8 +79,8 @@ def import_answers(
 
     Example: pkb import answers.jsonl
     """
-    with open_pkb() as pkb, output.progress_line(pkb.session, "Importing..."):
-        report = pkb.import_answers(sys.stdin.buffer if str(path) == "-" else path)
+    with open_pkb() as pkb, output.bars(quiet=as_json) as tick:
+        report = pkb.import_answers(sys.stdin.buffer if str(path) == "-" else path, tick)
     if as_json:
         output.data(report.to_json())
     else:

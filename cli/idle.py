@@ -425,10 +425,8 @@ def idle(
 
     request = IdleRequest(_began(), duration("--budget", budget), most, predictions, dry_run, force)
     with session() as opened:
-        from engine.serve import client
-
         try:
-            report = client.work(opened, request, lambda: _run(opened, request, quiet=as_json))
+            report = _run(opened, request, quiet=as_json)
         except (NoStore, NoModel) as error:
             if dry_run or sys.stderr.isatty():
                 raise
@@ -455,8 +453,9 @@ def _began() -> float:
 
 def _run(opened: Session, request: "IdleRequest", *, quiet: bool) -> "IdleReport":
     from engine.idle.scheduler import run_idle
+    from engine.serve.client import work
 
     _ = opened.ledger  # NoStore before a progress bar is drawn
     with bars(quiet=quiet) as tick:
         tick("idle", 0, None)  # until the first job is done
-        return run_idle(opened, request, tick)
+        return work(opened, request, tick, lambda: run_idle(opened, request, tick))

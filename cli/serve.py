@@ -32,7 +32,7 @@ def serve(
         typer.Option("--http", help="Serve the page and an OpenAI-compatible API on this machine until interrupted."),
     ] = False,
     port: Annotated[
-        int | None, typer.Option("--port", min=0, max=65535, help="Port of --http (default: 8642).")
+        int | None, typer.Option("--port", min=0, max=65535, help="Port of --http, 8642 if not given.")
     ] = None,
     new_token: Annotated[bool, typer.Option("--new-token", help="Replace the token of --http.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print its status as JSON.")] = False,

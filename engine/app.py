@@ -332,7 +332,7 @@ class Pkb:
         from engine.idle.scheduler import run_idle
         from engine.serve.client import work
 
-        return work(self.session, request, lambda: run_idle(self.session, request, on_progress))
+        return work(self.session, request, on_progress, lambda: run_idle(self.session, request, on_progress))
 
     def export(self, *, redact: bool = False) -> Iterator[dict[str, Any]]:
         """Yield what an export begins with, then cached answers and abstracts, as `pkb export` prints them.
@@ -343,15 +343,17 @@ class Pkb:
 
         return export(self.session, redact=redact)
 
-    def import_answers(self, path: "str | os.PathLike[str] | BinaryIO") -> "ImportReport":
+    def import_answers(
+        self, path: "str | os.PathLike[str] | BinaryIO", on_progress: OnProgress = _silent
+    ) -> "ImportReport":
         """Cache the answers of an export that hold here too, and count them; PkbError if the file is no export."""
         from engine.transfer import import_answers, lines_of
 
         if not isinstance(path, (str, os.PathLike)):
-            return import_answers(self.session, lines_of(path), "standard input")
+            return import_answers(self.session, lines_of(path), "standard input", on_progress)
         try:
             with Path(path).open("rb") as file:
-                return import_answers(self.session, lines_of(file), line(str(path)))
+                return import_answers(self.session, lines_of(file), line(str(path)), on_progress)
         except OSError as error:
             raise PkbError(f"cannot read {line(str(path))}: {(error.strerror or '').lower()}", None) from None
 

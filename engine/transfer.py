@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, get_args
 
 from engine.ask.prepare import PendingQuestion, answer_of, begin, embed, fingerprint, gather_context, vector_of
+from engine.operations import OnProgress
 from engine.serve.protocol import Broken, pack, unpack
 from engine.session import Session
 from engine.text.question import Synthesis
@@ -152,7 +153,9 @@ def _redacted_source(source: Source, redactor: "Redactor") -> Source:
     )
 
 
-def import_answers(opened: Session, lines: Iterable[bytes | None], name: str) -> ImportReport:
+def import_answers(
+    opened: Session, lines: Iterable[bytes | None], name: str, on_progress: OnProgress = lambda *_: None
+) -> ImportReport:
     """Import the answers of an export, as far as they hold here; a line of None is too long to be one.
 
     UsageError where the file, called `name` in messages, is no export, or is redacted.
@@ -167,6 +170,7 @@ def import_answers(opened: Session, lines: Iterable[bytes | None], name: str) ->
         try:
             exported = read_line(line)
             counts.update([importer.put(exported)] if exported else [])
+            on_progress("import", counts.total(), None)
         except (Broken, UsageError):  # an empty question, too
             corrupt.append(number)
     return ImportReport({outcome: counts[outcome] for outcome in OUTCOMES}, tuple(corrupt))

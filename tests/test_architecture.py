@@ -81,7 +81,7 @@ LIBRARIES = {
     "uvicorn": ("engine/http/*",),
 }
 HEAVY = ("lancedb", "pyarrow", "numpy", "mlx", "transformers", "tokenizers", "rank_bm25")
-MOST_MODULES, LONGEST_MODULE, LONGEST_FUNCTION = 144, 600, 60
+MOST_MODULES, LONGEST_MODULE, LONGEST_FUNCTION = 150, 600, 60
 TWICE = {"__init__", "types", "pipeline"}  # a path each of ask and ingest
 PAPERS = re.compile(r"\b(?:PerCache|MobiLoRA|SparKV|KVPR|Cake)\b")
 

@@ -41,16 +41,22 @@ async function ask(question, cache = "use") {
   const turn = made(question), before = messages(), control = (running = new AbortController());
   begin(turn);
   try {
-    const options = { ...filters(), cache, footnotes: false };
+    const options = { ...filters(), cache, footnotes: false, ...before.length ? followed() : {} };
     const said = await api.ask([...before, { role: "user", content: question }], options, (text) => stream(turn, text), control.signal);
     finish(turn, said);
-    turns.push({ turn, question, text: said.text });
+    turns.push({ turn, question, text: said.text, source: said.answer.answered ? said.answer.sources[0] : null });
   } catch (error) {
     fail(turn, error);
   } finally {
     turn.article.removeAttribute("aria-busy");
     if (running === control) end();
   }
+}
+
+// The source of the last answer, in which a follow-up that means nothing by itself is looked for first.
+function followed() {
+  const source = turns.map((one) => one.source).filter(Boolean).pop();
+  return source ? { after: { path: source.path, message_id: source.message_id, quote: source.quote } } : {};
 }
 
 function messages() {

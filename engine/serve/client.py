@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from engine.ask.followup import Turn, Write
     from engine.idle.types import IdleReport, IdleRequest
+    from engine.operations import OnProgress
     from engine.serve.process import ServerLink
     from engine.serve.worker import QueuedRequest
     from engine.types import (
@@ -290,7 +291,9 @@ def completed(opened: "Session", text: str, requests: Any) -> str:
     return with_model(load)(text, before) if load else ""
 
 
-def work(opened: Session, request: "IdleRequest", here: "Callable[[], IdleReport]") -> "IdleReport":
+def work(
+    opened: Session, request: "IdleRequest", on_progress: "OnProgress", here: "Callable[[], IdleReport]"
+) -> "IdleReport":
     """Run idle jobs in the resident process, or in this one by `here` where there is none."""
     link = reach(opened) if opened.there and wants(opened) and not request.dry_run else None
     if link is not None:
@@ -301,7 +304,10 @@ def work(opened: Session, request: "IdleRequest", here: "Callable[[], IdleReport
         try:
             with closing(link):
                 link.send("idle", {"request": pack(request), "now": opened.now.isoformat()})
-                return unpack(IdleReport, next(link.answers()).get("report"))
+                for frame in link.answers():
+                    if frame["kind"] != "piece":
+                        return unpack(IdleReport, frame.get("report"))
+                    on_progress(*unpack(tuple[str, int, int | None], frame.get("progress")))
         except (ConnectionLost, Broken):
             pass  # finished jobs are recorded; the current one starts again
     models = opened.models
@@ -312,10 +318,15 @@ def work(opened: Session, request: "IdleRequest", here: "Callable[[], IdleReport
         models.yield_point = usual  # keeps no reference to the models, which can then be freed
 
 
-def serve_idle(job: "QueuedRequest", opened: Session, here: "Callable[[Session, IdleRequest], IdleReport]") -> None:
+def serve_idle(
+    job: "QueuedRequest", opened: Session, here: "Callable[[Session, IdleRequest, OnProgress], IdleReport]"
+) -> None:
     """Run idle jobs inside the resident process, for a command that asked for them."""
     from engine.idle.types import IdleRequest
     from engine.serve.protocol import pack, unpack
 
+    def tell(step: str, done: int, total: int | None) -> None:
+        job.send("piece", {"progress": [step, done, total]})
+
     request = unpack(IdleRequest, job.frame.get("request"))
-    job.send("done", {"report": pack(here(opened, request))})
+    job.send("done", {"report": pack(here(opened, request, tell))})

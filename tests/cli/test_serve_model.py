@@ -4,6 +4,8 @@ import json
 import random
 import shutil
 import subprocess
+import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -11,6 +13,8 @@ from threading import Thread
 
 import pytest
 
+from engine.app import Pkb
+from engine.idle.types import IdleRequest
 from engine.llm.resident import ResidentModel
 from engine.models.load import load
 from engine.models.mlx import Mlx
@@ -157,6 +161,17 @@ def test_idle_work_is_done_by_the_process_that_has_the_model(home: Served) -> No
     assert json.loads(home.run("idle", "--force", "--json").stdout)["done"] == 0
     fresh = json.loads(home.run("ask", WORDS[0], "--fresh", "--json").stdout)
     assert fresh["tokens"]["reused"] > 0
+
+
+def test_idle_work_tells_the_command_how_far_it_is(home: Served) -> None:
+    assert home.run("serve").returncode == 0
+    pid, told = home.pid, list[tuple[str, int]]()
+    with Pkb(environ=home.environ, server=True) as pkb:
+        request = IdleRequest(time.monotonic(), 600, 2, 2, dry_run=False, force=True)
+        report = pkb.run_jobs(request, lambda step, done, total: told.append((step, done)))
+    assert sum(one.state == "done" for one in report.results) == 2
+    assert Counter(step for step, _ in told) == Counter(one.job.kind for one in report.results)
+    assert home.pid == pid
 
 
 @pytest.mark.slow  # half a minute; test_idle_budget holds the short form

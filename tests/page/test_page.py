@@ -77,13 +77,16 @@ def test_a_follow_up_is_sent_with_the_turns_before_it_until_a_new_conversation(p
     ask(page, CONCERT)
     with page.expect_request(COMPLETIONS) as second:
         ask(page, "And where?")
-    assert [one["role"] for one in second.value.post_data_json["messages"]] == ["user", "assistant", "user"]
+    sent = second.value.post_data_json
+    assert [one["role"] for one in sent["messages"]] == ["user", "assistant", "user"]
+    assert sent["pkb"]["after"]["quote"]
     assert page.locator(".turn").count() == 2
     page.get_by_role("button", name="New conversation").click()
     assert page.locator(".turn").count() == 0
     with page.expect_request(COMPLETIONS) as third:
         ask(page, KEY)
     assert [one["content"] for one in third.value.post_data_json["messages"]] == [KEY]
+    assert "after" not in third.value.post_data_json["pkb"]
 
 
 def test_everything_can_be_done_with_keys(page: "Page") -> None:
