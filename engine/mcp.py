@@ -10,9 +10,11 @@ import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from contextvars import ContextVar
+from functools import partial, wraps
 from importlib.metadata import version
 from pathlib import Path
+from threading import Event
 from typing import Annotated, Any, Literal
 
 from engine.app import Pkb
@@ -22,6 +24,7 @@ from engine.types import Source as FoundSource
 from store.errors import PkbError, explain
 
 gc.disable()  # thousands of classes are made, and none is garbage: a tenth of the time
+from anyio import to_thread  # noqa: E402
 from mcp.server.mcpserver import MCPServer  # noqa: E402
 from mcp.server.mcpserver.exceptions import ToolError  # noqa: E402
 from mcp.types import CallToolResult, TextContent, ToolAnnotations  # noqa: E402
@@ -178,9 +181,32 @@ def server(environ: Mapping[str, str], *, writes: bool, collection: str | None =
     return made
 
 
+_cancelled: ContextVar[Event] = ContextVar("cancelled")  # of the call that a thread answers
+
+
 def _add(made: "MCPServer[Any]", call: Callable[..., CallToolResult], *, reads: bool) -> None:
+    """Add a tool that runs in a thread, and whose question is cancelled with the call."""
+
+    @wraps(call)
+    async def answer(**given: Any) -> CallToolResult:
+        cancelled = Event()
+        _cancelled.set(cancelled)
+        try:
+            return await to_thread.run_sync(partial(call, **given), abandon_on_cancel=True)
+        finally:
+            cancelled.set()
+
     hints = ToolAnnotations(read_only_hint=reads, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
-    made.add_tool(call, description=" ".join((call.__doc__ or "").split()), annotations=hints)
+    made.add_tool(answer, description=" ".join((call.__doc__ or "").split()), annotations=hints)
+
+
+class _Cancelled(Exception):
+    """The client has cancelled the call, or is gone."""
+
+
+def _stop_if_cancelled() -> None:
+    if _cancelled.get().is_set():
+        raise _Cancelled
 
 
 class Tools:
@@ -195,7 +221,7 @@ class Tools:
         notices = list[str]()
         try:
             with Pkb(server=True, environ=self._environ) as pkb:
-                pkb.session.on_notice = notices.append
+                pkb.session.on_notice, pkb.session.on_beat = notices.append, _stop_if_cancelled
                 yield pkb, notices
         except PkbError as error:
             raise ToolError(_said(error.message, error.next_step)) from None

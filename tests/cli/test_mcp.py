@@ -7,37 +7,54 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from threading import Event
 from typing import Any
 
+import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import CallToolResult, Tool
 
 from cli.app import run
+from engine.mcp import server
 from store.database import open_ledger
 from store.history import History
 from tests.cli.conftest import Pkb
+from tests.cli.serving import Served
 from tests.demo import environment
+from tests.effort import PATIENCE_S
+from tests.engine.models.chatserver import chatting
 
 KEY = "Who has the spare key to the workshop?"
 Call = tuple[str, dict[str, Any]]
 
 
-def served(
-    environ: Mapping[str, str], calls: Sequence[Call], *flags: str
-) -> tuple[list[Tool], list[CallToolResult], str]:
-    """Start the server, list its tools, call some, and end it; returns its instructions, too."""
+Talk = tuple[list[Tool], list[CallToolResult], str]
 
-    async def talk() -> tuple[list[Tool], list[CallToolResult], str]:
-        command = StdioServerParameters(
-            command=sys.executable, args=["-m", "cli.app", "mcp", *flags], env=dict(environ), cwd=Path.cwd()
-        )
-        async with Client(stdio_client(command)) as client:
+
+def process(environ: Mapping[str, str]) -> Any:
+    """Return the transport to a server in a process of its own."""
+    words = ["-m", "cli.app", "mcp"]
+    return stdio_client(StdioServerParameters(command=sys.executable, args=words, env=dict(environ), cwd=Path.cwd()))
+
+
+def talk(to: Any, calls: Sequence[Call]) -> Talk:
+    """List the tools of a server and call some; returns its instructions, too."""
+
+    async def talked() -> Talk:
+        async with Client(to) as client:
             tools = (await client.list_tools()).tools
             return tools, [await client.call_tool(name, given) for name, given in calls], client.instructions or ""
 
-    return asyncio.run(talk())
+    return asyncio.run(talked())
+
+
+def served(
+    environ: Mapping[str, str], calls: Sequence[Call], *, writes: bool = False, within: str | None = None
+) -> Talk:
+    """Talk to a server in this process."""
+    return talk(server(environ, writes=writes, collection=within), calls)
 
 
 def environ(pkb: Pkb) -> dict[str, str]:
@@ -60,7 +77,7 @@ def test_a_client_reads_asks_and_counts_and_can_cite_what_it_gets(pkb: Pkb) -> N
         ("ask", {"question": "Who won the chess game on Mars?"}),
         ("todo", {"since": "2024-05", "kind": "task", "limit": 3}),
     ]
-    tools, (asked, searched, listed, counted, declined, todo), about = served(environ(pkb), calls)
+    tools, (asked, searched, listed, counted, declined, todo), about = talk(process(environ(pkb)), calls)
     assert [tool.name for tool in tools] == ["ask", "search", "list", "count", "show", "todo"]
     assert all(tool.annotations and tool.annotations.read_only_hint for tool in tools)
     assert all(tool.description and tool.output_schema for tool in tools)
@@ -122,9 +139,10 @@ def test_without_leave_to_write_nothing_is_cached_and_with_it_answers_are(pkb: P
     served(environ(pkb), [("ask", {"question": KEY})])
     assert kept(pkb) == (before, [None])
     tools, (asked, again, _, ingested, third), _ = served(
-        environ(pkb), [*[("ask", {"question": KEY})] * 2, ("wrong", {}), ("ingest", {}), ("ask", {"question": KEY})],
-        "--allow-write",
-    )  # fmt: skip
+        environ(pkb),
+        [*[("ask", {"question": KEY})] * 2, ("wrong", {}), ("ingest", {}), ("ask", {"question": KEY})],
+        writes=True,
+    )
     hints = {tool.name: tool.annotations.read_only_hint for tool in tools if tool.annotations}
     assert [name for name, reads in hints.items() if not reads] == ["ask", "wrong", "ingest"]
     assert [one.structured_content["tier"] for one in (asked, again, third)] == ["full", "exact", "full"]
@@ -143,7 +161,7 @@ def test_a_server_limited_to_a_collection_shows_nothing_else(pkb: Pkb) -> None:
         ("count", {"collection": other}),
         ("show", {"path": elsewhere}),
     ]
-    _, (everything, same, refused, unseen), _ = served(environ(pkb), calls, "--in", one)
+    _, (everything, same, refused, unseen), _ = served(environ(pkb), calls, within=one)
     assert everything.structured_content == same.structured_content
     assert everything.structured_content["total"] == int(pkb("list", "--count", "--in", one).out)
     assert refused.is_error
@@ -162,6 +180,23 @@ def test_errors_say_what_to_do_and_leave_the_server_running(fresh: Pkb) -> None:
     assert "try: pkb ingest" in text(results[0])
     assert "less than or equal to 50" in text(results[1])
     assert "--since the 99th is not a day" in text(results[2])
+
+
+def test_a_call_that_is_cancelled_cancels_its_question(home: Served) -> None:
+    with chatting() as writer:
+        assert home.run("model", "use", f"openai:{writer.url}").returncode == 0
+        writer.hold = Event()
+
+        async def give_up() -> None:
+            async with Client(server(home.environ, writes=False)) as client:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(client.call_tool, "ask", {"question": KEY})
+                    while not writer.completions():
+                        await anyio.sleep(0.02)
+                    group.cancel_scope.cancel()
+                assert await anyio.to_thread.run_sync(writer.left.wait, PATIENCE_S)
+
+        asyncio.run(give_up())
 
 
 def test_it_ends_with_its_input_and_writes_nothing_but_messages(pkb: Pkb) -> None:
