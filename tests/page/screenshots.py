@@ -56,11 +56,6 @@ def _wide(page: "Page", scheme: str) -> None:
     page.keyboard.press("Enter")
     page.wait_for_selector("#viewer mark")
     _save(page, f"page-source-{scheme}")
-    page.keyboard.press("Escape")
-    page.keyboard.press("s")
-    page.keyboard.type("gazebo")
-    page.wait_for_selector("#results mark")
-    _save(page, f"page-search-{scheme}")
 
 
 def _save(page: "Page", name: str) -> None:
