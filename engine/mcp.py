@@ -50,10 +50,9 @@ Collection = Annotated[str | None, Field(description="Only this collection, such
 Title = Annotated[str | None, Field(description="Only documents with all these words in the title.")]
 
 
-class CitedSource(TypedDict):
-    """A passage and where it stands; `id` is a URI of the message, or of the file."""
+class DescribedDocument(TypedDict):
+    """What is known of a message or meeting; `id` is a URI of the message, or of the file."""
 
-    number: int
     id: str
     title: str
     date: str | None
@@ -61,9 +60,15 @@ class CitedSource(TypedDict):
     recipients: list[str]
     path: str
     message_id: str | None
+    warnings: list[str]
+
+
+class CitedSource(DescribedDocument):
+    """A passage and where it stands."""
+
+    number: int
     lines: list[int]
     text: str
-    warnings: list[str]
 
 
 class AskOutput(TypedDict):
@@ -90,19 +95,11 @@ class SearchOutput(TypedDict):
     notices: list[str]
 
 
-class ListedDocument(TypedDict):
+class ListedDocument(DescribedDocument):
     """A message or meeting without its text."""
 
-    id: str
     kind: str
-    title: str
-    date: str | None
-    sender: str
-    recipients: list[str]
-    path: str
-    message_id: str | None
     collection: str
-    warnings: list[str]
 
 
 class ListOutput(TypedDict):
@@ -120,20 +117,12 @@ class CountOutput(TypedDict):
     total: int
 
 
-class ShownDocument(TypedDict):
+class ShownDocument(DescribedDocument):
     """A part of a document: `lines` are those of `text`, of so many in all."""
 
-    id: str
-    title: str
-    date: str | None
-    sender: str
-    recipients: list[str]
-    path: str
-    message_id: str | None
     lines: list[int]
     last_line: int
     text: str
-    warnings: list[str]
 
 
 class ShowOutput(TypedDict):
@@ -414,34 +403,28 @@ def _uri(path: str, message_id: str | None) -> str:
 
 
 def _cited(number: int, source: FoundSource, *, whole: bool = False) -> CitedSource:
-    return CitedSource(
-        number=number,
-        id=_uri(source.path, source.message_id),
-        title=one_line(source.title, 200),
-        date=source.written or source.date,
-        sender=line(source.author or source.sender or source.speaker or ""),
-        recipients=[line(one) for one in source.recipients],
-        path=plain(source.path),
-        message_id=source.message_id and line(source.message_id),
-        lines=list(source.lines),
-        text=plain(source.quote) if whole else one_line(source.quote, _QUOTE),
-        warnings=[line(one) for one in source.warnings],
-    )
+    about = _described(source.to_json())
+    about["date"] = source.written or source.date
+    about["sender"] = line(source.author or source.sender or source.speaker or "")
+    text = plain(source.quote) if whole else one_line(source.quote, _QUOTE)
+    return CitedSource(**about, number=number, lines=list(source.lines), text=text)
 
 
-def _listed(row: Mapping[str, Any]) -> ListedDocument:
-    return ListedDocument(
+def _described(row: Mapping[str, Any]) -> DescribedDocument:
+    return DescribedDocument(
         id=_uri(row["path"], row["message_id"]),
-        kind=row["kind"],
         title=one_line(row["title"], 200),
         date=row["date"],
         sender=line(row["sender"]),
         recipients=[line(one) for one in row["recipients"]],
         path=plain(row["path"]),
         message_id=row["message_id"] and line(row["message_id"]),
-        collection=line(row["collection"]),
         warnings=[line(one) for one in row["warnings"]],
     )
+
+
+def _listed(row: Mapping[str, Any]) -> ListedDocument:
+    return ListedDocument(**_described(row), kind=row["kind"], collection=line(row["collection"]))
 
 
 def _part(row: Mapping[str, Any], first: int, limit: int) -> ShownDocument:
@@ -449,23 +432,11 @@ def _part(row: Mapping[str, Any], first: int, limit: int) -> ShownDocument:
     begins, ends = row["lines"]
     lines, skipped = row["text"].split("\n"), max(0, first - begins)
     kept = lines[skipped : skipped + limit]
-    about = _listed(row)
-    return ShownDocument(
-        id=about["id"],
-        title=about["title"],
-        date=about["date"],
-        sender=about["sender"],
-        recipients=about["recipients"],
-        path=about["path"],
-        message_id=about["message_id"],
-        lines=[begins + skipped, begins + skipped + len(kept) - 1],
-        last_line=ends,
-        text=plain("\n".join(kept)),
-        warnings=about["warnings"],
-    )
+    shown, text = [begins + skipped, begins + skipped + len(kept) - 1], plain("\n".join(kept))
+    return ShownDocument(**_described(row), lines=shown, last_line=ends, text=text)
 
 
-def _row(one: ListedDocument | ShownDocument) -> str:
+def _row(one: DescribedDocument) -> str:
     """Return a document in one line."""
     parts = [(one["date"] or "no date")[:10], one["sender"], one["title"] or "no subject", one["path"], one["id"]]
     return " · ".join(filter(None, parts))
