@@ -74,7 +74,7 @@ _NARROWEST, _WIDEST = 60, 200  # columns
 
 
 def width() -> int:
-    """Return the columns that figures are fitted to: those of the terminal, of a pipe 80, unless COLUMNS is set."""
+    """Return the columns that text is fitted to: those of the terminal, of a pipe 80, unless COLUMNS is set."""
     return min(max(get_terminal_size().columns, _NARROWEST), _WIDEST)
 
 

@@ -13,11 +13,11 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from shlex import quote
-from shutil import get_terminal_size
 from typing import Any
 
 import typer
 
+from cli import output
 from engine.text.links import takes_hyperlinks, uri_of
 from engine.text.terminal import count, hyperlink, line, one_line, plain, rows, unstyled, wrap
 from engine.text.words import FUNCTION_WORDS
@@ -27,7 +27,6 @@ _WORD = re.compile(r"\w+")
 
 
 _INDENT = "    "
-_NARROWEST, _WIDEST = 60, 200  # columns
 _SHOWN = 3  # sources in full
 _QUOTE, _WHOLE = 240, 1_000_000  # characters of a quote that are shown; more than any has
 
@@ -40,7 +39,7 @@ def _print(text: str, *, stderr: bool = False, indent: str = "", whole: bool = F
     stream = sys.stderr if stderr else sys.stdout
     on_terminal = stream.isatty()
     if on_terminal and not whole:
-        text = wrap(text, _columns(), indent)
+        text = wrap(text, output.width(), indent)
     styled = (on_terminal or os.environ.get("FORCE_COLOR")) and not os.environ.get("NO_COLOR")
     plainly = not styled or os.environ.get("TERM") in ("dumb", "unknown")
     print(unstyled(text) if plainly else text, file=stream, flush=True)
@@ -52,11 +51,6 @@ def _linked(text: str, source: Source) -> str:
         return text
     uri = uri_of(source.path, source.message_id, platform=sys.platform, host=os.uname().nodename)
     return hyperlink(text, uri)
-
-
-def _columns() -> int:
-    """Return the columns that text is wrapped at, which are those of the terminal."""
-    return min(max(get_terminal_size().columns, _NARROWEST), _WIDEST)
 
 
 def show_answer(
@@ -138,7 +132,7 @@ _FEW = 2  # rows of a quote, a correction, how an answer was found
 
 def _show_briefly(answered: AskResult, most: int, more: str, *, streamed: bool) -> None:
     """Print an answer in so many rows: its source with the sentence that answers, and a row for each other source."""
-    columns, reply = _columns(), answered.reply
+    columns, reply = output.width(), answered.reply
     short = _shortened(reply, columns, most - _AROUND)
     above = [_in_rows(partial(_correction, reply.correction), columns)] if reply.correction else []
     above.append(_answer(short))
@@ -231,9 +225,9 @@ def _details(source: Source, columns: int, left: int, answer: str) -> list[str]:
 
 def show_note(text: str) -> int:
     """Print a note above an answer on stderr, in a few rows; returns how many it takes."""
-    note = _in_rows(partial(one_line, text), _columns())
+    note = _in_rows(partial(one_line, text), output.width())
     _print(typer.style(note, dim=True), stderr=True)
-    return rows(note, _columns())
+    return rows(note, output.width())
 
 
 def show_source(number: int, places: Sequence[Source], whole: str = "", *, rests: bool = False) -> None:
