@@ -16,6 +16,7 @@ from tests.page.conftest import HOSTILE, opened
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+pytestmark = pytest.mark.slow  # a minute of two cores
 KEY, KEEPER = "Who has the spare key to the workshop?", "Gus Tindall"
 CONCERT = "When is the summer concert?"
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True}
@@ -178,7 +179,7 @@ def test_the_viewer_marks_the_quote_and_the_cited_lines(page: "Page") -> None:
     ask(page, CONCERT)
     page.locator(".source .open").first.click()
     page.locator("#viewer mark").first.wait_for()
-    assert page.locator("#viewer mark").all_inner_texts() == ["Saturday 22 June at 19:00"]
+    assert page.locator("#viewer mark").all_text_contents() == ["Saturday 22 June at 19:00"]
     numbers = [page.locator(".cited").nth(at).get_attribute("data-number") for at in (0, -1)]
     assert numbers == ["13", "22"]
 
@@ -225,7 +226,7 @@ def test_filters_limit_search_and_questions(page: "Page") -> None:
     page.get_by_label("From").fill("Ann Pereira")
     page.get_by_label("Collection").select_option("mail")
     page.locator("#search-count", has_text="fit the filters").wait_for()
-    assert {name.split(" <")[0] for name in page.locator("#results bdi").all_inner_texts()} == {"Ann Pereira"}
+    assert {name.split(" <")[0] for name in page.locator("#results bdi").all_text_contents()} == {"Ann Pereira"}
     with page.expect_request(COMPLETIONS) as sent:
         ask(page, "What should I bring to the fair?")
     options = sent.value.post_data_json["pkb"]
