@@ -5,19 +5,19 @@ A mask says nothing of what it stands for but its kind and how early it came: [a
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from engine.text.people import name_and_address
 
 _IN_ADDRESS = r"[^\s<>()\[\]\"',;:@]"
 _LETTER = r"[^\W\d_]"
-_SENSITIVE = re.compile(
-    rf"(?P<address>(?<!{_IN_ADDRESS}){_IN_ADDRESS}+@{_IN_ADDRESS}*[\w-])"
+_ADDRESS = re.compile(rf"(?P<address>(?<!{_IN_ADDRESS}){_IN_ADDRESS}+@{_IN_ADDRESS}*[\w-])")
+_OTHER = re.compile(
     # Seven digits or more, with the signs that people write between them; no date.
-    r"|(?P<phone>(?<!\w)\+?(?!\d{4}-\d\d-\d\d)\(?\d(?:[ ()./-]{0,3}\d){6,}(?!\w))"
+    r"(?P<phone>(?<!\w)\+?(?!\d{4}-\d\d-\d\d)\(?\d(?:[ ()./-]{0,3}\d){6,}(?!\w))"
     r"|(?P<number>(?<!\w)\w*\d\w*(?:[.,:-]\w*\d\w*)*)"  # codes with letters, too
-    rf"|(?P<person>(?<!\w){_LETTER}++(?!\w)(?:[ ](?!{_IN_ADDRESS}{{1,64}}@){_LETTER}++(?!\w))*)"
+    rf"|(?P<person>(?<!\w){_LETTER}++(?!\w)(?:[ ]{_LETTER}++(?!\w))*)"
 )
 _WORD = re.compile(rf"{_LETTER}+")
 _SHORTEST = 3  # letters of a part of a name that is masked by itself
@@ -65,7 +65,7 @@ class Redactor:
     def spanned(self, text: str, span: Span | None) -> tuple[str, Span | None]:
         """Return a text with masks, and where a part of it stands now; of a part that a mask covers, the mask."""
         out, end, length, moved = list[str](), 0, 0, list[tuple[Span, Span]]()
-        for found in _SENSITIVE.finditer(text):
+        for found in _sensitive(text):
             mask = self._masked(found)
             if mask != found[0]:
                 out += [text[end : found.start()], mask]
@@ -93,6 +93,16 @@ class Redactor:
             self._counts[kind] += 1
             self._masks[key] = f"[{kind}-{self._counts[kind]}]"
         return self._masks[key]
+
+
+def _sensitive(text: str) -> Iterator[re.Match[str]]:
+    """Yield what may be masked, in order; addresses are found first, as a number would hide where one begins."""
+    end = 0
+    for address in _ADDRESS.finditer(text):
+        yield from _OTHER.finditer(text, end, address.start())
+        yield address
+        end = address.end()
+    yield from _OTHER.finditer(text, end)
 
 
 def _moved(span: Span, moved: Sequence[tuple[Span, Span]]) -> Span:

@@ -163,6 +163,7 @@ def test_idle_work_is_done_by_the_process_that_has_the_model(home: Served) -> No
     assert fresh["tokens"]["reused"] > 0
 
 
+@pytest.mark.slow
 def test_idle_work_tells_the_command_how_far_it_is(home: Served) -> None:
     assert home.run("serve").returncode == 0
     pid, told = home.pid, list[tuple[str, int]]()

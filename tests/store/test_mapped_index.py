@@ -162,7 +162,7 @@ def home() -> Iterator[Opened]:
             yield opened
 
 
-@examples(60, deadline=None, phases=QUICK, suppress_health_check=[HealthCheck.too_slow])
+@examples(30, deadline=None, phases=QUICK, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(documents, min_size=1, max_size=6),
     st.lists(steps, max_size=8),

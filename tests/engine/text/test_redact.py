@@ -2,7 +2,7 @@
 
 import re
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.text.redact import Redactor
@@ -31,6 +31,8 @@ def redactor() -> Redactor:
 
 
 @given(TEXTS)
+@example("+49 (30) 1234-567…ann@example.org")
+@example("19:30…ann@example.org")
 def test_no_digit_address_or_known_name_is_left(text: str) -> None:
     left = MASK.sub("", redactor().text(text))
     assert re.search(r"\d", left) is None
