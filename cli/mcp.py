@@ -28,7 +28,9 @@ def mcp(
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in ("mcp", "mcp_types"):
             raise
-        raise PkbError("the package mcp is not installed", "uv tool install 'pkb[mcp]', from your checkout") from None
+        from engine.models.runtime import install_command
+
+        raise PkbError("the package mcp is not installed", install_command("mcp")) from None
     if sys.stdin.isatty():
         output.say("pkb: waiting for an MCP client on standard input; Ctrl-C ends it")
     run(writes=allow_write, collection=collection)

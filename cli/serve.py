@@ -71,8 +71,9 @@ def _http(port: int | None, *, renew: bool, as_json: bool) -> None:
     except ModuleNotFoundError as error:
         if error.name not in ("starlette", "uvicorn"):
             raise
-        step = "uv tool install 'pkb[http]', from your checkout"
-        raise PkbError("the packages starlette and uvicorn are not installed", step) from None
+        from engine.models.runtime import install_command
+
+        raise PkbError("the packages starlette and uvicorn are not installed", install_command("http")) from None
 
     def ready(endpoint: HttpAddress) -> None:
         if as_json:

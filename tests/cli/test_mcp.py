@@ -18,6 +18,7 @@ from mcp.types import CallToolResult, Tool
 
 from cli.app import run
 from engine.mcp import server
+from engine.models.runtime import install_command
 from store.database import open_ledger
 from store.history import History
 from tests.cli.conftest import Pkb
@@ -218,4 +219,4 @@ def test_without_the_package_the_command_says_how_to_install_it(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "mcp", None)
     assert run(["mcp"]) == 1
-    assert "the package mcp is not installed; try: uv tool install" in capsys.readouterr().err
+    assert f"the package mcp is not installed; try: {install_command('mcp')}" in capsys.readouterr().err
