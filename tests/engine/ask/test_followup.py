@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 from hypothesis import given
@@ -205,7 +206,7 @@ def test_any_line_after_any_turns_is_rewritten_or_left(text: str, turns: list[Tu
 @given(LINES, LINES, st.lists(st.builds(Turn, LINES, st.none() | LINES, LINES), max_size=3))
 def test_no_output_of_a_model_adds_a_number(said: str, text: str, turns: list[Turn]) -> None:
     made = trusted(said, text, turns)
-    known = " ".join([text, *(f"{turn.asked} {turn.answer}" for turn in turns)]).casefold()
+    known = normalize("NFKC", " ".join([text, *(f"{turn.asked} {turn.answer}" for turn in turns)])).casefold()  # ³ is 3
     assert made is None or all(word.strip("?'.,") in known for word in made.casefold().split() if word.isdecimal())
 
 
