@@ -313,7 +313,7 @@ _BEFORE = 160  # characters of an earlier answer
 
 
 def _correction(made: Correction, width: int = _BEFORE) -> str:
-    """Return what the earlier answer was, in at most so many characters, and the message that changed it."""
+    """Return the earlier answer, cut to `width` characters, and the message that changed it."""
     was = f"“{one_line(made.before, width)}”" if made.before else "no answer"
     if made.kind == "wrong":
         return typer.style("Corrected:", fg="yellow", bold=True) + f" {was}, said before, answers a similar question."

@@ -452,7 +452,7 @@ def open_kv(
     settings: "KvSettings",
     score: str = "value",
 ) -> "KvBinding":
-    """Open the KV store of a model; its root names the model and this machine's arithmetic, which must not mix."""
+    """Open the KV store of a model on this machine's arithmetic; KV of another model or arithmetic is never reused."""
     from importlib.metadata import version
 
     from engine.llm.prefill import KvBinding

@@ -70,7 +70,7 @@ class ModelSettings:
 
     @property
     def is_served(self) -> bool:
-        """Return whether a server runs the model, so that none is loaded here and no KV cache stored."""
+        """Return whether a model server answers; then no model is loaded and no KV cache stored."""
         return self.name.startswith(SERVED)
 
 

@@ -89,6 +89,11 @@ class NoModel(PkbError):
     code = 12
 
 
+def as_pkb_error(error: Exception) -> PkbError:
+    """Return what failed as an error for the user, without the message of a library, which could hold mail."""
+    return error if isinstance(error, PkbError) else PkbError(*(explain(error) or ("it failed", "pkb doctor")))
+
+
 def explain(error: Exception) -> tuple[str, str] | None:
     """Return what went wrong outside pkb and what to type next; None if the error is a bug of pkb."""
     import sqlite3  # imported late: help and usage errors must load nothing heavy

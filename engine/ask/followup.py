@@ -369,7 +369,7 @@ def with_neighbours(question: Question, found: Sequence[Candidate], best: Candid
 
 
 def _beside(found: Sequence[Candidate], best: Candidate) -> Iterator[Candidate]:
-    """Yield a sentence and those right before and behind it; of a mail, only what its author says there himself."""
+    """Yield a sentence and its neighbours; in mail, only those by the same author."""
     for one in found:
         is_near = one.read == best.read and abs(one.place - best.place) <= 1 and not one.is_subject
         is_own = one.span.speaker is not None or one.speaker == best.speaker

@@ -25,7 +25,7 @@ from engine.http import completions
 from engine.http.guard import RequestGuard, error
 from engine.text.terminal import in_json, line, valid_text
 from engine.types import SCHEMA, AskResult, ListOptions, LoopKind
-from store.errors import Locked, NoModel, NoStore, PkbError, UsageError, explain
+from store.errors import Locked, NoModel, NoStore, PkbError, UsageError, as_pkb_error
 
 LONGEST_BODY = 1 << 20  # bytes of a request
 _CLOSED = 499  # nobody reads it
@@ -76,17 +76,12 @@ async def _unknown(request: Request, found: Exception) -> Response:
     return _json(error(said.get(status, "the request failed"), "invalid_request_error", status), status)
 
 
-def _explained(found: Exception) -> PkbError:
-    """Return what failed, without the message of a library, which could hold mail."""
-    return found if isinstance(found, PkbError) else PkbError(*(explain(found) or ("the request failed", "pkb doctor")))
-
-
 def _answer_get(environ: Mapping[str, str], give: Callable[[Pkb, Params], Any], request: Request) -> Response:
     try:
         with Pkb(server=True, environ=environ) as pkb:
             return _json(give(pkb, request.query_params))
     except (PkbError, *_OUTSIDE) as found:
-        return _failed(_explained(found))
+        return _failed(as_pkb_error(found))
 
 
 def _search(pkb: Pkb, params: Params) -> Any:
@@ -160,7 +155,7 @@ class _Gone(Exception):
 
 
 async def _complete(environ: Mapping[str, str], request: Request) -> Response:
-    """Answer a chat completion: as a whole, or in pieces once the first is there."""
+    """Answer a chat completion, streamed if the request asks for it."""
     try:
         asked = completions.parse(_decoded(await _body(request)))
     except PkbError as found:
@@ -238,7 +233,7 @@ def _work(
     except _Gone:
         pass
     except (PkbError, *_OUTSIDE) as found:
-        post(_explained(found))
+        post(as_pkb_error(found))
     finally:
         post(None)
 

@@ -258,7 +258,7 @@ def load_blas(count: int | None = None) -> str | None:
 
 
 def threads_of(ledger: Ledger | None) -> int:
-    """Return the number of threads for a home's language models: fixed, because it affects rounding; or UsageError.
+    """Return the number of threads for language models, fixed per home because it affects rounding; UsageError.
 
     A new home gets PKB_THREADS, by default half of the cores: BLAS threads wait for each other, so one busy core slows
     all of them down (ten times, on two busy cores).

@@ -76,7 +76,7 @@ def sums_of(lines: Iterable[Line]) -> dict[str, Sum]:
 def policies(sums: Mapping[str, Sum]) -> str:
     """Return all figures, a policy a row."""
     one = next(iter(sums.values()))
-    counted = f"n = {one.n} questions of {count(one.users, 'user')}, the same for each policy."
+    counted = f"n = {one.n} questions of {count(one.users, 'user')}; every policy gets the same ones."
     return f"{counted}\n\n{table(HEADS, [_row(name, one, sums) for name, one in sums.items()])}"
 
 

@@ -256,7 +256,7 @@ def _policies(standings: Standings, corpus: str, top: int) -> str:
         if sources == top and (form == "strengthened" or name in RIVALS)
     ]
     n = len(standings.values(("naive", top, "strengthened"), corpus))
-    return f"n = {n} questions, the same for each policy.\n\n{table(HEADS, rows, left=2)}"
+    return f"n = {n} questions; every policy gets the same ones.\n\n{table(HEADS, rows, left=2)}"
 
 
 def _row(standings: Standings, side: Side, corpus: str, rows: Sequence[Row]) -> Sequence[str]:
