@@ -12,6 +12,9 @@ from store.errors import DamagedLedger
 from store.types import ASIDE, FileState, Place
 
 _PLACE = "path, item, document, message_id, lines_before, collection"
+# As many as the index has entries; one at least, unless the document is removed or about to be.
+_EXPECTED = """max((SELECT count(*) FROM places WHERE document = ?1), EXISTS (
+    SELECT 1 FROM documents WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM relocations WHERE document = ?1)))"""
 _COLLECTIONS = "SELECT json_group_array(DISTINCT collection) FROM places WHERE document = ?1"
 
 
@@ -249,12 +252,14 @@ class Catalog:
 
     def places(self, document: str) -> list[Place]:
         """Return every place of a document, those with line numbers of the file itself first, then by path."""
-        sql = f"""SELECT {intact("places")}, {_PLACE} FROM places WHERE document = ?
+        # One statement, so that a writer cannot come between what is compared.
+        sql = f"""SELECT {_EXPECTED}, {intact("places")}, {_PLACE} FROM (SELECT 1) LEFT JOIN places ON document = ?1
                   ORDER BY item < 0, lines_before IS NULL, path, item"""
         rows = self._rows.execute(sql, (document,)).fetchall()
-        if not all(row[0] for row in rows):
+        places = [Place(os.fsdecode(path), *rest) for _, sound, path, *rest in rows if sound]
+        if len(places) < rows[0][0]:
             raise DamagedLedger("the ledger (ledger.db)")
-        return [Place(os.fsdecode(path), *rest) for _, path, *rest in rows]
+        return places
 
     def places_in(self, path: str) -> list[Place]:
         """Return the places of one file, in order."""

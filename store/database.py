@@ -408,6 +408,8 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
 BUSY_MS = 20_000
 UNCOMPACTED = "uncompacted"  # the counter of rows written to LanceDB since it was last compacted
 _APPLICATION_ID = 0x706B6231  # "pkb1"
+# What reading a damaged file raises: of a schema that is not UTF-8, Python cannot even decode SQLite's message.
+DAMAGE: Final = (sqlite3.DatabaseError, UnicodeDecodeError)
 
 
 class Ledger:
@@ -494,16 +496,17 @@ def open_ledger(path: Path, *, create: bool = False, durable: bool = False) -> L
         register(rows)
         ledger = Ledger(rows)
         _migrate(ledger)
-    except sqlite3.DatabaseError as error:
+    except DAMAGE as error:
         _explain(error, path)
     except OSError as error:
         raise PkbError(f"cannot open {path}: {error.strerror}", "pkb doctor") from None
     return ledger
 
 
-def _explain(error: sqlite3.DatabaseError, path: Path) -> NoReturn:
+def _explain(error: Exception, path: Path) -> NoReturn:
     """Raise DamagedLedger where SQLite found damage."""
-    if (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+    code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+    if isinstance(error, UnicodeDecodeError) or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         raise DamagedLedger(path) from None
     raise error  # a full or failing disk, a missing permission: not this file's fault
 
@@ -522,7 +525,7 @@ def open_copy(path: Path) -> Ledger:
         with closing(sqlite3.connect(name, uri=True)) as source:
             source.execute(f"PRAGMA locking_mode = {'EXCLUSIVE' if pending else 'NORMAL'}")
             source.backup(rows)
-    except sqlite3.DatabaseError as error:
+    except DAMAGE as error:
         _explain(error, path)
     rows.execute("PRAGMA foreign_keys = ON")
     register(rows)

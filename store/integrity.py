@@ -13,7 +13,7 @@ from shutil import rmtree
 from store import catalog, documents, provenance
 from store.catalog import Catalog
 from store.checksums import PRIMARY, TABLES, intact
-from store.database import Ledger, exists, has_schema, open_ledger
+from store.database import DAMAGE, Ledger, exists, has_schema, open_ledger
 from store.documents import FrequencyDelta, Knowledge
 from store.errors import DamagedLedger, PkbError
 from store.home import Home, has_tables
@@ -339,7 +339,7 @@ def page_damage(ledger: Ledger, *, whole: bool = True) -> str:
         if whole:
             _read_texts(ledger)
         found = ledger.rows.execute(f"PRAGMA {'integrity_check' if whole else 'quick_check'}(1)").fetchone()[0]
-    except sqlite3.DatabaseError as error:
+    except DAMAGE as error:
         found = str(error)
     return "" if found == "ok" else str(found.splitlines()[-1])
 
@@ -369,7 +369,7 @@ def rebuild_ledger(home: Home) -> None:
         for table in _KEPT:
             _copy(home.ledger, ledger, table)
         for name in _VALUES:
-            with suppress(sqlite3.DatabaseError), closing(_read_only(home.ledger)) as rows:
+            with suppress(*DAMAGE), closing(_read_only(home.ledger)) as rows:
                 for (value,) in rows.execute("SELECT value FROM meta WHERE name = ?", (name,)):
                     ledger.set(name, str(value))
     for suffix in ("-wal", "-shm"):
@@ -396,7 +396,7 @@ def _copy(damaged: Path, ledger: Ledger, table: str) -> None:
 
 
 def _rows(damaged: Path, table: str, order: str) -> Iterator[tuple[object, ...]]:
-    with suppress(sqlite3.DatabaseError), closing(_read_only(damaged)) as rows:
+    with suppress(*DAMAGE), closing(_read_only(damaged)) as rows:
         rows.text_factory = _text
         yield from rows.execute(f"SELECT * FROM {table} ORDER BY 1 {order}")
 

@@ -171,3 +171,44 @@ def test_a_damaged_place_is_never_cited_and_has_the_ledger_rebuilt(opened: Opene
         assert page_damage(ledger, whole=False) == "rows of places are damaged"
         with pytest.raises(DamagedLedger):
             Catalog(ledger).places("a")
+
+
+def _flip_in_pages(ledger: Ledger, path: Path, name: str, text: bytes) -> None:
+    """Flip a bit of a text in the pages of one index or table alone; closes the ledger."""
+    ledger.rows.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    (size,) = ledger.rows.execute("PRAGMA page_size").fetchone()
+    root = ledger.rows.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (name,)).fetchone()[0]
+    ledger.close()
+    raw = bytearray(path.read_bytes())
+    raw[raw.index(text, (root - 1) * size, root * size)] ^= 2
+    path.write_bytes(raw)
+
+
+@pytest.mark.parametrize("part", ["path", "document"])
+def test_a_place_that_the_index_cannot_find_any_more_is_no_missing_document(opened: Opened, part: str) -> None:
+    opened.keep(entry("some-document", "red"))
+    (place,) = Catalog(opened.ledger).places("some-document")
+    text = place.path if part == "path" else place.document
+    _flip_in_pages(opened.ledger, opened.home.ledger, "places_document", text.encode())
+    with closing(open_ledger(opened.home.ledger)) as ledger, pytest.raises(DamagedLedger):
+        Catalog(ledger).places("some-document")
+
+
+def test_a_document_that_is_about_to_be_removed_has_no_places(opened: Opened) -> None:
+    opened.keep(entry("a", "red"))
+    (place,) = Catalog(opened.ledger).places("a")
+    with opened.ledger.transaction():
+        Catalog(opened.ledger).replace([place])
+    assert Catalog(opened.ledger).places("a") == []
+    assert Catalog(opened.ledger).places("never stored") == []
+
+
+def test_a_schema_that_is_no_text_any_more_is_said_to_be_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    with closing(open_ledger(path, create=True)) as ledger:
+        ledger.rows.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    raw = bytearray(path.read_bytes())
+    raw[raw.index(b"CREATE TRIGGER") + 6] |= 0x80
+    path.write_bytes(raw)
+    with pytest.raises(DamagedLedger):
+        open_ledger(path)
