@@ -80,6 +80,7 @@ class _Connection:
         self._ended = False
         self.is_used = False  # once it has carried an answer
         self.http: HTTPConnection
+        self._reply: HTTPResponse | None = None
 
     def open(self, address: PeerAddress, book: PeerBook) -> None:
         """Connect; OSError, or PkbError where the peer was removed."""
@@ -109,10 +110,17 @@ class _Connection:
             with suppress(OSError):  # not the method of TLS, which changes what the reading thread uses
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
+    def ask(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> HTTPResponse:
+        """Send a request, and return the reply when its headers are there; OSError, HTTPException."""
+        self.http.request(method, path, body, dict(headers))
+        self._reply = self.http.getresponse()
+        return self._reply
+
     def close(self) -> None:
-        """Close the socket, from the thread that uses it."""
-        if self._socket:
-            self._socket.close()
+        """Close the socket, from the thread that uses it; a reply that was not read holds it, too."""
+        for part in (self._reply, self._socket):
+            if part:
+                part.close()
 
 
 class PeerSource:
@@ -169,8 +177,7 @@ class PeerSource:
         while True:
             connection = self._connection(call)
             try:
-                connection.http.request(method, path, body, dict(headers))
-                return connection, connection.http.getresponse()
+                return connection, connection.ask(method, path, body, headers)
             except (OSError, HTTPException):
                 connection.close()
                 call.check()
@@ -193,7 +200,8 @@ class PeerSource:
 
     def _release(self, connection: _Connection, reply: HTTPResponse) -> None:
         """Have the next request use a connection, if the reply was read to its end and allows it."""
-        if reply.isclosed() and not reply.will_close:
+        if (reply.isclosed() or reply.length == 0) and not reply.will_close:
+            reply.close()
             connection.is_used = True
             self._idle.append(connection)
         else:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from engine.serve.sharing import SharingAddress, SharingServer
 from store.home import Home
 from store.kv_files import Header
@@ -77,7 +79,19 @@ def sharing(folder: Path) -> Iterator[SharingServer]:
 def remote_of(folder: Path, port: int, clock: Callable[[], float] | None = None, name: str = "desktop") -> Remote:
     """Return the peer of a home at a port of loopback."""
     source = PeerSource(parse_address(f"https://127.0.0.1:{port}#{name}"), PeerBook(home_of(folder).share))
-    return Remote(source, clock) if clock else Remote(source)
+    REMOTES.append(Remote(source, clock) if clock else Remote(source))
+    return REMOTES[-1]
+
+
+REMOTES = list[Remote]()  # made since the last test
+
+
+@pytest.fixture(autouse=True)
+def close_remotes() -> Iterator[None]:
+    """Close the connections that a test left open."""
+    yield
+    while REMOTES:
+        REMOTES.pop().close()
 
 
 @dataclass(slots=True)

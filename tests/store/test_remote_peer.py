@@ -27,6 +27,7 @@ from tests.store.kv_kit import Kept, tensors
 from tests.store.sharing import (
     PATH,
     Clock,
+    close_remotes,
     home_of,
     introduce,
     keep_path,
@@ -39,6 +40,7 @@ from tests.store.sharing import (
 )
 
 Nodes = list[tuple[Header, bytes]]
+__all__ = ["close_remotes"]  # a fixture
 SOON_S = 0.4  # allowed to a fetch that fails
 
 
@@ -173,7 +175,8 @@ def test_the_server_writes_nothing(served: Served) -> None:
     remote, nodes, _, folder = served
 
     def state() -> dict[str, tuple[int, int]]:
-        found = [path for path in (folder / "desktop").rglob("*") if path.is_file() and not path.name.endswith("-shm")]
+        found = [path for path in (folder / "desktop").rglob("*") if path.is_file() and path.stat().st_size]
+        found = [path for path in found if not path.name.endswith("-shm")]  # SQLite's list of who reads
         return {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in found}
 
     before = state()
@@ -212,9 +215,11 @@ def test_a_client_without_a_certificate_or_without_tls_is_refused(served: Served
     port = served[2].address.port
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    with context.wrap_socket(socket.create_connection(("127.0.0.1", port), PATIENCE_S)) as secure:
-        with pytest.raises(OSError, match=r"(?i)certificate|reset"):
-            secure.recv(1)
+    with (
+        context.wrap_socket(socket.create_connection(("127.0.0.1", port), PATIENCE_S)) as secure,
+        pytest.raises(OSError, match=r"(?i)certificate|reset"),
+    ):
+        secure.recv(1)
     with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as plain:
         plain.sendall(b"GET /kv/have HTTP/1.1\r\nHost: x\r\n\r\n")
         with suppress(ConnectionResetError):
@@ -268,8 +273,13 @@ def test_after_a_failure_a_peer_is_left_alone_for_a_while(both: tuple[Path, Node
 
 def test_a_peer_that_accepts_and_never_answers_costs_the_time_allowed(both: tuple[Path, Nodes]) -> None:
     folder, nodes = both
+
+    def listen(connection: Any) -> None:
+        while connection.recv(1 << 16):
+            pass
+
     for with_tls in (True, False):
-        with lying(folder / "desktop", lambda connection: connection.recv(1 << 16), with_tls=with_tls) as liar:
+        with lying(folder / "desktop", listen, with_tls=with_tls) as liar:
             remote = remote_of(folder / "laptop", liar.port)
             begun = time.monotonic()
             assert remote.find(keys_of(nodes)) == ()
