@@ -4,7 +4,6 @@ Each machine signs its own certificate, and trusts exactly those that were added
 no protocol above TLS.
 """
 
-import binascii
 import os
 import re
 import ssl
@@ -57,7 +56,7 @@ def parse_key_line(text: str) -> bytes:
     It is signed by its own key alone, may sign no other, and is named by its key: no two machines share a name.
     """
     from cryptography import x509
-    from cryptography.exceptions import InvalidSignature
+    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 
     found = _LINE.fullmatch(text.strip())
     try:
@@ -65,7 +64,14 @@ def parse_key_line(text: str) -> bytes:
         certificate = x509.load_der_x509_certificate(data)
         certificate.verify_directly_issued_by(certificate)
         sound = _is_own_form(certificate)
-    except (ValueError, TypeError, binascii.Error, InvalidSignature, x509.InvalidVersion, x509.DuplicateExtension):
+    except (
+        ValueError,
+        TypeError,
+        InvalidSignature,
+        UnsupportedAlgorithm,
+        x509.InvalidVersion,
+        x509.DuplicateExtension,
+    ):
         sound = False
     if not sound:
         raise UsageError("this is not the key of a machine: paste the line that `pkb peer id` prints there")

@@ -1,0 +1,214 @@
+"""`pkb peer`, `pkb serve --share` and `pkb kv push` as people use them: two homes, and a server in its own process."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from store.database import open_ledger
+from store.kv_files import Header, verify
+from store.kv_index import KvIndex
+from store.peers import PeerBook
+from store.remote import Remote, RemoteCall, RemoteMiss, open_remote
+from store.remote_peer import PeerSource, parse_address
+from tests.cli.conftest import Pkb
+from tests.demo import NANO, environment
+from tests.effort import PATIENCE_S
+from tests.store.sharing import home_of, introduce, keep_path, keys_of
+
+KEY = "Who has the spare key to the workshop?"
+
+
+def own_environment(folder: Path) -> dict[str, str]:
+    """Return the environment of the home that `keep_path` fills."""
+    own = {"PKB_HOME": f"{folder}", "PKB_CACHE": f"{folder}/cache", "PKB_CONFIG": f"{folder}/config.toml"}
+    return {**os.environ, **own}
+
+
+@contextmanager
+def share(environ: Mapping[str, str]) -> "Iterator[tuple[subprocess.Popen[str], int]]":
+    """Run `pkb serve --share` on a free port; yields its process and port, and ends it as `kill` does."""
+    command = [sys.executable, "-m", "cli.app", "serve", "--share", "127.0.0.1:0", "--json"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=dict(environ), stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout
+        assert process.stderr
+        try:
+            yield process, int(json.loads(process.stdout.readline())["address"].rpartition(":")[2])
+        finally:
+            process.terminate()
+            process.wait(PATIENCE_S)
+            assert process.stderr.read() == ""
+
+
+def cached_nodes(folder: Path) -> list[Header]:
+    """Return the headers of all nodes of a demo home, parents first."""
+    ledger = open_ledger(folder / "home" / "ledger.db")
+    rows = sorted((row.node for row in KvIndex(ledger).entries()), key=lambda node: node.depth)
+    ledger.close()
+    return [verify(folder / "cache" / "kv" / f"{node.key.hex()}.safetensors") for node in rows]
+
+
+def test_a_laptop_reads_what_the_desktop_has_prefilled(pkb: Pkb, tmp_path: Path) -> None:
+    assert pkb("ask", KEY, "--model", str(NANO), "--json").code in (0, 4)
+    desktop = pkb.folder
+    nodes = cached_nodes(desktop)
+    assert nodes
+    laptop = Pkb(tmp_path / "laptop", pkb._patch, pkb._capture)
+    line = laptop("peer", "id").out.strip()
+    desktop_pkb = Pkb(desktop, pkb._patch, pkb._capture)
+    assert desktop_pkb("peer", "add", "laptop", line).code == 0
+    there = desktop_pkb("peer", "id").out.strip()
+    laptop = Pkb(tmp_path / "laptop", pkb._patch, pkb._capture)
+    assert laptop("peer", "add", "desktop", there).code == 0
+    with share({**environment(desktop), "PKB_DAEMON": "off"}) as (process, port):
+        url = f"https://127.0.0.1:{port}#desktop"
+        assert laptop("config", "set", "kv.remote", url).code == 0
+        remote = open_remote(url, tmp_path / "laptop" / "home" / "share")
+        first = nodes[0]
+        (size,) = remote.find([first.key], PATIENCE_S)
+        file = remote.fetch(first, size, PATIENCE_S).file.getvalue()
+        assert file == (desktop / "cache" / "kv" / f"{first.key.hex()}.safetensors").read_bytes()
+        remote.close()
+    assert process.returncode == 143
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> list[Header]:
+    """Keep large nodes on a desktop that knows a laptop."""
+    nodes = keep_path(tmp_path / "desktop", size=16 << 20)
+    introduce(tmp_path / "desktop", tmp_path / "laptop", "desktop", "laptop")
+    return [header for header, _ in nodes]
+
+
+class Witness(RemoteCall):
+    """A request in whose middle something happens, once."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        super().__init__()
+        self._process = process
+
+    def check(self) -> None:
+        if self.received:
+            self._process.kill()
+            self._process.wait(PATIENCE_S)
+        super().check()
+
+
+def test_a_peer_that_is_killed_in_the_middle_of_a_download_is_a_miss(tmp_path: Path, both: list[Header]) -> None:
+    with share(own_environment(tmp_path / "desktop")) as (process, port):
+        source = PeerSource(
+            parse_address(f"https://127.0.0.1:{port}#desktop"), PeerBook(home_of(tmp_path / "laptop").share)
+        )
+        (size,) = source.sizes([both[0].key], RemoteCall())
+        call = Witness(process)
+        with pytest.raises((OSError, RemoteMiss)):
+            source.read(both[0].key, size, call)
+        assert 0 < call.received < size
+        remote = Remote(source)
+        begun = time.monotonic()
+        assert remote.find([both[0].key], PATIENCE_S) == ()
+        assert (remote.is_available, time.monotonic() - begun < PATIENCE_S / 10) == (False, True)
+        remote.close()
+
+
+@pytest.mark.slow
+def test_a_peer_that_comes_and_goes_costs_misses_and_never_another_file(tmp_path: Path, both: list[Header]) -> None:
+    files = {one.key: (tmp_path / "desktop/cache/kv" / f"{one.key.hex()}.safetensors").read_bytes() for one in both}
+    fetched = 0
+    for number in range(12):
+        with share(own_environment(tmp_path / "desktop")) as (process, port):
+            address = parse_address(f"https://127.0.0.1:{port}#desktop")
+            remote = Remote(PeerSource(address, PeerBook(home_of(tmp_path / "laptop").share)))
+            for header, size in zip(both, remote.find([one.key for one in both], PATIENCE_S), strict=False):
+                if number % 2:
+                    time.sleep(number / 500)
+                    process.kill()
+                with suppress(RemoteMiss):
+                    assert remote.fetch(header, size, PATIENCE_S).file.getvalue() == files[header.key]
+                    fetched += 1
+            remote.close()
+    assert fetched >= 18
+
+
+def test_nobody_is_served_by_default_and_everywhere_only_if_named(tmp_path: Path, fresh: Pkb) -> None:
+    assert fresh("serve", "--share", "127.0.0.1:0").code == 10
+    for address in ("", "8643", ":8643", "127.0.0.1", "127.0.0.1:99999", "host:-1", "[::1:1"):
+        assert fresh("serve", "--share", address).code == 2
+    assert fresh("serve", "--share").code == 2
+
+
+def test_an_address_that_is_in_use_or_not_ours_is_refused_by_name(tmp_path: Path, pkb: Pkb) -> None:
+    ran = pkb("serve", "--share", "192.0.2.1:0")
+    assert (ran.code, "cannot listen at 192.0.2.1:0" in ran.err) == (1, True)
+
+
+def test_peers_are_added_listed_and_removed(fresh: Pkb, tmp_path: Path) -> None:
+    assert fresh("peer", "list").out == ""
+    own = fresh("peer", "id").out
+    assert own == fresh("peer", "id").out
+    assert fresh("peer", "add", "me", own.strip()).code == 2
+    other = Pkb(tmp_path / "other", fresh._patch, fresh._capture)("peer", "id").out.strip()
+    pkb = Pkb(tmp_path / "fresh", fresh._patch, fresh._capture)
+    added = pkb("peer", "add", "desktop", other)
+    assert (added.code, added.out.split()[:2]) == (0, ["added", "desktop"])
+    assert pkb("peer", "list").out.split()[0] == "desktop"
+    assert pkb("peer", "rm", "desktop").code == 0
+    assert pkb("peer", "rm", "desktop").code == 2
+    assert pkb("peer", "add", "desktop", "nonsense").code == 2
+
+
+def test_without_the_package_that_makes_keys_pkb_says_how_to_install_it(
+    fresh: Pkb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "cryptography"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    ran = fresh("peer", "id")
+    assert (ran.code, "cryptography is not installed; try: " in ran.err) == (1, True)
+
+
+def test_a_mirror_is_pushed_shown_and_kept_equal(pkb: Pkb, tmp_path: Path) -> None:
+    pkb("ask", KEY, "--model", str(NANO))
+    count = len(cached_nodes(pkb.folder))
+    url = f"file://{tmp_path}/mirror"
+    assert pkb("config", "set", "kv.remote", url).code == 0
+    dry = pkb("kv", "push", "--dry-run", "--json").row
+    assert (dry["uploaded"], dry["dry_run"], (tmp_path / "mirror").exists()) == (count, True, False)
+    assert pkb("kv", "push", "--json").row["uploaded"] == count
+    again = pkb("kv", "push")
+    assert again.out == f"wrote 0 nodes, 0 B; removed 0; {count} unchanged\n"
+    shutil.rmtree(pkb.folder / "cache" / "kv")
+    pkb("check", "--repair")
+    assert pkb("kv", "push", "--json").row["deleted"] == count
+
+
+@pytest.mark.parametrize("url", ["http://a/b", "https://a:1#b", "nothing://x"])
+def test_a_place_that_takes_no_objects_is_refused(pkb: Pkb, url: str) -> None:
+    assert pkb("kv", "push", url).code in (1, 2)
+
+
+def test_without_a_place_nothing_is_pushed(pkb: Pkb) -> None:
+    assert pkb("kv", "push").code == 2
+
+
+@pytest.mark.parametrize("value", ["http://a:1#b", "https://a#b", "desktop", "https://a:1", "HTTP://x"])
+def test_a_setting_that_is_no_place_is_refused(fresh: Pkb, value: str) -> None:
+    assert fresh("config", "set", "kv.remote", value).code == 2
+
+
+def test_asking_with_a_remote_that_is_gone_answers_as_without(pkb: Pkb) -> None:
+    before = pkb("ask", KEY, "--no-cache", "--json").row["answer"]
+    pkb("config", "set", "kv.remote", "https://127.0.0.1:9#desktop")
+    assert pkb("ask", KEY, "--no-cache", "--json").row["answer"] == before
+
+
+def test_keys_of_a_path_are_those_of_its_nodes(tmp_path: Path) -> None:
+    assert len(set(keys_of(keep_path(tmp_path)))) == 3
