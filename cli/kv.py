@@ -24,7 +24,7 @@ def push(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be written and removed.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
-    """Write the KV cache to a mirror, encrypted, and remove from there what is gone here.
+    """Mirror the KV cache, encrypted, to a folder or an object store.
 
     Example: pkb kv push file:///Volumes/disk/pkb
     """

@@ -534,19 +534,6 @@ def open_copy(path: Path) -> Ledger:
     return ledger
 
 
-def open_readonly(path: Path) -> Ledger:
-    """Open the ledger to read alone; NoStore if there is none, PkbError if its schema is another version's."""
-    if not exists(path):
-        raise NoStore
-    name = f"{path.as_uri()}?mode=ro"
-    rows = sqlite3.connect(name, uri=True, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False)
-    ledger = Ledger(rows)
-    if int(rows.execute("PRAGMA user_version").fetchone()[0]) != len(MIGRATIONS):
-        ledger.close()
-        raise PkbError("this home was written by another version of pkb", "pkb doctor")
-    return ledger
-
-
 def _turn_wal_on(rows: sqlite3.Connection) -> None:
     """Turn the write-ahead log on; when two processes do that at once, SQLite refuses one without waiting."""
     last = time.monotonic() + BUSY_MS / 1000

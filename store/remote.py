@@ -277,11 +277,16 @@ def open_remote(url: str, folder: Path) -> Remote:
 
     `folder` holds the keys. Nothing is contacted, and what is wrong with either shows as misses.
     """
+    return Remote(source_of(url, folder))
+
+
+def source_of(url: str, folder: Path) -> RemoteSource:
+    """Return what brings the bytes from a URL; UsageError where it is no address of a peer."""
     if url.startswith("https://"):
         from store.peers import PeerBook
         from store.remote_peer import PeerSource, parse_address
 
-        return Remote(PeerSource(parse_address(url), PeerBook(folder)))
+        return PeerSource(parse_address(url), PeerBook(folder))
     from store.kv_mirror import Mirror, MirrorSource
 
-    return Remote(MirrorSource(lambda: Mirror(url, folder)))
+    return MirrorSource(lambda: Mirror(url, folder))

@@ -20,11 +20,11 @@ from socketserver import TCPServer, ThreadingMixIn
 from sqlite3 import Error as DatabaseError
 from typing import Any, BinaryIO
 
-from store.database import Ledger, open_readonly
+from store.database import Ledger
 from store.errors import PkbError, UsageError
 from store.home import Home
 from store.kv_files import SUFFIX, BadNode, Identity, open_identity, opened, verify
-from store.kv_index import KvIndex
+from store.kv_index import KvIndex, open_readonly
 from store.kv_tree import KEY_BYTES, Key
 from store.peers import PeerBook
 from store.remote import MOST_KEYS

@@ -116,7 +116,12 @@ def test_a_path_ends_at_the_first_node_that_is_not_there(served: Served) -> None
 
 def test_one_connection_serves_many_requests(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     opened, usual = list[None](), _Connection.open
-    monkeypatch.setattr(_Connection, "open", lambda *given: (opened.append(None), usual(*given))[1])
+
+    def noted(*given: Any) -> None:
+        opened.append(None)
+        usual(*given)
+
+    monkeypatch.setattr(_Connection, "open", noted)
     remote, nodes, *_ = served
     for _ in range(3):
         for header, data in nodes:
@@ -303,7 +308,12 @@ def test_a_fetch_that_is_cancelled_ends_at_once_and_so_do_later_ones_until_the_n
 
     with lying(folder / "desktop", half, says(response(json.dumps([len(data)]).encode()))) as liar:
         remote = remote_of(folder / "laptop", liar.port)
-        canceller = threading.Thread(target=lambda: (begun.wait(PATIENCE_S), remote.cancel()))
+
+        def cancel() -> None:
+            begun.wait(PATIENCE_S)
+            remote.cancel()
+
+        canceller = threading.Thread(target=cancel)
         canceller.start()
         assert why(lambda: remote.fetch(header, len(data), PATIENCE_S)) == "cancelled"
         canceller.join()
