@@ -227,6 +227,8 @@ def _remote(home: Home, url: str) -> Check:
     from store.kv_tree import KEY_BYTES
     from store.remote import ANSWER_S, Remote, source_of
 
+    if url.startswith("https://") and (wrong := _peer_problem(home, url)):
+        return Check("remote", "bad", wrong.message, wrong.next_step)
     remote = Remote(source_of(url, home.share))
     remote.find([bytes(KEY_BYTES)], _PATIENT_S)
     remote.close()
@@ -236,6 +238,21 @@ def _remote(home: Home, url: str) -> Check:
         return Check("remote", "note", f"{found}; nothing is read from there", "pkb peer list")
     late = f", and a question waits {ANSWER_S * 1000:.0f} ms at most" if latency > ANSWER_S else ""
     return Check("remote", "note" if late else "ok", f"answers in {latency * 1000:.0f} ms{late}")
+
+
+def _peer_problem(home: Home, url: str) -> PkbError | None:
+    """Return why a peer cannot be asked; None if it can."""
+    from store.peers import PeerBook
+    from store.remote_peer import parse_address
+
+    try:
+        name, book = parse_address(url).name, PeerBook(home.share)
+        known = book.find(name)
+        if known:
+            book.context([known], server=False)
+    except PkbError as error:
+        return error
+    return None if known else PkbError(f"kv.remote names {name}, which was not added", f"pkb peer add {name} KEY")
 
 
 def _model(settings: ModelSettings, environ: Mapping[str, str]) -> Check:

@@ -209,15 +209,19 @@ class Remote:
                 raise RemoteMiss("cancelled")
             self._calls[call] = answers
         done = list[T]()
-        Thread(target=_answer, args=(work, call, answers, done), name="kv remote", daemon=True).start()
+        found: object
         try:
+            Thread(target=_answer, args=(work, call, answers, done), name="kv remote", daemon=True).start()
             found = answers.get(timeout=max(0.0, within_s))
         except Empty:
             found = RemoteMiss("late")
-            call.end("late")
+        except RuntimeError:  # no thread can be started
+            found = RemoteMiss("unreachable")
         finally:
             with self._lock:
                 del self._calls[call]
+            if not done:
+                call.end("late")
         if isinstance(found, RemoteMiss):
             self._note(found.reason)
             raise RemoteMiss(found.reason)
@@ -281,12 +285,12 @@ def open_remote(url: str, folder: Path) -> Remote:
 
 
 def source_of(url: str, folder: Path) -> RemoteSource:
-    """Return what brings the bytes from a URL; UsageError where it is no address of a peer."""
+    """Return what brings the bytes from a URL, which is read at the first request."""
     if url.startswith("https://"):
         from store.peers import PeerBook
         from store.remote_peer import PeerSource, parse_address
 
-        return PeerSource(parse_address(url), PeerBook(folder))
+        return PeerSource(lambda: parse_address(url), PeerBook(folder))
     from store.kv_mirror import Mirror, MirrorSource
 
     return MirrorSource(lambda: Mirror(url, folder))

@@ -7,7 +7,7 @@ proxy. Knows the protocol; what is in the files is checked by its caller.
 import json
 import re
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -126,7 +126,8 @@ class _Connection:
 class PeerSource:
     """The nodes that one peer has."""
 
-    def __init__(self, address: PeerAddress, book: PeerBook) -> None:
+    def __init__(self, address: Callable[[], PeerAddress], book: PeerBook) -> None:
+        """`address` is asked for before each connection, and may raise PkbError."""
         self._address, self._book = address, book
         self._idle = list[_Connection]()  # open, and used by nobody
 
@@ -185,17 +186,16 @@ class PeerSource:
                     raise
 
     def _connection(self, call: RemoteCall) -> _Connection:
-        try:
+        connection = _Connection()
+        with suppress(IndexError):
             connection = self._idle.pop()
+        try:
             call.guard(connection.end)
-        except IndexError:
-            connection = _Connection()
-            call.guard(connection.end)
-            try:
-                connection.open(self._address, self._book)
-            except BaseException:
-                connection.close()
-                raise
+            if not connection.is_used:
+                connection.open(self._address(), self._book)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def _release(self, connection: _Connection, reply: HTTPResponse) -> None:

@@ -8,22 +8,28 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from engine.backends import open_store
+from engine.settings import KvSettings
 from store.database import open_ledger
+from store.home import locate
 from store.kv_files import Header, verify
 from store.kv_index import KvIndex
+from store.kv_tree import TreeRoot
 from store.peers import PeerBook
 from store.remote import Remote, RemoteCall, RemoteMiss, open_remote
 from store.remote_peer import PeerSource, parse_address
-from tests.cli.conftest import Pkb
+from tests.cli.conftest import Pkb, Ran
 from tests.demo import NANO, environment
 from tests.effort import PATIENCE_S
-from tests.store.sharing import home_of, introduce, keep_path, keys_of
+from tests.store.sharing import home_of, introduce, keep_path, keys_of, remote_of
 
 KEY = "Who has the spare key to the workshop?"
+OTHER = "When is the summer concert?"
 
 
 def own_environment(folder: Path) -> dict[str, str]:
@@ -56,28 +62,58 @@ def cached_nodes(folder: Path) -> list[Header]:
     return [verify(folder / "cache" / "kv" / f"{node.key.hex()}.safetensors") for node in rows]
 
 
-def test_a_laptop_reads_what_the_desktop_has_prefilled(pkb: Pkb, tmp_path: Path) -> None:
-    assert pkb("ask", KEY, "--model", str(NANO), "--json").code in (0, 4)
-    desktop = pkb.folder
-    nodes = cached_nodes(desktop)
-    assert nodes
-    laptop = Pkb(tmp_path / "laptop", pkb._patch, pkb._capture)
-    line = laptop("peer", "id").out.strip()
-    desktop_pkb = Pkb(desktop, pkb._patch, pkb._capture)
-    assert desktop_pkb("peer", "add", "laptop", line).code == 0
-    there = desktop_pkb("peer", "id").out.strip()
-    laptop = Pkb(tmp_path / "laptop", pkb._patch, pkb._capture)
-    assert laptop("peer", "add", "desktop", there).code == 0
-    with share({**environment(desktop), "PKB_DAEMON": "off"}) as (process, port):
+@pytest.fixture
+def machines(made: Path, tmp_path: Path, pkb: Pkb) -> tuple[Pkb, Pkb]:
+    """Return a desktop and a laptop with the same mail, each in its own home, that were added to each other."""
+    folder = Path(shutil.copytree(made, tmp_path / "laptop"))
+    return pkb, Pkb(folder, pkb._patch, pkb._capture)
+
+
+def run(one: Pkb, *words: str) -> Ran:
+    """Run a command in one of several homes."""
+    for name, value in environment(one.folder).items():
+        one._patch.setenv(name, value)
+    return one(*words)
+
+
+def test_a_laptop_reads_what_the_desktop_has_prefilled_and_answers_the_same(machines: tuple[Pkb, Pkb]) -> None:
+    desktop, laptop = machines
+    before = run(desktop, "ask", KEY, "--model", str(NANO), "--json").row
+    run(laptop, "ask", OTHER, "--model", str(NANO), "--json")  # stores the beginning that all prompts share
+    for one, other, name in ((desktop, laptop, "laptop"), (laptop, desktop, "desktop")):
+        assert run(one, "peer", "add", name, run(other, "peer", "id").out.strip()).code == 0
+    with share({**environment(desktop.folder), "PKB_DAEMON": "off"}) as (process, port):
         url = f"https://127.0.0.1:{port}#desktop"
-        assert laptop("config", "set", "kv.remote", url).code == 0
-        remote = open_remote(url, tmp_path / "laptop" / "home" / "share")
-        first = nodes[0]
-        (size,) = remote.find([first.key], PATIENCE_S)
-        file = remote.fetch(first, size, PATIENCE_S).file.getvalue()
-        assert file == (desktop / "cache" / "kv" / f"{first.key.hex()}.safetensors").read_bytes()
-        remote.close()
+        assert run(laptop, "config", "set", "kv.remote", url).code == 0
+        (found,) = [row for row in run(laptop, "doctor", "--json").row["checks"] if row["name"] == "remote"]
+        assert found["state"] in ("ok", "note")
+        assert "answers in" in found["found"]
+        assert borrow(laptop, desktop.folder, url) > 1
     assert process.returncode == 143
+    after = run(laptop, "ask", KEY, "--model", str(NANO), "--json").row
+    assert (after["tier"], after["answer"]) == ("prefix", before["answer"])
+    assert after["tokens"]["reused"] > before["tokens"]["reused"]
+
+
+def borrow(laptop: Pkb, desktop: Path, url: str) -> int:
+    """Store on a laptop all nodes of a desktop below those that it has; returns how many."""
+    remote = open_remote(url, laptop.folder / "home" / "share")
+    ledger = open_ledger(laptop.folder / "home" / "ledger.db")
+    store = open_store(locate(environment(laptop.folder)), ledger, KvSettings())
+    stored = 0
+    for header in cached_nodes(desktop):
+        parent, (size,) = KvIndex(ledger).find(header.parent), remote.find([header.key], PATIENCE_S)
+        if parent is None or KvIndex(ledger).find(header.key):
+            continue
+        fetched = remote.fetch(replace(header, payloads=()), size, PATIENCE_S)
+        node = store.keep(TreeRoot(header.root, b""), parent.node, header.ids, 1.0, fetched.tensors)
+        assert node
+        assert store.path_of(node).read_bytes() == (desktop / "cache" / "kv" / store.path_of(node).name).read_bytes()
+        stored += 1
+    remote.close()
+    store.close()
+    ledger.close()
+    return stored
 
 
 @pytest.fixture
@@ -105,7 +141,7 @@ class Witness(RemoteCall):
 def test_a_peer_that_is_killed_in_the_middle_of_a_download_is_a_miss(tmp_path: Path, both: list[Header]) -> None:
     with share(own_environment(tmp_path / "desktop")) as (process, port):
         source = PeerSource(
-            parse_address(f"https://127.0.0.1:{port}#desktop"), PeerBook(home_of(tmp_path / "laptop").share)
+            lambda: parse_address(f"https://127.0.0.1:{port}#desktop"), PeerBook(home_of(tmp_path / "laptop").share)
         )
         (size,) = source.sizes([both[0].key], RemoteCall())
         call = Witness(process)
@@ -125,8 +161,7 @@ def test_a_peer_that_comes_and_goes_costs_misses_and_never_another_file(tmp_path
     fetched = 0
     for number in range(12):
         with share(own_environment(tmp_path / "desktop")) as (process, port):
-            address = parse_address(f"https://127.0.0.1:{port}#desktop")
-            remote = Remote(PeerSource(address, PeerBook(home_of(tmp_path / "laptop").share)))
+            remote = remote_of(tmp_path / "laptop", port)
             for header, size in zip(both, remote.find([one.key for one in both], PATIENCE_S), strict=False):
                 if number % 2:
                     time.sleep(number / 500)

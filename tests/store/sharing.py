@@ -78,7 +78,7 @@ def sharing(folder: Path) -> Iterator[SharingServer]:
 
 def remote_of(folder: Path, port: int, clock: Callable[[], float] | None = None, name: str = "desktop") -> Remote:
     """Return the peer of a home at a port of loopback."""
-    source = PeerSource(parse_address(f"https://127.0.0.1:{port}#{name}"), PeerBook(home_of(folder).share))
+    source = PeerSource(lambda: parse_address(f"https://127.0.0.1:{port}#{name}"), PeerBook(home_of(folder).share))
     REMOTES.append(Remote(source, clock) if clock else Remote(source))
     return REMOTES[-1]
 

@@ -154,7 +154,7 @@ def test_a_node_that_is_evicted_while_it_is_read_comes_whole(tmp_path: Path) -> 
     with sharing(tmp_path / "desktop") as server:
         header, data = nodes[-1]
         source = PeerSource(
-            parse_address(f"https://127.0.0.1:{server.address.port}#desktop"),
+            lambda: parse_address(f"https://127.0.0.1:{server.address.port}#desktop"),
             PeerBook(home_of(tmp_path / "laptop").share),
         )
         connection, reply = source._ask(RemoteCall(), "GET", f"/kv/{header.key.hex()}")
