@@ -32,6 +32,10 @@ def kv_lines(row: dict[str, Any]) -> Iterator[Line]:
         share = _share(prompts["reused"] / prompts["tokens"])
         tokens = f"{prompts['reused']:,} of {prompts['tokens']:,} prompt tokens ({share})"
         yield "reused", f"{tokens}, {duration(cache['saved_s'])} saved"
+    if cache["computed_tokens"]:
+        yield "recomputed", f"{cache['computed_tokens']:,} cached tokens, sooner than loading them"
+    if cache["slow_loads"]:
+        yield "slow loads", f"{cache['slow_loads']:,}, {duration(cache['lost_s'])} longer than computing"
     if cache["removed"]:
         reasons = _reasons(cache["removed"], _REMOVED, "with a missing or damaged file")
         full = "evicted" in cache["removed"] and cache["other_bytes"] < cache["budget"]

@@ -17,9 +17,10 @@ from store.errors import PkbError
 
 if TYPE_CHECKING:
     from engine.llm.generate import GenerateOptions
-    from engine.llm.prefill import KvBinding, PromptReader
+    from engine.llm.prefill import PromptReader
     from engine.llm.prompt import Order
     from engine.llm.resident import ResidentModel
+    from engine.llm.restore import KvBinding
     from engine.models.endpoint import Endpoint
     from engine.models.lookup import InstalledModel
     from engine.models.mlx import Mlx
@@ -438,7 +439,9 @@ def _open(
     ropes = movable(model) if settings.kv.reuse == "blocks" else None
     if not kept or not model.form.name:
         return PromptReader(model, None, ropes)
-    return PromptReader(model, open_kv(model, fingerprint, home, ledger, settings.kv, settings.experiment.score), ropes)
+    experiment = settings.experiment
+    kept_as = open_kv(model, fingerprint, home, ledger, settings.kv, experiment.score, experiment.plan)
+    return PromptReader(model, kept_as, ropes)
 
 
 _NEVER = sys.maxsize  # longer than any segment: no prefix of one is reused
@@ -451,11 +454,14 @@ def open_kv(
     ledger: "Ledger",
     settings: "KvSettings",
     score: str = "value",
+    plan: str = "auto",
 ) -> "KvBinding":
     """Open the KV store of a model on this machine's arithmetic; KV of another model or arithmetic is never reused."""
     from importlib.metadata import version
 
-    from engine.llm.prefill import KvBinding
+    from engine.kv.costs import MeasuredCosts
+    from engine.kv.planners import PLANNERS
+    from engine.llm.restore import KvBinding, Planning
     from engine.models.runtime import arithmetic
     from store.kv_tree import root_of
 
@@ -464,7 +470,9 @@ def open_kv(
     store.collect()
     parts = {"model": fingerprint, "dtype": model.dtype, "form": form.name, "sub_step": sub_step, "adapter": ""}
     parts |= {"mlx_lm": version("mlx-lm")} | arithmetic()
-    return KvBinding(store, root_of(parts), model)
+    root = root_of(parts)
+    costs = MeasuredCosts(ledger, root.key.hex(), model.name)
+    return KvBinding(store, root, model, Planning(costs, PLANNERS[plan]) if plan != "load" else None)
 
 
 def open_store(

@@ -57,6 +57,7 @@ def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, 
         yield _finished("blocks", lambda: _blocks(settings.model, environ))
     elif settings.model.name not in _NO_MODEL and not settings.model.is_served:
         yield _finished("kv", lambda: _kv_form(settings, environ))
+        yield _finished("kv costs", lambda: _kv_costs(home))
     if settings.kv.remote:
         yield _finished("remote", lambda: _remote(home, settings.kv.remote))
 
@@ -351,6 +352,20 @@ def _kv_form(settings: Settings, environ: Mapping[str, str]) -> Check:
     stored = form(found.folder, settings.kv.bits)
     result = f"{found.name}: {stored.description}"
     return Check("kv", "ok", result) if stored.name else Check("kv", "note", result, "pkb model list")
+
+
+def _kv_costs(home: Home) -> Check:
+    """Say how fast KV is computed and loaded here, by what questions took."""
+    from contextlib import closing
+
+    from engine.kv.costs import known_costs, spoken
+    from store.database import exists, open_ledger
+
+    if not exists(home.ledger):
+        return Check("kv costs", "note", "not measured yet", "pkb ingest FOLDER")
+    with closing(open_ledger(home.ledger)) as ledger:
+        found = spoken(known_costs(ledger))
+    return Check("kv costs", "ok" if found else "note", found or "not measured yet: questions measure them")
 
 
 def _existing(path: Path) -> Path:

@@ -140,6 +140,7 @@ class Experiment:
     refresh_k: int = 5  # an answer is stale when a new chunk is among so many nearest (PerCache 4.1.3)
     drafts: int = 8  # tokens of an answer that are guessed and checked at a time
     score: str = "value"  # what the KV cache evicts by: value, lfu, recency
+    plan: str = "auto"  # whether cached KV is loaded or computed again: a name of engine.kv.planners.PLANNERS
     stride: int = 5  # questions predicted at a time (PerCache 5)
     history: int = 50  # questions looked back to (PerCache 4.1.2)
     # With a tau above it few hits get through: predicted questions are prefilled and not answered (PerCache 4.3.2).

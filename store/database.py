@@ -408,8 +408,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
 BUSY_MS = 20_000
 UNCOMPACTED = "uncompacted"  # the counter of rows written to LanceDB since it was last compacted
 _APPLICATION_ID = 0x706B6231  # "pkb1"
-# What reading a damaged file raises: of a schema that is not UTF-8, Python cannot even decode SQLite's message.
-DAMAGE: Final = (sqlite3.DatabaseError, UnicodeDecodeError)
+DAMAGE: Final = (sqlite3.DatabaseError, UnicodeDecodeError)  # the latter for a message that quotes a damaged schema
 
 
 class Ledger:

@@ -231,7 +231,11 @@ _PINNED_S = 600.0  # after which a match that was not released no longer pins it
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Size and hits of the cache: `removed` and `refused` by reason, `missed` what a larger budget would have hit."""
+    """Size and hits of the cache: `removed` and `refused` by reason, `missed` what a larger budget would have hit.
+
+    Of what was cached, `computed` was computed again because that was expected to be sooner: all of a prompt's prefix,
+    or the first part of it (`overlap`). `slow` are loads that took longer than computing, with the seconds lost.
+    """
 
     nodes: int
     bytes: int
@@ -242,6 +246,9 @@ class Stats:
     written_today: int
     ghosts: int
     missed: CountTotal
+    computed: CountTotal
+    overlap: CountTotal
+    slow: CountTotal
 
 
 class KvStore:
@@ -280,15 +287,28 @@ class KvStore:
                 return match
             match.release()
 
-    def record_use(self, match: Match, seconds_saved: float) -> None:
-        """Count a match that was loaded, and the seconds it saved after subtracting the load time."""
-        size = sum(node.bytes for node in match.found)
+    def record_use(self, match: Match, seconds_saved: float, loaded: int | None = None) -> None:
+        """Count a match of which so many tokens were `loaded`, all by default, and the seconds it saved.
+
+        Those are without the time that loading took; below 0 computing would have been sooner.
+        """
+        tokens = match.tokens if loaded is None else loaded
+        size = sum(node.bytes for node in match.found) * tokens // max(1, match.tokens)
         with self._ledger.transaction():
             self._index.record_use([node.key for node in match.found], self._now())
             if match.partial:
                 self._counts.add("partial", "all", tokens=match.partial.tokens, size=match.partial.node.bytes)
-            if match.tokens:
-                self._counts.add("hit", "all", tokens=match.tokens, size=size, seconds=seconds_saved)
+            if tokens:
+                self._counts.add("hit", "all", tokens=tokens, size=size, seconds=max(0.0, seconds_saved))
+            if tokens < match.tokens:
+                self._counts.add("overlap", "all", tokens=match.tokens - tokens)
+            if seconds_saved < 0:
+                self._counts.add("slow", "all", tokens=tokens, size=size, seconds=-seconds_saved)
+
+    def record_computed(self, match: Match) -> None:
+        """Count a match that was computed again, because that is sooner than loading it."""
+        with self._ledger.transaction():
+            self._counts.add("computed", "all", tokens=match.tokens)
 
     def keep(
         self,
@@ -382,6 +402,9 @@ class KvStore:
             written_today=self._counts.written(self._now()),
             ghosts=self._counts.ghosts(),
             missed=self._counts.total("ghost"),
+            computed=self._counts.total("computed"),
+            overlap=self._counts.total("overlap"),
+            slow=self._counts.total("slow"),
         )
 
     def _follow(self, keys: Sequence[Key], segments: Sequence[Sequence[int]]) -> Match:

@@ -23,6 +23,7 @@ LAYERS = (
     ("engine.text",),
     ("engine.types",),
     ("engine.models",),
+    ("engine.kv",),
     ("engine.health", "engine.opener"),
     ("engine.ingest", "engine.retrieval"),
     ("engine.llm",),
@@ -48,7 +49,7 @@ LIBRARIES = {
     "rich": ("cli/*",),
     "lancedb": ("store/tables.py",),
     "pyarrow": ("store/tables.py",),
-    "mlx_lm": ("engine/models/mlx.py", "engine/models/kv_cache.py", "engine/models/mlx.py"),
+    "mlx_lm": ("engine/models/mlx.py", "engine/models/kv_cache.py"),
     "mlx": ("engine/models/*", "engine/llm/blocks.py"),
     "tokenizers": ("engine/models/*",),
     "jinja2": ("engine/models/load.py", "cli/stats_page.py"),
@@ -83,7 +84,7 @@ LIBRARIES = {
     "fsspec": ("store/kv_mirror.py",),
 }
 HEAVY = ("lancedb", "pyarrow", "numpy", "mlx", "transformers", "tokenizers", "rank_bm25")
-MOST_MODULES, LONGEST_MODULE, LONGEST_FUNCTION = 150, 600, 60
+MOST_MODULES, LONGEST_MODULE, LONGEST_FUNCTION = 160, 600, 60
 TWICE = {"__init__", "types", "pipeline"}  # a path each of ask and ingest
 PAPERS = re.compile(r"\b(?:PerCache|MobiLoRA|SparKV|KVPR|Cake)\b")
 

@@ -16,8 +16,9 @@ from math import inf
 from engine.idle.refresh import Reasker
 from engine.idle.types import Job, Kind, Outcome, in_order
 from engine.llm.blocks import block_of, in_blocks
-from engine.llm.prefill import KvBinding, PromptReader, keep, prefill
+from engine.llm.prefill import PromptReader, keep, prefill
 from engine.llm.prompt import Order, Segments, chunk_ids, fit, system_ids
+from engine.llm.restore import KvBinding
 from engine.types import Trace
 from store.answers import CachedAnswer
 from store.kv_index import CountTotal, KvQueries, UnusedNode, path_keys

@@ -14,11 +14,13 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from engine.llm.prefill import KvBinding, PromptReader
+from engine.llm.prefill import PromptReader
 from engine.llm.prompt import Ids, Segments, chunk_segment, halved
-from engine.models.kv_cache import Arrays, Cache, concatenated, files, fill, tensor, unpack
+from engine.llm.restore import KvBinding
+from engine.models.kv_cache import Cache, concatenated, files, fill, tensor, unpack
+from engine.models.kv_read import Arrays, UnreadableCache
 from engine.models.rope import Ropes
-from engine.models.types import LanguageModel, UnreadableCache
+from engine.models.types import LanguageModel
 from engine.types import Trace
 from store.kv_files import Tensor
 from store.kv_index import Match

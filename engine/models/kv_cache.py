@@ -4,20 +4,16 @@ The only module that uses mlx-lm's cache classes. Knows safetensors files; no pr
 inside functions, because BLAS must be loaded before it.
 """
 
-import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
-from engine.models.types import UnreadableCache
+from engine.models.kv_read import Arrays, RangeReader, ReadAt, UnreadableCache, allocate, read
 from store.kv_files import Tensor
 
-Arrays = Mapping[str, Any]  # by name
 DTYPES = {
     "float32": ("F32", ""), "float16": ("F16", "uint16"), "bfloat16": ("BF16", "uint16"),
     "int32": ("I32", ""), "uint32": ("U32", ""), "int8": ("I8", ""),
@@ -181,143 +177,6 @@ def _set_state(part: Any, both: Sequence[Any], end: int) -> None:
             part.state = (keys, values, end, part.chunk_size, end - keys.shape[2])
 
 
-# Each safetensors dtype in MLX, and the integers of its width, because the buffer protocol lacks bfloat16.
-_MLX_DTYPES = {"F32": ("float32", "uint32"), "F16": ("float16", "uint16"), "BF16": ("bfloat16", "uint16")}
-_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
-_METADATA = "__metadata__"
-_LENGTH = 8  # bytes of the header's length, little-endian
-_MAX_HEADER = 4 << 20  # bytes
-_GROWTH, _HEADROOM = 256, 64  # tokens: the step by which mlx-lm grows a cache; space for a question
-_MAX_BUFFERS = 1024  # of one readv call (IOV_MAX)
-
-
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """The layout of the tensors of one name: safetensors dtype, heads, and values of a token and head."""
-
-    dtype: str
-    heads: int
-    width: int
-
-    @property
-    def step(self) -> int:
-        """Return the bytes of one token and head."""
-        return self.width * _BYTES[self.dtype]
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    """An open file, positioned at its first tensor; tensors are (1, heads, tokens, width), contiguous and in order."""
-
-    descriptor: int
-    tokens: int
-    kinds: Mapping[str, _Layout]
-
-
-def read(paths: Sequence[Path], shared: int | None = None, reuse: Arrays | None = None) -> tuple[Arrays, int]:
-    """Read and join the tensors of files, of the last only `shared` tokens; returns arrays and token count.
-
-    The arrays have space for more tokens, and take over the memory of `reuse`. UnreadableCache if a file does not fit.
-    """
-    with ExitStack() as stack:
-        try:
-            files = [_open(path, stack) for path in paths]
-            if any(file.kinds != files[0].kinds for file in files):
-                raise ValueError("the files hold different tensors")
-            counts = [file.tokens for file in files]
-            if shared is not None:
-                counts[-1] = min(shared, counts[-1])
-            return _read_joined(files, counts, reuse or {}), sum(counts)
-        except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
-            raise UnreadableCache(type(error).__name__) from error
-
-
-def allocate(like: Arrays, tokens: int) -> Arrays:
-    """Allocate arrays of the same layout, with space for a number of tokens and a question."""
-    import mlx.core as mx
-
-    capacity = _round_up(tokens + _HEADROOM)
-    shapes = {name: (*array.shape[:2], capacity, array.shape[3]) for name, array in like.items()}
-    arrays = {name: mx.zeros(shape, like[name].dtype) for name, shape in shapes.items()}
-    mx.eval(list(arrays.values()))
-    return arrays
-
-
-def _read_joined(files: Sequence[_File], counts: Sequence[int], reuse: Arrays) -> Arrays:
-    import mlx.core as mx
-
-    kinds = files[0].kinds
-    raw, capacity = _buffers(kinds, sum(counts) + _HEADROOM, reuse)
-    into = {name: memoryview(array).cast("B") if array.size else memoryview(b"") for name, array in raw.items()}
-    for file, at, count in zip(files, accumulate(counts, initial=0), counts, strict=False):
-        pieces = list(_pieces(file, into, capacity, at, count))
-        for first in range(0, len(pieces), _MAX_BUFFERS):
-            _fill(file.descriptor, pieces[first : first + _MAX_BUFFERS])
-    return {name: array.view(getattr(mx, _MLX_DTYPES[kinds[name].dtype][0])) for name, array in raw.items()}
-
-
-def _buffers(kinds: Mapping[str, _Layout], tokens: int, reuse: Arrays) -> tuple[dict[str, Any], int]:
-    """Return integer arrays, reused or new, for at least `tokens` tokens, and their capacity in tokens."""
-    import mlx.core as mx
-
-    capacities = {array.shape[2] for array in reuse.values()}
-    capacity = capacities.pop() if len(capacities) == 1 else 0
-    fits = capacity >= tokens and {name: _layout_of(array) for name, array in reuse.items()} == kinds
-    capacity = capacity if fits else _round_up(tokens)
-    raw: dict[str, Any] = {}
-    for name, layout in kinds.items():
-        integers = getattr(mx, _MLX_DTYPES[layout.dtype][1])
-        shape = (1, layout.heads, capacity, layout.width)
-        raw[name] = reuse[name].view(integers) if fits else mx.zeros(shape, integers)
-    mx.eval(list(raw.values()))
-    return raw, capacity
-
-
-def _round_up(tokens: int) -> int:
-    return -(-tokens // _GROWTH) * _GROWTH
-
-
-def _layout_of(array: Any) -> _Layout | None:
-    dtypes = {name: dtype for dtype, (name, _) in _MLX_DTYPES.items()}
-    one, heads, _, width = array.shape
-    dtype = dtypes.get(str(array.dtype).removeprefix("mlx.core."))
-    return _Layout(dtype, heads, width) if dtype and one == 1 else None
-
-
-def _pieces(file: _File, into: Mapping[str, memoryview], capacity: int, at: int, count: int) -> Iterator[memoryview]:
-    """Yield the destination of each run of a file's bytes; tokens beyond `count` go to scratch buffers."""
-    for name, kind in file.kinds.items():
-        buffer, size, skipped = into[name], count * kind.step, (file.tokens - count) * kind.step
-        for begin in range(at * kind.step, (kind.heads * capacity + at) * kind.step, max(1, capacity * kind.step)):
-            yield buffer[begin : begin + size]
-            if skipped:
-                yield memoryview(bytearray(skipped))
-
-
-def _fill(descriptor: int, pieces: Sequence[memoryview]) -> None:
-    """Fill buffers with the next bytes of a file; ValueError if it is too short."""
-    if os.readv(descriptor, pieces) != sum(map(len, pieces)):
-        raise ValueError("the file is shorter than its header says")
-
-
-def _open(path: Path, stack: ExitStack) -> _File:
-    """Open a file and parse its header; a malformed one raises any of the errors that `read` catches."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    stack.callback(os.close, descriptor)
-    length = int.from_bytes(os.read(descriptor, _LENGTH), "little")
-    entries = json.loads(os.read(descriptor, min(length, _MAX_HEADER)))
-    entries.pop(_METADATA, None)
-    tokens, kinds, end = next(iter(entries.values()))["shape"][2], dict[str, _Layout](), 0
-    for name, entry in entries.items():
-        one, heads, count, width = entry["shape"]
-        kind = _Layout(entry["dtype"], heads, width)
-        begin, end = end, end + heads * count * kind.step
-        if (one, count, [begin, end]) != (1, tokens, entry["data_offsets"]):
-            raise ValueError("the tensors are not contiguous or not of the same tokens")
-        kinds[name] = kind
-    return _File(descriptor, tokens, kinds)
-
-
 Cache = list[Any]  # one of mlx-lm's caches per layer
 Captured = Mapping[str, Any]  # arrays of a segment to store that its cache overwrites, or holds in another form
 _MAX_POOLED = 256 << 20  # bytes that a process holds between questions
@@ -427,7 +286,13 @@ def cut(cache: Cache, start: int, stop: int, captured: Captured | None = None) -
     return [tensor(name, array) for name, array in found.items()]
 
 
-def restore(cache: Cache, paths: Sequence[Path], shared: int | None = None, pool: BufferPool | None = None) -> Cache:
+def restore(
+    cache: Cache,
+    paths: Sequence[Path],
+    shared: int | None = None,
+    pool: BufferPool | None = None,
+    read_at: ReadAt = os.preadv,
+) -> Cache:
     """Fill an empty cache from files, one per segment, of the last only `shared` tokens; returns it.
 
     UnreadableCache if a file is missing or does not fit. Arrays are read in the calling thread. With a pool, files are
@@ -435,13 +300,23 @@ def restore(cache: Cache, paths: Sequence[Path], shared: int | None = None, pool
     """
     try:
         if pool is not None and is_sliceable(cache):
-            return _set_arrays(cache, *read(paths, shared, pool.pop()))
+            return _set_arrays(cache, *read(paths, shared, pool.pop(), read_at))
         opened = files(paths)
         for name, part in _parts(cache):
             restore_layer(part, name, opened, shared)
         compute(cache)
     except (RuntimeError, ValueError, LookupError) as error:
         raise UnreadableCache(type(error).__name__) from error
+    return cache
+
+
+def join(cache: Cache, reader: RangeReader) -> Cache:
+    """Append the tokens that a reader has read to a sliceable cache of those before them; returns it."""
+    front, computed, arrays = _arrays(cache), length(cache), dict(reader.take())
+    for name, array in front.items():
+        arrays[name][..., :computed, :] = array[..., :computed, :]
+    _set_arrays(cache, arrays, reader.tokens)
+    compute(cache)
     return cache
 
 

@@ -4,6 +4,7 @@ Knows no prompts, and only the weights in a model's folder. MLX is imported insi
 loaded before it.
 """
 
+import os
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, nullcontext
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from engine.models import kv_cache, mlx
 from engine.models.kv_cache import BufferPool, Cache, CacheForm, Captured
+from engine.models.kv_read import RangeReader, ReadAt
 from engine.models.role_adapter import AttachedAdapter
 from engine.models.runtime import Device, device
 from engine.models.tokens import Spelling, Tokens, first_line
@@ -175,14 +177,27 @@ class Mlx:
         """Copy the tensors of a segment to store: keys and values, (1, heads, tokens, width), and captured arrays."""
         return kv_cache.cut(cache, start, stop, captured)
 
-    def restore(self, paths: Sequence[Path], shared: int | None = None) -> Cache:
+    def restore(self, paths: Sequence[Path], shared: int | None = None, read_at: ReadAt = os.preadv) -> Cache:
         """Return a cache restored from files, one per segment, of the last only `shared` tokens; UnreadableCache.
 
         Arrays are read in the calling thread.
         """
         # Reading into MLX's buffers was only tested where they are host memory.
         direct = not self.bits and device() != "cuda"
-        return kv_cache.restore(self.begin(), paths, shared, self.buffers if direct else None)
+        return kv_cache.restore(self.begin(), paths, shared, self.buffers if direct else None, read_at)
+
+    @property
+    def reads_ranges(self) -> bool:
+        """Return whether parts of stored segments can be loaded beside computing others."""
+        return not self.bits and device() != "cuda" and kv_cache.is_sliceable(self.begin())
+
+    def open_ranges(self, paths: Sequence[Path], shared: int | None, read_at: ReadAt) -> RangeReader:
+        """Open files, one per segment, of the last only `shared` tokens; UnreadableCache."""
+        return RangeReader(paths, shared, self.buffers.pop(), read_at)
+
+    def join(self, cache: Cache, reader: RangeReader) -> None:
+        """Append what was read to a cache of the tokens before it."""
+        kv_cache.join(cache, reader)
 
     def release(self, cache: Cache) -> None:
         """Empty an unused cache; the next one may reuse its buffers."""

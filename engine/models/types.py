@@ -1,11 +1,13 @@
 """The protocols of embedders and language models, speculative drafts and FLOP counts. Knows no library."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any, Protocol
 
+from engine.models.kv_read import RangeReader, ReadAt
 from store.hits import Vectors
 from store.kv_files import Tensor
 
@@ -157,10 +159,6 @@ class Frame:
     closing: tuple[int, ...] = ()
 
 
-class UnreadableCache(Exception):
-    """Stored tensors cannot be restored: missing, damaged, or another model's."""
-
-
 class LanguageModel(Protocol):
     """Prefills a prompt segment by segment into a KV cache, and decodes greedily."""
 
@@ -227,11 +225,37 @@ class LanguageModel(Protocol):
 class KvSliceable(Protocol):
     """A language model whose KV cache can be stored and restored by segment."""
 
+    @property
+    def sub_step(self) -> int:
+        """Return the tokens of a prefill step, counted from a segment's start."""
+        ...
+
+    @property
+    def reads_ranges(self) -> bool:
+        """Return whether parts of stored segments can be loaded beside computing others."""
+        ...
+
+    def begin(self) -> Any:
+        """Return an empty cache."""
+        ...
+
+    def prefill(self, cache: Any, ids: Sequence[int]) -> Any:
+        """Prefill whole sub-steps of a segment."""
+        ...
+
+    def open_ranges(self, paths: Sequence[Path], shared: int | None, read_at: ReadAt) -> RangeReader:
+        """Open files, one per segment, of the last only `shared` tokens; UnreadableCache."""
+        ...
+
+    def join(self, cache: Any, reader: RangeReader) -> None:
+        """Append what was read to a cache of the tokens before it."""
+        ...
+
     def cut(self, cache: Any, start: int, stop: int, captured: Any = None) -> list[Tensor]:
         """Copy the tensors of a segment to store: its slice of the cache, and the arrays that `prefill` returned."""
         ...
 
-    def restore(self, paths: Sequence[Path], shared: int | None = None) -> Any:
+    def restore(self, paths: Sequence[Path], shared: int | None = None, read_at: ReadAt = os.preadv) -> Any:
         """Return a cache restored from files, one per segment, of the last only `shared` tokens; UnreadableCache."""
         ...
 

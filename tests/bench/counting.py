@@ -6,6 +6,7 @@ tally names each step of a model by the rows it computes and the tokens before t
 """
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -18,8 +19,9 @@ from filelock import FileLock
 
 from engine.backends import LocalModel, drafts_of
 from engine.llm.generate import GenerateOptions
-from engine.llm.prefill import KvBinding, PromptReader
+from engine.llm.prefill import PromptReader
 from engine.llm.prompt import Segments
+from engine.llm.restore import KvBinding
 from engine.models import kv_cache
 from engine.models.mlx import Mlx
 from engine.models.types import Embedder, LanguageModel, Size
@@ -33,6 +35,7 @@ from tests.engine.models.shapes import REAL, make, write
 
 if TYPE_CHECKING:
     from engine.models.kv_cache import Cache, Captured
+    from engine.models.kv_read import ReadAt
     from engine.text.question import Question
     from store.hits import Vectors
 
@@ -93,9 +96,9 @@ class Counted(Forced):
         """Return the dtype that it computes in."""
         return "mlx.core.float32"
 
-    def restore(self, paths: Sequence[Path], shared: int | None = None) -> "Cache":
+    def restore(self, paths: Sequence[Path], shared: int | None = None, read_at: "ReadAt" = os.preadv) -> "Cache":
         """Restore a cache and tally the load."""
-        found = Mlx.restore(self, paths, shared)
+        found = Mlx.restore(self, paths, shared, read_at)
         self.tally.loads.append((len(paths), kv_cache.length(found)))
         return found
 

@@ -19,8 +19,9 @@ from random import Random
 from statistics import median
 
 from engine.llm.generate import read
-from engine.llm.prefill import KvBinding, PromptReader
+from engine.llm.prefill import PromptReader
 from engine.llm.prompt import Ids, question_segment, system_ids
+from engine.llm.restore import KvBinding
 from engine.llm.roles import check_ids
 from engine.models.load import load
 from engine.models.mlx import Mlx

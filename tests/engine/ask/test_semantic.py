@@ -1,5 +1,6 @@
 """The semantic tier without commands: entailment by the model, time-sensitive questions, and each check."""
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -13,8 +14,9 @@ from hypothesis import strategies as st
 from engine.ask.prepare import begin, fingerprint, gather_context
 from engine.ask.semantic import SemanticRules, entails
 from engine.llm.generate import GenerateOptions, generate
-from engine.llm.prefill import KvBinding as KeptTensors
 from engine.llm.prefill import PromptReader
+from engine.llm.restore import KvBinding as KeptTensors
+from engine.models.kv_read import RangeReader, ReadAt, UnreadableCache
 from engine.session import Session
 from engine.text.question import Question, understand
 from engine.text.time_sensitive import is_time_sensitive
@@ -42,12 +44,21 @@ class RestorableModel(ScriptedModel):
     """A scripted model whose cache can be stored and restored."""
 
     restored: int = 0
+    sub_step: int = 64
+    reads_ranges: bool = False
+
+    def open_ranges(self, paths: Sequence[Path], shared: int | None, read_at: ReadAt) -> RangeReader:
+        """Have no ranges to read."""
+        raise UnreadableCache(str(shared))
+
+    def join(self, cache: list[list[int]], reader: RangeReader) -> None:
+        """Have nothing to join."""
 
     def cut(self, cache: list[list[int]], start: int, stop: int, captured: object = None) -> list[Tensor]:
         """Return tensors of no meaning."""
         return tensors(64, tuple(range(start, stop)))
 
-    def restore(self, paths: Sequence[Path], shared: int | None = None) -> list[list[int]]:
+    def restore(self, paths: Sequence[Path], shared: int | None = None, read_at: ReadAt = os.preadv) -> list[list[int]]:
         """Take what the files hold as prefilled."""
         self.restored += len(paths)
         return self.begin()

@@ -9,8 +9,9 @@ import pytest
 from engine.idle.plan import IdlePlanner
 from engine.idle.refresh import Reasker, plan_judgements
 from engine.idle.types import Kind
-from engine.llm.prefill import KvBinding, PromptReader
+from engine.llm.prefill import PromptReader
 from engine.llm.prompt import question_segment
+from engine.llm.restore import KvBinding
 from engine.session import Session
 from store.answers import Aliases, NearMiss
 from store.history import History

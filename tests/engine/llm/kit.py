@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.llm.blocks import PrefixCache, read
-from engine.llm.prefill import KvBinding, PromptReader
+from engine.llm.prefill import PromptReader
+from engine.llm.restore import KvBinding
 from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.models.rope import movable

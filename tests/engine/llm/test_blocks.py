@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from engine.llm import blocks
 from engine.llm.blocks import take
-from engine.llm.prefill import KvBinding, PromptReader, keep, prefill
+from engine.llm.prefill import PromptReader, keep, prefill
+from engine.llm.restore import KvBinding
 from engine.models.mlx import Mlx
 from engine.models.rope import movable
 from engine.types import Trace

@@ -9,7 +9,8 @@ import pytest
 
 from engine import backends
 from engine.llm.generate import GenerateOptions, generate
-from engine.llm.prefill import KvBinding, PromptReader
+from engine.llm.prefill import PromptReader
+from engine.llm.restore import KvBinding
 from engine.llm.roles import Choice, Claims, Side
 from engine.models.load import load
 from engine.models.types import Frame

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from engine.idle.types import OutOfTime
 from engine.llm.generate import ask_about
-from engine.llm.prefill import KvBinding, PromptReader
+from engine.llm.prefill import PromptReader
 from engine.llm.prompt import chunk_ids, system_ids
+from engine.llm.restore import KvBinding
 from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.models.role_adapter import find_adapter

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from engine.models import kv_cache
 from engine.models.kv_cache import CacheForm
+from engine.models.kv_read import UnreadableCache
 from engine.models.load import form, load
 from engine.models.mlx import Mlx
-from engine.models.types import UnreadableCache
 from store.kv_files import Header, verify, write
 from tests.effort import examples
 from tests.engine.models.shapes import KINDS, OTHERS, SMALL, make

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.models.kv_cache import read, tensor
-from engine.models.types import UnreadableCache
+from engine.models.kv_cache import tensor
+from engine.models.kv_read import UnreadableCache, read
 from store.kv_files import Header, write
 from tests.effort import examples
 

@@ -1,0 +1,240 @@
+"""What computing and loading KV takes on this machine, learnt from every prompt.
+
+Knows tokens, bytes and seconds, and where the figures are stored; no model and no file.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import astuple, dataclass, fields, replace
+from math import inf, isfinite
+from typing import Any, TypeGuard
+
+from store.database import Ledger
+
+_MEMORY = 0.9  # weight of what was seen before, at each observation: about the last ten count
+_DRIFT = 2.0  # a prediction this many times off twice running: everything is measured anew
+_LEAST_S = 1e-6
+_ENOUGH = 1.2  # summed weight of observations below which nothing is predicted: one alone may be an outlier
+
+
+@dataclass(frozen=True, slots=True)
+class CostFit:
+    """Seconds as a sum of two terms, a x + b y, with a and b at least 0.
+
+    Least squares of relative errors: of x/s, y/s against 1, where s are the seconds observed. Newer ones count more.
+    """
+
+    xx: float = 0.0
+    xy: float = 0.0
+    yy: float = 0.0
+    x: float = 0.0
+    y: float = 0.0
+    weight: float = 0.0
+    drift: float = 0.0  # how the last observation was off: 1 slower than predicted, 2 faster
+
+    @property
+    def terms(self) -> tuple[float, float]:
+        """Return a and b, in seconds for one of x and of y."""
+        determinant = self.xx * self.yy - self.xy * self.xy
+        if determinant > 1e-9 * self.xx * self.yy:
+            a = (self.x * self.yy - self.y * self.xy) / determinant
+            b = (self.y * self.xx - self.x * self.xy) / determinant
+            if a >= 0 and b >= 0:
+                return a, b
+        # One term alone: the one that explains more.
+        of_x, of_y = _ratio(self.x, self.xx), _ratio(self.y, self.yy)
+        return (of_x, 0.0) if of_x * self.x >= of_y * self.y else (0.0, of_y)
+
+    def seconds(self, x: float, y: float) -> float | None:
+        """Predict the seconds of x and y; None before anything was observed."""
+        if self.weight < _ENOUGH:
+            return None
+        a, b = self.terms
+        return a * x + b * y
+
+    def observe(self, x: float, y: float, seconds: float) -> "CostFit":
+        """Return the fit with one more observation; one below a microsecond, which no clock tells, is left out."""
+        if not (_LEAST_S <= seconds < inf and x + y > 0):
+            return self
+        drift = self._drift(self.seconds(x, y), seconds)
+        old = CostFit() if drift and drift == self.drift else CostFit(*(_MEMORY * value for value in astuple(self)))
+        u, v = x / seconds, y / seconds
+        return CostFit(old.xx + u * u, old.xy + u * v, old.yy + v * v, old.x + u, old.y + v, old.weight + 1, drift)
+
+    def _drift(self, expected: float | None, seconds: float) -> float:
+        if expected is None or 1 / _DRIFT < seconds / max(expected, 1e-12) < _DRIFT:
+            return 0.0
+        return 1.0 if seconds > expected else 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What was learnt: prefill by tokens and by tokens they attend to; loading by files and bytes, cold and warm."""
+
+    prefill: CostFit = CostFit()
+    cold: CostFit = CostFit()
+    warm: CostFit = CostFit()
+
+    def prefill_s(self, start: int, stop: int) -> float | None:
+        """Predict the seconds of computing the tokens from one position to another."""
+        return self.prefill.seconds(*_attended(start, stop))
+
+    def load_s(self, files: float, size: int, cached: float) -> float | None:
+        """Predict the seconds of loading bytes of which a share is `cached` by the system."""
+        cold, warm = (fit.seconds(files, size) for fit in (self.cold, self.warm))
+        if cold is None or warm is None:
+            return warm if cold is None else cold
+        return cached * warm + (1 - cached) * cold
+
+    def with_prefill(self, start: int, stop: int, seconds: float) -> "Costs":
+        """Return the costs after tokens were computed."""
+        return replace(self, prefill=self.prefill.observe(*_attended(start, stop), seconds))
+
+    def with_load(self, files: float, size: int, cached: float, seconds: float) -> "Costs":
+        """Return the costs after files were loaded; those of which only a part was cached count as cold."""
+        if cached > _WARM:
+            return replace(self, warm=self.warm.observe(files, size, seconds))
+        return replace(self, cold=self.cold.observe(files, size, seconds))
+
+
+def _ratio(one: float, other: float) -> float:
+    return one / other if other else 0.0
+
+
+_WARM = 0.95  # share of a file in the system's cache from which a load counts as warm
+
+
+def _attended(start: int, stop: int) -> tuple[float, float]:
+    """Return the number of tokens, and of pairs of a token and one before it."""
+    return stop - start, (stop - start) * (start + stop) / 2
+
+
+_NAME = "kv.costs"  # the small value of the ledger
+_MODELS = 8  # of which the costs are kept, those used last
+_DAY_S = 86_400.0  # after which loading is measured anew: a slow disk may have been busy, or another one
+
+
+class MeasuredCosts:
+    """The costs of one model on this machine, kept in the ledger; mutable.
+
+    Prefill is kept for each root, which names model and arithmetic; loading for the machine. `model` is for users.
+    """
+
+    def __init__(self, ledger: Ledger, root: str, model: str = "", now: Callable[[], float] = time.time) -> None:
+        self._ledger, self._root, self._model, self._now = ledger, root, model, now
+        kept = _read(ledger)
+        self._at = kept.at
+        loads = kept.loads if self._is_recent else Costs()
+        self._costs = self._saved = replace(
+            loads, prefill=kept.prefill[root].fit if root in kept.prefill else CostFit()
+        )
+        self._is_first = True
+
+    @property
+    def costs(self) -> Costs:
+        """Return what is known; nothing about loading that was measured more than a day ago."""
+        return self._costs if self._is_recent else replace(self._costs, cold=CostFit(), warm=CostFit())
+
+    @property
+    def _is_recent(self) -> bool:
+        return abs(self._now() - self._at) < _DAY_S
+
+    def record_prefill(self, start: int, stop: int, seconds: float) -> None:
+        """Learn from tokens that were computed; not from the first of a process, which warms up the model."""
+        if not self._is_first:
+            self._costs = self._costs.with_prefill(start, stop, seconds)
+        self._is_first = False
+
+    def record_load(self, files: int, size: int, cached: float, seconds: float) -> None:
+        """Learn from files that were loaded."""
+        self._costs, self._at = self.costs.with_load(files, size, cached, seconds), self._now()
+
+    def save(self) -> None:
+        """Write what was learnt since the last time, beside what other processes have written."""
+        if self._costs == self._saved:
+            return
+        kept = _read(self._ledger)
+        prefill = {root: one for root, one in kept.prefill.items() if root != self._root}
+        prefill |= {self._root: ModelCost(self._model, self._costs.prefill)}
+        newest = dict(list(prefill.items())[-_MODELS:])
+        self._ledger.set(_NAME, json.dumps(_to_json(KnownCosts(self._costs, newest, self._at))))
+        self._saved = self._costs
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCost:
+    """What prefill costs with one model."""
+
+    model: str
+    fit: CostFit
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCosts:
+    """All costs that the ledger keeps: of loading, and of prefill by root, the last used at the end."""
+
+    loads: Costs
+    prefill: Mapping[str, ModelCost]
+    at: float = 0.0  # when a load was measured last, seconds since the epoch
+
+
+def known_costs(ledger: Ledger) -> KnownCosts:
+    """Return all costs measured on this machine."""
+    return _read(ledger)
+
+
+_POSITIONS = (0, 1000)  # tokens before those whose speed is told
+_SHOWN, _MB = 100, 1e6  # tokens, bytes
+
+
+def spoken(known: KnownCosts) -> str:
+    """Describe speeds for users: of prefill with the model used last, and of loading; empty before any is known."""
+    model = list(known.prefill.values())[-1:]
+    parts = [
+        f"{one.model}: prefill {' and '.join(_speed(one.fit, at) for at in _POSITIONS)}"
+        for one in model
+        if one.fit.seconds(1, 0) is not None
+    ]
+    for name, fit in (("cached by the system", known.loads.warm), ("from disk", known.loads.cold)):
+        if (taken := fit.seconds(1, _MB)) is not None:
+            parts.append(f"loading {1 / max(taken, 1e-9):,.0f} MB/s {name}")
+    return "; ".join(parts)
+
+
+def _speed(fit: CostFit, position: int) -> str:
+    taken = fit.seconds(*_attended(position, position + _SHOWN)) or 1e-9
+    return f"{_SHOWN / taken:,.0f} tokens/s" + (f" after {position:,}" if position else "")
+
+
+def _read(ledger: Ledger) -> KnownCosts:
+    """Read what is kept; what is damaged starts anew."""
+    try:
+        found = json.loads(ledger.get(_NAME) or "{}")
+    except ValueError:
+        found = {}
+    rows = found if isinstance(found, dict) else {}
+    models = rows.get("prefill")
+    prefill = {
+        root: ModelCost(str(one[0]), _fit(one[1]))
+        for root, one in (models if isinstance(models, dict) else {}).items()
+        if isinstance(one, list) and len(one) == 2
+    }
+    at = rows.get("at")
+    loads = Costs(cold=_fit(rows.get("cold")), warm=_fit(rows.get("warm")))
+    return KnownCosts(loads, prefill, float(at) if _is_number(at) else 0.0)
+
+
+def _to_json(known: KnownCosts) -> dict[str, Any]:
+    prefill = {root: [one.model, list(astuple(one.fit))] for root, one in known.prefill.items()}
+    cold, warm = (list(astuple(fit)) for fit in (known.loads.cold, known.loads.warm))
+    return {"cold": cold, "warm": warm, "at": known.at, "prefill": prefill}
+
+
+def _fit(values: Any) -> CostFit:
+    sound = isinstance(values, list) and len(values) == len(fields(CostFit)) and all(map(_is_number, values))
+    return CostFit(*map(float, values)) if sound else CostFit()
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return type(value) in (int, float) and isfinite(value) and value >= 0

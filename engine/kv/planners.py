@@ -1,0 +1,104 @@
+"""Planners: how many of a prompt's cached tokens to compute, from the front, while the rest is loaded.
+
+Pure: they know the seconds that each unit takes, and nothing of models, files and threads.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Literal
+
+Way = Literal["load", "compute", "overlap"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A sub-step of a cached segment: tokens, bytes, and the seconds to compute and to load it (None: not known)."""
+
+    tokens: int
+    size: int
+    compute_s: float
+    load_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPlan:
+    """The number of units to compute, those in front, and the seconds expected; None where they are not known.
+
+    With `overlap`, computing and loading run at once and meet where they meet; the number is where they should.
+    """
+
+    way: Way
+    computed: int
+    seconds: float | None
+
+
+Planner = Callable[[Sequence[Unit]], LoadPlan]
+
+
+def load(units: Sequence[Unit]) -> LoadPlan:
+    """Load everything."""
+    return LoadPlan("load", 0, loading_s(units))
+
+
+def compute(units: Sequence[Unit]) -> LoadPlan:
+    """Compute everything."""
+    return LoadPlan("compute", len(units), sum(unit.compute_s for unit in units))
+
+
+def split(units: Sequence[Unit]) -> LoadPlan:
+    """Divide by the closed form, and load the rest meanwhile.
+
+    With t_c seconds to compute all s tokens and t_l to load them, both at an even rate, computing l tokens takes as
+    long as loading the others at l = s t_l / (t_c + t_l).
+    """
+    t_l, t_c, tokens = loading_s(units), sum(unit.compute_s for unit in units), sum(unit.tokens for unit in units)
+    if t_l is None or t_l + t_c == 0:
+        return load(units)
+    return divided(units, tokens * t_l / (t_c + t_l))
+
+
+def overlap(units: Sequence[Unit]) -> LoadPlan:
+    """Compute from the front while a thread loads from the back, up to where both meet (Cake)."""
+    if loading_s(units) is None:
+        return LoadPlan("overlap", 0, None)
+    return min((_plan(units, number) for number in range(len(units) + 1)), key=lambda plan: plan.seconds or 0.0)
+
+
+# Overlapping gains a twentieth at most where one way is this many times as fast as the other: 1 / (1 + 20).
+_CLEAR = 20.0
+_NOTHING_S = 0.02  # of loading, which nobody notices
+_NOTHING = 4 << 20  # bytes that any local disk reads in about that time: loaded where nothing was measured yet
+
+
+def auto(units: Sequence[Unit]) -> LoadPlan:
+    """Take the faster way alone where it is faster by far, else both at once."""
+    t_l, t_c = loading_s(units), sum(unit.compute_s for unit in units)
+    if t_l is None:
+        return overlap(units) if sum(unit.size for unit in units) > _NOTHING else load(units)
+    if t_l * _CLEAR <= t_c or t_l <= _NOTHING_S:
+        return load(units)
+    return compute(units) if t_c * _CLEAR <= t_l else overlap(units)
+
+
+PLANNERS: Mapping[str, Planner] = {
+    "auto": auto, "load": load, "compute": compute, "split": split, "overlap": overlap,
+}  # fmt: skip
+
+
+def loading_s(units: Sequence[Unit]) -> float | None:
+    """Return the seconds of loading all units; None if they are not known."""
+    known = [unit.load_s for unit in units if unit.load_s is not None]
+    return sum(known) if len(known) == len(units) else None
+
+
+def divided(units: Sequence[Unit], tokens: float) -> LoadPlan:
+    """Return the plan that divides at the border of a unit nearest to a number of tokens."""
+    ends = [0, *accumulate(unit.tokens for unit in units)]
+    return _plan(units, min(range(len(ends)), key=lambda number: abs(ends[number] - tokens)))
+
+
+def _plan(units: Sequence[Unit], computed: int) -> LoadPlan:
+    front, back = units[:computed], units[computed:]
+    seconds = max(sum(unit.compute_s for unit in front), loading_s(back) or 0.0)
+    return LoadPlan("overlap" if front and back else "compute" if front else "load", computed, seconds)

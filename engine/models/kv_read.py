@@ -1,0 +1,204 @@
+"""Tensors of KV files read directly into the buffers of a cache: whole files, or ranges of tokens.
+
+Knows the layout of safetensors files; no caches of mlx-lm and no store. MLX is imported inside functions, because BLAS
+must be loaded before it.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any
+
+Arrays = Mapping[str, Any]  # by name
+
+
+class UnreadableCache(Exception):
+    """Stored tensors cannot be restored: missing, damaged, or another model's."""
+
+
+# Each safetensors dtype in MLX, and the integers of its width, because the buffer protocol lacks bfloat16.
+_MLX_DTYPES = {"F32": ("float32", "uint32"), "F16": ("float16", "uint16"), "BF16": ("bfloat16", "uint16")}
+_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
+_METADATA = "__metadata__"
+_LENGTH = 8  # bytes of the header's length, little-endian
+_MAX_HEADER = 4 << 20  # bytes
+_GROWTH, _HEADROOM = 256, 64  # tokens: the step by which mlx-lm grows a cache; space for a question
+_MAX_BUFFERS = 1024  # of one readv call (IOV_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """The layout of the tensors of one name: safetensors dtype, heads, and values of a token and head."""
+
+    dtype: str
+    heads: int
+    width: int
+
+    @property
+    def step(self) -> int:
+        """Return the bytes of one token and head."""
+        return self.width * _BYTES[self.dtype]
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """An open file, positioned at its first tensor; tensors are (1, heads, tokens, width), contiguous and in order."""
+
+    descriptor: int
+    begin: int  # of the first tensor
+    tokens: int
+    kinds: Mapping[str, _Layout]
+
+
+def allocate(like: Arrays, tokens: int) -> Arrays:
+    """Allocate arrays of the same layout, with space for a number of tokens and a question."""
+    import mlx.core as mx
+
+    capacity = _round_up(tokens + _HEADROOM)
+    shapes = {name: (*array.shape[:2], capacity, array.shape[3]) for name, array in like.items()}
+    arrays = {name: mx.zeros(shape, like[name].dtype) for name, shape in shapes.items()}
+    mx.eval(list(arrays.values()))
+    return arrays
+
+
+def _buffers(kinds: Mapping[str, _Layout], tokens: int, reuse: Arrays) -> tuple[dict[str, Any], int]:
+    """Return integer arrays, reused or new, for at least `tokens` tokens, and their capacity in tokens."""
+    import mlx.core as mx
+
+    capacities = {array.shape[2] for array in reuse.values()}
+    capacity = capacities.pop() if len(capacities) == 1 else 0
+    fits = capacity >= tokens and {name: _layout_of(array) for name, array in reuse.items()} == kinds
+    capacity = capacity if fits else _round_up(tokens)
+    raw: dict[str, Any] = {}
+    for name, layout in kinds.items():
+        integers = getattr(mx, _MLX_DTYPES[layout.dtype][1])
+        shape = (1, layout.heads, capacity, layout.width)
+        raw[name] = reuse[name].view(integers) if fits else mx.zeros(shape, integers)
+    mx.eval(list(raw.values()))
+    return raw, capacity
+
+
+def _round_up(tokens: int) -> int:
+    return -(-tokens // _GROWTH) * _GROWTH
+
+
+def _layout_of(array: Any) -> _Layout | None:
+    dtypes = {name: dtype for dtype, (name, _) in _MLX_DTYPES.items()}
+    one, heads, _, width = array.shape
+    dtype = dtypes.get(str(array.dtype).removeprefix("mlx.core."))
+    return _Layout(dtype, heads, width) if dtype and one == 1 else None
+
+
+def _open(path: Path, stack: ExitStack) -> _File:
+    """Open a file and parse its header; a malformed one raises any of the errors that `read` catches."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    stack.callback(os.close, descriptor)
+    length = int.from_bytes(os.read(descriptor, _LENGTH), "little")
+    entries = json.loads(os.read(descriptor, min(length, _MAX_HEADER)))
+    entries.pop(_METADATA, None)
+    tokens, kinds, end = next(iter(entries.values()))["shape"][2], dict[str, _Layout](), 0
+    for name, entry in entries.items():
+        one, heads, count, width = entry["shape"]
+        kind = _Layout(entry["dtype"], heads, width)
+        begin, end = end, end + heads * count * kind.step
+        if (one, count, [begin, end]) != (1, tokens, entry["data_offsets"]):
+            raise ValueError("the tensors are not contiguous or not of the same tokens")
+        kinds[name] = kind
+    return _File(descriptor, os.lseek(descriptor, 0, os.SEEK_CUR), tokens, kinds)
+
+
+ReadAt = Callable[[int, Sequence[memoryview], int], int]  # as os.preadv: a descriptor, buffers, an offset
+
+
+class RangeReader:
+    """Reads ranges of tokens of files, one per segment, into buffers for a cache of them all; UnreadableCache.
+
+    `read` may run in another thread: it uses no MLX.
+    """
+
+    def __init__(
+        self, paths: Sequence[Path], shared: int | None = None, reuse: Arrays | None = None, read_at: ReadAt = os.preadv
+    ) -> None:
+        """Open the files, of the last only `shared` tokens; buffers take over the memory of `reuse`."""
+        self._read_at, self._stack = read_at, ExitStack()
+        try:
+            self._files = [_open(path, self._stack) for path in paths]
+            if any(file.kinds != self._files[0].kinds for file in self._files):
+                raise ValueError("the files hold different tensors")
+            counts = [file.tokens for file in self._files]
+            if shared is not None:
+                counts[-1] = min(shared, counts[-1])
+            self.kinds = self._files[0].kinds
+            self._raw, self._capacity = _buffers(self.kinds, sum(counts) + _HEADROOM, reuse or {})
+        except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+            self._stack.close()
+            raise UnreadableCache(type(error).__name__) from error
+        self._starts = list(accumulate(counts, initial=0))
+        self._into = {
+            name: memoryview(array).cast("B") if array.size else memoryview(b"") for name, array in self._raw.items()
+        }
+
+    @property
+    def tokens(self) -> int:
+        """Return the number of tokens of all files."""
+        return self._starts[-1]
+
+    @property
+    def token_bytes(self) -> int:
+        """Return the bytes of a token in the files."""
+        return sum(kind.heads * kind.step for kind in self.kinds.values())
+
+    def read_all(self) -> None:
+        """Read all tokens; UnreadableCache."""
+        for number, (start, stop) in enumerate(pairwise(self._starts)):
+            self.read(number, 0, stop - start)
+
+    def read(self, number: int, start: int, stop: int) -> None:
+        """Read the tokens of one file from `start` to `stop`; UnreadableCache."""
+        file, runs = self._files[number], list(self._runs(number, start, stop))
+        whole = stop - start == file.tokens
+        size = _MAX_BUFFERS if whole else 1  # the runs of all tokens of a file follow each other
+        try:
+            for first in range(0, len(runs), size):
+                buffers = [buffer for _, buffer in runs[first : first + size]]
+                if self._read_at(file.descriptor, buffers, runs[first][0]) != sum(map(len, buffers)):
+                    raise ValueError("the file is shorter than its header says")
+        except (OSError, ValueError) as error:
+            raise UnreadableCache(type(error).__name__) from error
+
+    def _runs(self, number: int, start: int, stop: int) -> Iterator[tuple[int, memoryview]]:
+        """Yield where in a file the tokens of each head lie, and where they go."""
+        file, at = self._files[number], self._files[number].begin
+        for name, kind in file.kinds.items():
+            for head in range(kind.heads if kind.step else 0):
+                place = (head * self._capacity + self._starts[number] + start) * kind.step
+                yield at + start * kind.step, self._into[name][place : place + (stop - start) * kind.step]
+                at += file.tokens * kind.step
+
+    def take(self) -> Arrays:
+        """Return the arrays, which the reader gives up; tokens that were not read have any values."""
+        import mlx.core as mx
+
+        raw, self._raw = self._raw, {}
+        self._into = {}  # as long as a buffer is in use, MLX copies an array that changes
+        return {name: raw[name].view(getattr(mx, _MLX_DTYPES[kind.dtype][0])) for name, kind in self.kinds.items()}
+
+    def close(self) -> None:
+        """Close the files."""
+        self._stack.close()
+
+
+def read(
+    paths: Sequence[Path], shared: int | None = None, reuse: Arrays | None = None, read_at: ReadAt = os.preadv
+) -> tuple[Arrays, int]:
+    """Read and join the tensors of files, of the last only `shared` tokens; returns arrays and token count.
+
+    The arrays have space for more tokens, and take over the memory of `reuse`. UnreadableCache if a file does not fit.
+    """
+    with closing(RangeReader(paths, shared, reuse, read_at)) as reader:
+        reader.read_all()
+        return reader.take(), reader.tokens

@@ -1,0 +1,162 @@
+"""Costs are learnt from observations, follow the machine, and survive damage."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.kv.costs import CostFit, Costs, MeasuredCosts, known_costs, spoken
+from store.database import Ledger, open_ledger
+
+TERMS = st.floats(1e-6, 1.0)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with closing(open_ledger(tmp_path / "ledger.db", create=True)) as opened:
+        yield opened
+
+
+@given(
+    TERMS, TERMS, st.lists(st.tuples(st.integers(1, 500), st.integers(0, 500)), min_size=4, max_size=20, unique=True)
+)
+def test_a_fit_finds_the_terms_that_made_the_observations(a: float, b: float, rows: list[tuple[int, int]]) -> None:
+    fit = CostFit()
+    for x, y in rows:
+        fit = fit.observe(x, y, a * x + b * y)
+    for x, y in rows[-3:]:
+        assert fit.seconds(x, y) == pytest.approx(a * x + b * y, rel=0.02)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e9), st.floats(0, 1e9), st.floats()), max_size=30))
+def test_a_fit_never_predicts_less_than_nothing(rows: list[tuple[float, float, float]]) -> None:
+    fit = CostFit()
+    for x, y, seconds in rows:
+        fit = fit.observe(x, y, seconds)
+    assert min(fit.terms) >= 0
+    assert (fit.seconds(1, 1) or 0.0) >= 0
+
+
+def test_one_observation_alone_predicts_nothing() -> None:
+    one = Costs().with_load(2, 1_000_000, 1.0, 0.5)
+    assert one.load_s(2, 1_000_000, 1.0) is None
+    assert one.with_load(2, 1_000_000, 1.0, 0.5).load_s(2, 1_000_000, 1.0) == pytest.approx(0.5)
+
+
+def test_prefill_gets_slower_with_the_position() -> None:
+    costs = Costs()
+    for start in range(0, 1024, 128):
+        costs = costs.with_prefill(start, start + 128, 128 * (0.002 + 4e-6 * (start + 64)))
+    assert costs.prefill_s(1024, 1152) == pytest.approx(128 * (0.002 + 4e-6 * 1088), rel=0.01)
+
+
+def test_a_disk_that_became_slower_is_measured_anew_from_the_second_slow_load() -> None:
+    costs = loaded(Costs(), *[0.1] * 20, 1.0)
+    assert costs.load_s(5, 10_000_000, 1.0) == pytest.approx(0.1, rel=0.2)
+    costs = loaded(costs, 1.0)
+    assert costs.load_s(5, 10_000_000, 1.0) is None
+    assert loaded(costs, 1.0).load_s(5, 10_000_000, 1.0) == pytest.approx(1.0)
+
+
+def test_a_disk_that_became_faster_is_learnt_at_once() -> None:
+    assert loaded(Costs(), *[0.1] * 20, 0.01).load_s(5, 10_000_000, 1.0) == pytest.approx(0.01, rel=1)
+
+
+def test_one_slow_load_changes_little() -> None:
+    costs = loaded(Costs(), *[0.1] * 5, 2.0, 0.1)
+    assert costs.load_s(5, 10_000_000, 1.0) == pytest.approx(0.1, rel=0.3)
+
+
+def loaded(costs: Costs, *seconds: float) -> Costs:
+    """Return costs after five files of ten megabytes were loaded so often."""
+    for one in seconds:
+        costs = costs.with_load(5, 10_000_000, 1.0, one)
+    return costs
+
+
+def test_cold_and_cached_files_have_costs_of_their_own() -> None:
+    costs = Costs()
+    for _ in range(3):
+        costs = costs.with_load(1, 1_000_000, 1.0, 0.001).with_load(1, 1_000_000, 0.0, 0.1)
+    assert costs.load_s(1, 1_000_000, 1.0) == pytest.approx(0.001)
+    assert costs.load_s(1, 1_000_000, 0.0) == pytest.approx(0.1)
+    assert costs.load_s(1, 1_000_000, 0.5) == pytest.approx(0.0505)
+
+
+def learnt(ledger: Ledger, root: str, *, now: float = 1e6, load_s: float = 0.1) -> MeasuredCosts:
+    """Return costs that have seen three segments and two loads, saved."""
+    costs = MeasuredCosts(ledger, root, f"model {root}", lambda: now)
+    for start in (0, 100, 200):
+        costs.record_prefill(start, start + 100, 0.5)
+    for _ in range(2):
+        costs.record_load(1, 1_000_000, 1.0, load_s)
+    costs.save()
+    return costs
+
+
+def test_costs_are_found_again_by_another_process(ledger: Ledger) -> None:
+    before = learnt(ledger, "a").costs
+    assert MeasuredCosts(ledger, "a", now=lambda: 1e6).costs == before
+
+
+def test_prefill_costs_belong_to_a_model_and_loads_to_the_machine(ledger: Ledger) -> None:
+    learnt(ledger, "a")
+    other = MeasuredCosts(ledger, "b", now=lambda: 1e6).costs
+    assert other.prefill_s(0, 100) is None
+    assert other.load_s(1, 1_000_000, 1.0) == pytest.approx(0.1)
+    learnt(ledger, "b")
+    assert list(known_costs(ledger).prefill) == ["a", "b"]
+
+
+def test_the_first_segment_of_a_process_teaches_nothing(ledger: Ledger) -> None:
+    costs = MeasuredCosts(ledger, "a", now=lambda: 1e6)
+    for seconds in (30.0, 0.5, 0.5):
+        costs.record_prefill(0, 100, seconds)
+    assert costs.costs.prefill_s(0, 100) == pytest.approx(0.5)
+
+
+def test_loading_is_measured_anew_after_a_day(ledger: Ledger) -> None:
+    learnt(ledger, "a", now=1e6)
+    assert MeasuredCosts(ledger, "a", now=lambda: 1e6 + 86_000).costs.load_s(1, 1, 1.0) is not None
+    assert MeasuredCosts(ledger, "a", now=lambda: 1e6 + 87_000).costs.load_s(1, 1, 1.0) is None
+
+
+def test_only_the_models_used_last_are_kept(ledger: Ledger) -> None:
+    for number in range(12):
+        learnt(ledger, str(number))
+    assert list(known_costs(ledger).prefill) == [str(number) for number in range(4, 12)]
+
+
+KEYS = ("cold", "warm", "at", "prefill", "r")
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=7) | st.dictionaries(st.sampled_from(("cold", "warm", "at", "prefill", "r")), inner)
+    ),
+    max_leaves=20,
+)
+
+
+@given(st.one_of(st.text(), JSON.map(json.dumps)))
+def test_damaged_costs_start_anew(text: str) -> None:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as rows:
+        rows.execute("CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)")
+        ledger = Ledger(rows)
+        ledger.set("kv.costs", text)
+        known = known_costs(ledger)
+        assert min(known.loads.warm.terms) >= 0
+        assert isinstance(spoken(known), str)
+        learnt(ledger, "a")
+        assert MeasuredCosts(ledger, "a", now=lambda: 1e6).costs.prefill_s(0, 100) is not None
+
+
+def test_speeds_are_told_in_words(ledger: Ledger) -> None:
+    assert spoken(known_costs(ledger)) == ""
+    learnt(ledger, "a")
+    assert spoken(known_costs(ledger)).startswith("model a: prefill 2")
+    assert "cached by the system" in spoken(known_costs(ledger))
