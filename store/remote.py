@@ -18,7 +18,7 @@ from typing import Protocol, TypeVar
 
 from store.errors import PkbError
 from store.kv_files import BadNode, Header, Tensor, verify
-from store.kv_tree import Key
+from store.kv_tree import Key, TreeRoot, child_key
 
 T = TypeVar("T")
 ANSWER_S = 0.3  # to connect and to learn what is there
@@ -257,6 +257,16 @@ def _answer(work: Callable[[RemoteCall], T], call: RemoteCall, answers: SimpleQu
         pass
     finally:
         answers.put(found)
+
+
+def headers_of(root: TreeRoot, segments: Sequence[Sequence[int]]) -> list[Header]:
+    """Return the header that the node of each segment must have: their keys to find, themselves to fetch."""
+    headers, above = list[Header](), root
+    for ids in segments:
+        here = TreeRoot(child_key(above.key, ids), child_key(above.path, ids))
+        headers.append(Header(root.key, here.key, above.key, here.path, tuple(ids)))
+        above = here
+    return headers
 
 
 def _checked(sizes: Sequence[int], most: int) -> tuple[int, ...]:

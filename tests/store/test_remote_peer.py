@@ -20,10 +20,10 @@ from engine.serve.sharing import SharingServer, parse_keys, parse_listen, parse_
 from store.errors import UsageError
 from store.kv_files import Header, Tensor, write
 from store.peers import PeerBook, key_line
-from store.remote import MOST_KEYS, PAUSE_S, Remote, RemoteCall, RemoteMiss
+from store.remote import MOST_KEYS, PAUSE_S, Remote, RemoteCall, RemoteMiss, headers_of
 from store.remote_peer import PeerSource, _Connection, parse_address, parse_sizes
 from tests.effort import PATIENCE_S
-from tests.store.kv_kit import Kept, tensors
+from tests.store.kv_kit import ROOT, Kept, tensors
 from tests.store.sharing import (
     PATH,
     Clock,
@@ -97,6 +97,10 @@ def test_a_path_is_found_in_one_request_and_its_nodes_come_equal_byte_for_byte(s
     assert (remote.traffic.finds, remote.traffic.nodes, remote.traffic.failures) == (1, 3, 0)
     assert remote.traffic.bytes == sum(sizes)
     assert (remote.traffic.latency or 0) > 0 < (remote.traffic.rate or 0)
+
+
+def test_the_headers_of_a_path_are_those_of_its_nodes(both: tuple[Path, Nodes]) -> None:
+    assert headers_of(ROOT, PATH) == [header for header, _ in both[1]]
 
 
 def test_a_fetched_node_is_written_again_as_the_same_file(served: Served, tmp_path: Path) -> None:
@@ -562,4 +566,22 @@ def test_a_key_line_is_read_back(tmp_path: Path) -> None:
     own = PeerBook(tmp_path / "a").own()
     assert PeerBook(tmp_path / "b").add("a", f"  {key_line(own)}\n").certificate == own
     assert PeerBook(tmp_path / "a").own() == own
-    assert len(PATH) == 3
+
+
+def test_strangers_that_say_nothing_keep_nobody_out_for_long(served: Served) -> None:
+    remote, nodes, server, folder = served
+    where = ("127.0.0.1", server.address.port)
+    silent = [socket.create_connection(where, PATIENCE_S) for _ in range(40)]
+    remote.find(keys_of(nodes))  # an answer or none, within its time
+    for one in silent:
+        one.close()
+    until = time.monotonic() + PATIENCE_S
+    while not remote_of(folder / "laptop", server.address.port).find(keys_of(nodes), PATIENCE_S):
+        assert time.monotonic() < until
+
+
+def test_no_proxy_of_the_environment_is_used(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    remote, nodes, *_ = served
+    for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    assert remote.find(keys_of(nodes), PATIENCE_S)
