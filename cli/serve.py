@@ -35,6 +35,12 @@ def serve(
         int | None, typer.Option("--port", min=0, max=65535, help="Port of --http, 8642 if not given.")
     ] = None,
     new_token: Annotated[bool, typer.Option("--new-token", help="Replace the token of --http.")] = False,
+    share: Annotated[
+        str | None,
+        typer.Option(
+            "--share", metavar="HOST:PORT", help="Serve the KV cache to your other machines until interrupted."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print its status as JSON.")] = False,
     lock: Annotated[
         int | None, typer.Option("--lock", hidden=True, help="Serve with the lock that this descriptor holds.")
@@ -46,6 +52,9 @@ def serve(
     """
     if http:
         _http(port, renew=new_token, as_json=as_json)
+        return
+    if share is not None:
+        _share(share, as_json=as_json)
         return
     if port is not None or new_token:
         raise UsageError("--port and --new-token are for --http", "pkb serve --http --port 8080")
@@ -83,6 +92,28 @@ def _http(port: int | None, *, renew: bool, as_json: bool) -> None:
             output.say("pkb: whoever has the token can read your messages; Ctrl-C ends it")
 
     serve(os.environ, PORT if port is None else port, ready, renew=renew)
+
+
+def _share(listen: str, *, as_json: bool) -> None:
+    """Serve the KV cache to listed peers until interrupted."""
+    from cli.peer import with_cryptography
+    from engine.serve.sharing import SharingServer, parse_listen
+    from engine.text.terminal import line
+    from store.peers import PeerBook
+
+    address = parse_listen(listen)
+    with session() as opened, with_cryptography():
+        opened.ledger.close()  # migrated, if need be; from now on it is only read
+        names = [peer.name for peer in PeerBook(opened.home.share).peers()]
+        server = SharingServer(opened.home, address)
+        if as_json:
+            output.data({"schema": output.SCHEMA, "address": str(server.address), "peers": names})
+        else:
+            print(line(f"sharing the KV cache at {server.address} with {', '.join(names) or 'nobody'}"), flush=True)
+            step = "pkb: Ctrl-C ends it" if names else "pkb: nobody may connect yet; try: pkb peer add NAME KEY"
+            output.say(step)
+        with server:
+            server.serve_forever()
 
 
 def _stop(opened: Session) -> int | None:

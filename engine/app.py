@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, Self
 from engine import operations
 from engine.operations import OnProgress, absolute_path
 from engine.text.terminal import line
-from store.errors import Locked, NoModel, PkbError
+from store.errors import Locked, NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
     from engine.health import Check
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from engine.ingest.follow import Intervals
     from engine.ingest.pipeline import Summary
     from engine.session import Session
-    from engine.transfer import ImportReport
+    from engine.transfer import ImportReport, PushReport
     from engine.types import (
         Answer,
         AskOptions,
@@ -356,6 +356,20 @@ class Pkb:
                 return import_answers(self.session, lines_of(file), line(str(path)), on_progress)
         except OSError as error:
             raise PkbError(f"cannot read {line(str(path))}: {(error.strerror or '').lower()}", None) from None
+
+    def push_kv(
+        self, url: str | None = None, *, dry_run: bool = False, on_progress: OnProgress = _silent
+    ) -> "PushReport":
+        """Mirror the KV cache, encrypted, to a folder or object store: `url`, or the one that `kv.remote` names.
+
+        With `dry_run`, report what would be written and removed.
+        """
+        from engine.transfer import push
+
+        target = url or self.session.settings.kv.remote
+        if not target or target.startswith(("http://", "https://")):
+            raise UsageError("name a folder or an object store", "pkb kv push file:///Volumes/disk/pkb")
+        return push(self.session, target, on_progress, dry_run=dry_run)
 
     def stats(self) -> dict[str, Any]:
         """Return sizes, cache hits by tier and the time they saved, as `pkb stats --json` prints them."""

@@ -58,6 +58,8 @@ def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, 
     elif settings.model.name not in _NO_MODEL and not settings.model.is_served:
         yield _finished("kv", lambda: _kv_form(settings, environ))
         yield _finished("kv costs", lambda: _kv_costs(home))
+    if settings.kv.remote:
+        yield _finished("remote", lambda: _remote(home, settings.kv.remote))
 
 
 def _finished(name: str, check: Callable[[], Check]) -> Check:
@@ -216,6 +218,42 @@ def _cache_space(home: Home, settings: KvSettings) -> Check:
         return Check("cache", "ok", found)
     enough = KvSettings().bytes + others // _GB * _GB
     return Check("cache", "note", f"{found}: no KV cache can be stored", f"pkb config set kv.bytes {enough}")
+
+
+_PATIENT_S = 5.0  # longer than a question would wait
+
+
+def _remote(home: Home, url: str) -> Check:
+    """Check whether the place that `kv.remote` names answers, by asking it for a node that nobody has."""
+    from store.kv_tree import KEY_BYTES
+    from store.remote import ANSWER_S, Remote, source_of
+
+    if url.startswith("https://") and (wrong := _peer_problem(home, url)):
+        return Check("remote", "bad", wrong.message, wrong.next_step)
+    remote = Remote(source_of(url, home.share))
+    remote.find([bytes(KEY_BYTES)], _PATIENT_S)
+    remote.close()
+    latency = remote.traffic.latency
+    if latency is None:
+        found = f"{url.partition('#')[0]} gives no answer: {remote.last_failure}"
+        return Check("remote", "note", f"{found}; nothing is read from there", "pkb peer list")
+    late = f", and a question waits {ANSWER_S * 1000:.0f} ms at most" if latency > ANSWER_S else ""
+    return Check("remote", "note" if late else "ok", f"answers in {latency * 1000:.0f} ms{late}")
+
+
+def _peer_problem(home: Home, url: str) -> PkbError | None:
+    """Return why a peer cannot be asked; None if it can."""
+    from store.peers import PeerBook
+    from store.remote_peer import parse_address
+
+    try:
+        name, book = parse_address(url).name, PeerBook(home.share)
+        known = book.find(name)
+        if known:
+            book.context([known], server=False)
+    except PkbError as error:
+        return error
+    return None if known else PkbError(f"kv.remote names {name}, which was not added", f"pkb peer add {name} KEY")
 
 
 def _model(settings: ModelSettings, environ: Mapping[str, str]) -> Check:

@@ -84,6 +84,14 @@ class KvSettings:
     bytes: int = _option(4_000_000_000, "size of the KV cache folder")
     daily_bytes: int = _option(20_000_000_000, "bytes of KV written per day")
     bits: int = _option(0, "bits of a stored key or value; 0: as computed, 8: quantized", among=(0, 8))
+    remote: str = _option(
+        "",
+        "where else to look for KV: https://HOST:PORT#PEER, or the URL of a folder or object store; empty: nowhere",
+        like=(
+            r"https://[^\s#/]+:\d+#[a-z0-9-]+|(?!https?:)[a-z][a-z0-9+]*://\S.*",
+            "https://HOST:PORT#PEER, or a URL such as file:///FOLDER or s3://BUCKET/FOLDER",
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Export of cached answers and abstracts as JSON objects, and import of answers into the cache of another home.
+"""Export of cached answers and abstracts as JSON objects, import of answers into another home, mirroring the KV cache.
 
 An imported answer counts as stale until a question, or an idle run, has found the same evidence for it here.
 """
@@ -360,3 +360,33 @@ def _relocated(reply: Answer, evidence: "Evidence") -> Answer | None:
         return None
     pairs = zip(quotes, evidence.passages, strict=True)
     return moved if all(quote in passage.text for quote, passage in pairs) else None
+
+
+@dataclass(frozen=True, slots=True)
+class PushReport:
+    """What a mirror lacked and had too much: nodes written, their bytes, objects removed, and nodes that were there."""
+
+    uploaded: int
+    uploaded_bytes: int
+    deleted: int
+    unchanged: int
+
+
+def push(opened: Session, url: str, on_progress: OnProgress, *, dry_run: bool = False) -> PushReport:
+    """Make the mirror at a URL equal to the nodes stored here; PkbError where it cannot be reached."""
+    from store.kv_folder import KvFolder
+    from store.kv_mirror import Mirror
+
+    local = KvFolder(opened.ledger, opened.home.kv)
+    nodes = {key: size for key, size, state in local.index.sizes() if state == "complete"}
+    try:
+        mirror = Mirror(url, opened.home.share, create=True)
+        plan = mirror.plan(nodes)
+        total = plan.upload_bytes // 10**6
+        written = (
+            0 if dry_run else mirror.apply(plan, local.path_of, lambda done: on_progress("MB", done // 10**6, total))
+        )
+    except OSError as error:
+        raise PkbError(f"cannot write the mirror: {(error.strerror or type(error).__name__).lower()}") from None
+    count = len(plan.upload) if dry_run else written
+    return PushReport(count, plan.upload_bytes, len(plan.delete), plan.unchanged)

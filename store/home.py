@@ -40,6 +40,11 @@ class Home:
         return self.data / "locks"
 
     @property
+    def share(self) -> Path:
+        """Return the folder of the keys that this machine shares its KV cache with."""
+        return self.data / "share"
+
+    @property
     def kv(self) -> Path:
         """Return the folder of the KV cache."""
         return self.cache / "kv"

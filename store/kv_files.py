@@ -133,9 +133,17 @@ class Identity:
 def identity(path: Path) -> Identity | None:
     """Return a file's identity; None if there is no regular file."""
     try:
-        found = path.lstat()
+        return _identity(path.lstat())
     except OSError:
         return None
+
+
+def open_identity(file: BinaryIO) -> Identity | None:
+    """Return the identity of an open file; None if it is not a regular one."""
+    return _identity(os.fstat(file.fileno()))
+
+
+def _identity(found: os.stat_result) -> Identity | None:
     if not stat.S_ISREG(found.st_mode):
         return None
     return Identity(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
@@ -198,18 +206,20 @@ def write(path: Path, header: Header, tensors: Sequence[Tensor]) -> None:
         raise
 
 
-def verify(path: Path) -> Header:
-    """Return the header of a file after checking all payloads against their CRC32; BadNode."""
-    with _opened(path) as file:
-        header = _header(file)
-        if any(_crc(file, one.end - one.begin) != one.crc for one in header.payloads):
-            raise BadNode("checksum")
-        return header
+def verify(node: Path | BinaryIO) -> Header:
+    """Return the header of a file, at a path or open, after checking all payloads against their CRC32; BadNode."""
+    if isinstance(node, Path):
+        with opened(node) as file:
+            return verify(file)
+    header = _header(node)
+    if any(_crc(node, one.end - one.begin) != one.crc for one in header.payloads):
+        raise BadNode("checksum")
+    return header
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a regular file; anything else at the path (a link, a pipe that would block) is a mismatch."""
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a regular file; BadNode for anything else at the path, such as a link or a pipe that would block."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -226,7 +236,8 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def _header(file: BinaryIO) -> Header:
-    size = os.fstat(file.fileno()).st_size
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
     length = int.from_bytes(file.read(_LENGTH), "little")
     if length > _HEADER_LIMIT:
         raise BadNode("mismatch")

@@ -3,13 +3,16 @@
 Every method is one or two statements, most of them inside a transaction of the caller's. Knows no files.
 """
 
+import sqlite3
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import takewhile
+from pathlib import Path
 from typing import Any, Literal, Self
 
-from store.database import Ledger
+from store.database import BUSY_MS, MIGRATIONS, Ledger, exists
+from store.errors import NoStore, PkbError
 from store.kv_files import Identity
 from store.kv_tree import Key, Node, TreeRoot, child_key, first_key, pack, shared, unpack
 
@@ -105,6 +108,19 @@ class KvCounts:
 
 def _day(now: float) -> int:
     return int(now // _DAY_S)
+
+
+def open_readonly(path: Path) -> Ledger:
+    """Open the ledger to look up nodes alone; NoStore if there is none, PkbError if its schema is another version's."""
+    if not exists(path):
+        raise NoStore
+    name = f"{path.as_uri()}?mode=ro"
+    rows = sqlite3.connect(name, uri=True, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False)
+    ledger = Ledger(rows)
+    if int(rows.execute("PRAGMA user_version").fetchone()[0]) != len(MIGRATIONS):
+        ledger.close()
+        raise PkbError("this home was written by another version of pkb", "pkb doctor")
+    return ledger
 
 
 State = Literal["reserved", "complete", "deleting"]

@@ -80,6 +80,8 @@ LIBRARIES = {
     "anyio": ("engine/mcp.py", "engine/http/*"),
     "starlette": ("engine/http/*",),
     "uvicorn": ("engine/http/*",),
+    "cryptography": ("store/peers.py", "store/kv_mirror.py"),
+    "fsspec": ("store/kv_mirror.py",),
 }
 HEAVY = ("lancedb", "pyarrow", "numpy", "mlx", "transformers", "tokenizers", "rank_bm25")
 MOST_MODULES, LONGEST_MODULE, LONGEST_FUNCTION = 160, 600, 60
@@ -210,7 +212,7 @@ def test_every_library_is_known_to_its_own_modules_alone() -> None:
 def test_a_library_that_has_places_in_the_code_is_declared_by_the_project() -> None:
     declared = {re.split(r"[<>=;\[ ]", need)[0].replace("-", "_") for need in importlib.metadata.requires("pkb") or ()}
     used = {name.split(".")[0] for path in sources() for name in imports(path)} - {*OURS, *sys.stdlib_module_names}
-    together = {"mlx", "anyio", "pydantic", "typing_extensions"}  # come with mlx-lm and mcp
+    together = {"mlx", "anyio", "fsspec", "pydantic", "typing_extensions"}  # come with mlx-lm, mcp and huggingface-hub
     assert used - declared - together == set()
 
 

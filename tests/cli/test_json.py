@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from store.database import open_ledger
+from store.peers import PeerBook, key_line
 from tests.cli.conftest import Pkb
 from tests.cli.test_idle import mail
 from tests.demo import DATA, NANO
@@ -181,6 +182,15 @@ def test_what_config_prints_is_as_documented(fresh: Pkb, words: str) -> None:
         rows += [fresh("config", "get", key, "--json").row for key in ("embed.model", "ask.decline_below")]
     section = f"pkb config {words.split()[0]}"
     compare(section, rows)
+
+
+def test_what_peer_and_kv_print_is_as_documented(pkb: Pkb, tmp_path: Path) -> None:
+    compare("pkb peer id", [pkb("peer", "id", "--json").row])
+    line = key_line(PeerBook(tmp_path / "other").own())
+    compare("pkb peer add", [pkb("peer", "add", "desktop", line, "--json").row])
+    compare("pkb peer list", [pkb("peer", "list", "--json").row])
+    compare("pkb peer rm", [pkb("peer", "rm", "desktop", "--json").row])
+    compare("pkb kv push", [pkb("kv", "push", f"file://{tmp_path}/mirror", "--json").row])
 
 
 def test_every_command_with_json_has_its_section() -> None:

@@ -1,0 +1,239 @@
+"""KV nodes as objects in a folder or an object store, encrypted: what is written there, and what is read back.
+
+Each object is one node's file under AES-256-GCM, bound to its node, with a key that stays on the user's machines. Names
+are keyed digests: they tell nothing. fsspec brings the bytes to and from wherever a URL points.
+"""
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from io import BytesIO
+from itertools import takewhile
+from pathlib import Path
+from secrets import token_bytes, token_hex
+from threading import Event, Lock, Thread
+from typing import Any
+
+from store.errors import PkbError
+from store.kv_files import BadNode, opened, verify
+from store.kv_tree import Key
+from store.peers import require_private, write_once
+from store.remote import ANSWER_S, FAILURES, RemoteCall, RemoteMiss
+
+KEY_FILE = "mirror.key"
+_KEY_BYTES, _NONCE, _TAG, _ID = 32, 12, 16, 8
+_MAGIC = b"pkb kv 1"
+_HEAD = len(_MAGIC) + _ID + _NONCE
+OVERHEAD = _HEAD + _TAG  # bytes that an object is longer than the file in it
+_NAME = re.compile(r"[0-9a-f]{32}")
+_LISTED_S, _WAIT_S = 60.0, ANSWER_S / 2  # for which a listing is used, and the first one is waited for
+_READ = 1 << 20
+
+
+class MirrorKey:
+    """The key of the objects: 32 bytes in a file that only its owner may read."""
+
+    def __init__(self, path: Path, *, create: bool) -> None:
+        """Read it, or make it with `create`; PkbError where there is none."""
+        if create and not path.exists():
+            write_once(path, f"{token_hex(_KEY_BYTES)}\n".encode())
+        self._key = _read_key(path)
+        self.id = self._derived(b"id", b"")[:_ID]
+
+    def name(self, key: Key) -> str:
+        """Return the name of a node's object."""
+        return self._derived(b"name", key)[:16].hex()
+
+    def writer(self, folder: Path) -> str:
+        """Return the name of the folder that a home writes to; two that share a key do not remove each other's."""
+        return self._derived(b"writer", _home_id(folder))[:8].hex()
+
+    def seal(self, key: Key, data: bytes) -> bytes:
+        """Return the object of a node's file."""
+        head = _MAGIC + self.id + token_bytes(_NONCE)
+        sealed: bytes = self._cipher().encrypt(head[-_NONCE:], data, head + key)
+        return head + sealed
+
+    def open(self, key: Key, data: bytes) -> bytes:
+        """Return the file in an object; BadNode where it is another node's, another key's, or was changed."""
+        from cryptography.exceptions import InvalidTag
+
+        head = data[:_HEAD]
+        if len(data) < OVERHEAD or not head.startswith(_MAGIC + self.id):
+            raise BadNode("mismatch")
+        try:
+            found: bytes = self._cipher().decrypt(head[-_NONCE:], memoryview(data)[_HEAD:], head + key)
+        except InvalidTag:
+            raise BadNode("checksum") from None
+        return found
+
+    def _cipher(self) -> Any:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        return AESGCM(self._derived(b"data", b""))
+
+    def _derived(self, use: bytes, data: bytes) -> bytes:
+        return blake2b(data, key=self._key, digest_size=32, person=b"pkb " + use).digest()
+
+
+def _read_key(path: Path) -> bytes:
+    try:
+        require_private(path)
+        found = bytes.fromhex(path.read_text("ascii").strip())
+    except (OSError, ValueError):
+        found = b""
+    if len(found) != _KEY_BYTES:
+        raise PkbError(f"there is no key of the mirror in {path}", "copy it from the machine that pushes")
+    return found
+
+
+def _home_id(folder: Path) -> bytes:
+    """Return random bytes that name a home, made at the first call."""
+    path = folder / "mirror.id"
+    if not path.exists():
+        write_once(path, f"{token_hex(16)}\n".encode())
+    return path.read_bytes()
+
+
+@dataclass(frozen=True, slots=True)
+class PushPlan:
+    """What makes a mirror equal to the local nodes: nodes to write, their bytes, and the names of objects to remove."""
+
+    upload: tuple[Key, ...]
+    upload_bytes: int
+    delete: tuple[str, ...]
+    unchanged: int
+
+
+class Mirror:
+    """The objects at a URL: of all machines that have its key to read, of this one to write."""
+
+    def __init__(self, url: str, folder: Path, *, create: bool = False) -> None:
+        """`folder` holds the key, made with `create`. PkbError without one, or where fsspec cannot serve the URL."""
+        import fsspec
+
+        self.key, self._folder = MirrorKey(folder / KEY_FILE, create=create), folder
+        try:
+            self._files, root = fsspec.core.url_to_fs(url)
+        except ImportError:
+            kind = url.partition("://")[0]
+            raise PkbError(f"the package that fsspec needs for {kind}:// is not installed") from None
+        except (ValueError, OSError):
+            step = "pkb kv push file:///Volumes/disk/pkb"
+            raise PkbError("this is no URL of a folder or an object store", step) from None
+        self._root = f"{root.rstrip('/')}/{self.key.id.hex()}"
+
+    @property
+    def _own(self) -> str:
+        return f"{self._root}/{self.key.writer(self._folder)}"
+
+    def listing(self) -> dict[str, tuple[str, int]]:
+        """Return path and bytes of each object by its name, of all machines; OSError."""
+        return self._listed(self._root)
+
+    def _listed(self, folder: str) -> dict[str, tuple[str, int]]:
+        self._files.invalidate_cache()
+        try:
+            found = self._files.find(folder, detail=True)
+        except FileNotFoundError:
+            return {}
+        names = {path.rpartition("/")[2]: (path, entry) for path, entry in found.items()}
+        return {name: (path, int(entry.get("size") or 0)) for name, (path, entry) in names.items() if _is_name(name)}
+
+    def read(self, path: str, key: Key, call: RemoteCall) -> bytes:
+        """Return the file in an object; OSError, BadNode."""
+        data = BytesIO()
+        with self._files.open(path, "rb") as file:
+            while block := file.read(_READ):
+                data.write(block)
+                call.received += len(block)
+                call.check()
+        return self.key.open(key, data.getvalue())
+
+    def plan(self, nodes: Mapping[Key, int]) -> PushPlan:
+        """Compare this machine's objects with its nodes and the bytes of their files; OSError."""
+        there = {name: size for name, (_, size) in self._listed(self._own).items()}
+        wanted = {self.key.name(key): (key, size) for key, size in nodes.items()}
+        missing = [(key, size) for name, (key, size) in wanted.items() if there.get(name) != size + OVERHEAD]
+        stale = tuple(sorted(there.keys() - wanted.keys()))
+        keys, total = tuple(key for key, _ in missing), sum(size for _, size in missing)
+        return PushPlan(keys, total, stale, len(wanted) - len(missing))
+
+    def apply(self, plan: PushPlan, path_of: Callable[[Key], Path], on_bytes: Callable[[int], None]) -> int:
+        """Remove and write objects; returns how many were written, without nodes that are gone by then. OSError."""
+        for name in plan.delete:  # first: what was forgotten here must not stay because a later upload fails
+            with suppress(FileNotFoundError):
+                self._files.rm_file(f"{self._own}/{name}")
+        written = done = 0
+        for key in plan.upload:
+            with suppress(BadNode), opened(path_of(key)) as file:
+                verify(file)
+                file.seek(0)
+                data = file.read()
+                self._files.makedirs(self._own, exist_ok=True)
+                self._files.pipe_file(f"{self._own}/{self.key.name(key)}", self.key.seal(key, data))
+                written, done = written + 1, done + len(data)
+                on_bytes(done)
+        return written
+
+
+def _is_name(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None
+
+
+class MirrorSource:
+    """The nodes in a mirror, which is listed once a minute on a thread of its own: nobody waits for a long list."""
+
+    def __init__(self, open_mirror: Callable[[], Mirror]) -> None:
+        self._open, self._lock, self._first = open_mirror, Lock(), Event()
+        self._mirror: Mirror | None = None
+        self._listing, self._due, self._failure = dict[str, tuple[str, int]](), float("-inf"), ""
+
+    def sizes(self, keys: Sequence[Key], call: RemoteCall) -> Sequence[int]:
+        """Return the bytes of the files of the first nodes of a path that the mirror has; none before it was listed."""
+        with self._lock:
+            if (now := time.monotonic()) > self._due:
+                self._due = now + _LISTED_S
+                Thread(target=self._list, name="kv mirror", daemon=True).start()
+        self._first.wait(_WAIT_S)
+        failure, self._failure = self._failure, ""
+        if failure:
+            raise RemoteMiss(failure)
+        return list(takewhile(bool, map(self._size, keys)))
+
+    def _size(self, key: Key) -> int:
+        return max(0, self._listing.get(self._mirror.key.name(key), ("", 0))[1] - OVERHEAD) if self._mirror else 0
+
+    def _list(self) -> None:
+        failure = "refused"
+        try:
+            self._mirror = self._mirror or self._open()
+            self._listing = self._mirror.listing()
+            failure = ""
+        except (OSError, PkbError):
+            failure = "unreachable"
+        except FAILURES:
+            pass
+        finally:
+            self._failure = failure
+            self._first.set()
+
+    def read(self, key: Key, size: int, call: RemoteCall) -> BytesIO:
+        """Return a node's file."""
+        mirror = self._mirror
+        path = self._listing.get(mirror.key.name(key), ("", 0))[0] if mirror else ""
+        if not mirror or not path:
+            raise RemoteMiss("absent")
+        try:
+            found = mirror.read(path, key, call)
+        except FileNotFoundError:
+            raise RemoteMiss("absent") from None
+        if len(found) != size:
+            raise BadNode("mismatch")
+        return BytesIO(found)
+
+    def close(self) -> None:
+        """Do nothing: no connection of ours stays open."""

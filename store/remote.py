@@ -1,0 +1,306 @@
+"""KV nodes from another place: which of a path it has, and their files, verified and within a time.
+
+Whatever the other side does, an answer costs at most the time allowed, and a wrong one is a miss. Knows no protocol:
+a `RemoteSource` brings the bytes. Nothing is stored here.
+"""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from http.client import HTTPException
+from io import BytesIO
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from typing import Protocol, TypeVar
+
+from store.errors import PkbError
+from store.kv_files import BadNode, Header, Tensor, verify
+from store.kv_tree import Key, TreeRoot, child_key
+
+T = TypeVar("T")
+ANSWER_S = 0.3  # to connect and to learn what is there
+PAUSE_S = 60.0  # in which a side that failed is left alone
+MOST_KEYS = 1024  # of one question
+MOST_BYTES = 1 << 30  # of a node
+# What networks, libraries and hostile bytes raise; anything else is a bug, and a miss as well.
+FAILURES = (OSError, HTTPException, ValueError, LookupError, TypeError, RuntimeError, ImportError, MemoryError)
+_HARMLESS = ("absent", "cancelled")
+
+
+class RemoteMiss(Exception):
+    """A node that could not be had; `reason` is one word.
+
+    absent: not there any more; late: not within the time; cancelled; unreachable: no connection, or it broke; refused:
+    no answer of the protocol; damaged: not the node that was wanted.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class RemoteCall:
+    """One request, which another thread may end at any time."""
+
+    def __init__(self) -> None:
+        self._lock, self._ended = Lock(), ""
+        self._close: Callable[[], object] = _nothing
+        self.received = 0  # bytes so far
+
+    def guard(self, close: Callable[[], object]) -> None:
+        """Have `close` called when the request is ended; RemoteMiss if it was."""
+        with self._lock:
+            self._close = close
+            ended = self._ended
+        if ended:
+            close()
+            raise RemoteMiss(ended)
+
+    def check(self) -> None:
+        """Raise RemoteMiss if the request was ended."""
+        if self._ended:
+            raise RemoteMiss(self._ended)
+
+    def end(self, reason: str) -> None:
+        """End the request; whatever it waits for is closed."""
+        with self._lock:
+            self._ended = self._ended or reason
+            close = self._close
+        close()
+
+
+def _nothing() -> None:
+    """Close nothing."""
+
+
+class RemoteSource(Protocol):
+    """A place that has nodes. Both methods may raise RemoteMiss, or whatever libraries raise."""
+
+    def sizes(self, keys: Sequence[Key], call: RemoteCall) -> Sequence[int]:
+        """Return the bytes of the files of the first nodes of a path, up to the first that is not there."""
+
+    def read(self, key: Key, size: int, call: RemoteCall) -> BytesIO:
+        """Return a node's file of so many bytes."""
+
+    def close(self) -> None:
+        """Close what is open between requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedNode:
+    """A node's file in memory, verified; `seconds` is the time that it took to come."""
+
+    header: Header
+    file: BytesIO
+    seconds: float
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """Return its tensors, without a copy."""
+        data, first = self.file.getbuffer(), len(self.file.getbuffer()) - self.header.payload_bytes
+        return [
+            Tensor(one.name, one.dtype, one.shape, data[first + one.begin : first + one.end])
+            for one in self.header.payloads
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Requests to the other side by this process: those answered, the seconds that finding took, and what came.
+
+    `bytes` and `seconds` count interrupted transfers, too.
+    """
+
+    finds: int = 0
+    find_s: float = 0.0
+    nodes: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    failures: int = 0
+
+    @property
+    def latency(self) -> float | None:
+        """Return the seconds of a round trip, on average; None before the first."""
+        return self.find_s / self.finds if self.finds else None
+
+    @property
+    def rate(self) -> float | None:
+        """Return the bytes that come in a second, on average; None before the first."""
+        return self.bytes / self.seconds if self.bytes and self.seconds else None
+
+
+class Remote:
+    """The nodes of another place, for any number of threads. After a failure it is left alone for a while."""
+
+    def __init__(self, source: RemoteSource, now: Callable[[], float] = time.monotonic) -> None:
+        """`now` returns seconds of a clock that never goes back."""
+        self._source, self._now = source, now
+        self._lock, self._calls, self._cancelled = Lock(), dict[RemoteCall, SimpleQueue[object]](), False
+        self._alone_until = float("-inf")
+        self.traffic, self.last_failure = Traffic(), ""
+
+    @property
+    def is_available(self) -> bool:
+        """Return whether the other side would be asked now."""
+        return self._now() >= self._alone_until
+
+    def find(self, keys: Sequence[Key], within_s: float = ANSWER_S) -> Sequence[int]:
+        """Return the bytes of the files of the first nodes of a path that are there; empty without an answer.
+
+        Ends an earlier `cancel`.
+        """
+        self._cancelled = False
+        if not keys or not self.is_available:
+            return ()
+        wanted = keys[:MOST_KEYS]
+        try:
+            sizes, seconds = self._run(
+                RemoteCall(), within_s, lambda call: _checked(self._source.sizes(wanted, call), len(wanted))
+            )
+        except RemoteMiss:
+            return ()
+        with self._lock:
+            self.traffic = replace(self.traffic, finds=self.traffic.finds + 1, find_s=self.traffic.find_s + seconds)
+        return sizes
+
+    def fetch(self, expected: Header, size: int, within_s: float) -> FetchedNode:
+        """Return the node with the key, root, parent, path and ids of a header, of a size that `find` told; RemoteMiss.
+
+        It takes at most `within_s`.
+        """
+        if not self.is_available:
+            raise RemoteMiss("unreachable")
+        call, begun = RemoteCall(), self._now()
+
+        def work(call: RemoteCall) -> tuple[Header, BytesIO]:
+            file = self._source.read(expected.key, size, call)
+            return _verified(file, expected), file
+
+        try:
+            (header, file), seconds = self._run(call, within_s, work)
+        finally:
+            self._count(call.received, self._now() - begun)
+        with self._lock:
+            self.traffic = replace(self.traffic, nodes=self.traffic.nodes + 1)
+        return FetchedNode(header, file, seconds)
+
+    def cancel(self) -> None:
+        """End all requests that run in other threads, and refuse further ones until the next `find`."""
+        with self._lock:
+            self._cancelled = True
+            running = list(self._calls.items())
+        for call, answers in running:
+            answers.put(RemoteMiss("cancelled"))
+            call.end("cancelled")
+
+    def close(self) -> None:
+        """End all requests and close the connection; the next request opens another."""
+        self.cancel()
+        self._source.close()
+
+    def _run(self, call: RemoteCall, within_s: float, work: Callable[[RemoteCall], T]) -> tuple[T, float]:
+        """Run a request on its own thread, since nothing else bounds a name lookup; returns its result and seconds."""
+        begun, answers = self._now(), SimpleQueue[object]()
+        with self._lock:
+            if self._cancelled:
+                raise RemoteMiss("cancelled")
+            self._calls[call] = answers
+        done = list[T]()
+        found: object
+        try:
+            Thread(target=_answer, args=(work, call, answers, done), name="kv remote", daemon=True).start()
+            found = answers.get(timeout=max(0.0, within_s))
+        except Empty:
+            found = RemoteMiss("late")
+        except RuntimeError:  # no thread can be started
+            found = RemoteMiss("unreachable")
+        finally:
+            with self._lock:
+                del self._calls[call]
+            if not done:
+                call.end("late")
+        if isinstance(found, RemoteMiss):
+            self._note(found.reason)
+            raise RemoteMiss(found.reason)
+        return done[0], self._now() - begun
+
+    def _note(self, reason: str) -> None:
+        if reason not in _HARMLESS:
+            with self._lock:
+                self._alone_until, self.last_failure = self._now() + PAUSE_S, reason
+                self.traffic = replace(self.traffic, failures=self.traffic.failures + 1)
+
+    def _count(self, received: int, seconds: float) -> None:
+        with self._lock:
+            counted = self.traffic
+            self.traffic = replace(counted, bytes=counted.bytes + received, seconds=counted.seconds + seconds)
+
+
+def _answer(work: Callable[[RemoteCall], T], call: RemoteCall, answers: SimpleQueue[object], done: list[T]) -> None:
+    """Do the work of a request, and report that it is done or why not."""
+    found: object = RemoteMiss("refused")
+    try:
+        done.append(work(call))
+        found = None
+    except RemoteMiss as miss:
+        found = miss
+    except BadNode:
+        found = RemoteMiss("damaged")
+    except PkbError:
+        found = RemoteMiss("unreachable")  # a peer or a key that is not there; `pkb doctor` says so
+    except OSError:
+        found = RemoteMiss("unreachable")
+    except FAILURES:
+        pass
+    finally:
+        answers.put(found)
+
+
+def headers_of(root: TreeRoot, segments: Sequence[Sequence[int]]) -> list[Header]:
+    """Return the header that the node of each segment must have: their keys to find, themselves to fetch."""
+    headers, above = list[Header](), root
+    for ids in segments:
+        here = TreeRoot(child_key(above.key, ids), child_key(above.path, ids))
+        headers.append(Header(root.key, here.key, above.key, here.path, tuple(ids)))
+        above = here
+    return headers
+
+
+def _checked(sizes: Sequence[int], most: int) -> tuple[int, ...]:
+    """Return sizes that the other side told; RemoteMiss where they cannot be."""
+    if len(sizes) > most or any(type(one) is not int or not 0 < one <= MOST_BYTES for one in sizes):
+        raise RemoteMiss("refused")
+    return tuple(sizes)
+
+
+def _verified(file: BytesIO, expected: Header) -> Header:
+    """Return the header of a file; BadNode unless it is intact and the node that was wanted."""
+    header = verify(file)
+    if replace(header, payloads=()) != replace(expected, payloads=()):
+        raise BadNode("mismatch")
+    file.seek(0, os.SEEK_SET)
+    return header
+
+
+@lru_cache(maxsize=8)
+def open_remote(url: str, folder: Path) -> Remote:
+    """Return the place that `kv.remote` names, one object per process, so that its connection is reused.
+
+    `folder` holds the keys. Nothing is contacted, and what is wrong with either shows as misses.
+    """
+    return Remote(source_of(url, folder))
+
+
+def source_of(url: str, folder: Path) -> RemoteSource:
+    """Return what brings the bytes from a URL, which is read at the first request."""
+    if url.startswith("https://"):
+        from store.peers import PeerBook
+        from store.remote_peer import PeerSource, parse_address
+
+        return PeerSource(lambda: parse_address(url), PeerBook(folder))
+    from store.kv_mirror import Mirror, MirrorSource
+
+    return MirrorSource(lambda: Mirror(url, folder))

@@ -1,0 +1,248 @@
+"""KV nodes as encrypted objects: what was written comes back, anything else is a miss, what is gone here goes there."""
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import fsspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from store.errors import PkbError
+from store.kv_files import BadNode, Header
+from store.kv_mirror import OVERHEAD, Mirror, MirrorKey, MirrorSource
+from store.remote import Remote, RemoteMiss, open_remote
+from tests.effort import PATIENCE_S
+from tests.store.kv_kit import Kept
+from tests.store.sharing import keep_path, keys_of
+
+Nodes = list[tuple[Header, bytes]]
+
+
+@pytest.fixture(params=["file", "memory"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "file":
+        yield f"file://{tmp_path}/mirror"
+        return
+    yield "memory://mirror"
+    with suppress(FileNotFoundError):
+        fsspec.filesystem("memory").rm("/mirror", recursive=True)
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Nodes:
+    return keep_path(tmp_path / "desktop")
+
+
+def push(folder: Path, url: str) -> tuple[int, int, int]:
+    """Mirror a home; returns how many objects were written, removed and unchanged."""
+    kept = Kept(folder)
+    mirror = Mirror(url, folder / "share", create=True)
+    plan = mirror.plan({key: size for key, size, _ in kept.store._index.sizes()})
+    written = mirror.apply(plan, kept.store._folder.path_of, lambda done: None)
+    kept.close()
+    return written, len(plan.delete), plan.unchanged
+
+
+def reader(folder: Path, url: str) -> Remote:
+    return Remote(MirrorSource(lambda: Mirror(url, folder / "share")))
+
+
+def find(remote: Remote, nodes: Nodes) -> int:
+    """Return how many nodes are found, once the mirror was listed."""
+    found = remote.find(keys_of(nodes), PATIENCE_S)
+    assert isinstance(remote._source, MirrorSource)
+    assert remote._source._first.wait(PATIENCE_S)
+    return len(found or remote.find(keys_of(nodes), PATIENCE_S))
+
+
+def give_key(folder: Path, name: str) -> Path:
+    """Copy the key of the desktop to another machine."""
+    target = folder / name / "share" / "mirror.key"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.touch(0o600)
+    target.write_bytes((folder / "desktop" / "share" / "mirror.key").read_bytes())
+    return folder / name
+
+
+def objects(tmp_path: Path) -> list[Path]:
+    return sorted(path for path in (tmp_path / "mirror").rglob("*") if path.is_file())
+
+
+def why(remote: Remote, header: Header, size: int) -> str:
+    with pytest.raises(RemoteMiss) as caught:
+        remote.fetch(header, size, PATIENCE_S)
+    return caught.value.reason
+
+
+def test_what_was_pushed_comes_back_equal_byte_for_byte(tmp_path: Path, nodes: Nodes, url: str) -> None:
+    assert push(tmp_path / "desktop", url) == (3, 0, 0)
+    remote = reader(give_key(tmp_path, "laptop"), url)
+    assert find(remote, nodes) == 3
+    for header, data in nodes:
+        assert remote.fetch(header, len(data), PATIENCE_S).file.getvalue() == data
+
+
+def test_a_second_push_writes_nothing(tmp_path: Path, nodes: Nodes, url: str) -> None:
+    push(tmp_path / "desktop", url)
+    assert push(tmp_path / "desktop", url) == (0, 0, 3)
+
+
+def test_what_is_gone_here_goes_there_at_the_next_push(tmp_path: Path, nodes: Nodes, url: str) -> None:
+    push(tmp_path / "desktop", url)
+    kept = Kept(tmp_path / "desktop")
+    kept.store.forget([nodes[1][0].key])  # and the one below it
+    kept.close()
+    assert push(tmp_path / "desktop", url) == (0, 2, 1)
+    remote = reader(tmp_path / "desktop", url)
+    assert find(remote, nodes) == 1
+
+
+def test_two_machines_with_one_key_read_each_other_and_remove_only_their_own(tmp_path: Path, url: str) -> None:
+    nodes = keep_path(tmp_path / "desktop")
+    push(tmp_path / "desktop", url)
+    laptop = give_key(tmp_path, "laptop")
+    Kept(laptop).close()
+    assert push(laptop, url) == (0, 0, 0)
+    assert find(reader(laptop, url), nodes) == 3
+
+
+def test_without_the_key_nothing_is_read(tmp_path: Path, nodes: Nodes, url: str) -> None:
+    push(tmp_path / "desktop", url)
+    (tmp_path / "laptop").mkdir()
+    remote = reader(tmp_path / "laptop", url)
+    assert (find(remote, nodes), remote.last_failure) == (0, "unreachable")
+    assert not (tmp_path / "laptop" / "share").exists()
+
+
+def test_another_key_finds_nothing(tmp_path: Path, nodes: Nodes, url: str) -> None:
+    push(tmp_path / "desktop", url)
+    MirrorKey(tmp_path / "laptop" / "share" / "mirror.key", create=True)
+    assert find(reader(tmp_path / "laptop", url), nodes) == 0
+
+
+def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mirror.key"
+    MirrorKey(path, create=True)
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.chmod(0o640)
+    with pytest.raises(PkbError, match="others can read"):
+        MirrorKey(path, create=False)
+
+
+def test_names_and_content_of_objects_tell_nothing(tmp_path: Path, nodes: Nodes) -> None:
+    push(tmp_path / "desktop", f"file://{tmp_path}/mirror")
+    found = objects(tmp_path)
+    assert len(found) == 3
+    stored = b"".join(path.read_bytes() + str(path.relative_to(tmp_path)).encode() for path in found)
+    for header, data in nodes:
+        assert header.key.hex().encode() not in stored
+        assert b"pkb-kv" not in stored
+        assert data[-64:] not in stored
+    assert {path.stat().st_size for path in found} == {len(data) + OVERHEAD for _, data in nodes}
+
+
+@pytest.mark.parametrize("at", [0, 8, 16, 28, 100, -1])
+def test_a_flipped_byte_of_an_object_is_a_miss(tmp_path: Path, nodes: Nodes, at: int) -> None:
+    url = f"file://{tmp_path}/mirror"
+    push(tmp_path / "desktop", url)
+    for path in objects(tmp_path):
+        data = bytearray(path.read_bytes())
+        data[at] ^= 1
+        path.write_bytes(data)
+    remote = reader(tmp_path / "desktop", url)
+    assert find(remote, nodes) == 3
+    assert why(remote, nodes[0][0], len(nodes[0][1])) == "damaged"
+
+
+def test_an_object_under_the_name_of_another_is_a_miss(tmp_path: Path) -> None:
+    nodes, url = keep_path(tmp_path / "desktop", size=4096), f"file://{tmp_path}/mirror"
+    push(tmp_path / "desktop", url)
+    found = objects(tmp_path)
+    data = [path.read_bytes() for path in found]
+    for path, other in zip(found, [*data[1:], data[0]], strict=True):
+        path.write_bytes(other)
+    remote = reader(tmp_path / "desktop", url)
+    assert find(remote, nodes) == 3
+    assert {why(reader_of(remote), *sized(node)) for node in nodes} == {"damaged"}
+
+
+def sized(node: tuple[Header, bytes]) -> tuple[Header, int]:
+    return node[0], len(node[1])
+
+
+def reader_of(remote: Remote) -> Remote:
+    """Return the remote as if it had never failed."""
+    remote._alone_until = float("-inf")
+    return remote
+
+
+def test_an_object_that_is_gone_is_absent_and_one_cut_short_is_written_again(tmp_path: Path, nodes: Nodes) -> None:
+    url = f"file://{tmp_path}/mirror"
+    push(tmp_path / "desktop", url)
+    remote = reader(tmp_path / "desktop", url)
+    assert find(remote, nodes) == 3
+    first, second, third = objects(tmp_path)
+    first.write_bytes(first.read_bytes()[:-1])
+    second.write_bytes(b"")
+    third.unlink()
+    assert {why(reader_of(remote), *sized(node)) for node in nodes} == {"absent", "damaged"}
+    assert push(tmp_path / "desktop", url) == (3, 0, 0)
+
+
+def test_a_damaged_node_is_not_pushed(tmp_path: Path, nodes: Nodes, url: str) -> None:
+    path = tmp_path / "desktop" / "cache" / "kv" / f"{nodes[0][0].key.hex()}.safetensors"
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    assert push(tmp_path / "desktop", url)[0] == 2
+
+
+def test_a_place_that_cannot_be_read_is_a_failure_and_raises_nothing(tmp_path: Path, nodes: Nodes) -> None:
+    MirrorKey(tmp_path / "share" / "mirror.key", create=True)
+    for url in ("nothing://x", "s3://bucket/x", "file:///proc/nothing/\0x"):
+        remote = open_remote(url, tmp_path / "share")
+        assert find(remote, nodes) == 0
+
+
+@given(st.binary(max_size=200), st.binary(min_size=16, max_size=16))
+def test_a_sealed_file_is_opened_again(data: bytes, key: bytes) -> None:
+    sealer = _sealer()
+    sealed = sealer.seal(key, data)
+    assert len(sealed) == len(data) + OVERHEAD
+    assert sealer.open(key, sealed) == data
+    assert sealer.seal(key, data) != sealed
+
+
+@given(st.binary(max_size=120), st.booleans())
+def test_no_bytes_open_as_a_node(data: bytes, begun: bool) -> None:
+    sealer = _sealer()
+    with pytest.raises(BadNode):
+        sealer.open(b"k" * 16, (sealer.seal(b"k" * 16, b"")[:28] if begun else b"") + data)
+
+
+@given(st.data())
+def test_no_changed_bit_of_an_object_opens(data: st.DataObject) -> None:
+    sealer = _sealer()
+    sealed = bytearray(sealer.seal(b"k" * 16, b"some tensors"))
+    bit = data.draw(st.integers(0, 8 * len(sealed) - 1))
+    sealed[bit // 8] ^= 1 << bit % 8
+    with pytest.raises(BadNode):
+        sealer.open(b"k" * 16, bytes(sealed))
+
+
+_MADE = list[MirrorKey]()
+
+
+def _sealer() -> MirrorKey:
+    if not _MADE:
+        import tempfile
+
+        with tempfile.TemporaryDirectory() as folder:
+            _MADE.append(MirrorKey(Path(folder, "mirror.key"), create=True))
+    return _MADE[0]
+
+
+def test_a_header_is_not_in_clear(tmp_path: Path, nodes: Nodes) -> None:
+    sealed = _sealer().seal(nodes[0][0].key, nodes[0][1])
+    assert json.dumps(nodes[0][0].key.hex()).encode() not in sealed
