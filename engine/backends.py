@@ -464,6 +464,7 @@ def open_kv(
     from engine.llm.restore import KvBinding, Planning
     from engine.models.runtime import arithmetic
     from store.kv_tree import root_of
+    from store.remote import open_remote
 
     form, sub_step = model.form, str(model.sub_step)
     store = open_store(home, ledger, settings, model.sub_step if form.shares_prefix else _NEVER, score)
@@ -472,7 +473,8 @@ def open_kv(
     parts |= {"mlx_lm": version("mlx-lm")} | arithmetic()
     root = root_of(parts)
     costs = MeasuredCosts(ledger, root.key.hex(), model.name)
-    return KvBinding(store, root, model, Planning(costs, PLANNERS[plan]) if plan != "load" else None)
+    remote = open_remote(settings.remote, home.share) if settings.remote else None
+    return KvBinding(store, root, model, Planning(costs, PLANNERS[plan]) if plan != "load" else None, remote)
 
 
 def open_store(

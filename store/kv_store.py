@@ -249,6 +249,7 @@ class Stats:
     computed: CountTotal
     overlap: CountTotal
     slow: CountTotal
+    fetched: CountTotal
 
 
 class KvStore:
@@ -302,6 +303,13 @@ class KvStore:
                 self._counts.add("hit", "all", tokens=tokens, size=size, seconds=max(0.0, seconds_saved))
             if tokens < match.tokens:
                 self._counts.add("overlap", "all", tokens=match.tokens - tokens)
+            if seconds_saved < 0:
+                self._counts.add("slow", "all", tokens=tokens, size=size, seconds=-seconds_saved)
+
+    def record_fetched(self, tokens: int, size: int, seconds_saved: float) -> None:
+        """Count tokens that came from another place, and the seconds that saved; below 0 where it was slower."""
+        with self._ledger.transaction():
+            self._counts.add("fetched", "all", tokens=tokens, size=size, seconds=max(0.0, seconds_saved))
             if seconds_saved < 0:
                 self._counts.add("slow", "all", tokens=tokens, size=size, seconds=-seconds_saved)
 
@@ -405,6 +413,7 @@ class KvStore:
             computed=self._counts.total("computed"),
             overlap=self._counts.total("overlap"),
             slow=self._counts.total("slow"),
+            fetched=self._counts.total("fetched"),
         )
 
     def _follow(self, keys: Sequence[Key], segments: Sequence[Sequence[int]]) -> Match:

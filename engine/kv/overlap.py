@@ -18,17 +18,22 @@ _SLOWEST = 100.0  # a sub-step that took longer was interrupted, and says nothin
 _POLLS = 8  # looks at the loader while waiting for as long as computing a unit takes
 
 
+def _nothing() -> None:
+    """Cancel nothing."""
+
+
 @dataclass(slots=True)
 class Loader:
     """A thread that loads units from the back; mutable, used by the thread that computes.
 
-    `load` is called with a unit's number; what it raises of `failures` ends loading, and `error` holds it. Units from
-    `back` on are loaded.
+    `load` is called with a unit's number; what it raises of `failures` ends loading, and `error` holds it. `cancel`
+    ends a load that is not needed any more. Units from `back` on are loaded.
     """
 
     units: Sequence[Unit]
     load: Callable[[int], None]
     failures: tuple[type[Exception], ...] = ()
+    cancel: Callable[[], object] = _nothing
     error: Exception | None = None
     back: int = 0
     seconds: float = 0.0  # that units from `back` on took
@@ -52,6 +57,7 @@ class Loader:
     ) -> None:
         self._stop()
         if self._thread:
+            self.cancel()
             self._thread.join(_JOIN_S)
 
     @property

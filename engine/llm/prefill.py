@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
+from engine.llm.borrow import borrow
 from engine.llm.restore import Ids, KvBinding, Restored, restore
 from engine.models.rope import Ropes
 from engine.models.types import LanguageModel
@@ -55,9 +56,8 @@ def prefill(reading: PromptReader, segments: Sequence[Ids], trace: Trace, held: 
         match = held.enter_context(kept.store.match(kept.root, segments, asked=trace.asked))
         step.note = f"{len(match.nodes)} of {len(segments)} segments" + (", and part of one" if match.partial else "")
     found = restore(kept, match, trace)
-    if found is None:
-        return _compute(reading, Restored(model.begin(), (), ()), (), segments, trace)
-    return _compute(reading, found, match.nodes, segments, trace)
+    whole = borrow(kept, match, found, segments, trace)
+    return _compute(reading, whole, match.nodes if found else (), segments, trace)
 
 
 def keep(kept: KvBinding, segments: Sequence[Ids], read: Prefilled, *, evict: bool = True) -> int:
@@ -94,6 +94,7 @@ def _compute(
         step.note = " ".join(f"{there}/{len(ids)}" for ids, there in zip(segments, loaded, strict=True)) + " reused"
     taken = evened(seconds, list(map(len, segments)), present)
     _learn(reading.kept, segments, present, taken)
+    taken[len(nodes) : len(nodes) + len(found.seconds)] = found.seconds
     return Prefilled(cache, nodes, tuple(loaded), tuple(taken), tuple(captured))
 
 

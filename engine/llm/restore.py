@@ -25,6 +25,7 @@ from store.kv_files import cached_share
 from store.kv_index import Match
 from store.kv_store import KvStore
 from store.kv_tree import Node, TreeRoot, borders
+from store.remote import Remote
 
 Ids = tuple[int, ...]
 
@@ -42,22 +43,27 @@ class Planning:
 class KvBinding:
     """Where a model's KV cache is stored: a store, and the root that names all that its tensors depend on.
 
-    Without `planning` everything cached is loaded.
+    Without `planning` everything cached is loaded. `remote` is another place that may have nodes.
     """
 
     store: KvStore
     root: TreeRoot
     model: KvSliceable
     planning: Planning | None = None
+    remote: Remote | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A cache of the matched tokens, and how many of each matched segment were loaded, not computed."""
+    """A cache of the first tokens of each segment, `present`, and how many of them were loaded, not computed.
+
+    `seconds` are those of computing the segments behind the matched ones, if they are present.
+    """
 
     cache: Any
     present: tuple[int, ...]
     loaded: tuple[int, ...]
+    seconds: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from engine.models.kv_read import Arrays, RangeReader, ReadAt, UnreadableCache, allocate, read
 from store.kv_files import Tensor
 
@@ -30,6 +32,15 @@ def tensor(name: str, array: Any) -> Tensor:
     copy = mx.contiguous(array)
     raw: Any = copy.view(getattr(mx, same_width)) if same_width else copy  # no buffer in MLX's stubs
     return Tensor(name, dtype, tuple(array.shape), memoryview(raw) if array.size else b"")
+
+
+def array(tensor: Tensor) -> Any:
+    """Copy a stored tensor into an array."""
+    import mlx.core as mx
+
+    name, integers = next((name, same) for name, (dtype, same) in DTYPES.items() if dtype == tensor.dtype)
+    raw = np.frombuffer(tensor.buffer, integers or name).reshape(tensor.shape)
+    return mx.array(raw).view(getattr(mx, name)) if integers else mx.array(raw)
 
 
 def files(paths: Sequence[Path]) -> list[Arrays]:
@@ -318,6 +329,20 @@ def join(cache: Cache, reader: RangeReader) -> Cache:
     _set_arrays(cache, arrays, reader.tokens)
     compute(cache)
     return cache
+
+
+def append(cache: Cache, parts: Sequence[Sequence[Tensor]]) -> None:
+    """Append segments, as stored tensors, to a sliceable cache of the tokens before them; UnreadableCache."""
+    try:
+        found = [{one.name: array(one) for one in tensors} for tensors in parts]
+        front = {name: one[..., : length(cache), :] for name, one in _arrays(cache).items()}
+        names = [f"{number}.{kv}" for number in range(len(cache)) for kv in "kv"]
+        every = [front, *found] if front else found
+        both = {name: concatenated(one[name] for one in every) for name in names}
+        _set_arrays(cache, both, both[names[0]].shape[2])
+        compute(cache)
+    except (RuntimeError, ValueError, LookupError) as error:
+        raise UnreadableCache(type(error).__name__) from error
 
 
 def release(cache: Cache, pool: BufferPool) -> None:

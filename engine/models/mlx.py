@@ -195,6 +195,10 @@ class Mlx:
         """Open files, one per segment, of the last only `shared` tokens; UnreadableCache."""
         return RangeReader(paths, shared, self.buffers.pop(), read_at)
 
+    def append(self, cache: Cache, parts: Sequence[Sequence[Tensor]]) -> None:
+        """Append segments, as their tensors were stored, to a cache of the tokens before them; UnreadableCache."""
+        kv_cache.append(cache, parts)
+
     def join(self, cache: Cache, reader: RangeReader) -> None:
         """Append what was read to a cache of the tokens before it."""
         kv_cache.join(cache, reader)

@@ -247,6 +247,10 @@ class KvSliceable(Protocol):
         """Open files, one per segment, of the last only `shared` tokens; UnreadableCache."""
         ...
 
+    def append(self, cache: Any, parts: Sequence[Sequence[Tensor]]) -> None:
+        """Append segments, as their tensors were stored, to a cache of the tokens before them; UnreadableCache."""
+        ...
+
     def join(self, cache: Any, reader: RangeReader) -> None:
         """Append what was read to a cache of the tokens before it."""
         ...

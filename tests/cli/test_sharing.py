@@ -88,6 +88,8 @@ def test_a_laptop_reads_what_the_desktop_has_prefilled_and_answers_the_same(mach
         (found,) = [row for row in run(laptop, "doctor", "--json").row["checks"] if row["name"] == "remote"]
         assert found["state"] in ("ok", "note")
         assert "answers in" in found["found"]
+        asked = run(laptop, "ask", KEY, "--model", str(NANO), "--no-cache", "--explain", "--json").row
+        assert asked["answer"] == before["answer"]
         assert borrow(laptop, desktop.folder, url) > 1
     assert process.returncode == 143
     after = run(laptop, "ask", KEY, "--model", str(NANO), "--json").row

@@ -51,6 +51,9 @@ class RestorableModel(ScriptedModel):
         """Have no ranges to read."""
         raise UnreadableCache(str(shared))
 
+    def append(self, cache: list[list[int]], parts: Sequence[Sequence[Tensor]]) -> None:
+        """Have nothing to append."""
+
     def join(self, cache: list[list[int]], reader: RangeReader) -> None:
         """Have nothing to join."""
 

@@ -1,0 +1,183 @@
+"""Nodes from another machine's store: the logits are those of computing, whatever the other side does."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
+from io import BytesIO
+from pathlib import Path
+from threading import Event
+
+import numpy as np
+import pytest
+
+from engine.kv.costs import MeasuredCosts
+from engine.llm.prefill import Prefilled, PromptReader, keep, prefill
+from engine.llm.restore import KvBinding, Planning
+from engine.models.load import load
+from engine.models.mlx import Mlx
+from engine.types import Trace
+from store.kv_tree import Key
+from store.remote import Remote, RemoteCall, RemoteMiss
+from tests.engine.ask.equivalence_box import ROOT, SUB_STEP, Box, Ids, decoded, some
+from tests.engine.models.shapes import KINDS, make
+
+LENGTHS = (90, 70, 100, 80)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Mlx:
+    """Return a random model of the llama family."""
+    folder = tmp_path_factory.mktemp("borrow")
+    found = load(make(folder / "llama", KINDS["llama"]), name="llama", cache=folder / "cache", memory_share=0.9)
+    return replace(found, stops=frozenset(), one_line=False, sub_step=SUB_STEP)
+
+
+@dataclass
+class Desktop:
+    """The store of another machine as a source of nodes, with what a test does to it."""
+
+    box: Box
+    broken: dict[int, bytes] = field(default_factory=dict)  # files of the nodes by their place on the path
+    stuck_from: int = -1  # the place of the node that never comes, and of all that are asked for after it
+    asked: list[int] = field(default_factory=list)
+    stuck: Event = field(default_factory=Event)
+
+    def files(self) -> list[Path]:
+        """Return the files of the path, in order."""
+        with self.box.store.match(ROOT, prompt(self.box.model)[:-1]) as match:
+            return [self.box.store.path_of(node) for node in match.nodes]
+
+    def sizes(self, keys: Sequence[Key], call: RemoteCall) -> Sequence[int]:
+        """Return the sizes of what is there."""
+        there = {path.stem: path.stat().st_size for path in self.files()}
+        sizes = list[int]()
+        for key in keys:
+            if key.hex() not in there:
+                break
+            sizes.append(there[key.hex()])
+        return sizes
+
+    def read(self, key: Key, size: int, call: RemoteCall) -> BytesIO:
+        """Return a file, or what a test put in its place."""
+        paths = self.files()
+        place = [path.stem for path in paths].index(key.hex())
+        self.asked.append(place)
+        if place == self.stuck_from:
+            call.guard(self.stuck.set)
+            self.stuck.wait()
+            raise RemoteMiss("cancelled")
+        return BytesIO(self.broken.get(place) or paths[place].read_bytes())
+
+    def close(self) -> None:
+        """Hold nothing open."""
+
+
+def prompt(model: Mlx) -> list[Ids]:
+    return [*(some(model, number, length) for number, length in enumerate(LENGTHS)), some(model, 9, 20)]
+
+
+@pytest.fixture
+def desktop(model: Mlx, tmp_path: Path) -> Iterator[Desktop]:
+    (tmp_path / "desktop").mkdir()
+    with closing(Box(tmp_path / "desktop", model)) as box:
+        box.read(prompt(model))
+        yield Desktop(box)
+
+
+@pytest.fixture
+def laptop(model: Mlx, tmp_path: Path) -> Iterator[Box]:
+    (tmp_path / "laptop").mkdir()
+    with closing(Box(tmp_path / "laptop", model)) as box:
+        yield box
+
+
+def asked(laptop: Box, desktop: Desktop) -> tuple[Prefilled, str]:
+    """Prefill the prompt on the laptop and store it; returns what was read, and the note of the step."""
+    segments, trace, remote = prompt(laptop.model)[:-1], Trace(), Remote(desktop)
+    costs = MeasuredCosts(laptop.ledger, "root")
+    for position in range(0, 600, 100):  # computing is slow, so that fetching is worth waiting for
+        costs.record_prefill(position, position + 100, 1.0)
+    binding = KvBinding(laptop.store, ROOT, laptop.model, Planning(costs), remote)
+    with ExitStack() as held, closing(remote):
+        read = prefill(PromptReader(laptop.model, binding), segments, trace, held)
+        keep(binding, segments, read)
+    return read, next((step.note for step in trace.steps if step.name == "remote"), "")
+
+
+def equal(laptop: Box, read: Prefilled) -> bool:
+    """Return whether 32 steps behind a cache have the logits of those behind a computed one."""
+    segments = prompt(laptop.model)
+    computed = prefill(PromptReader(laptop.model), segments[:-1], Trace(), ExitStack())
+    one, other = (decoded(laptop.model, cache, segments[-1], 32)[0] for cache in (read.cache, computed.cache))
+    return np.array_equal(one, other)
+
+
+def test_what_the_desktop_has_prefilled_is_fetched_and_stored(laptop: Box, desktop: Desktop) -> None:
+    read, note = asked(laptop, desktop)
+    assert read.reused == LENGTHS
+    assert note.startswith("4 of 4 segments fetched")
+    assert equal(laptop, read)
+    assert sorted(path.read_bytes()[-1000:] for path in laptop.files()) == sorted(
+        path.read_bytes()[-1000:] for path in desktop.box.files()
+    )
+    stats = laptop.store.stats()
+    assert (stats.nodes, stats.fetched.tokens) == (4, sum(LENGTHS))
+    read, note = asked(laptop, desktop)
+    assert (read.reused, note) == (LENGTHS, "nothing there")  # nothing is left to be asked for
+
+
+def test_only_what_is_not_here_is_fetched(laptop: Box, desktop: Desktop) -> None:
+    laptop.read([*prompt(laptop.model)[:2], prompt(laptop.model)[-1]])
+    read, _ = asked(laptop, desktop)
+    assert sorted(desktop.asked) == [2, 3]
+    assert read.reused == LENGTHS
+    assert equal(laptop, read)
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_a_file_of_another_node_is_not_used(laptop: Box, desktop: Desktop, place: int) -> None:
+    desktop.broken[place] = desktop.files()[(place + 1) % 4].read_bytes()
+    read, _ = asked(laptop, desktop)
+    assert read.reused == (*(0,) * (place + 1), *LENGTHS[place + 1 :])
+    assert equal(laptop, read)
+
+
+@pytest.mark.parametrize("at", [9, 200, -1])
+def test_a_file_with_a_flipped_byte_is_not_used(laptop: Box, desktop: Desktop, at: int) -> None:
+    raw = bytearray(desktop.files()[2].read_bytes())
+    raw[at] ^= 1
+    desktop.broken[2] = bytes(raw)
+    read, _ = asked(laptop, desktop)
+    assert read.reused == (0, 0, 0, LENGTHS[3])
+    assert equal(laptop, read)
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_a_node_that_never_comes_is_computed_and_the_request_ended(laptop: Box, desktop: Desktop, place: int) -> None:
+    desktop.stuck_from = place
+    read, _ = asked(laptop, desktop)
+    assert read.reused == (*(0,) * (place + 1), *LENGTHS[place + 1 :])
+    assert equal(laptop, read)
+    assert desktop.stuck.wait(10)
+    assert not [thread for thread in threading.enumerate() if thread.name == "kv-load"]
+
+
+def test_nodes_of_another_shape_are_computed(laptop: Box, desktop: Desktop, tmp_path: Path) -> None:
+    """As if two models had the same root."""
+    (tmp_path / "other").mkdir()
+    wide = KINDS["llama"] | {"num_key_value_heads": KINDS["llama"]["num_attention_heads"]}
+    found = load(make(tmp_path / "wide", wide), name="llama", cache=tmp_path / "cache", memory_share=0.9)
+    with closing(Box(tmp_path / "other", replace(found, stops=frozenset(), sub_step=SUB_STEP))) as other:
+        other.read(prompt(other.model))
+        laptop.read([prompt(laptop.model)[0], prompt(laptop.model)[-1]])
+        read, _ = asked(laptop, Desktop(other))
+        assert read.reused == (LENGTHS[0], 0, 0, 0)
+        assert equal(laptop, read)
+
+
+def test_a_desktop_without_them_costs_nothing_but_a_look(laptop: Box, desktop: Desktop) -> None:
+    desktop.box.store.shrink(0)
+    read, note = asked(laptop, desktop)
+    assert (read.reused, note, desktop.asked) == ((0, 0, 0, 0), "nothing there", [])
+    assert equal(laptop, read)
