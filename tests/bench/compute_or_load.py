@@ -59,9 +59,7 @@ def main() -> None:
         with cached_prompt(model, folder / "prompt", prompt(options.tokens)) as cached:
             for rate in options.rates:
                 for row in measured(cached, rate * 1e6, options.rounds, folder):
-                    print(
-                        json.dumps({"model": options.model, "tokens": options.tokens, "rate": rate} | row), flush=True
-                    )
+                    print(json.dumps({"model": options.model, "rate": rate, **row}), flush=True)
 
 
 def arguments() -> Namespace:
