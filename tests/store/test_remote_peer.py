@@ -195,29 +195,25 @@ def test_the_server_writes_nothing(served: Served) -> None:
     assert state() == before
 
 
-def refused(folder: Path, port: int, work: Callable[[Any], bytes] = lambda secure: secure.recv(1)) -> str:
-    """Connect with a home's own key and no check of the server's; returns how that ends."""
+def told(folder: Path, port: int) -> bytes:
+    """Ask with a home's own key and no check of the server's; returns what comes, nothing where the server refuses."""
     book = PeerBook(home_of(folder).share)
     book.own()
     context = book.context([], server=False)
     context.verify_mode = ssl.CERT_NONE
-    try:
-        with context.wrap_socket(socket.create_connection(("127.0.0.1", port), PATIENCE_S)) as secure:
-            return repr(work(secure))
-    except OSError as error:
-        return type(error).__name__
+    with (
+        suppress(OSError),
+        context.wrap_socket(socket.create_connection(("127.0.0.1", port), PATIENCE_S)) as secure,
+    ):
+        secure.sendall(b"POST /kv/have HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n[]")
+        return bytes(secure.recv(4))
+    return b""
 
 
 def test_a_client_that_was_not_added_is_refused_before_it_can_ask(served: Served, tmp_path: Path) -> None:
     _, _, server, folder = served
-    asking = b"POST /kv/have HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n[]"
-
-    def ask(secure: Any) -> bytes:
-        secure.sendall(asking)
-        return bytes(secure.recv(1))
-
-    assert refused(folder / "laptop", server.address.port, ask) == "b'H'"
-    assert refused(tmp_path / "stranger", server.address.port, ask) in ("SSLError", "ConnectionResetError")
+    assert told(folder / "laptop", server.address.port) == b"HTTP"
+    assert told(tmp_path / "stranger", server.address.port) == b""
 
 
 def test_a_client_without_a_certificate_or_without_tls_is_refused(served: Served) -> None:
@@ -225,10 +221,10 @@ def test_a_client_without_a_certificate_or_without_tls_is_refused(served: Served
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with (
+        suppress(OSError),
         context.wrap_socket(socket.create_connection(("127.0.0.1", port), PATIENCE_S)) as secure,
-        pytest.raises(OSError, match=r"(?i)certificate|reset"),
     ):
-        secure.recv(1)
+        assert secure.recv(1) == b""
     with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as plain:
         plain.sendall(b"GET /kv/have HTTP/1.1\r\nHost: x\r\n\r\n")
         with suppress(ConnectionResetError):
@@ -240,7 +236,7 @@ def test_older_tls_is_refused(served: Served) -> None:
     book = PeerBook(home_of(folder / "laptop").share)
     context = book.context(book.peers(), server=False)
     context.minimum_version, context.maximum_version = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_2
-    with pytest.raises(OSError, match=r"(?i)version|reset"):
+    with pytest.raises(OSError, match=r"(?i)version|reset|pipe|eof"):
         context.wrap_socket(socket.create_connection(("127.0.0.1", server.address.port), PATIENCE_S))
 
 
