@@ -18,6 +18,7 @@ from store.kv_index import Match
 from store.remote import FetchedNode, Remote, RemoteMiss, headers_of
 
 _TOKEN_S = 0.002  # guessed seconds of computing a token, before any was measured
+_MOST_TOKEN_BYTES = 1 << 20  # of keys and values; what claims more is nothing that a model here made
 _PATIENCE = 2.0  # times as long as computing takes, and at least _LEAST_S, may a node take to come
 _LEAST_S = 1.0
 
@@ -57,6 +58,8 @@ def _offer(kept: KvBinding, remote: Remote, planning: Planning, segments: Sequen
     position, units = sum(map(len, segments[:first])), list[Unit]()
     for header, size in zip(headers, sizes, strict=False):
         count = len(header.ids)
+        if size > count * _MOST_TOKEN_BYTES:
+            break
         taken = planning.costs.costs.prefill_s(position, position + count)
         units.append(Unit(count, size, count * _TOKEN_S if taken is None else taken, _arrival_s(remote, size)))
         position += count
