@@ -65,7 +65,8 @@ def row(**changes: Any) -> dict[str, Any]:
         "reuse": "prefix", "nodes": 2, "bytes": 3 * MB, "budget": 4000 * MB, "other_bytes": 25 * MB,
         "written_today": MB, "daily_budget": 20_000 * MB, "written_by_day": {"2024-06-19": MB},
         "hits": 0, "partial": 0, "saved_s": 0.0,
-        "removed": {}, "refused": {}, "more_would_save_s": 0.0,
+        "removed": {}, "refused": {}, "more_would_save_s": 0.0, "computed_tokens": 0, "slow_loads": 0, "lost_s": 0.0,
+        "fetched_tokens": 0, "fetched_bytes": 0, "fetched_saved_s": 0.0,
     }  # fmt: skip
     return {
         "kv": usual | changes,
@@ -241,6 +242,14 @@ def test_what_was_written_stands_beside_what_may_be() -> None:
 
 def test_the_tokens_reused_stand_beside_those_asked_for() -> None:
     assert said("reused", saved_s=2.5) == "1,000 of 4,000 prompt tokens (25 %), 2.5 s saved"
+
+
+def test_slow_loads_recomputed_and_fetched_tokens_are_told() -> None:
+    assert said("slow loads", slow_loads=3, lost_s=1.2) == "3, 1.2 s longer than computing"
+    assert said("recomputed", computed_tokens=1500) == "1,500 cached tokens, sooner than loading them"
+    fetched = said("fetched", fetched_tokens=966, fetched_bytes=6 * MB, fetched_saved_s=1.5)
+    assert fetched == "966 tokens, 6.0 MB from elsewhere, 1.5 s saved"
+    assert not {"slow loads", "recomputed", "fetched"} & set(dict(kv_lines(row())))
 
 
 def test_evictions_go_with_what_more_room_would_have_saved() -> None:
