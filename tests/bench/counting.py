@@ -164,9 +164,10 @@ class CountedResident(ForcedResident):
 
         def narrow() -> PromptReader:
             reader = make()
-            if self._shape is None or reader.kept is None:
+            if reader.kept is None:
                 return reader
-            store = CountedStore.of(reader.kept.store, bytes_of(self._shape))
+            store = CountedStore.of(reader.kept.store, bytes_of(self._shape)) if self._shape else reader.kept.store
+            # Without a plan: whatever is cached is loaded, however fast layers are that compute nothing.
             return replace(reader, kept=KvBinding(store, reader.kept.root, reader.kept.model))
 
         return super().reading(key, narrow)

@@ -59,9 +59,9 @@ def of_file(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def experiment(settings: Mapping[str, Any]) -> Experiment:
-    """Return the others, which are fields of `Experiment`; what is cached is loaded, as by layers that only count."""
+    """Return the others, which are fields of `Experiment`."""
     parts = {key: value for key, value in settings.items() if key.startswith("experiment.")}
-    return Experiment(**{"plan": "load"} | {key.removeprefix("experiment."): value for key, value in parts.items()})
+    return Experiment(**{key.removeprefix("experiment."): value for key, value in parts.items()})
 
 
 @dataclass(frozen=True, slots=True)
