@@ -12,7 +12,7 @@ from typing import Self
 
 from engine.kv.planners import Unit
 
-_JOIN_S = 1.0  # for a read that cannot be interrupted; the thread ends by itself after it
+_JOIN_S = 0.1  # for a read that is not needed any more; the thread ends by itself after it
 _LEAST_S = 1e-3  # between two looks at the loader
 _SLOWEST = 100.0  # a sub-step that took longer was interrupted, and says nothing of the next
 _POLLS = 8  # looks at the loader while waiting for as long as computing a unit takes

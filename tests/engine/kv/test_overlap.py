@@ -89,7 +89,7 @@ def test_an_interrupt_while_computing_ends_the_thread() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        met(Loader(EIGHT, lambda number: time.sleep(0.01) if number else time.sleep(0.5)), interrupt)
+        met(Loader(EIGHT, lambda number: time.sleep(0.01) if number else time.sleep(0.05)), interrupt)
     assert threads() == []
 
 
