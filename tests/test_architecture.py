@@ -23,6 +23,7 @@ LAYERS = (
     ("engine.text",),
     ("engine.types",),
     ("engine.models",),
+    ("engine.kv",),
     ("engine.health", "engine.opener"),
     ("engine.ingest", "engine.retrieval"),
     ("engine.llm",),

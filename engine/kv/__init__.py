@@ -1,0 +1,1 @@
+"""When to load KV, and when to compute it."""
