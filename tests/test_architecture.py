@@ -56,7 +56,9 @@ LIBRARIES = {
     "pygal": ("cli/stats_page.py",),
     "huggingface_hub": ("engine/models/hub.py",),
     "gguf": ("engine/models/gguf.py", "engine/models/gguf_weights.py"),
+    "constriction": ("engine/kv/bitstream.py",),
     "numpy": (
+        "engine/kv/bitstream.py",
         "engine/models/*",
         "engine/ingest/embed.py",
         "store/tables.py",
