@@ -48,12 +48,23 @@ class Codec:
     def decode(self, stored: bytes, width: int) -> Bytes:
         """Return the bytes of the numbers, each so many bytes wide."""
         raw = np.frombuffer(self.unpack(stored), np.uint8)
-        return np.ascontiguousarray(raw.reshape(width, -1).T).reshape(-1) if self.planes else raw
+        return joined(raw, width) if self.planes else raw
 
 
 def split(numbers: NDArray[Any]) -> bytes:
     """Return the bytes of numbers by their place in the number."""
-    return np.ascontiguousarray(numbers.reshape(-1).view(np.uint8).reshape(-1, numbers.itemsize).T).tobytes()
+    whole = numbers.reshape(-1).view(f"<u{numbers.itemsize}")
+    return b"".join((whole >> (8 * place)).astype(np.uint8).tobytes() for place in range(numbers.itemsize))
+
+
+def joined(raw: Bytes, width: int) -> Bytes:
+    """Return the bytes of numbers from their planes."""
+    planes, kind = raw.reshape(width, -1), np.dtype(f"<u{width}")
+    whole = planes[0].astype(kind)
+    for place in range(1, width):
+        whole |= planes[place].astype(kind) << kind.type(8 * place)
+    found: Bytes = whole.view(np.uint8)
+    return found
 
 
 def codecs() -> list[Codec]:

@@ -54,7 +54,7 @@ def prefilled(model: Mlx, blocks: Sequence[Sequence[int]]) -> tuple[NDArray[np.f
     cache = model.begin()
     for block in blocks[:-1]:
         model.prefill(cache, block)
-    logits = np.array(model.model(mx.array(blocks[-1])[None], cache=cache))
+    logits = np.array(model.model(mx.array(list(blocks[-1]))[None], cache=cache))
     return logits, tensors(cache, sum(map(len, blocks)))
 
 
