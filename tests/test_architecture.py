@@ -59,6 +59,7 @@ LIBRARIES = {
     "constriction": ("engine/kv/bitstream.py",),
     "numpy": (
         "engine/kv/bitstream.py",
+        "engine/kv/unit_times.py",
         "engine/models/*",
         "engine/ingest/embed.py",
         "store/tables.py",

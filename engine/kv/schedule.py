@@ -120,7 +120,7 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class QueueWeights:
-    """How much a unit's rating counts the units that it opens on the same path (SparKV: w_s and w_c)."""
+    """How much a unit's rating counts the units that it opens on the same path: w_s and w_c of the SparKV paper."""
 
     stream: float = 1.0
     compute: float = 1.0

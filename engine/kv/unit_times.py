@@ -18,7 +18,7 @@ from engine.models.layerwise import LayerwiseModel
 Floats = NDArray[np.float64]
 Predictor = Callable[["UnitShape"], float]  # seconds
 
-_HIDDEN = (48, 24)  # SparKV: the widths of its two hidden layers
+_HIDDEN = (48, 24)  # widths of the hidden layers
 _STEPS, _RATE, _DECAY = 3000, 3e-3, 1e-4  # of Adam
 _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-8
 
@@ -152,8 +152,7 @@ def _trained(inputs: Floats, goals: Floats, rng: np.random.Generator) -> Layers:
     """Return the layers of a network with the least squared error, by Adam over all inputs at once."""
     widths = (inputs.shape[1], *_HIDDEN, 1)
     layers: Layers = [
-        (rng.normal(size=(before, after)) / np.sqrt(before), np.zeros(after))
-        for before, after in pairwise(widths)
+        (rng.normal(size=(before, after)) / np.sqrt(before), np.zeros(after)) for before, after in pairwise(widths)
     ]
     firsts, seconds = ([[np.zeros_like(part) for part in layer] for layer in layers] for _ in range(2))
     for step in range(1, _STEPS + 1):

@@ -1,15 +1,22 @@
 """The exact plan of small cases, as a mixed-integer program by HiGHS: what the greedy planner is held against.
 
-Any depths are allowed here, and any order of streams and of computing.
+Any depths are allowed here, and any order of streams and of computing. Run `python -m tests.bench.streaming_oracle
+[--cases N] [--tokens N...] [--seconds N]`: N random small cases, half of them with costs that differ by up to 1.5 times
+from unit to unit, half by up to 4 times; then the time to plan longer prompts of 128-token blocks in 30 layers, for
+which the exact program gets so many seconds. Prints JSON lines.
 """
 
+import json
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from random import Random
+from statistics import median
+from time import perf_counter
 from typing import Any
 
-from engine.kv.schedule import UnitCosts
+from engine.kv.schedule import UnitCosts, greedy, ordered, replay
 
 Terms = dict[int, float]  # variable to coefficient
 
@@ -155,3 +162,81 @@ def shares(numbers: Sequence[float]) -> dict[str, float]:
     own = sorted(numbers)
     at = {"median": 0.5, "p90": 0.9, "p99": 0.99}
     return {name: own[min(len(own) - 1, int(share * len(own)))] for name, share in at.items()} | {"most": own[-1]}
+
+
+SIZES = ((2, 2, 2), (3, 2, 2), (2, 3, 2), (4, 2, 1), (2, 4, 2))  # blocks, layers, groups
+
+
+def main() -> None:
+    """Compare and print."""
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=200)
+    parser.add_argument("--tokens", type=int, nargs="*", default=[1024, 10240, 38400])
+    parser.add_argument("--seconds", type=float, default=60.0)
+    given = parser.parse_args()
+    for rough in (1.5, 4.0):
+        print(json.dumps(compared(rough, given.cases // 2)), flush=True)
+    for tokens in given.tokens:
+        print(json.dumps(timed(tokens, given.seconds)), flush=True)
+
+
+def compared(rough: float, cases: int) -> dict[str, object]:
+    """Return how much longer greedy plans of small cases take than exact ones, and than their search takes."""
+    found = dict[str, list[float]]()
+    violations = proved = 0
+    for seed in range(cases):
+        blocks, layers, groups = SIZES[seed % len(SIZES)]
+        costs = random_costs(Random(seed), blocks=blocks, layers=layers, groups=groups, rough=rough)
+        began = perf_counter()
+        plan = greedy(costs)
+        planned = perf_counter()
+        best, is_proved = exact(costs)
+        found.setdefault("slower", []).append((planned - began) / (perf_counter() - planned))
+        carried = replay(costs, plan)
+        violations += len(carried.violations)
+        proved += is_proved
+        found.setdefault("ratio", []).append(carried.finish / best)
+        pure = min(replay(costs, ordered(costs, [depth] * blocks)).finish for depth in (0, layers))
+        found.setdefault("pure", []).append(pure / best)
+    return {
+        "rough": rough, "n": cases, "proved": proved, "violations": violations,
+        "over_1.15": sum(one > 1.15 for one in found["ratio"]), **shares(found["ratio"]),
+        "better_pure_way": shares(found["pure"]), "exact_takes_times": round(1 / median(found["slower"])),
+    }  # fmt: skip
+
+
+def timed(tokens: int, seconds: float) -> dict[str, object]:
+    """Return what planning a longer prompt takes, and how far the exact program gets in so many seconds."""
+    rng = Random(tokens)
+    costs = UnitCosts.of(
+        tokens // 128, 30, 1,
+        lambda unit: 0.004 * rng.uniform(0.7, 1.3),
+        lambda unit: 0.005 * (1 + unit.block * 0.03) * rng.uniform(0.9, 1.1),
+    )  # fmt: skip
+    times = []
+    for _ in range(5):
+        began = perf_counter()
+        plan = greedy(costs)
+        times.append(perf_counter() - began)
+    carried = replay(costs, plan)
+    row: dict[str, object] = {
+        "tokens": tokens,
+        "plan_s": round(median(times), 4),
+        "finish_s": round(carried.finish, 3),
+        "n": len(times),
+    }
+    bound = (sum(map(sum, costs.wholes)) + sum(map(sum, costs.compute))) / 2
+    row |= {
+        "link_s": round(carried.link, 3),
+        "processor_s": round(carried.processor, 3),
+        "half_of_all_s": round(bound, 3),
+    }
+    if tokens > 2000:
+        return row | {"violations": len(carried.violations), "exact": "not tried: 0.7 million pairs and more"}
+    began = perf_counter()
+    best, is_proved = exact(costs, seconds)
+    return row | {"exact_s": round(perf_counter() - began, 1), "exact_finish_s": best, "exact_is_proved": is_proved}
+
+
+if __name__ == "__main__":
+    main()

@@ -9,9 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.kv.schedule import ComputeUnit, QueueWeights, StreamPlan, StreamUnit, UnitCosts, greedy, ordered, replay
-from tests.bench.streaming_oracle import exact, random_costs
-
-SIZES = ((2, 2, 2), (3, 2, 2), (2, 3, 2), (4, 2, 1), (2, 4, 2))  # blocks, layers, groups
+from tests.bench.streaming_oracle import SIZES, exact, random_costs
 
 
 def instance(seed: int, rough: float) -> UnitCosts:
