@@ -24,6 +24,7 @@ from cli.export import export, import_answers
 from cli.idle import idle
 from cli.ingest import ingest
 from cli.inspect import check, doctor, list_documents, open_source, search, show, wrong
+from cli.kv import kv
 from cli.mcp import mcp
 from cli.model import model
 from cli.serve import serve
@@ -64,6 +65,7 @@ for command in (
     app.command(_NAMES.get(command))(command)
 app.add_typer(config, name="config")
 app.add_typer(model, name="model")
+app.add_typer(kv, name="kv")
 
 
 def _version(wanted: bool) -> None:

@@ -95,19 +95,30 @@ def roofline(times: Sequence[UnitTime], size: LayerSize) -> Predictor:
     return lambda shape: max(work(shape)[0] / speed, work(shape)[1] / bandwidth)
 
 
-def line(times: Sequence[UnitTime]) -> Predictor:
-    """Return a sum of a time for each unit, token and pair, each also in proportion to the load; of least error."""
+@dataclass(frozen=True, slots=True)
+class UnitLine:
+    """Seconds of a unit as a sum of seconds for it, each of its tokens and each of its pairs, plain and by the load."""
 
-    def terms(shape: UnitShape) -> list[float]:
-        plain = [1.0, shape.tokens, shape.active]
-        return [*plain, *(term * shape.load for term in plain)]
+    factors: tuple[float, ...]
+    least: float
 
+    def __call__(self, shape: UnitShape) -> float:
+        """Return the predicted seconds of a unit."""
+        return max(self.least, sum(factor * term for factor, term in zip(self.factors, _terms(shape), strict=True)))
+
+
+def _terms(shape: UnitShape) -> list[float]:
+    plain = [1.0, shape.tokens, shape.active]
+    return [*plain, *(term * shape.load for term in plain)]
+
+
+def line(times: Sequence[UnitTime]) -> UnitLine:
+    """Return the line of least error, where errors count relative to the time."""
     seconds = np.array([one.seconds for one in times])
-    rows = np.array([terms(one.shape) for one in times]) / seconds[:, None]  # errors count relative to the time
+    rows = np.array([_terms(one.shape) for one in times]) / seconds[:, None]
     scales = np.maximum(np.abs(rows).max(axis=0), _TINY)
     found, *_ = np.linalg.lstsq(rows / scales, np.ones(len(rows)), rcond=None)
-    factors, least = found / scales, float(seconds.min()) / 2
-    return lambda shape: max(least, float(np.dot(factors, terms(shape))))
+    return UnitLine(tuple(map(float, found / scales)), float(seconds.min()) / 2)
 
 
 def network(times: Sequence[UnitTime], seed: int = 0) -> Predictor:

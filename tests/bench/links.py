@@ -2,10 +2,11 @@
 
 Where the kernel allows it, the far side is a process in a network namespace of its own, whose interface sends through a
 token bucket (tc tbf). Elsewhere the process paces itself. Jitter and loss are delays of the sender in both cases: up to
-twice a mean for every unit, and a round trip for every lost packet.
+twice a mean share of a unit's time on the link, and a round trip for every lost packet.
 """
 
 import json
+import os
 import pickle
 import socket
 import struct
@@ -30,7 +31,7 @@ NEAR, FAR = "10.231.77.1", "10.231.77.2"
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link as it is shaped: bits a second, and the mean delay of a unit, the share of lost packets, a round trip."""
+    """A shaped link: bits a second, jitter as a share of a unit's time, the share of lost packets, a round trip."""
 
     mbps: float
     jitter: float = 0.0
@@ -40,7 +41,7 @@ class Link:
     def delays(self, rng: Random, size: int) -> float:
         """Return the seconds by which jitter and loss delay a unit of so many bytes."""
         lost = sum(rng.random() < self.loss for _ in range(-(-size // _PACKET)))
-        return 2 * self.jitter * rng.random() + self.trip * lost
+        return 2 * self.jitter * rng.random() * size * 8e-6 / self.mbps + self.trip * lost
 
 
 @dataclass(slots=True)
@@ -73,8 +74,18 @@ def _run(*words: str) -> None:
 @contextmanager
 def namespace(link: Link) -> Iterator[str | None]:
     """Create a network namespace behind a shaped interface, and yield its name; None where the kernel refuses."""
-    name = f"pkb-{next(_NUMBERS)}"
-    near, far = f"{name}n", f"{name}f"
+    name = f"pkb-{os.getpid()}-{next(_NUMBERS)}"
+    try:
+        yield name if _created(name, link.mbps) else None
+    finally:
+        with suppress(OSError, subprocess.CalledProcessError):
+            _run("ip", "netns", "del", name)
+
+
+def _created(name: str, mbps: float) -> bool:
+    """Return whether a namespace and its interfaces could be created; tbf limits what is sent from inside."""
+    near, far = "pkb-near", "pkb-far"
+    bucket = ("tbf", "rate", f"{mbps}mbit", "burst", "64kb", "latency", "400ms")
     try:
         _run("ip", "netns", "add", name)
         _run("ip", "link", "add", near, "type", "veth", "peer", "name", far, "netns", name)
@@ -82,30 +93,10 @@ def namespace(link: Link) -> Iterator[str | None]:
         _run("ip", "link", "set", near, "up")
         _run("ip", "-n", name, "addr", "add", f"{FAR}/30", "dev", far)
         _run("ip", "-n", name, "link", "set", far, "up")
-        rate = f"{link.mbps}mbit"
-        _run(
-            "tc",
-            "-n",
-            name,
-            "qdisc",
-            "add",
-            "dev",
-            far,
-            "root",
-            "tbf",
-            "rate",
-            rate,
-            "burst",
-            "64kb",
-            "latency",
-            "400ms",
-        )
-        yield name
+        _run("tc", "-n", name, "qdisc", "add", "dev", far, "root", *bucket)
     except (OSError, subprocess.CalledProcessError):
-        yield None
-    finally:
-        with suppress(OSError, subprocess.CalledProcessError):
-            _run("ip", "netns", "del", name)
+        return False
+    return True
 
 
 @contextmanager

@@ -39,7 +39,7 @@ from tests.engine.kv.simulation import STEADY, Speed, simulated
 BLOCK, QUESTION, GROUPS = 128, 50, 1
 OBJECTIVE, USUAL = 2.0, 1  # seconds of streaming; the level of plans
 LOCAL, STREAM, HALF, PLANNED = "local prefill", "streaming, 2 s", "half and half", "planned"
-JITTER, LOSS = 0.002, 0.0005
+JITTER, LOSS = 0.1, 0.0005
 
 
 @dataclass(frozen=True, slots=True)

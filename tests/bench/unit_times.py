@@ -17,7 +17,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
-from engine.kv.unit_times import UnitShape, UnitTime, error, line, measure, network, roofline, size
+from engine.kv.unit_times import Predictor, UnitShape, UnitTime, error, line, measure, network, roofline, size
 from engine.models.layerwise import LayerwiseModel, layerwise
 from tests.bench.kv_reuse import loaded
 
@@ -73,7 +73,7 @@ def compared(times: Sequence[UnitTime], model: LayerwiseModel) -> Iterator[dict[
         began = perf_counter()
         trained = network(train)
         fitting += perf_counter() - began
-        fits = {"network": trained, "line": line(train), "roofline": roofline(train, size(model))}
+        fits: dict[str, Predictor] = {"network": trained, "line": line(train), "roofline": roofline(train, size(model))}
         for name, fit in fits.items():
             errors.setdefault(name, []).append(error(fit, test))
     for name, own in errors.items():
