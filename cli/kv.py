@@ -19,10 +19,12 @@ def group() -> None:
 
 @kv.command("calibrate")
 def calibrate(
-    longest: Annotated[int, typer.Option("--longest", metavar="N", min=128, help="Measure up to N tokens.")] = 2048,
+    longest: Annotated[
+        int, typer.Option("--longest", metavar="N", min=128, help="Measure up to N tokens (2048).", show_default=False)
+    ] = 2048,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Measure how long the language model takes for a layer of a block of tokens, and keep the fit.
+    """Measure how long the language model takes for each layer.
 
     Example: pkb kv calibrate --longest 1024
     """

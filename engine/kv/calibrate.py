@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from time import perf_counter
 
-from engine.kv.unit_times import UnitLine, UnitShape, UnitTime, error, line, measure, roofline, size
+from engine.kv.unit_times import UnitLine, UnitShape, UnitTime, error, line, measure, roofline
 from engine.models.layerwise import layerwise
 from engine.models.mlx import Mlx
 from store.database import Ledger
@@ -43,7 +43,7 @@ def calibrate(model: Mlx, longest: int, clock: Callable[[], float] = perf_counte
     held = set(shapes[1::_HELD_OUT])
     fitted: list[UnitTime] = [one for one in times if one.shape not in held]
     others = [one for one in times if one.shape in held]
-    errors = [error(fit, others) for fit in (line(fitted), roofline(fitted, size(run)))]
+    errors = [error(fit, others) for fit in (line(fitted), roofline(fitted, run.layer_size))]
     return Calibration(model.name, longest, len(times), clock() - began, line(times), *errors)
 
 

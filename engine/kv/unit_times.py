@@ -1,4 +1,4 @@
-"""How long computing a unit takes: measured on a model, predicted by a small network, a line, or a roofline.
+"""How long computing a unit takes: measured on a model, predicted by a line or a roofline.
 
 A unit is one layer for a block of tokens. Its time depends on the tokens, on those before them, and on what else the
 machine does. Knows numbers: no plans, streams or files.
@@ -6,21 +6,15 @@ machine does. Knows numbers: no plans, streams or files.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from time import perf_counter
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from engine.models.layerwise import LayerwiseModel
+from engine.models.layerwise import LayerSize, LayerwiseModel
 
-Floats = NDArray[np.float64]
 Predictor = Callable[["UnitShape"], float]  # seconds
 
-_HIDDEN = (48, 24)  # widths of the hidden layers
-_STEPS, _RATE, _DECAY = 3000, 3e-3, 1e-4  # of Adam
-_FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-8
+_TINY = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +39,6 @@ class UnitTime:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class LayerSize:
-    """What a roofline knows of a layer: its parameters, the width of its queries, its bytes and those of a token."""
-
-    parameters: int
-    width: int
-    bytes: int
-    token_bytes: int
-
-
 def measure(
     model: LayerwiseModel, shapes: Sequence[UnitShape], layers: Sequence[int], clock: Callable[[], float] = perf_counter
 ) -> Iterator[UnitTime]:
@@ -65,21 +49,6 @@ def measure(
             began = clock()
             model.forward(layer, states[shape.tokens], shape.position)
             yield UnitTime(shape, clock() - began)
-
-
-def size(model: LayerwiseModel) -> LayerSize:
-    """Return the size of a model's layers, which are alike."""
-    from mlx.utils import tree_flatten
-
-    layer: Any = model.model.model.model.layers[0]
-    arrays = dict(tree_flatten(layer.parameters())).values()
-    attention, part = layer.self_attn, model.cache[0]
-    return LayerSize(
-        sum(array.size for array in arrays),
-        attention.n_heads * model.width,
-        sum(array.nbytes for array in arrays),
-        2 * model.heads * model.width * part.keys.dtype.size,
-    )
 
 
 def roofline(times: Sequence[UnitTime], size: LayerSize) -> Predictor:
@@ -97,7 +66,7 @@ def roofline(times: Sequence[UnitTime], size: LayerSize) -> Predictor:
 
 @dataclass(frozen=True, slots=True)
 class UnitLine:
-    """Seconds of a unit as a sum of seconds for it, each of its tokens and each of its pairs, plain and by the load."""
+    """Seconds of a unit: some for itself, each of its tokens and each of its pairs, all quadratic in the load."""
 
     factors: tuple[float, ...]
     least: float
@@ -109,7 +78,7 @@ class UnitLine:
 
 def _terms(shape: UnitShape) -> list[float]:
     plain = [1.0, shape.tokens, shape.active]
-    return [*plain, *(term * shape.load for term in plain)]
+    return [term * shape.load**power for power in range(3) for term in plain]
 
 
 def line(times: Sequence[UnitTime]) -> UnitLine:
@@ -121,63 +90,6 @@ def line(times: Sequence[UnitTime]) -> UnitLine:
     return UnitLine(tuple(map(float, found / scales)), float(seconds.min()) / 2)
 
 
-def network(times: Sequence[UnitTime], seed: int = 0) -> Predictor:
-    """Return a network with two hidden layers, trained on the logarithm of the time."""
-    inputs = np.array([_features(one.shape) for one in times])
-    goals = np.log([one.seconds for one in times])
-    middle, spread = inputs.mean(axis=0), np.maximum(inputs.std(axis=0), _TINY)
-    centre, scale = float(goals.mean()), max(float(goals.std()), _TINY)
-    layers = _trained((inputs - middle) / spread, (goals - centre) / scale, np.random.default_rng(seed))
-
-    def predicted(shape: UnitShape) -> float:
-        values = (np.array([_features(shape)]) - middle) / spread
-        return float(np.exp(_forward(layers, values)[-1][0, 0] * scale + centre))
-
-    return predicted
-
-
 def error(predictor: Predictor, times: Sequence[UnitTime]) -> float:
     """Return the mean error of a predictor, as a share of the measured times."""
     return float(np.mean([abs(predictor(one.shape) - one.seconds) / one.seconds for one in times]))
-
-
-Layers = list[tuple[Floats, Floats]]  # weights and biases
-
-
-def _features(shape: UnitShape) -> list[float]:
-    return [shape.tokens, shape.position, np.log1p(shape.active), shape.active, shape.load]
-
-
-def _forward(layers: Layers, values: Floats) -> list[Floats]:
-    """Return the values of each layer, the inputs first."""
-    found = [values]
-    for number, (weights, biases) in enumerate(layers):
-        values = values @ weights + biases
-        if number + 1 < len(layers):
-            values = np.tanh(values)
-        found.append(values)
-    return found
-
-
-def _trained(inputs: Floats, goals: Floats, rng: np.random.Generator) -> Layers:
-    """Return the layers of a network with the least squared error, by Adam over all inputs at once."""
-    widths = (inputs.shape[1], *_HIDDEN, 1)
-    layers: Layers = [
-        (rng.normal(size=(before, after)) / np.sqrt(before), np.zeros(after)) for before, after in pairwise(widths)
-    ]
-    firsts, seconds = ([[np.zeros_like(part) for part in layer] for layer in layers] for _ in range(2))
-    for step in range(1, _STEPS + 1):
-        values = _forward(layers, inputs)
-        slope = 2 * (values[-1] - goals[:, None]) / len(goals)
-        rate = _RATE * (1 - step / _STEPS)
-        for number in reversed(range(len(layers))):
-            weights, biases = layers[number]
-            gradients = (values[number].T @ slope + _DECAY * weights, slope.sum(axis=0))
-            slope = (slope @ weights.T) * (1 - values[number] ** 2)
-            for part, gradient, first, second in zip(
-                (weights, biases), gradients, firsts[number], seconds[number], strict=True
-            ):
-                first += (1 - _FIRST) * (gradient - first)
-                second += (1 - _SECOND) * (gradient**2 - second)
-                part -= rate * (first / (1 - _FIRST**step)) / (np.sqrt(second / (1 - _SECOND**step)) + _TINY)
-    return layers

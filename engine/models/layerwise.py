@@ -17,6 +17,16 @@ ARCHITECTURES = ("llama", "qwen2")
 
 
 @dataclass(frozen=True, slots=True)
+class LayerSize:
+    """The size of a layer: its parameters, the width of its queries, its bytes and those of a token's KV."""
+
+    parameters: int
+    width: int
+    bytes: int
+    token_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class LayerwiseModel:
     """A model, and a cache with space for a number of tokens that its layers fill one by one."""
 
@@ -37,6 +47,20 @@ class LayerwiseModel:
     def width(self) -> int:
         """Return the numbers of a key or value of one head."""
         return int(self.cache[0].keys.shape[3])
+
+    @property
+    def layer_size(self) -> LayerSize:
+        """Return the size of its layers, which are alike."""
+        from mlx.utils import tree_flatten
+
+        layer = self.model.model.model.layers[0]
+        arrays = dict(tree_flatten(layer.parameters())).values()
+        return LayerSize(
+            sum(array.size for array in arrays),
+            layer.self_attn.n_heads * self.width,
+            sum(array.nbytes for array in arrays),
+            2 * self.heads * self.width * self.cache[0].keys.dtype.size,
+        )
 
     def embed(self, ids: Sequence[int]) -> Any:
         """Return the states of a block before the lowest layer: (1, tokens, width)."""

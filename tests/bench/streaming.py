@@ -2,10 +2,11 @@
 
 Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.streaming MODEL --mail FOLDER [--tokens N...] [--mbps N...]
 [--rounds N] [--simulate N...]`. MODEL is a folder, or nano. Time to the logits of a question of 50 tokens behind mail
-text, by: computing all; streaming all, at the finest of four levels that should take 2 seconds; computing one half and
-streaming the other; and the greedy plan with its controller. The link is that of tests.bench.links. With --simulate the
-same for longer prompts, by costs that were measured on shorter ones: those rows say "simulated", also with a
-processor that slows down, a link that drops, and eight requests at a time. Prints JSON lines.
+text, by: computing all; streaming all; computing one half and streaming the other; and the greedy plan with its
+controller. Streams are of one level, or, "2 s", of the finest of four that would be streamed whole in 2 seconds, else
+of the coarsest. The link is that of tests.bench.links. With --simulate the same for longer prompts, by costs that were
+measured on shorter ones: those rows say "simulated", also with a processor that slows down, a link that drops, and
+eight requests at a time. Prints JSON lines.
 """
 
 import json
@@ -38,7 +39,8 @@ from tests.engine.kv.simulation import STEADY, Speed, simulated
 
 BLOCK, QUESTION, GROUPS = 128, 50, 1
 OBJECTIVE, USUAL = 2.0, 1  # seconds of streaming; the level of plans
-LOCAL, STREAM, HALF, PLANNED = "local prefill", "streaming, 2 s", "half and half", "planned"
+LOCAL, STREAM, STREAM_USUAL, HALF = "local prefill", "streaming, 2 s", "streaming", "half and half"
+PLANNED, PLANNED_OBJECTIVE = "planned", "planned, 2 s"
 JITTER, LOSS = 0.1, 0.0005
 
 
@@ -140,9 +142,11 @@ def ways(
             level, own = number, tried
             break
     yield STREAM, level, own, ordered(own, [0] * blocks), False
+    yield STREAM_USUAL, USUAL, costs, ordered(costs, [0] * blocks), False
     half = [known.layers if block < blocks // 2 else 0 for block in range(blocks)]
     yield HALF, USUAL, costs, ordered(costs, half), False
     yield PLANNED, USUAL, costs, greedy(costs), True
+    yield PLANNED_OBJECTIVE, level, own, greedy(own), True
 
 
 def raced(

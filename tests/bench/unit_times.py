@@ -17,9 +17,10 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
-from engine.kv.unit_times import Predictor, UnitShape, UnitTime, error, line, measure, network, roofline, size
+from engine.kv.unit_times import Predictor, UnitShape, UnitTime, error, line, measure, roofline
 from engine.models.layerwise import LayerwiseModel, layerwise
 from tests.bench.kv_reuse import loaded
+from tests.bench.network import network
 
 TOKENS = (16, 32, 64, 128)
 
@@ -73,7 +74,11 @@ def compared(times: Sequence[UnitTime], model: LayerwiseModel) -> Iterator[dict[
         began = perf_counter()
         trained = network(train)
         fitting += perf_counter() - began
-        fits: dict[str, Predictor] = {"network": trained, "line": line(train), "roofline": roofline(train, size(model))}
+        fits: dict[str, Predictor] = {
+            "network": trained,
+            "line": line(train),
+            "roofline": roofline(train, model.layer_size),
+        }
         for name, fit in fits.items():
             errors.setdefault(name, []).append(error(fit, test))
     for name, own in errors.items():

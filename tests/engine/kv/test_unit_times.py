@@ -6,10 +6,11 @@ from random import Random
 
 import pytest
 
-from engine.kv.unit_times import LayerSize, UnitShape, UnitTime, error, line, measure, network, roofline, size
-from engine.models.layerwise import layerwise
+from engine.kv.unit_times import UnitShape, UnitTime, error, line, measure, roofline
+from engine.models.layerwise import LayerSize, layerwise
 from engine.models.load import load
 from tests.bench.home import NANO
+from tests.bench.network import network
 
 SIZE = LayerSize(parameters=1_000_000, width=512, bytes=4_000_000, token_bytes=1024)
 
@@ -60,4 +61,4 @@ def test_units_of_a_model_are_measured_by_the_clock(tmp_path: Path) -> None:
     found = list(measure(model, shapes, [0, 1], clock=lambda: float(next(ticks))))
     assert [one.shape for one in found] == [shapes[0]] * 2 + [shapes[1]] * 2
     assert {one.seconds for one in found} == {1.0}
-    assert size(model).token_bytes == 2 * 4 * model.heads * model.width
+    assert model.layer_size.token_bytes == 2 * 4 * model.heads * model.width
