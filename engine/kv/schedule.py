@@ -91,13 +91,6 @@ class UnitCosts:
         """Return the seconds of streaming all groups, by block and layer."""
         return [list(map(sum, row)) for row in self.stream]
 
-    def scaled(self, stream: float = 1.0, compute: float = 1.0) -> "UnitCosts":
-        """Return the costs with a link and a processor that take so many times as long."""
-        return UnitCosts(
-            tuple(tuple(tuple(cost * stream for cost in unit) for unit in row) for row in self.stream),
-            tuple(tuple(cost * compute for cost in row) for row in self.compute),
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
@@ -120,7 +113,7 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class QueueWeights:
-    """How much a unit's rating counts the units that it opens on the same path: w_s and w_c of the SparKV paper."""
+    """How much a unit's rating counts the units that it opens on the same path; SparKV has w_s and w_c."""
 
     stream: float = 1.0
     compute: float = 1.0
