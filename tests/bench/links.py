@@ -111,6 +111,7 @@ def far_side(link: Link, file: Path) -> Iterator[tuple[Remote, str]]:
             port = int(process.stdout.readline())
             try:
                 with socket.create_connection((FAR if name else "127.0.0.1", port)) as connection:
+                    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                     yield Remote(connection), "namespace, tbf" if name else "paced by the sender"
             finally:
                 process.terminate()
@@ -128,6 +129,7 @@ def main() -> None:
     with socket.create_server(("127.0.0.1" if given.paced else FAR, 0)) as server:
         print(server.getsockname()[1], flush=True)
         connection, _ = server.accept()
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with connection, suppress(EOFError, ConnectionError):
             while True:
                 level, *unit = _ASKED.unpack(_read(connection, _ASKED.size))
