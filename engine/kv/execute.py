@@ -84,7 +84,8 @@ def _compute(run: _Run, model: LayerwiseModel, blocks: Sequence[Ids], starts: Se
         unit = _next(run, model, starts, per_group)
         if unit.layer == 0:
             states[unit.block] = model.embed(blocks[unit.block])
-        states[unit.block] = model.forward(unit.layer, states[unit.block], starts[unit.block])
+        own, is_question = states[unit.block], unit.block + 1 == len(blocks)
+        states[unit.block] = model.forward(unit.layer, own, starts[unit.block], adapted=is_question)
         count += 1
         with run.changed:
             run.control.computed(unit, run.clock())

@@ -5,6 +5,7 @@ model in the same steps. Knows no prompts, plans or streams.
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,15 +69,19 @@ class LayerwiseModel:
 
         return self.model.model.model.embed_tokens(mx.array(list(ids))[None])
 
-    def forward(self, layer: int, states: Any, start: int) -> Any:
-        """Compute a layer for a block at position `start`; earlier tokens must have their keys and values in it."""
+    def forward(self, layer: int, states: Any, start: int, *, adapted: bool = False) -> Any:
+        """Compute a layer for a block at position `start`; earlier tokens must have their keys and values in it.
+
+        With `adapted` the role adapter acts, as on the last segment of a prompt.
+        """
         import mlx.core as mx
 
         self.model.yield_point()
         part = self.cache[layer]
         part.state = (part.keys, part.values, start)
         mask = part.make_mask(states.shape[1], return_array=False, window_size=None)
-        found = self.model.model.model.layers[layer](states, mask, cache=part)
+        with self.model.adapter.acting() if adapted and self.model.adapter else nullcontext():
+            found = self.model.model.model.layers[layer](states, mask, cache=part)
         mx.eval([found, part.keys, part.values])
         return found
 
@@ -108,12 +113,12 @@ def layerwise(model: Mlx, tokens: int) -> LayerwiseModel:
     import mlx.core as mx
 
     cache, inner = model.begin(), model.model
-    if inner.model_type not in ARCHITECTURES or not kv_cache.is_sliceable(cache) or model.bits or model.adapter:
+    if inner.model_type not in ARCHITECTURES or not kv_cache.is_sliceable(cache) or model.bits:
         raise PkbError(f"{model.name} cannot be run layer by layer", "pkb model list")
-    for part, layer in zip(cache, inner.model.layers, strict=True):
-        attention = layer.self_attn
-        width = attention.k_proj.weight.shape[0] // attention.n_kv_heads
-        shape, dtype = (1, attention.n_kv_heads, tokens, width), attention.k_proj.weight.dtype
-        part.state = (mx.zeros(shape, dtype), mx.zeros(shape, dtype), 0)
+    inner(mx.array([[1]]), cache=cache)  # evaluated lazily: only the shapes are needed
+    for part in cache:
+        one, heads, _, width = part.keys.shape
+        shape = (one, heads, tokens, width)
+        part.state = (mx.zeros(shape, part.keys.dtype), mx.zeros(shape, part.values.dtype), 0)
     mx.eval([(part.keys, part.values) for part in cache])
     return LayerwiseModel(model, cache)

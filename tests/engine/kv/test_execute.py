@@ -1,6 +1,7 @@
 """Plans carried out by real models: bit for bit as in a prefill where nothing is quantized."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -17,9 +18,10 @@ from engine.kv.schedule import ComputeUnit, StreamUnit, UnitCosts, greedy, order
 from engine.models.layerwise import layerwise
 from engine.models.load import load
 from engine.models.mlx import Mlx
+from engine.models.role_adapter import RoleAdapter
 from store.errors import PkbError
 from tests.bench.home import NANO
-from tests.engine.models.shapes import KINDS, make
+from tests.engine.models.shapes import KINDS, add_adapter, make
 
 EXACT = Level(0.0, 0.0)
 LENGTHS = (128, 128, 70, 128, 33, 20)  # tokens of each block, the question last
@@ -30,16 +32,15 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("models")
 
 
-@pytest.fixture(scope="module", params=["nano", "llama", "qwen2", "llama, tied, 4 layers"])
+@pytest.fixture(scope="module", params=["nano", "llama", "qwen2", "llama, tied, 4 layers", "llama, adapted"])
 def model(request: pytest.FixtureRequest, scratch: Path) -> Mlx:
     kind, *other = request.param.split(", ")
-    sizes = {"tie_word_embeddings": True, "num_hidden_layers": 4, "num_key_value_heads": 4} if other else {}
-    folder = (
-        NANO
-        if kind == "nano"
-        else make(scratch / request.param, KINDS[kind] | sizes | {"max_position_embeddings": 2048})
-    )
-    return load(folder, name=request.param, cache=scratch, memory_share=0.9)
+    tied = {"tie_word_embeddings": True, "num_hidden_layers": 4, "num_key_value_heads": 4} if "tied" in other else {}
+    sizes = KINDS.get(kind, {}) | tied | {"max_position_embeddings": 2048}
+    folder = NANO if kind == "nano" else make(scratch / request.param, sizes)
+    path = add_adapter(folder) if "adapted" in other else None
+    adapter = RoleAdapter(path, "") if path else None
+    return load(folder, name=request.param, cache=scratch, memory_share=0.9, adapter=adapter)
 
 
 def blocks_of(model: Mlx) -> list[list[int]]:
@@ -54,7 +55,8 @@ def prefilled(model: Mlx, blocks: Sequence[Sequence[int]]) -> tuple[NDArray[np.f
     cache = model.begin()
     for block in blocks[:-1]:
         model.prefill(cache, block)
-    logits = np.array(model.model(mx.array(list(blocks[-1]))[None], cache=cache))
+    with model.adapter.acting() if model.adapter else nullcontext():
+        logits = np.array(model.model(mx.array(list(blocks[-1]))[None], cache=cache))
     return logits, tensors(cache, sum(map(len, blocks)))
 
 
