@@ -6,6 +6,7 @@ Knows a loaded model and small values by name; no plans.
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from statistics import median
 from time import perf_counter
 
 from engine.kv.unit_times import UnitLine, UnitShape, UnitTime, error, line, measure, roofline
@@ -14,7 +15,7 @@ from engine.models.mlx import Mlx
 from store.database import Ledger
 
 _NAME = "unit_times "  # and the model's, of the value in the ledger
-_TOKENS, _POSITIONS, _LAYERS = (16, 64, 128), 12, 3
+_TOKENS, _POSITIONS, _LAYERS, _ROUNDS = (16, 64, 128), 12, 3, 3
 _HELD_OUT = 4  # every so many shapes are not fitted on
 
 
@@ -39,12 +40,13 @@ def calibrate(model: Mlx, longest: int, clock: Callable[[], float] = perf_counte
     shapes = [UnitShape(tokens, position) for position in positions for tokens in _TOKENS]
     layers = sorted({number * (run.layers - 1) // (_LAYERS - 1) for number in range(_LAYERS)})
     list(measure(run, shapes[: len(_TOKENS)], layers))  # the first steps of a process are slow
-    times = list(measure(run, shapes, layers, clock))
+    measured = [one for _ in range(_ROUNDS) for one in measure(run, shapes, layers, clock)]
+    times = [UnitTime(shape, median(one.seconds for one in measured if one.shape == shape)) for shape in shapes]
     held = set(shapes[1::_HELD_OUT])
-    fitted: list[UnitTime] = [one for one in times if one.shape not in held]
+    fitted = [one for one in times if one.shape not in held]
     others = [one for one in times if one.shape in held]
     errors = [error(fit, others) for fit in (line(fitted), roofline(fitted, run.layer_size))]
-    return Calibration(model.name, longest, len(times), clock() - began, line(times), *errors)
+    return Calibration(model.name, longest, len(measured), clock() - began, line(times), *errors)
 
 
 def keep(ledger: Ledger, found: Calibration) -> None:

@@ -17,7 +17,7 @@ def test_a_fit_is_kept_for_the_model_that_was_measured(tmp_path: Path) -> None:
         keep(ledger, found)
         assert kept(ledger, "nano") == found.line
         assert kept(ledger, "another") is None
-    assert found.units == 3 * 12 * 3
+    assert found.units == 3 * 12 * 3 * 3
     assert found.line(UnitShape(128, 300)) > 0
 
 
