@@ -26,6 +26,7 @@ from engine.kv.schedule import StreamUnit
 _ASKED, _LENGTH = struct.Struct("<4H"), struct.Struct("<I")
 _PACKET, _PIECE = 1448, 16 << 10
 _NUMBERS = count()
+_NEAR_NAME = "pkb-near"  # of an interface
 NEAR, FAR = "10.231.77.1", "10.231.77.2"
 
 
@@ -78,13 +79,14 @@ def namespace(link: Link) -> Iterator[str | None]:
     try:
         yield name if _created(name, link.mbps) else None
     finally:
-        with suppress(OSError, subprocess.CalledProcessError):
-            _run("ip", "netns", "del", name)
+        for words in (("link", "del", _NEAR_NAME), ("netns", "del", name)):
+            with suppress(OSError, subprocess.CalledProcessError):
+                _run("ip", *words)
 
 
 def _created(name: str, mbps: float) -> bool:
     """Return whether a namespace and its interfaces could be created; tbf limits what is sent from inside."""
-    near, far = "pkb-near", "pkb-far"
+    near, far = _NEAR_NAME, "pkb-far"
     bucket = ("tbf", "rate", f"{mbps}mbit", "burst", "64kb", "latency", "400ms")
     try:
         _run("ip", "netns", "add", name)
