@@ -1,4 +1,4 @@
-"""`pkb kv`: the KV cache as a whole, mirrored to where your other machines can read it."""
+"""`pkb kv`: the KV cache as a whole, mirrored to where your other machines can read it; what using it takes."""
 
 from typing import Annotated
 
@@ -8,12 +8,12 @@ from cli import output
 from cli.output import open_pkb
 from cli.peer import with_cryptography
 
-kv = typer.Typer(help="Mirror the KV cache to a folder or an object store.", rich_markup_mode=None)
+kv = typer.Typer(help="Mirror the KV cache, or measure what using it takes.", rich_markup_mode=None)
 
 
 @kv.callback()
 def group() -> None:
-    """Mirror the KV cache to a folder or an object store."""
+    """Mirror the KV cache, or measure what using it takes."""
 
 
 @kv.command("push")
@@ -40,3 +40,25 @@ def push(
     removed = "would remove" if dry_run else "removed"
     print(f"{would} {count(done.uploaded, 'node')}, {size(done.uploaded_bytes)}; {removed} {done.deleted}; ", end="")
     print(f"{done.unchanged} unchanged")
+
+
+@kv.command("calibrate")
+def calibrate(
+    longest: Annotated[
+        int, typer.Option("--longest", metavar="N", min=128, help="Measure up to N tokens.", show_default=False)
+    ] = 1024,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Measure how fast the language model prefills, and how fast KV loads.
+
+    Example: pkb kv calibrate
+    """
+    from engine.text.terminal import line
+
+    with open_pkb() as pkb, output.bars(quiet=as_json) as tick:
+        done, speeds = pkb.calibrate_kv(longest, on_progress=tick)
+    if as_json:
+        row = {"tokens": done.tokens, "bytes": done.loaded, "seconds": round(done.seconds, 3), "speeds": speeds}
+        output.data({"schema": output.SCHEMA, **row})
+        return
+    print(line(speeds))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from engine.idle.types import IdleReport, IdleRequest
     from engine.ingest.follow import Intervals
     from engine.ingest.pipeline import Summary
+    from engine.kv.calibrate import Calibration
     from engine.session import Session
     from engine.transfer import ImportReport, PushReport
     from engine.types import (
@@ -370,6 +371,23 @@ class Pkb:
         if not target or target.startswith(("http://", "https://")):
             raise UsageError("name a folder or an object store", "pkb kv push file:///Volumes/disk/pkb")
         return push(self.session, target, on_progress, dry_run=dry_run)
+
+    def calibrate_kv(self, longest: int, *, on_progress: OnProgress = _silent) -> "tuple[Calibration, str]":
+        """Measure prefill up to so many tokens, and loading; returns what was done, and the speeds in words.
+
+        NoModel unless a language model of this machine is in use.
+        """
+        from engine.kv.calibrate import ROUNDS, calibrate
+        from engine.kv.costs import known_costs, spoken
+
+        reader = self.session.load_model() if self.session.load_model else None
+        if reader is None or reader.kept is None or reader.kept.planning is None:
+            raise NoModel("no language model of this machine is in use, or its KV is not cached", "pkb model list")
+        bound, costs, most = reader.kept, reader.kept.planning.costs, min(longest, reader.model.context)
+        done = calibrate(
+            bound.model, most, self.session.home.kv, costs, lambda tokens: on_progress("tokens", tokens, ROUNDS * most)
+        )
+        return done, spoken(known_costs(self.session.ledger))
 
     def stats(self) -> dict[str, Any]:
         """Return sizes, cache hits by tier and the time they saved, as `pkb stats --json` prints them."""

@@ -155,6 +155,11 @@ def test_what_bench_prints_is_as_documented(pkb: Pkb) -> None:
     compare("pkb bench", [pkb(*flags).row, pkb(*flags, "--model", str(NANO)).row])
 
 
+def test_what_kv_calibrate_prints_is_as_documented(pkb: Pkb) -> None:
+    pkb("config", "set", "model.name", str(NANO))
+    compare("pkb kv calibrate", [pkb("kv", "calibrate", "--longest", "128", "--json").row])
+
+
 def test_what_check_finds_is_as_documented(pkb: Pkb) -> None:
     sound = pkb("check", "--json").row
     (pkb.folder / "home" / "ledger.db").chmod(0o644)
