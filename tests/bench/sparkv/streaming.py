@@ -5,8 +5,8 @@ Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.sparkv.streaming MODEL --mail 
 text, by: computing all; streaming all; computing one half and streaming the other; and the greedy plan with its
 controller. Streams are of one level, or, "2 s", of the finest of four that would be streamed whole in 2 seconds, else
 of the coarsest. The link is that of tests.bench.sparkv.links. With --simulate the same for longer prompts, by costs
-that were measured on shorter ones: those rows say "simulated", also with a processor that slows down, a link that drops, and
-eight requests at a time. Prints JSON lines.
+that were measured on shorter ones: those rows say "simulated", also with a processor that slows down, a link that
+drops, and eight requests at a time. Prints JSON lines.
 """
 
 import json
