@@ -154,12 +154,14 @@ def _values(rest: bytes, shape: Shape) -> NDArray[np.int32]:
 
     heads, tokens, width = shape
     channels = heads * width
+    if len(rest) < 3 * channels:
+        raise BadBitstream("it is shorter than its shape")
     means = np.frombuffer(rest[: 2 * channels], "<i2")
     classes = np.frombuffer(rest[2 * channels : 3 * channels], np.uint8)
     present = np.unique(classes)
     limits = rest[3 * channels : 3 * channels + 2 * len(present)]
     words = rest[3 * channels + len(limits) :]
-    if len(classes) < channels or len(limits) < 2 * len(present) or len(words) % 4 or not (classes < _CLASSES).all():
+    if len(limits) < 2 * len(present) or len(words) % 4 or not (classes < _CLASSES).all():
         raise BadBitstream("it is shorter than its shape")
     coder = constriction.stream.queue.RangeDecoder(np.frombuffer(words, "<u4").astype(np.uint32))
     found = np.empty((tokens, channels), np.int32)
