@@ -178,6 +178,7 @@ def test_runs_peers_and_operations_are_shown(folder: Path) -> None:
     assert "| other | a warm prompt | 20.0 | 40.0 | ms | 0.50 |" in text
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_same_bytes_again_and_plots_are_xml(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the group bench is not installed")
     made = []

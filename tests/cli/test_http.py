@@ -239,6 +239,7 @@ def test_a_port_in_use_is_said(pkb: Pkb) -> None:
     assert pkb("serve", "--port", "8080").code == 2
 
 
+@pytest.mark.slow
 def test_a_client_that_goes_away_cancels_its_question(home: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(home, tmp_path / "demo"))
     with served(folder, environment(folder)) as own, chatting() as writer:

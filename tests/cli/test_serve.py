@@ -76,6 +76,7 @@ def test_the_first_question_starts_it_and_is_answered_by_it(home: Served) -> Non
     assert home.status()["answered"] == 1
 
 
+@pytest.mark.slow
 def test_new_mail_is_found_there_as_soon_as_another_process_has_read_it(up: Served, tmp_path: Path) -> None:
     asked, mail = "Who brings the quibblewort to the picnic?", tmp_path / "mail"
     assert row(up, "ask", asked)["answered"] is False

@@ -76,6 +76,7 @@ def run(one: Pkb, *words: str) -> Ran:
     return one(*words)
 
 
+@pytest.mark.slow
 def test_a_laptop_reads_what_the_desktop_has_prefilled_and_answers_the_same(machines: tuple[Pkb, Pkb]) -> None:
     desktop, laptop = machines
     before = run(desktop, "ask", KEY, "--model", str(NANO), "--json").row

@@ -260,6 +260,7 @@ def test_many_that_go_from_one_folder_go_if_they_are_few_of_all(fresh: Pkb, lett
         turn(one, lambda: kept(fresh) == 42)
 
 
+@pytest.mark.slow
 def test_too_many_at_once_are_kept_and_it_is_said_once(
     fresh: Pkb, letters: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -339,6 +340,7 @@ def test_what_cannot_be_queued_now_is_queued_later_or_with_the_next_mail(fresh: 
         turn(one, lambda: len(queued) == 1)
 
 
+@pytest.mark.slow
 def test_a_message_that_is_still_being_written_is_read_when_it_is_whole(fresh: Pkb, letters: Path) -> None:
     with watcher(letters) as one, (letters / "a" / "slow").open("w") as file:
         file.write("From: ann@example.org\nDate: 3 May 2024 10:00:00 +0000\nSubject: slow\n\n")

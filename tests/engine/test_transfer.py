@@ -104,6 +104,7 @@ def test_the_export_of_an_import_has_the_same_answers(asked: tuple[Path, list[Ro
         assert again[row["key"]]["reply"]["answer"] == row["reply"]["answer"]
 
 
+@pytest.mark.slow
 def test_an_answer_is_imported_only_where_its_messages_are(asked: tuple[Path, list[Row]], tmp_path: Path) -> None:
     mail = Path(shutil.copytree(DATA, tmp_path / "data"))
     (mail / "transcripts" / "2024-02-27 workshop meeting.vtt").unlink()

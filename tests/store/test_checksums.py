@@ -94,6 +94,7 @@ def test_no_damaged_file_gives_a_wrong_result_and_every_one_is_mended(
     assert _wrong(filled, tmp_path / "kept", [(path, damage) for path in _kinds(filled.home.tables)]) == {}
 
 
+@pytest.mark.slow
 def test_damage_is_noticed_and_mended_wherever_it_is(filled: Opened, tmp_path: Path) -> None:
     every = [(path, damage) for path in _kinds(filled.home.tables) for damage in sorted(DAMAGES)]
     assert _wrong(filled, tmp_path / "kept", random.Random(7).sample(every, 8)) == {}

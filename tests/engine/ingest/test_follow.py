@@ -183,6 +183,7 @@ def test_a_burst_of_changes_is_due_once(mail: Path) -> None:
         assert wait_for(follow, bool) == [DueFolder(str(mail), str(mail / "box" / "new"))]
 
 
+@pytest.mark.slow
 @LINUX
 def test_changes_are_reported_after_an_event_queue_overflow(mail: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Overflow the system's event queue, and create a folder meanwhile."""

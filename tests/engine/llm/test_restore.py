@@ -22,6 +22,7 @@ from engine.models.load import load as load_model
 from engine.models.mlx import Mlx
 from engine.types import Trace
 from store.kv_files import cached_share
+from tests.effort import slow_only
 from tests.engine.ask.equivalence_box import ROOT, SUB_STEP, Box, Ids, Logits, cold, decoded, some, spoil
 from tests.engine.models.shapes import KINDS, make
 
@@ -92,7 +93,7 @@ def computed(box: Box, segments: Sequence[Ids]) -> Logits:
     return logits(box, prefill(PromptReader(box.model), segments[:-1], Trace(), ExitStack()), segments)
 
 
-@pytest.mark.parametrize("units", range(len(UNITS) + 1))
+@pytest.mark.parametrize("units", [0, 3, 6, *slow_only(1, 2, 4, 5)])
 def test_wherever_computing_and_loading_meet_the_logits_are_those_of_computing(box: Box, units: int) -> None:
     segments, reads = prompt(box.model), Reads(box, units)
     spoil(box.model)
