@@ -191,13 +191,16 @@ class MirrorSource:
         self._open, self._lock, self._first = open_mirror, Lock(), Event()
         self._mirror: Mirror | None = None
         self._listing, self._due, self._failure = dict[str, tuple[str, int]](), float("-inf"), ""
+        self._lister: Thread | None = None
 
     def sizes(self, keys: Sequence[Key], call: RemoteCall) -> Sequence[int]:
         """Return the bytes of the files of the first nodes of a path that the mirror has; none before it was listed."""
         with self._lock:
             if (now := time.monotonic()) > self._due:
                 self._due = now + _LISTED_S
-                Thread(target=self._list, name="kv mirror", daemon=True).start()
+                if self._lister is None or not self._lister.is_alive():  # else a dead disk would hold ever more threads
+                    self._lister = Thread(target=self._list, name="kv mirror", daemon=True)
+                    self._lister.start()
         self._first.wait(_WAIT_S)
         failure, self._failure = self._failure, ""
         if failure:

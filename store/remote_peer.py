@@ -44,7 +44,7 @@ def parse_address(url: str) -> PeerAddress:
         host, port = parts.hostname, parts.port
     except ValueError:
         host, port = None, None
-    if not (host and port and re.fullmatch(NAME, parts.fragment)) or url != _url(host, port, parts.fragment):
+    if not (host and port and re.fullmatch(NAME, parts.fragment)) or url.lower() != _url(host, port, parts.fragment):
         raise UsageError(
             "the address of a peer is like https://HOST:PORT#NAME, with the name that it was added under",
             "pkb config set kv.remote https://192.168.1.5:8643#desktop",

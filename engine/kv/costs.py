@@ -155,11 +155,21 @@ class MeasuredCosts:
         if self._costs == self._saved:
             return
         kept = _read(self._ledger)
+        self._adopt(kept)
         prefill = {root: one for root, one in kept.prefill.items() if root != self._root}
         prefill |= {self._root: ModelCost(self._model, self._costs.prefill)}
         newest = dict(list(prefill.items())[-_MODELS:])
         self._ledger.set(_NAME, json.dumps(_to_json(KnownCosts(self._costs, newest, self._at))))
         self._saved = self._costs
+
+    def _adopt(self, kept: "KnownCosts") -> None:
+        """Take over what another process has learnt more of since this one wrote last."""
+        stored = replace(kept.loads, prefill=kept.prefill[self._root].fit if self._root in kept.prefill else CostFit())
+        for field in fields(Costs):
+            own, other, before = (getattr(one, field.name) for one in (self._costs, stored, self._saved))
+            if other != before and other.weight > own.weight:
+                self._costs = replace(self._costs, **{field.name: other})
+        self._at = max(self._at, kept.at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ def borrow(kept: KvBinding, match: Match, found: Restored | None, segments: Sequ
     """Return the cache with as many of the next segments as another place has, fetched or computed meanwhile."""
     here = found or Restored(kept.model.begin(), (), ())
     remote, planning = kept.remote, kept.planning
-    complete = len(here.present) == len(match.nodes) and not match.partial
+    complete = not match.partial and here.present == tuple(len(node.ids) for node in match.nodes)
     if remote is None or planning is None or not complete or not kept.model.reads_ranges:
         return here
     with trace.step("remote") as step:
@@ -103,7 +103,7 @@ def _appended(
             kept.model.append(here.cache, [fetched[number].tensors for number in sorted(fetched)])
     except UnreadableCache:
         fetched.clear()
-    taken = [*seconds, *(offer.units[number].compute_s for number in sorted(fetched))]
+    taken = [*seconds, *(offer.units[number].compute_s * offer.is_measured for number in sorted(fetched))]
     counts = [unit.tokens for unit in offer.units[: len(taken)]]
     loaded = [unit.tokens if number in fetched else 0 for number, unit in enumerate(offer.units[: len(taken)])]
     return Restored(here.cache, (*here.present, *counts), (*here.loaded, *loaded), tuple(taken))

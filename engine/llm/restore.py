@@ -152,7 +152,7 @@ def _carried_out(kept: KvBinding, match: Match, spans: Sequence[_Span], plan: Lo
     cached, begun = _cached(kept, match), time.perf_counter()
     cache = kept.model.restore(paths, shared, kept.planning.read_at if kept.planning else os.preadv)
     if kept.planning:
-        size = sum(node.bytes for node in match.found)
+        size = sum(node.bytes * count // len(node.ids) for node, count in zip(match.found, lengths, strict=True))
         kept.planning.costs.record_load(len(paths), size, cached, time.perf_counter() - begun)
     return Restored(cache, lengths, lengths)
 

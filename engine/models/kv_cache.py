@@ -322,12 +322,15 @@ def restore(
 
 
 def join(cache: Cache, reader: RangeReader) -> Cache:
-    """Append the tokens that a reader has read to a sliceable cache of those before them; returns it."""
+    """Append the tokens that a reader has read to a sliceable cache of those before them; UnreadableCache."""
     front, computed, arrays = _arrays(cache), length(cache), dict(reader.take())
-    for name, array in front.items():
-        arrays[name][..., :computed, :] = array[..., :computed, :]
-    _set_arrays(cache, arrays, reader.tokens)
-    compute(cache)
+    try:
+        for name, array in front.items():
+            arrays[name][..., :computed, :] = array[..., :computed, :]
+        _set_arrays(cache, arrays, reader.tokens)
+        compute(cache)
+    except (RuntimeError, ValueError, LookupError) as error:
+        raise UnreadableCache(type(error).__name__) from error
     return cache
 
 

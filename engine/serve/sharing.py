@@ -169,7 +169,11 @@ class SharingServer(ThreadingMixIn, TCPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve a connection on a thread, or close it where there are too many."""
         if self._slots.acquire(blocking=False):
-            super().process_request(request, client_address)
+            try:
+                super().process_request(request, client_address)
+            except RuntimeError:  # no thread can be started
+                self._slots.release()
+                self.shutdown_request(request)
         else:
             self.shutdown_request(request)
 

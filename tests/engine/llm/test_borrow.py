@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from engine.kv.costs import MeasuredCosts
+from engine.kv.planners import Planner, auto, compute, overlap
 from engine.llm.prefill import Prefilled, PromptReader, keep, prefill
 from engine.llm.restore import KvBinding, Planning
 from engine.models.load import load
@@ -93,13 +94,13 @@ def laptop(model: Mlx, tmp_path: Path) -> Iterator[Box]:
         yield box
 
 
-def asked(laptop: Box, desktop: Desktop) -> tuple[Prefilled, str]:
+def asked(laptop: Box, desktop: Desktop, planner: Planner = auto) -> tuple[Prefilled, str]:
     """Prefill the prompt on the laptop and store it; returns what was read, and the note of the step."""
     segments, trace, remote = prompt(laptop.model)[:-1], Trace(), Remote(desktop)
     costs = MeasuredCosts(laptop.ledger, "root")
     for position in range(0, 600, 100):  # computing is slow, so that fetching is worth waiting for
         costs.record_prefill(position, position + 100, 1.0)
-    binding = KvBinding(laptop.store, ROOT, laptop.model, Planning(costs), remote)
+    binding = KvBinding(laptop.store, ROOT, laptop.model, Planning(costs, planner), remote)
     with ExitStack() as held, closing(remote):
         read = prefill(PromptReader(laptop.model, binding), segments, trace, held)
         keep(binding, segments, read)
@@ -175,6 +176,14 @@ def test_nodes_of_another_shape_are_computed(laptop: Box, desktop: Desktop, tmp_
         read, _ = asked(laptop, Desktop(other))
         assert read.reused == (LENGTHS[0], 0, 0, 0)
         assert equal(laptop, read)
+
+
+def test_behind_what_is_computed_again_nothing_is_fetched(laptop: Box, desktop: Desktop) -> None:
+    laptop.read([*prompt(laptop.model)[:2], prompt(laptop.model)[-1]])
+    plans = iter((compute, overlap))  # a slow disk here, a fast desktop there
+    read, _ = asked(laptop, desktop, lambda units: next(plans)(units))
+    assert (read.reused, desktop.asked) == ((0, 0, 0, 0), [])
+    assert equal(laptop, read)
 
 
 def test_a_desktop_without_them_costs_nothing_but_a_look(laptop: Box, desktop: Desktop) -> None:
