@@ -194,7 +194,7 @@ class Locks:
         _remove_folder(path)
         if not _is_database(path):
             path.unlink()
-        # Not the shared instance: two threads of one process must be two holders.
+        # Not the shared instance: each thread of a process must hold the lock itself.
         return ReadWriteLock(path, is_singleton=False)
 
 

@@ -399,7 +399,7 @@ class Shard:
         return inside
 
     def _names(self, name: str, wanted: str) -> NDArray[np.bool_]:
-        """Return which of the distinct values name a person, as `filters.within` says it for LanceDB."""
+        """Return which distinct values match a person, by the rule of `filters.within` for LanceDB."""
         alone = wanted.strip().lower()
         needles = (f"\n{alone}\n", f"<{alone}>\n") if is_address(wanted) else (wanted.lower(),)
         blob, ends = self.arrays[f"{name}_values"].tobytes(), self.arrays[f"{name}_values_ends"]

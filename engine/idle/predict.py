@@ -265,7 +265,7 @@ _WIDE = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
 def parse(written: str, most: int) -> list[str]:
-    """Return the first `most` questions of a text, each once, on one line."""
+    """Return the first `most` questions in a text, without duplicates, one line each."""
     found = dict[str, str]()
     for piece in _pieces(_SPECIAL.sub("\n", written[:_PARSED])):
         question = _question(piece)

@@ -182,7 +182,7 @@ _BODIES = frozenset(("text/plain", "text/html", "text/enriched", "text/richtext"
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A section of a document's text; without a role it is the mail's body, whose passages get their own roles."""
+    """A section of a document's text. Without a role it is the body, whose passages have roles of their own."""
 
     text: str
     role: Role | None = None

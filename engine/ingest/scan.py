@@ -277,7 +277,7 @@ def _stayed(former: Sequence[str], now: Sequence[str]) -> list[tuple[int, int]]:
 
 
 class Versions:
-    """The places that a run over one root may replace: those of the files it reads, and of files missing now.
+    """The places that a run over one root may replace: those in files that it reads or that are now missing.
 
     `moved` maps the new path of a moved file to its former one. Mutable: it learns the messages that were read.
     """
