@@ -50,6 +50,8 @@ def serve(
 
     Example: pkb serve --http
     """
+    if http and share is not None:
+        raise UsageError("--http and --share are servers of their own: run one beside the other", "pkb serve --http")
     if http:
         _http(port, renew=new_token, as_json=as_json)
         return

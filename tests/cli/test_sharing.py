@@ -183,6 +183,10 @@ def test_nobody_is_served_by_default_and_everywhere_only_if_named(tmp_path: Path
     assert fresh("serve", "--share").code == 2
 
 
+def test_a_page_and_the_kv_cache_are_not_served_by_one_command(pkb: Pkb) -> None:
+    assert pkb("serve", "--http", "--share", "127.0.0.1:0").code == 2
+
+
 def test_an_address_that_is_in_use_or_not_ours_is_refused_by_name(tmp_path: Path, pkb: Pkb) -> None:
     ran = pkb("serve", "--share", "192.0.2.1:0")
     assert (ran.code, "cannot listen at 192.0.2.1:0" in ran.err) == (1, True)
