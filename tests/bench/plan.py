@@ -156,7 +156,7 @@ class Tracing:
 OPENED, COUNTED = 0.5, 0.06  # seconds of opening a home again, and of a question with its share of an idle run
 FEW = [f"{name}-{top}" for top in TOPS for name in ("naive", "ragcache-meancache", "percache", "pkb", "pkb-blocks")]
 TRACINGS: Mapping[str, Tracing] = {
-    "whole": Tracing((*PUBLIC, "paraphrase"), 480, tuple(TRACED), {"135M": 5, "0.5B": 3}),
+    "whole": Tracing((*PUBLIC, "paraphrase"), 240, tuple(TRACED), {"135M": 3, "0.5B": 2}),
     "quick": Tracing(("synthetic",), 20, FEW, {"135M": 1}),
 }
 SCOPES: Mapping[str, Sequence[Experiment]] = {"quick": QUICK, "whole": WHOLE, "idle": IDLE}
