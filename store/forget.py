@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from store import provenance
 from store.answers import drop_derived, mark_removed
 from store.catalog import Catalog
-from store.database import Ledger
+from store.database import BUSY_MS, Ledger
 from store.documents import Knowledge
 from store.filters import among, holding
 from store.home import Home
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _KEY, _PENDING = "forget.key", "forget.pending"  # small values of the ledger
 _AT_ONCE = 500  # documents in one commit
-_PATIENCE_S, _POLL_S = 10.0, 0.05  # for which readers of the ledger are waited for
+_PATIENCE_S, _POLL_MS = 10.0, 100  # for which readers of the ledger are waited for
 _EXAMINED = 200  # ids that every byte of a file is compared with
 _BLOCK = 1 << 24
 
@@ -253,21 +253,28 @@ def _drop_history(ledger: Ledger, numbers: Iterable[int]) -> None:
 
 
 def _shrink(ledger: Ledger) -> list[str]:
-    """Write the ledger anew without free pages, and empty its write-ahead log; says so where that fails."""
+    """Write the ledger anew without free pages, and empty its write-ahead log; says so where a reader prevents it."""
     until = time.monotonic() + _PATIENCE_S
-    while True:
-        try:
-            ledger.rows.execute("VACUUM")
-            busy, *_ = ledger.rows.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                raise
-            busy = True
-        if not busy:
-            return []
-        if time.monotonic() > until:
-            return ["the ledger's log, which another process reads"]
-        time.sleep(_POLL_S)
+    ledger.rows.execute(f"PRAGMA busy_timeout = {_POLL_MS}")
+    try:
+        while not _is_shrunk(ledger):
+            if time.monotonic() > until:
+                return ["the ledger's log, which another process reads"]
+    finally:
+        ledger.rows.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+    return []
+
+
+def _is_shrunk(ledger: Ledger) -> bool:
+    """Try it once; returns whether nobody was in the way."""
+    try:
+        ledger.rows.execute("VACUUM")
+        busy, *_ = ledger.rows.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise
+        return False
+    return not busy
 
 
 def _nodes_left(ledger: Ledger, home: Home) -> Iterator[str]:
