@@ -73,7 +73,7 @@ def _in_tables(folder: Path, secret: Secret) -> Iterator[str]:
         table.checkout_latest()
         for index in table.list_indices():
             if index.index_type == "FTS":
-                for word in secret.words:
+                for word in (word for word in secret.words if " " not in word):
                     query = table.search(word.lower(), query_type="fts")
                     yield from (f"index of {name}" for _ in query.limit(1).to_list())
 
