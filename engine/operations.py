@@ -196,11 +196,13 @@ def ingest(
     missing: "Sequence[SourceRoot]",
     *,
     prune: bool,
+    restore: bool = False,
     on_progress: OnProgress = lambda *_: None,
     settled: "Settled | None" = None,
 ) -> "tuple[Summary, list[SourceRoot]]":
     """Bring every root up to date; returns the missing ones whose documents were kept."""
-    run = ingest_run(opened, prune=prune, settled=settled)
+    finish_forgetting(opened, on_progress)
+    run = ingest_run(opened, prune=prune, restore=restore, settled=settled)
     with opened.locks.writer():
         # A single file is no disk: where its folder is there and it is not, it was removed.
         lost = [root for root in missing if prune or _was_a_file(opened, root)]
@@ -219,7 +221,7 @@ def _was_a_file(opened: Session, root: "SourceRoot") -> bool:
     return os.fsencode(root.path) in opened.catalogue.files(root.path) and Path(root.path).parent.exists()
 
 
-def ingest_run(opened: Session, *, prune: bool, settled: "Settled | None" = None) -> "Ingest":
+def ingest_run(opened: Session, *, prune: bool, restore: bool = False, settled: "Settled | None" = None) -> "Ingest":
     """Make an ingest run, which leaves files that are not settled for later."""
     from engine.ingest.pipeline import Guard, Ingest
     from engine.ingest.types import ParseLimits
@@ -227,7 +229,16 @@ def ingest_run(opened: Session, *, prune: bool, settled: "Settled | None" = None
     experiment = opened.settings.experiment
     limits = ParseLimits(file_bytes=opened.settings.ingest.file_bytes)
     guard = Guard(experiment.gone_share, experiment.gone_count, prune)
-    return Ingest(opened.ledger, opened.knowledge, limits, guard, settled)
+    return Ingest(opened.ledger, opened.knowledge, limits, guard, settled, restore=restore)
+
+
+def finish_forgetting(opened: Session, on_progress: OnProgress) -> None:
+    """Finish a `pkb forget` that was killed."""
+    from store.forget import Eraser, is_unfinished
+
+    if is_unfinished(opened.ledger):
+        with opened.locks.exclusive():
+            Eraser(opened.home, opened.ledger, opened.tables, opened.mapped).finish(opened.now.timestamp(), on_progress)
 
 
 def absolute_path(path: Path) -> Path:

@@ -94,6 +94,10 @@ class Checksums:
         latest = self._latest(table)
         return [name for name in files if name.split("/")[0] in _ROWS or name == latest]
 
+    def files(self, table: str) -> set[str]:
+        """Return the paths of all files in the folder of a table, but for the one that each commit replaces."""
+        return set(_names(self._tables / folder_of(table)))
+
     def forget(self, table: str) -> None:
         """Remove the list of a table that was removed."""
         with suppress(OSError):

@@ -11,10 +11,11 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from store.database import BUSY_MS, MIGRATIONS, Ledger, exists
+from store.database import BUSY_MS, Ledger, exists
 from store.errors import NoStore, PkbError
 from store.kv_files import Identity
 from store.kv_tree import Key, Node, TreeRoot, child_key, first_key, pack, shared, unpack
+from store.migrations import MIGRATIONS
 
 MAX_GHOSTS = 20_000  # about 3 MB of ledger
 _DAY_S = 86_400

@@ -5,6 +5,7 @@ Knows columns and conditions, not what a row means.
 
 import shutil
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -214,6 +215,22 @@ class Tables:
                 table = self._table(name)
                 self._index(name, table)
                 table.optimize(cleanup_older_than=_OLD)
+
+    def rewrite(self, name: str) -> list[str]:
+        """Write the rows into new files and remove the others, so that nothing of deleted rows is left on disk.
+
+        Returns the files of before that are still there: none, unless they cannot be removed. It breaks readers.
+        """
+        former = self._checksums.files(name)
+        with self._writing(name), warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # it warns of readers
+            table = self._table(name)
+            rows = table.search().limit(None).to_batches()  # of the version before, which stays until the last line
+            fresh = self._db.create_table(name, data=rows, schema=table.schema, mode="overwrite")
+            self._open[name] = fresh
+            self._index(name, fresh)
+            fresh.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
+        return sorted(former & self._checksums.files(name))
 
     def names(self) -> list[str]:
         """Return the names of the tables."""

@@ -36,7 +36,7 @@ LAYERS = (
     ("engine.idle",),
     ("engine.stats",),
     ("engine.serve",),
-    ("engine.transfer",),
+    ("engine.transfer", "engine.forget"),
     ("engine.watcher",),
     ("engine.app",),
     ("engine.mcp", "engine.http"),
