@@ -13,7 +13,7 @@ from store.errors import UsageError
 if TYPE_CHECKING:
     from engine.app import Pkb
     from engine.forget import ForgetPlan
-    from store.forget import Erased
+    from store.erasure import Erased
 
 _LISTED = 10
 

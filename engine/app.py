@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     )
     from engine.watcher import WatchListener
     from store.catalog import SourceRoot
-    from store.forget import Erased
+    from store.erasure import Erased
     from store.history import HistoryEntry
     from store.integrity import Finding, Repaired
     from store.types import Scope

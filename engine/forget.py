@@ -14,7 +14,7 @@ from store.filters import among, documents_within
 from store.types import Scope, in_own_zone
 
 if TYPE_CHECKING:
-    from store.forget import Erased
+    from store.erasure import Erased
 
 _STOP_S = 20.0  # for the background server to end
 _AT_ONCE = 5000  # documents in one condition
@@ -70,7 +70,7 @@ def plan(opened: Session, request: ForgetRequest) -> ForgetPlan:
 def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> "Erased":
     """Erase what was planned, or with nothing planned what a killed run left; PkbError if something remains."""
     from engine.serve.process import stop
-    from store.forget import Eraser
+    from store.erasure import Eraser
 
     ledger = opened.lasting_ledger
     if not stop(opened.home, _STOP_S):  # deleted text may be in its memory
@@ -91,7 +91,7 @@ def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> "Er
 
 def is_unfinished(opened: Session) -> bool:
     """Return whether a run was killed before its end."""
-    from store.forget import is_unfinished
+    from store.erasure import is_unfinished
 
     return is_unfinished(opened.ledger)
 
@@ -110,7 +110,7 @@ def kept_elsewhere(opened: Session) -> list[str]:
 def _same_questions(opened: Session, question: str) -> tuple[str, ...]:
     """Return the kept questions that differ at most in case, spaces and punctuation."""
     from engine.ask.keys import normalise
-    from store.forget import stored_questions
+    from store.erasure import stored_questions
 
     wanted = normalise(question)
     return tuple(sorted(one for one in stored_questions(opened.ledger) if normalise(one) == wanted))
@@ -161,7 +161,7 @@ def _rows(opened: Session, ids: Sequence[str]) -> list[dict[str, Any]]:
 
 def _names(opened: Session, row: dict[str, Any]) -> list[str]:
     """Return what a stored document is recognised by when its file is read again."""
-    from store.forget import names_of
+    from store.erasure import names_of
 
     if row["kind"] == "mail" or row["message_id"]:
         return names_of(row["id"], row["message_id"], row["sender"])

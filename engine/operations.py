@@ -234,7 +234,7 @@ def ingest_run(opened: Session, *, prune: bool, restore: bool = False, settled: 
 
 def finish_forgetting(opened: Session, on_progress: OnProgress) -> None:
     """Finish a `pkb forget` that was killed."""
-    from store.forget import Eraser, is_unfinished
+    from store.erasure import Eraser, is_unfinished
 
     if is_unfinished(opened.ledger):
         with opened.locks.exclusive():

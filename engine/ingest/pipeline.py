@@ -28,7 +28,7 @@ from store import provenance as provenance_store
 from store.catalog import Catalog, Problem, SourceRoot
 from store.database import Ledger
 from store.documents import Knowledge
-from store.forget import Tombstones, names_of_parsed
+from store.erasure import Tombstones, names_of_parsed
 from store.types import Document, DocumentPassage, FileState, IndexedDocument, ParsedItem, Place
 
 _BATCH_DOCUMENTS, _BATCH_CHARS = 20_000, 64_000_000

@@ -167,7 +167,7 @@ def test_what_is_not_there_is_an_error_that_says_so(pkb: Pkb) -> None:
 
 
 def test_a_reader_of_the_ledger_is_waited_for_and_then_named(pkb: Pkb, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("store.forget._PATIENCE_S", 0.2)
+    monkeypatch.setattr("store.erasure._PATIENCE_S", 0.2)
     reading = subprocess.Popen(
         [sys.executable, "-c", _READING, str(pkb.session.home.ledger)], stdout=subprocess.PIPE, stdin=subprocess.PIPE
     )
