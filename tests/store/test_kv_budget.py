@@ -264,7 +264,7 @@ def test_a_node_deleted_while_it_is_written_leaves_nothing(open_kept: Open) -> N
     kept, other = open_kept(), open_kept()
     parent = keep(kept, A)
     assert parent is not None
-    kept.meanwhile = lambda: other.store.erasure([parent.key])
+    kept.meanwhile = lambda: other.store.forget([parent.key])
     assert keep(kept, A, B) is None
     assert (kept.states(), kept.files(), [*kept.store.stats().refused]) == ([], set(), ["deleted"])
 
@@ -346,7 +346,7 @@ def _take(kept: Kept, step: str, segments: list[tuple[int, ...]]) -> None:
     if step == "keep" and len(match.nodes) < len(segments):
         kept.keep(*segments[: len(match.nodes) + 1], size=SIZE)
     elif step == "forget" and node:
-        kept.store.erasure([node.key])
+        kept.store.forget([node.key])
     elif step == "lost" and node:
         kept.store.remove_damaged(node, "truncated")
     elif step == "damage" and node:

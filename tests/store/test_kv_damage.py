@@ -174,7 +174,7 @@ def test_losing_a_node_twice_is_no_error(kept: Kept) -> None:
 def test_a_node_kept_anew_is_not_lost_with_its_predecessor(kept: Kept) -> None:
     old = kept.keep(A)
     assert old is not None
-    kept.store.erasure([old.key])
+    kept.store.forget([old.key])
     kept.clock.at += 1
     kept.keep(A)
     kept.store.remove_damaged(old, "truncated")
@@ -209,7 +209,7 @@ def test_forgetting_leaves_no_ghost(kept: Kept) -> None:
     kept.store.shrink(0)
     kept.store.shrink(PLENTY)
     before = kept.store.stats().ghosts
-    kept.store.erasure([])
+    kept.store.forget([])
     assert (before, kept.store.stats().ghosts) == (1, 0)
 
 

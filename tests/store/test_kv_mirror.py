@@ -93,7 +93,7 @@ def test_a_second_push_writes_nothing(tmp_path: Path, nodes: Nodes, url: str) ->
 def test_what_is_gone_here_goes_there_at_the_next_push(tmp_path: Path, nodes: Nodes, url: str) -> None:
     push(tmp_path / "desktop", url)
     kept = Kept(tmp_path / "desktop")
-    kept.store.erasure([nodes[1][0].key])  # and the one below it
+    kept.store.forget([nodes[1][0].key])  # and the one below it
     kept.close()
     assert push(tmp_path / "desktop", url) == (0, 2, 1)
     remote = reader(tmp_path / "desktop", url)

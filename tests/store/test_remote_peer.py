@@ -146,7 +146,7 @@ def test_a_node_that_was_evicted_is_absent_and_the_peer_is_asked_again(served: S
     remote, nodes, _, folder = served
     header, data = nodes[-1]
     kept = Kept(folder / "desktop")
-    kept.store.erasure([header.key])
+    kept.store.forget([header.key])
     kept.close()
     assert why(lambda: remote.fetch(header, len(data), PATIENCE_S)) == "absent"
     assert len(remote.find(keys_of(nodes), PATIENCE_S)) == 2
@@ -164,7 +164,7 @@ def test_a_node_that_is_evicted_while_it_is_read_comes_whole(tmp_path: Path) -> 
         connection, reply = source._ask(RemoteCall(), "GET", f"/kv/{header.key.hex()}")
         begun = reply.read(1000)
         kept = Kept(tmp_path / "desktop")
-        kept.store.erasure([header.key])
+        kept.store.forget([header.key])
         kept.close()
         assert begun + reply.read() == data
         connection.close()
