@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.session import Session
 from engine.text.terminal import line, valid_text
-from store.errors import PkbError, UsageError
+from store.errors import Locked, PkbError, UsageError
 from store.types import Scope
 
 if TYPE_CHECKING:
@@ -233,11 +233,11 @@ def ingest_run(opened: Session, *, prune: bool, restore: bool = False, settled: 
 
 
 def finish_forgetting(opened: Session, on_progress: OnProgress) -> None:
-    """Finish a `pkb forget` that was killed."""
+    """Finish a `pkb forget` that was killed; where others read now, the next run does it."""
     from store.erasure import Eraser, is_unfinished
 
     if is_unfinished(opened.ledger):
-        with opened.locks.exclusive():
+        with suppress(Locked), opened.locks.exclusive():
             Eraser(opened.home, opened.ledger, opened.tables, opened.mapped).finish(opened.now.timestamp(), on_progress)
 
 

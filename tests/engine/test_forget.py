@@ -219,7 +219,7 @@ def test_a_kill_in_the_middle_is_made_good_by_the_next_command(pkb: Pkb, tmp_pat
     with Pkb(home) as again:
         again.session.embedder = HashEmbedder()
         assert again.forgets == (killed.returncode == -signal.SIGKILL)
-        again.ingest()
+        again.ingest() if steps % 2 else again.idle(budget_s=1)
         assert not again.forgets
         assert [one for one in again.check(read_data=True) if one.wrong] == []
     assert traces(home, wanted) == set()
