@@ -403,13 +403,15 @@ class Pkb:
 
         return gather(self.session)
 
-    def check(self, *, read_data: bool = False, repair: bool = False) -> "list[Finding]":
-        """Verify index and caches, after repairing them if asked to."""
-        return self.check_and_repair(read_data=read_data, repair=repair)[0]
+    def check(self, *, read_data: bool = False, repair: bool = False, subset: str | None = None) -> "list[Finding]":
+        """Verify index and caches, after repairing them if asked to; `subset` ("5%", "2/10") reads so many files."""
+        return self.check_and_repair(read_data=read_data, repair=repair, subset=subset)[0]
 
-    def check_and_repair(self, *, read_data: bool, repair: bool) -> "tuple[list[Finding], Repaired]":
+    def check_and_repair(
+        self, *, read_data: bool, repair: bool, subset: str | None = None
+    ) -> "tuple[list[Finding], Repaired]":
         """Verify index and caches; returns what a repair left to the next ingest, too."""
-        return operations.check(self.session, read_data=read_data, repair=repair)
+        return operations.check(self.session, read_data=read_data, repair=repair, subset=subset)
 
     def doctor(self) -> "Iterator[Check]":
         """Yield what was found of this machine, check by check."""

@@ -130,18 +130,23 @@ def open_loops(opened: Session, options: "OpenLoopOptions") -> "OpenLoops":
         return open_loops(opened.reader, catalogue, options, opened.now)
 
 
-def check(opened: Session, *, read_data: bool, repair: bool) -> "tuple[list[Finding], Repaired]":
+def check(
+    opened: Session, *, read_data: bool, repair: bool, subset: str | None = None
+) -> "tuple[list[Finding], Repaired]":
     """Examine the store, after repairing it if asked to; returns the findings and what is left to the next ingest."""
     if repair:
         rebuild_damaged_ledger(opened)
     ledger = opened.lasting_ledger if repair else opened.ledger  # NoStore before LanceDB is imported
     from store import integrity
+    from store.checksums import nothing
 
+    sample = integrity.sample_of(subset, str(opened.now)) if subset is not None else nothing
+    budgets = integrity.Budgets(opened.settings.bank.bytes, opened.settings.kv.bytes)
     parts, repaired = (opened.home, ledger, opened.tables), integrity.Repaired()
     with opened.locks.exclusive() if repair else opened.locks.writer():
         if repair:
             repaired = integrity.repair(*parts, opened.knowledge)
-        return list(integrity.examine(*parts, read_data=read_data)), repaired
+        return list(integrity.examine(*parts, read_data=read_data, sample=sample, budgets=budgets)), repaired
 
 
 def rebuild_damaged_ledger(opened: Session) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from store.checksums import Checksums, folder_of
+from store.checksums import Checksums, Chosen, everything, folder_of, nothing
 from store.errors import DamagedTable
 from store.filters import among
 from store.hits import Vectors
@@ -107,7 +107,7 @@ _PROBES = 16  # of about 256 clusters: recall@100 1.0 in 7 ms at 100,000
 _OLD = timedelta(minutes=30)  # versions that a reader may still use; removing them at once breaks readers
 
 
-_REBUILT = "rebuilt"  # the folder in which a table is rebuilt before it takes the place of the damaged one
+REBUILT = "rebuilt"  # the folder in which a table is rebuilt before it takes the place of the damaged one
 _SYSTEM = (
     "os error 13",
     "os error 24",
@@ -249,19 +249,19 @@ class Tables:
         self._db.drop_table(name, ignore_missing=True)
         self._checksums.forget(name)
 
-    def damaged(self, *, read_data: bool = False) -> dict[str, list[str]]:
+    def damaged(self, *, reads: Chosen = nothing) -> dict[str, list[str]]:
         """Return the tables of which files are missing or not as they were written, with those files."""
-        found = {name: self._checksums.damaged(name, read_data=read_data) for name in self._stored()}
+        found = {name: self._checksums.damaged(name, reads=reads) for name in self._stored()}
         found |= {name: [folder_of(name)] for name in found if not found[name] and not self._opens(name)}
         return {name: files for name, files in found.items() if files}
 
     def repair(self) -> dict[str, Outcome]:
         """Rebuild damaged tables from their rows, and remove those whose rows are lost; breaks readers, so be alone."""
-        shutil.rmtree(self._folder / _REBUILT, ignore_errors=True)
+        shutil.rmtree(self._folder / REBUILT, ignore_errors=True)
         return {name: self._repair(name) for name in self._stored()}
 
     def _repair(self, name: str) -> Outcome:
-        damaged, rows = self._checksums.damaged(name, read_data=True), self._rows(name)
+        damaged, rows = self._checksums.damaged(name, reads=everything), self._rows(name)
         if not damaged and rows is not None and self._answers(name, rows):
             self._checksums.record(name)
             return "sound"
@@ -273,11 +273,11 @@ class Tables:
 
     def _rebuild(self, name: str, rows: pa.Table) -> None:
         """Write the rows into a new table, which then takes the place of the damaged one."""
-        fresh = _connect(self._folder / _REBUILT).create_table(name, data=rows, schema=rows.schema)
+        fresh = _connect(self._folder / REBUILT).create_table(name, data=rows, schema=rows.schema)
         self._index(name, fresh)
         self._remove(name)
-        (self._folder / _REBUILT / folder_of(name)).replace(self._folder / folder_of(name))
-        shutil.rmtree(self._folder / _REBUILT)
+        (self._folder / REBUILT / folder_of(name)).replace(self._folder / folder_of(name))
+        shutil.rmtree(self._folder / REBUILT)
         self._checksums.record(name)
 
     def _remove(self, name: str) -> None:

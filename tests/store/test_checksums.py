@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from store import checksums
-from store.checksums import Checksums
+from store.checksums import Checksums, everything
 from store.errors import DamagedTable
 from store.integrity import repair
 from store.jobs import Abstract, Abstracts
@@ -131,7 +131,7 @@ def test_a_bit_that_rots_without_a_write_is_found_by_reading_all_data(filled: Op
         raw = bytearray(path.read_bytes())
         raw[len(raw) // 3] ^= 4
         path.write_bytes(raw)
-        assert table.damaged("documents", read_data=True) == [f"data/{path.name}"]
+        assert table.damaged("documents", reads=everything) == [f"data/{path.name}"]
 
 
 @contextmanager
