@@ -1,0 +1,193 @@
+"""First token and bytes of several adapters: measured costs of one node, then real question streams, simulated.
+
+Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.delta.scenarios MODEL --anchor A --target B --mail FOLDER --data DATA
+[--corpora NAME...] [--share N] [--rounds N] [--only NAME...]`. Prints the costs, then a JSON line for each scenario,
+adapter use and system. S1 to S5 have 5 or 10 adapters, 2 or 4 GB of a model of seven billion parameters scaled to this
+one's bytes a token, and prompts of about 1,024 or 2,048 tokens; `usual` is pkb's own budget.
+"""
+
+import json
+from argparse import ArgumentParser
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from engine.settings import FREQUENCY_WEIGHT, HALF_LIFE_S, RECENCY_WEIGHT, Settings
+from store.kv_store import EvictionWeights, Score, scores
+from store.kv_tree import TreeRoot, root_of
+from tests.bench.compression import mail_ids, opened
+from tests.bench.delta.similarity import SEGMENT, Layers, computed
+from tests.bench.delta.simulation import Costs, Outcome, System, simulate
+from tests.bench.delta.tree import DeltaTree
+from tests.bench.delta.utility import UtilityWeights, utility
+from tests.bench.delta.workload import prompts, requests
+from tests.bench.home import NANO
+from tests.bench.kv_reuse import drop, sync
+from tests.bench.sparkv.bitstream import Chunk32
+from tests.bench.sparkv.streaming import blocks_of
+
+TOKENS = 1024  # of the prompt whose nodes are measured
+SEVEN_BILLION = 2 * 32 * 4096 * 2  # bytes a token, in half precision
+USUAL = EvictionWeights(RECENCY_WEIGHT, FREQUENCY_WEIGHT, HALF_LIFE_S)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Adapters, gigabytes of a model of seven billion parameters (None: pkb's own budget), and sources of a prompt."""
+
+    name: str
+    adapters: int
+    gigabytes: float | None
+    sources: int
+
+    def budget(self, token_bytes: int) -> int:
+        """Return the bytes of the cache."""
+        if self.gigabytes is None:
+            return Settings().kv.bytes
+        return int(self.gigabytes * 1e9 / SEVEN_BILLION * token_bytes)
+
+
+SCENARIOS = (
+    Scenario("S1", 5, 2, 4), Scenario("S2", 10, 2, 4), Scenario("S3", 5, 4, 4), Scenario("S4", 10, 4, 4),
+    Scenario("S5", 10, 4, 8), Scenario("usual", 5, None, 4),
+)  # fmt: skip
+
+
+def by_name(name: str) -> Score:
+    """Return one of pkb's own scores."""
+    return scores(USUAL)[name]
+
+
+def systems() -> Iterator[System]:
+    """Yield the systems: baselines, and trees per adapter and with differences under each score."""
+    yield System("recompute", "none", lambda _: by_name("value"))
+    yield System("prefixes of one adapter", "one", lambda _: by_name("value"))
+    for trees in ("each", "shared"):
+        for name in ("value", "lfu", "recency"):
+            yield System(f"{trees}, {name}", trees, lambda _, name=name: by_name(name))
+        yield System(f"{trees}, utility", trees, partial(utility, UtilityWeights()))
+        yield System(f"{trees}, utility without state", trees, partial(utility, UtilityWeights(0.0, 0.8)))
+
+
+def main() -> None:
+    """Measure, simulate and print."""
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("model")
+    parser.add_argument("--anchor", type=Path)
+    parser.add_argument("--target", type=Path)
+    parser.add_argument("--mail", type=Path, required=True)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--corpora", nargs="+", default=["enron-annotated", "locomo"])
+    parser.add_argument("--share", type=float, default=0.01)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", nargs="+", default=[one.name for one in SCENARIOS])
+    given = parser.parse_args()
+    with opened(given.model) as model:
+        ids = mail_ids(model, given.mail, TOKENS + 50)
+        prompt = blocks_of(ids, TOKENS)
+        anchor, _, _ = computed(model, given.anchor, prompt)
+        target, _, _ = computed(model, given.target, prompt)
+        costs, about = measured(anchor, target, prompt, given.share, given.rounds)
+        costs = replace(costs, compute=partial(seconds, *fitted(model, prompt, given.rounds)))
+    print(json.dumps(about | {"compute_s_a_1024": round(costs.compute(0, TOKENS), 2)}), flush=True)
+    for corpus in given.corpora:
+        for row in scenarios(corpus, given.data, NANO if given.model == "nano" else Path(given.model), costs, given.only):
+            print(json.dumps({"corpus": corpus} | row), flush=True)
+
+
+def seconds(token: float, pair: float, start: int, stop: int) -> float:
+    """Return the seconds of computing tokens: so much for each, and for each pair with one before it."""
+    count = stop - start
+    return token * count + pair * count * (start + stop) / 2
+
+
+def fitted(model: Any, prompt: Sequence[Sequence[int]], rounds: int) -> tuple[float, float]:
+    """Return the seconds of a token and of a pair that fit the times of a prompt's segments."""
+    times = list[list[float]]()
+    for _ in range(rounds):
+        cache, taken = model.begin(), list[float]()
+        for block in prompt[:-1]:
+            began = perf_counter()
+            model.prefill(cache, block)
+            taken.append(perf_counter() - began)
+        times.append(taken)
+    counts = np.array([len(block) for block in prompt[:-1]], float)
+    ends = np.cumsum(counts)
+    terms = np.stack([counts, counts * (ends - counts / 2)], axis=1)
+    found = np.linalg.lstsq(terms, np.median(times, axis=0), rcond=None)[0]
+    return max(0.0, float(found[0])), max(0.0, float(found[1]))
+
+
+def measured(
+    anchor: Layers, target: Layers, prompt: Sequence[Sequence[int]], share: float, rounds: int
+) -> tuple[Costs, dict[str, Any]]:
+    """Return what a token takes as a part of real nodes on disk, of an anchor and of a difference from it."""
+    with TemporaryDirectory(prefix="pkb-kv-", dir=Path.cwd()) as scratch:
+        tree = DeltaTree(Path(scratch), share, pays=1.0)
+        nodes = [_kept(tree, name, layers, prompt) for name, layers in (("a", anchor), ("b", target))]
+        whole, apart = (sum(node.bytes for node in own) for own in nodes)
+        files = sorted(Path(scratch).iterdir())
+        sync(files)
+        times: dict[str, list[float]] = {"whole": [], "apart": [], "whole, cold": [], "apart, cold": []}
+        for _ in range(rounds):
+            for (name, found), own in zip(times.items(), [*nodes, *nodes], strict=True):
+                if name.endswith("cold"):
+                    drop(files)
+                began = perf_counter()
+                for node in own:
+                    assert tree.load(node.key)
+                found.append(perf_counter() - began)
+        error = max(node.error for node in nodes[1])
+    took = {name: median(found) / TOKENS for name, found in times.items()}
+    about = {f"{name}_ms_a_1000": round(1e6 * one, 1) for name, one in took.items()}
+    about |= {"bytes_a_token": whole // TOKENS, "share": round(apart / whole, 3), "largest_error": round(error, 5)}
+    load = took["whole"]
+    decode = max(0.0, took["apart"] - load * (1 + apart / whole))
+    return Costs(lambda start, stop: 0.0, load, decode, whole // TOKENS, apart / whole), about
+
+
+def _kept(tree: DeltaTree, adapter: str, layers: Layers, prompt: Sequence[Sequence[int]]) -> list[Any]:
+    above: TreeRoot = root_of({"model": "", "adapter": adapter})
+    found, start = list[Any](), 0
+    for block in prompt[:-1]:
+        part = slice(start, start + len(block))
+        arrays: dict[str, Chunk32] = {
+            f"{number}.{kv}": np.ascontiguousarray(one[:, part])
+            for number, both in enumerate(layers)
+            for kv, one in zip("kv", both, strict=True)
+        }
+        node = tree.keep(above, tuple(block), arrays)
+        found.append(node)
+        above, start = node.above, start + len(block)
+    assert SEGMENT >= max(map(len, prompt[:-1]))
+    return found
+
+
+def scenarios(corpus: str, data: Path, model: Path, costs: Costs, only: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield the figures of each scenario, use of adapters and system."""
+    users = {one.sources: list[Any]() for one in SCENARIOS if one.name in only}
+    for sources in users:
+        users[sources] = prompts(data, corpus, model / "tokenizer.json", sources)
+    for scenario in (one for one in SCENARIOS if one.name in only):
+        for use in ("pareto", "collection"):
+            stream = requests(users[scenario.sources], scenario.adapters, by_user=use == "collection")
+            budget = scenario.budget(costs.bytes)
+            done = dict[str, Outcome]()
+            for system in systems():
+                done[system.name] = simulate(stream, system, budget, costs)
+                row = done[system.name].row(budget)
+                less = 1 - row["mean_s"] / done["recompute"].row(budget)["mean_s"]
+                yield {"scenario": scenario.name, "use": use, "mb": budget // 10**6, "system": system.name} | row | {
+                    "less_than_recompute": round(less, 3)
+                }
+
+
+if __name__ == "__main__":
+    main()
