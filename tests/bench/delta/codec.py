@@ -45,7 +45,7 @@ def on_grid(values: Chunk32, bound: float) -> Gridded:
 
 def pack(tensor: Gridded, anchor: Chunk32) -> bytes:
     """Return a tensor's bytes beside its anchor; those of the whole tensor where the difference is too wide."""
-    head = (tensor.step, crc32(np.ascontiguousarray(tensor.values)))
+    head = (tensor.step, crc32(tensor.values.tobytes()))
     if tensor.values.tobytes() == anchor.tobytes():
         return _HEAD.pack(_SAME, *head)
     if tensor.step and _fits(anchor, tensor.step):
@@ -62,7 +62,7 @@ def unpack(stream: bytes, anchor: Chunk32) -> Gridded:
     if form not in (_SAME, _CODED, _RAW) or not np.isfinite(step) or step < 0:
         raise BadBitstream("its header is damaged")
     values = _decoded(form, step, stream[_HEAD.size :], anchor)
-    if crc32(values) != crc:
+    if crc32(values.tobytes()) != crc:
         raise BadBitstream("it is damaged, or belongs to another anchor")
     return Gridded(values, step)
 

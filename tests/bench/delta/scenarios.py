@@ -1,18 +1,19 @@
 """First token and bytes of several adapters: measured costs of one node, then real question streams, simulated.
 
 Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.delta.scenarios MODEL --anchor A --target B --mail FOLDER --data DATA
-[--corpora NAME...] [--share N] [--rounds N] [--only NAME...]`. Prints the costs, then a JSON line for each scenario,
-adapter use and system. S1 to S5 have 5 or 10 adapters, 2 or 4 GB of a model of seven billion parameters scaled to this
-one's bytes a token, and prompts of about 1,024 or 2,048 tokens; `usual` is pkb's own budget.
+[--corpora NAME...] [--share N] [--rounds N] [--seeds N] [--only NAME...]`. Prints the costs, then a JSON line for each
+scenario, use of adapters and system, the mean of several orders of sittings. S1 to S5 have 5 or 10 adapters, 2 or 4 GB
+of a model of seven billion parameters scaled to this one's bytes a token, and prompts of about 1,024 or 2,048 tokens;
+`usual` is pkb's own budget.
 """
 
 import json
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
@@ -24,9 +25,9 @@ from store.kv_store import EvictionWeights, Score, scores
 from store.kv_tree import TreeRoot, root_of
 from tests.bench.compression import mail_ids, opened
 from tests.bench.delta.similarity import SEGMENT, Layers, computed
-from tests.bench.delta.simulation import Costs, Outcome, System, simulate
+from tests.bench.delta.simulation import Costs, System, simulate
 from tests.bench.delta.tree import DeltaTree
-from tests.bench.delta.utility import UtilityWeights, utility
+from tests.bench.delta.utility import StateOf, UtilityWeights, utility
 from tests.bench.delta.workload import prompts, requests
 from tests.bench.home import NANO
 from tests.bench.kv_reuse import drop, sync
@@ -35,6 +36,7 @@ from tests.bench.sparkv.streaming import blocks_of
 
 TOKENS = 1024  # of the prompt whose nodes are measured
 SEVEN_BILLION = 2 * 32 * 4096 * 2  # bytes a token, in half precision
+EIGHT = 9 / 32  # of full width that numbers in 8 bits take, with their scales
 USUAL = EvictionWeights(RECENCY_WEIGHT, FREQUENCY_WEIGHT, HALF_LIFE_S)
 
 
@@ -60,20 +62,31 @@ SCENARIOS = (
 )  # fmt: skip
 
 
-def by_name(name: str) -> Score:
+def _whatever_the_state(name: str, _: StateOf) -> Score:
     """Return one of pkb's own scores."""
     return scores(USUAL)[name]
 
 
-def systems() -> Iterator[System]:
-    """Yield the systems: baselines, and trees per adapter and with differences under each score."""
-    yield System("recompute", "none", lambda _: by_name("value"))
-    yield System("prefixes of one adapter", "one", lambda _: by_name("value"))
+VALUE = partial(_whatever_the_state, "value")
+
+
+def systems(upper: float) -> Iterator[System]:
+    """Yield the systems: baselines, and trees per adapter and with differences under each score.
+
+    `upper` is the part of the layers that the adapters change; those below are equal, bit for bit.
+    """
+    yield System("recompute", "none", VALUE)
+    yield System("prefixes of one adapter", "one", VALUE)
     for trees in ("each", "shared"):
         for name in ("value", "lfu", "recency"):
-            yield System(f"{trees}, {name}", trees, lambda _, name=name: by_name(name))
+            yield System(f"{trees}, {name}", trees, partial(_whatever_the_state, name))
         yield System(f"{trees}, utility", trees, partial(utility, UtilityWeights()))
         yield System(f"{trees}, utility without state", trees, partial(utility, UtilityWeights(0.0, 0.8)))
+    for width, bits in ((1.0, ""), (EIGHT, ", 8 bits")):
+        if bits:
+            yield System(f"each, value{bits}", "each", VALUE, width)
+            yield System(f"shared, value{bits}", "shared", VALUE, width)
+        yield System(f"lower layers shared, value{bits}", "shared", VALUE, width, upper, False)
 
 
 def main() -> None:
@@ -87,6 +100,7 @@ def main() -> None:
     parser.add_argument("--corpora", nargs="+", default=["enron-annotated", "locomo"])
     parser.add_argument("--share", type=float, default=0.01)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=3, help="of the order of sittings and of adapters")
     parser.add_argument("--only", nargs="+", default=[one.name for one in SCENARIOS])
     given = parser.parse_args()
     with opened(given.model) as model:
@@ -95,10 +109,11 @@ def main() -> None:
         anchor, _, _ = computed(model, given.anchor, prompt)
         target, _, _ = computed(model, given.target, prompt)
         costs, about = measured(anchor, target, prompt, given.share, given.rounds)
+        upper = fmean(bool((one[0] != other[0]).any()) for one, other in zip(anchor, target, strict=True))
         costs = replace(costs, compute=partial(seconds, *fitted(model, prompt, given.rounds)))
     print(json.dumps(about | {"compute_s_a_1024": round(costs.compute(0, TOKENS), 2)}), flush=True)
     for corpus in given.corpora:
-        for row in scenarios(corpus, given.data, NANO if given.model == "nano" else Path(given.model), costs, given.only):
+        for row in scenarios(corpus, NANO if given.model == "nano" else Path(given.model), costs, upper, given):
             print(json.dumps({"corpus": corpus} | row), flush=True)
 
 
@@ -166,27 +181,35 @@ def _kept(tree: DeltaTree, adapter: str, layers: Layers, prompt: Sequence[Sequen
         node = tree.keep(above, tuple(block), arrays)
         found.append(node)
         above, start = node.above, start + len(block)
-    assert SEGMENT >= max(map(len, prompt[:-1]))
+    assert max(map(len, prompt[:-1])) <= SEGMENT
     return found
 
 
-def scenarios(corpus: str, data: Path, model: Path, costs: Costs, only: Sequence[str]) -> Iterator[dict[str, Any]]:
+def scenarios(corpus: str, model: Path, costs: Costs, upper: float, given: Namespace) -> Iterator[dict[str, Any]]:
     """Yield the figures of each scenario, use of adapters and system."""
+    only, data = given.only, given.data
     users = {one.sources: list[Any]() for one in SCENARIOS if one.name in only}
     for sources in users:
         users[sources] = prompts(data, corpus, model / "tokenizer.json", sources)
     for scenario in (one for one in SCENARIOS if one.name in only):
         for use in ("pareto", "collection"):
-            stream = requests(users[scenario.sources], scenario.adapters, by_user=use == "collection")
-            budget = scenario.budget(costs.bytes)
-            done = dict[str, Outcome]()
-            for system in systems():
-                done[system.name] = simulate(stream, system, budget, costs)
-                row = done[system.name].row(budget)
-                less = 1 - row["mean_s"] / done["recompute"].row(budget)["mean_s"]
-                yield {"scenario": scenario.name, "use": use, "mb": budget // 10**6, "system": system.name} | row | {
-                    "less_than_recompute": round(less, 3)
-                }
+            budget, done = scenario.budget(costs.bytes), dict[str, float]()
+            streams = [
+                requests(users[scenario.sources], scenario.adapters, by_user=use == "collection", seed=seed)
+                for seed in range(given.seeds)
+            ]
+            for system in systems(upper):
+                rows = [simulate(stream, system, budget, costs).row(budget) for stream in streams]
+                row = {name: round(fmean(one[name] for one in rows), 4) for name in rows[0]}
+                done[system.name] = row["mean_s"]
+                yield (
+                    {"scenario": scenario.name, "use": use, "mb": budget // 10**6, "system": system.name}
+                    | row
+                    | {
+                        "reused_by_seed": [one["reused"] for one in rows],
+                        "less_than_recompute": round(1 - row["mean_s"] / done["recompute"], 3),
+                    }
+                )
 
 
 if __name__ == "__main__":

@@ -44,7 +44,9 @@ class Pair:
     @property
     def similarity(self) -> float:
         """Return the mean over the tokens of the cosine between what both adapters hold."""
-        one, other = (np.float64(part.transpose(1, 0, 2).reshape(part.shape[1], -1)) for part in (self.anchor, self.target))
+        one, other = (
+            np.float64(part.transpose(1, 0, 2).reshape(part.shape[1], -1)) for part in (self.anchor, self.target)
+        )
         norms = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
         return float(np.mean((one * other).sum(axis=1) / np.maximum(norms, 1e-30)))
 
@@ -104,7 +106,11 @@ def main() -> None:
         other = held.enter_context(opened(given.other)) if given.other else model
         prompt = blocks_of(mail_ids(model, given.mail, given.tokens + QUESTION), given.tokens)
         anchor, _, _ = computed(model, given.anchor, prompt)
-        about = {"model": Path(given.model).name, "anchor": _name(given.anchor), "target": given.other or _name(given.target)}
+        about = {
+            "model": Path(given.model).name,
+            "anchor": _name(given.anchor),
+            "target": given.other or _name(given.target),
+        }
         for row in measured(other, given.target, anchor, prompt, layers=given.layers):
             print(json.dumps(about | {"tokens": given.tokens} | row), flush=True)
 
@@ -132,9 +138,7 @@ def measured(
 ) -> Iterator[dict[str, Any]]:
     """Yield the figures of each form of the target's KV."""
     target, wanted, seconds = computed(model, adapter, prompt)
-    every = [
-        Pair(layer, kv, anchor[layer][kv], target[layer][kv]) for layer in range(len(target)) for kv in (0, 1)
-    ]
+    every = [Pair(layer, kv, anchor[layer][kv], target[layer][kv]) for layer in range(len(target)) for kv in (0, 1)]
     pairs = list(segments(every))
     groups = [sum(pair.group == number for pair in pairs) / len(pairs) for number in range(3)]
     equal = sum(bool((pair.anchor == pair.target).all()) for pair in pairs) / len(pairs)

@@ -1,7 +1,8 @@
 """A KV cache of several adapters, simulated: what each system finds, and how long the first token takes.
 
 A node of a path that another adapter's node has too may be stored as a difference, or share the layers below the first
-adapted one. Nodes and scores are pkb's own. Knows seconds and bytes a token, which are measured: no models and no files.
+adapted one. Nodes and scores are pkb's own. Knows seconds and bytes a token, which are measured: no models, no
+files.
 """
 
 from collections import defaultdict
@@ -12,7 +13,7 @@ from typing import Literal
 
 from store.kv_store import Score, victims
 from store.kv_tree import Key, Node, TreeRoot, child_key, root_of
-from tests.bench.delta.utility import State
+from tests.bench.delta.utility import State, StateOf
 from tests.bench.delta.workload import Asked
 
 Trees = Literal["none", "one", "each", "shared"]  # none, of the last adapter alone, one per adapter, with differences
@@ -35,11 +36,18 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A way to cache; `state` has scores know which clients ask, are connected or gone."""
+    """A way to cache; its score is told which clients ask, are connected or gone.
+
+    `width` is the part of full width that a number takes, `share` that of the whole that a node takes beside an anchor
+    (by default the measured one), `decodes` whether such a node must be decoded.
+    """
 
     name: str
     trees: Trees
-    score: Callable[[Callable[[Node], State]], Score]
+    score: Callable[[StateOf], Score]
+    width: float = 1.0
+    share: float | None = None
+    decodes: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +180,12 @@ class Cache:
 
 def simulate(requests: Sequence[Asked], system: System, budget: int, costs: Costs) -> Outcome:
     """Serve all requests by one system, beginning with an empty cache."""
+    costs = replace(
+        costs,
+        bytes=round(costs.bytes * system.width),
+        share=costs.share / system.width if system.share is None else system.share,
+        decode=costs.decode if system.decodes else 0.0,
+    )
     cache, times, reused, sizes, tokens = Cache(system, budget, costs), list[float](), 0, list[int](), 0
     for asked in requests:
         seconds, found = cache.ask(asked)

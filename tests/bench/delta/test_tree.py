@@ -98,11 +98,17 @@ def test_when_the_anchor_goes_the_others_decode_to_the_same_bits(
     before = {node.key: values(tree, node) for node in nodes}
     gone = set()
     for _ in range(times):
-        anchor = next(node for node in nodes if (found := tree.find(root(ADAPTERS[nodes.index(node)]), IDS)) and found.anchor is None)
+        anchor = next(
+            node
+            for node in nodes
+            if (found := tree.find(root(ADAPTERS[nodes.index(node)]), IDS)) and found.anchor is None
+        )
         tree.evict(anchor.key)
         gone.add(anchor.key)
     assert len(tree) == 4 - times
-    assert {node.key: values(tree, node) for node in nodes} == {key: None if key in gone else one for key, one in before.items()}
+    assert {node.key: values(tree, node) for node in nodes} == {
+        key: None if key in gone else one for key, one in before.items()
+    }
 
 
 def test_evicting_a_difference_frees_its_bytes_and_an_anchor_less_than_its_own(

@@ -1,5 +1,6 @@
 """Eviction by utility: its parts, the failures of algorithm 1 as printed, and its mended form."""
 
+from functools import partial
 from itertools import islice
 
 from hypothesis import given
@@ -9,13 +10,15 @@ from store.kv_tree import Node
 from tests.bench.delta.utility import Cached, State, UtilityWeights, mended, printed, utility
 
 SIZES = st.integers(1, 50)
-NODES = st.lists(st.tuples(SIZES, st.floats(0, 1)), max_size=12).map(
-    lambda found: [cached(number, size, worth) for number, (size, worth) in enumerate(found)]
-)
+NODES = st.lists(st.tuples(SIZES, st.floats(0, 1)), max_size=12)
 
 
 def cached(number: int, size: int, worth: float) -> Cached:
     return Cached(bytes([number]), size, worth)
+
+
+def state_of(state: State, _: Node) -> State:
+    return state
 
 
 def node(tokens: int, last_used: float = 0.0) -> Node:
@@ -24,7 +27,7 @@ def node(tokens: int, last_used: float = 0.0) -> Node:
 
 def test_a_node_of_a_client_that_asks_is_worth_more_than_one_of_a_client_that_is_gone() -> None:
     states: list[State] = ["asking", "connected", "gone"]
-    worth = [utility(UtilityWeights(), lambda _, state=state: state)(node(100), 0.0) for state in states]
+    worth = [utility(UtilityWeights(), partial(state_of, state))(node(100), 0.0) for state in states]
     assert worth == sorted(worth, reverse=True)
     assert len(set(worth)) == 3
 
@@ -60,10 +63,11 @@ def test_mended_a_new_node_of_the_least_utility_is_given_up() -> None:
     assert mended(nodes, cached(2, 5, 0.1), 10) == tuple(nodes)
 
 
-@given(nodes=NODES, size=SIZES, worth=st.floats(0, 1), room=st.integers(0, 100))
+@given(found=NODES, size=SIZES, worth=st.floats(0, 1), room=st.integers(0, 100))
 def test_mended_it_ends_within_the_budget_and_evicts_no_node_of_more_utility(
-    nodes: list[Cached], size: int, worth: float, room: int
+    found: list[tuple[int, float]], size: int, worth: float, room: int
 ) -> None:
+    nodes = [cached(number, *one) for number, one in enumerate(found)]
     incoming = cached(99, size, worth)
     budget = sum(one.bytes for one in nodes) + room
     after = mended(nodes, incoming, budget)

@@ -1,7 +1,7 @@
 """Eviction by utility (equation 4), and its algorithm 1 as printed and mended, held against each other in tests.
 
-A node's utility is made of the state of the clients that used it, of recency and of length. Knows nodes: no store and no
-simulation.
+A node's utility is made of the state of the clients that used it, of recency and of length. Knows nodes: no store, and
+no simulation.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
