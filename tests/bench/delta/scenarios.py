@@ -1,43 +1,70 @@
 """First token and bytes of several adapters: measured costs of one node, then real question streams, simulated.
 
 Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.delta.scenarios MODEL --anchor A --target B --mail FOLDER --data DATA
-[--corpora NAME...] [--share N] [--rounds N] [--seeds N] [--only NAME...]`. Prints the costs, then a JSON line for each
-scenario, use of adapters and system, the mean of several orders of sittings. S1 to S5 have 5 or 10 adapters, 2 or 4 GB
-of a model of seven billion parameters scaled to this one's bytes a token, and prompts of about 1,024 or 2,048 tokens;
-`usual` is pkb's own budget.
+[--corpora NAME...] [--share N] [--seeds N] [--only NAME...] [--systems NAME...] [--prices JSON]`. Prints the prices of
+a token in processor time, or takes those of another run; then a JSON line for each scenario, use of adapters and
+system, the mean of several orders of sittings. S1 to S5 have 5 or 10 adapters, 2 or 4 GB of a model of seven billion
+parameters scaled to this one's bytes a token, and prompts of about 1,024 or 2,048 tokens; `usual` is pkb's own budget.
 """
 
 import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean, median
 from tempfile import TemporaryDirectory
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import numpy as np
 
+from engine.models.mlx import Mlx
 from engine.settings import FREQUENCY_WEIGHT, HALF_LIFE_S, RECENCY_WEIGHT, Settings
 from store.kv_store import EvictionWeights, Score, scores
 from store.kv_tree import TreeRoot, root_of
 from tests.bench.compression import mail_ids, opened
 from tests.bench.delta.similarity import SEGMENT, Layers, computed
 from tests.bench.delta.simulation import Costs, System, simulate
-from tests.bench.delta.tree import DeltaTree
+from tests.bench.delta.tree import DeltaNode, DeltaTree
 from tests.bench.delta.utility import StateOf, UtilityWeights, utility
 from tests.bench.delta.workload import prompts, requests
 from tests.bench.home import NANO
-from tests.bench.kv_reuse import drop, sync
 from tests.bench.sparkv.bitstream import Chunk32
 from tests.bench.sparkv.streaming import blocks_of
 
-TOKENS = 1024  # of the prompt whose nodes are measured
+TOKENS, ROUNDS = 1024, 3  # of the prompt whose nodes are measured
 SEVEN_BILLION = 2 * 32 * 4096 * 2  # bytes a token, in half precision
 EIGHT = 9 / 32  # of full width that numbers in 8 bits take, with their scales
 USUAL = EvictionWeights(RECENCY_WEIGHT, FREQUENCY_WEIGHT, HALF_LIFE_S)
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What a token takes: seconds of computing it and each pair with one before it, of loading, of decoding; bytes.
+
+    `share` is the part of the whole that a difference takes, `upper` that of the layers that both adapters differ in.
+    """
+
+    token_s: float
+    pair_s: float
+    load_s: float
+    decode_s: float
+    bytes: int
+    share: float
+    upper: float
+    error: float  # the largest, as a share of a layer's spread
+
+    def compute(self, start: int, stop: int) -> float:
+        """Return the seconds of computing the tokens between two positions."""
+        count = stop - start
+        return self.token_s * count + self.pair_s * count * (start + stop) / 2
+
+    @property
+    def costs(self) -> Costs:
+        """Return them as the simulation takes them."""
+        return Costs(self.compute, self.load_s, self.decode_s, self.bytes, self.share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,39 +126,37 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--corpora", nargs="+", default=["enron-annotated", "locomo"])
     parser.add_argument("--share", type=float, default=0.01)
-    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seeds", type=int, default=3, help="of the order of sittings and of adapters")
+    parser.add_argument("--systems", nargs="+", help="all by default")
+    parser.add_argument("--prices", help="the first line of an earlier run")
     parser.add_argument("--only", nargs="+", default=[one.name for one in SCENARIOS])
     given = parser.parse_args()
-    with opened(given.model) as model:
-        ids = mail_ids(model, given.mail, TOKENS + 50)
-        prompt = blocks_of(ids, TOKENS)
-        anchor, _, _ = computed(model, given.anchor, prompt)
-        target, _, _ = computed(model, given.target, prompt)
-        costs, about = measured(anchor, target, prompt, given.share, given.rounds)
-        upper = fmean(bool((one[0] != other[0]).any()) for one, other in zip(anchor, target, strict=True))
-        costs = replace(costs, compute=partial(seconds, *fitted(model, prompt, given.rounds)))
-    print(json.dumps(about | {"compute_s_a_1024": round(costs.compute(0, TOKENS), 2)}), flush=True)
+    prices = Prices(**json.loads(given.prices)) if given.prices else priced(given)
+    print(json.dumps(asdict(prices)), flush=True)
     for corpus in given.corpora:
-        for row in scenarios(corpus, NANO if given.model == "nano" else Path(given.model), costs, upper, given):
+        for row in scenarios(corpus, prices, given):
             print(json.dumps({"corpus": corpus} | row), flush=True)
 
 
-def seconds(token: float, pair: float, start: int, stop: int) -> float:
-    """Return the seconds of computing tokens: so much for each, and for each pair with one before it."""
-    count = stop - start
-    return token * count + pair * count * (start + stop) / 2
+def priced(given: Namespace) -> Prices:
+    """Return the prices of a token of a model, and of a difference between two of its adapters."""
+    with opened(given.model) as model:
+        prompt = blocks_of(mail_ids(model, given.mail, TOKENS + 50), TOKENS)
+        anchor, _, _ = computed(model, given.anchor, prompt)
+        target, _, _ = computed(model, given.target, prompt)
+        upper = fmean(bool((one[0] != other[0]).any()) for one, other in zip(anchor, target, strict=True))
+        return measured(anchor, target, prompt, given.share, *fitted(model, prompt), upper)
 
 
-def fitted(model: Any, prompt: Sequence[Sequence[int]], rounds: int) -> tuple[float, float]:
+def fitted(model: Mlx, prompt: Sequence[Sequence[int]]) -> tuple[float, float]:
     """Return the seconds of a token and of a pair that fit the times of a prompt's segments."""
     times = list[list[float]]()
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         cache, taken = model.begin(), list[float]()
         for block in prompt[:-1]:
-            began = perf_counter()
+            began = process_time()
             model.prefill(cache, block)
-            taken.append(perf_counter() - began)
+            taken.append(process_time() - began)
         times.append(taken)
     counts = np.array([len(block) for block in prompt[:-1]], float)
     ends = np.cumsum(counts)
@@ -141,36 +166,34 @@ def fitted(model: Any, prompt: Sequence[Sequence[int]], rounds: int) -> tuple[fl
 
 
 def measured(
-    anchor: Layers, target: Layers, prompt: Sequence[Sequence[int]], share: float, rounds: int
-) -> tuple[Costs, dict[str, Any]]:
-    """Return what a token takes as a part of real nodes on disk, of an anchor and of a difference from it."""
+    anchor: Layers,
+    target: Layers,
+    prompt: Sequence[Sequence[int]],
+    share: float,
+    token_s: float,
+    pair_s: float,
+    upper: float,
+) -> Prices:
+    """Return the prices with those of real nodes on disk, cached by the system: of an anchor, and of a difference."""
     with TemporaryDirectory(prefix="pkb-kv-", dir=Path.cwd()) as scratch:
         tree = DeltaTree(Path(scratch), share, pays=1.0)
         nodes = [_kept(tree, name, layers, prompt) for name, layers in (("a", anchor), ("b", target))]
-        whole, apart = (sum(node.bytes for node in own) for own in nodes)
-        files = sorted(Path(scratch).iterdir())
-        sync(files)
-        times: dict[str, list[float]] = {"whole": [], "apart": [], "whole, cold": [], "apart, cold": []}
-        for _ in range(rounds):
-            for (name, found), own in zip(times.items(), [*nodes, *nodes], strict=True):
-                if name.endswith("cold"):
-                    drop(files)
-                began = perf_counter()
+        times: list[list[float]] = [[], []]
+        for _ in range(ROUNDS):
+            for found, own in zip(times, nodes, strict=True):
+                began = process_time()
                 for node in own:
                     assert tree.load(node.key)
-                found.append(perf_counter() - began)
-        error = max(node.error for node in nodes[1])
-    took = {name: median(found) / TOKENS for name, found in times.items()}
-    about = {f"{name}_ms_a_1000": round(1e6 * one, 1) for name, one in took.items()}
-    about |= {"bytes_a_token": whole // TOKENS, "share": round(apart / whole, 3), "largest_error": round(error, 5)}
-    load = took["whole"]
-    decode = max(0.0, took["apart"] - load * (1 + apart / whole))
-    return Costs(lambda start, stop: 0.0, load, decode, whole // TOKENS, apart / whole), about
+                found.append(process_time() - began)
+    whole, apart = (sum(node.bytes for node in own) for own in nodes)
+    load, both = (median(found) / TOKENS for found in times)
+    decode, error = max(0.0, both - load * (1 + apart / whole)), max(node.error for node in nodes[1])
+    return Prices(token_s, pair_s, load, decode, whole // TOKENS, apart / whole, upper, error)
 
 
-def _kept(tree: DeltaTree, adapter: str, layers: Layers, prompt: Sequence[Sequence[int]]) -> list[Any]:
+def _kept(tree: DeltaTree, adapter: str, layers: Layers, prompt: Sequence[Sequence[int]]) -> list[DeltaNode]:
     above: TreeRoot = root_of({"model": "", "adapter": adapter})
-    found, start = list[Any](), 0
+    found, start = list[DeltaNode](), 0
     for block in prompt[:-1]:
         part = slice(start, start + len(block))
         arrays: dict[str, Chunk32] = {
@@ -185,31 +208,27 @@ def _kept(tree: DeltaTree, adapter: str, layers: Layers, prompt: Sequence[Sequen
     return found
 
 
-def scenarios(corpus: str, model: Path, costs: Costs, upper: float, given: Namespace) -> Iterator[dict[str, Any]]:
+def scenarios(corpus: str, prices: Prices, given: Namespace) -> Iterator[dict[str, Any]]:
     """Yield the figures of each scenario, use of adapters and system."""
-    only, data = given.only, given.data
-    users = {one.sources: list[Any]() for one in SCENARIOS if one.name in only}
-    for sources in users:
-        users[sources] = prompts(data, corpus, model / "tokenizer.json", sources)
-    for scenario in (one for one in SCENARIOS if one.name in only):
+    tokenizer = (NANO if given.model == "nano" else Path(given.model)) / "tokenizer.json"
+    chosen, costs = [one for one in SCENARIOS if one.name in given.only], prices.costs
+    users = {sources: prompts(given.data, corpus, tokenizer, sources) for sources in {one.sources for one in chosen}}
+    for scenario in chosen:
         for use in ("pareto", "collection"):
             budget, done = scenario.budget(costs.bytes), dict[str, float]()
             streams = [
                 requests(users[scenario.sources], scenario.adapters, by_user=use == "collection", seed=seed)
                 for seed in range(given.seeds)
             ]
-            for system in systems(upper):
+            for system in systems(prices.upper):
+                if given.systems and system.name not in ("recompute", *given.systems):
+                    continue
                 rows = [simulate(stream, system, budget, costs).row(budget) for stream in streams]
                 row = {name: round(fmean(one[name] for one in rows), 4) for name in rows[0]}
                 done[system.name] = row["mean_s"]
-                yield (
-                    {"scenario": scenario.name, "use": use, "mb": budget // 10**6, "system": system.name}
-                    | row
-                    | {
-                        "reused_by_seed": [one["reused"] for one in rows],
-                        "less_than_recompute": round(1 - row["mean_s"] / done["recompute"], 3),
-                    }
-                )
+                about = {"scenario": scenario.name, "use": use, "mb": budget // 10**6, "system": system.name}
+                less = round(1 - row["mean_s"] / done["recompute"], 3)
+                yield about | row | {"reused_by_seed": [one["reused"] for one in rows], "less_than_recompute": less}
 
 
 if __name__ == "__main__":
