@@ -16,6 +16,7 @@ from tests.bench.sparkv.bitstream import BadBitstream, Chunk32, Shape, decode, e
 
 _SAME, _CODED, _RAW = 0, 1, 2
 _HEAD = struct.Struct("<BdI")  # form, step of the grid, CRC32 of the decoded tensor
+_SUM = struct.Struct("<I")  # CRC32 of the header
 _SHRINK = 1 - 2**-8  # of a step, so that the bound also holds once a value is rounded to fp32
 _UNIT = 0.5 / (1 - 2**-8)  # the bound at which integers are coded as they are
 _LARGEST = 1 << 22  # of an integer: floats hold it exactly
@@ -45,36 +46,39 @@ def on_grid(values: Chunk32, bound: float) -> Gridded:
 
 def pack(tensor: Gridded, anchor: Chunk32) -> bytes:
     """Return a tensor's bytes beside its anchor; those of the whole tensor where the difference is too wide."""
-    head = (tensor.step, crc32(tensor.values.tobytes()))
     if tensor.values.tobytes() == anchor.tobytes():
-        return _HEAD.pack(_SAME, *head)
+        return _head(_SAME, tensor)
     if tensor.step and _fits(anchor, tensor.step):
         apart = _integers(tensor.values, tensor.step) - _integers(anchor, tensor.step)
-        return _HEAD.pack(_CODED, *head) + encode(apart.astype(np.float32), _UNIT)
-    return _HEAD.pack(_RAW, *head) + np.ascontiguousarray(tensor.values, "<f4").tobytes()
+        return _head(_CODED, tensor) + encode(apart.astype(np.float32), _UNIT)
+    return _head(_RAW, tensor) + np.ascontiguousarray(tensor.values, "<f4").tobytes()
 
 
 def unpack(stream: bytes, anchor: Chunk32) -> Gridded:
     """Return the tensor that was packed beside this anchor; BadBitstream for a damaged stream or another anchor."""
-    if len(stream) < _HEAD.size:
-        raise BadBitstream("it is shorter than its header")
-    form, step, crc = _HEAD.unpack_from(stream)
-    if form not in (_SAME, _CODED, _RAW) or not np.isfinite(step) or step < 0:
+    head, body = stream[: _HEAD.size], stream[_HEAD.size + _SUM.size :]
+    if stream[_HEAD.size : _HEAD.size + _SUM.size] != _SUM.pack(crc32(head)):
         raise BadBitstream("its header is damaged")
-    values = _decoded(form, step, stream[_HEAD.size :], anchor)
+    form, step, crc = _HEAD.unpack(head)
+    values = _decoded(form, step, body, anchor)
     if crc32(values.tobytes()) != crc:
         raise BadBitstream("it is damaged, or belongs to another anchor")
     return Gridded(values, step)
 
 
+def _head(form: int, tensor: Gridded) -> bytes:
+    head = _HEAD.pack(form, tensor.step, crc32(tensor.values.tobytes()))
+    return head + _SUM.pack(crc32(head))
+
+
 def _decoded(form: int, step: float, body: bytes, anchor: Chunk32) -> Chunk32:
-    if form == _SAME:
+    if form == _SAME and not body:
         return np.ascontiguousarray(anchor)
     if form == _RAW:
         if len(body) != 4 * anchor.size:
             raise BadBitstream("it is shorter or longer than its shape")
         return np.frombuffer(body, "<f4").reshape(anchor.shape).astype(np.float32)
-    if not step or not _fits(anchor, step):
+    if form != _CODED or not step or not _fits(anchor, step):
         raise BadBitstream("it belongs to another anchor")
     heads, tokens, width = anchor.shape
     apart = np.rint(decode(body, (heads, tokens, width))).astype(np.int64)

@@ -56,7 +56,7 @@ def test_another_anchor_adds_no_error() -> None:
 def test_an_equal_tensor_takes_no_bytes_and_is_exact() -> None:
     values = normal(0)
     stream = pack(Gridded(values), values)
-    assert len(stream) == 13
+    assert len(stream) == 17
     assert unpack(stream, values).values.tobytes() == values.tobytes()
 
 
@@ -71,24 +71,9 @@ def test_a_difference_is_shorter_the_nearer_the_anchor_is() -> None:
 def test_a_damaged_stream_raises_one_error(data: st.DataObject, flip: int) -> None:
     anchor = normal(1)
     stream = bytearray(pack(on_grid(near(anchor, 2), 0.05), anchor))
-    at = data.draw(st.integers(0, len(stream) - 1).filter(lambda at: not 1 <= at < 9))  # the step: see below
-    stream[at] ^= flip
+    stream[data.draw(st.integers(0, len(stream) - 1))] ^= flip
     with pytest.raises(BadBitstream):
         unpack(bytes(stream), anchor)
-
-
-@settings(deadline=None)
-@given(at=st.integers(1, 8), flip=st.integers(1, 255))
-def test_a_damaged_step_changes_no_decoded_number(at: int, flip: int) -> None:
-    anchor = normal(1)
-    tensor = on_grid(near(anchor, 2), 0.05)
-    stream = bytearray(pack(tensor, anchor))
-    stream[at] ^= flip
-    try:
-        found = unpack(bytes(stream), anchor)
-    except BadBitstream:
-        return
-    assert found.values.tobytes() == tensor.values.tobytes()
 
 
 @settings(deadline=None)
