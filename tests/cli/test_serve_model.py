@@ -7,7 +7,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from threading import Thread
 
@@ -18,6 +18,7 @@ from engine.idle.types import IdleRequest
 from engine.llm.resident import ResidentModel
 from engine.models.load import load
 from engine.models.mlx import Mlx
+from engine.serve.worker import Cancelled, QueuedRequest, RequestQueue
 from engine.types import AskOptions
 from store.errors import Locked
 from store.kv_index import KvIndex
@@ -232,6 +233,15 @@ def test_a_client_that_is_killed_no_longer_claims_the_model(home: Served) -> Non
     session.models.free()
     assert answer(home, WORDS[0])
     assert (home.pid, home.status()["answered"]) == (pid, 1)
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_waiting_request_ends_idle_jobs_only_while_its_client_is_there(made: Path, gone: bool) -> None:
+    queue = RequestQueue(environment(made), lambda: None)
+    queue._current.append(QueuedRequest({"kind": "idle"}, lambda kind, values: None))
+    queue.add(QueuedRequest({"kind": "release"}, lambda kind, values: None, cancelled=gone))
+    with nullcontext() if gone else pytest.raises(Cancelled):
+        queue.yield_point()
 
 
 @pytest.mark.slow
