@@ -77,6 +77,12 @@ def test_without_figures_about_loading_both_are_tried_at_once() -> None:
     assert [planner(units).way for planner in (PLANNERS["load"], PLANNERS["split"], lp)] == ["load", "load", "load"]
 
 
+def test_closed_form_and_program_fix_the_division_and_overlapping_does_not() -> None:
+    units = [Unit(64, 1 << 21, 0.1, 0.1)] * 4
+    ways = [(planner(units).way, planner(units).computed) for planner in (split, lp, overlap)]
+    assert ways == [("split", 2), ("split", 2), ("overlap", 2)]
+
+
 def test_pure_plans_take_one_way() -> None:
     units = [Unit(64, 1 << 21, 0.1, 0.3), Unit(32, 1 << 21, 0.2, 0.1)]
     assert load(units) == LoadPlan("load", 0, 0.3 + 0.1)

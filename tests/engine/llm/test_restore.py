@@ -215,6 +215,14 @@ def test_an_interrupt_leaves_no_thread_and_the_store_as_it_was(box: Box) -> None
     assert np.array_equal(box.read(segments)[1], cold(box.model, segments))
 
 
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_a_fixed_division_is_kept(box: Box, count: int) -> None:
+    segments = prompt(box.model)
+    read, _ = restored(box, segments, lambda units: LoadPlan("split", count, None))
+    assert sum(read.reused) == sum(UNITS[count:])
+    assert np.array_equal(logits(box, read, segments), computed(box, segments))
+
+
 @pytest.mark.parametrize(("planner", "reused"), [(load, LENGTHS), (compute, (0, 0, 0, 0))])
 def test_pure_plans_give_the_logits_of_computing(box: Box, planner: Planner, reused: tuple[int, ...]) -> None:
     segments = prompt(box.model)
