@@ -28,6 +28,7 @@ MOST_BYTES = 1 << 30  # of a node
 # What networks, libraries and hostile bytes raise; anything else is a bug, and a miss as well.
 FAILURES = (OSError, HTTPException, ValueError, LookupError, TypeError, RuntimeError, ImportError, MemoryError)
 _HARMLESS = ("absent", "cancelled")
+_SILENT_S = ANSWER_S  # of fetches in a row that were cancelled before any byte came, after which a side counts as late
 
 
 class RemoteMiss(Exception):
@@ -139,7 +140,7 @@ class Remote:
         """`now` returns seconds of a clock that never goes back."""
         self._source, self._now = source, now
         self._lock, self._calls, self._cancelled = Lock(), dict[RemoteCall, SimpleQueue[object]](), False
-        self._alone_until = float("-inf")
+        self._alone_until, self._silent_s = float("-inf"), 0.0
         self.traffic, self.last_failure = Traffic(), ""
 
     @property
@@ -181,8 +182,13 @@ class Remote:
 
         try:
             (header, file), seconds = self._run(call, within_s, work)
+        except RemoteMiss as miss:
+            if miss.reason == "cancelled" and not call.received:
+                self._note_silence(self._now() - begun)
+            raise
         finally:
             self._count(call.received, self._now() - begun)
+        self._silent_s = 0.0
         with self._lock:
             self.traffic = replace(self.traffic, nodes=self.traffic.nodes + 1)
         return FetchedNode(header, file, seconds)
@@ -232,6 +238,13 @@ class Remote:
             with self._lock:
                 self._alone_until, self.last_failure = self._now() + PAUSE_S, reason
                 self.traffic = replace(self.traffic, failures=self.traffic.failures + 1)
+
+    def _note_silence(self, seconds: float) -> None:
+        """Pause a side that tells what it has, and sends nothing of it before all was computed."""
+        self._silent_s += seconds
+        if self._silent_s >= _SILENT_S:
+            self._silent_s = 0.0
+            self._note("late")
 
     def _count(self, received: int, seconds: float) -> None:
         with self._lock:
