@@ -233,7 +233,7 @@ def _remote(home: Home, url: str) -> Check:
     remote = Remote(source_of(url, home.share))
     remote.find([bytes(KEY_BYTES)], _PATIENT_S)
     remote.close()
-    latency = remote.traffic.latency
+    latency = remote.latency
     if latency is None:
         found = f"{url.partition('#')[0]} gives no answer: {remote.last_failure}"
         return Check("remote", "note", f"{found}; nothing is read from there", "pkb peer list")

@@ -6,6 +6,7 @@ a `RemoteSource` brings the bytes. Nothing is stored here.
 
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -23,6 +24,7 @@ from store.kv_tree import Key, TreeRoot, child_key
 T = TypeVar("T")
 ANSWER_S = 0.3  # to connect and to learn what is there
 PAUSE_S = 60.0  # in which a side that failed is left alone
+_RECENT, _RECENT_S = 8, 600.0  # requests, and seconds, from which the time of the next is expected
 MOST_KEYS = 1024  # of one question
 MOST_BYTES = 1 << 30  # of a node
 # What networks, libraries and hostile bytes raise; anything else is a bug, and a miss as well.
@@ -110,27 +112,29 @@ class FetchedNode:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Requests to the other side by this process: those answered, the seconds that finding took, and what came.
-
-    `bytes` and `seconds` count interrupted transfers, too.
-    """
+    """Requests to the other side by this process: those answered, and what came, interrupted transfers included."""
 
     finds: int = 0
-    find_s: float = 0.0
     nodes: int = 0
     bytes: int = 0
-    seconds: float = 0.0
     failures: int = 0
 
-    @property
-    def latency(self) -> float | None:
-        """Return the seconds of a round trip, on average; None before the first."""
-        return self.find_s / self.finds if self.finds else None
 
-    @property
-    def rate(self) -> float | None:
-        """Return the bytes that come in a second, on average; None before the first."""
-        return self.bytes / self.seconds if self.bytes and self.seconds else None
+class _Recent:
+    """Amounts and the seconds that they took: a few, and none that is old, so that a link that changes is noticed."""
+
+    def __init__(self) -> None:
+        self._seen = deque[tuple[float, float, float]](maxlen=_RECENT)
+
+    def add(self, now: float, amount: float, seconds: float) -> None:
+        """Add one more."""
+        self._seen.append((now, amount, seconds))
+
+    def rate(self, now: float) -> float | None:
+        """Return the amount in a second; None where nothing is known."""
+        seen = [(amount, seconds) for at, amount, seconds in self._seen.copy() if now - at < _RECENT_S]
+        amount, seconds = sum(one for one, _ in seen), sum(one for _, one in seen)
+        return amount / seconds if amount and seconds else None
 
 
 class Remote:
@@ -142,11 +146,23 @@ class Remote:
         self._lock, self._calls, self._cancelled = Lock(), dict[RemoteCall, SimpleQueue[object]](), False
         self._alone_until, self._silent_s = float("-inf"), 0.0
         self.traffic, self.last_failure = Traffic(), ""
+        self._answers, self._transfers = _Recent(), _Recent()
 
     @property
     def is_available(self) -> bool:
         """Return whether the other side would be asked now."""
         return self._now() >= self._alone_until
+
+    @property
+    def latency(self) -> float | None:
+        """Return the seconds of a round trip of late, on average; None where there was none."""
+        rate = self._answers.rate(self._now())
+        return rate and 1 / rate
+
+    @property
+    def rate(self) -> float | None:
+        """Return the bytes that came in a second of late, on average; None where none did."""
+        return self._transfers.rate(self._now())
 
     def find(self, keys: Sequence[Key], within_s: float = ANSWER_S) -> Sequence[int]:
         """Return the bytes of the files of the first nodes of a path that are there; empty without an answer.
@@ -164,7 +180,8 @@ class Remote:
         except RemoteMiss:
             return ()
         with self._lock:
-            self.traffic = replace(self.traffic, finds=self.traffic.finds + 1, find_s=self.traffic.find_s + seconds)
+            self.traffic = replace(self.traffic, finds=self.traffic.finds + 1)
+        self._answers.add(self._now(), 1, seconds)
         return sizes
 
     def fetch(self, expected: Header, size: int, within_s: float) -> FetchedNode:
@@ -248,8 +265,8 @@ class Remote:
 
     def _count(self, received: int, seconds: float) -> None:
         with self._lock:
-            counted = self.traffic
-            self.traffic = replace(counted, bytes=counted.bytes + received, seconds=counted.seconds + seconds)
+            self.traffic = replace(self.traffic, bytes=self.traffic.bytes + received)
+        self._transfers.add(self._now(), received, seconds)
 
 
 def _answer(work: Callable[[RemoteCall], T], call: RemoteCall, answers: SimpleQueue[object], done: list[T]) -> None:

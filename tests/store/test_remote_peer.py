@@ -6,9 +6,10 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import blake2b
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 from engine.serve.sharing import SharingServer, parse_keys, parse_listen, parse_range
 from store.errors import UsageError
 from store.kv_files import Header, Tensor, write
+from store.kv_tree import Key
 from store.peers import PeerBook, key_line
 from store.remote import MOST_KEYS, PAUSE_S, Remote, RemoteCall, RemoteMiss, headers_of
 from store.remote_peer import PeerSource, _Connection, parse_address, parse_sizes
@@ -96,7 +98,7 @@ def test_a_path_is_found_in_one_request_and_its_nodes_come_equal_byte_for_byte(s
         ]
     assert (remote.traffic.finds, remote.traffic.nodes, remote.traffic.failures) == (1, 3, 0)
     assert remote.traffic.bytes == sum(sizes)
-    assert (remote.traffic.latency or 0) > 0 < (remote.traffic.rate or 0)
+    assert (remote.latency or 0) > 0 < (remote.rate or 0)
 
 
 def test_the_headers_of_a_path_are_those_of_its_nodes(both: tuple[Path, Nodes]) -> None:
@@ -344,6 +346,41 @@ def test_a_peer_that_tells_what_it_has_and_sends_nothing_is_left_alone(both: tup
         assert why(lambda: remote.fetch(header, len(data), PATIENCE_S)) == "cancelled"
         canceller.join()
         assert (remote.is_available, remote.last_failure) == (False, "late")
+
+
+class Paced:
+    """A source whose files come at so many bytes a second of a clock."""
+
+    def __init__(self, nodes: Nodes, clock: Clock) -> None:
+        self._files, self._clock, self.pace = {header.key: data for header, data in nodes}, clock, 1.0
+
+    def sizes(self, keys: Sequence[Key], call: RemoteCall) -> Sequence[int]:
+        """Return the sizes of all."""
+        return [len(self._files[key]) for key in keys]
+
+    def read(self, key: Key, size: int, call: RemoteCall) -> BytesIO:
+        """Return a file after its time."""
+        call.received, self._clock.at = size, self._clock.at + size / self.pace
+        return BytesIO(self._files[key])
+
+    def close(self) -> None:
+        """Hold nothing open."""
+
+
+@pytest.mark.parametrize(("before", "after"), [(1e9, 1e6), (1e6, 1e9)])
+def test_the_rate_of_a_link_is_the_recent_one_and_expires(
+    known: tuple[Path, Nodes], before: float, after: float
+) -> None:
+    (header, data), clock = known[1][0], Clock()
+    source = Paced(known[1], clock)
+    remote = Remote(source, clock)
+    for pace, count in ((before, 100), (after, 8)):
+        source.pace = pace
+        for _ in range(count):
+            remote.fetch(header, len(data), PATIENCE_S)
+    assert remote.rate == pytest.approx(after)
+    clock.at += 3600
+    assert remote.rate is None
 
 
 def etag(data: bytes) -> str:
