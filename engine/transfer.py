@@ -375,7 +375,7 @@ class PushReport:
 def push(opened: Session, url: str, on_progress: OnProgress, *, dry_run: bool = False) -> PushReport:
     """Make the mirror at a URL equal to the nodes stored here; PkbError where it cannot be reached."""
     from store.kv_folder import KvFolder
-    from store.kv_mirror import Mirror
+    from store.kv_mirror import Mirror, mirror_error
 
     local = KvFolder(opened.ledger, opened.home.kv)
     nodes = {key: size for key, size, state in local.index.sizes() if state == "complete"}
@@ -386,7 +386,7 @@ def push(opened: Session, url: str, on_progress: OnProgress, *, dry_run: bool = 
         written = (
             0 if dry_run else mirror.apply(plan, local.path_of, lambda done: on_progress("MB", done // 10**6, total))
         )
-    except OSError as error:
-        raise PkbError(f"cannot write the mirror: {(error.strerror or type(error).__name__).lower()}") from None
+    except (OSError, ImportError) as error:
+        raise mirror_error(url, error) from None
     count = len(plan.upload) if dry_run else written
     return PushReport(count, plan.upload_bytes, len(plan.delete), plan.unchanged)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from errno import EIO
 from hashlib import blake2b
 from io import BytesIO
 from itertools import takewhile
@@ -21,7 +22,7 @@ from store.errors import PkbError
 from store.kv_files import BadNode, opened, verify
 from store.kv_tree import Key
 from store.peers import require_private, write_once
-from store.remote import ANSWER_S, FAILURES, RemoteCall, RemoteMiss
+from store.remote import ANSWER_S, FAILURES, RemoteCall, RemoteMiss, masked
 
 KEY_FILE = "mirror.key"
 _KEY_BYTES, _NONCE, _TAG, _ID = 32, 12, 16, 8
@@ -98,6 +99,35 @@ def _home_id(folder: Path) -> bytes:
     return path.read_bytes()
 
 
+def mirror_error(url: str, error: Exception) -> PkbError:
+    """Return what to tell the user of an error of a back end: its kind alone, for its text may hold a credential."""
+    reason = (isinstance(error, OSError) and error.strerror) or type(error).__name__
+    problem = f"cannot use {masked(url)} as a mirror (kv.remote, or the URL given): {reason}"
+    return PkbError(problem, "check its address and credentials, then: pkb kv push --dry-run")
+
+
+def _not_installed(url: str) -> PkbError:
+    from fsspec.registry import known_implementations
+
+    kind = url.partition("://")[0]
+    told = re.search(r"[Ii]nstall (\w+)|requires \"(\w+)\"", known_implementations.get(kind, {}).get("err", ""))
+    package = told and (told[1] or told[2])
+    problem = f"the package that fsspec needs for {kind}:// is not installed (kv.remote, or the URL given)"
+    return PkbError(problem, f"uv pip install {package}" if package else None)
+
+
+class _BackendErrors:
+    """A context in which any error of a back end is an OSError: each raises those of packages of its own."""
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
+        ours = (OSError, ImportError, PkbError, BadNode, RemoteMiss, AssertionError)
+        if isinstance(error, Exception) and not isinstance(error, ours):
+            raise OSError(EIO, type(error).__name__) from None
+
+
 @dataclass(frozen=True, slots=True)
 class PushPlan:
     """What makes a mirror equal to the local nodes: nodes to write, their bytes, and the names of objects to remove."""
@@ -117,13 +147,12 @@ class Mirror:
 
         self.key, self._folder = MirrorKey(folder / KEY_FILE, create=create), folder
         try:
-            self._files, root = fsspec.core.url_to_fs(url)
+            with _BackendErrors():
+                self._files, root = fsspec.core.url_to_fs(url)
         except ImportError:
-            kind = url.partition("://")[0]
-            raise PkbError(f"the package that fsspec needs for {kind}:// is not installed") from None
-        except (ValueError, OSError):
-            step = "pkb kv push file:///Volumes/disk/pkb"
-            raise PkbError("this is no URL of a folder or an object store", step) from None
+            raise _not_installed(url) from None
+        except OSError as error:
+            raise mirror_error(url, error) from None
         self._root = f"{root.rstrip('/')}/{self.key.id.hex()}"
 
     @property
@@ -135,9 +164,10 @@ class Mirror:
         return self._listed(self._root)
 
     def _listed(self, folder: str) -> dict[str, tuple[str, int]]:
-        self._files.invalidate_cache()
         try:
-            found = self._files.find(folder, detail=True)
+            with _BackendErrors():
+                self._files.invalidate_cache()
+                found = self._files.find(folder, detail=True)
         except FileNotFoundError:
             return {}
         names = {path.rpartition("/")[2]: (path, entry) for path, entry in found.items()}
@@ -146,7 +176,7 @@ class Mirror:
     def read(self, path: str, key: Key, call: RemoteCall) -> bytes:
         """Return the file in an object; OSError, BadNode."""
         data = BytesIO()
-        with self._files.open(path, "rb") as file:
+        with _BackendErrors(), self._files.open(path, "rb") as file:
             while block := file.read(_READ):
                 data.write(block)
                 call.received += len(block)
@@ -165,11 +195,11 @@ class Mirror:
     def apply(self, plan: PushPlan, path_of: Callable[[Key], Path], on_bytes: Callable[[int], None]) -> int:
         """Remove and write objects; returns how many were written, without nodes that are gone by then. OSError."""
         for name in plan.delete:  # first: what was forgotten here must not stay because a later upload fails
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError), _BackendErrors():
                 self._files.rm_file(f"{self._own}/{name}")
         written = done = 0
         for key in plan.upload:
-            with suppress(BadNode), opened(path_of(key)) as file:
+            with suppress(BadNode), _BackendErrors(), opened(path_of(key)) as file:
                 verify(file)
                 file.seek(0)
                 data = file.read()

@@ -5,6 +5,7 @@ a `RemoteSource` brings the bytes. Nothing is stored here.
 """
 
 import os
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -313,6 +314,11 @@ def _verified(file: BytesIO, expected: Header) -> Header:
         raise BadNode("mismatch")
     file.seek(0, os.SEEK_SET)
     return header
+
+
+def masked(url: str) -> str:
+    """Return a URL without user, password and query, any of which may be a credential: fit to be shown."""
+    return re.sub(r"\?[^#]*", "?***", re.sub(r"://.*@", "://***@", url))
 
 
 @lru_cache(maxsize=8)

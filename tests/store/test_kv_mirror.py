@@ -7,13 +7,14 @@ from pathlib import Path
 
 import fsspec
 import pytest
+from fsspec import AbstractFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
 
 from store.errors import PkbError
 from store.kv_files import BadNode, Header
-from store.kv_mirror import OVERHEAD, Mirror, MirrorKey, MirrorSource
-from store.remote import Remote, RemoteMiss, open_remote
+from store.kv_mirror import OVERHEAD, Mirror, MirrorKey, MirrorSource, mirror_error
+from store.remote import Remote, RemoteMiss, masked, open_remote
 from tests.effort import PATIENCE_S
 from tests.store.kv_kit import Kept
 from tests.store.sharing import keep_path, keys_of
@@ -203,6 +204,53 @@ def test_a_place_that_cannot_be_read_is_a_failure_and_raises_nothing(tmp_path: P
     for url in ("nothing://x", "s3://bucket/x", "file:///proc/nothing/\0x"):
         remote = open_remote(url, tmp_path / "share")
         assert find(remote, nodes) == 0
+
+
+class CredentialsError(Exception):
+    """What a back end raises whose package has errors of its own."""
+
+
+def refuse(*_: object, **__: object) -> None:
+    raise CredentialsError("secret")
+
+
+@pytest.fixture
+def guarded() -> str:
+    own = type("Guarded", (AbstractFileSystem,), {"protocol": "guarded", "find": refuse, "open": refuse})
+    fsspec.register_implementation("guarded", own, clobber=True)
+    return "guarded://me:secret@host/x"
+
+
+def test_an_error_of_a_back_end_is_one_of_the_system(tmp_path: Path, nodes: Nodes, guarded: str) -> None:
+    with pytest.raises(OSError, match="CredentialsError") as caught:
+        push(tmp_path / "desktop", guarded)
+    told = mirror_error(guarded, caught.value)
+    assert told.message == "cannot use guarded://***@host/x as a mirror (kv.remote, or the URL given): CredentialsError"
+    remote = reader(tmp_path / "desktop", guarded)
+    assert (find(remote, nodes), remote.last_failure) == (0, "unreachable")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of what is left of a half-made FTP
+@pytest.mark.parametrize(
+    ("url", "told"), [("ftp://", "TypeError"), ("adl://a/b", "not installed"), ("nothing://x", "ValueError")]
+)
+def test_a_url_that_cannot_be_served_says_why(tmp_path: Path, url: str, told: str) -> None:
+    with pytest.raises(PkbError, match=r"kv\.remote") as caught:
+        Mirror(url, tmp_path / "share", create=True)
+    assert told in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("s3://bucket/x", "s3://bucket/x"),
+        ("s3://KEY:se/cr?t@bucket/x", "s3://***@bucket/x"),
+        ("abfs://c@account/x?sig=secret", "abfs://***@account/x?***"),
+        ("https://192.168.1.5:8643#desktop", "https://192.168.1.5:8643#desktop"),
+    ],
+)
+def test_a_url_is_shown_without_credentials(url: str, shown: str) -> None:
+    assert masked(url) == shown
 
 
 @given(st.binary(max_size=200), st.binary(min_size=16, max_size=16))
