@@ -19,6 +19,7 @@ from store.database import open_ledger
 from store.home import locate
 from store.kv_files import Header, verify
 from store.kv_index import KvIndex
+from store.kv_mirror import MirrorKey
 from store.kv_tree import TreeRoot
 from store.peers import PeerBook
 from store.remote import Remote, RemoteCall, RemoteMiss, open_remote
@@ -230,6 +231,36 @@ def test_a_mirror_is_pushed_shown_and_kept_equal(pkb: Pkb, tmp_path: Path) -> No
     shutil.rmtree(pkb.folder / "cache" / "kv")
     pkb("check", "--repair")
     assert pkb("kv", "push", "--json").row["deleted"] == count
+
+
+def remote_check(pkb: Pkb) -> dict[str, str]:
+    (found,) = [row for row in pkb("doctor", "--json").row["checks"] if row["name"] == "remote"]
+    return dict(found)
+
+
+def test_doctor_lists_a_mirror_and_says_where_it_cannot(pkb: Pkb, tmp_path: Path) -> None:
+    pkb("config", "set", "kv.remote", f"file://{tmp_path}/mirror")
+    assert remote_check(pkb)["state"] == "bad"  # there is no key
+    pkb("ask", KEY, "--model", str(NANO))
+    pkb("kv", "push")
+    found = remote_check(pkb)
+    assert (found["state"], "nodes, listed in" in found["found"]) == ("ok", True)
+    shutil.rmtree(tmp_path / "mirror")
+    assert (remote_check(pkb)["state"], remote_check(pkb)["next"]) == ("note", "pkb kv push")
+    (tmp_path / "mirror").mkdir()
+    (tmp_path / "mirror" / MirrorKey(pkb.folder / "home" / "share" / "mirror.key", create=False).id.hex()).mkdir()
+    assert remote_check(pkb)["state"] == "note"
+
+
+def test_credentials_in_an_address_are_not_shown(pkb: Pkb, tmp_path: Path) -> None:
+    MirrorKey(pkb.folder / "home" / "share" / "mirror.key", create=True)
+    url = "ftp://me:secret@127.0.0.1:9/x"
+    shown = [pkb("config", "set", "kv.remote", url), pkb("config", "show"), pkb("config", "show", "--json")]
+    shown += [pkb("doctor"), pkb("kv", "push"), pkb("ask", KEY, "--explain"), pkb("stats")]
+    assert not [one for one in shown if "secret" in one.out + one.err]
+    assert "ftp://***@127.0.0.1:9/x" in shown[1].out
+    assert pkb("config", "get", "kv.remote").out.strip() == url
+    assert shown[4].code == 1
 
 
 @pytest.mark.parametrize("url", ["http://a/b", "https://a:1#b", "nothing://x"])
