@@ -19,17 +19,17 @@ from threading import Event, Lock, Thread
 from typing import Any
 
 from store.errors import PkbError
-from store.kv_files import BadNode, opened, verify
+from store.kv_files import BadNode, header_text, opened, verify
 from store.kv_tree import Key
 from store.peers import require_private, write_once
 from store.remote import ANSWER_S, FAILURES, RemoteCall, RemoteMiss, masked
 
-KEY_FILE = "mirror.key"
+KEY_FILE, _ID_FILE = "mirror.key", "mirror.id"
 _KEY_BYTES, _NONCE, _TAG, _ID = 32, 12, 16, 8
 _MAGIC = b"pkb kv 1"
 _HEAD = len(_MAGIC) + _ID + _NONCE
 OVERHEAD = _HEAD + _TAG  # bytes that an object is longer than the file in it
-_NAME = re.compile(r"[0-9a-f]{32}")
+_NAME = re.compile(r"([0-9a-f]{32})(?:-[0-9a-f]{16})?")  # those without a digest are of earlier versions
 _LISTED_S, _WAIT_S = 60.0, ANSWER_S / 2  # for which a listing is used, and the first one is waited for
 _READ = 1 << 20
 
@@ -45,8 +45,12 @@ class MirrorKey:
         self.id = self._derived(b"id", b"")[:_ID]
 
     def name(self, key: Key) -> str:
-        """Return the name of a node's object."""
+        """Return what the name of a node's object begins with."""
         return self._derived(b"name", key)[:16].hex()
+
+    def name_of(self, key: Key, header: bytes) -> str:
+        """Return the name of the object of a node's file with a header: another one where anything in it differs."""
+        return f"{self.name(key)}-{self._derived(b'tag', key + header)[:8].hex()}"
 
     def writer(self, folder: Path) -> str:
         """Return the name of the folder that a home writes to; two that share a key do not remove each other's."""
@@ -93,7 +97,7 @@ def _read_key(path: Path) -> bytes:
 
 def _home_id(folder: Path) -> bytes:
     """Return random bytes that name a home, made at the first call."""
-    path = folder / "mirror.id"
+    path = folder / _ID_FILE
     if not path.exists():
         write_once(path, f"{token_hex(16)}\n".encode())
     return path.read_bytes()
@@ -128,6 +132,11 @@ class _BackendErrors:
             raise OSError(EIO, type(error).__name__) from None
 
 
+def has_pushed(folder: Path) -> bool:
+    """Return whether a home has the files that its first push makes."""
+    return (folder / KEY_FILE).exists() and (folder / _ID_FILE).exists()
+
+
 @dataclass(frozen=True, slots=True)
 class PushPlan:
     """What makes a mirror equal to the local nodes: nodes to write, their bytes, and the names of objects to remove."""
@@ -160,8 +169,9 @@ class Mirror:
         return f"{self._root}/{self.key.writer(self._folder)}"
 
     def listing(self) -> dict[str, tuple[str, int]]:
-        """Return path and bytes of each object by its name, of all machines; OSError."""
-        return self._listed(self._root)
+        """Return path and bytes of each node's object by what its name begins with, of all machines; OSError."""
+        found = self._listed(self._root)
+        return {name.partition("-")[0]: found[name] for name in sorted(found)}
 
     def _listed(self, folder: str) -> dict[str, tuple[str, int]]:
         try:
@@ -173,20 +183,25 @@ class Mirror:
         names = {path.rpartition("/")[2]: (path, entry) for path, entry in found.items()}
         return {name: (path, int(entry.get("size") or 0)) for name, (path, entry) in names.items() if _is_name(name)}
 
-    def read(self, path: str, key: Key, call: RemoteCall) -> bytes:
-        """Return the file in an object; OSError, BadNode."""
-        data = BytesIO()
+    def read(self, path: str, key: Key, size: int, call: RemoteCall) -> bytes:
+        """Return the file of so many bytes in an object; OSError, BadNode."""
+        data, longest = BytesIO(), size + OVERHEAD
         with _BackendErrors(), self._files.open(path, "rb") as file:
-            while block := file.read(_READ):
+            while block := file.read(min(_READ, longest + 1 - data.tell())):
                 data.write(block)
                 call.received += len(block)
                 call.check()
+        if data.tell() != longest:
+            raise BadNode("mismatch")
         return self.key.open(key, data.getvalue())
 
-    def plan(self, nodes: Mapping[Key, int]) -> PushPlan:
-        """Compare this machine's objects with its nodes and the bytes of their files; OSError."""
+    def plan(self, nodes: Mapping[Key, int], path_of: Callable[[Key], Path]) -> PushPlan:
+        """Compare this machine's objects with its nodes, the bytes of their files and what is in these; OSError."""
         there = {name: size for name, (_, size) in self._listed(self._own).items()}
-        wanted = {self.key.name(key): (key, size) for key, size in nodes.items()}
+        wanted = dict[str, tuple[Key, int]]()
+        for key, size in nodes.items():
+            with suppress(BadNode), opened(path_of(key)) as file:
+                wanted[self.key.name_of(key, header_text(file))] = key, size
         missing = [(key, size) for name, (key, size) in wanted.items() if there.get(name) != size + OVERHEAD]
         stale = tuple(sorted(there.keys() - wanted.keys()))
         keys, total = tuple(key for key, _ in missing), sum(size for _, size in missing)
@@ -201,10 +216,11 @@ class Mirror:
         for key in plan.upload:
             with suppress(BadNode), _BackendErrors(), opened(path_of(key)) as file:
                 verify(file)
+                name = self.key.name_of(key, header_text(file))
                 file.seek(0)
                 data = file.read()
                 self._files.makedirs(self._own, exist_ok=True)
-                self._files.pipe_file(f"{self._own}/{self.key.name(key)}", self.key.seal(key, data))
+                self._files.pipe_file(f"{self._own}/{name}", self.key.seal(key, data))
                 written, done = written + 1, done + len(data)
                 on_bytes(done)
         return written
@@ -261,12 +277,9 @@ class MirrorSource:
         if not mirror or not path:
             raise RemoteMiss("absent")
         try:
-            found = mirror.read(path, key, call)
+            return BytesIO(mirror.read(path, key, size, call))
         except FileNotFoundError:
             raise RemoteMiss("absent") from None
-        if len(found) != size:
-            raise BadNode("mismatch")
-        return BytesIO(found)
 
     def close(self) -> None:
         """Do nothing: no connection of ours stays open."""

@@ -225,6 +225,7 @@ def test_a_mirror_is_pushed_shown_and_kept_equal(pkb: Pkb, tmp_path: Path) -> No
     assert pkb("config", "set", "kv.remote", url).code == 0
     dry = pkb("kv", "push", "--dry-run", "--json").row
     assert (dry["uploaded"], dry["dry_run"], (tmp_path / "mirror").exists()) == (count, True, False)
+    assert not (pkb.folder / "home" / "share").exists()
     assert pkb("kv", "push", "--json").row["uploaded"] == count
     again = pkb("kv", "push")
     assert again.out == f"wrote 0 nodes, 0 B; removed 0; {count} unchanged\n"
