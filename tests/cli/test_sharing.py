@@ -188,6 +188,16 @@ def test_a_page_and_the_kv_cache_are_not_served_by_one_command(pkb: Pkb) -> None
     assert pkb("serve", "--http", "--share", "127.0.0.1:0").code == 2
 
 
+@pytest.mark.parametrize("option", [("--status",), ("--stop",), ("--foreground",), ("--port", "1"), ("--new-token",)])
+def test_options_of_other_servers_are_refused_beside_share(fresh: Pkb, option: tuple[str, ...]) -> None:
+    ran = fresh("serve", "--share", "127.0.0.1:0", *option)
+    assert (ran.code, f"{option[0]}" in ran.err) == (2, True)
+
+
+def test_the_background_server_is_not_stopped_through_the_page(fresh: Pkb) -> None:
+    assert fresh("serve", "--http", "--stop").code == 2
+
+
 def test_an_address_that_is_in_use_or_not_ours_is_refused_by_name(tmp_path: Path, pkb: Pkb) -> None:
     ran = pkb("serve", "--share", "192.0.2.1:0")
     assert (ran.code, "cannot listen at 192.0.2.1:0" in ran.err) == (1, True)
