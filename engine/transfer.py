@@ -375,13 +375,14 @@ class PushReport:
 def push(opened: Session, url: str, on_progress: OnProgress, *, dry_run: bool = False) -> PushReport:
     """Make the mirror at a URL equal to the nodes stored here; PkbError where it cannot be reached."""
     from store.kv_folder import KvFolder
-    from store.kv_mirror import Mirror, has_pushed, mirror_error
+    from store.kv_mirror import Mirror, has_pushed, mirror_error, reach
 
     local = KvFolder(opened.ledger, opened.home.kv)
     nodes = {key: size for key, size, state in local.index.sizes() if state == "complete"}
-    if dry_run and not has_pushed(opened.home.share):  # keys are made by the first real push
-        return PushReport(len(nodes), sum(nodes.values()), 0, 0)
     try:
+        if dry_run and not has_pushed(opened.home.share):  # which makes keys
+            reach(url)
+            return PushReport(len(nodes), sum(nodes.values()), 0, 0)
         mirror = Mirror(url, opened.home.share, create=True)
         plan = mirror.plan(nodes, local.path_of)
         total = plan.upload_bytes // 10**6

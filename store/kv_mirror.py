@@ -132,6 +132,27 @@ class _BackendErrors:
             raise OSError(EIO, type(error).__name__) from None
 
 
+def _file_system(url: str) -> tuple[Any, str]:
+    """Return the file system of a URL, and the path there; PkbError."""
+    import fsspec
+
+    try:
+        with _BackendErrors():
+            files, root = fsspec.core.url_to_fs(url)
+    except ImportError:
+        raise _not_installed(url) from None
+    except OSError as error:
+        raise mirror_error(url, error) from None
+    return files, root
+
+
+def reach(url: str) -> None:
+    """List a URL, to see whether it can be; PkbError, OSError."""
+    files, root = _file_system(url)
+    with suppress(FileNotFoundError), _BackendErrors():
+        files.ls(root)
+
+
 def has_pushed(folder: Path) -> bool:
     """Return whether a home has the files that its first push makes."""
     return (folder / KEY_FILE).exists() and (folder / _ID_FILE).exists()
@@ -152,16 +173,8 @@ class Mirror:
 
     def __init__(self, url: str, folder: Path, *, create: bool = False) -> None:
         """`folder` holds the key, made with `create`. PkbError without one, or where fsspec cannot serve the URL."""
-        import fsspec
-
         self.key, self._folder = MirrorKey(folder / KEY_FILE, create=create), folder
-        try:
-            with _BackendErrors():
-                self._files, root = fsspec.core.url_to_fs(url)
-        except ImportError:
-            raise _not_installed(url) from None
-        except OSError as error:
-            raise mirror_error(url, error) from None
+        self._files, root = _file_system(url)
         self._root = f"{root.rstrip('/')}/{self.key.id.hex()}"
 
     @property
