@@ -272,6 +272,16 @@ class Match:
         """Return all nodes of the match."""
         return [*self.nodes, self.partial.node] if self.partial else list(self.nodes)
 
+    def last_bytes(self, tokens: int) -> int:
+        """Return the bytes of its last tokens, so many, in their files."""
+        lengths, total = [len(node.ids) for node in self.found], 0
+        if self.partial:
+            lengths[-1] = self.partial.tokens
+        for node, length in zip(reversed(self.found), reversed(lengths), strict=True):
+            count = min(tokens, length)
+            total, tokens = total + node.bytes * count // len(node.ids), tokens - count
+        return total
+
     def __enter__(self) -> Self:
         return self
 
