@@ -132,7 +132,7 @@ class Checksums:
         self._lists.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._path(table).is_dir():  # put there by somebody else
             self._path(table).rmdir()
-        temporary = self._path(table).with_suffix(f".{os.getpid()}")
+        temporary = self._path(table).with_suffix(".part")  # of the one writer: a killed one's is overwritten
         temporary.write_bytes(b"%08x\n%s" % (crc32(body), body))
         temporary.replace(self._path(table))
 

@@ -194,13 +194,20 @@ def _chunks(ledger: Ledger, tables: Tables, begun: Collection[str] = ()) -> Find
 
 
 def _places(ledger: Ledger) -> Finding:
-    """Find documents without a place, and places of documents that are not stored."""
+    """Find documents without a place, and places of documents that are not stored.
+
+    A removal that was interrupted has marked its documents as moved.
+    """
     lost = "SELECT document FROM places WHERE document NOT IN (SELECT id FROM documents)"
     homeless = "SELECT id FROM documents WHERE id NOT IN (SELECT document FROM places)"
-    found = tuple(sorted({row[0] for sql in (lost, homeless) for row in ledger.rows.execute(sql)}))
+    moved = "(SELECT document FROM relocations)"
+    sql = (lost, f"{homeless} AND id NOT IN {moved}")
+    found = tuple(sorted({row[0] for one in sql for row in ledger.rows.execute(one)}))
     if not found and (kept := Catalog(ledger).kept_after_removal()):
         return Finding("places", f"{len(kept)} documents are in no file any more: pkb ingest --prune")
-    return Finding("places", f"{len(found)} documents and files do not match" if found else "", found)
+    left = ledger.rows.execute(f"{homeless} AND id IN {moved}").fetchall()
+    note = f"a removal was interrupted: the next pkb ingest removes {len(left)} documents" if left else ""
+    return Finding("places", f"{len(found)} documents and files do not match" if found else "", found, note)
 
 
 def _vectors(ledger: Ledger, tables: Tables, begun: Collection[str]) -> Finding:
