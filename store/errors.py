@@ -33,6 +33,7 @@ _GARBLED = (
     "no such table",
 )  # of SQLite, which gives them no code of their own
 _TABLES = (  # the system error inside LanceDB's message
+    ("(os error 5)", "the disk is failing", "pkb doctor"),
     ("os error 28", "no space left on the disk", "pkb doctor"),
     ("os error 13", "the tables cannot be read or written: permission denied", "pkb doctor"),
     ("os error 30", "the tables cannot be written: read-only", "pkb doctor"),
@@ -141,7 +142,7 @@ def disk_failure(error: BaseException, folder: Path) -> str | None:
         known = dict.fromkeys((sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY), _FAILING)
         return (known | {sqlite3.SQLITE_FULL: _DISK[errno.ENOSPC]}).get(code)
     if "lance" in str(error).lower():
-        return next((what for number, what in _DISK.items() if f"os error {number}" in str(error)), None)
+        return next((what for number, what in _DISK.items() if f"(os error {number})" in str(error)), None)
     return _DISK.get(error.errno or 0) if isinstance(error, OSError) else None
 
 

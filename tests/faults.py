@@ -1,9 +1,12 @@
 """Every call that changes a file of a home fails once, or is where the process dies; then the command runs again.
 
 The calls are those of the C library, so SQLite's and LanceDB's own are among them: faults.c, which needs Linux and a C
-compiler. What is there in the end is held against a home in which nothing happened.
+compiler. Without them a process dies where Python's audit events tell of a change, which is before every commit, rename
+and removal of pkb's own. Nothing in pkb knows of either: no version of it can be made to fail from outside.
 
-    python -m tests.faults SCENARIO FAULT [EVERY]      prints a line of JSON for each call
+What is there in the end is held against a home in which nothing happened.
+
+    python -m tests.faults SCENARIO FAULT CALLS      tries so many calls, or those that match; a line of JSON for each
 """
 
 import ctypes
@@ -13,12 +16,15 @@ import json
 import os
 import re
 import shutil
+import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, redirect_stdout
+from contextlib import closing, redirect_stdout, suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -32,22 +38,26 @@ SOURCE = Path(__file__).with_name("faults.c")
 GROWING = "create write mkdir rename"  # for which a full disk has no room
 CHANGING = f"{GROWING} open sync remove"
 KEPT, NEW = "When is the general meeting?", "What is wrong with the compressor?"
-_SIGKILL = -9
 _BETWEEN = "\0"
 _NOTICE = "nothing is cached or counted"
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """How calls fail: with which error (0: the process dies), which calls, and how many (0: all that follow)."""
+    """How calls fail: with which error (0: the process dies), which calls, and how many (0: all that follow).
+
+    `audited`: the calls are those that Python's audit events tell of.
+    """
 
     error: int
     calls: str
     count: int
+    audited: bool = False
 
 
 FAULTS = {
     "kill": Fault(0, CHANGING, 1),
+    "audited kill": Fault(0, "", 1, audited=True),
     "full": Fault(errno.ENOSPC, GROWING, 0),
     "full once": Fault(errno.ENOSPC, GROWING, 1),
     "failing": Fault(errno.EIO, CHANGING, 0),
@@ -102,9 +112,51 @@ def build(folder: Path) -> Path | None:
 
 def arm(folder: Path, fault: Fault, at: int, log: Path | None = None) -> None:
     """Have the calls of this process on files below a folder fail from one on; none if `at` is 0."""
+    if fault.audited:
+        _audit(folder, at, log)
+        return
     begin = ctypes.CDLL(None).fault_begin
     begin.argtypes = (ctypes.c_char_p, ctypes.c_char_p, *[ctypes.c_long] * 2, ctypes.c_int, ctypes.c_char_p)
     begin(f"{folder}/".encode(), fault.calls.encode(), at, fault.count, fault.error, os.fsencode(log or ""))
+
+
+_EVENTS = {"os.rename": 1, "os.remove": 0, "os.rmdir": 0, "os.mkdir": 0, "os.truncate": 0}  # and which word is the path
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+
+
+def _audit(folder: Path, at: int, log: Path | None) -> None:
+    """Die before the change of that number that Python tells of."""
+    number, fresh = count(1), list[sqlite3.Connection]()  # which can be traced from the next event on
+
+    def step(kind: str, path: object) -> None:
+        if log:
+            with log.open("a") as file:
+                file.write(f"{kind} {path}\n")
+        elif next(number) == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def tell(event: str, words: tuple[Any, ...]) -> None:
+        while fresh:
+            _trace(fresh.pop(), step)
+        if event == "sqlite3.connect/handle":
+            fresh.append(words[0])
+        kind = event if event in _EVENTS else "open" if event == "open" and words[2] & _WRITES else ""
+        path = words[_EVENTS.get(event, 0)] if kind else None
+        if isinstance(path, (str, os.PathLike)) and str(path).startswith(f"{folder}/") and path != log:
+            step(kind, path)
+
+    sys.addaudithook(tell)
+
+
+def _trace(rows: sqlite3.Connection, step: Callable[[str, object], None]) -> None:
+    """Call `step` before each commit: a COMMIT, or a change outside of a transaction."""
+
+    def tell(sql: str) -> None:
+        if sql.startswith("COMMIT") or (not rows.in_transaction and sql.startswith(("INSERT", "UPDATE", "DELETE"))):
+            step("commit", "")
+
+    with suppress(sqlite3.ProgrammingError):  # closed again
+        rows.set_trace_callback(tell)
 
 
 @dataclass(slots=True)
@@ -123,7 +175,8 @@ class Trials:
         log = self.base / "calls"
         self._fresh()
         self.reference = self._run(lambda: arm(self._home, self.fault, 0, log))
-        self.calls = log.read_text().splitlines() if log.exists() else []
+        assert log.exists(), self.reference.err
+        self.calls = log.read_text().splitlines()
         self.expected = self._contents()
 
     def try_call(self, at: int) -> list[str]:
@@ -181,7 +234,7 @@ class Trials:
         if "Traceback" in said or "bug" in said or "check --repair" in said:
             yield f"{ended.code} {said[-600:]}"
         elif self.fault.error == 0:
-            if ended.code not in (_SIGKILL, self.reference.code):
+            if ended.code not in (-signal.SIGKILL, self.reference.code):
                 yield f"{ended.code} {said[-300:]}"
         elif self.scenario.asks and self.fault.error != errno.EACCES:
             if (ended.code, _answer(ended.out)) != (self.reference.code, _answer(self.reference.out)):
@@ -246,23 +299,30 @@ def _difference(expected: Any, found: Any) -> str:
     })[:900]  # fmt: skip
 
 
-def report(library: Path, scenario: str, fault: str, every: int = 1) -> list[dict[str, Any]]:
-    """Try one in so many calls of a scenario in a process of its own; returns a row for each."""
-    command = [sys.executable, "-m", "tests.faults", scenario, fault, str(every)]
-    done = subprocess.run(
-        command, env=os.environ | {"LD_PRELOAD": str(library)}, capture_output=True, text=True, check=False
-    )
+def report(library: Path | None, scenario: str, fault: str, calls: int) -> list[dict[str, Any]]:
+    """Try so many calls of a scenario in a process of its own; returns a row for each."""
+    command = [sys.executable, "-m", "tests.faults", scenario, fault, str(calls)]
+    own = {} if FAULTS[fault].audited else {"LD_PRELOAD": str(library)}
+    done = subprocess.run(command, env=os.environ | own, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def _chosen(calls: Sequence[str], wanted: str) -> list[int]:
+    """Return the numbers of so many calls, evenly spread, or of those that match a pattern."""
+    if not wanted.isdigit():
+        return [at for at, call in enumerate(calls, 1) if re.search(wanted, call)]
+    return sorted({1 + number * len(calls) // int(wanted) for number in range(min(int(wanted), len(calls)))})
 
 
 def main(words: Sequence[str]) -> None:
     """Try the calls of a scenario."""
     forked.prepare()
-    scenario, fault, every = words[0], words[1], int([*words, "1"][2])
+    scenario, fault, wanted = words
     with tempfile.TemporaryDirectory(prefix="pkb-faults-") as folder:
         trials = Trials(Path(folder), SCENARIOS[scenario], FAULTS[fault])
-        for at in range(1, len(trials.calls) + 1, every):
+        assert trials.reference.code in (0, 3, 4), trials.reference.err
+        for at in _chosen(trials.calls, wanted):
             row = {"at": at, "of": len(trials.calls), "call": trials.calls[at - 1], "wrong": trials.try_call(at)}
             print(json.dumps(row), flush=True)
 
