@@ -18,6 +18,7 @@ import pytest
 from store.locks import Locks
 from tests.cli.conftest import Pkb
 from tests.cli.serving import served
+from tests.cli.test_watch import finds, turn, watcher, write
 from tests.demo import DATA, environment
 from tests.effort import PATIENCE_S
 
@@ -279,6 +280,25 @@ def test_a_full_disk_is_named_with_the_command_that_goes_on(fresh: Pkb, small_di
     ran = fresh("ingest", str(DATA / "mail" / "single"), "--vectors", "later")
     assert (ran.code, ran.out) == (1, "")
     assert re.search(rf"^pkb: .*: {small_disk}/home; try: pkb ingest, once there is room$", ran.err, re.MULTILINE)
+
+
+def test_watching_a_folder_waits_for_room_and_goes_on(
+    fresh: Pkb, small_disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home, folder, said = {"PKB_HOME": f"{small_disk}/home", "PKB_CACHE": f"{small_disk}/cache"}, tmp_path / "in", [""]
+    write(folder / "old.eml", "canoe")
+    fresh("ingest", str(folder), "--vectors", "later", env=home)
+
+    def is_postponed() -> bool:
+        said.append(capsys.readouterr().out)
+        return "waiting" in "".join(said)
+
+    with watcher(folder) as one:
+        _fill(small_disk)
+        write(folder / "new.eml", "balloon")
+        turn(one, is_postponed)
+        (small_disk / "filler").unlink()
+        turn(one, lambda: finds(fresh, "balloon"))
 
 
 def _leave(disk: Path, size: int) -> None:
