@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.session import Session
 from engine.text.terminal import line, valid_text
-from store.errors import Locked, PkbError, UsageError
+from store.errors import Locked, PkbError, UsageError, naming_disk
 from store.types import Scope
 
 if TYPE_CHECKING:
@@ -40,13 +40,14 @@ def missing_vectors(opened: Session) -> int:
 
 
 def embed(opened: Session) -> "Iterator[Embedded]":
-    """Fill in missing vectors, then tidy the tables."""
+    """Fill in missing vectors, then tidy the tables; DiskFull."""
     from engine.ingest.embed import embed
 
-    yield from embed(opened.vectors, opened.embedder, opened.locks, partial(_meet, opened))
-    with opened.locks.writer():
-        opened.knowledge.compact()
-        opened.mapped.update()
+    with naming_disk(opened.home.data, "pkb ingest"):
+        yield from embed(opened.vectors, opened.embedder, opened.locks, partial(_meet, opened))
+        with opened.locks.writer():
+            opened.knowledge.compact()
+            opened.mapped.update()
 
 
 def _meet(opened: Session, ids: "Sequence[str]", vectors: "Vectors") -> None:
@@ -205,9 +206,22 @@ def ingest(
     on_progress: OnProgress = lambda *_: None,
     settled: "Settled | None" = None,
 ) -> "tuple[Summary, list[SourceRoot]]":
-    """Bring every root up to date; returns the missing ones whose documents were kept."""
-    finish_forgetting(opened, on_progress)
-    run = ingest_run(opened, prune=prune, restore=restore, settled=settled)
+    """Bring every root up to date; returns the missing ones whose documents were kept. DiskFull."""
+    with naming_disk(opened.home.data, "pkb ingest"):
+        finish_forgetting(opened, on_progress)
+        run = ingest_run(opened, prune=prune, restore=restore, settled=settled)
+        return _ingest(opened, run, roots, missing, prune=prune, on_progress=on_progress)
+
+
+def _ingest(
+    opened: Session,
+    run: "Ingest",
+    roots: "Sequence[SourceRoot]",
+    missing: "Sequence[SourceRoot]",
+    *,
+    prune: bool,
+    on_progress: OnProgress,
+) -> "tuple[Summary, list[SourceRoot]]":
     with opened.locks.writer():
         # A single file is no disk: where its folder is there and it is not, it was removed.
         lost = [root for root in missing if prune or _was_a_file(opened, root)]

@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from store.errors import DamagedLedger, NoModel, PkbError, UsageError
+from store.errors import DamagedLedger, DiskFull, NoModel, UsageError, disk_failure
 from store.home import has_tables, is_full
 
 if TYPE_CHECKING:
@@ -36,6 +36,12 @@ if TYPE_CHECKING:
     from store.search import Reader
     from store.tables import Tables
     from store.vectors import VectorStore
+
+
+_ON_LEDGER = (
+    "ledger", "catalogue", "knowledge", "reader", "mapped", "vectors", "asker", "backend", "_local_model",
+    "question_vectors",
+)  # fmt: skip
 
 
 def choose_embedder(
@@ -66,7 +72,7 @@ class Session:
         self.on_wait: Callable[[], None] = lambda: None  # called before what may take longer than a cached answer
         self.on_beat: Callable[[], None] = lambda: None  # called now and then while the background server answers
         self.before_retrieval: Callable[[], None] = lambda: None
-        self._create, self._experiment = False, experiment
+        self._create, self._told, self._experiment = False, False, experiment
 
     @cached_property
     def settings(self) -> "Settings":
@@ -85,8 +91,10 @@ class Session:
         self.settings = put(self.settings, key, value, "this command")
 
     def make(self) -> None:
-        """Create the home if it does not exist."""
+        """Create the home if it does not exist; the ledger is opened for writing from now on, never a copy of it."""
         self.home.create()
+        if not self._create:
+            self.reopen()
         self._create = True
 
     @property
@@ -104,20 +112,50 @@ class Session:
     @cached_property
     def ledger(self) -> "Ledger":
         """Open the ledger, on a full disk a copy; NoStore if there is none, DamagedLedger where it was lost."""
-        from store.database import open_copy, open_ledger
+        from sqlite3 import OperationalError
+
+        from store.database import open_ledger
 
         if not self._create and self.there and is_full(self.home):
-            self.on_notice("no space left on the disk: nothing is cached or counted; try: pkb doctor")
-            return open_copy(self.home.ledger)
+            return self._copy("no space left on the disk")
         if not self.there and has_tables(self.home):
             raise DamagedLedger(self.home.ledger, "is missing")
-        return open_ledger(self.home.ledger, create=self._create, durable=self._create)
+        try:
+            return open_ledger(self.home.ledger, create=self._create, durable=self._create)
+        except OperationalError as error:
+            if self._create or (why := disk_failure(error, self.home.data)) is None:
+                raise
+            return self._copy(why)
+
+    def _copy(self, why: str) -> "Ledger":
+        """Open a copy of the ledger, and tell once why."""
+        from store.database import open_copy
+
+        if not self._told:
+            self.on_notice(f"{why}: nothing is cached or counted; try: pkb doctor")
+        self._told = True
+        return open_copy(self.home.ledger)
+
+    def stop_writing(self, why: str) -> None:
+        """Go on with a copy of the ledger, since the disk is full or failing."""
+        self.reopen()
+        self.ledger = self._copy(why)
+
+    def reopen(self) -> None:
+        """Close the ledger and what stands on it; each opens again when it is next used."""
+        opened = vars(self)
+        if "models" in opened:
+            self.models.close()
+        if "ledger" in opened:
+            self.ledger.close()
+        for name in _ON_LEDGER:
+            opened.pop(name, None)
 
     @property
     def lasting_ledger(self) -> "Ledger":
         """Return the ledger for a change that must last; PkbError if the disk is full."""
         if self.ledger.temporary:
-            raise PkbError("no space left on the disk", "pkb doctor")
+            raise DiskFull(f"no space left on the disk: {self.home.data}", "pkb doctor")
         return self.ledger
 
     @cached_property

@@ -13,7 +13,7 @@ from engine import operations
 from engine.idle.plan import queue
 from engine.operations import root_at
 from engine.session import Session, session
-from store.errors import Locked, NoModel
+from store.errors import DiskFull, Locked, NoModel, naming_disk
 
 if TYPE_CHECKING:
     from engine.ingest.follow import DueFolder, Follow, Followed, Intervals
@@ -89,14 +89,14 @@ class Watcher:
             self._follow.wait()
 
     def _read(self, due: "DueFolder") -> None:
-        """Read a due folder; later, where another process is writing."""
+        """Read a due folder; later, where another process is writing or the disk is full."""
         began = time.monotonic()
         try:
-            with session(self._environ) as opened:
+            with session(self._environ) as opened, naming_disk(opened.home.data, "pkb ingest"):
                 opened.make()
                 summary, where = self._ingest(opened, due)
                 left = operations.missing_vectors(opened) if summary.kept else None
-        except Locked as busy:
+        except (Locked, DiskFull) as busy:
             self._follow.touch(due.root, due.folder)
             self._listener.put_off(due.root, busy.message)
             return
@@ -138,7 +138,7 @@ class Watcher:
         """Embed chunks without a vector, until a folder is due."""
         self._unembedded, done, left = False, 0, 0
         try:
-            with session(self._environ) as opened:
+            with session(self._environ) as opened, naming_disk(opened.home.data, "pkb ingest"):
                 opened.make()
                 if operations.missing_vectors(opened):
                     for step in operations.embed(opened):
@@ -151,6 +151,8 @@ class Watcher:
             self._listener.without_model(error)
         except Locked:
             self._unembedded = True
+        except DiskFull:
+            pass  # until the next folder is read, at the latest by the regular scan
         if done:
             self._listener.embedded(done, left)
         gc.collect()  # memory of the embedder is not needed for hours
@@ -161,10 +163,10 @@ class Watcher:
         if self._queue is None:
             return
         try:
-            with session(self._environ) as opened:
+            with session(self._environ) as opened, naming_disk(opened.home.data, "pkb idle"):
                 opened.make()
                 self._queue(opened)
-        except Locked:
+        except (Locked, DiskFull):
             self._since = time.monotonic()
         except NoModel:
             pass  # `pkb idle` reports it

@@ -11,7 +11,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -23,6 +23,8 @@ _BLOCK = 1 << 20
 _REWRITTEN = "latest_version_hint.json"  # by every commit; LanceDB manages without it
 _LISTS = "checksums"  # the folder of the lists, beside those of the tables
 _ROWS = ("data", "_deletions")  # the folders of a table without which rows are lost
+_END, _FORMATTED = b"LANC", (".lance", ".manifest")  # the last bytes of files of LanceDB's own format
+_LARGEST = 2**64 - 1
 _VERSIONS, _RECORDS = "_versions", "_transactions"  # one file for each commit: only the latest version is read
 
 
@@ -78,33 +80,53 @@ class Checksums:
             if not bad or known == self._read(table):  # else another process removed them meanwhile
                 return bad
 
-    @contextmanager
-    def changing(self, table: str) -> Iterator[None]:
-        """List the files that a block writes, and forget those that it removes."""
-        known = self._read(table)
-        self._write(table, replace(known, writing=True))
-        yield
-        self.record(table)
+    def begin(self, table: str) -> None:
+        """Mark a table as being written to, until `record`."""
+        self._write(table, replace(self._read(table), writing=True))
 
     def record(self, table: str) -> None:
-        """List the files of a table as they are now; those listed already keep their checksum."""
-        known, found = self._read(table).files, dict[str, Checksum]()
+        """List the files of a table as they are now, once the disk has the new ones, which LanceDB does not wait for.
+
+        Those listed already keep their checksum.
+        """
+        known, found, folders = self._read(table).files, dict[str, Checksum](), set[Path]()
         folder = self._tables / folder_of(table)
         for name in _names(folder):
             if name in known:
                 found[name] = known[name]
-            elif (fresh := _checksum(folder / name)) is not None:
+            elif (fresh := _checksum(folder / name, sync=True)) is not None:
                 found[name] = fresh
+                folders |= {folder / name, *(folder / name).parents} - {self._tables, *self._tables.parents}
+        for path in folders:
+            _sync(path) if path.is_dir() else None
         self._write(table, FileList(found))
+
+    def is_writing(self, table: str) -> bool:
+        """Return whether a writer of a table is at work, or died."""
+        return self._read(table).writing
+
+    def is_listed(self, table: str) -> bool:
+        """Return whether any file of a table is listed."""
+        return bool(self._read(table).files)
+
+    def torn(self, table: str) -> list[str]:
+        """Return the files written since the last `record` that lack their end: LanceDB may not notice that."""
+        folder, known = self._tables / folder_of(table), self._read(table).files
+        return [name for name in _names(folder) if name not in known and _lacks_end(folder / name)]
+
+    def versions(self, table: str) -> tuple[int | None, int | None]:
+        """Return the latest version of a table that is listed, and the latest that is there."""
+        there = _names(self._tables / folder_of(table))
+        return _version(self._latest(self._read(table).files)), _version(self._latest(there))
 
     def needed(self, table: str, files: Iterable[str]) -> list[str]:
         """Return those files that reading the latest version may need."""
-        latest = self._latest(table)
+        latest = self._latest(self._read(table).files)
         return [name for name in files if name.split("/")[0] not in (_VERSIONS, _RECORDS) or name == latest]
 
     def hold_rows(self, table: str, files: Iterable[str]) -> list[str]:
         """Return those files without which rows are lost; everything else can be made from the rows."""
-        latest = self._latest(table)
+        latest = self._latest(self._read(table).files)
         return [name for name in files if name.split("/")[0] in _ROWS or name == latest]
 
     def files(self, table: str) -> set[str]:
@@ -124,9 +146,11 @@ class Checksums:
         fresh = _checksum(path) if found and found.size == known.file.size else None
         return fresh is not None and fresh.crc == known.crc
 
-    def _latest(self, table: str) -> str:
+    def _latest(self, files: Iterable[str]) -> str:
         """Return the file of the latest version, which has the lowest number in its name."""
-        return min((name for name in self._read(table).files if name.startswith(f"{_VERSIONS}/")), default="")
+        return min(
+            (name for name in files if name.startswith(f"{_VERSIONS}/") and name.endswith(".manifest")), default=""
+        )
 
     def _path(self, table: str) -> Path:
         return self._lists / f"{table}.json"
@@ -149,7 +173,7 @@ class Checksums:
         self._lists.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._path(table).is_dir():  # put there by somebody else
             self._path(table).rmdir()
-        temporary = self._path(table).with_suffix(f".{os.getpid()}")
+        temporary = self._path(table).with_suffix(".part")  # of the one writer: a killed one's is overwritten
         temporary.write_bytes(b"%08x\n%s" % (crc32(body), body))
         temporary.replace(self._path(table))
 
@@ -164,11 +188,38 @@ def _names(folder: Path) -> Iterator[str]:
         yield from (Path(inner, name).relative_to(folder).as_posix() for name in names if name != _REWRITTEN)
 
 
-def _checksum(path: Path) -> Checksum | None:
-    """Read a file; None if there is no regular file, or where it was written to meanwhile."""
+def _lacks_end(path: Path) -> bool:
+    """Return whether a file of LanceDB's own format is cut off."""
+    if path.suffix not in _FORMATTED:
+        return False
+    with suppress(FileNotFoundError), path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - len(_END)))
+        return file.read() != _END
+    return False
+
+
+def _version(manifest: str) -> int | None:
+    """Return the number of a version, which its file counts down from the largest."""
+    return _LARGEST - int(Path(manifest).stem) if manifest else None
+
+
+def _sync(path: Path) -> None:
+    """Wait until the disk has a file or a folder; OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _checksum(path: Path, *, sync: bool = False) -> Checksum | None:
+    """Read a file; None if there is no regular file, or where it was written to meanwhile. OSError with `sync`."""
     before, crc = identity(path), 0
     if before is None:
         return None
+    if sync:
+        _sync(path)
     try:
         with path.open("rb", buffering=0) as file:
             while block := file.read(_BLOCK):

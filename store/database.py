@@ -36,10 +36,10 @@ class Ledger:
         self.rows.execute("BEGIN IMMEDIATE")
         try:
             yield
+            self.rows.execute("COMMIT")
         except BaseException:
-            self.rows.execute("ROLLBACK")
+            self.roll_back()  # which SQLite may have done itself, on a full disk
             raise
-        self.rows.execute("COMMIT")
 
     def get(self, name: str) -> str | None:
         """Return a small value by name."""
@@ -124,16 +124,9 @@ def open_copy(path: Path) -> Ledger:
     """Open a copy in memory, for reading and answering on a disk that has no room for SQLite's own files."""
     if not exists(path):
         raise NoStore
-    wal = path.with_name(f"{path.name}-wal")
-    # A database without a write-ahead log can be opened as immutable. With one, an exclusive lock keeps SQLite from
-    # creating its shared-memory file, for which the disk has no room.
-    pending = exists(wal)
-    name = f"{path.as_uri()}?{'mode=rw' if pending else 'mode=ro&immutable=1'}"
     rows = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     try:
-        with closing(sqlite3.connect(name, uri=True)) as source:
-            source.execute(f"PRAGMA locking_mode = {'EXCLUSIVE' if pending else 'NORMAL'}")
-            source.backup(rows)
+        _copy_into(rows, path)
     except DAMAGE as error:
         _explain(error, path)
     rows.execute("PRAGMA foreign_keys = ON")
@@ -141,6 +134,25 @@ def open_copy(path: Path) -> Ledger:
     ledger = Ledger(rows, temporary=True)
     _migrate(ledger)
     return ledger
+
+
+def _copy_into(rows: sqlite3.Connection, path: Path) -> None:
+    """Copy a database without creating a file.
+
+    One without a write-ahead log can be opened as immutable. With one, an exclusive lock keeps SQLite from creating its
+    shared-memory file; where another process has the database open, that file is there.
+    """
+    pending = exists(path.with_name(f"{path.name}-wal"))
+    name = f"{path.as_uri()}?{'mode=rw' if pending else 'mode=ro&immutable=1'}"
+    for mode in ("EXCLUSIVE", "NORMAL") if pending else ("NORMAL",):
+        try:
+            with closing(sqlite3.connect(name, uri=True)) as source:
+                source.execute(f"PRAGMA locking_mode = {mode}")
+                source.backup(rows)
+            return
+        except sqlite3.OperationalError as error:
+            if mode == "NORMAL" or error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
 
 
 def _turn_wal_on(rows: sqlite3.Connection) -> None:
@@ -171,19 +183,6 @@ def _migrate(ledger: Ledger) -> None:
         for number in range(version + 1, len(MIGRATIONS) + 1):
             migrate_to(ledger.rows, number)
         ledger.rows.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-
-
-def has_schema(ledger: Ledger) -> bool:
-    """Return whether all tables, indexes, views and triggers are as the migrations leave them."""
-    with closing(sqlite3.connect(":memory:")) as rows:
-        for number in range(1, len(MIGRATIONS) + 1):
-            migrate_to(rows, number)
-        return _schema(ledger.rows) == _schema(rows)
-
-
-def _schema(rows: sqlite3.Connection) -> set[tuple[str, ...]]:
-    found = rows.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'")
-    return set(found.fetchall())
 
 
 def migrate_to(rows: sqlite3.Connection, number: int) -> None:

@@ -177,8 +177,7 @@ class Eraser:
             catalogue.replace(places)
 
         self._knowledge.commit((), record, documents)
-        with self._ledger.transaction():
-            provenance.prune(self._ledger)
+        provenance.prune(self._ledger)
 
     def _rewrite(self, on_step: OnStep) -> list[str]:
         """Write anew whatever may hold deleted text; returns the files that were to go and are still there."""

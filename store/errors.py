@@ -4,10 +4,17 @@ PkbError                  1   any other error
 ├── UsageError            2   an invalid flag or argument
 ├── DamagedTable          1   files of a search table are missing or not as they were written
 ├── DamagedLedger         1   the ledger is missing or cannot be read
+├── DiskFull              1   the disk has no room for what a command writes, or fails
 ├── NoStore              10   nothing was ever ingested
 ├── Locked               11   another pkb is writing
 └── NoModel              12   the model asked for is not here
 """
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 _LEDGER = {  # SQLite's primary result codes: what happened, and what helps
     3: ("the ledger cannot be read: permission denied", "pkb doctor"),
@@ -26,12 +33,19 @@ _GARBLED = (
     "no such table",
 )  # of SQLite, which gives them no code of their own
 _TABLES = (  # the system error inside LanceDB's message
+    ("(os error 5)", "the disk is failing", "pkb doctor"),
     ("os error 28", "no space left on the disk", "pkb doctor"),
     ("os error 13", "the tables cannot be read or written: permission denied", "pkb doctor"),
     ("os error 30", "the tables cannot be written: read-only", "pkb doctor"),
     ("LanceError(IO)", "the search index is damaged", "pkb check --repair"),
     ("LanceError(Corrupt", "the search index is damaged", "pkb check --repair"),
 )
+_FAILING = "the disk is full or failing"  # SQLite does not tell which
+_DISK = {
+    errno.ENOSPC: "no space left on the disk",
+    errno.EDQUOT: "the quota of the disk is used up",
+    errno.EIO: "the disk is failing",
+}
 _COMPILED = "Could not load C++ shared library"
 
 
@@ -64,6 +78,10 @@ class DamagedLedger(PkbError):
 
     def __init__(self, path: object, what: str = "is damaged") -> None:
         super().__init__(f"{path} {what}", "restore it from a backup, or rebuild it: pkb check --repair")
+
+
+class DiskFull(PkbError):
+    """The disk has no room for what a command writes, or fails."""
 
 
 class NoStore(PkbError):
@@ -111,3 +129,34 @@ def explain(error: Exception) -> tuple[str, str] | None:
         where = f": {error.filename}" if error.filename else ""
         return f"{(error.strerror or 'input or output failed').lower()}{where}", "pkb doctor"
     return None
+
+
+def disk_failure(error: BaseException, folder: Path) -> str | None:
+    """Return in words that the disk of a folder was full or failing when something was written; None if it was not."""
+    import sqlite3  # imported late, as above
+
+    if isinstance(error, sqlite3.OperationalError):
+        code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+        if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY) and not os.access(folder, os.W_OK):
+            return None  # no permission; else no room for a new file, or the file could be opened for reading alone
+        known = dict.fromkeys((sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY), _FAILING)
+        return (known | {sqlite3.SQLITE_FULL: _DISK[errno.ENOSPC]}).get(code)
+    if "lance" in str(error).lower():
+        return next((what for number, what in _DISK.items() if f"(os error {number})" in str(error)), None)
+    return _DISK.get(error.errno or 0) if isinstance(error, OSError) else None
+
+
+@contextmanager
+def naming_disk(folder: Path, command: str) -> Iterator[None]:
+    """Raise DiskFull, with the command to type, where a block that writes to a folder finds its disk full or failing.
+
+    What was committed before stays.
+    """
+    import sqlite3  # imported late, as above
+
+    try:
+        yield
+    except (OSError, RuntimeError, ValueError, sqlite3.Error) as error:  # LanceDB raises the first three
+        if (what := disk_failure(error, folder)) is None:
+            raise
+        raise DiskFull(f"{what}: {folder}", f"{command}, once there is room") from None

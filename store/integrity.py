@@ -15,7 +15,7 @@ from shutil import rmtree
 from store import catalog, documents, provenance
 from store.catalog import Catalog
 from store.checksums import PRIMARY, TABLES, Chosen, everything, intact, nothing
-from store.database import DAMAGE, Ledger, exists, has_schema, open_ledger
+from store.database import DAMAGE, Ledger, exists, migrate_to, open_ledger
 from store.documents import FrequencyDelta, Knowledge
 from store.erasure import is_unfinished
 from store.errors import DamagedLedger, PkbError, UsageError
@@ -23,6 +23,7 @@ from store.home import Home, has_tables
 from store.jobs import ABSTRACTS_DONE, Abstracts
 from store.kv_folder import KvFolder
 from store.mapped_index import MappedIndex
+from store.migrations import MIGRATIONS
 from store.tables import REBUILT, Tables
 from store.vectors import count_missing
 
@@ -284,13 +285,20 @@ def _chunks(ledger: Ledger, tables: Tables, begun: Collection[str] = ()) -> Find
 
 
 def _places(ledger: Ledger) -> Finding:
-    """Find documents without a place, and places of documents that are not stored."""
+    """Find documents without a place, and places of documents that are not stored.
+
+    A removal that was interrupted has marked its documents as moved.
+    """
     lost = "SELECT document FROM places WHERE document NOT IN (SELECT id FROM documents)"
     homeless = "SELECT id FROM documents WHERE id NOT IN (SELECT document FROM places)"
-    found = tuple(sorted({row[0] for sql in (lost, homeless) for row in ledger.rows.execute(sql)}))
+    moved = "(SELECT document FROM relocations)"
+    sql = (lost, f"{homeless} AND id NOT IN {moved}")
+    found = tuple(sorted({row[0] for one in sql for row in ledger.rows.execute(one)}))
     if not found and (kept := Catalog(ledger).kept_after_removal()):
         return Finding("places", f"{len(kept)} documents are in no file any more: pkb ingest --prune")
-    return Finding("places", f"{len(found)} documents and files do not match" if found else "", found)
+    left = ledger.rows.execute(f"{homeless} AND id IN {moved}").fetchall()
+    note = f"a removal was interrupted: the next pkb ingest removes {len(left)} documents" if left else ""
+    return Finding("places", f"{len(found)} documents and files do not match" if found else "", found, note)
 
 
 def _vectors(ledger: Ledger, tables: Tables, begun: Collection[str]) -> Finding:
@@ -409,6 +417,19 @@ _DAMAGED = ".damaged"
 _FRESH = "ledger.new"
 
 
+def _has_schema(ledger: Ledger) -> bool:
+    """Return whether all tables, indexes, views and triggers are as the migrations leave them."""
+    with closing(sqlite3.connect(":memory:")) as rows:
+        for number in range(1, len(MIGRATIONS) + 1):
+            migrate_to(rows, number)
+        return _schema(ledger.rows) == _schema(rows)
+
+
+def _schema(rows: sqlite3.Connection) -> set[tuple[str, ...]]:
+    found = rows.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'")
+    return set(found.fetchall())
+
+
 def ledger_is_damaged(home: Home) -> bool:
     """Return whether the ledger is missing beside tables, cannot be opened, or has damaged pages."""
     if not exists(home.ledger):
@@ -423,7 +444,7 @@ def ledger_is_damaged(home: Home) -> bool:
 def page_damage(ledger: Ledger, *, whole: bool = True) -> str:
     """Return how SQLite says that the ledger is damaged, empty if it is not; `whole` reads every text, too."""
     try:
-        if not has_schema(ledger):
+        if not _has_schema(ledger):
             return "its schema is damaged"
         if found := _damaged_table(ledger):
             return f"rows of {found} are damaged"

@@ -57,9 +57,14 @@ def put(ledger: Ledger, document: str, known: Provenance) -> None:
     ledger.rows.execute(f"INSERT INTO provenance ({_COLUMNS}) VALUES (?, ?, ?, ?)", row)
 
 
+_REMOVED = "FROM provenance WHERE document NOT IN (SELECT id FROM documents)"
+
+
 def prune(ledger: Ledger) -> None:
-    """Forget the provenance of documents that are not stored, inside the caller's transaction."""
-    ledger.rows.execute("DELETE FROM provenance WHERE document NOT IN (SELECT id FROM documents)")
+    """Forget the provenance of documents that are not stored, those among them that a killed process left."""
+    if ledger.rows.execute(f"SELECT 1 {_REMOVED} LIMIT 1").fetchone():
+        with ledger.transaction():
+            ledger.rows.execute(f"DELETE {_REMOVED}")
 
 
 def recount(ledger: Ledger) -> None:

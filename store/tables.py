@@ -3,6 +3,7 @@
 Knows columns and conditions, not what a row means.
 """
 
+import errno
 import shutil
 import sys
 import warnings
@@ -17,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from store.checksums import Checksums, Chosen, everything, folder_of, nothing
-from store.errors import DamagedTable
+from store.errors import DamagedTable, DiskFull
 from store.filters import among
 from store.hits import Vectors
 from store.types import Row
@@ -104,16 +105,13 @@ _WORDS = FTS(
 )  # fmt: skip
 _CLUSTERED_FROM = 50_000  # vectors; a flat scan of fewer takes under 35 ms
 _PROBES = 16  # of about 256 clusters: recall@100 1.0 in 7 ms at 100,000
+_NEVER = timedelta(days=36_500)
 _OLD = timedelta(minutes=30)  # versions that a reader may still use; removing them at once breaks readers
 
 
 REBUILT = "rebuilt"  # the folder in which a table is rebuilt before it takes the place of the damaged one
-_SYSTEM = (
-    "os error 13",
-    "os error 24",
-    "os error 28",
-    "os error 30",
-)  # closed, too many open, full, read-only: no damage
+# Failing, closed, too many open, full, read-only, quota: no damage.
+_SYSTEM = tuple(f"(os error {number})" for number in (5, 13, 24, 28, 30, errno.EDQUOT))
 Outcome = Literal["sound", "rebuilt", "removed"]
 
 
@@ -214,7 +212,10 @@ class Tables:
             with self._writing(name):
                 table = self._table(name)
                 self._index(name, table)
-                table.optimize(cleanup_older_than=_OLD)
+                table.optimize(cleanup_older_than=_NEVER)
+            # Only now: the version before may be needed until the new one is known to be whole.
+            with self._writing(name):
+                self._table(name).optimize(cleanup_older_than=_OLD)
 
     def rewrite(self, name: str) -> list[str]:
         """Write the rows into new files and remove the others, so that nothing of deleted rows is left on disk.
@@ -222,14 +223,15 @@ class Tables:
         Returns the files of before that are still there: none, unless they cannot be removed. It breaks readers.
         """
         former = self._checksums.files(name)
+        with self._writing(name):
+            table = self._table(name)
+            rows = table.search().limit(None).to_batches()  # of the version before
+            self._open[name] = self._db.create_table(name, data=rows, schema=table.schema, mode="overwrite")
+            self._index(name, self._open[name])
+        # Only now: the version before may be needed until the new one is known to be whole.
         with self._writing(name), warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # it warns of readers
-            table = self._table(name)
-            rows = table.search().limit(None).to_batches()  # of the version before, which stays until the last line
-            fresh = self._db.create_table(name, data=rows, schema=table.schema, mode="overwrite")
-            self._open[name] = fresh
-            self._index(name, fresh)
-            fresh.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
+            self._table(name).optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
         return sorted(former & self._checksums.files(name))
 
     def names(self) -> list[str]:
@@ -328,11 +330,50 @@ class Tables:
 
     @contextmanager
     def _writing(self, name: str) -> Iterator[None]:
-        """List the files of a table anew after a block that writes to it, unless they are damaged before."""
+        """List the files of a table anew after a block that writes to it, unless they are damaged before.
+
+        DiskFull where the last bytes of a file are missing, which LanceDB may not notice: the table is as before then.
+        """
         if name not in self._open:
             self._verify(name)
-        with _damage_of(name), self._checksums.changing(name):
-            yield
+        if self._checksums.is_writing(name):
+            self._undo(name)  # what a writer left that died
+        elif not self._checksums.is_listed(name) and self._is_complete(name):
+            self._checksums.record(name)  # of an earlier pkb, or the list was lost
+        self._checksums.begin(name)
+        try:
+            with _damage_of(name):
+                yield
+        except Exception:
+            if self._undo(name):
+                raise self._failed() from None
+            raise
+        if self._undo(name):
+            raise self._failed()
+        self._checksums.record(name)
+
+    def _failed(self) -> DiskFull:
+        return DiskFull(f"the disk is full or failing: {self._folder}", "pkb doctor")
+
+    def _undo(self, name: str) -> bool:
+        """Return to the last version that was listed where a file written since is cut off; returns whether one is."""
+        torn = [self._folder / folder_of(name) / one for one in self._checksums.torn(name)]
+        if not torn:
+            return False
+        self._open.pop(name, None)
+        for path in torn:
+            if path.suffix == ".manifest":
+                path.unlink()
+        listed, latest = self._checksums.versions(name)
+        if listed is None:
+            self._remove(name)  # it was being created
+            return True
+        if latest != listed:
+            self._db.open_table(name).restore(listed)
+        for path in torn:
+            path.unlink(missing_ok=True)
+        self._checksums.record(name)
+        return True
 
     def _is_complete(self, name: str) -> bool:
         """Return whether a table is complete, unlike the folder that a writer killed while creating one leaves."""

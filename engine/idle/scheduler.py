@@ -26,7 +26,7 @@ from engine.idle.types import (
 )
 from engine.operations import OnProgress, finish_forgetting
 from engine.session import Session
-from store.errors import Locked, NoModel, PkbError
+from store.errors import Locked, NoModel, PkbError, naming_disk
 from store.jobs import JobAccount, JobCost, JobRow, Jobs, is_finished, mark_finished
 
 if TYPE_CHECKING:
@@ -239,7 +239,12 @@ WhyStop = Callable[[], str | None]
 
 
 def run_idle(session: Session, request: IdleRequest, on_progress: OnProgress = lambda *_: None) -> IdleReport:
-    """Run the jobs there are, unless another process does; whatever prevents it is a reason and no error."""
+    """Run the jobs there are, unless another process does; whatever prevents it is a reason, a full disk DiskFull."""
+    with naming_disk(session.home.data, "pkb idle"):
+        return _run_idle(session, request, on_progress)
+
+
+def _run_idle(session: Session, request: IdleRequest, on_progress: OnProgress) -> IdleReport:
     ledger, locks, report = session.lasting_ledger, session.locks, IdleReport()  # NoStore before a lock file is made
     with locks.idle() as alone:
         if not alone and not request.dry_run:

@@ -384,9 +384,7 @@ class Ingest:
         yield from self._parse(found.new | found.changed)
         self._remove_gone(root, found.gone)
         yield from self._parse(self._to_parse_again())
-        if self.summary.removed:
-            with self._ledger.transaction():
-                provenance_store.prune(self._ledger)
+        provenance_store.prune(self._ledger)
         if self._knowledge.uncompacted:
             yield Progress("index", 0)
             self._knowledge.compact()

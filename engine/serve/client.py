@@ -7,10 +7,12 @@ declines, this process does the work. Every exact hit imports this module: heavy
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.session import Session
+from store.errors import disk_failure
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,16 +65,45 @@ class _Stream:
 
 
 def answer(opened: Session, text: str, options: "AskOptions", say: "OnText | None" = None) -> "AskResult":
-    """Answer one question; a generated answer is streamed to `say`."""
+    """Answer one question; a generated answer is streamed to `say`. On a full or failing disk it is not cached."""
+    from sqlite3 import Error
+
     said = _Stream(say)
+    if opened.ledger.temporary:
+        opened.reopen()  # there may be room again
+    try:
+        made = _answer(opened, text, options, said)
+    except (OSError, RuntimeError, ValueError, Error) as error:
+        if opened.ledger.temporary or (why := disk_failure(error, opened.home.data)) is None:
+            raise
+        opened.stop_writing(why)
+        made = _answer(opened, text, options, said)
+    return replace(made, keep=partial(_keep, opened, made))
+
+
+def _answer(opened: Session, text: str, options: "AskOptions", said: _Stream) -> "AskResult":
     if not _is_exact_hit(opened, text, options):
         opened.on_wait()  # before slow imports
         found = _ask_server(opened, text, options, said) if _server_may_answer(opened) else None
         if found is not None:
             return found
-    made = opened.asker.ask(text, options, opened.now, None if said.text else say)
-    said.finish(made.reply.text)
+    begun = bool(said.text)
+    made = opened.asker.ask(text, options, opened.now, said.more if said.shows and not begun else None)
+    if begun:
+        said.finish(made.reply.text)
     return made
+
+
+def _keep(opened: Session, made: "AskResult") -> None:
+    """Keep what was read for an answer that has been shown, where the disk allows it."""
+    from sqlite3 import Error
+
+    try:
+        made.keep()
+    except (OSError, RuntimeError, Error) as error:
+        if (why := disk_failure(error, opened.home.data)) is None:
+            raise
+        opened.on_notice(f"{why}: what the model read is not cached; try: pkb doctor")
 
 
 def search(opened: Session, query: str, scope: "Scope", k: int) -> "list[SearchResult]":

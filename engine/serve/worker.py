@@ -54,7 +54,8 @@ class WorkerState:
         base, opened = self._base, Session(self._environ)
         opened.settings, opened.now = under(base.settings, asked.settings), asked.now
         opened.keeps_tensors, opened.models = asked.keeps_tensors, self.models
-        opened.ledger, opened.tables, opened.mapped = base.ledger, self._fresh_tables(), self._mapped_index
+        opened.ledger, opened.tables = base.lasting_ledger, self._fresh_tables()  # on a full disk the client answers
+        opened.mapped = self._mapped_index
         if opened.settings.embed == base.settings.embed:
             with suppress(NoModel):
                 opened.embedder, opened.question_vectors = base.embedder, base.question_vectors
@@ -67,7 +68,8 @@ class WorkerState:
         """Return a session for the process's own jobs: the settings and the time as they are now."""
         opened = Session(self._environ)
         opened.settings, opened.models = self._base.settings, self.models
-        opened.ledger, opened.tables, opened.mapped = self._base.ledger, self._fresh_tables(), self._mapped_index
+        opened.ledger, opened.tables = self._base.lasting_ledger, self._fresh_tables()
+        opened.mapped = self._mapped_index
         with suppress(NoModel):
             opened.embedder, opened.question_vectors = self._base.embedder, self._base.question_vectors
         # After any waiting question: planning idle jobs retrieves hundreds of times.

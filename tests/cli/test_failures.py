@@ -1,6 +1,7 @@
 """Full disks, unreadable folders, other processes and signals: one line, the right exit code, nothing lost."""
 
 import ctypes
+import json
 import os
 import re
 import signal
@@ -16,13 +17,15 @@ import pytest
 
 from store.locks import Locks
 from tests.cli.conftest import Pkb
+from tests.cli.serving import served
+from tests.cli.test_watch import finds, turn, watcher, write
 from tests.demo import DATA, environment
 from tests.effort import PATIENCE_S
 
 KEY = "Who has the spare key to the workshop?"
 FULL = re.compile(
     r"(pkb: warning: .* GB free; try: .*\n)?"
-    r"pkb: (no space left on (the disk|device)|the ledger cannot be read or written: .* full or failing); try: pkb .*\n"
+    r"pkb: (no space left on (the disk|device)|the (disk is|ledger cannot be read.*) full or failing).*; try: pkb .*\n"
 )
 # Bits that let root read and write what its modes forbid; without them root is like anybody.
 _DROP_BOUND, _DAC_OVERRIDE, _DAC_READ_SEARCH = 24, 1, 2
@@ -242,3 +245,64 @@ def test_a_signal_prints_nothing_of_unfinished_table_operations(
         command, env=environment(tmp_path), capture_output=True, check=False, preexec_fn=_interruptible
     )
     assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")
+
+
+def test_a_background_server_that_started_on_a_full_disk_caches_once_there_is_room(small_disk: Path) -> None:
+    """It would answer from a copy of the ledger, without the mail that came since."""
+    environ = environment(small_disk)
+    with served(small_disk, environ) as home:
+        home.run("ingest", str(DATA / "mail" / "mh"), "--vectors", "later")
+        _leave(small_disk, 500_000)
+        assert home.run("serve").returncode == 0
+        asked = home.run("ask", "who is the treasurer?")
+        assert (asked.returncode, b"nothing is cached or counted" in asked.stderr) == (4, True)
+        resize(small_disk, "60m")
+        assert home.run("ingest", str(DATA / "mail" / "single"), "--vectors", "later").returncode in (0, 3)
+        asks = (("ask", KEY, "--json"), ("ask", KEY, "--no-daemon", "--json"))
+        first, again = (json.loads(home.run(*words).stdout) for words in asks)
+        assert (first["tier"], again["tier"], home.is_there) == ("full", "exact", True)
+
+
+def test_indexing_on_an_almost_full_disk_writes_to_the_ledger_itself(fresh: Pkb, small_disk: Path) -> None:
+    home = {"PKB_HOME": f"{small_disk}/home", "PKB_CACHE": f"{small_disk}/cache"}
+    fresh("ingest", str(DATA / "mail" / "mh"), "--vectors", "later", env=home)
+    _leave(small_disk, 900_000)
+    mail = min((DATA / "mail" / "single").glob("*.eml"))
+    ran = fresh("ingest", str(mail), "--vectors", "later")
+    assert (ran.code, "1 document added" in ran.out) == (0, True)
+    assert fresh("stats", "--json").row["index"]["documents"] == 4
+
+
+def test_a_full_disk_is_named_with_the_command_that_goes_on(fresh: Pkb, small_disk: Path) -> None:
+    home = {"PKB_HOME": f"{small_disk}/home", "PKB_CACHE": f"{small_disk}/cache"}
+    fresh("ingest", str(DATA / "mail" / "mh"), "--vectors", "later", env=home)
+    _fill(small_disk)
+    ran = fresh("ingest", str(DATA / "mail" / "single"), "--vectors", "later")
+    assert (ran.code, ran.out) == (1, "")
+    assert re.search(rf"^pkb: .*: {small_disk}/home; try: pkb ingest, once there is room$", ran.err, re.MULTILINE)
+
+
+def test_watching_a_folder_waits_for_room_and_goes_on(
+    fresh: Pkb, small_disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home, folder, said = {"PKB_HOME": f"{small_disk}/home", "PKB_CACHE": f"{small_disk}/cache"}, tmp_path / "in", [""]
+    write(folder / "old.eml", "canoe")
+    fresh("ingest", str(folder), "--vectors", "later", env=home)
+
+    def is_postponed() -> bool:
+        said.append(capsys.readouterr().out)
+        return "waiting" in "".join(said)
+
+    with watcher(folder) as one:
+        _fill(small_disk)
+        write(folder / "new.eml", "balloon")
+        turn(one, is_postponed)
+        (small_disk / "filler").unlink()
+        turn(one, lambda: finds(fresh, "balloon"))
+
+
+def _leave(disk: Path, size: int) -> None:
+    """Leave so many bytes of room on a disk."""
+    _fill(disk)
+    with (disk / "filler").open("r+b") as filler:
+        filler.truncate((disk / "filler").stat().st_size - size)

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.effort import slow_only
 from tests.engine.ingest.box import Box, mail, naive
+from tests.store.kit import Killed
 
 _STEPS = {
     "the journal was begun": 2,
@@ -34,6 +36,17 @@ def _fill(box: Box) -> None:
     mail(box.mail / "m2", "word2 was changed", name="m2", day=3)
     (box.mail / "m3").unlink()
     (box.mail / "m4").rename(box.mail / "moved")
+
+
+@pytest.mark.parametrize("step", [16, 17, 18, 19, *slow_only(*range(1, 16), *range(20, 32))])
+def test_what_a_kill_leaves_is_no_damage(box: Box, step: int) -> None:
+    _fill(box)
+    dying = box.again(step)
+    with pytest.raises(Killed):
+        dying.ingest()
+    again = dying.again()
+    assert again.opened.wrong() == []
+    again.opened.ledger.close()
 
 
 @pytest.mark.parametrize(
