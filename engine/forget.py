@@ -45,6 +45,7 @@ class ForgetPlan:
     questions: tuple[str, ...] = ()
     copies: int = 0
     quoted_by: int = 0
+    request: ForgetRequest = field(default_factory=ForgetRequest)
 
     @property
     def is_empty(self) -> bool:
@@ -55,16 +56,20 @@ class ForgetPlan:
 def plan(opened: Session, request: ForgetRequest) -> ForgetPlan:
     """Find what a request names; UsageError where a file or a Message-ID is not indexed, or nothing is named."""
     if request.question is not None:
-        return ForgetPlan(questions=_same_questions(opened, request.question))
+        return ForgetPlan(questions=_same_questions(opened, request.question), request=request)
     if not request.targets and documents_within(request.scope) is None:
         raise UsageError("nothing named to forget", "pkb forget --help")
     with opened.locks.reader():
-        ids = _documents(opened, request)
-        quoting = _quoting(opened, ids)
-        ids = sorted({*ids, *quoting}) if request.quoting else ids
-        rows = _rows(opened, ids)
+        return _plan(opened, request)
+
+
+def _plan(opened: Session, request: ForgetRequest) -> ForgetPlan:
+    ids = _with_copies(opened, _documents(opened, request))
+    quoting = _quoting(opened, ids)
+    ids = _with_copies(opened, [*ids, *quoting]) if request.quoting else ids
     places = [place for one in ids for place in opened.catalogue.places(one)]
-    return ForgetPlan(tuple(rows), copies=len({place.path for place in places}), quoted_by=len({*quoting} - {*ids}))
+    files, others = {place.path for place in places}, {*quoting} - {*ids}
+    return ForgetPlan(tuple(_rows(opened, ids)), (), len(files), len(others), request)
 
 
 def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> "Erased":
@@ -80,6 +85,7 @@ def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> "Er
         if not alone:
             raise Locked("pkb idle is running", "try again when it is done")
         with opened.locks.exclusive():
+            _require_unchanged(opened, planned)
             names = [name for row in planned.documents for name in _names(opened, row)]
             eraser, now = Eraser(opened.home, ledger, opened.tables, opened.mapped), opened.now.timestamp()
             erased = eraser.erase(ids, names, planned.questions, now, on_progress)
@@ -87,6 +93,14 @@ def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> "Er
         shown = ", ".join(map(line, erased.left[:3])) + (", ..." if len(erased.left) > 3 else "")
         raise PkbError(f"forgotten, but {len(erased.left)} places still hold some of it: {shown}", "pkb forget")
     return erased
+
+
+def _require_unchanged(opened: Session, planned: ForgetPlan) -> None:
+    """Refuse to forget what is no longer what the user was shown: another version of it would stay."""
+    if planned.documents:
+        now = {row["id"] for row in _plan(opened, planned.request).documents}
+        if now != {row["id"] for row in planned.documents}:
+            raise PkbError("these messages have changed meanwhile; nothing was forgotten", "pkb forget, again")
 
 
 def is_unfinished(opened: Session) -> bool:
@@ -139,6 +153,17 @@ def _named(opened: Session, target: str) -> list[str]:
     if found := opened.catalogue.documents_below(str(absolute_path(Path(target)))):
         return found
     raise UsageError(f"{line(target)} is not indexed: no file, folder or Message-ID", "pkb list --paths")
+
+
+def _with_copies(opened: Session, ids: Sequence[str]) -> list[str]:
+    """Add the copies of messages: same Message-ID and sender, another content, such as the footer of a list.
+
+    Their tombstones would remove those when their files are next read.
+    """
+    own = {(row["message_id"], row["sender"].casefold()) for row in _rows(opened, ids) if row["message_id"]}
+    same = {one for message_id, _ in own for one in opened.catalogue.documents_with_message_id(message_id)}
+    copies = (row for row in _rows(opened, sorted(same)) if (row["message_id"], row["sender"].casefold()) in own)
+    return sorted({*ids, *(row["id"] for row in copies)})
 
 
 def _quoting(opened: Session, ids: Sequence[str]) -> set[str]:

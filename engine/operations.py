@@ -257,7 +257,10 @@ def finish_forgetting(opened: Session, on_progress: OnProgress) -> None:
 
     if is_unfinished(opened.ledger):
         with suppress(Locked), opened.locks.exclusive():
-            Eraser(opened.home, opened.ledger, opened.tables, opened.mapped).finish(opened.now.timestamp(), on_progress)
+            eraser = Eraser(opened.home, opened.ledger, opened.tables, opened.mapped)
+            erased = eraser.finish(opened.now.timestamp(), on_progress)
+            if erased.left:
+                opened.on_notice(f"something forgotten is still in {line(erased.left[0])}; try: pkb forget")
 
 
 def absolute_path(path: Path) -> Path:

@@ -26,6 +26,7 @@ from store.home import Home
 from store.kv_folder import KvFolder
 from store.kv_index import has_nodes
 from store.types import Document
+from store.vectors import VectorStore
 
 if TYPE_CHECKING:
     from store.mapped_index import MappedIndex
@@ -36,6 +37,7 @@ _AT_ONCE = 500  # documents in one commit
 _PATIENCE_S, _POLL_MS = 10.0, 100  # for which readers of the ledger are waited for
 _EXAMINED = 200  # ids that every byte of a file is compared with
 _BLOCK = 1 << 24
+_OF_REMOVED = "EXISTS (SELECT 1 FROM json_each({}) JOIN removed_chunks ON chunk = value)"
 
 
 class Tombstones:
@@ -143,12 +145,15 @@ class Eraser:
             self._remove(some, now)
         with self._ledger.transaction():
             self._write_down((), tables=has_tables)  # what is examined must not hold the ids itself
+        _remove_ledger_copies(self._home)
         left = self._rewrite(on_step) if has_tables else []
         left += _shrink(self._ledger)
         on_step("examine", 0, None)
         left += self._remains(documents)
-        if not left:
-            with self._ledger.transaction():
+        with self._ledger.transaction():
+            if left:  # the next run must look for them again
+                self._write_down(documents, tables=has_tables)
+            else:
                 self._ledger.rows.execute("DELETE FROM meta WHERE name = ?", (_PENDING,))
         counted = {name: max(0, before[name] - after) for name, after in self._counts().items()}
         return Erased(**counted, files=sum(1 for _ in _files(self._home)), left=tuple(left))
@@ -182,22 +187,24 @@ class Eraser:
     def _rewrite(self, on_step: OnStep) -> list[str]:
         """Write anew whatever may hold deleted text; returns the files that were to go and are still there."""
         self._knowledge.remove_leftovers(self._home.kv)
+        former = set(_files_below(self._home.tables, self._home.index))
+        self._tables.remove_leftovers()
+        VectorStore(self._ledger, self._tables).drop_former()
         if has_nodes(self._ledger):
             folder = KvFolder(self._ledger, self._home.kv)
             folder.collect()
             folder.counts.forget_ghosts()
             folder.owner.close()
-        kept, names = list[str](), self._tables.names()
+        names = self._tables.names()
         for number, name in enumerate(names):
             on_step("rewrite", number, len(names) + 1)
-            kept += self._tables.rewrite(name)
+            self._tables.rewrite(name)
         on_step("rewrite", len(names), len(names) + 1)
-        former = {path.name for path in self._home.index.glob("*.shard")}
         self._mapped.clear()
         self._mapped.update()
         sql = "DELETE FROM changed_documents WHERE document NOT IN (SELECT id FROM documents)"
         self._ledger.rows.execute(sql)
-        return [*kept, *(name for name in former if (self._home.index / name).exists())]
+        return sorted(str(path) for path in former.intersection(_files_below(self._home.tables, self._home.index)))
 
     def _remains(self, documents: Sequence[str]) -> Iterator[str]:
         """Yield where something of forgotten documents is still found."""
@@ -241,8 +248,19 @@ def _drop_questions(ledger: Ledger, questions: Sequence[str]) -> None:
 
 
 def _questions_about_removed(ledger: Ledger) -> list[int]:
-    sql = """SELECT retrievals.question FROM retrievals WHERE EXISTS (
-             SELECT 1 FROM json_each(retrievals.chunks) JOIN removed_chunks ON chunk = value)"""
+    """Return the numbers of the questions that retrieved removed chunks or were answered from them, ever.
+
+    Only the first of equal questions has a log of what it retrieved: the others are known by its key.
+    """
+    sql = f"""WITH retrieved (id) AS (SELECT question FROM retrievals WHERE {_OF_REMOVED.format("chunks")}),
+              about (key) AS (
+                  SELECT key FROM history JOIN retrieved USING (id) WHERE key IS NOT NULL
+                  UNION SELECT key FROM answers WHERE {_OF_REMOVED.format("evidence")}),
+              served (key) AS (
+                  SELECT key FROM about
+                  UNION SELECT verifications.key FROM verifications JOIN about ON matched = about.key
+                  UNION SELECT aliases.key FROM aliases JOIN about ON matched = about.key)
+              SELECT id FROM retrieved UNION SELECT id FROM history JOIN served USING (key)"""
     return [number for (number,) in ledger.rows.execute(sql)]
 
 
@@ -283,6 +301,20 @@ def _nodes_left(ledger: Ledger, home: Home) -> Iterator[str]:
         yield f"{count} nodes of the KV cache"
     folder = KvFolder(ledger, home.kv)
     yield from map(str, folder.orphans())
+
+
+def _remove_ledger_copies(home: Home) -> None:
+    """Remove what a repair of the ledger left beside it."""
+    for path in home.data.glob("ledger.*"):
+        if path.name.removeprefix(home.ledger.name) not in ("", "-wal", "-shm"):
+            path.unlink()
+
+
+def _files_below(*folders: Path) -> Iterator[Path]:
+    """Yield the files that a rewrite must replace: a byte search cannot read them, for LanceDB compresses them."""
+    for path in (path for folder in folders for path in folder.rglob("*")):
+        if path.is_file() and path.suffix != ".json":
+            yield path
 
 
 def _files(home: Home) -> Iterator[Path]:

@@ -234,6 +234,14 @@ class Tables:
             self._table(name).optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
         return sorted(former & self._checksums.files(name))
 
+    def remove_leftovers(self) -> None:
+        """Remove what a killed repair, or a writer killed while creating a table, left; be alone."""
+        shutil.rmtree(self._folder / REBUILT, ignore_errors=True)
+        for path in self._folder.glob(f"*{folder_of('')}"):
+            if not self._is_complete(path.stem):
+                shutil.rmtree(path, ignore_errors=True)
+                self._checksums.forget(path.stem)
+
     def names(self) -> list[str]:
         """Return the names of the tables."""
         names: list[str] = self._db.list_tables().tables

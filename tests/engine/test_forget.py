@@ -1,6 +1,7 @@
 """Forgetting: nothing of what was forgotten can be recovered from any file, whatever happened meanwhile."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.app import Pkb
+from engine.forget import ForgetPlan
 from engine.models.load import load
 from store.errors import PkbError, UsageError
 from store.types import Scope
@@ -157,6 +159,91 @@ def test_a_question_is_forgotten_with_its_answer_and_nothing_else(pkb: Pkb, tmp_
     assert (erased.documents, erased.questions, erased.left) == (0, 1, ())
     assert traces(tmp_path / "home", Secret(("Wilhelmina",))) == set()
     assert pkb.ask(ASKED).tier == "exact"
+
+
+def test_a_question_asked_again_is_forgotten_each_time(pkb: Pkb, tmp_path: Path) -> None:
+    wanted = secret(pkb)
+    for question in (ASKED, f"where is the {SECRET} shipment", f"Please tell me: where is the {SECRET} shipment?"):
+        pkb.ask(question)
+    pkb.idle(budget_s=5)
+    erased = pkb.forget(pkb.plan_forgetting(["hidden@example.org"], Scope()))
+    assert (erased.questions, erased.left) == (4, ())
+    assert traces(tmp_path / "home", wanted) == set()
+
+
+def test_copies_of_a_message_with_another_content_go_with_it(pkb: Pkb, mail: Path) -> None:
+    (mail / "again.eml").write_text(HIDDEN.replace("nine crates", "ten crates"))
+    pkb.ingest([mail])
+    planned = pkb.plan_forgetting([str(mail / "again.eml")], Scope())
+    assert (len(planned.documents), planned.copies) == (2, 2)
+    pkb.forget(planned)
+    assert not is_found(pkb)
+
+
+def test_messages_that_changed_after_they_were_shown_are_not_forgotten(pkb: Pkb, mail: Path) -> None:
+    planned = pkb.plan_forgetting([str(mail / "alone.eml")], Scope())
+    (mail / "alone.eml").write_text(ordinary(999).replace("cake", "tart"))
+    pkb.ingest([mail])
+    with pytest.raises(PkbError, match="nothing was forgotten"):
+        pkb.forget(planned)
+    assert not pkb.forgets
+
+
+def test_what_killed_repairs_and_other_embedders_left_goes_too(pkb: Pkb, tmp_path: Path) -> None:
+    home, wanted, tables = tmp_path / "home", secret(pkb), tmp_path / "home" / "tables"
+    pkb.session.ledger.rows.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    shutil.copy(home / "ledger.db", home / "ledger.db.damaged")
+    shutil.copytree(tables / "chunks.lance", tables / "rebuilt" / "chunks.lance")
+    shutil.copytree(tables / "chunks.lance", tables / "begun.lance")
+    shutil.rmtree(tables / "begun.lance" / "_versions")
+    vectors = pkb.session.ledger.get("vectors")
+    shutil.copytree(tables / f"{vectors}.lance", tables / "vectors_former.lance")
+    assert pkb.forget(pkb.plan_forgetting(["hidden@example.org"], Scope())).left == ()
+    assert traces(home, wanted) == set()
+    assert not {"rebuilt", "begun.lance", "vectors_former.lance"} & {path.name for path in tables.iterdir()}
+
+
+def test_what_cannot_be_removed_is_named_each_time_until_it_is_gone(pkb: Pkb, tmp_path: Path) -> None:
+    kept = tmp_path / "home" / "kept"
+    kept.write_text(secret(pkb).ids[0])
+    for planned in (pkb.plan_forgetting(["hidden@example.org"], Scope()), ForgetPlan()):
+        with pytest.raises(PkbError, match="home/kept"):
+            pkb.forget(planned)
+    pkb.session.on_notice = (notices := list[str]()).append
+    pkb.ingest()
+    assert "home/kept" in notices[0]
+    kept.unlink()
+    assert pkb.forget(ForgetPlan()).left == ()
+    assert not pkb.forgets
+
+
+def test_an_open_session_of_another_process_brings_nothing_back(pkb: Pkb, tmp_path: Path) -> None:
+    home, wanted = tmp_path / "home", secret(pkb)
+    other = subprocess.Popen(
+        [sys.executable, "-c", _ASKING, str(home), ASKED], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert other.stdin
+    assert other.stdout
+    assert other.stdout.readline() == b"asked\n"
+    assert pkb.forget(pkb.plan_forgetting(["hidden@example.org"], Scope())).left == ()
+    found, _ = other.communicate(b"again\n")
+    assert other.returncode == 0
+    assert SECRET.encode() not in found
+    assert traces(home, Secret(wanted.words[1:], wanted.ids, wanted.vectors)) == set()
+
+
+_ASKING = """
+import sys
+from engine.app import Pkb
+from tests.store.kit import HashEmbedder
+
+with Pkb(sys.argv[1]) as pkb:
+    pkb.session.embedder = HashEmbedder()
+    pkb.ask(sys.argv[2], cache="refresh")
+    print("asked", flush=True)
+    sys.stdin.readline()
+    print(*(source.quote for source in pkb.ask(sys.argv[2], cache="refresh").sources))
+"""
 
 
 def test_what_is_not_there_is_an_error_that_says_so(pkb: Pkb) -> None:
