@@ -54,6 +54,11 @@ class Fault:
     count: int
     audited: bool = False
 
+    @property
+    def must_answer(self) -> bool:
+        """Return whether a question is answered: not where no file, and so no lock, can be opened for writing."""
+        return self.error == errno.ENOSPC or (self.error == errno.EIO and self.count > 0)
+
 
 FAULTS = {
     "kill": Fault(0, CHANGING, 1),
@@ -236,7 +241,7 @@ class Trials:
         elif self.fault.error == 0:
             if ended.code not in (-signal.SIGKILL, self.reference.code):
                 yield f"{ended.code} {said[-300:]}"
-        elif self.scenario.asks and self.fault.error != errno.EACCES:
+        elif self.scenario.asks and self.fault.must_answer:
             if (ended.code, _answer(ended.out)) != (self.reference.code, _answer(self.reference.out)):
                 yield f"not answered: {ended.code} {said[-300:]}"
             if said.count(_NOTICE) > 1:
