@@ -21,6 +21,7 @@ from cli.bench import bench
 from cli.chat import chat
 from cli.config import config
 from cli.export import export, import_answers
+from cli.forget import forget
 from cli.idle import idle
 from cli.ingest import ingest
 from cli.inspect import check, doctor, list_documents, open_source, search, show, wrong
@@ -48,6 +49,7 @@ for command in (
     ask,
     chat,
     wrong,
+    forget,
     idle,
     search,
     list_documents,

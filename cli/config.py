@@ -42,6 +42,7 @@ def put(
         from engine.settings import save
 
         kept = save(opened.home.config, key, value)
+        kept = _shown(key, kept)
         row = {"schema": output.SCHEMA, "key": key, "value": kept}
         output.data(row) if as_json else print(line(f"{key} = {kept}"))
         _ = opened.settings  # which says what else cannot be, where something cannot
@@ -72,7 +73,9 @@ def show(
     with session() as opened:
         from engine.settings import chosen, keys, meanings
 
-        values = keys(opened.settings)  # first, for it says what is wrong with the file
+        values = {
+            key: _shown(key, value) for key, value in keys(opened.settings).items()
+        }  # first: it says what is wrong
         own = chosen(opened.home.config)
         where = {key: str(opened.home.config) if key in own else "default" for key in values}
     if as_json:
@@ -86,6 +89,13 @@ def show(
     width = max(map(len, lines.values()))
     for key, shown in lines.items():
         print(line(f"{shown:<{width}}  # {meanings()[key]}"))
+
+
+def _shown(key: str, value: object) -> object:
+    """Return a value as it is shown beside others: an address without credentials, which `get` prints."""
+    from store.remote import masked
+
+    return masked(value) if key == "kv.remote" and isinstance(value, str) else value
 
 
 def _keep_within(opened: Session) -> None:

@@ -35,6 +35,7 @@ def ingest(
         str | None, typer.Option("--in", metavar="NAME", help="Collection to add to (default: the folder's name).")
     ] = None,
     prune: Annotated[bool, typer.Option("--prune", help="Remove documents of missing files, however many.")] = False,
+    restore: Annotated[bool, typer.Option("--restore", help="Index forgotten messages of these paths again.")] = False,
     vectors: Annotated[When, typer.Option(help="When to compute embeddings; keyword search works at once.")] = "now",
     watch: Annotated[bool, typer.Option("--watch", help="Keep running and watch the folders, like pkb watch.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
@@ -46,15 +47,21 @@ def ingest(
     if watch:
         from cli.watch import start
 
+        if restore:
+            raise UsageError("--restore cannot be combined with --watch", "pkb ingest PATH --restore, then: pkb watch")
         if prune:
             raise UsageError("--prune cannot be combined with --watch", "pkb ingest --prune, then: pkb watch")
         start(paths or [], kind, collection, embeds=vectors != "later", as_json=as_json)
+    if restore and not paths:
+        raise UsageError("--restore needs the files or folders to restore", "pkb ingest FILE --restore")
     began = time.perf_counter()
     with open_pkb() as pkb:
         for check in pkb.unfit_places():
             output.say(f"pkb: warning: {check.found}; try: {check.next_step}")
         with bars(quiet=as_json) as tick:
-            summary, missing = pkb.index(paths or [], kind=kind, collection=collection, prune=prune, on_progress=tick)
+            summary, missing = pkb.index(
+                paths or [], kind=kind, collection=collection, prune=prune, restore=restore, on_progress=tick
+            )
         chunks = pkb.session.ledger.count("chunks")
         if not as_json:
             _show(summary, chunks)
@@ -97,7 +104,7 @@ def _embed_now(pkb: "Pkb", missing: int, *, quiet: bool) -> int:
 
 
 def _row(summary: "Summary", chunks: int, left: int, seconds: float) -> dict[str, Any]:
-    counters = ("read", "kept", "duplicates", "removed", "refused")
+    counters = ("read", "kept", "duplicates", "removed", "refused", "forgotten")
     return {
         "schema": output.SCHEMA,
         "files": {name: getattr(summary, name) for name in ("files", "new", "changed", "gone")},
@@ -121,6 +128,8 @@ def _show(summary: "Summary", chunks: int) -> None:
     documents += [count(summary.duplicates, "duplicate")] if summary.duplicates else []
     documents += [f"{summary.removed:,} removed"] if summary.removed else []
     print(f"{', '.join(documents)}; {count(chunks, 'chunk')} indexed")
+    if summary.forgotten:
+        print(f"kept out {count(summary.forgotten, 'forgotten document')}")
     for problem in summary.problems[:_LISTED]:
         item = f" item {problem.item + 1}" if problem.item else ""
         print(f"skipped {line(problem.path)}{item}: {problem.reason}")

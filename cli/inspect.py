@@ -24,14 +24,20 @@ _MARKS = {"ok": "ok  ", "note": "note", "bad": "BAD "}
 def check(
     repair: Annotated[bool, typer.Option("--repair", help="Repair the problems found.")] = False,
     read_data: Annotated[bool, typer.Option("--read-data", help="Verify all data too; slower.")] = False,
+    subset: Annotated[
+        str | None,
+        typer.Option("--read-data-subset", metavar="PART", help="Verify part of the data: 5%, or 2/10 for a tenth."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Check the index and caches for damage, and repair them.
 
     Example: pkb check --repair
     """
+    if read_data and subset is not None:
+        raise UsageError("--read-data verifies everything already", f"pkb check --read-data-subset {subset}")
     with open_pkb() as pkb:
-        findings, repaired = pkb.check_and_repair(read_data=read_data, repair=repair)
+        findings, repaired = pkb.check_and_repair(read_data=read_data, repair=repair, subset=subset)
     wrong = [finding for finding in findings if finding.wrong]
     if as_json:
         rows = [{"name": one.name, "wrong": one.wrong or None, "note": one.note or None} for one in findings]

@@ -52,6 +52,12 @@ def serve(
     """
     if http and share is not None:
         raise UsageError("--http and --share are servers of their own: run one beside the other", "pkb serve --http")
+    if (http or share is not None) and (status or stop or foreground):
+        own, step = ("--http", "pkb serve --http") if http else ("--share", "pkb serve --share HOST:PORT")
+        raise UsageError(f"--status, --stop and --foreground are for the background server, not for {own}", step)
+    if share is not None and (port is not None or new_token):
+        step = "pkb serve --share 192.168.1.5:8643"
+        raise UsageError("--port and --new-token are for --http; --share has the port in its address", step)
     if http:
         _http(port, renew=new_token, as_json=as_json)
         return

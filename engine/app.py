@@ -18,6 +18,7 @@ from engine.text.terminal import line
 from store.errors import Locked, NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
+    from engine.forget import ForgetPlan
     from engine.health import Check
     from engine.idle.types import IdleReport, IdleRequest
     from engine.ingest.follow import Intervals
@@ -42,12 +43,14 @@ if TYPE_CHECKING:
     )
     from engine.watcher import WatchListener
     from store.catalog import SourceRoot
+    from store.erasure import Erased
     from store.history import HistoryEntry
     from store.integrity import Finding, Repaired
     from store.types import Scope
 
 CacheUse = Literal["use", "refresh", "off"]
 _RECENT = "30d"  # in which open loops are looked for
+_DIGITS = 4  # of the number of a source; a file of that name is ./1234
 _ALL = 1_000_000  # jobs of an idle run, where no number is given
 
 
@@ -111,14 +114,18 @@ class Pkb:
         kind: Literal["mail", "mbox", "transcript"] | None = None,
         collection: str | None = None,
         prune: bool = False,
+        restore: bool = False,
         embed: bool = True,
         on_progress: OnProgress = _silent,
     ) -> "Summary":
         """Index new, changed and removed files of these folders, or of all indexed before; then embed what is new.
 
-        Raise PkbError where a disk seems to be missing: nothing of it is removed without `prune`.
+        With `restore`, forgotten documents are indexed again. Raise PkbError where a disk seems to be missing: nothing
+        of it is removed without `prune`.
         """
-        summary, missing = self.index(paths, kind=kind, collection=collection, prune=prune, on_progress=on_progress)
+        summary, missing = self.index(
+            paths, kind=kind, collection=collection, prune=prune, restore=restore, on_progress=on_progress
+        )
         if embed:
             with suppress(NoModel):  # keyword search needs none
                 for done, left in self.embed():
@@ -133,13 +140,14 @@ class Pkb:
         kind: str | None = None,
         collection: str | None = None,
         prune: bool = False,
+        restore: bool = False,
         on_progress: OnProgress = _silent,
     ) -> "tuple[Summary, list[SourceRoot]]":
         """Index files for keyword search alone; returns the known folders that are missing, too."""
         session = self.session
         roots, missing = operations.choose_roots(session, [Path(path) for path in paths], kind, collection)
         session.make()
-        return operations.ingest(session, roots, missing, prune=prune, on_progress=on_progress)
+        return operations.ingest(session, roots, missing, prune=prune, restore=restore, on_progress=on_progress)
 
     def embed(self) -> Iterator[tuple[int, int]]:
         """Compute missing embeddings, newest chunks first; yields how many are done and left. NoModel without one."""
@@ -395,13 +403,15 @@ class Pkb:
 
         return gather(self.session)
 
-    def check(self, *, read_data: bool = False, repair: bool = False) -> "list[Finding]":
-        """Verify index and caches, after repairing them if asked to."""
-        return self.check_and_repair(read_data=read_data, repair=repair)[0]
+    def check(self, *, read_data: bool = False, repair: bool = False, subset: str | None = None) -> "list[Finding]":
+        """Verify index and caches, after repairing them if asked to; `subset` ("5%", "2/10") reads so many files."""
+        return self.check_and_repair(read_data=read_data, repair=repair, subset=subset)[0]
 
-    def check_and_repair(self, *, read_data: bool, repair: bool) -> "tuple[list[Finding], Repaired]":
+    def check_and_repair(
+        self, *, read_data: bool, repair: bool, subset: str | None = None
+    ) -> "tuple[list[Finding], Repaired]":
         """Verify index and caches; returns what a repair left to the next ingest, too."""
-        return operations.check(self.session, read_data=read_data, repair=repair)
+        return operations.check(self.session, read_data=read_data, repair=repair, subset=subset)
 
     def doctor(self) -> "Iterator[Check]":
         """Yield what was found of this machine, check by check."""
@@ -421,6 +431,41 @@ class Pkb:
         if last is None:
             raise PkbError("the last question has no cached answer", 'pkb ask "QUESTION" --fresh')
         return last
+
+    def plan_forgetting(
+        self, targets: Sequence[str], scope: "Scope", *, question: str | None = None, quoting: bool = False
+    ) -> "ForgetPlan":
+        """Return what would be forgotten: files, folders, Message-IDs or numbers of sources, or a question."""
+        from engine.forget import ForgetRequest, plan
+
+        named = tuple(self._target(target) for target in targets)
+        return plan(self.session, ForgetRequest(named, scope, question, quoting))
+
+    def forget(self, planned: "ForgetPlan", on_progress: OnProgress = _silent) -> "Erased":
+        """Erase what was planned, with all that was made from it; PkbError if any of it is still found afterwards."""
+        from engine.forget import forget
+
+        return forget(self.session, planned, on_progress)
+
+    @property
+    def forgets(self) -> bool:
+        """Return whether forgetting was begun and not finished."""
+        from engine.forget import is_unfinished
+
+        return is_unfinished(self.session)
+
+    def kept_elsewhere(self) -> list[str]:
+        """Return where copies may be that forgetting does not reach."""
+        from engine.forget import kept_elsewhere
+
+        return kept_elsewhere(self.session)
+
+    def _target(self, target: str) -> str:
+        """Return the Message-ID or file of the source with a number; anything else as it is."""
+        if not (target.isascii() and target.isdecimal() and len(target) <= _DIGITS):
+            return target
+        source = self.source(int(target))
+        return source.message_id or source.path
 
     def matched_senders(self, scope: "Scope") -> list[str]:
         """Return a notice where the sender of a scope is a name that fits senders of several addresses."""

@@ -474,7 +474,7 @@ def open_kv(
     root = root_of(parts)
     costs = MeasuredCosts(ledger, root.key.hex(), model.name)
     remote = open_remote(settings.remote, home.share) if settings.remote else None
-    return KvBinding(store, root, model, Planning(costs, PLANNERS[plan]) if plan != "load" else None, remote)
+    return KvBinding(store, root, model, Planning(costs, PLANNERS[plan]), remote)
 
 
 def open_store(

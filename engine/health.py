@@ -5,6 +5,7 @@ import platform
 import shutil
 import sqlite3
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -66,6 +67,8 @@ def _finished(name: str, check: Callable[[], Check]) -> Check:
     """Return the result of a check; an error that it did not expect is a finding too, and the others follow."""
     try:
         return check()
+    except PkbError as error:
+        return Check(name, "bad", error.message, error.next_step)
     except _FAILURES as error:
         reason = " ".join(str(error).split())[:200]
         return Check(name, "bad", f"this check failed: {type(error).__name__}: {reason}")
@@ -226,19 +229,41 @@ _PATIENT_S = 5.0  # longer than a question would wait
 def _remote(home: Home, url: str) -> Check:
     """Check whether the place that `kv.remote` names answers, by asking it for a node that nobody has."""
     from store.kv_tree import KEY_BYTES
-    from store.remote import ANSWER_S, Remote, source_of
+    from store.remote import ANSWER_S, Remote, masked, source_of
 
-    if url.startswith("https://") and (wrong := _peer_problem(home, url)):
+    if not url.startswith("https://"):
+        return _mirror(home, url)
+    if wrong := _peer_problem(home, url):
         return Check("remote", "bad", wrong.message, wrong.next_step)
     remote = Remote(source_of(url, home.share))
     remote.find([bytes(KEY_BYTES)], _PATIENT_S)
     remote.close()
-    latency = remote.traffic.latency
+    latency = remote.latency
     if latency is None:
-        found = f"{url.partition('#')[0]} gives no answer: {remote.last_failure}"
+        found = f"{masked(url).partition('#')[0]} gives no answer: {remote.last_failure}"
         return Check("remote", "note", f"{found}; nothing is read from there", "pkb peer list")
     late = f", and a question waits {ANSWER_S * 1000:.0f} ms at most" if latency > ANSWER_S else ""
     return Check("remote", "note" if late else "ok", f"answers in {latency * 1000:.0f} ms{late}")
+
+
+def _mirror(home: Home, url: str) -> Check:
+    """Check whether a folder or object store can be read, by listing it."""
+    from engine.kv.overlap import within
+    from store.kv_mirror import Mirror, mirror_error
+    from store.remote import masked
+
+    begun = time.perf_counter()
+    try:
+        found = within(begun + _PATIENT_S, lambda: Mirror(url, home.share).listing(), (PkbError, OSError, ImportError))
+    except (OSError, ImportError) as error:
+        problem = mirror_error(url, error)
+        return Check("remote", "note", f"{problem.message}; nothing is read from there", problem.next_step)
+    if found is None:
+        late = f"{masked(url)} gives no answer in {_PATIENT_S:.0f} s; nothing is read from there"
+        return Check("remote", "note", late, "pkb config set kv.remote ''")
+    if not found:
+        return Check("remote", "note", f"{masked(url)} holds nothing that this machine can read", "pkb kv push")
+    return Check("remote", "ok", f"{len(found)} nodes, listed in {(time.perf_counter() - begun) * 1000:.0f} ms")
 
 
 def _peer_problem(home: Home, url: str) -> PkbError | None:

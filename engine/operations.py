@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.session import Session
 from engine.text.terminal import line, valid_text
-from store.errors import PkbError, UsageError, naming_disk
+from store.errors import Locked, PkbError, UsageError, naming_disk
 from store.types import Scope
 
 if TYPE_CHECKING:
@@ -131,18 +131,23 @@ def open_loops(opened: Session, options: "OpenLoopOptions") -> "OpenLoops":
         return open_loops(opened.reader, catalogue, options, opened.now)
 
 
-def check(opened: Session, *, read_data: bool, repair: bool) -> "tuple[list[Finding], Repaired]":
+def check(
+    opened: Session, *, read_data: bool, repair: bool, subset: str | None = None
+) -> "tuple[list[Finding], Repaired]":
     """Examine the store, after repairing it if asked to; returns the findings and what is left to the next ingest."""
     if repair:
         rebuild_damaged_ledger(opened)
     ledger = opened.lasting_ledger if repair else opened.ledger  # NoStore before LanceDB is imported
     from store import integrity
+    from store.checksums import nothing
 
+    sample = integrity.sample_of(subset, str(opened.now)) if subset is not None else nothing
+    budgets = integrity.Budgets(opened.settings.bank.bytes, opened.settings.kv.bytes)
     parts, repaired = (opened.home, ledger, opened.tables), integrity.Repaired()
     with opened.locks.exclusive() if repair else opened.locks.writer():
         if repair:
             repaired = integrity.repair(*parts, opened.knowledge)
-        return list(integrity.examine(*parts, read_data=read_data)), repaired
+        return list(integrity.examine(*parts, read_data=read_data, sample=sample, budgets=budgets)), repaired
 
 
 def rebuild_damaged_ledger(opened: Session) -> None:
@@ -197,12 +202,14 @@ def ingest(
     missing: "Sequence[SourceRoot]",
     *,
     prune: bool,
+    restore: bool = False,
     on_progress: OnProgress = lambda *_: None,
     settled: "Settled | None" = None,
 ) -> "tuple[Summary, list[SourceRoot]]":
     """Bring every root up to date; returns the missing ones whose documents were kept. DiskFull."""
     with naming_disk(opened.home.data, "pkb ingest"):
-        run = ingest_run(opened, prune=prune, settled=settled)
+        finish_forgetting(opened, on_progress)
+        run = ingest_run(opened, prune=prune, restore=restore, settled=settled)
         return _ingest(opened, run, roots, missing, prune=prune, on_progress=on_progress)
 
 
@@ -233,7 +240,7 @@ def _was_a_file(opened: Session, root: "SourceRoot") -> bool:
     return os.fsencode(root.path) in opened.catalogue.files(root.path) and Path(root.path).parent.exists()
 
 
-def ingest_run(opened: Session, *, prune: bool, settled: "Settled | None" = None) -> "Ingest":
+def ingest_run(opened: Session, *, prune: bool, restore: bool = False, settled: "Settled | None" = None) -> "Ingest":
     """Make an ingest run, which leaves files that are not settled for later."""
     from engine.ingest.pipeline import Guard, Ingest
     from engine.ingest.types import ParseLimits
@@ -241,7 +248,16 @@ def ingest_run(opened: Session, *, prune: bool, settled: "Settled | None" = None
     experiment = opened.settings.experiment
     limits = ParseLimits(file_bytes=opened.settings.ingest.file_bytes)
     guard = Guard(experiment.gone_share, experiment.gone_count, prune)
-    return Ingest(opened.ledger, opened.knowledge, limits, guard, settled)
+    return Ingest(opened.ledger, opened.knowledge, limits, guard, settled, restore=restore)
+
+
+def finish_forgetting(opened: Session, on_progress: OnProgress) -> None:
+    """Finish a `pkb forget` that was killed; where others read now, the next run does it."""
+    from store.erasure import Eraser, is_unfinished
+
+    if is_unfinished(opened.ledger):
+        with suppress(Locked), opened.locks.exclusive():
+            Eraser(opened.home, opened.ledger, opened.tables, opened.mapped).finish(opened.now.timestamp(), on_progress)
 
 
 def absolute_path(path: Path) -> Path:

@@ -375,18 +375,21 @@ class PushReport:
 def push(opened: Session, url: str, on_progress: OnProgress, *, dry_run: bool = False) -> PushReport:
     """Make the mirror at a URL equal to the nodes stored here; PkbError where it cannot be reached."""
     from store.kv_folder import KvFolder
-    from store.kv_mirror import Mirror
+    from store.kv_mirror import Mirror, has_pushed, mirror_error, reach
 
     local = KvFolder(opened.ledger, opened.home.kv)
     nodes = {key: size for key, size, state in local.index.sizes() if state == "complete"}
     try:
+        if dry_run and not has_pushed(opened.home.share):  # which makes keys
+            reach(url)
+            return PushReport(len(nodes), sum(nodes.values()), 0, 0)
         mirror = Mirror(url, opened.home.share, create=True)
-        plan = mirror.plan(nodes)
+        plan = mirror.plan(nodes, local.path_of)
         total = plan.upload_bytes // 10**6
         written = (
             0 if dry_run else mirror.apply(plan, local.path_of, lambda done: on_progress("MB", done // 10**6, total))
         )
-    except OSError as error:
-        raise PkbError(f"cannot write the mirror: {(error.strerror or type(error).__name__).lower()}") from None
+    except (OSError, ImportError) as error:
+        raise mirror_error(url, error) from None
     count = len(plan.upload) if dry_run else written
     return PushReport(count, plan.upload_bytes, len(plan.delete), plan.unchanged)

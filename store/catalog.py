@@ -246,6 +246,10 @@ class Catalog:
         sql = f"UPDATE files SET mtime_ns = {_CHANGED} WHERE path IN (SELECT path FROM places WHERE document = ?)"
         self._rows.executemany(sql, [(document,) for document in documents])
 
+    def mark_below_changed(self, root: str) -> None:
+        """Mark the files at or below a path as changed, to be read again."""
+        self._rows.execute(f"UPDATE files SET mtime_ns = {_CHANGED} WHERE {_BELOW}", _below(root))
+
     def mark_all_changed(self) -> None:
         """Mark all files as changed, to be read again."""
         self._rows.execute(f"UPDATE files SET mtime_ns = {_CHANGED}")
@@ -275,6 +279,16 @@ class Catalog:
         sql = """SELECT DISTINCT document FROM places AS former WHERE item < 0 AND NOT EXISTS (
                  SELECT 1 FROM places WHERE document = former.document AND item >= 0) ORDER BY document"""
         return [document for (document,) in self._rows.execute(sql)]
+
+    def documents_below(self, path: str) -> list[str]:
+        """Return the documents at or below a path."""
+        sql = f"SELECT DISTINCT document FROM places WHERE {_BELOW} ORDER BY document"
+        return [document for (document,) in self._rows.execute(sql, _below(path))]
+
+    def documents_with_message_id(self, message_id: str) -> list[str]:
+        """Return the documents with a Message-ID; more than one where it was used twice."""
+        sql = "SELECT DISTINCT document FROM places WHERE message_id = ? ORDER BY document"
+        return [document for (document,) in self._rows.execute(sql, (message_id,))]
 
     def problems(self, root: str) -> list[Problem]:
         """Return the problems at or below a path, in order of path and item."""

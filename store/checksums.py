@@ -10,7 +10,7 @@ Triggers keep checksums current, whatever writes.
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
@@ -27,6 +27,19 @@ _ROWS = ("data", "_deletions")  # the folders of a table without which rows are 
 _ENDS = {".lance": b"LANC", ".manifest": b"LANC", ".arrow": b"ARROW1", ".bin": b""}
 _LARGEST = 2**64 - 1
 _VERSIONS, _RECORDS = "_versions", "_transactions"  # one file for each commit: only the latest version is read
+
+
+Chosen = Callable[[str], bool]  # whether to read a file that seems unchanged, by its name
+
+
+def nothing(_: str) -> bool:
+    """Choose no file."""
+    return False
+
+
+def everything(_: str) -> bool:
+    """Choose all files."""
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +68,14 @@ class Checksums:
         """Return the names of the tables that have a list."""
         return sorted(path.stem for path in self._lists.glob("*.json"))
 
-    def damaged(self, table: str, *, read_data: bool = False) -> list[str]:
+    def damaged(self, table: str, *, reads: Chosen = nothing) -> list[str]:
         """Return the files of a table that are missing or not as they were written; none where it has no list.
 
-        `read_data` reads those that seem unchanged, too.
+        Those that it `reads` are read even if they seem unchanged.
         """
         while True:
             known = self._read(table)
-            bad = [name for name, one in known.files.items() if not self._is_intact(table, name, one, read_data)]
+            bad = [name for name, one in known.files.items() if not self._is_intact(table, name, one, reads)]
             if known.writing:
                 return [name for name in bad if os.path.lexists(self._tables / folder_of(table) / name)]
             if not bad or known == self._read(table):  # else another process removed them meanwhile
@@ -117,15 +130,19 @@ class Checksums:
         latest = self._latest(self._read(table).files)
         return [name for name in files if name.split("/")[0] in _ROWS or name == latest]
 
+    def files(self, table: str) -> set[str]:
+        """Return the paths of all files in the folder of a table, but for the one that each commit replaces."""
+        return set(_names(self._tables / folder_of(table)))
+
     def forget(self, table: str) -> None:
         """Remove the list of a table that was removed."""
         with suppress(OSError):
             self._path(table).rmdir() if self._path(table).is_dir() else self._path(table).unlink()
 
-    def _is_intact(self, table: str, name: str, known: Checksum, read_data: bool) -> bool:
+    def _is_intact(self, table: str, name: str, known: Checksum, reads: Chosen) -> bool:
         path = self._tables / folder_of(table) / name
         found = identity(path)
-        if found == known.file and not read_data:
+        if found == known.file and not reads(f"{folder_of(table)}/{name}"):
             return True
         fresh = _checksum(path) if found and found.size == known.file.size else None
         return fresh is not None and fresh.crc == known.crc

@@ -148,12 +148,19 @@ def set_quoted(ledger: Ledger, document: str, digests: Iterable[bytes]) -> None:
     ledger.rows.executemany("INSERT OR IGNORE INTO quoting VALUES (?, ?)", [(d, document) for d in digests])
 
 
+_QUOTING = "SELECT quoting.document FROM quoting JOIN passages USING (digest) WHERE passages.document = ?"
+
+
+def quoting(ledger: Ledger, documents: Iterable[str]) -> set[str]:
+    """Return the documents that quote a passage that is indexed under one of these."""
+    return {row[0] for document in documents for row in ledger.rows.execute(_QUOTING, (document,))}
+
+
 def release(ledger: Ledger, documents: Iterable[str]) -> set[str]:
     """Release the passages of removed documents; returns the documents that quote them, which must index them now."""
     orphaned: set[str] = set()
-    sql = "SELECT quoting.document FROM quoting JOIN passages USING (digest) WHERE passages.document = ?"
     for document in sorted(documents):
-        orphaned.update(row[0] for row in ledger.rows.execute(sql, (document,)))
+        orphaned |= quoting(ledger, [document])
         for table in ("passages", "quoting"):
             ledger.rows.execute(f"DELETE FROM {table} WHERE document = ?", (document,))
     return orphaned

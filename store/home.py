@@ -89,10 +89,13 @@ class Home:
         }
 
     def entries(self) -> Iterator[Path]:
-        """Yield the data folder and everything in it; an entry may be removed meanwhile."""
-        for folder, _, names in os.walk(self.data):  # unlike rglob, it ignores a folder that is removed meanwhile
-            yield Path(folder)
-            yield from (Path(folder, name) for name in names)
+        """Yield the folders of data and cache and everything in them, once; an entry may be removed meanwhile."""
+        apart = not self.cache.is_relative_to(self.data)
+        for root in (self.data, self.cache) if apart else (self.data,):
+            for folder, folders, names in os.walk(root):  # unlike rglob, it ignores a folder that is removed meanwhile
+                yield Path(folder)
+                yield from (Path(folder, name) for name in names)
+                yield from (path for name in folders if (path := Path(folder, name)).is_symlink())
 
 
 _ROOM = 1 << 20  # bytes; an answer, its history and SQLite's own files take less

@@ -1,26 +1,29 @@
 """Consistency checks of ledger, tables and KV files, and their repair. Knows no content."""
 
 import os
+import re
 import sqlite3
 import stat
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from shutil import rmtree
 
 from store import catalog, documents, provenance
 from store.catalog import Catalog
-from store.checksums import PRIMARY, TABLES, intact
-from store.database import DAMAGE, MIGRATIONS, Ledger, exists, migrate_to, open_ledger
+from store.checksums import PRIMARY, TABLES, Chosen, everything, intact, nothing
+from store.database import DAMAGE, Ledger, exists, has_schema, open_ledger
 from store.documents import FrequencyDelta, Knowledge
-from store.errors import DamagedLedger, PkbError
+from store.erasure import is_unfinished
+from store.errors import DamagedLedger, PkbError, UsageError
 from store.home import Home, has_tables
 from store.jobs import ABSTRACTS_DONE, Abstracts
 from store.kv_folder import KvFolder
 from store.mapped_index import MappedIndex
-from store.tables import Tables
+from store.tables import REBUILT, Tables
 from store.vectors import count_missing
 
 
@@ -37,11 +40,49 @@ class Finding:
     note: str = ""
 
 
-def examine(home: Home, ledger: Ledger, tables: Tables, *, read_data: bool) -> Iterator[Finding]:
-    """Run all checks; `read_data` also reads every page and word.
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """The bytes that caches may take."""
+
+    answers: int
+    kv: int
+
+
+_SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)%|(\d{1,9})/(\d{1,9})")
+
+
+def sample_of(text: str, seed: str) -> Chosen:
+    """Return which files "5%" or "2/10" chooses: another random part for each seed, or one of ten equal parts.
+
+    UsageError where it is neither.
+    """
+    found = _SHARE.fullmatch(text.strip())
+    share, number, of = (float(found[1] or 0), int(found[2] or 0), int(found[3] or 0)) if found else (0.0, 0, 0)
+    if not 0 < share <= 100 and not 0 < number <= of:
+        raise UsageError(f"--read-data-subset {text} is no part like 5% or 2/10", "pkb check --read-data-subset 5%")
+    if share:
+        return lambda name: _number_of(f"{seed}\0{name}") < share / 100 * 2**64
+    return lambda name: _number_of(name) % of == number - 1
+
+
+def _number_of(name: str) -> int:
+    return int.from_bytes(blake2b(os.fsencode(name), digest_size=8).digest(), "big")
+
+
+def examine(
+    home: Home,
+    ledger: Ledger,
+    tables: Tables,
+    *,
+    read_data: bool,
+    sample: Chosen = nothing,
+    budgets: Budgets | None = None,
+) -> Iterator[Finding]:
+    """Run all checks; `read_data` also reads every page, file and word, without it the files of a sample are read.
 
     Hold the writer lock: a change in progress looks wrong.
     """
+    reads = everything if read_data else sample
     damage = page_damage(ledger, whole=read_data)
     file = Finding("ledger", f"SQLite says: {damage}" if damage else "")
     yield file
@@ -54,8 +95,12 @@ def examine(home: Home, ledger: Ledger, tables: Tables, *, read_data: bool) -> I
     }
     yield _damaged_rows(ledger)
     yield _journal(ledger)
+    yield _forgetting(ledger)
     yield _privacy(home)
-    index = _index(tables, read_data=read_data)
+    yield _leftovers(home)
+    if budgets:
+        yield _budgets(ledger, budgets)
+    index = _index(tables, reads)
     yield index
     if not index.wrong:  # else nothing read from it is reliable
         yield _documents(ledger, tables, begun)
@@ -63,8 +108,8 @@ def examine(home: Home, ledger: Ledger, tables: Tables, *, read_data: bool) -> I
     yield _places(ledger)
     if not index.wrong:
         yield from _derived(ledger, tables, begun, read_data=read_data)
-    yield _mapped(home, ledger, tables, read_data=read_data)
-    yield _kv(home, ledger, read_data=read_data)
+    yield _mapped(home, ledger, tables, reads)
+    yield _kv(home, ledger, reads)
 
 
 def _derived(ledger: Ledger, tables: Tables, begun: Collection[str], *, read_data: bool) -> Iterator[Finding]:
@@ -103,9 +148,12 @@ def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> 
     home.remove_obsolete()
     rmtree(home.compiled, ignore_errors=True)
     rmtree(home.index, ignore_errors=True)  # made again from the tables
+    for path in _left(home):
+        rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     for path in home.entries():
-        with suppress(FileNotFoundError):
-            path.chmod(0o700 if path.is_dir() else 0o600)
+        with suppress(FileNotFoundError, PermissionError):  # the latter where it is another user's
+            if not path.is_symlink():
+                path.chmod(0o700 if path.is_dir() else 0o600)
     torn = {d for finding in (_documents(ledger, tables), _chunks(ledger, tables)) for d in finding.documents}
     unread = {*_places(ledger).documents, *_repair_rows(ledger)}
     with ledger.transaction():
@@ -153,21 +201,63 @@ def _journal(ledger: Ledger) -> Finding:
     return Finding("journal", note=note if documents.unfinished_changes(ledger) else "")
 
 
+def _forgetting(ledger: Ledger) -> Finding:
+    wrong = "pkb forget was interrupted: deleted text may be left; the next pkb forget or pkb ingest finishes it"
+    return Finding("forget", wrong if is_unfinished(ledger) else "")
+
+
 def _privacy(home: Home) -> Finding:
-    count = sum(_is_open(path) for path in home.entries())
-    return Finding("privacy", f"{count} files or folders can be read by other users" if count else "")
+    """Find files of the home and its cache that others can read, own, or hold under another name."""
+    modes = [found for path in home.entries() if (found := _status(path)) is not None]
+    counts = {
+        "can be read by other users": sum(bool(one.st_mode & 0o077) and not stat.S_ISLNK(one.st_mode) for one in modes),
+        "belong to another user": sum(one.st_uid != os.geteuid() for one in modes),
+        "are links": sum(
+            stat.S_ISLNK(one.st_mode) or (stat.S_ISREG(one.st_mode) and one.st_nlink > 1) for one in modes
+        ),
+    }
+    return Finding("privacy", ", ".join(f"{n} files or folders {what}" for what, n in counts.items() if n))
 
 
-def _is_open(path: Path) -> bool:
+def _status(path: Path) -> os.stat_result | None:
     try:
-        return bool(stat.S_IMODE(path.lstat().st_mode) & 0o077)
+        return path.lstat()
     except FileNotFoundError:
-        return False  # a lock or a version that another process removed meanwhile
+        return None  # a lock or a version that another process removed meanwhile
 
 
-def _index(tables: Tables, *, read_data: bool) -> Finding:
+def _leftovers(home: Home) -> Finding:
+    """Find files that a killed process left; a ledger that was set aside is no error."""
+    count = len(_left(home))
+    aside = [path.name for path in home.data.glob(f"*{_DAMAGED}")]
+    note = f"a damaged ledger was kept aside ({aside[0]}): delete it when you no longer need it" if aside else ""
+    return Finding("leftovers", f"{count} files of a killed process" if count else "", note=note)
+
+
+def _left(home: Home) -> list[Path]:
+    """Return what processes write under a name of their own and then rename or remove, as killed ones leave it."""
+    named = (path for path in (home.tables / "checksums").glob("*") if path.suffix[1:].isdecimal())
+    return [*home.data.glob(f"{_FRESH}*"), *home.tables.glob(REBUILT), *named]
+
+
+def _budgets(ledger: Ledger, budgets: Budgets) -> Finding:
+    """Compare the bytes of the caches, as they are counted, with those that they may take."""
+    taken = {
+        "answers (bank.bytes)": (_sum(ledger, "SELECT bytes FROM answers_size"), budgets.answers),
+        "KV cache (kv.bytes)": (_sum(ledger, "SELECT sum(bytes) FROM kv_nodes"), budgets.kv),
+    }
+    over = [f"{name}: {used:,} of {most:,} bytes" for name, (used, most) in taken.items() if used > most]
+    return Finding("budgets", note=f"over budget until the next run of pkb idle: {', '.join(over)}" if over else "")
+
+
+def _sum(ledger: Ledger, sql: str) -> int:
+    row = ledger.rows.execute(sql).fetchone()
+    return int(row[0] or 0) if row else 0
+
+
+def _index(tables: Tables, reads: Chosen) -> Finding:
     """Find tables of which files are missing or not as they were written."""
-    damaged = tables.damaged(read_data=read_data)
+    damaged = tables.damaged(reads=reads)
     wrong = ", ".join(f"{name} ({len(files)} files)" for name, files in damaged.items())
     return Finding("index", f"damaged: {wrong}" if wrong else "")
 
@@ -225,18 +315,19 @@ def _abstracts(ledger: Ledger, tables: Tables) -> Finding:
     return Finding("abstracts", f"{len(orphans)} summarize deleted chunks" if orphans else "")
 
 
-def _mapped(home: Home, ledger: Ledger, tables: Tables, *, read_data: bool) -> Finding:
+def _mapped(home: Home, ledger: Ledger, tables: Tables, reads: Chosen) -> Finding:
     """Find files of the mapped index that are damaged, and chunks that it lacks or has too many of."""
     index = MappedIndex(home, ledger, lambda: tables)
-    if damaged := index.damaged(read_data=read_data):
+    if damaged := index.damaged(reads=reads):
         return Finding("mapped", f"{len(damaged)} files of the mapped index are damaged")
     return Finding("mapped", "the mapped index has too many or too few chunks" if index.differs() else "")
 
 
-def _kv(home: Home, ledger: Ledger, *, read_data: bool) -> Finding:
-    """Find KV nodes with a damaged file (read if it changed, or with `read_data`), and files without a node."""
+def _kv(home: Home, ledger: Ledger, reads: Chosen) -> Finding:
+    """Find KV nodes with a damaged file (read if it changed, or is among those that it `reads`), and strange files."""
     folder = KvFolder(ledger, home.kv)
-    bad = [entry.node.key for entry in folder.index.entries() if folder.find_damage(entry.node, read_data=read_data)]
+    nodes = [entry.node for entry in folder.index.entries()]
+    bad = [node.key for node in nodes if folder.find_damage(node, read_data=reads(node.key.hex()))]
     still = sum((entry := folder.index.find(key)) is not None and entry.state == "complete" for key in bad)
     with ledger.transaction():
         orphans = len(folder.orphans())
@@ -325,19 +416,6 @@ _DAMAGED = ".damaged"
 _FRESH = "ledger.new"
 
 
-def _has_schema(ledger: Ledger) -> bool:
-    """Return whether all tables, indexes, views and triggers are as the migrations leave them."""
-    with closing(sqlite3.connect(":memory:")) as rows:
-        for number in range(1, len(MIGRATIONS) + 1):
-            migrate_to(rows, number)
-        return _schema(ledger.rows) == _schema(rows)
-
-
-def _schema(rows: sqlite3.Connection) -> set[tuple[str, ...]]:
-    found = rows.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'")
-    return set(found.fetchall())
-
-
 def ledger_is_damaged(home: Home) -> bool:
     """Return whether the ledger is missing beside tables, cannot be opened, or has damaged pages."""
     if not exists(home.ledger):
@@ -352,7 +430,7 @@ def ledger_is_damaged(home: Home) -> bool:
 def page_damage(ledger: Ledger, *, whole: bool = True) -> str:
     """Return how SQLite says that the ledger is damaged, empty if it is not; `whole` reads every text, too."""
     try:
-        if not _has_schema(ledger):
+        if not has_schema(ledger):
             return "its schema is damaged"
         if found := _damaged_table(ledger):
             return f"rows of {found} are damaged"

@@ -11,10 +11,11 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from store.database import BUSY_MS, MIGRATIONS, Ledger, exists
+from store.database import BUSY_MS, Ledger, exists
 from store.errors import NoStore, PkbError
 from store.kv_files import Identity
 from store.kv_tree import Key, Node, TreeRoot, child_key, first_key, pack, shared, unpack
+from store.migrations import MIGRATIONS
 
 MAX_GHOSTS = 20_000  # about 3 MB of ledger
 _DAY_S = 86_400
@@ -270,6 +271,16 @@ class Match:
     def found(self) -> list[Node]:
         """Return all nodes of the match."""
         return [*self.nodes, self.partial.node] if self.partial else list(self.nodes)
+
+    def last_bytes(self, tokens: int) -> int:
+        """Return the bytes of its last tokens, so many, in their files."""
+        lengths, total = [len(node.ids) for node in self.found], 0
+        if self.partial:
+            lengths[-1] = self.partial.tokens
+        for node, length in zip(reversed(self.found), reversed(lengths), strict=True):
+            count = min(tokens, length)
+            total, tokens = total + node.bytes * count // len(node.ids), tokens - count
+        return total
 
     def __enter__(self) -> Self:
         return self

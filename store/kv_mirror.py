@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from errno import EIO
 from hashlib import blake2b
 from io import BytesIO
 from itertools import takewhile
@@ -18,17 +19,17 @@ from threading import Event, Lock, Thread
 from typing import Any
 
 from store.errors import PkbError
-from store.kv_files import BadNode, opened, verify
+from store.kv_files import BadNode, header_text, opened, verify
 from store.kv_tree import Key
 from store.peers import require_private, write_once
-from store.remote import ANSWER_S, FAILURES, RemoteCall, RemoteMiss
+from store.remote import ANSWER_S, FAILURES, RemoteCall, RemoteMiss, masked
 
-KEY_FILE = "mirror.key"
+KEY_FILE, _ID_FILE = "mirror.key", "mirror.id"
 _KEY_BYTES, _NONCE, _TAG, _ID = 32, 12, 16, 8
 _MAGIC = b"pkb kv 1"
 _HEAD = len(_MAGIC) + _ID + _NONCE
 OVERHEAD = _HEAD + _TAG  # bytes that an object is longer than the file in it
-_NAME = re.compile(r"[0-9a-f]{32}")
+_NAME = re.compile(r"([0-9a-f]{32})(?:-[0-9a-f]{16})?")  # those without a digest are of earlier versions
 _LISTED_S, _WAIT_S = 60.0, ANSWER_S / 2  # for which a listing is used, and the first one is waited for
 _READ = 1 << 20
 
@@ -44,8 +45,12 @@ class MirrorKey:
         self.id = self._derived(b"id", b"")[:_ID]
 
     def name(self, key: Key) -> str:
-        """Return the name of a node's object."""
+        """Return what the name of a node's object begins with."""
         return self._derived(b"name", key)[:16].hex()
+
+    def name_of(self, key: Key, header: bytes) -> str:
+        """Return the name of the object of a node's file with a header: another one where anything in it differs."""
+        return f"{self.name(key)}-{self._derived(b'tag', key + header)[:8].hex()}"
 
     def writer(self, folder: Path) -> str:
         """Return the name of the folder that a home writes to; two that share a key do not remove each other's."""
@@ -92,10 +97,65 @@ def _read_key(path: Path) -> bytes:
 
 def _home_id(folder: Path) -> bytes:
     """Return random bytes that name a home, made at the first call."""
-    path = folder / "mirror.id"
+    path = folder / _ID_FILE
     if not path.exists():
         write_once(path, f"{token_hex(16)}\n".encode())
     return path.read_bytes()
+
+
+def mirror_error(url: str, error: Exception) -> PkbError:
+    """Return what to tell the user of an error of a back end: its kind alone, for its text may hold a credential."""
+    reason = (isinstance(error, OSError) and error.strerror) or type(error).__name__
+    problem = f"cannot use {masked(url)} as a mirror (kv.remote, or the URL given): {reason}"
+    return PkbError(problem, "check its address and credentials, then: pkb kv push --dry-run")
+
+
+def _not_installed(url: str) -> PkbError:
+    from fsspec.registry import known_implementations
+
+    kind = url.partition("://")[0]
+    told = re.search(r"[Ii]nstall (\w+)|requires \"(\w+)\"", known_implementations.get(kind, {}).get("err", ""))
+    package = told and (told[1] or told[2])
+    problem = f"the package that fsspec needs for {kind}:// is not installed (kv.remote, or the URL given)"
+    return PkbError(problem, f"uv pip install {package}" if package else None)
+
+
+class _BackendErrors:
+    """A context in which any error of a back end is an OSError: each raises those of packages of its own."""
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
+        ours = (OSError, ImportError, PkbError, BadNode, RemoteMiss, AssertionError)
+        if isinstance(error, Exception) and not isinstance(error, ours):
+            raise OSError(EIO, type(error).__name__) from None
+
+
+def _file_system(url: str) -> tuple[Any, str]:
+    """Return the file system of a URL, and the path there; PkbError."""
+    import fsspec
+
+    try:
+        with _BackendErrors():
+            files, root = fsspec.core.url_to_fs(url)
+    except ImportError:
+        raise _not_installed(url) from None
+    except OSError as error:
+        raise mirror_error(url, error) from None
+    return files, root
+
+
+def reach(url: str) -> None:
+    """List a URL, to see whether it can be; PkbError, OSError."""
+    files, root = _file_system(url)
+    with suppress(FileNotFoundError), _BackendErrors():
+        files.ls(root)
+
+
+def has_pushed(folder: Path) -> bool:
+    """Return whether a home has the files that its first push makes."""
+    return (folder / KEY_FILE).exists() and (folder / _ID_FILE).exists()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,17 +173,8 @@ class Mirror:
 
     def __init__(self, url: str, folder: Path, *, create: bool = False) -> None:
         """`folder` holds the key, made with `create`. PkbError without one, or where fsspec cannot serve the URL."""
-        import fsspec
-
         self.key, self._folder = MirrorKey(folder / KEY_FILE, create=create), folder
-        try:
-            self._files, root = fsspec.core.url_to_fs(url)
-        except ImportError:
-            kind = url.partition("://")[0]
-            raise PkbError(f"the package that fsspec needs for {kind}:// is not installed") from None
-        except (ValueError, OSError):
-            step = "pkb kv push file:///Volumes/disk/pkb"
-            raise PkbError("this is no URL of a folder or an object store", step) from None
+        self._files, root = _file_system(url)
         self._root = f"{root.rstrip('/')}/{self.key.id.hex()}"
 
     @property
@@ -131,32 +182,39 @@ class Mirror:
         return f"{self._root}/{self.key.writer(self._folder)}"
 
     def listing(self) -> dict[str, tuple[str, int]]:
-        """Return path and bytes of each object by its name, of all machines; OSError."""
-        return self._listed(self._root)
+        """Return path and bytes of each node's object by what its name begins with, of all machines; OSError."""
+        found = self._listed(self._root)
+        return {name.partition("-")[0]: found[name] for name in sorted(found)}
 
     def _listed(self, folder: str) -> dict[str, tuple[str, int]]:
-        self._files.invalidate_cache()
         try:
-            found = self._files.find(folder, detail=True)
+            with _BackendErrors():
+                self._files.invalidate_cache()
+                found = self._files.find(folder, detail=True)
         except FileNotFoundError:
             return {}
         names = {path.rpartition("/")[2]: (path, entry) for path, entry in found.items()}
         return {name: (path, int(entry.get("size") or 0)) for name, (path, entry) in names.items() if _is_name(name)}
 
-    def read(self, path: str, key: Key, call: RemoteCall) -> bytes:
-        """Return the file in an object; OSError, BadNode."""
-        data = BytesIO()
-        with self._files.open(path, "rb") as file:
-            while block := file.read(_READ):
+    def read(self, path: str, key: Key, size: int, call: RemoteCall) -> bytes:
+        """Return the file of so many bytes in an object; OSError, BadNode."""
+        data, longest = BytesIO(), size + OVERHEAD
+        with _BackendErrors(), self._files.open(path, "rb") as file:
+            while block := file.read(min(_READ, longest + 1 - data.tell())):
                 data.write(block)
                 call.received += len(block)
                 call.check()
+        if data.tell() != longest:
+            raise BadNode("mismatch")
         return self.key.open(key, data.getvalue())
 
-    def plan(self, nodes: Mapping[Key, int]) -> PushPlan:
-        """Compare this machine's objects with its nodes and the bytes of their files; OSError."""
+    def plan(self, nodes: Mapping[Key, int], path_of: Callable[[Key], Path]) -> PushPlan:
+        """Compare this machine's objects with its nodes, the bytes of their files and what is in these; OSError."""
         there = {name: size for name, (_, size) in self._listed(self._own).items()}
-        wanted = {self.key.name(key): (key, size) for key, size in nodes.items()}
+        wanted = dict[str, tuple[Key, int]]()
+        for key, size in nodes.items():
+            with suppress(BadNode), opened(path_of(key)) as file:
+                wanted[self.key.name_of(key, header_text(file))] = key, size
         missing = [(key, size) for name, (key, size) in wanted.items() if there.get(name) != size + OVERHEAD]
         stale = tuple(sorted(there.keys() - wanted.keys()))
         keys, total = tuple(key for key, _ in missing), sum(size for _, size in missing)
@@ -165,16 +223,17 @@ class Mirror:
     def apply(self, plan: PushPlan, path_of: Callable[[Key], Path], on_bytes: Callable[[int], None]) -> int:
         """Remove and write objects; returns how many were written, without nodes that are gone by then. OSError."""
         for name in plan.delete:  # first: what was forgotten here must not stay because a later upload fails
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError), _BackendErrors():
                 self._files.rm_file(f"{self._own}/{name}")
         written = done = 0
         for key in plan.upload:
-            with suppress(BadNode), opened(path_of(key)) as file:
+            with suppress(BadNode), _BackendErrors(), opened(path_of(key)) as file:
                 verify(file)
+                name = self.key.name_of(key, header_text(file))
                 file.seek(0)
                 data = file.read()
                 self._files.makedirs(self._own, exist_ok=True)
-                self._files.pipe_file(f"{self._own}/{self.key.name(key)}", self.key.seal(key, data))
+                self._files.pipe_file(f"{self._own}/{name}", self.key.seal(key, data))
                 written, done = written + 1, done + len(data)
                 on_bytes(done)
         return written
@@ -231,12 +290,9 @@ class MirrorSource:
         if not mirror or not path:
             raise RemoteMiss("absent")
         try:
-            found = mirror.read(path, key, call)
+            return BytesIO(mirror.read(path, key, size, call))
         except FileNotFoundError:
             raise RemoteMiss("absent") from None
-        if len(found) != size:
-            raise BadNode("mismatch")
-        return BytesIO(found)
 
     def close(self) -> None:
         """Do nothing: no connection of ours stays open."""

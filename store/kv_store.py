@@ -294,11 +294,11 @@ class KvStore:
         Those are without the time that loading took; below 0 computing would have been sooner.
         """
         tokens = match.tokens if loaded is None else loaded
-        size = sum(node.bytes for node in match.found) * tokens // max(1, match.tokens)
+        size = match.last_bytes(tokens)  # loaded from the back
         with self._ledger.transaction():
             self._index.record_use([node.key for node in match.found], self._now())
-            if match.partial:
-                self._counts.add("partial", "all", tokens=match.partial.tokens, size=match.partial.node.bytes)
+            if match.partial and (read := min(tokens, match.partial.tokens)):
+                self._counts.add("partial", "all", tokens=read, size=match.last_bytes(read))
             if tokens:
                 self._counts.add("hit", "all", tokens=tokens, size=size, seconds=max(0.0, seconds_saved))
             if tokens < match.tokens:

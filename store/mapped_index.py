@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from store import shards
-from store.checksums import Checksums, folder_of
+from store.checksums import Checksums, Chosen, folder_of, nothing
 from store.database import Ledger
 from store.errors import DamagedTable, Locked
 from store.filters import among
@@ -206,12 +206,12 @@ class MappedIndex:
         for path in self._stored():
             _remove(path)
 
-    def damaged(self, *, read_data: bool = False) -> list[str]:
+    def damaged(self, *, reads: Chosen = nothing) -> list[str]:
         """Return the files that are missing or not as they were written; none where there is no list."""
         known = self._read_list()
         if known is None:
             return [_LIST] if os.path.lexists(self._folder / _LIST) else []
-        return [one.name for one in known.files if not self._is_intact(one, read_data=read_data)]
+        return [one.name for one in known.files if not self._is_intact(one, reads=reads)]
 
     def is_behind(self) -> bool:
         """Return whether so much has changed that a question does not renew the index by itself."""
@@ -301,9 +301,9 @@ class MappedIndex:
     def _load(self, one: StoredShard) -> Arrays | None:
         return shards.load(self._folder / one.name) if self._is_intact(one) else None
 
-    def _is_intact(self, one: StoredShard, *, read_data: bool = False) -> bool:
+    def _is_intact(self, one: StoredShard, *, reads: Chosen = nothing) -> bool:
         found = identity(self._folder / one.name)
-        if found == one.file and not read_data:
+        if found == one.file and not reads(one.name):
             return True
         if found is None or found.size != one.file.size:
             return False

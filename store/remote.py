@@ -5,10 +5,14 @@ a `RemoteSource` brings the bytes. Nothing is stored here.
 """
 
 import os
+import re
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from hashlib import blake2b
 from http.client import HTTPException
 from io import BytesIO
 from pathlib import Path
@@ -23,11 +27,13 @@ from store.kv_tree import Key, TreeRoot, child_key
 T = TypeVar("T")
 ANSWER_S = 0.3  # to connect and to learn what is there
 PAUSE_S = 60.0  # in which a side that failed is left alone
+_RECENT, _RECENT_S = 8, 600.0  # requests, and seconds, from which the time of the next is expected
 MOST_KEYS = 1024  # of one question
 MOST_BYTES = 1 << 30  # of a node
 # What networks, libraries and hostile bytes raise; anything else is a bug, and a miss as well.
 FAILURES = (OSError, HTTPException, ValueError, LookupError, TypeError, RuntimeError, ImportError, MemoryError)
 _HARMLESS = ("absent", "cancelled")
+_SILENT_S = ANSWER_S  # of fetches in a row that were cancelled before any byte came, after which a side counts as late
 
 
 class RemoteMiss(Exception):
@@ -109,43 +115,62 @@ class FetchedNode:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Requests to the other side by this process: those answered, the seconds that finding took, and what came.
-
-    `bytes` and `seconds` count interrupted transfers, too.
-    """
+    """Requests to the other side by this process: those answered, and what came, interrupted transfers included."""
 
     finds: int = 0
-    find_s: float = 0.0
     nodes: int = 0
     bytes: int = 0
-    seconds: float = 0.0
     failures: int = 0
 
-    @property
-    def latency(self) -> float | None:
-        """Return the seconds of a round trip, on average; None before the first."""
-        return self.find_s / self.finds if self.finds else None
 
-    @property
-    def rate(self) -> float | None:
-        """Return the bytes that come in a second, on average; None before the first."""
-        return self.bytes / self.seconds if self.bytes and self.seconds else None
+class _Recent:
+    """Amounts and the seconds that they took: a few, and none that is old, so that a link that changes is noticed."""
+
+    def __init__(self) -> None:
+        self._seen = deque[tuple[float, float, float]](maxlen=_RECENT)
+
+    def add(self, now: float, amount: float, seconds: float) -> None:
+        """Add one more."""
+        self._seen.append((now, amount, seconds))
+
+    def rate(self, now: float) -> float | None:
+        """Return the amount in a second; None where nothing is known."""
+        seen = [(amount, seconds) for at, amount, seconds in self._seen.copy() if now - at < _RECENT_S]
+        amount, seconds = sum(one for one, _ in seen), sum(one for _, one in seen)
+        return amount / seconds if amount and seconds else None
 
 
 class Remote:
     """The nodes of another place, for any number of threads. After a failure it is left alone for a while."""
 
-    def __init__(self, source: RemoteSource, now: Callable[[], float] = time.monotonic) -> None:
-        """`now` returns seconds of a clock that never goes back."""
-        self._source, self._now = source, now
+    def __init__(
+        self, source: RemoteSource, now: Callable[[], float] = time.monotonic, failed: Path | None = None
+    ) -> None:
+        """`now` returns seconds of a clock that never goes back; the file `failed` is as old as the last failure.
+
+        So the next process leaves it alone, too.
+        """
+        self._source, self._now, self._failed = source, now, failed
         self._lock, self._calls, self._cancelled = Lock(), dict[RemoteCall, SimpleQueue[object]](), False
-        self._alone_until = float("-inf")
+        self._alone_until, self._silent_s = now() + (_pause_left(failed) if failed else 0.0), 0.0
         self.traffic, self.last_failure = Traffic(), ""
+        self._answers, self._transfers = _Recent(), _Recent()
 
     @property
     def is_available(self) -> bool:
         """Return whether the other side would be asked now."""
         return self._now() >= self._alone_until
+
+    @property
+    def latency(self) -> float | None:
+        """Return the seconds of a round trip of late, on average; None where there was none."""
+        rate = self._answers.rate(self._now())
+        return rate and 1 / rate
+
+    @property
+    def rate(self) -> float | None:
+        """Return the bytes that came in a second of late, on average; None where none did."""
+        return self._transfers.rate(self._now())
 
     def find(self, keys: Sequence[Key], within_s: float = ANSWER_S) -> Sequence[int]:
         """Return the bytes of the files of the first nodes of a path that are there; empty without an answer.
@@ -163,7 +188,8 @@ class Remote:
         except RemoteMiss:
             return ()
         with self._lock:
-            self.traffic = replace(self.traffic, finds=self.traffic.finds + 1, find_s=self.traffic.find_s + seconds)
+            self.traffic = replace(self.traffic, finds=self.traffic.finds + 1)
+        self._answers.add(self._now(), 1, seconds)
         return sizes
 
     def fetch(self, expected: Header, size: int, within_s: float) -> FetchedNode:
@@ -181,8 +207,13 @@ class Remote:
 
         try:
             (header, file), seconds = self._run(call, within_s, work)
+        except RemoteMiss as miss:
+            if miss.reason == "cancelled" and not call.received:
+                self._note_silence(self._now() - begun)
+            raise
         finally:
             self._count(call.received, self._now() - begun)
+        self._silent_s = 0.0
         with self._lock:
             self.traffic = replace(self.traffic, nodes=self.traffic.nodes + 1)
         return FetchedNode(header, file, seconds)
@@ -232,11 +263,21 @@ class Remote:
             with self._lock:
                 self._alone_until, self.last_failure = self._now() + PAUSE_S, reason
                 self.traffic = replace(self.traffic, failures=self.traffic.failures + 1)
+            if self._failed:
+                with suppress(OSError):  # such as no folder yet
+                    self._failed.touch(0o600)
+
+    def _note_silence(self, seconds: float) -> None:
+        """Pause a side that tells what it has, and sends nothing of it before all was computed."""
+        self._silent_s += seconds
+        if self._silent_s >= _SILENT_S:
+            self._silent_s = 0.0
+            self._note("late")
 
     def _count(self, received: int, seconds: float) -> None:
         with self._lock:
-            counted = self.traffic
-            self.traffic = replace(counted, bytes=counted.bytes + received, seconds=counted.seconds + seconds)
+            self.traffic = replace(self.traffic, bytes=self.traffic.bytes + received)
+        self._transfers.add(self._now(), received, seconds)
 
 
 def _answer(work: Callable[[RemoteCall], T], call: RemoteCall, answers: SimpleQueue[object], done: list[T]) -> None:
@@ -257,6 +298,15 @@ def _answer(work: Callable[[RemoteCall], T], call: RemoteCall, answers: SimpleQu
         pass
     finally:
         answers.put(found)
+
+
+def _pause_left(failed: Path) -> float:
+    """Return the seconds for which a side that failed is left alone yet."""
+    try:
+        age = time.time() - failed.stat().st_mtime
+    except OSError:
+        return 0.0
+    return PAUSE_S - age if 0 <= age < PAUSE_S else 0.0
 
 
 def headers_of(root: TreeRoot, segments: Sequence[Sequence[int]]) -> list[Header]:
@@ -285,13 +335,19 @@ def _verified(file: BytesIO, expected: Header) -> Header:
     return header
 
 
+def masked(url: str) -> str:
+    """Return a URL without user, password and query, any of which may be a credential: fit to be shown."""
+    return re.sub(r"\?[^#]*", "?***", re.sub(r"://.*@", "://***@", url))
+
+
 @lru_cache(maxsize=8)
 def open_remote(url: str, folder: Path) -> Remote:
     """Return the place that `kv.remote` names, one object per process, so that its connection is reused.
 
     `folder` holds the keys. Nothing is contacted, and what is wrong with either shows as misses.
     """
-    return Remote(source_of(url, folder))
+    digest = blake2b(url.encode(), digest_size=8, person=b"pkb failed").hexdigest()
+    return Remote(source_of(url, folder), failed=folder / f"failed-{digest}")
 
 
 def source_of(url: str, folder: Path) -> RemoteSource:

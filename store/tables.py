@@ -6,6 +6,7 @@ Knows columns and conditions, not what a row means.
 import errno
 import shutil
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -16,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from store.checksums import Checksums, folder_of
+from store.checksums import Checksums, Chosen, everything, folder_of, nothing
 from store.errors import DamagedTable, DiskFull
 from store.filters import among
 from store.hits import Vectors
@@ -108,9 +109,10 @@ _NEVER = timedelta(days=36_500)
 _OLD = timedelta(minutes=30)  # versions that a reader may still use; removing them at once breaks readers
 
 
-_REBUILT = "rebuilt"  # the folder in which a table is rebuilt before it takes the place of the damaged one
+REBUILT = "rebuilt"  # the folder in which a table is rebuilt before it takes the place of the damaged one
 # Failing, closed, too many open, full, read-only, quota: no damage.
 _SYSTEM = tuple(f"(os error {number})" for number in (5, 13, 24, 28, 30, errno.EDQUOT))
+_UNFINISHED = ".tmp"  # how the names of files begin that are being written
 Outcome = Literal["sound", "rebuilt", "removed"]
 
 
@@ -212,10 +214,28 @@ class Tables:
                 table = self._table(name)
                 self._index(name, table)
                 table.optimize(cleanup_older_than=_NEVER)
-            with self._writing(
-                name
-            ):  # only now: the version before may be needed until the new one is known to be whole
+            with self._writing(name):  # only now is the new version known to be whole, and the one before not needed
                 self._table(name).optimize(cleanup_older_than=_OLD)
+
+    def rewrite(self, name: str) -> list[str]:
+        """Write the rows into new files and remove the others, so that nothing of deleted rows is left on disk.
+
+        Returns the files of before that are still there: none, unless they cannot be removed. It breaks readers.
+        """
+        self._remove_unfinished(name)
+        former = self._checksums.files(name)
+        with self._writing(name):
+            table = self._table(name)
+            rows = (
+                table.search().limit(None).to_batches()
+            )  # of the version before, which stays until the new one is whole
+            fresh = self._db.create_table(name, data=rows, schema=table.schema, mode="overwrite")
+            self._open[name] = fresh
+            self._index(name, fresh)
+        with self._writing(name), warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # it warns of readers
+            self._table(name).optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
+        return sorted(former & self._checksums.files(name))
 
     def names(self) -> list[str]:
         """Return the names of the tables."""
@@ -234,19 +254,19 @@ class Tables:
         self._db.drop_table(name, ignore_missing=True)
         self._checksums.forget(name)
 
-    def damaged(self, *, read_data: bool = False) -> dict[str, list[str]]:
+    def damaged(self, *, reads: Chosen = nothing) -> dict[str, list[str]]:
         """Return the tables of which files are missing or not as they were written, with those files."""
-        found = {name: self._checksums.damaged(name, read_data=read_data) for name in self._stored()}
+        found = {name: self._checksums.damaged(name, reads=reads) for name in self._stored()}
         found |= {name: [folder_of(name)] for name in found if not found[name] and not self._opens(name)}
         return {name: files for name, files in found.items() if files}
 
     def repair(self) -> dict[str, Outcome]:
         """Rebuild damaged tables from their rows, and remove those whose rows are lost; breaks readers, so be alone."""
-        shutil.rmtree(self._folder / _REBUILT, ignore_errors=True)
+        shutil.rmtree(self._folder / REBUILT, ignore_errors=True)
         return {name: self._repair(name) for name in self._stored()}
 
     def _repair(self, name: str) -> Outcome:
-        damaged, rows = self._checksums.damaged(name, read_data=True), self._rows(name)
+        damaged, rows = self._checksums.damaged(name, reads=everything), self._rows(name)
         if not damaged and rows is not None and self._answers(name, rows):
             self._checksums.record(name)
             return "sound"
@@ -258,11 +278,11 @@ class Tables:
 
     def _rebuild(self, name: str, rows: pa.Table) -> None:
         """Write the rows into a new table, which then takes the place of the damaged one."""
-        fresh = _connect(self._folder / _REBUILT).create_table(name, data=rows, schema=rows.schema)
+        fresh = _connect(self._folder / REBUILT).create_table(name, data=rows, schema=rows.schema)
         self._index(name, fresh)
         self._remove(name)
-        (self._folder / _REBUILT / folder_of(name)).replace(self._folder / folder_of(name))
-        shutil.rmtree(self._folder / _REBUILT)
+        (self._folder / REBUILT / folder_of(name)).replace(self._folder / folder_of(name))
+        shutil.rmtree(self._folder / REBUILT)
         self._checksums.record(name)
 
     def _remove(self, name: str) -> None:
@@ -319,8 +339,9 @@ class Tables:
         """
         if name not in self._open:
             self._verify(name)
-        if self._checksums.is_writing(name):
-            self._undo(name)  # what a writer left that died
+        if self._checksums.is_writing(name):  # a writer died
+            self._remove_unfinished(name)
+            self._undo(name)
         elif not self._checksums.is_listed(name) and self._is_complete(name):
             self._checksums.record(name)  # of an earlier pkb, or the list was lost
         self._checksums.begin(name)
@@ -334,6 +355,12 @@ class Tables:
         if self._undo(name):
             raise self._failed()
         self._checksums.record(name)
+
+    def _remove_unfinished(self, name: str) -> None:
+        """Remove the files that a writer had not named yet when it died, which LanceDB leaves for ever."""
+        for one in self._checksums.files(name):
+            if Path(one).name.startswith(_UNFINISHED):
+                (self._folder / folder_of(name) / one).unlink(missing_ok=True)
 
     def _failed(self) -> DiskFull:
         return DiskFull(f"the disk is full or failing: {self._folder}", "pkb doctor")

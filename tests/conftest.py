@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,28 @@ for name, examples in {"quick": 20, "thorough": 100}.items():
 settings.load_profile("quick")
 TMPDIR = os.environ.get("TMPDIR")
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+_ADDRESSES = list[str]()  # outside this machine, that this process has connected to
+
+
+def _watch_connections(event: str, details: tuple[object, ...]) -> None:
+    """Note and refuse connections to other machines."""
+    address = details[1] if event == "socket.connect" else None
+    if isinstance(address, tuple) and address[0] not in ("127.0.0.1", "::1", "localhost"):
+        _ADDRESSES.append(str(address[0]))
+        raise ConnectionRefusedError("no test leaves this machine")
+
+
+sys.addaudithook(_watch_connections)
+
+
+@pytest.fixture(autouse=True)
+def _no_other_machine() -> Iterator[None]:
+    """Fail a test that connects to another machine."""
+    _ADDRESSES.clear()
+    yield
+    assert _ADDRESSES == []
 
 
 def pytest_collection_finish() -> None:

@@ -100,6 +100,7 @@ SCENARIOS = {
     "search": Scenario(("search", "compressor"), asks=True),
     "wrong": Scenario(("wrong",), when_done=("1",)),
     "idle": Scenario(("idle", "--force")),
+    "forget": Scenario(("forget", "c0-0510@example.com", "--yes"), when_done=("2", "4")),
     "repair": Scenario(("check", "--repair")),
     "ask the model": Scenario(("ask", NEW, *_MODEL), asks=True),
 }

@@ -24,7 +24,7 @@ from engine.idle.types import (
     OutOfTime,
     State,
 )
-from engine.operations import OnProgress
+from engine.operations import OnProgress, finish_forgetting
 from engine.session import Session
 from store.errors import Locked, NoModel, PkbError, naming_disk
 from store.jobs import JobAccount, JobCost, JobRow, Jobs, is_finished, mark_finished
@@ -250,6 +250,8 @@ def _run_idle(session: Session, request: IdleRequest, on_progress: OnProgress) -
         if not alone and not request.dry_run:
             report.reason = "another pkb idle is running"
             return report
+        if not request.dry_run:
+            finish_forgetting(session, on_progress)
         if is_finished(ledger, *_inputs(session, request)):
             report.reason = "nothing has changed since the last complete run"
         else:

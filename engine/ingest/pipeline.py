@@ -11,7 +11,7 @@ Embedding comes afterwards (embed.py). Knows no format, no table and no terminal
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import blake2b
@@ -28,6 +28,7 @@ from store import provenance as provenance_store
 from store.catalog import Catalog, Problem, SourceRoot
 from store.database import Ledger
 from store.documents import Knowledge
+from store.erasure import Tombstones, names_of_parsed
 from store.types import Document, DocumentPassage, FileState, IndexedDocument, ParsedItem, Place
 
 _BATCH_DOCUMENTS, _BATCH_CHARS = 20_000, 64_000_000
@@ -53,12 +54,16 @@ class FileRead:
 
 @dataclass(slots=True)
 class ParsedBatch:
-    """Parsed documents, each once, and the files they came from; `read` counts copies too. Mutable."""
+    """Parsed documents, each once, and the files they came from; `read` counts copies too. Mutable.
+
+    `forgotten` documents are in the files and not in the batch.
+    """
 
     documents: dict[str, Document] = field(default_factory=dict)
     files: list[FileRead] = field(default_factory=list)
     read: int = 0
     chars: int = 0
+    forgotten: int = 0
 
     @property
     def full(self) -> bool:
@@ -71,6 +76,7 @@ def parse_batches(
     collection: str,
     reader: Callable[[Path], Iterator[ParsedItem]],
     known: Callable[[str], bool],
+    is_forgotten: Callable[[Document, str], bool] = lambda _document, _path: False,
 ) -> Iterator[ParsedBatch | int]:
     """Yield parsed batches and, now and then, the number of files done; a `known` document only adds a place.
 
@@ -81,6 +87,9 @@ def parse_batches(
         file = FileRead(os.fsdecode(key), files[key])
         batch.files.append(file)
         for item in reader(Path(file.path)):
+            if item.document and is_forgotten(item.document, file.path):
+                batch.forgotten += 1
+                item = replace(item, document=None)
             _add(batch, file, item, collection, known)
             if batch.full:
                 yield batch
@@ -322,8 +331,8 @@ class Summary:
     """The result of a run: files seen, new, changed and gone; documents read, added, duplicate and removed.
 
     `removed` includes those that new versions replaced. `refused` counts documents that were not removed because of
-    the guard, `waiting` files that are still being written. `problems` are those of this run, `known_problems` those of
-    files that have not changed since.
+    the guard, `waiting` files that are still being written, `forgotten` documents that `pkb forget` keeps out.
+    `problems` are those of this run, `known_problems` those of files that have not changed since.
     """
 
     files: int = 0
@@ -336,6 +345,7 @@ class Summary:
     removed: int = 0
     refused: int = 0
     waiting: int = 0
+    forgotten: int = 0
     problems: list[Problem] = field(default_factory=list)
     known_problems: list[Problem] = field(default_factory=list)
 
@@ -343,14 +353,22 @@ class Summary:
 class Ingest:
     """Brings the store up to date, root by root; the caller holds the writer lock.
 
-    With `settled`, files that are still being written are left for the next run.
+    With `settled`, files that are still being written are left for the next run. With `restore`, forgotten documents
+    are indexed again.
     """
 
     def __init__(
-        self, ledger: Ledger, knowledge: Knowledge, limits: ParseLimits, guard: Guard, settled: Settled | None = None
+        self,
+        ledger: Ledger,
+        knowledge: Knowledge,
+        limits: ParseLimits,
+        guard: Guard,
+        settled: Settled | None = None,
+        *,
+        restore: bool = False,
     ) -> None:
         self._ledger, self._knowledge, self._limits, self._guard = ledger, knowledge, limits, guard
-        self._settled = settled
+        self._settled, self._restore = settled, restore
         self._catalogue = Catalog(ledger)
         self._versions = Versions()
         self._files = 0  # to read, in the roots so far
@@ -387,6 +405,9 @@ class Ingest:
             with self._ledger.transaction():
                 self._catalogue.put_root(root)
             self._knowledge.update_collections()
+        if self._restore:
+            with self._ledger.transaction():
+                self._catalogue.mark_below_changed(root.path)
         found = scan.find_changes(os.fsencode(root.path), self._catalogue.files(root.path), ignorable)
         self._postpone_unsettled(found)
         self.summary.files += found.seen
@@ -422,12 +443,26 @@ class Ingest:
             reader = partial(read, raw_kind=root.kind, limits=self._limits)
             before, self._files = self._files, self._files + len(own)
             yield Progress("read", before, self._files)
-            for step in parse_batches(own, root.collection, reader, self._knowledge.is_indexed):
+            for step in parse_batches(own, root.collection, reader, self._knowledge.is_indexed, self._tombstones()):
                 if isinstance(step, int):
                     yield Progress("read", before + step, self._files)
                 else:
                     yield from self._commit(step)
             yield Progress("read", self._files, self._files)
+
+    def _tombstones(self) -> Callable[[Document, str], bool]:
+        """Return what tells a forgotten document; with `restore` it is forgotten no longer."""
+        tombstones = Tombstones(self._ledger)
+
+        def is_forgotten(document: Document, path: str) -> bool:
+            names = names_of_parsed(document, path)
+            if not tombstones.hold(names):
+                return False
+            if self._restore:
+                tombstones.remove(names)
+            return not self._restore
+
+        return is_forgotten if len(tombstones) else lambda _document, _path: False
 
     def _by_root(self, files: Mapping[bytes, FileState]) -> dict[SourceRoot, dict[bytes, FileState]]:
         """Return the files grouped by their nearest enclosing root, which sets their collection and kind."""
@@ -441,6 +476,7 @@ class Ingest:
     def _commit(self, batch: ParsedBatch) -> Iterator[Progress]:
         self.summary.read += batch.read
         self.summary.duplicates += batch.read - len(batch.documents)
+        self.summary.forgotten += batch.forgotten
         done = 0
         for commit in commit_batch(self._ledger, self._knowledge, batch, self._versions):
             done += commit.added

@@ -1,25 +1,77 @@
-"""Compute from the front while a thread loads from the back, until both meet.
+"""Compute from the front while a thread loads from the back, until both meet; nothing is waited for without end.
 
 Knows units by number: a function computes one, another loads one in the thread. No model, no file.
 """
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
-from threading import Condition, Thread
+from math import inf
+from threading import TIMEOUT_MAX, Condition, Thread
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from engine.kv.planners import Unit
 
+T = TypeVar("T")
 _JOIN_S = 0.1  # for a read that is not needed any more; the thread ends by itself after it
+_HANGS_S = 2.0  # that a read which nobody waits for takes, from which the disk counts as hanging
+_LONGEST_S = 1.0  # of one wait
 _LEAST_S = 1e-3  # between two looks at the loader
 _SLOWEST = 100.0  # a sub-step that took longer was interrupted, and says nothing of the next
 _POLLS = 8  # looks at the loader while waiting for as long as computing a unit takes
 
 
-def _nothing() -> None:
-    """Cancel nothing."""
+def _nothing(*_: object) -> None:
+    """Cancel or discard nothing."""
+
+
+_given_up = list[tuple[Thread, float]]()  # of all prompts: threads that were not waited for, and since when
+
+
+def hangs(after_s: float = _HANGS_S) -> bool:
+    """Return whether a read that was given up so long ago is still not over: another would cost a thread and a wait."""
+    _given_up[:] = [(thread, since) for thread, since in _given_up if thread.is_alive()]
+    return any(time.monotonic() - since >= after_s for _, since in _given_up)
+
+
+def within(
+    until: float,
+    work: Callable[[], T],
+    failures: tuple[type[Exception], ...] = (),
+    discard: Callable[[T], object] = _nothing,
+) -> T | None:
+    """Return what `work` returns in a thread of its own, or raise what it raises of `failures`.
+
+    None where it takes longer than to `until`, of time.perf_counter(): then `discard` gets what it returns later.
+    """
+    result = Future[T]()
+
+    def run() -> None:
+        try:
+            found = work()
+        except failures as error:
+            if result.set_running_or_notify_cancel():
+                result.set_exception(error)
+            return
+        if result.set_running_or_notify_cancel():
+            result.set_result(found)
+        else:
+            discard(found)
+
+    thread = Thread(target=run, name="kv-open", daemon=True)
+    thread.start()
+    try:
+        with suppress(TimeoutError):
+            return result.result(min(max(0.0, until - time.perf_counter()), TIMEOUT_MAX))
+    finally:
+        result.cancel()
+    if not result.cancelled():
+        return result.result()  # it came meanwhile
+    _given_up.append((thread, time.monotonic()))
+    return None
 
 
 @dataclass(slots=True)
@@ -27,14 +79,18 @@ class Loader:
     """A thread that loads units from the back; mutable, used by the thread that computes.
 
     `load` is called with a unit's number; what it raises of `failures` ends loading, and `error` holds it. `cancel`
-    ends a load that is not needed any more. Units from `back` on are loaded.
+    ends a load that is not needed any more. Units from `back` on are loaded. Nothing is waited for from `until` on, of
+    time.perf_counter(). With `fixed`, so many units in front are computed, and the others only where they do not come.
     """
 
     units: Sequence[Unit]
     load: Callable[[int], None]
     failures: tuple[type[Exception], ...] = ()
     cancel: Callable[[], object] = _nothing
+    until: float = inf
+    fixed: int | None = None
     error: Exception | None = None
+    failed: int | None = None  # the unit that raised it
     back: int = 0
     seconds: float = 0.0  # that units from `back` on took
     _front: int = 0
@@ -59,6 +115,8 @@ class Loader:
         if self._thread:
             self.cancel()
             self._thread.join(_JOIN_S)
+            if self._thread.is_alive():
+                _given_up.append((self._thread, time.monotonic()))
 
     @property
     def computed(self) -> int:
@@ -70,11 +128,19 @@ class Loader:
         self._learn()
         with self._changed:
             while self._front < self.back:
-                wait = self.units[self._front].compute_s * self._slowness
-                if self._stopped or self._rest_s() > wait:
+                wait = self._wait_s()
+                if self._stopped or wait <= 0:
                     return self._take()
-                self._changed.wait(max(wait / _POLLS, _LEAST_S))
+                self._changed.wait(min(wait, _LONGEST_S))
             return None
+
+    def _wait_s(self) -> float:
+        """Return how long to wait for the thread before the unit in front is computed; not above 0 for not at all."""
+        left = self.until - time.perf_counter()
+        if self.fixed is not None:
+            return left if self._front >= self.fixed else 0.0
+        computing = self.units[self._front].compute_s * self._slowness
+        return 0.0 if self._rest_s() > computing else min(left, max(computing / _POLLS, _LEAST_S))
 
     def _learn(self) -> None:
         """Compare the time of the last unit with what was expected of it."""
@@ -107,19 +173,20 @@ class Loader:
         return self.seconds / loaded if loaded else float(all(unit.load_s is not None for unit in self.units))
 
     def _run(self) -> None:
+        unit = None
         try:
             while (unit := self._claim()) is not None:
                 self.load(unit)
                 if not self._finish(unit):
                     return
         except self.failures as error:
-            self.error = error
+            self.error, self.failed = error, unit
         finally:
             self._stop()
 
     def _claim(self) -> int | None:
         with self._changed:
-            if self._stopped or self.back <= self._front:
+            if self._stopped or self.back <= max(self._front, self.fixed or 0):
                 return None
             self._claimed, self._since = self.back - 1, time.perf_counter()
             return self._claimed

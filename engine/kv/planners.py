@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal
 
-Way = Literal["load", "compute", "overlap"]
+Way = Literal["load", "compute", "split", "overlap"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,8 @@ class Unit:
 class LoadPlan:
     """The number of units to compute, those in front, and the seconds expected; None where they are not known.
 
-    With `overlap`, computing and loading run at once and meet where they meet; the number is where they should.
+    With `split` the rest is loaded meanwhile. With `overlap`, both run at once and meet where they meet; the number is
+    where they should.
     """
 
     way: Way
@@ -62,7 +63,8 @@ def overlap(units: Sequence[Unit]) -> LoadPlan:
     """Compute from the front while a thread loads from the back, up to where both meet (Cake)."""
     if loading_s(units) is None:
         return LoadPlan("overlap", 0, None)
-    return min((_plan(units, number) for number in range(len(units) + 1)), key=lambda plan: plan.seconds or 0.0)
+    plans = (_plan(units, number, "overlap") for number in range(len(units) + 1))
+    return min(plans, key=lambda plan: plan.seconds or 0.0)
 
 
 # Overlapping gains a twentieth at most where one way is this many times as fast as the other: 1 / (1 + 20).
@@ -95,10 +97,10 @@ def loading_s(units: Sequence[Unit]) -> float | None:
 def divided(units: Sequence[Unit], tokens: float) -> LoadPlan:
     """Return the plan that divides at the border of a unit nearest to a number of tokens."""
     ends = [0, *accumulate(unit.tokens for unit in units)]
-    return _plan(units, min(range(len(ends)), key=lambda number: abs(ends[number] - tokens)))
+    return _plan(units, min(range(len(ends)), key=lambda number: abs(ends[number] - tokens)), "split")
 
 
-def _plan(units: Sequence[Unit], computed: int) -> LoadPlan:
+def _plan(units: Sequence[Unit], computed: int, both: Way) -> LoadPlan:
     front, back = units[:computed], units[computed:]
     seconds = max(sum(unit.compute_s for unit in front), loading_s(back) or 0.0)
-    return LoadPlan("overlap" if front and back else "compute" if front else "load", computed, seconds)
+    return LoadPlan(both if front and back else "compute" if front else "load", computed, seconds)

@@ -14,15 +14,16 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from engine.kv.overlap import hangs, within
 from engine.llm.prefill import PromptReader
 from engine.llm.prompt import Ids, Segments, chunk_segment, halved
-from engine.llm.restore import KvBinding
+from engine.llm.restore import LEAST_S, KvBinding
 from engine.models.kv_cache import Cache, concatenated, files, fill, tensor, unpack
 from engine.models.kv_read import Arrays, UnreadableCache
 from engine.models.rope import Ropes
 from engine.models.types import LanguageModel
 from engine.types import Trace
-from store.kv_files import Tensor
+from store.kv_files import Tensor, read_through
 from store.kv_index import Match
 from store.kv_tree import DocumentSegment, Node
 from store.types import Chunk
@@ -103,31 +104,33 @@ def read(reading: PromptReader, segments: Sequence[Ids], trace: Trace, held: Exi
     assert reading.ropes, "this model's keys cannot be moved"
     system, *blocks = segments
     paths: list[Prefix] = [(system,), *((system, ids) for ids in blocks)]
-    found = _find(reading.kept, paths, len(reading.ropes.layers), trace, held) if reading.kept else {}
+    found, suspects = dict[Prefix, BlockPart](), list[Node]()
+    if reading.kept:
+        found = _find(reading.kept, paths, len(reading.ropes.layers), trace, held, suspects)
     with trace.step("prefill") as step:
         parts = _compute(reading.model, reading.ropes, paths, found)
         moves = [0, *(place - len(system) for place in accumulate(map(len, segments[:-1])))]
         cache = fill(reading.model.begin(), assemble([parts[path].arrays for path in paths], moves, reading.ropes))
         reused = tuple(len(path[-1]) if path in found else 0 for path in paths)
         step.note = " ".join(f"{there}/{len(ids)}" for ids, there in zip(segments, reused, strict=True)) + " reused"
-    return PrefixCache(cache, reused, partial(_keep, reading.kept, parts, evict=trace.asked))
+    return PrefixCache(cache, reused, partial(_keep, reading.kept, parts, suspects, evict=trace.asked))
 
 
 def _find(
-    kept: KvBinding, paths: Sequence[Prefix], count: int, trace: Trace, held: ExitStack
+    kept: KvBinding, paths: Sequence[Prefix], count: int, trace: Trace, held: ExitStack, suspects: list[Node]
 ) -> dict[Prefix, BlockPart]:
-    """Load the cached parts of the paths; none where a file is gone or damaged."""
+    """Load the cached parts of the paths; none where a file is late, or bad: `suspects` are to be checked later."""
     with trace.step("match") as step:
         nodes = _match(kept, paths, held, asked=trace.asked)
         step.note = f"{sum(path in nodes for path in paths)} of {len(paths)} segments"
     begun = time.perf_counter()
     with trace.step("load") as step:
+        opened = list[Arrays]()
         try:
-            opened = load([kept.store.path_of(node) for node in nodes.values()], count)
+            opened = _opened(kept, list(nodes.values()), count)
         except UnreadableCache:
-            for node in nodes.values():
-                kept.store.check(node, read_data=True)
-            nodes, opened = {}, []
+            suspects.extend(nodes.values())
+        nodes = nodes if opened else {}
         step.note = f"{sum(len(node.ids) for node in nodes.values())} tokens" if nodes else "nothing"
     if nodes and trace.asked:
         worth = sum(node.seconds for node in nodes.values())
@@ -135,6 +138,16 @@ def _find(
         trace.saved_s = max(0.0, worth - (time.perf_counter() - begun))
         kept.store.record_use(whole, trace.saved_s)
     return {path: BlockPart(arrays, node) for (path, node), arrays in zip(nodes.items(), opened, strict=True)}
+
+
+def _opened(kept: KvBinding, nodes: Sequence[Node], count: int) -> list[Arrays]:
+    """Read the files of nodes; none where the disk does not bring them before they would have been computed."""
+    files = [kept.store.path_of(node) for node in nodes]
+    until = time.perf_counter() + max(LEAST_S, sum(node.seconds for node in nodes))
+    # MLX reads in the thread that evaluates: so that it does not wait there, the files are brought to memory before.
+    if not nodes or hangs() or not within(until, lambda: read_through(files)):
+        return []
+    return load(files, count)
 
 
 def _match(kept: KvBinding, paths: Sequence[Prefix], held: ExitStack, *, asked: bool) -> dict[Prefix, Node]:
@@ -164,8 +177,11 @@ def _compute(
     return parts
 
 
-def _keep(kept: KvBinding | None, parts: Mapping[Prefix, BlockPart], *, evict: bool) -> int:
+def _keep(kept: KvBinding | None, parts: Mapping[Prefix, BlockPart], suspects: Sequence[Node], *, evict: bool) -> int:
     """Store the computed parts, the system segment first; returns the number of nodes stored."""
+    for suspect in suspects if kept else ():
+        assert kept
+        kept.store.check(suspect, read_data=True)
     nodes, count = {path: part.node for path, part in parts.items() if part.node}, 0
     for path, part in parts.items() if kept else ():
         above = nodes.get(path[:-1])

@@ -67,8 +67,8 @@ def _offer(kept: KvBinding, remote: Remote, planning: Planning, segments: Sequen
 
 
 def _arrival_s(remote: Remote, size: int) -> float | None:
-    """Predict the seconds of fetching a node; None before anything came."""
-    latency, rate = remote.traffic.latency, remote.traffic.rate
+    """Predict the seconds of fetching a node; None where nothing came of late."""
+    latency, rate = remote.latency, remote.rate
     return None if latency is None or rate is None else latency + size / rate
 
 

@@ -6,7 +6,7 @@ match -> restore -> compute -> (decode) -> store. Knows segments as token ids, t
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.llm.borrow import borrow
@@ -34,7 +34,8 @@ class PromptReader:
 class Prefilled:
     """A cache of all segments but the last; `reused` (loaded) tokens and `seconds` of computing, by segment.
 
-    `captured` are the arrays to store of each segment that cannot be cut from the cache later.
+    `captured` are the arrays to store of each segment that cannot be cut from the cache later. `suspects` are nodes
+    that could not be read.
     """
 
     cache: Any
@@ -42,6 +43,7 @@ class Prefilled:
     reused: tuple[int, ...]
     seconds: tuple[float, ...]
     captured: tuple[Any, ...]
+    suspects: tuple[Node, ...] = ()
 
 
 def prefill(reading: PromptReader, segments: Sequence[Ids], trace: Trace, held: ExitStack) -> Prefilled:
@@ -57,16 +59,21 @@ def prefill(reading: PromptReader, segments: Sequence[Ids], trace: Trace, held: 
         step.note = f"{len(match.nodes)} of {len(segments)} segments" + (", and part of one" if match.partial else "")
     found = restore(kept, match, trace)
     whole = borrow(kept, match, found, segments, trace)
-    return _compute(reading, whole, match.nodes if found else (), segments, trace)
+    read = _compute(reading, whole, match.nodes if found and found.present else (), segments, trace)
+    return replace(read, suspects=found.suspects if found else ())
 
 
 def keep(kept: KvBinding, segments: Sequence[Ids], read: Prefilled, *, evict: bool = True) -> int:
     """Store the computed segments, each below the one before it; returns how many were stored.
 
-    Without `evict` nothing is evicted for them.
+    Without `evict` nothing is evicted for them. Nodes that could not be read are checked first: nothing is stored below
+    one that is damaged.
     """
     if kept.planning:
         kept.planning.costs.save()
+    sound = [kept.store.check(node, read_data=True) for node in read.suspects]
+    if read.nodes and not all(sound):
+        return 0
     nodes, at, count = list(read.nodes), sum(map(len, segments[: len(read.nodes)])), 0
     for ids, seconds, captured in list(zip(segments, read.seconds, read.captured, strict=True))[len(nodes) :]:
         tensors = kept.model.cut(read.cache, at, at + len(ids), captured)

@@ -1,7 +1,8 @@
 """Restoring the cached prefix of a prompt: loaded, computed again where that is sooner, or both at once.
 
 match -> plan -> load or compute -> learn. Whatever the plan, the tensors are bit-identical: both ways end at the same
-sub-steps. Knows the model and the store by their methods.
+sub-steps. Files are read in other threads, which nobody waits for longer than computing takes. Knows the model and the
+store by their methods.
 """
 
 import os
@@ -9,19 +10,20 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
+from math import inf
 from pathlib import Path
 from typing import Any
 
-from engine.kv.costs import MeasuredCosts
-from engine.kv.overlap import Loader
+from engine.kv.costs import Costs, MeasuredCosts
+from engine.kv.overlap import Loader, hangs, within
 from engine.kv.planners import LoadPlan, Planner, Unit, auto
 from engine.kv.planners import compute as compute_all
 from engine.kv.planners import load as load_all
-from engine.models.kv_read import ReadAt, UnreadableCache
+from engine.models.kv_read import OpenFiles, ReadAt, UnreadableCache, open_files
 from engine.models.types import KvSliceable
 from engine.types import Trace
-from store.kv_files import cached_share
+from store.kv_files import cached_share, read_through
 from store.kv_index import Match
 from store.kv_store import KvStore
 from store.kv_tree import Node, TreeRoot, borders
@@ -30,20 +32,28 @@ from store.remote import Remote
 Ids = tuple[int, ...]
 
 
+LEAST_S = 1.0  # for which a disk is waited for at least: one that slept needs some
+
+
 @dataclass(frozen=True, slots=True)
 class Planning:
-    """How to divide cached tokens between loading and computing: what both cost here, and who decides."""
+    """How to divide cached tokens between loading and computing: what both cost here, and who decides.
+
+    Files that take `patience` times as long as computing are not waited for any more.
+    """
 
     costs: MeasuredCosts
     planner: Planner = auto
     read_at: ReadAt = os.preadv
+    patience: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class KvBinding:
     """Where a model's KV cache is stored: a store, and the root that names all that its tensors depend on.
 
-    Without `planning` everything cached is loaded. `remote` is another place that may have nodes.
+    Without `planning` everything cached is loaded, in the calling thread. `remote` is another place that may have
+    nodes.
     """
 
     store: KvStore
@@ -57,13 +67,15 @@ class KvBinding:
 class Restored:
     """A cache of the first tokens of each segment, `present`, and how many of them were loaded, not computed.
 
-    `seconds` are those of computing the segments behind the matched ones, if they are present.
+    `seconds` are those of computing the segments behind the matched ones, if they are present. `suspects` are nodes
+    that could not be read, to be checked after the answer.
     """
 
     cache: Any
     present: tuple[int, ...]
     loaded: tuple[int, ...]
     seconds: tuple[float, ...] = ()
+    suspects: tuple[Node, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,36 +89,54 @@ class _Span:
     unit: Unit
 
 
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """How to restore a match: its sub-steps, the plan, how much of its files is in memory, and when to stop waiting."""
+
+    spans: Sequence[_Span]
+    plan: LoadPlan
+    cached: float = 1.0
+    until: float = inf  # of time.perf_counter()
+
+
 def restore(kept: KvBinding, match: Match, trace: Trace) -> Restored | None:
-    """Return a cache of the matched tokens; None if there are none, or none could be loaded."""
+    """Return a cache of the matched tokens, of none where they could not be loaded; None if nothing matched."""
     if not match.found:
         return None
-    spans, plan = _planned(kept, match, trace)
-    begun = time.perf_counter()
+    task, begun = _planned(kept, match, trace), time.perf_counter()
     with trace.step("load") as step:
         try:
-            found = _carried_out(kept, match, spans, plan)
+            found = _carried_out(kept, match, task)
         except UnreadableCache:
-            found = None
-            _check(kept, match)
-        step.note = _described(found, match)
-    if found and trace.asked:
-        _account(kept, match, spans, found, time.perf_counter() - begun, trace)
+            found = Restored(kept.model.begin(), (), (), suspects=tuple(match.found))
+        step.note = _described(found, match, task.plan)
+    if found.present and trace.asked:
+        _account(kept, match, task.spans, found, time.perf_counter() - begun, trace)
     return found
 
 
-def _planned(kept: KvBinding, match: Match, trace: Trace) -> tuple[list[_Span], LoadPlan]:
+def _planned(kept: KvBinding, match: Match, trace: Trace) -> _Task:
     planning = kept.planning
     if planning is None:
-        return [], LoadPlan("load", 0, None)
+        return _Task((), LoadPlan("load", 0, None))
     with trace.step("plan") as step:
-        spans = list(_spans(kept, match, planning.costs))
+        costs = planning.costs.costs
+        computing = costs.prefill_s(0, match.tokens)
+        taken = _worth(match.found, match) if computing is None else computing
+        until = time.perf_counter() + max(LEAST_S, planning.patience * taken)
+        shares = None if hangs() else within(until, lambda: [cached_share(path) for path in _files(kept, match)[0]])
+        spans = list(_spans(kept, match, costs, shares or [0.0] * len(match.found)))
         units = [span.unit for span in spans]
+        if shares is None:
+            step.note = "compute: the disk does not answer"
+            return _Task(spans, compute_all(units))
         plan = planning.planner(units)
-        if plan.way == "overlap" and not kept.model.reads_ranges:
+        if plan.way not in ("load", "compute") and not kept.model.reads_ranges:
             plan = _better(units)
         step.note = f"{plan.way}{_expectation(plan, units)}"
-    return spans, plan
+        sizes = [node.bytes for node in match.found]
+        cached = sum(size * share for size, share in zip(sizes, shares, strict=True)) / max(1, sum(sizes))
+    return _Task(spans, plan, cached, until)
 
 
 def _better(units: Sequence[Unit]) -> LoadPlan:
@@ -117,21 +147,24 @@ def _better(units: Sequence[Unit]) -> LoadPlan:
 def _expectation(plan: LoadPlan, units: Sequence[Unit]) -> str:
     loading, computing = load_all(units).seconds, sum(unit.compute_s for unit in units)
     expected = "not measured yet" if loading is None else f"{loading * 1000:.0f} ms"
-    both = f", both {plan.seconds * 1000:.0f} ms" if plan.way == "overlap" and plan.seconds is not None else ""
+    both = (
+        f", both {plan.seconds * 1000:.0f} ms"
+        if plan.way not in ("load", "compute") and plan.seconds is not None
+        else ""
+    )
     return f" (loading: {expected}, computing: {computing * 1000:.0f} ms{both})"
 
 
-def _spans(kept: KvBinding, match: Match, costs: MeasuredCosts) -> Iterator[_Span]:
+def _spans(kept: KvBinding, match: Match, costs: Costs, shares: Sequence[float]) -> Iterator[_Span]:
     position = 0
-    for number, node in enumerate(match.found):
-        length = _length(match, number)
-        size, cached = node.bytes / len(node.ids), cached_share(kept.store.path_of(node))
+    for number, (node, cached) in enumerate(zip(match.found, shares, strict=True)):
+        length, size = _length(match, number), node.bytes / len(node.ids)
         for start, stop in pairwise(
             (0, *(end for end in borders(len(node.ids), kept.model.sub_step) if end <= length))
         ):
             count = stop - start
-            computing = costs.costs.prefill_s(position, position + count)
-            loading = costs.costs.load_s(count / length, round(count * size), cached)
+            computing = costs.prefill_s(position, position + count)
+            loading = costs.load_s(count / length, round(count * size), cached)
             taken = node.seconds * count / len(node.ids) if computing is None else computing
             yield _Span(number, start, stop, position, Unit(count, round(count * size), taken, loading))
             position += count
@@ -142,19 +175,16 @@ def _length(match: Match, number: int) -> int:
     return match.partial.tokens if match.partial and number == len(match.nodes) else len(match.found[number].ids)
 
 
-def _carried_out(kept: KvBinding, match: Match, spans: Sequence[_Span], plan: LoadPlan) -> Restored | None:
+def _carried_out(kept: KvBinding, match: Match, task: _Task) -> Restored:
     lengths = tuple(_length(match, number) for number in range(len(match.found)))
-    if plan.way == "compute":
-        return Restored(kept.model.begin(), (0,) * len(lengths), (0,) * len(lengths))
-    if plan.way == "overlap":
-        return _overlapped(kept, match, spans, lengths)
-    paths, shared = _files(kept, match)
-    cached, begun = _cached(kept, match), time.perf_counter()
-    cache = kept.model.restore(paths, shared, kept.planning.read_at if kept.planning else os.preadv)
-    if kept.planning:
-        size = sum(node.bytes * count // len(node.ids) for node, count in zip(match.found, lengths, strict=True))
-        kept.planning.costs.record_load(len(paths), size, cached, time.perf_counter() - begun)
-    return Restored(cache, lengths, lengths)
+    computed = Restored(kept.model.begin(), (0,) * len(lengths), (0,) * len(lengths))
+    if task.plan.way == "compute":
+        return computed
+    paths, _ = _files(kept, match)
+    if kept.planning and kept.model.reads_ranges:
+        opened = within(task.until, lambda: open_files(paths), (UnreadableCache,), OpenFiles.close)
+        return _divided(kept, kept.planning, match, task, opened, lengths) if opened else computed
+    return _whole(kept, match, task, lengths) or computed
 
 
 def _files(kept: KvBinding, match: Match) -> tuple[list[Path], int | None]:
@@ -162,31 +192,56 @@ def _files(kept: KvBinding, match: Match) -> tuple[list[Path], int | None]:
     return [kept.store.path_of(node) for node in match.found], match.partial.tokens if match.partial else None
 
 
-def _overlapped(kept: KvBinding, match: Match, spans: Sequence[_Span], lengths: tuple[int, ...]) -> Restored:
-    """Compute the first sub-steps while a thread loads the last ones."""
-    assert kept.planning
-    model, costs, units = kept.model, kept.planning.costs, [span.unit for span in spans]
+def _whole(kept: KvBinding, match: Match, task: _Task, lengths: tuple[int, ...]) -> Restored | None:
+    """Load all files at once; None where the disk does not bring them in time."""
     paths, shared = _files(kept, match)
-    cached, cache = _cached(kept, match), model.begin()
-    with closing(model.open_ranges(paths, shared, kept.planning.read_at)) as reader:
+    planning, begun = kept.planning, time.perf_counter()
+    # MLX reads in the thread that evaluates: so that it does not wait there, the files are brought to memory before.
+    if planning and not within(task.until, lambda: read_through(paths)):
+        return None
+    cache = kept.model.restore(paths, shared)
+    if planning:
+        size = sum(node.bytes * count // len(node.ids) for node, count in zip(match.found, lengths, strict=True))
+        planning.costs.record_load(len(paths), size, task.cached, time.perf_counter() - begun)
+    return Restored(cache, lengths, lengths)
+
+
+def _divided(
+    kept: KvBinding, planning: Planning, match: Match, task: _Task, opened: OpenFiles, lengths: tuple[int, ...]
+) -> Restored:
+    """Compute the first parts while a thread loads the last ones; to be loaded alone, whole files are the parts."""
+    by_file = task.plan.way == "load"
+    parts = [list(found) for _, found in groupby(task.spans, lambda span: span.file if by_file else span)]
+    fixed = None if task.plan.way == "overlap" else task.plan.computed
+    cache, costs, begun = kept.model.begin(), planning.costs, time.perf_counter()
+    with closing(kept.model.ranges(opened, _files(kept, match)[1], planning.read_at)) as reader:
 
         def load(number: int) -> None:
-            reader.read(spans[number].file, spans[number].start, spans[number].stop)
+            reader.read(parts[number][0].file, parts[number][0].start, parts[number][-1].stop)
 
-        with Loader(units, load, (UnreadableCache,)) as loader:
+        units = [_joined([span.unit for span in part]) for part in parts]
+        with Loader(units, load, (UnreadableCache,), until=task.until, fixed=fixed) as loader:
             while (number := loader.next()) is not None:
-                _compute(kept, cache, match, spans[number], costs)
-        back = spans[loader.back :]
+                for span in parts[number]:
+                    _compute(kept, cache, match, span, costs)
+        back = [span for part in parts[loader.back :] for span in part]
         if back:
-            model.join(cache, reader)
+            kept.model.join(cache, reader)
             size = round(sum(span.unit.tokens for span in back) * reader.token_bytes)
-            costs.record_load(len({span.file for span in back}), size, cached, loader.seconds)
-    if loader.error:
-        _check(kept, match)
+            costs.record_load(len({span.file for span in back}), size, task.cached, loader.seconds)
+        elif not loader.error:  # not even one came: it takes at least as long
+            costs.record_load(1, units[-1].size, task.cached, time.perf_counter() - begun)
     loaded = [0] * len(lengths)
     for span in back:
         loaded[span.file] += span.unit.tokens
-    return Restored(cache, lengths, tuple(loaded))
+    suspects = () if loader.failed is None else (match.found[parts[loader.failed][0].file],)
+    return Restored(cache, lengths, tuple(loaded), suspects=suspects)
+
+
+def _joined(units: Sequence[Unit]) -> Unit:
+    """Return several units as one."""
+    tokens, size = sum(unit.tokens for unit in units), sum(unit.size for unit in units)
+    return Unit(tokens, size, sum(unit.compute_s for unit in units), load_all(units).seconds)
 
 
 def _compute(kept: KvBinding, cache: Any, match: Match, span: _Span, costs: MeasuredCosts) -> None:
@@ -195,25 +250,11 @@ def _compute(kept: KvBinding, cache: Any, match: Match, span: _Span, costs: Meas
     costs.record_prefill(span.position, span.position + span.unit.tokens, time.perf_counter() - begun)
 
 
-def _cached(kept: KvBinding, match: Match) -> float:
-    """Return the share of the matched files that the system has in memory, by size."""
-    if not kept.planning:
-        return 1.0
-    shares = [(node.bytes, cached_share(kept.store.path_of(node))) for node in match.found]
-    return sum(size * share for size, share in shares) / max(1, sum(size for size, _ in shares))
-
-
-def _check(kept: KvBinding, match: Match) -> None:
-    for node in match.found:
-        kept.store.check(node, read_data=True)
-
-
-def _described(found: Restored | None, match: Match) -> str:
-    if found is None:
-        return "nothing"
+def _described(found: Restored, match: Match, plan: LoadPlan) -> str:
     loaded = sum(found.loaded)
     if not loaded:
-        return "nothing, computing is sooner"
+        why = ", computing is sooner" if plan.way == "compute" else ", it did not come in time"
+        return "nothing" + (why if found.present and not found.suspects else "")
     return f"{loaded} tokens" + (f", {match.tokens - loaded} computed meanwhile" if loaded < match.tokens else "")
 
 

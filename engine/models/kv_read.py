@@ -111,6 +111,35 @@ def _open(path: Path, stack: ExitStack) -> _File:
     return _File(descriptor, os.lseek(descriptor, 0, os.SEEK_CUR), tokens, kinds)
 
 
+@dataclass(frozen=True, slots=True)
+class OpenFiles:
+    """Open files of a path, one per segment, of which the layout is known."""
+
+    files: Sequence[_File]
+    stack: ExitStack
+
+    def close(self) -> None:
+        """Close them."""
+        self.stack.close()
+
+
+# What a malformed file raises.
+_MALFORMED = (OSError, ValueError, TypeError, LookupError, AttributeError)
+
+
+def open_files(paths: Sequence[Path]) -> OpenFiles:
+    """Open files, one per segment, and read their headers, in any thread; UnreadableCache."""
+    stack = ExitStack()
+    try:
+        found = [_open(path, stack) for path in paths]
+        if any(file.kinds != found[0].kinds for file in found):
+            raise ValueError("the files hold different tensors")
+    except _MALFORMED as error:
+        stack.close()
+        raise UnreadableCache(type(error).__name__) from error
+    return OpenFiles(found, stack)
+
+
 ReadAt = Callable[[int, Sequence[memoryview], int], int]  # as os.preadv: a descriptor, buffers, an offset
 
 
@@ -121,26 +150,28 @@ class RangeReader:
     """
 
     def __init__(
-        self, paths: Sequence[Path], shared: int | None = None, reuse: Arrays | None = None, read_at: ReadAt = os.preadv
+        self, opened: OpenFiles, shared: int | None = None, reuse: Arrays | None = None, read_at: ReadAt = os.preadv
     ) -> None:
-        """Open the files, of the last only `shared` tokens; buffers take over the memory of `reuse`."""
-        self._read_at, self._stack = read_at, ExitStack()
+        """Take over open files, of the last only `shared` tokens; buffers take over the memory of `reuse`."""
+        self._read_at, self._opened, self._files = read_at, opened, opened.files
         try:
-            self._files = [_open(path, self._stack) for path in paths]
-            if any(file.kinds != self._files[0].kinds for file in self._files):
-                raise ValueError("the files hold different tensors")
             counts = [file.tokens for file in self._files]
             if shared is not None:
                 counts[-1] = min(shared, counts[-1])
             self.kinds = self._files[0].kinds
             self._raw, self._capacity = _buffers(self.kinds, sum(counts) + _HEADROOM, reuse or {})
-        except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
-            self._stack.close()
+        except _MALFORMED as error:
+            opened.close()
             raise UnreadableCache(type(error).__name__) from error
         self._starts = list(accumulate(counts, initial=0))
         self._into = {
             name: memoryview(array).cast("B") if array.size else memoryview(b"") for name, array in self._raw.items()
         }
+
+    @property
+    def files(self) -> int:
+        """Return the number of files."""
+        return len(self._files)
 
     @property
     def tokens(self) -> int:
@@ -189,7 +220,7 @@ class RangeReader:
 
     def close(self) -> None:
         """Close the files."""
-        self._stack.close()
+        self._opened.close()
 
 
 def read(
@@ -199,6 +230,6 @@ def read(
 
     The arrays have space for more tokens, and take over the memory of `reuse`. UnreadableCache if a file does not fit.
     """
-    with closing(RangeReader(paths, shared, reuse, read_at)) as reader:
+    with closing(RangeReader(open_files(paths), shared, reuse, read_at)) as reader:
         reader.read_all()
         return reader.take(), reader.tokens

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from engine.models import kv_cache, mlx
 from engine.models.kv_cache import BufferPool, Cache, CacheForm, Captured
-from engine.models.kv_read import RangeReader, ReadAt
+from engine.models.kv_read import OpenFiles, RangeReader, ReadAt
 from engine.models.role_adapter import AttachedAdapter
 from engine.models.runtime import Device, device
 from engine.models.tokens import Spelling, Tokens, first_line
@@ -191,9 +191,9 @@ class Mlx:
         """Return whether parts of stored segments can be loaded beside computing others."""
         return not self.bits and device() != "cuda" and kv_cache.is_sliceable(self.begin())
 
-    def open_ranges(self, paths: Sequence[Path], shared: int | None, read_at: ReadAt) -> RangeReader:
-        """Open files, one per segment, of the last only `shared` tokens; UnreadableCache."""
-        return RangeReader(paths, shared, self.buffers.pop(), read_at)
+    def ranges(self, opened: OpenFiles, shared: int | None, read_at: ReadAt) -> RangeReader:
+        """Return a reader of open files, one per segment, of the last only `shared` tokens; UnreadableCache."""
+        return RangeReader(opened, shared, self.buffers.pop(), read_at)
 
     def append(self, cache: Cache, parts: Sequence[Sequence[Tensor]]) -> None:
         """Append segments, as their tensors were stored, to a cache of the tokens before them; UnreadableCache."""

@@ -7,7 +7,7 @@ from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any, Protocol
 
-from engine.models.kv_read import RangeReader, ReadAt
+from engine.models.kv_read import OpenFiles, RangeReader, ReadAt
 from store.hits import Vectors
 from store.kv_files import Tensor
 
@@ -243,8 +243,8 @@ class KvSliceable(Protocol):
         """Prefill whole sub-steps of a segment."""
         ...
 
-    def open_ranges(self, paths: Sequence[Path], shared: int | None, read_at: ReadAt) -> RangeReader:
-        """Open files, one per segment, of the last only `shared` tokens; UnreadableCache."""
+    def ranges(self, opened: OpenFiles, shared: int | None, read_at: ReadAt) -> RangeReader:
+        """Return a reader of open files, one per segment, of the last only `shared` tokens; UnreadableCache."""
         ...
 
     def append(self, cache: Any, parts: Sequence[Sequence[Tensor]]) -> None:

@@ -260,8 +260,8 @@ class RequestQueue(Thread):
 
     def yield_point(self) -> None:
         """Interrupt a cancelled request; in idle jobs, run waiting questions first."""
-        while self._is_idle_run and self._waiting:
-            if self._needs_all(self._waiting[0]):
+        while self._is_idle_run and (job := self._first_waiting()):
+            if self._needs_all(job):
                 raise Cancelled
             self._do(self._waiting.popleft())
         if self._ended or (self._current and self._current[-1].cancelled):
@@ -306,6 +306,12 @@ class RequestQueue(Thread):
     @property
     def _is_idle_run(self) -> bool:
         return bool(self._current) and self._current[-1].is_idle
+
+    def _first_waiting(self) -> QueuedRequest | None:
+        """Return the first waiting request, after dropping those whose clients are gone."""
+        while self._waiting and self._waiting[0].cancelled:
+            self._waiting.popleft()
+        return self._waiting[0] if self._waiting else None
 
     def _needs_all(self, job: QueuedRequest) -> bool:
         """Return whether a request needs idle jobs to end first: for another model, or for closed files."""

@@ -12,6 +12,7 @@ import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from math import inf
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -106,7 +107,8 @@ def restored(cached: CachedPrompt, ledger: Ledger, way: str, read_at: ReadAt) ->
     """Restore the prompt's prefix in one way; costs are learnt."""
     costs, trace = MeasuredCosts(ledger, "bench"), Trace()
     costs.record_prefill(0, 1, 1.0)  # the process is warm
-    binding = KvBinding(cached.store, cached.root, cached.model, Planning(costs, WAYS[way], read_at))
+    planning = Planning(costs, WAYS[way], read_at, patience=inf)  # loading alone is to take what it takes
+    binding = KvBinding(cached.store, cached.root, cached.model, planning)
     with ExitStack() as held:
         read = prefill(PromptReader(cached.model, binding), cached.context, trace, held)
     costs.save()

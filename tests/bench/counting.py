@@ -35,7 +35,7 @@ from tests.engine.models.shapes import REAL, make, write
 
 if TYPE_CHECKING:
     from engine.models.kv_cache import Cache, Captured
-    from engine.models.kv_read import ReadAt
+    from engine.models.kv_read import RangeReader, ReadAt
     from engine.text.question import Question
     from store.hits import Vectors
 
@@ -95,6 +95,12 @@ class Counted(Forced):
     def dtype(self) -> str:
         """Return the dtype that it computes in."""
         return "mlx.core.float32"
+
+    def join(self, cache: "Cache", reader: "RangeReader") -> None:
+        """Append what was read and tally the load."""
+        computed = kv_cache.length(cache)
+        Mlx.join(self, cache, reader)
+        self.tally.loads.append((reader.files, kv_cache.length(cache) - computed))
 
     def restore(self, paths: Sequence[Path], shared: int | None = None, read_at: "ReadAt" = os.preadv) -> "Cache":
         """Restore a cache and tally the load."""

@@ -12,7 +12,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -22,8 +22,8 @@ from shutil import copytree
 from statistics import fmean, median
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time, time
+from types import ModuleType
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
@@ -137,6 +137,17 @@ def measured_points() -> list[tuple[str, str, int, int]]:
     return [*both, *(("fast", kind, KNOTS[kind][-2], MIDDLE) for kind in KNOTS)]
 
 
+@contextmanager
+def attending(module: ModuleType, attend: Callable[..., Any]) -> Iterator[None]:
+    """Have the module of a model attend by a function, then as before."""
+    before = getattr(module, mlx.ATTENTION)
+    setattr(module, mlx.ATTENTION, attend)
+    try:
+        yield
+    finally:
+        setattr(module, mlx.ATTENTION, before)
+
+
 def measure(model: Mlx, points: Points, paths: Mapping[tuple[int, int], Sequence[Path]], random: Random) -> None:
     """Measure every point once, in random order."""
     import mlx_lm.models.base as base
@@ -147,7 +158,7 @@ def measure(model: Mlx, points: Points, paths: Mapping[tuple[int, int], Sequence
     for point in chosen:
         attention, kind, rows, before = point
         attend = mlx.attend if attention == "fast" else base.scaled_dot_product_attention
-        with patch.object(module, mlx.ATTENTION, attend):
+        with attending(module, attend):
             points.steps[point].append(step(model, kind, rows, before))
     ropes = movable(model)
     for size, files in paths.items():

@@ -123,6 +123,16 @@ def test_what_todo_prints_is_as_documented(pkb: Pkb) -> None:
 
 
 @pytest.mark.slow
+def test_what_forget_prints_is_as_documented(pkb: Pkb) -> None:
+    pkb("ask", "who has the spare key to the workshop?")
+    rows = [pkb("forget", *flags, "--json").row for flags in (["1", "--dry-run"], ["1", "--yes"])]
+    assert [row["erased"] and row["erased"]["documents"] for row in rows] == [None, 1]
+    pkb("ask", "When was the concert?")
+    rows.append(pkb("forget", "--question", "when was the concert", "--yes", "--json").row)
+    rows.append(pkb("forget", "--from", "nobody@example.org", "--json").row)
+    compare("pkb forget", rows)
+
+
 def test_what_ingest_and_stats_print_is_as_documented(pkb: Pkb) -> None:
     compare("pkb ingest", [pkb("ingest", "--json").row])
     pkb("ask", "when is rehearsal?")

@@ -7,7 +7,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from threading import Thread
 
@@ -18,8 +18,10 @@ from engine.idle.types import IdleRequest
 from engine.llm.resident import ResidentModel
 from engine.models.load import load
 from engine.models.mlx import Mlx
+from engine.serve.worker import Cancelled, QueuedRequest, RequestQueue
 from engine.types import AskOptions
 from store.errors import Locked
+from store.kv_index import KvIndex
 from store.locks import Lease
 from tests.cli.serving import Served, ask_through_kills, served, wait
 from tests.demo import NANO, WORDS, environment
@@ -217,6 +219,45 @@ def test_idle_work_ends_with_the_command_that_asked_for_it(home: Served) -> None
     wait(lambda: home.status()["jobs"] == 0)
     assert answer(home, WORDS[0])
     assert home.run("idle", "--force").returncode == 0
+
+
+def test_a_client_that_is_killed_no_longer_claims_the_model(home: Served) -> None:
+    session = home.session()
+    assert session.models.claim()  # so that the background server waits for the model, for its client
+    assert home.run("serve").returncode == 0
+    pid, asking = home.pid, home.start("ask", WORDS[0], "--no-cache")
+    wait(lambda: session.models.wanted)
+    asking.kill()
+    asking.communicate()
+    wait(lambda: home.status()["jobs"] == 0 and not session.models.wanted)
+    session.models.free()
+    assert answer(home, WORDS[0])
+    assert (home.pid, home.status()["answered"]) == (pid, 1)
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_waiting_request_ends_idle_jobs_only_while_its_client_is_there(made: Path, gone: bool) -> None:
+    queue = RequestQueue(environment(made), lambda: None)
+    queue._current.append(QueuedRequest({"kind": "idle"}, lambda kind, values: None))
+    queue.add(QueuedRequest({"kind": "release"}, lambda kind, values: None, cancelled=gone))
+    with nullcontext() if gone else pytest.raises(Cancelled):
+        queue.yield_point()
+
+
+@pytest.mark.slow
+def test_a_client_that_is_killed_no_longer_pins_what_its_question_loaded(home: Served) -> None:
+    expected = home.run("ask", WORDS[0]).stdout  # which stores its prompt
+    pid, index = home.pid, KvIndex(home.session().ledger)
+    wait(lambda: not index.pins())
+    asking = home.start("ask", WORDS[0], "--fresh")
+    while not index.pins():
+        assert asking.poll() is None, "it was answered before anything was pinned"
+        time.sleep(0.0005)
+    asking.kill()
+    asking.communicate()
+    wait(lambda: home.status()["jobs"] == 0 and not index.pins())
+    assert home.run("ask", WORDS[1]).returncode == 0
+    assert (home.run("ask", WORDS[0]).stdout, home.pid) == (expected, pid)
 
 
 @pytest.mark.slow

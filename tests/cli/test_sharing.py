@@ -19,6 +19,7 @@ from store.database import open_ledger
 from store.home import locate
 from store.kv_files import Header, verify
 from store.kv_index import KvIndex
+from store.kv_mirror import MirrorKey
 from store.kv_tree import TreeRoot
 from store.peers import PeerBook
 from store.remote import Remote, RemoteCall, RemoteMiss, open_remote
@@ -187,6 +188,16 @@ def test_a_page_and_the_kv_cache_are_not_served_by_one_command(pkb: Pkb) -> None
     assert pkb("serve", "--http", "--share", "127.0.0.1:0").code == 2
 
 
+@pytest.mark.parametrize("option", [("--status",), ("--stop",), ("--foreground",), ("--port", "1"), ("--new-token",)])
+def test_options_of_other_servers_are_refused_beside_share(fresh: Pkb, option: tuple[str, ...]) -> None:
+    ran = fresh("serve", "--share", "127.0.0.1:0", *option)
+    assert (ran.code, f"{option[0]}" in ran.err) == (2, True)
+
+
+def test_the_background_server_is_not_stopped_through_the_page(fresh: Pkb) -> None:
+    assert fresh("serve", "--http", "--stop").code == 2
+
+
 def test_an_address_that_is_in_use_or_not_ours_is_refused_by_name(tmp_path: Path, pkb: Pkb) -> None:
     ran = pkb("serve", "--share", "192.0.2.1:0")
     assert (ran.code, "cannot listen at 192.0.2.1:0" in ran.err) == (1, True)
@@ -224,6 +235,7 @@ def test_a_mirror_is_pushed_shown_and_kept_equal(pkb: Pkb, tmp_path: Path) -> No
     assert pkb("config", "set", "kv.remote", url).code == 0
     dry = pkb("kv", "push", "--dry-run", "--json").row
     assert (dry["uploaded"], dry["dry_run"], (tmp_path / "mirror").exists()) == (count, True, False)
+    assert not (pkb.folder / "home" / "share").exists()
     assert pkb("kv", "push", "--json").row["uploaded"] == count
     again = pkb("kv", "push")
     assert again.out == f"wrote 0 nodes, 0 B; removed 0; {count} unchanged\n"
@@ -232,8 +244,39 @@ def test_a_mirror_is_pushed_shown_and_kept_equal(pkb: Pkb, tmp_path: Path) -> No
     assert pkb("kv", "push", "--json").row["deleted"] == count
 
 
+def remote_check(pkb: Pkb) -> dict[str, str]:
+    (found,) = [row for row in pkb("doctor", "--json").row["checks"] if row["name"] == "remote"]
+    return dict(found)
+
+
+def test_doctor_lists_a_mirror_and_says_where_it_cannot(pkb: Pkb, tmp_path: Path) -> None:
+    pkb("config", "set", "kv.remote", f"file://{tmp_path}/mirror")
+    assert remote_check(pkb)["state"] == "bad"  # there is no key
+    pkb("ask", KEY, "--model", str(NANO))
+    pkb("kv", "push")
+    found = remote_check(pkb)
+    assert (found["state"], "nodes, listed in" in found["found"]) == ("ok", True)
+    shutil.rmtree(tmp_path / "mirror")
+    assert (remote_check(pkb)["state"], remote_check(pkb)["next"]) == ("note", "pkb kv push")
+    (tmp_path / "mirror").mkdir()
+    (tmp_path / "mirror" / MirrorKey(pkb.folder / "home" / "share" / "mirror.key", create=False).id.hex()).mkdir()
+    assert remote_check(pkb)["state"] == "note"
+
+
+def test_credentials_in_an_address_are_not_shown(pkb: Pkb, tmp_path: Path) -> None:
+    MirrorKey(pkb.folder / "home" / "share" / "mirror.key", create=True)
+    url = "ftp://me:secret@127.0.0.1:9/x"
+    shown = [pkb("config", "set", "kv.remote", url), pkb("config", "show"), pkb("config", "show", "--json")]
+    shown += [pkb("doctor"), pkb("kv", "push"), pkb("ask", KEY, "--explain"), pkb("stats")]
+    assert not [one for one in shown if "secret" in one.out + one.err]
+    assert "ftp://***@127.0.0.1:9/x" in shown[1].out
+    assert pkb("config", "get", "kv.remote").out.strip() == url
+    assert shown[4].code == 1
+
+
 @pytest.mark.parametrize("url", ["http://a/b", "https://a:1#b", "nothing://x"])
 def test_a_place_that_takes_no_objects_is_refused(pkb: Pkb, url: str) -> None:
+    assert pkb("kv", "push", url, "--dry-run").code in (1, 2)
     assert pkb("kv", "push", url).code in (1, 2)
 
 

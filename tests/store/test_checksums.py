@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from store import checksums
-from store.checksums import Checksums
+from store.checksums import Checksums, everything
 from store.errors import DamagedTable, DiskFull
 from store.integrity import repair
 from store.jobs import Abstract, Abstracts
@@ -131,7 +131,7 @@ def test_a_bit_that_rots_without_a_write_is_found_by_reading_all_data(filled: Op
         raw = bytearray(path.read_bytes())
         raw[len(raw) // 3] ^= 4
         path.write_bytes(raw)
-        assert table.damaged("documents", read_data=True) == [f"data/{path.name}"]
+        assert table.damaged("documents", reads=everything) == [f"data/{path.name}"]
 
 
 @contextmanager
@@ -219,3 +219,13 @@ def test_a_torn_file_that_a_killed_writer_left_is_undone_by_the_next(filled: Ope
     opened.keep(entry("e", "new"))
     assert "d" not in opened.documents()
     assert ("e" in opened.documents(), opened.wrong()) == (True, [])
+
+
+def test_what_a_killed_writer_had_not_named_yet_is_removed_by_the_next(filled: Opened) -> None:
+    part = filled.home.tables / "documents.lance" / "data" / ".tmpA1b2C3"
+    part.write_bytes(b"red fish")
+    Checksums(filled.home.tables).begin("documents")
+    filled.keep(entry("d", "new"))
+    assert not part.exists()
+    part.write_bytes(b"red fish")  # one that no list tells of
+    assert (filled.tables.rewrite("documents"), part.exists()) == ([], False)

@@ -1,11 +1,15 @@
 """Examination finds each kind of damage by its name, and repair mends what can be mended."""
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from store.checksums import Checksums
 from store.database import Ledger
-from store.integrity import examine, repair
+from store.errors import UsageError
+from store.integrity import Budgets, examine, repair, sample_of
 from store.jobs import Abstract, Abstracts
 from tests.store.conftest import Open
 from tests.store.kit import HashEmbedder, Killed, Opened, entry
@@ -36,7 +40,8 @@ def test_a_sound_home_has_no_findings(sound: Opened) -> None:
 def test_without_reading_all_data_the_cheap_things_are_looked_at(sound: Opened) -> None:
     names = [one.name for one in examine(sound.home, sound.ledger, sound.tables, read_data=False)]
     rows = ["documents", "chunks", "places", "vectors", "abstracts"]
-    assert names == ["ledger", "rows", "journal", "privacy", "index", *rows, "mapped", "kv"]
+    before = ["ledger", "rows", "journal", "forget", "privacy", "leftovers", "index"]
+    assert names == [*before, *rows, "mapped", "kv"]
 
 
 def test_repair_removes_the_files_of_earlier_versions(sound: Opened) -> None:
@@ -166,3 +171,82 @@ def test_a_damaged_page_of_the_ledger_is_found(open_home: Open) -> None:
     opened.home.ledger.write_bytes(raw)
     opened = open_home()
     assert [(one.name, bool(one.wrong)) for one in opened.wrong()] == [("ledger", True)]
+
+
+def wrong(opened: Opened, name: str, **options: Any) -> str:
+    """Return what is wrong by the name of a finding, or else its note."""
+    findings = examine(opened.home, opened.ledger, opened.tables, read_data=False, **options)
+    return next(one.wrong or one.note for one in findings if one.name == name)
+
+
+def test_links_are_found(sound: Opened, tmp_path: Path) -> None:
+    mend(sound)
+    os.link(sound.home.ledger, tmp_path / "another name")
+    (sound.home.cache / "link").symlink_to(tmp_path)
+    assert wrong(sound, "privacy") == "2 files or folders are links"
+
+
+def test_a_file_of_the_cache_that_others_can_read_is_found_and_closed(sound: Opened) -> None:
+    mend(sound)
+    path = sound.home.cache / "note"
+    path.write_bytes(b"")
+    path.chmod(0o644)
+    assert wrong(sound, "privacy") == "1 files or folders can be read by other users"
+    mend(sound)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_a_killed_process_left_is_found_and_removed(sound: Opened) -> None:
+    (sound.home.tables / "rebuilt").mkdir()
+    (sound.home.tables / "checksums" / "chunks.123").write_bytes(b"")
+    (sound.home.data / "ledger.new").write_bytes(b"")
+    assert wrong(sound, "leftovers") == "3 files of a killed process"
+    mend(sound)
+    assert wrong(sound, "leftovers") == ""
+
+
+def test_a_ledger_set_aside_is_a_note(sound: Opened) -> None:
+    (sound.home.data / "ledger.db.damaged").write_bytes(b"")
+    assert "kept aside" in wrong(sound, "leftovers")
+
+
+def test_caches_over_their_budgets_are_a_note(sound: Opened) -> None:
+    sound.ledger.rows.execute("UPDATE answers_size SET bytes = 2000")
+    assert wrong(sound, "budgets", budgets=Budgets(2000, 0)) == ""
+    assert "answers (bank.bytes): 2,000 of 1,999 bytes" in wrong(sound, "budgets", budgets=Budgets(1999, 0))
+
+
+def test_a_forgetting_that_was_killed_is_found(sound: Opened) -> None:
+    sound.ledger.set("forget.pending", '{"documents": [], "tables": true}')
+    assert "pkb forget was interrupted" in wrong(sound, "forget")
+
+
+def test_a_sample_finds_the_damage_in_its_files_alone(sound: Opened) -> None:
+    path = max((sound.home.tables / "chunks.lance" / "data").iterdir())
+    before, raw = path.stat(), bytearray(path.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    path.write_bytes(raw)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    checksums = Checksums(sound.home.tables)
+    found = {name for name in ("1/2", "2/2", "100%") if checksums.damaged("chunks", reads=sample_of(name, "seed"))}
+    assert {"100%"} <= found
+
+
+def test_parts_by_number_cover_every_file_once() -> None:
+    names = [f"data/{number}.lance" for number in range(300)]
+    parts = [{name for name in names if sample_of(f"{number}/7", "")(name)} for number in range(1, 8)]
+    assert sorted(name for part in parts for name in part) == sorted(names)
+    assert all(part for part in parts)
+
+
+def test_a_share_is_another_one_each_time() -> None:
+    names = [str(number) for number in range(2000)]
+    one, other = ({name for name in names if sample_of("10%", seed)(name)} for seed in ("a", "b"))
+    assert 120 < len(one) < 280
+    assert one != other
+
+
+@pytest.mark.parametrize("text", ["", "0%", "101%", "5", "0/3", "4/3", "1/0", "-1%", "%", "1/2/3", "nan%", "1e1%"])
+def test_what_is_no_part_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--read-data-subset"):
+        sample_of(text, "seed")

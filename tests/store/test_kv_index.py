@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from store import kv_index
-from store.database import MIGRATIONS, Ledger, open_ledger
+from store.database import Ledger, open_ledger
 from store.kv_files import Identity
 from store.kv_folder import ProcessOwner, is_alive, remove_dead_owners
 from store.kv_index import CountTotal, KvCounts, KvIndex
 from store.kv_tree import Node, child_key
+from store.migrations import MIGRATIONS
 from tests.store.kv_kit import ROOT, SUB_STEP, run_python
 
 FILE = Identity(1, 2, 3, 4)

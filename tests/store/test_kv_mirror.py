@@ -7,15 +7,16 @@ from pathlib import Path
 
 import fsspec
 import pytest
+from fsspec import AbstractFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
 
 from store.errors import PkbError
-from store.kv_files import BadNode, Header
-from store.kv_mirror import OVERHEAD, Mirror, MirrorKey, MirrorSource
-from store.remote import Remote, RemoteMiss, open_remote
+from store.kv_files import BadNode, Header, write
+from store.kv_mirror import OVERHEAD, Mirror, MirrorKey, MirrorSource, mirror_error
+from store.remote import Remote, RemoteCall, RemoteMiss, masked, open_remote
 from tests.effort import PATIENCE_S
-from tests.store.kv_kit import Kept
+from tests.store.kv_kit import Kept, tensors
 from tests.store.sharing import keep_path, keys_of
 
 Nodes = list[tuple[Header, bytes]]
@@ -40,7 +41,7 @@ def push(folder: Path, url: str) -> tuple[int, int, int]:
     """Mirror a home; returns how many objects were written, removed and unchanged."""
     kept = Kept(folder)
     mirror = Mirror(url, folder / "share", create=True)
-    plan = mirror.plan({key: size for key, size, _ in kept.store._index.sizes()})
+    plan = mirror.plan({key: size for key, size, _ in kept.store._index.sizes()}, kept.store._folder.path_of)
     written = mirror.apply(plan, kept.store._folder.path_of, lambda done: None)
     kept.close()
     return written, len(plan.delete), plan.unchanged
@@ -192,6 +193,38 @@ def test_an_object_that_is_gone_is_absent_and_one_cut_short_is_written_again(tmp
     assert push(tmp_path / "desktop", url) == (3, 0, 0)
 
 
+def test_a_file_that_changed_replaces_its_object_even_if_as_long(tmp_path: Path, url: str) -> None:
+    [(header, data), *_] = keep_path(tmp_path / "desktop")
+    push(tmp_path / "desktop", url)
+    path = tmp_path / "desktop" / "cache" / "kv" / f"{header.key.hex()}.safetensors"
+    write(path, header, tensors(4096, (99,)))
+    assert path.stat().st_size == len(data)
+    assert push(tmp_path / "desktop", url) == (1, 1, 2)
+    remote = reader(tmp_path / "desktop", url)
+    assert find(remote, [(header, data)]) == 1
+    assert remote.fetch(header, len(data), PATIENCE_S).file.getvalue() == path.read_bytes()
+
+
+def test_objects_of_earlier_names_are_removed(tmp_path: Path, nodes: Nodes) -> None:
+    url = f"file://{tmp_path}/mirror"
+    push(tmp_path / "desktop", url)
+    first = objects(tmp_path)[0]
+    first.rename(first.with_name(first.name.partition("-")[0]))
+    assert push(tmp_path / "desktop", url) == (1, 1, 2)
+
+
+def test_no_more_is_read_of_an_object_than_it_may_have(tmp_path: Path, nodes: Nodes) -> None:
+    url, call = f"file://{tmp_path}/mirror", RemoteCall()
+    push(tmp_path / "desktop", url)
+    mirror, (header, data) = Mirror(url, tmp_path / "desktop" / "share"), nodes[0]
+    path, size = mirror.listing()[mirror.key.name(header.key)]
+    with Path(path).open("ab") as file:
+        file.write(bytes(8 << 20))
+    with pytest.raises(BadNode, match="mismatch"):
+        mirror.read(path, header.key, len(data), call)
+    assert call.received == size + 1
+
+
 def test_a_damaged_node_is_not_pushed(tmp_path: Path, nodes: Nodes, url: str) -> None:
     path = tmp_path / "desktop" / "cache" / "kv" / f"{nodes[0][0].key.hex()}.safetensors"
     path.write_bytes(path.read_bytes()[:-1] + b"?")
@@ -203,6 +236,53 @@ def test_a_place_that_cannot_be_read_is_a_failure_and_raises_nothing(tmp_path: P
     for url in ("nothing://x", "s3://bucket/x", "file:///proc/nothing/\0x"):
         remote = open_remote(url, tmp_path / "share")
         assert find(remote, nodes) == 0
+
+
+class CredentialsError(Exception):
+    """What a back end raises whose package has errors of its own."""
+
+
+def refuse(*_: object, **__: object) -> None:
+    raise CredentialsError("secret")
+
+
+@pytest.fixture
+def guarded() -> str:
+    own = type("Guarded", (AbstractFileSystem,), {"protocol": "guarded", "find": refuse, "open": refuse})
+    fsspec.register_implementation("guarded", own, clobber=True)
+    return "guarded://me:secret@host/x"
+
+
+def test_an_error_of_a_back_end_is_one_of_the_system(tmp_path: Path, nodes: Nodes, guarded: str) -> None:
+    with pytest.raises(OSError, match="CredentialsError") as caught:
+        push(tmp_path / "desktop", guarded)
+    told = mirror_error(guarded, caught.value)
+    assert told.message == "cannot use guarded://***@host/x as a mirror (kv.remote, or the URL given): CredentialsError"
+    remote = reader(tmp_path / "desktop", guarded)
+    assert (find(remote, nodes), remote.last_failure) == (0, "unreachable")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of what is left of a half-made FTP
+@pytest.mark.parametrize(
+    ("url", "told"), [("ftp://", "TypeError"), ("adl://a/b", "not installed"), ("nothing://x", "ValueError")]
+)
+def test_a_url_that_cannot_be_served_says_why(tmp_path: Path, url: str, told: str) -> None:
+    with pytest.raises(PkbError, match=r"kv\.remote") as caught:
+        Mirror(url, tmp_path / "share", create=True)
+    assert told in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("s3://bucket/x", "s3://bucket/x"),
+        ("s3://KEY:se/cr?t@bucket/x", "s3://***@bucket/x"),
+        ("abfs://c@account/x?sig=secret", "abfs://***@account/x?***"),
+        ("https://192.168.1.5:8643#desktop", "https://192.168.1.5:8643#desktop"),
+    ],
+)
+def test_a_url_is_shown_without_credentials(url: str, shown: str) -> None:
+    assert masked(url) == shown
 
 
 @given(st.binary(max_size=200), st.binary(min_size=16, max_size=16))

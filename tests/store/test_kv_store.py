@@ -98,6 +98,17 @@ def test_parts_are_counted_beside_hits(kept: Kept) -> None:
         kept.store.record_use(match, 0.5)
     stats = kept.store.stats()
     assert (stats.hits.tokens, stats.partial.tokens, kept.store.match(ROOT, [A]).nodes[0].uses) == (4, 4, 1)
+    read = kept.store.match(ROOT, [A]).nodes[0].bytes * 4 // 6
+    assert (stats.hits.bytes, stats.partial.bytes) == (read, read)
+
+
+def test_of_a_match_loaded_from_the_back_what_was_read_counts(kept: Kept) -> None:
+    kept.keep(A)
+    kept.keep(A, B)
+    with kept.store.match(ROOT, [A, B]) as match:
+        kept.store.record_use(match, 0.5, loaded=5)
+    first, second = match.nodes
+    assert kept.store.stats().hits.bytes == second.bytes + first.bytes * 3 // 6
 
 
 def test_a_match_of_nothing_is_no_hit(kept: Kept) -> None:

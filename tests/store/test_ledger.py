@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from store.database import MIGRATIONS, Ledger, open_ledger, path_key
+from store.database import Ledger, open_ledger, path_key
 from store.errors import NoStore, PkbError
+from store.migrations import MIGRATIONS
 
 
 @pytest.fixture

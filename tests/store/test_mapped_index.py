@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given
 from hypothesis import strategies as st
 
+from store.checksums import everything
 from store.filters import within
 from store.hits import Vectors
 from store.kv_files import identity
@@ -359,7 +360,7 @@ def test_a_damaged_file_is_made_anew(three: Opened, pattern: str, damage: Callab
     reopen(three)
     assert names(three, "red", "green") == [name for name, _ in expected]
     three.mapped.update()
-    assert (three.mapped.damaged(read_data=True), three.wrong()) == ([], [])
+    assert (three.mapped.damaged(reads=everything), three.wrong()) == ([], [])
 
 
 def test_damage_that_leaves_the_time_is_found_by_a_thorough_check(three: Opened) -> None:
@@ -371,7 +372,7 @@ def test_damage_that_leaves_the_time_is_found_by_a_thorough_check(three: Opened)
     assert found is not None
     files = tuple(StoredShard(f.name, found, f.crc, f.dead) if f.name == path.name else f for f in listed.files)
     index._write_list(ShardList(listed.state, files))
-    assert (index.damaged(), index.damaged(read_data=True)) == ([], [path.name])
+    assert (index.damaged(), index.damaged(reads=everything)) == ([], [path.name])
 
 
 @pytest.mark.parametrize("older", [True, False], ids=["older than what the ledger notes", "another ledger's"])

@@ -19,11 +19,12 @@ from store.answers import (
     RejectedAnswers,
     Verifications,
 )
-from store.database import MIGRATIONS, open_ledger
+from store.database import open_ledger
 from store.documents import newest_documents
 from store.history import History, RetrievalLog
 from store.jobs import JobAccount, JobBenefit, Jobs, PredictionLog, PredictorCounts
 from store.kv_index import Ghost, KvCounts, KvIndex, KvQueries
+from store.migrations import MIGRATIONS
 
 SCHEMA = Path(__file__).with_name("schema_7.sql")
 PKB1 = int.from_bytes(b"pkb1", "big")

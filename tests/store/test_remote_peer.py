@@ -1,14 +1,16 @@
 """KV nodes from another machine: whatever it does, the node that was wanted or a miss, within a bounded time."""
 
 import json
+import os
 import shutil
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import blake2b
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,9 @@ from hypothesis import strategies as st
 from engine.serve.sharing import SharingServer, parse_keys, parse_listen, parse_range
 from store.errors import UsageError
 from store.kv_files import Header, Tensor, write
+from store.kv_tree import Key
 from store.peers import PeerBook, key_line
-from store.remote import MOST_KEYS, PAUSE_S, Remote, RemoteCall, RemoteMiss, headers_of
+from store.remote import MOST_KEYS, PAUSE_S, Remote, RemoteCall, RemoteMiss, headers_of, open_remote
 from store.remote_peer import PeerSource, _Connection, parse_address, parse_sizes
 from tests.effort import PATIENCE_S
 from tests.store.kv_kit import ROOT, Kept, tensors
@@ -96,7 +99,7 @@ def test_a_path_is_found_in_one_request_and_its_nodes_come_equal_byte_for_byte(s
         ]
     assert (remote.traffic.finds, remote.traffic.nodes, remote.traffic.failures) == (1, 3, 0)
     assert remote.traffic.bytes == sum(sizes)
-    assert (remote.traffic.latency or 0) > 0 < (remote.traffic.rate or 0)
+    assert (remote.latency or 0) > 0 < (remote.rate or 0)
 
 
 def test_the_headers_of_a_path_are_those_of_its_nodes(both: tuple[Path, Nodes]) -> None:
@@ -276,6 +279,21 @@ def test_after_a_failure_a_peer_is_left_alone_for_a_while(both: tuple[Path, Node
     assert remote.traffic.failures == 2
 
 
+def test_the_next_process_leaves_a_peer_alone_that_failed_in_this_one(both: tuple[Path, Nodes]) -> None:
+    folder, nodes = both
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}#desktop"
+    share = home_of(folder / "laptop").share
+    assert open_remote.__wrapped__(url, share).find(keys_of(nodes), PATIENCE_S) == ()
+    again = open_remote.__wrapped__(url, share)
+    assert not again.is_available
+    (failed,) = share.glob("failed-*")
+    assert failed.stat().st_mode & 0o777 == 0o600
+    os.utime(failed, (time.time() - PAUSE_S, time.time() - PAUSE_S))
+    assert open_remote.__wrapped__(url, share).is_available
+    assert open_remote.__wrapped__("https://127.0.0.1:9#desktop", share).is_available
+
+
 def test_a_peer_that_accepts_and_never_answers_costs_the_time_allowed(both: tuple[Path, Nodes]) -> None:
     folder, nodes = both
 
@@ -320,6 +338,65 @@ def test_a_fetch_that_is_cancelled_ends_at_once_and_so_do_later_ones_until_the_n
         assert why(lambda: remote.fetch(header, len(data), PATIENCE_S)) == "cancelled"
         assert remote.find([header.key], PATIENCE_S) == (len(data),)
         assert (remote.is_available, remote.traffic.failures) == (True, 0)
+
+
+def test_a_peer_that_tells_what_it_has_and_sends_nothing_is_left_alone(both: tuple[Path, Nodes]) -> None:
+    folder, [(header, data), *_] = both
+    clock, asked = Clock(), threading.Event()
+
+    def never(connection: Any) -> None:
+        asked.set()
+        connection.recv(1)
+
+    with lying(folder / "desktop", says(response(json.dumps([len(data)]).encode())), never) as liar:
+        remote = remote_of(folder / "laptop", liar.port, clock)
+        assert remote.find([header.key], PATIENCE_S) == (len(data),)
+
+        def cancel() -> None:
+            asked.wait(PATIENCE_S)
+            clock.at += 1  # for which computing took
+            remote.cancel()
+
+        canceller = threading.Thread(target=cancel)
+        canceller.start()
+        assert why(lambda: remote.fetch(header, len(data), PATIENCE_S)) == "cancelled"
+        canceller.join()
+        assert (remote.is_available, remote.last_failure) == (False, "late")
+
+
+class Paced:
+    """A source whose files come at so many bytes a second of a clock."""
+
+    def __init__(self, nodes: Nodes, clock: Clock) -> None:
+        self._files, self._clock, self.pace = {header.key: data for header, data in nodes}, clock, 1.0
+
+    def sizes(self, keys: Sequence[Key], call: RemoteCall) -> Sequence[int]:
+        """Return the sizes of all."""
+        return [len(self._files[key]) for key in keys]
+
+    def read(self, key: Key, size: int, call: RemoteCall) -> BytesIO:
+        """Return a file after its time."""
+        call.received, self._clock.at = size, self._clock.at + size / self.pace
+        return BytesIO(self._files[key])
+
+    def close(self) -> None:
+        """Hold nothing open."""
+
+
+@pytest.mark.parametrize(("before", "after"), [(1e9, 1e6), (1e6, 1e9)])
+def test_the_rate_of_a_link_is_the_recent_one_and_expires(
+    known: tuple[Path, Nodes], before: float, after: float
+) -> None:
+    (header, data), clock = known[1][0], Clock()
+    source = Paced(known[1], clock)
+    remote = Remote(source, clock)
+    for pace, count in ((before, 100), (after, 8)):
+        source.pace = pace
+        for _ in range(count):
+            remote.fetch(header, len(data), PATIENCE_S)
+    assert remote.rate == pytest.approx(after)
+    clock.at += 3600
+    assert remote.rate is None
 
 
 def etag(data: bytes) -> str:

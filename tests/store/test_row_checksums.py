@@ -23,9 +23,10 @@ from store.answers import (
 )
 from store.catalog import Catalog
 from store.checksums import TABLES, intact
-from store.database import MIGRATIONS, Ledger, migrate_to, open_ledger
+from store.database import Ledger, migrate_to, open_ledger
 from store.errors import DamagedLedger
 from store.integrity import page_damage, repair
+from store.migrations import MIGRATIONS
 from store.provenance import NamedAddress, Provenance
 from tests.store.kit import Opened, entry
 

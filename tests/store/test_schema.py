@@ -10,8 +10,9 @@ import pytest
 from engine.ask.prepare import answer_of
 from engine.types import Answer, Source
 from store.answers import AnswerBank, CachedAnswer, upgrade_answer_json
-from store.database import MIGRATIONS, Ledger, migrate_to, open_ledger
+from store.database import Ledger, migrate_to, open_ledger
 from store.history import History, HistoryEntry, RetrievalLog
+from store.migrations import MIGRATIONS
 from tests.effort import slow_only
 
 # As a former version wrote it, with schema 8 of the ledger.

@@ -16,7 +16,7 @@ from engine.ask.semantic import SemanticRules, entails
 from engine.llm.generate import GenerateOptions, generate
 from engine.llm.prefill import PromptReader
 from engine.llm.restore import KvBinding as KeptTensors
-from engine.models.kv_read import RangeReader, ReadAt, UnreadableCache
+from engine.models.kv_read import OpenFiles, RangeReader, ReadAt, UnreadableCache
 from engine.session import Session
 from engine.text.question import Question, understand
 from engine.text.time_sensitive import is_time_sensitive
@@ -47,7 +47,7 @@ class RestorableModel(ScriptedModel):
     sub_step: int = 64
     reads_ranges: bool = False
 
-    def open_ranges(self, paths: Sequence[Path], shared: int | None, read_at: ReadAt) -> RangeReader:
+    def ranges(self, opened: OpenFiles, shared: int | None, read_at: ReadAt) -> RangeReader:
         """Have no ranges to read."""
         raise UnreadableCache(str(shared))
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.kv.overlap import Loader
+from engine.kv.overlap import Loader, hangs, within
 from engine.kv.planners import Unit
 
 EIGHT = [Unit(64, 1 << 21, 0.02, None)] * 8
@@ -104,3 +104,55 @@ def test_nothing_is_loaded_after_both_met() -> None:
 
 def test_no_units_need_no_work() -> None:
     assert met(Loader([], lambda number: None)) == []
+
+
+def soon(seconds: float = 10.0) -> float:
+    return time.perf_counter() + seconds
+
+
+def test_what_comes_in_time_is_returned_and_what_is_raised_is_raised() -> None:
+    def fail() -> int:
+        raise Fault
+
+    assert within(soon(), lambda: 7) == 7
+    with pytest.raises(Fault):
+        within(soon(), fail, (Fault,))
+
+
+def test_what_comes_too_late_is_discarded_and_hangs_until_then() -> None:
+    free, done, discarded = Event(), Event(), list[int]()
+
+    def work() -> int:
+        free.wait()
+        return 7
+
+    def discard(found: int) -> None:
+        discarded.append(found)
+        done.set()
+
+    assert within(soon(0), work, (), discard) is None
+    assert hangs(0)
+    assert not hangs(1000)
+    free.set()
+    assert done.wait(10)
+    assert discarded == [7]
+
+
+def test_a_fixed_division_is_kept_however_fast_loading_is() -> None:
+    loaded = list[int]()
+    assert met(Loader(EIGHT, loaded.append, fixed=3), lambda number: time.sleep(0.01)) == [0, 1, 2]
+    assert loaded == [7, 6, 5, 4, 3]
+
+
+def test_of_a_fixed_division_what_does_not_come_in_time_is_computed() -> None:
+    free = Event()
+
+    def load(number: int) -> None:
+        if number < 7:
+            free.wait()
+
+    loader = Loader(EIGHT, load, fixed=3, until=soon(0.05))
+    with loader:
+        computed = list(iter(loader.next, None))
+        free.set()
+    assert computed == [0, 1, 2, 3, 4, 5, 6]

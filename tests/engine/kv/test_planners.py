@@ -1,5 +1,7 @@
 """Planners against brute force, and the closed forms against the program that they solve."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,7 +17,7 @@ from engine.kv.planners import (
     overlap,
     split,
 )
-from tests.bench.recompute import PRINTED_C1, DecodingSetup, equation_1, equation_2, lp
+from tests.bench.recompute import PRINTED_C1, DecodingSetup, equation_1, equation_2, lp, met
 
 SECONDS = st.floats(1e-6, 100)
 UNITS = st.lists(st.builds(Unit, st.integers(1, 200), st.just(1 << 20), SECONDS, SECONDS), max_size=12)
@@ -77,10 +79,30 @@ def test_without_figures_about_loading_both_are_tried_at_once() -> None:
     assert [planner(units).way for planner in (PLANNERS["load"], PLANNERS["split"], lp)] == ["load", "load", "load"]
 
 
+def test_closed_form_and_program_fix_the_division_and_overlapping_does_not() -> None:
+    units = [Unit(64, 1 << 21, 0.1, 0.1)] * 4
+    ways = [(planner(units).way, planner(units).computed) for planner in (split, lp, overlap)]
+    assert ways == [("split", 2), ("split", 2), ("overlap", 2)]
+
+
 def test_pure_plans_take_one_way() -> None:
     units = [Unit(64, 1 << 21, 0.1, 0.3), Unit(32, 1 << 21, 0.2, 0.1)]
     assert load(units) == LoadPlan("load", 0, 0.3 + 0.1)
     assert compute(units) == LoadPlan("compute", 2, 0.1 + 0.2)
+
+
+@given(EVEN)
+def test_overlapping_by_its_rule_is_the_best_division_up_to_a_unit(units: list[Unit]) -> None:
+    one = max(units[0].compute_s, units[0].load_s or 0.0)
+    assert met(units) <= (overlap(units).seconds or 0.0) + one + 1e-9
+    assert met(units) >= max(0.0, (overlap(units).seconds or 0.0) - one) - 1e-9
+
+
+def test_the_program_of_decoding_is_solved_by_the_closed_form() -> None:
+    for tokens in (1024, 8192):
+        setup = DecodingSetup(tokens, 4096, 4096, 2, 16e9, 1e14)
+        assert setup.lp() == pytest.approx(equation_1(setup), rel=1e-6)
+        assert replace(setup, kv=1024).lp() == 0
 
 
 SETUPS = st.builds(

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from engine.kv.costs import MeasuredCosts
+from engine.kv.overlap import hangs
 from engine.kv.planners import LoadPlan, Planner, Unit, compute, load, overlap
 from engine.llm.prefill import Prefilled, PromptReader, keep, prefill
 from engine.llm.restore import KvBinding, Planning
@@ -150,7 +151,54 @@ def test_a_damaged_file_is_computed_and_removed(box: Box) -> None:
 
     read, _ = restored(box, segments, at_once, truncated)
     assert np.array_equal(logits(box, read, segments), computed(box, segments))
+    assert (read.suspects, path.exists()) == ((read.nodes[-1],), True)  # nothing is read again before the answer
+    assert keep(KvBinding(box.store, ROOT, box.model), segments[:-1], read) == 0
     assert not path.exists()
+    assert len(box.files()) == len(LENGTHS) - 1
+
+
+@pytest.mark.parametrize("files", [0, 2])
+def test_a_disk_that_hangs_delays_a_plain_load_no_longer_than_computing(box: Box, files: int) -> None:
+    segments, reads = prompt(box.model), Reads(box, files)
+    spoil(box.model)
+    try:
+        read, trace = restored(box, segments, load, reads)
+        assert hangs(0)
+    finally:
+        reads.free.set()
+    assert read.reused == (*(0,) * (len(LENGTHS) - files), *LENGTHS[len(LENGTHS) - files :])
+    assert np.array_equal(logits(box, read, segments), computed(box, segments))
+    assert files or "did not come in time" in next(step.note for step in trace.steps if step.name == "load")
+    assert not read.suspects
+
+
+def test_a_file_that_cannot_be_opened_in_time_is_computed(box: Box) -> None:
+    segments = prompt(box.model)
+    path = box.store.path_of(box.store.match(ROOT, segments[:-1]).nodes[1])
+
+    def planner(units: Sequence[Unit]) -> LoadPlan:
+        path.unlink()
+        os.mkfifo(path)  # opening it waits for somebody who writes
+        return load(units)
+
+    try:
+        read, _ = restored(box, segments, planner)
+    finally:
+        os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
+    assert read.reused == (0, 0, 0, 0)
+    assert np.array_equal(logits(box, read, segments), computed(box, segments))
+
+
+def test_a_load_that_never_came_is_learnt_as_slow(box: Box) -> None:
+    costs, reads = MeasuredCosts(box.ledger, "root"), Reads(box, 0)
+    binding = KvBinding(box.store, ROOT, box.model, Planning(costs, load, reads))
+    try:
+        for _ in range(2):
+            with ExitStack() as held:
+                prefill(PromptReader(box.model, binding), prompt(box.model)[:-1], Trace(), held)
+    finally:
+        reads.free.set()
+    assert (costs.costs.load_s(1, 1000, 1.0) or 0) > 0.1
 
 
 def test_an_interrupt_leaves_no_thread_and_the_store_as_it_was(box: Box) -> None:
@@ -165,6 +213,14 @@ def test_an_interrupt_leaves_no_thread_and_the_store_as_it_was(box: Box) -> None
         restored(box, segments, at_once, reads, interrupt)
     assert not [thread for thread in threading.enumerate() if thread.name == "kv-load"]
     assert np.array_equal(box.read(segments)[1], cold(box.model, segments))
+
+
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_a_fixed_division_is_kept(box: Box, count: int) -> None:
+    segments = prompt(box.model)
+    read, _ = restored(box, segments, lambda units: LoadPlan("split", count, None))
+    assert sum(read.reused) == sum(UNITS[count:])
+    assert np.array_equal(logits(box, read, segments), computed(box, segments))
 
 
 @pytest.mark.parametrize(("planner", "reused"), [(load, LENGTHS), (compute, (0, 0, 0, 0))])

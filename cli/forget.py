@@ -1,0 +1,131 @@
+"""`pkb forget`: removes messages or a question, with all that was made from them, from every file of pkb."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli import output
+from cli.output import Collection, Recipient, Sender, Since, Until, bars, open_pkb
+from engine.text.terminal import count, line, one_line
+from store.errors import UsageError
+
+if TYPE_CHECKING:
+    from engine.app import Pkb
+    from engine.forget import ForgetPlan
+    from store.erasure import Erased
+
+_LISTED = 10
+
+
+def forget(
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="WHAT...", help="Files, folders or Message-IDs; or the number of a source of the last answer."
+        ),
+    ] = None,
+    question: Annotated[
+        str | None, typer.Option(metavar="QUESTION", help="Forget a question and its answers instead.")
+    ] = None,
+    sender: Sender = None,
+    recipient: Recipient = None,
+    since: Since = None,
+    until: Until = None,
+    collection: Collection = None,
+    quoting: Annotated[bool, typer.Option("--quoting", help="Forget the messages that quote them, too.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be forgotten.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Remove messages or a question, and all that was made from them.
+
+    Your own files stay as they are. pkb does not index a forgotten message again, unless you
+    type: pkb ingest FILE --restore
+
+    Example: pkb forget --from ann@example.org --since 2024-05 --dry-run
+    """
+    with open_pkb() as pkb:
+        scope = pkb.scope(sender, recipient, since, until, collection)
+        _require_one(targets, question, limited=any((sender, recipient, since, until, collection)))
+        planned = pkb.plan_forgetting(targets or [], scope, question=question, quoting=quoting)
+        if not as_json:
+            _show_plan(planned)
+            if planned.is_empty and (dry_run or not pkb.forgets):
+                print("Nothing to forget.")
+        if not planned.is_empty and not dry_run and not yes:
+            _confirm(planned)
+        erased = None
+        if not dry_run and (not planned.is_empty or pkb.forgets):
+            with bars(quiet=as_json) as tick:
+                erased = pkb.forget(planned, tick)
+        if as_json:
+            output.data(_row(planned, erased))
+        elif erased:
+            _show(pkb, erased)
+    raise typer.Exit(0 if erased or not planned.is_empty else 4)
+
+
+def _require_one(targets: list[str] | None, question: str | None, *, limited: bool) -> None:
+    """Refuse a question together with messages."""
+    if question is not None and (targets or limited):
+        raise UsageError("--question forgets a question, and no messages", 'pkb forget --question "QUESTION"')
+
+
+def _confirm(planned: "ForgetPlan") -> None:
+    """Ask whether to go on; UsageError where nobody can answer."""
+    if not sys.stdin.isatty():
+        raise UsageError("cannot ask for confirmation: not a terminal", "pkb forget ... --yes")
+    what = count(len(planned.documents), "document") if planned.documents else "this question"
+    if not typer.confirm(f"Forget {what} for good?", err=True):
+        raise typer.Exit(1)
+
+
+def _show_plan(planned: "ForgetPlan") -> None:
+    for row in planned.documents[:_LISTED]:
+        day = row["date"].date().isoformat() if row["date"] else "no date   "
+        who = row["sender"] or ", ".join(row["recipients"])
+        print(line(f"{day}  {one_line(who, 30):<30}  {one_line(row['title'], 60) or 'no subject'}"))
+    if len(planned.documents) > _LISTED:
+        print(f"and {count(len(planned.documents) - _LISTED, 'more document')}")
+    for question in planned.questions:
+        print(f"question: {one_line(question, 200)}")
+    if planned.quoted_by:
+        also = count(planned.quoted_by, "other message quotes", "other messages quote")
+        output.say(f"pkb: {also} them and would keep that text; to forget those too: --quoting")
+
+
+def _show(pkb: "Pkb", erased: "Erased") -> None:
+    parts = {
+        "document": erased.documents,
+        "chunk": erased.chunks,
+        "answer": erased.answers,
+        "question": erased.questions,
+        "KV node": erased.nodes,
+    }
+    found = ", ".join(count(number, name) for name, number in parts.items() if number) or "nothing was left"
+    print(f"Forgot {found}.")
+    print(f"Examined {count(erased.files, 'file')}: none holds them any more.")
+    for notice in pkb.kept_elsewhere():
+        output.say(f"pkb: {notice}")
+
+
+def _row(planned: "ForgetPlan", erased: "Erased | None") -> dict[str, Any]:
+    names = ("documents", "chunks", "answers", "questions", "nodes", "files")
+    return {
+        "schema": output.SCHEMA,
+        "documents": [
+            {
+                "id": row["id"],
+                "title": row["title"],
+                "sender": row["sender"],
+                "message_id": row["message_id"],
+                "date": row["date"].isoformat() if row["date"] else None,
+            }
+            for row in planned.documents
+        ],
+        "questions": list(planned.questions),
+        "copies": planned.copies,
+        "quoted_by": planned.quoted_by,
+        "erased": {name: getattr(erased, name) for name in names} if erased else None,
+    }

@@ -1,0 +1,176 @@
+"""Forgetting what the user names: which documents and questions that is, and erasing them while nothing else runs."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.operations import OnProgress, absolute_path
+from engine.session import Session
+from engine.text.terminal import line
+from store.errors import Locked, PkbError, UsageError
+from store.filters import among, documents_within
+from store.types import Scope, in_own_zone
+
+if TYPE_CHECKING:
+    from store.erasure import Erased
+
+_STOP_S = 20.0  # for the background server to end
+_AT_ONCE = 5000  # documents in one condition
+_COLUMNS = ("id", "kind", "title", "sender", "recipients", "message_id", "date", "local")
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetRequest:
+    """What to forget: files, folders and Message-IDs, limited by a scope; or a question.
+
+    With `quoting`, also the messages that quote one of them.
+    """
+
+    targets: tuple[str, ...] = ()
+    scope: Scope = field(default_factory=Scope)
+    question: str | None = None
+    quoting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetPlan:
+    """What would be forgotten: documents, newest first, and questions as they are kept.
+
+    `copies` is the number of files in which they stand, `quoted_by` that of other documents that quote them.
+    """
+
+    documents: tuple[dict[str, Any], ...] = ()
+    questions: tuple[str, ...] = ()
+    copies: int = 0
+    quoted_by: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether there is nothing to forget."""
+        return not self.documents and not self.questions
+
+
+def plan(opened: Session, request: ForgetRequest) -> ForgetPlan:
+    """Find what a request names; UsageError where a file or a Message-ID is not indexed, or nothing is named."""
+    if request.question is not None:
+        return ForgetPlan(questions=_same_questions(opened, request.question))
+    if not request.targets and documents_within(request.scope) is None:
+        raise UsageError("nothing named to forget", "pkb forget --help")
+    with opened.locks.reader():
+        ids = _documents(opened, request)
+        quoting = _quoting(opened, ids)
+        ids = sorted({*ids, *quoting}) if request.quoting else ids
+        rows = _rows(opened, ids)
+    places = [place for one in ids for place in opened.catalogue.places(one)]
+    return ForgetPlan(tuple(rows), copies=len({place.path for place in places}), quoted_by=len({*quoting} - {*ids}))
+
+
+def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> "Erased":
+    """Erase what was planned, or with nothing planned what a killed run left; PkbError if something remains."""
+    from engine.serve.process import stop
+    from store.erasure import Eraser
+
+    ledger = opened.lasting_ledger
+    if not stop(opened.home, _STOP_S):  # deleted text may be in its memory
+        raise Locked("the background server does not end", "pkb serve --stop")
+    ids = [row["id"] for row in planned.documents]
+    with opened.locks.idle() as alone:
+        if not alone:
+            raise Locked("pkb idle is running", "try again when it is done")
+        with opened.locks.exclusive():
+            names = [name for row in planned.documents for name in _names(opened, row)]
+            eraser, now = Eraser(opened.home, ledger, opened.tables, opened.mapped), opened.now.timestamp()
+            erased = eraser.erase(ids, names, planned.questions, now, on_progress)
+    if erased.left:
+        shown = ", ".join(map(line, erased.left[:3])) + (", ..." if len(erased.left) > 3 else "")
+        raise PkbError(f"forgotten, but {len(erased.left)} places still hold some of it: {shown}", "pkb forget")
+    return erased
+
+
+def is_unfinished(opened: Session) -> bool:
+    """Return whether a run was killed before its end."""
+    from store.erasure import is_unfinished
+
+    return is_unfinished(opened.ledger)
+
+
+def kept_elsewhere(opened: Session) -> list[str]:
+    """Return where copies may be that this machine does not reach, and what to type."""
+    remote = opened.settings.kv.remote
+    found = []
+    if remote:
+        found.append("a mirror or a peer may hold KV of it (kv.remote); for a mirror, type: pkb kv push")
+    if (opened.home.share / "peers").exists():
+        found.append("machines that share with this one may hold KV of it; type there: pkb forget")
+    return found
+
+
+def _same_questions(opened: Session, question: str) -> tuple[str, ...]:
+    """Return the kept questions that differ at most in case, spaces and punctuation."""
+    from engine.ask.keys import normalise
+    from store.erasure import stored_questions
+
+    wanted = normalise(question)
+    return tuple(sorted(one for one in stored_questions(opened.ledger) if normalise(one) == wanted))
+
+
+def _documents(opened: Session, request: ForgetRequest) -> list[str]:
+    """Return the ids of the documents that a request names, within its scope."""
+    limit = documents_within(request.scope)
+    if not request.targets:
+        return sorted(row["id"] for row in opened.tables.select("documents", limit or "true", ["id"]))
+    named = sorted({one for target in request.targets for one in _named(opened, target)})
+    if limit is None:
+        return named
+    found = set[str]()
+    for some in _batches(named):
+        condition = f"{among('id', some)} AND {limit}"
+        found.update(row["id"] for row in opened.tables.select("documents", condition, ["id"]))
+    return sorted(found)
+
+
+def _named(opened: Session, target: str) -> list[str]:
+    """Return the documents of a Message-ID, file or folder; UsageError if there is none, and no run is unfinished."""
+    identified = re.fullmatch(r"<?([^\s<>/]+@[^\s<>/]+)>?", target)
+    if identified and (found := opened.catalogue.documents_with_message_id(identified[1])):
+        return found
+    if found := opened.catalogue.documents_below(str(absolute_path(Path(target)))):
+        return found
+    if is_unfinished(opened):  # the same command again: it is no longer indexed, and still to be erased
+        return []
+    raise UsageError(f"{line(target)} is not indexed: no file, folder or Message-ID", "pkb list --paths")
+
+
+def _quoting(opened: Session, ids: Sequence[str]) -> set[str]:
+    """Return the other documents that quote one of these."""
+    from store.documents import quoting
+
+    return quoting(opened.ledger, ids) - {*ids}
+
+
+def _rows(opened: Session, ids: Sequence[str]) -> list[dict[str, Any]]:
+    """Return what is shown of documents, newest first."""
+    rows = [row for some in _batches(ids) for row in opened.tables.select("documents", among("id", some), _COLUMNS)]
+    for row in rows:
+        row["date"] = in_own_zone(row["date"], row.pop("local"))
+        row["recipients"] = row["recipients"].split("\n") if row["recipients"] else []
+    return sorted(
+        rows, key=lambda row: (row["date"] is None, -row["date"].timestamp() if row["date"] else 0, row["id"])
+    )
+
+
+def _names(opened: Session, row: dict[str, Any]) -> list[str]:
+    """Return what a stored document is recognised by when its file is read again."""
+    from store.erasure import names_of
+
+    if row["kind"] == "mail" or row["message_id"]:
+        return names_of(row["id"], row["message_id"], row["sender"])
+    day = row["date"].date().isoformat() if row["date"] else ""
+    kept_at = [f"{place.path}\0{row['title']}\0{day}" for place in opened.catalogue.places(row["id"])]
+    return [name for one in kept_at or [""] for name in names_of(row["id"], None, row["sender"], one)]
+
+
+def _batches(ids: Sequence[str]) -> list[Sequence[str]]:
+    return [ids[start : start + _AT_ONCE] for start in range(0, len(ids), _AT_ONCE)]

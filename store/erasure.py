@@ -1,0 +1,305 @@
+"""Forgetting documents and questions: what was made from them goes too, and no file keeps what was deleted.
+
+A database leaves deleted text in old files, free pages and logs. So every file that held any is written anew from the
+rows that stay, and what is left is examined. Tombstones, keyed digests, keep a forgotten document out when its file is
+read again. A kill at any moment leaves the mark of an unfinished run, and `finish` does all of it again.
+"""
+
+import json
+import re
+import sqlite3
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING
+
+from store import provenance
+from store.answers import drop_derived, mark_removed
+from store.catalog import Catalog
+from store.database import BUSY_MS, Ledger
+from store.documents import Knowledge
+from store.filters import among, holding
+from store.home import Home
+from store.kv_folder import KvFolder
+from store.kv_index import has_nodes
+from store.types import Document
+
+if TYPE_CHECKING:
+    from store.mapped_index import MappedIndex
+    from store.tables import Tables
+
+_KEY, _PENDING = "forget.key", "forget.pending"  # small values of the ledger
+_AT_ONCE = 500  # documents in one commit
+_PATIENCE_S, _POLL_MS = 10.0, 100  # for which readers of the ledger are waited for
+_EXAMINED = 200  # ids that every byte of a file is compared with
+_BLOCK = 1 << 24
+
+
+class Tombstones:
+    """Which documents were forgotten; changed inside the caller's transaction."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger, self._key = ledger, b""
+
+    def __len__(self) -> int:
+        return int(self._ledger.rows.execute("SELECT count(*) FROM forgotten").fetchone()[0])
+
+    def add(self, names: Iterable[str], at: float) -> None:
+        """Remember documents by what `names_of` returns."""
+        rows = [(self._digest(name), at) for name in names]
+        self._ledger.rows.executemany("INSERT OR REPLACE INTO forgotten VALUES (?, ?)", rows)
+
+    def hold(self, names: Collection[str]) -> bool:
+        """Return whether any of these names was forgotten."""
+        marks = ", ".join("?" * len(names))
+        sql = f"SELECT 1 FROM forgotten WHERE digest IN ({marks})"
+        return self._ledger.rows.execute(sql, [self._digest(name) for name in names]).fetchone() is not None
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Let a document in again."""
+        rows = [(self._digest(name),) for name in names]
+        self._ledger.rows.executemany("DELETE FROM forgotten WHERE digest = ?", rows)
+
+    def _digest(self, name: str) -> bytes:
+        if not self._key:
+            if (text := self._ledger.get(_KEY)) is None:
+                text = token_hex(32)
+                self._ledger.set(_KEY, text)
+            self._key = bytes.fromhex(text)
+        data = name.encode("utf-8", "surrogatepass")
+        return blake2b(data, key=self._key, digest_size=16, person=b"pkb forgotten").digest()
+
+
+def names_of(document: str, message_id: str | None, sender: str, kept_at: str = "") -> list[str]:
+    """Return what a document is recognised by: its content, and a message also by its Message-ID and sender.
+
+    `kept_at` is the path, title and day of a meeting, which has no Message-ID and may grow.
+    """
+    names = [f"content\0{document}"]
+    if message_id:
+        names.append(f"message\0{message_id}\0{sender.casefold()}")
+    return [*names, f"meeting\0{kept_at}"] if kept_at else names
+
+
+def names_of_parsed(document: Document, path: str) -> list[str]:
+    """Return what a document of a file is recognised by."""
+    day = document.date.date().isoformat() if document.date else ""
+    meeting = "" if document.message_id or document.kind == "mail" else f"{path}\0{document.title}\0{day}"
+    return names_of(document.id, document.message_id, document.sender, meeting)
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """What was erased, in numbers; `left` says what could not be, and why."""
+
+    documents: int = 0
+    chunks: int = 0
+    answers: int = 0
+    questions: int = 0
+    nodes: int = 0
+    files: int = 0  # examined
+    left: tuple[str, ...] = ()
+
+
+def is_unfinished(ledger: Ledger) -> bool:
+    """Return whether a run was begun and not finished."""
+    return ledger.get(_PENDING) is not None
+
+
+OnStep = Callable[[str, int, int | None], None]  # a step's name, how far it is, and how far it goes, if known
+
+
+class Eraser:
+    """Forgets, and proves it; everything needs the exclusive lock, and that no other process has the home open."""
+
+    def __init__(self, home: Home, ledger: Ledger, tables: "Tables", mapped: "MappedIndex") -> None:
+        self._home, self._ledger, self._tables, self._mapped = home, ledger, tables, mapped
+        self._knowledge = Knowledge(ledger, lambda: tables)
+
+    def erase(
+        self, documents: Sequence[str], names: Iterable[str], questions: Sequence[str], now: float, on_step: OnStep
+    ) -> Erased:
+        """Forget documents, recognised by names when their files are read again, and questions as they are kept."""
+        before = self._counts()
+        with self._ledger.transaction():
+            todo = self._unfinished()
+            self._write_down({*todo, *documents}, tables=bool(todo or documents) or is_unfinished(self._ledger))
+            Tombstones(self._ledger).add(names, now)
+            _drop_questions(self._ledger, questions)
+        return self._finish(before, now, on_step)
+
+    def finish(self, now: float, on_step: OnStep) -> Erased:
+        """Do all of an unfinished run again."""
+        return self._finish(self._counts(), now, on_step)
+
+    def _finish(self, before: dict[str, int], now: float, on_step: OnStep) -> Erased:
+        documents, has_tables = self._unfinished(), self._tables_too()
+        self._knowledge.recover()
+        for number, some in enumerate(_batches(documents)):
+            on_step("remove", number * _AT_ONCE, len(documents))
+            self._remove(some, now)
+        with self._ledger.transaction():
+            self._write_down((), tables=has_tables)  # what is examined must not hold the ids itself
+        left = self._rewrite(on_step) if has_tables else []
+        left += _shrink(self._ledger)
+        on_step("examine", 0, None)
+        left += self._remains(documents)
+        if not left:
+            with self._ledger.transaction():
+                self._ledger.rows.execute("DELETE FROM meta WHERE name = ?", (_PENDING,))
+        counted = {name: max(0, before[name] - after) for name, after in self._counts().items()}
+        return Erased(**counted, files=sum(1 for _ in _files(self._home)), left=tuple(left))
+
+    def _unfinished(self) -> list[str]:
+        found: list[str] = json.loads(self._ledger.get(_PENDING) or '{"documents": []}')["documents"]
+        return found
+
+    def _tables_too(self) -> bool:
+        return bool(json.loads(self._ledger.get(_PENDING) or '{"tables": false}')["tables"])
+
+    def _write_down(self, documents: Collection[str], *, tables: bool) -> None:
+        self._ledger.set(_PENDING, json.dumps({"documents": sorted(documents), "tables": tables}))
+
+    def _remove(self, documents: Sequence[str], now: float) -> None:
+        """Remove documents from the index, with all that was made from them and the questions that retrieved them."""
+        chunks = [row["id"] for row in self._tables.select("chunks", among("document", documents), ["id"])]
+        catalogue = Catalog(self._ledger)
+        places = [place for document in documents for place in catalogue.places(document)]
+
+        def record() -> None:
+            mark_removed(self._ledger, chunks, now)
+            asked = _questions_about_removed(self._ledger)
+            drop_derived(self._ledger, now)
+            _drop_history(self._ledger, asked)
+            catalogue.replace(places)
+
+        self._knowledge.commit((), record, documents)
+        provenance.prune(self._ledger)
+
+    def _rewrite(self, on_step: OnStep) -> list[str]:
+        """Write anew whatever may hold deleted text; returns the files that were to go and are still there."""
+        self._knowledge.remove_leftovers(self._home.kv)
+        if has_nodes(self._ledger):
+            folder = KvFolder(self._ledger, self._home.kv)
+            folder.collect()
+            folder.counts.forget_ghosts()
+            folder.owner.close()
+        kept, names = list[str](), self._tables.names()
+        for number, name in enumerate(names):
+            on_step("rewrite", number, len(names) + 1)
+            kept += self._tables.rewrite(name)
+        on_step("rewrite", len(names), len(names) + 1)
+        former = {path.name for path in self._home.index.glob("*.shard")}
+        self._mapped.clear()
+        self._mapped.update()
+        sql = "DELETE FROM changed_documents WHERE document NOT IN (SELECT id FROM documents)"
+        self._ledger.rows.execute(sql)
+        return [*kept, *(name for name in former if (self._home.index / name).exists())]
+
+    def _remains(self, documents: Sequence[str]) -> Iterator[str]:
+        """Yield where something of forgotten documents is still found."""
+        for name in self._tables.names() if documents else ():
+            for some in _batches(documents):
+                column = "id" if name == "documents" else "document"
+                if self._tables.count(name, holding("documents", some) if name == "abstracts" else among(column, some)):
+                    yield f"rows of the table {name}"
+        yield from _nodes_left(self._ledger, self._home)
+        wanted = [document.encode() for document in documents[:_EXAMINED]]
+        yield from (str(path) for path in _files(self._home) if wanted and _holds(path, wanted))
+
+    def _counts(self) -> dict[str, int]:
+        sql = """SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM answers),
+                        (SELECT count(*) FROM history), (SELECT count(*) FROM kv_nodes)"""
+        documents, answers, questions, nodes = self._ledger.rows.execute(sql).fetchone()
+        counted = {"documents": documents, "answers": answers, "questions": questions, "nodes": nodes}
+        return counted | {"chunks": self._ledger.count("chunks")}
+
+
+def _batches(documents: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (documents[start : start + _AT_ONCE] for start in range(0, len(documents), _AT_ONCE))
+
+
+def stored_questions(ledger: Ledger) -> set[str]:
+    """Return every question that is kept, asked or predicted."""
+    sql = """SELECT question FROM history UNION SELECT question FROM answers UNION SELECT question FROM predictions
+             UNION SELECT subject FROM jobs"""
+    return {question for (question,) in ledger.rows.execute(sql)}
+
+
+def _drop_questions(ledger: Ledger, questions: Sequence[str]) -> None:
+    """Delete questions with their answers, predictions and jobs, inside the caller's transaction."""
+    for one in [(question,) for question in questions]:
+        keys = ledger.rows.execute("SELECT key FROM answers WHERE question = ?", one).fetchall()
+        keys += ledger.rows.execute("SELECT key FROM history WHERE question = ? AND key IS NOT NULL", one).fetchall()
+        ledger.rows.executemany("DELETE FROM rejected_answers WHERE key = ?", keys)
+        ledger.rows.executemany("DELETE FROM answers WHERE key = ?", keys)
+        for table, column in (("history", "question"), ("predictions", "question"), ("jobs", "subject")):
+            ledger.rows.execute(f"DELETE FROM {table} WHERE {column} = ?", one)
+
+
+def _questions_about_removed(ledger: Ledger) -> list[int]:
+    sql = """SELECT retrievals.question FROM retrievals WHERE EXISTS (
+             SELECT 1 FROM json_each(retrievals.chunks) JOIN removed_chunks ON chunk = value)"""
+    return [number for (number,) in ledger.rows.execute(sql)]
+
+
+def _drop_history(ledger: Ledger, numbers: Iterable[int]) -> None:
+    """Delete questions from the history by their numbers."""
+    ledger.rows.executemany("DELETE FROM history WHERE id = ?", [(number,) for number in numbers])
+
+
+def _shrink(ledger: Ledger) -> list[str]:
+    """Write the ledger anew without free pages, and empty its write-ahead log; says so where a reader prevents it."""
+    until = time.monotonic() + _PATIENCE_S
+    ledger.rows.execute(f"PRAGMA busy_timeout = {_POLL_MS}")
+    try:
+        while not _is_shrunk(ledger):
+            if time.monotonic() > until:
+                return ["the ledger's log, which another process reads"]
+    finally:
+        ledger.rows.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+    return []
+
+
+def _is_shrunk(ledger: Ledger) -> bool:
+    """Try it once; returns whether nobody was in the way."""
+    try:
+        ledger.rows.execute("VACUUM")
+        busy, *_ = ledger.rows.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise
+        return False
+    return not busy
+
+
+def _nodes_left(ledger: Ledger, home: Home) -> Iterator[str]:
+    """Yield what the KV cache still holds of documents that are not stored."""
+    sql = "SELECT count(*) FROM kv_nodes WHERE document != '' AND document NOT IN (SELECT id FROM documents)"
+    if count := ledger.rows.execute(sql).fetchone()[0]:
+        yield f"{count} nodes of the KV cache"
+    folder = KvFolder(ledger, home.kv)
+    yield from map(str, folder.orphans())
+
+
+def _files(home: Home) -> Iterator[Path]:
+    """Yield every file of the home and its cache."""
+    for folder in (home.data, home.cache):
+        yield from (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+def _holds(path: Path, wanted: Sequence[bytes]) -> bool:
+    """Return whether a file has any of some ids."""
+    pattern, longest, tail = re.compile(b"|".join(map(re.escape, wanted))), max(map(len, wanted)), b""
+    try:
+        with path.open("rb") as file:
+            while block := file.read(_BLOCK):
+                if pattern.search(tail + block):
+                    return True
+                tail = block[-longest:]
+    except FileNotFoundError:
+        pass  # removed meanwhile
+    return False

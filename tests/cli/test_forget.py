@@ -1,0 +1,73 @@
+"""`pkb forget` on a terminal: what it lists, asks and says, and that a running background server keeps nothing."""
+
+import os
+from pathlib import Path
+
+from psutil import pid_exists
+
+from tests.cli.conftest import Pkb
+from tests.cli.serving import Served, wait
+from tests.engine.recovery import Secret, traces
+
+KEY = "Who has the spare key to the workshop?"
+MEETING = "2024-02-27"
+
+
+def test_it_shows_what_it_would_forget_and_changes_nothing(pkb: Pkb) -> None:
+    before = pkb("list", "--count").out
+    shown = pkb("forget", "--from", "gus", "--since", "2024-06", "--dry-run")
+    assert (shown.code, shown.out.count("\n")) == (0, 1)
+    assert shown.out.startswith("2024-06-05  Gus Tindall")
+    assert pkb("list", "--count").out == before
+
+
+def test_it_asks_first_and_cannot_without_a_terminal(pkb: Pkb) -> None:
+    refused = pkb("forget", "--from", "gus")
+    assert (refused.code, "not a terminal" in refused.err) == (2, True)
+    assert pkb("list", "--from", "gus", "--count").out != "0\n"
+
+
+def test_it_says_what_went_and_what_no_file_holds_any_more(pkb: Pkb) -> None:
+    pkb("ask", KEY)
+    done = pkb("forget", "1", "--yes")
+    assert done.code == 0
+    assert "Forgot 1 document, " in done.out
+    assert "none holds them any more" in done.out
+    assert MEETING not in pkb("list", "workshop", "meeting").out
+    assert "spare key" not in pkb("search", "spare key").out
+
+
+def test_nothing_to_forget_is_said(pkb: Pkb) -> None:
+    none = pkb("forget", "--question", "Was this ever asked?", "--yes")
+    assert (none.code, none.out) == (4, "Nothing to forget.\n")
+
+
+def test_a_question_and_messages_cannot_be_forgotten_together(pkb: Pkb) -> None:
+    assert pkb("forget", "--question", KEY, "--from", "gus").code == 2
+
+
+def test_ingest_says_what_it_kept_out(pkb: Pkb, tmp_path: Path) -> None:
+    note = tmp_path / "mail" / "note.eml"
+    note.parent.mkdir()
+    note.write_text("From: Zora <zora@example.org>\nMessage-ID: <z@example.org>\n\nThe gate code changed.\n")
+    pkb("ingest", str(note.parent))
+    assert pkb("forget", "z@example.org", "--yes").code == 0
+    os.utime(note, (1, 1))
+    assert "kept out 1 forgotten document" in pkb("ingest", str(note.parent)).out
+    assert pkb("ingest", "--restore").code == 2
+    assert "1 document added" in pkb("ingest", str(note.parent), "--restore").out
+
+
+def test_copies_elsewhere_are_named(pkb: Pkb, tmp_path: Path) -> None:
+    pkb("config", "set", "kv.remote", f"file://{tmp_path}/mirror")
+    assert "pkb kv push" in pkb("forget", "--from", "gus", "--since", "2024-06", "--yes").err
+
+
+def test_the_background_server_is_stopped_with_what_it_remembers(home: Served) -> None:
+    assert home.run("ask", KEY).returncode == 0
+    wait(lambda: home.is_there)
+    former = home.pid
+    done = home.run("forget", "1", "--yes")
+    assert (done.returncode, home.is_there) == (0, False)
+    wait(lambda: not pid_exists(former))
+    assert traces(home.home.data, Secret(("spare key to the workshop",))) == set()

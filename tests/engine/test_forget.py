@@ -1,0 +1,226 @@
+"""Forgetting: nothing of what was forgotten can be recovered from any file, whatever happened meanwhile."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.app import Pkb
+from engine.models.load import load
+from store.errors import PkbError, UsageError
+from store.types import Scope
+from tests.demo import NANO
+from tests.engine.recovery import Secret, files, kept, traces
+from tests.store.kit import HashEmbedder
+
+SECRET = "Zebulonite"
+MAIL = """From: {who} <{who}@example.org>
+To: Team <team@example.org>
+Message-ID: <{number}@example.org>
+Date: {day:02} Mar 2024 10:00:00 +0000
+Subject: {title}
+
+{text}
+"""
+NOTE = f"The {SECRET} shipment waits in locker Brambleweir for Ottoline."
+HIDDEN = f"""From: Quillon <quillon@example.org>
+To: Team <team@example.org>
+Message-ID: <hidden@example.org>
+Date: 09 Mar 2024 10:00:00 +0000
+Subject: {SECRET} papers
+Content-Type: multipart/mixed; boundary=x
+
+--x
+Content-Type: text/plain
+
+{NOTE}
+--x
+Content-Type: text/plain
+Content-Disposition: attachment; filename=list.txt
+
+Inventory of the {SECRET} vault: nine crates.
+--x--
+"""
+REPLY = MAIL.format(who="ruth", number="reply", day=10, title="Re: papers", text=f"Thanks, done.\n\n> {NOTE}")
+ASKED = f"Where is the {SECRET} shipment?"
+
+
+def ordinary(number: int) -> str:
+    """Return one of many other messages."""
+    text = f"Note {number}: the choir meets at {number % 12 + 1} in room {number}, and Ann brings cake."
+    return MAIL.format(who="ann", number=number, day=number % 27 + 1, title=f"Choir {number}", text=text)
+
+
+@pytest.fixture
+def mail(tmp_path: Path) -> Path:
+    """Return a folder with 240 messages in an mbox, the hidden one among them, and one in a file of its own."""
+    folder = tmp_path / "mail"
+    folder.mkdir()
+    messages = [ordinary(number) for number in range(240)]
+    messages.insert(100, HIDDEN)
+    (folder / "all.mbox").write_text("".join(f"From x@y Sat Mar  9 10:00:00 2024\n{one}\n" for one in messages))
+    (folder / "alone.eml").write_text(ordinary(999))
+    return folder
+
+
+@pytest.fixture
+def pkb(tmp_path: Path, mail: Path) -> Iterator[Pkb]:
+    """Return a home that has read them, embedded them and answered a question about the hidden one with a model."""
+    with Pkb(tmp_path / "home") as opened:
+        opened.session.override("model.name", str(NANO))
+        opened.session.embedder = HashEmbedder()
+        opened.ingest([mail])
+        opened.ask(ASKED)
+        opened.ask("When does the choir meet?")
+        yield opened
+
+
+def secret(pkb: Pkb) -> Secret:
+    """Return what must not come back."""
+    catalogue = pkb.session.catalogue
+    documents = catalogue.documents_with_message_id("hidden@example.org")
+    chunks = pkb.session.tables.select("chunks", f"document IN ('{documents[0]}')", ["id", "header", "text"])
+    vectors = pkb.session.tables.vectors("vectors_hash-1", "true") if pkb.session.tables.has("vectors_hash-1") else {}
+    name = pkb.session.ledger.get("vectors") or ""
+    vectors = vectors or pkb.session.tables.vectors(name, "true")
+    model = load(NANO, name="nano", cache=pkb.session.home.cache, memory_share=0.9, threads=1)
+    tokens = tuple(model.tokens(f" {SECRET}"))
+    own = tuple(vectors[row["id"]] for row in chunks if row["id"] in vectors)
+    return Secret((SECRET, "Brambleweir", "Ottoline", "Quillon", "hidden@example.org"), tuple(documents), own, tokens)
+
+
+def is_found(pkb: Pkb) -> bool:
+    """Return whether a search finds the hidden message, or a quote of it."""
+    return any(SECRET in source.quote for source in pkb.search(SECRET))
+
+
+def test_nothing_of_a_forgotten_message_can_be_recovered(pkb: Pkb, tmp_path: Path, mail: Path) -> None:
+    home, wanted = tmp_path / "home", secret(pkb)
+    found, before = traces(home, wanted), files(home)
+    assert {"version of documents", "version of chunks", "index of chunks", "bytes of index"} <= found
+    assert {"ledger table answers", "ledger table history", "tokens of the KV cache"} <= found
+    erased = pkb.forget(pkb.plan_forgetting(["hidden@example.org"], Scope()))
+    assert (erased.documents, erased.left) == (1, ())
+    assert min(erased.chunks, erased.answers, erased.questions, erased.nodes) > 0
+    assert traces(home, wanted) == set()
+    assert kept(before, home, ["tables", "index"]) == set()
+    pkb.ask("When does the choir meet?")
+    os.utime(mail / "all.mbox", (1, 1))
+    summary = pkb.ingest([mail])
+    assert (summary.forgotten, summary.kept) == (1, 0)
+    assert traces(home, wanted) == set()
+    assert not is_found(pkb)
+
+
+def test_what_stays_is_found_as_before(pkb: Pkb) -> None:
+    before = [source.path for source in pkb.search("choir room 77")]
+    pkb.forget(pkb.plan_forgetting(["hidden@example.org"], Scope()))
+    assert [source.path for source in pkb.search("choir room 77")] == before
+    assert [one for one in pkb.check(read_data=True) if one.wrong] == []
+
+
+def test_a_message_that_quotes_it_keeps_its_quote_unless_it_is_forgotten_too(pkb: Pkb, mail: Path) -> None:
+    (mail / "reply.eml").write_text(REPLY)
+    pkb.ingest([mail])
+    planned = pkb.plan_forgetting(["hidden@example.org"], Scope())
+    assert (len(planned.documents), planned.quoted_by) == (1, 1)
+    both = pkb.plan_forgetting(["hidden@example.org"], Scope(), quoting=True)
+    assert (len(both.documents), both.quoted_by) == (2, 0)
+    assert pkb.forget(both).documents == 2
+    assert not is_found(pkb)
+
+
+def test_it_is_indexed_again_only_where_that_is_asked_for(pkb: Pkb, mail: Path) -> None:
+    pkb.forget(pkb.plan_forgetting([str(mail)], Scope(sender="quillon@example.org")))
+    assert pkb.ingest([mail]).forgotten == 0  # nothing has changed, so nothing is read
+    assert pkb.ingest([mail], restore=True).kept == 1
+    assert is_found(pkb)
+
+
+def test_a_copy_with_another_header_is_kept_out(pkb: Pkb, mail: Path) -> None:
+    pkb.forget(pkb.plan_forgetting(["hidden@example.org"], Scope()))
+    (mail / "again.eml").write_text(f"X-Mailer: other\n{HIDDEN}".replace("nine crates", "ten crates"))
+    assert pkb.ingest([mail]).forgotten == 1
+    assert not is_found(pkb)
+
+
+def test_a_question_is_forgotten_with_its_answer_and_nothing_else(pkb: Pkb, tmp_path: Path) -> None:
+    odd = "Does Wilhelmina sing alto?"
+    pkb.ask(odd)
+    planned = pkb.plan_forgetting([], Scope(), question="does wilhelmina sing alto")
+    assert planned.questions == (odd,)
+    erased = pkb.forget(planned)
+    assert (erased.documents, erased.questions, erased.left) == (0, 1, ())
+    assert traces(tmp_path / "home", Secret(("Wilhelmina",))) == set()
+    assert pkb.ask(ASKED).tier == "exact"
+
+
+def test_what_is_not_there_is_an_error_that_says_so(pkb: Pkb) -> None:
+    with pytest.raises(UsageError, match="no file, folder or Message-ID"):
+        pkb.plan_forgetting(["nobody@example.org"], Scope())
+    with pytest.raises(UsageError, match="nothing named"):
+        pkb.plan_forgetting([], Scope())
+
+
+def test_a_reader_of_the_ledger_is_waited_for_and_then_named(pkb: Pkb, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("store.erasure._PATIENCE_S", 0.2)
+    reading = subprocess.Popen(
+        [sys.executable, "-c", _READING, str(pkb.session.home.ledger)], stdout=subprocess.PIPE, stdin=subprocess.PIPE
+    )
+    assert reading.stdout
+    assert reading.stdout.readline() == b"reading\n"
+    try:
+        with pytest.raises(PkbError, match="another process reads"):
+            pkb.forget(pkb.plan_forgetting(["hidden@example.org"], Scope()))
+        assert pkb.forgets
+    finally:
+        reading.kill()
+        reading.communicate()
+    pkb.ingest()
+    assert not pkb.forgets
+
+
+_READING = """
+import sqlite3, sys
+rows = sqlite3.connect(sys.argv[1], isolation_level=None)
+rows.execute("BEGIN")
+rows.execute("SELECT count(*) FROM documents").fetchone()
+print("reading", flush=True)
+sys.stdin.read()
+"""
+
+_KILLED = """
+import os, signal, sys
+from engine.app import Pkb
+from store.types import Scope
+
+left = int(sys.argv[2])
+
+def step(name, done, total):
+    global left
+    if not left:
+        os.kill(os.getpid(), signal.SIGKILL)
+    left -= 1
+
+with Pkb(sys.argv[1]) as pkb:
+    pkb.forget(pkb.plan_forgetting(["hidden@example.org"], Scope()), step)
+"""
+
+
+@pytest.mark.parametrize("steps", range(7))
+def test_a_kill_in_the_middle_is_made_good_by_the_next_command(pkb: Pkb, tmp_path: Path, steps: int) -> None:
+    home, wanted, before = tmp_path / "home", secret(pkb), files(tmp_path / "home")
+    pkb.close()
+    killed = subprocess.run([sys.executable, "-c", _KILLED, str(home), str(steps)], check=False)
+    with Pkb(home) as again:
+        again.session.embedder = HashEmbedder()
+        assert again.forgets == (killed.returncode == -signal.SIGKILL)
+        again.ingest() if steps % 2 else again.idle(budget_s=1)
+        assert not again.forgets
+        assert [one for one in again.check(read_data=True) if one.wrong] == []
+    assert traces(home, wanted) == set()
+    assert kept(before, home, ["tables", "index"]) == set()
