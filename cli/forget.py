@@ -51,6 +51,8 @@ def forget(
         planned = pkb.plan_forgetting(targets or [], scope, question=question, quoting=quoting)
         if not as_json:
             _show_plan(planned)
+            if planned.is_empty and (dry_run or not pkb.forgets):
+                print("Nothing to forget.")
         if not planned.is_empty and not dry_run and not yes:
             _confirm(planned)
         erased = None
@@ -88,8 +90,6 @@ def _show_plan(planned: "ForgetPlan") -> None:
         print(f"and {count(len(planned.documents) - _LISTED, 'more document')}")
     for question in planned.questions:
         print(f"question: {one_line(question, 200)}")
-    if planned.is_empty:
-        print("Nothing to forget.")
     if planned.quoted_by:
         also = count(planned.quoted_by, "other message quotes", "other messages quote")
         output.say(f"pkb: {also} them and would keep that text; to forget those too: --quoting")

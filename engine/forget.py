@@ -146,12 +146,14 @@ def _documents(opened: Session, request: ForgetRequest) -> list[str]:
 
 
 def _named(opened: Session, target: str) -> list[str]:
-    """Return the documents of a Message-ID, file or folder; UsageError if there is none."""
+    """Return the documents of a Message-ID, file or folder; UsageError if there is none, and no run is unfinished."""
     identified = re.fullmatch(r"<?([^\s<>/]+@[^\s<>/]+)>?", target)
     if identified and (found := opened.catalogue.documents_with_message_id(identified[1])):
         return found
     if found := opened.catalogue.documents_below(str(absolute_path(Path(target)))):
         return found
+    if is_unfinished(opened):  # the same command again: it is no longer indexed, and still to be erased
+        return []
     raise UsageError(f"{line(target)} is not indexed: no file, folder or Message-ID", "pkb list --paths")
 
 

@@ -23,7 +23,8 @@ _BLOCK = 1 << 20
 _REWRITTEN = "latest_version_hint.json"  # by every commit; LanceDB manages without it
 _LISTS = "checksums"  # the folder of the lists, beside those of the tables
 _ROWS = ("data", "_deletions")  # the folders of a table without which rows are lost
-_END, _FORMATTED = b"LANC", (".lance", ".manifest")  # the last bytes of files of LanceDB's own format
+# The last bytes of files by format; a bitmap of deleted rows (.bin), which is written at once, has none to tell.
+_ENDS = {".lance": b"LANC", ".manifest": b"LANC", ".arrow": b"ARROW1", ".bin": b""}
 _LARGEST = 2**64 - 1
 _VERSIONS, _RECORDS = "_versions", "_transactions"  # one file for each commit: only the latest version is read
 
@@ -189,13 +190,13 @@ def _names(folder: Path) -> Iterator[str]:
 
 
 def _lacks_end(path: Path) -> bool:
-    """Return whether a file of LanceDB's own format is cut off."""
-    if path.suffix not in _FORMATTED:
+    """Return whether a file of a known format is empty or cut off."""
+    if (end := _ENDS.get(path.suffix)) is None:
         return False
     with suppress(FileNotFoundError), path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - len(_END)))
-        return file.read() != _END
+        file.seek(max(0, size - len(end)))
+        return size == 0 or file.read() != end
     return False
 
 

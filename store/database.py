@@ -185,6 +185,19 @@ def _migrate(ledger: Ledger) -> None:
         ledger.rows.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
 
 
+def has_schema(ledger: Ledger) -> bool:
+    """Return whether all tables, indexes, views and triggers are as the migrations leave them."""
+    with closing(sqlite3.connect(":memory:")) as rows:
+        for number in range(1, len(MIGRATIONS) + 1):
+            migrate_to(rows, number)
+        return _schema(ledger.rows) == _schema(rows)
+
+
+def _schema(rows: sqlite3.Connection) -> set[tuple[str, ...]]:
+    found = rows.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'")
+    return set(found.fetchall())
+
+
 def migrate_to(rows: sqlite3.Connection, number: int) -> None:
     """Run one numbered change."""
     from store.answers import upgrade_answer_json  # which imports this module

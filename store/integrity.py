@@ -15,7 +15,7 @@ from shutil import rmtree
 from store import catalog, documents, provenance
 from store.catalog import Catalog
 from store.checksums import PRIMARY, TABLES, Chosen, everything, intact, nothing
-from store.database import DAMAGE, Ledger, exists, migrate_to, open_ledger
+from store.database import DAMAGE, Ledger, exists, has_schema, open_ledger
 from store.documents import FrequencyDelta, Knowledge
 from store.erasure import is_unfinished
 from store.errors import DamagedLedger, PkbError, UsageError
@@ -23,7 +23,6 @@ from store.home import Home, has_tables
 from store.jobs import ABSTRACTS_DONE, Abstracts
 from store.kv_folder import KvFolder
 from store.mapped_index import MappedIndex
-from store.migrations import MIGRATIONS
 from store.tables import REBUILT, Tables
 from store.vectors import count_missing
 
@@ -417,19 +416,6 @@ _DAMAGED = ".damaged"
 _FRESH = "ledger.new"
 
 
-def _has_schema(ledger: Ledger) -> bool:
-    """Return whether all tables, indexes, views and triggers are as the migrations leave them."""
-    with closing(sqlite3.connect(":memory:")) as rows:
-        for number in range(1, len(MIGRATIONS) + 1):
-            migrate_to(rows, number)
-        return _schema(ledger.rows) == _schema(rows)
-
-
-def _schema(rows: sqlite3.Connection) -> set[tuple[str, ...]]:
-    found = rows.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'")
-    return set(found.fetchall())
-
-
 def ledger_is_damaged(home: Home) -> bool:
     """Return whether the ledger is missing beside tables, cannot be opened, or has damaged pages."""
     if not exists(home.ledger):
@@ -444,7 +430,7 @@ def ledger_is_damaged(home: Home) -> bool:
 def page_damage(ledger: Ledger, *, whole: bool = True) -> str:
     """Return how SQLite says that the ledger is damaged, empty if it is not; `whole` reads every text, too."""
     try:
-        if not _has_schema(ledger):
+        if not has_schema(ledger):
             return "its schema is damaged"
         if found := _damaged_table(ledger):
             return f"rows of {found} are damaged"

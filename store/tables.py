@@ -112,6 +112,7 @@ _OLD = timedelta(minutes=30)  # versions that a reader may still use; removing t
 REBUILT = "rebuilt"  # the folder in which a table is rebuilt before it takes the place of the damaged one
 # Failing, closed, too many open, full, read-only, quota: no damage.
 _SYSTEM = tuple(f"(os error {number})" for number in (5, 13, 24, 28, 30, errno.EDQUOT))
+_UNFINISHED = ".tmp"  # how the names of files begin that are being written
 Outcome = Literal["sound", "rebuilt", "removed"]
 
 
@@ -222,6 +223,7 @@ class Tables:
 
         Returns the files of before that are still there: none, unless they cannot be removed. It breaks readers.
         """
+        self._remove_unfinished(name)
         former = self._checksums.files(name)
         with self._writing(name):
             table = self._table(name)
@@ -344,8 +346,9 @@ class Tables:
         """
         if name not in self._open:
             self._verify(name)
-        if self._checksums.is_writing(name):
-            self._undo(name)  # what a writer left that died
+        if self._checksums.is_writing(name):  # a writer died
+            self._remove_unfinished(name)
+            self._undo(name)
         elif not self._checksums.is_listed(name) and self._is_complete(name):
             self._checksums.record(name)  # of an earlier pkb, or the list was lost
         self._checksums.begin(name)
@@ -359,6 +362,12 @@ class Tables:
         if self._undo(name):
             raise self._failed()
         self._checksums.record(name)
+
+    def _remove_unfinished(self, name: str) -> None:
+        """Remove the files that a writer had not named yet when it died, which LanceDB leaves for ever."""
+        for one in self._checksums.files(name):
+            if Path(one).name.startswith(_UNFINISHED):
+                (self._folder / folder_of(name) / one).unlink(missing_ok=True)
 
     def _failed(self) -> DiskFull:
         return DiskFull(f"the disk is full or failing: {self._folder}", "pkb doctor")

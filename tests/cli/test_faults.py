@@ -12,7 +12,7 @@ import pytest
 from tests.effort import slow_only
 from tests.faults import FAULTS, SCENARIOS, build, report
 
-_QUICK = [("ask", "full", 3), ("ingest", "kill", 3), ("ingest", "audited kill", 2)]
+_QUICK = [("ask", "full", 3), ("ingest", "kill", 3), ("ingest", "audited kill", 2), ("forget", "kill", 2)]
 _SLOW = [
     (scenario, fault, 5 if scenario == "ingest" else 3)
     for scenario in SCENARIOS

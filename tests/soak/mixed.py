@@ -29,10 +29,20 @@ _PLACES = ("boat house", "old library", "town hall", "harbour office", "north ba
 _THINGS = ("tent", "piano", "ladder", "kettle", "banner", "trailer", "projector", "drum", "sewing machine", "canoe")
 _MAILS = 40  # at most, so that removing one is never so much that `ingest` refuses
 _DOOMED = 0.75  # of the commands that may be killed
-_LONGEST_S = {"ingest": 2.5, "idle": 2.5, "ask": 1.2, "ask again": 0.8, "ask anew": 1.2, "wrong": 0.3, "check": 1.0}
+_LONGEST_S = {
+    "ingest": 2.5,
+    "idle": 2.5,
+    "ask": 1.2,
+    "ask again": 0.8,
+    "ask anew": 1.2,
+    "wrong": 0.3,
+    "check": 1.0,
+    "forget": 2.0,
+}
 _SERVED = "served"  # the first word of the names of commands that the resident process runs
 _LOCKED = 11
 _ENDED = (0, 3, 4, _LOCKED)  # exit codes of what went as it should: skipped files, no answer, another process writes
+_NOTHING_THERE = (("wrong", 1), ("forget", 2))  # nothing was asked, or the mail is not indexed yet
 _BROKEN = ("bug", "damaged", "Traceback", "failing")  # words of an error that nobody expects
 Words = tuple[str, ...]
 
@@ -59,6 +69,14 @@ class Mailbox:
             self.path(number).unlink()
             del self.places[number]
             self.changed[number] = time.monotonic()
+
+    def forget(self) -> str:
+        """Return the file of a mail that nobody asks about any more; it stays, and must not be indexed again."""
+        while len(self.places) < _MAILS // 2:
+            self.change()
+        number = self._chance.choice(sorted(self.places))
+        del self.places[number]
+        return str(self.path(number))
 
     def question(self) -> str:
         """Return a question about one of the mails, or about one that is gone."""
@@ -107,6 +125,8 @@ class Mixed:
     seen: Seen = field(default_factory=Seen)
     box: Mailbox = field(init=False)
     _asked: Counter[str] = field(default_factory=Counter)  # questions that were answered
+    _forgotten: set[str] = field(default_factory=set)  # files
+    _forgetting: bool = False  # a `forget` was killed, and no command has finished its work for certain
     _indexed: float = 0.0  # the start of the latest ingest that ended well
 
     def __post_init__(self) -> None:
@@ -128,6 +148,7 @@ class Mixed:
             "search": lambda: ("search", self.box.question()),
             "check": lambda: ("check",),
             "stats": lambda: ("stats",),
+            "forget": lambda: ("forget", self.box.forget(), "--yes"),
         }
 
     def work(self, processes: int, until: Callable[[], bool]) -> None:
@@ -158,21 +179,31 @@ class Mixed:
 
     def _note(self, name: str, words: Words, began: float, ended: Ended) -> dict[str, Any]:
         """Hold what a command said against what may be; returns the first row that it printed."""
+        if name == "forget":
+            self._note_forgetting(words[1], ended.code)
         if ended.code == -signal.SIGKILL:
             self.seen.killed[name] += 1
             return {}
         self.seen.ended[name] += 1
         self.seen.codes[f"{name}: {ended.code}"] += 1
-        usual = ended.code in _ENDED or (name == "wrong" and ended.code == 1)  # where nothing was asked yet
+        usual = ended.code in _ENDED or (name, ended.code) in _NOTHING_THERE
+        usual = usual or (name == "check" and self._forgetting)  # which says that a `forget` was interrupted
         if not usual or any(word in ended.err for word in _BROKEN):
             self.seen.wrong.append(f"{' '.join(words)}: {ended.code} {ended.err[-900:]} {ended.out[-500:]}")
         row: dict[str, Any] = json.loads(ended.out.splitlines()[0]) if ended.out and usual else {}
         if name == "ingest" and ended.code in (0, 3):
             self._indexed = max(self._indexed, began)
         if words[0] == "ask" and row.get("tier"):
-            self._asked[words[1]] += "--no-cache" not in words
+            self._asked[words[1]] += "--no-cache" not in words and not self._forgetting
             self.seen.tiers[row["tier"]] += 1
         return row
+
+    def _note_forgetting(self, path: str, code: int) -> None:
+        """Expect no question any more: those that retrieved the message are forgotten, too, maybe by a later run."""
+        self._asked.clear()
+        self._forgetting |= code == -signal.SIGKILL
+        if code == 0:
+            self._forgotten.add(path)
 
     def _changed(self, *words: str) -> Words:
         self.box.change()
@@ -193,6 +224,7 @@ class Mixed:
             for number in self.box.places
             if self.box.changed[number] < self._indexed and str(self.box.path(number)).encode() not in places
         ]
+        lost += [f"forgotten {path}" for path in self._forgotten if path.encode() in places]
         lost += [f"question {text}: {count - asked[text]}" for text, count in (self._asked - asked).items()]
         return lost + [f"ledger: {row}" for row in integrity if row != ("ok",)]
 
@@ -200,6 +232,7 @@ class Mixed:
         """Ingest undisturbed, and return what is wrong then: nothing needs a repair, and every answer is of today."""
         found = self.acknowledged()
         self.run("ingest")
+        self._forgetting = False
         if not (row := self.run("check", ("check", "--read-data"))).get("sound"):
             found.append(f"check: {row}")
         for number in self.chance.sample(sorted(self.box.places), 4):

@@ -196,13 +196,13 @@ class Torn(Tables):
                 os.truncate(path, path.stat().st_size - 4)
 
 
-@pytest.mark.parametrize("pattern", ["data/*.lance", "_versions/*.manifest"])
+@pytest.mark.parametrize("pattern", ["data/*.lance", "_versions/*.manifest", "_deletions/*"])
 def test_a_write_that_lost_the_end_of_a_file_fails_and_the_table_is_as_before(filled: Opened, pattern: str) -> None:
     sound, torn = _read(filled), Torn(filled.home.tables)
     torn.pattern = pattern
     rows = filled.tables.select("documents", "true", ["id"])
     with pytest.raises(DiskFull, match="the disk is full or failing"):
-        torn.delete("documents", "true") if "versions" in pattern else torn.put("documents", [document_row(entry("d"))])
+        torn.put("documents", [document_row(entry("d"))]) if "data" in pattern else torn.delete("documents", "id = 'a'")
     assert Tables(filled.home.tables).select("documents", "true", ["id"]) == rows
     assert (_read(filled), filled.wrong()) == (sound, [])
 
@@ -219,3 +219,13 @@ def test_a_torn_file_that_a_killed_writer_left_is_undone_by_the_next(filled: Ope
     opened.keep(entry("e", "new"))
     assert "d" not in opened.documents()
     assert ("e" in opened.documents(), opened.wrong()) == (True, [])
+
+
+def test_what_a_killed_writer_had_not_named_yet_is_removed_by_the_next(filled: Opened) -> None:
+    part = filled.home.tables / "documents.lance" / "data" / ".tmpA1b2C3"
+    part.write_bytes(b"red fish")
+    Checksums(filled.home.tables).begin("documents")
+    filled.keep(entry("d", "new"))
+    assert not part.exists()
+    part.write_bytes(b"red fish")  # one that no list tells of
+    assert (filled.tables.rewrite("documents"), part.exists()) == ([], False)
