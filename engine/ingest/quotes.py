@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone, tzinfo
+from functools import cache
 
 from engine.ingest.headers import parse_addresses
 from engine.ingest.types import ZONE_HOURS, in_users_zone
@@ -520,19 +521,23 @@ def _header_date(window: Sequence[str], at: int, sent: datetime | None) -> datet
     return notes
 
 
+_DEEPEST = 64  # quotations in quotations that are told apart
+
+
 def _depth(line: str) -> int:
     marks = _QUOTE_MARKS.match(line)
-    return marks.group().count(">") if marks else 0
+    return min(marks.group().count(">"), _DEEPEST) if marks else 0
+
+
+@cache
+def _marks(depth: int) -> re.Pattern[str]:
+    return re.compile(rf"(?:\s*+> ?){{{depth}}}")
 
 
 def _without_marks(line: str, depth: int) -> str:
     """Return a line without its first `depth` quote marks; empty if it has fewer."""
-    for _ in range(depth):
-        head, mark, rest = line.partition(">")
-        if not mark or head.strip():
-            return ""
-        line = rest.removeprefix(" ")
-    return line
+    marks = _marks(depth).match(line)
+    return line[marks.end() :] if marks else ""
 
 
 def paragraphs(

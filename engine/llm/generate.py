@@ -33,7 +33,7 @@ _MARK = re.compile(
     rf"\s*(?:\[+\s*(?:{_NOUN}\s*)?#?({_LIST})\s*\]+|\(\s*(?:see )?{_NOUN}\s*#?({_LIST})\s*\))", re.IGNORECASE
 )
 _LAST = re.compile(rf"\s*\n\s*\W{{0,2}}{_NOUN}\W{{0,3}}\s*({_LIST})\W*\Z", re.IGNORECASE)
-_RANGE = re.compile(r"(\d+)\s*[–-]\s*(\d+)")
+_RANGE = re.compile(r"(\d+)(?:\s*[–-]\s*(\d+))+")  # "1-2-4" is from the first to the last
 _OPEN = re.compile(r"[\[(][^\])\n]{0,40}\Z|<[a-z]{0,5}\Z")
 _LAST_OPEN = re.compile(r"\n\W{0,2}[a-z]*[\s\d\W]*\Z", re.IGNORECASE)
 _NOTHING = re.compile(r"(?:\A|[.!?]\s+)\W*not[ -]found\W*(?:\Z|(?<=[.:,;–—-])\s)", re.IGNORECASE)
