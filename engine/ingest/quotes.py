@@ -9,7 +9,6 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone, tzinfo
-from functools import cache
 
 from engine.ingest.headers import parse_addresses
 from engine.ingest.types import ZONE_HOURS, in_users_zone
@@ -529,14 +528,9 @@ def _depth(line: str) -> int:
     return min(marks.group().count(">"), _DEEPEST) if marks else 0
 
 
-@cache
-def _marks(depth: int) -> re.Pattern[str]:
-    return re.compile(rf"(?:\s*+> ?){{{depth}}}")
-
-
 def _without_marks(line: str, depth: int) -> str:
     """Return a line without its first `depth` quote marks; empty if it has fewer."""
-    marks = _marks(depth).match(line)
+    marks = re.match(rf"(?:\s*+> ?){{{depth}}}", line)
     return line[marks.end() :] if marks else ""
 
 

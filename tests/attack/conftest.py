@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.attack.lab import Lab
+from tests.cli.conftest import fresh as fresh
+from tests.cli.conftest import private as private
 
 
 @pytest.fixture
