@@ -14,10 +14,12 @@ from engine.ingest.html import html_text
 from engine.ingest.types import ParseLimits
 from engine.llm.generate import ParsedAnswer, parse
 from engine.settings import parse as parse_settings
+from engine.text.relative_dates import next_start
 from store.errors import UsageError
+from tests.attack.lab import NOW as IN_UTC
 from tests.attack.lab import Lab, mail
 
-LIMITS = ParseLimits()
+LIMITS, NOW = ParseLimits(), IN_UTC.replace(tzinfo=None)
 MANY = 100_000
 _INVITE = (
     "BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:Picnic\nDTSTART;TZID={zone}:{start}\n{more}\nEND:VEVENT\nEND:VCALENDAR"
@@ -131,11 +133,25 @@ def test_ordinary_selectors_still_hide(page: str) -> None:
         ("Friday [1-2-4]", (1, 2, 3, 4)),
         ("Friday [1, 2–2-3]", (1, 2, 3)),
         ("Friday [9-1]", ()),
+        ("Friday [1 AND 2]", (1, 2)),
         ("Friday [1 - 2 -2]", (1, 2)),
     ],
 )
 def test_no_list_of_numbers_of_a_model_is_a_bug(written: str, cited: tuple[int, ...]) -> None:
     assert parse(written) == ParsedAnswer("Friday", cited)
+
+
+@pytest.mark.parametrize("sign", ["\n", "\x0b", " ", "[", "[ ", ". ", "-", "<think>", "\n-"])
+def test_no_text_of_a_model_takes_long_to_read(sign: str) -> None:
+    begun = time.process_time()
+    parse(f"a{sign * 4000}b")
+    assert time.process_time() - begun < 2
+
+
+def test_no_list_of_days_takes_long_to_read() -> None:
+    begun = time.process_time()
+    next_start("24 June 10:00! " * 300, NOW, NOW)
+    assert time.process_time() - begun < 2
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ def _dates(data: bytes) -> None:
     dates.near_day(text, date.max if text[:1] == "!" else NOW.date())
     relative_dates.resolve(text, NOW)
     relative_dates.in_words(text, NOW, past=True)
-    relative_dates.next_start(text, NOW, NOW)
+    relative_dates.next_start(text, NOW, NOW.replace(tzinfo=None))
     transcripts.date_line(text)
     transcripts.date_in_name(text)
     for found in spans.find(text, "date"):
