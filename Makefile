@@ -13,7 +13,7 @@ QUIET  := OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_NUM_THREADS=1 TOKENIZERS_
           PYTHONDONTWRITEBYTECODE=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-page check fix bench bench-quick docs screenshots screenshots-page nano adapters soak clean
+.PHONY: help setup demo test test-slow attack test-page check fix bench bench-quick docs screenshots screenshots-page nano adapters soak clean
 
 help:  ## Show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-16s %s\n", $$1, $$2 }'
@@ -36,6 +36,9 @@ test: $(READY)  ## Run the tests (under five minutes on two cores)
 test-slow: $(READY)  ## Run the slow tests (under thirty minutes on two cores)
 	@echo "pkb: running the slow tests"
 	@$(QUIET) $(BIN)/python -m pytest -m "(slow or hypothesis) and not soak" --hypothesis-profile=thorough -n 2 --dist worksteal
+
+attack: $(READY)  ## Run all attacks on cache, clock, senders, parsers and terminal (about ten minutes)
+	@$(QUIET) $(BIN)/python -m pytest -m "attack and not soak" -n 2 --dist worksteal
 
 $(PAGE): $(READY)
 	@./tests/setup.sh $(VENV) '$(EXTRA)' page
@@ -88,6 +91,7 @@ adapters:  ## Train the role adapters of SmolLM2 into build/adapters (hours; nee
 
 soak: $(READY)  ## Run the long tests: repeated kills, long fuzzing
 	@$(QUIET) $(BIN)/python -m pytest -m soak -s
+	@$(QUIET) $(BIN)/python -m tests.fuzz --runs 300000
 
 clean:  ## Remove .venv and caches
 	rm -rf $(VENV) .venv-nano .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

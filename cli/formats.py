@@ -10,7 +10,7 @@ from cli.render import from_home
 from engine.text.terminal import line, one_line, plain
 
 _COLUMNS = ("number", "title", "sender", "date", "path", "first_line", "last_line", "message_id", "score", "quote")
-_FORMULA = ("=", "+", "-", "@", "\t")  # what begins a formula in a spreadsheet
+_FORMULA = tuple("=+-@＝＋－＠")  # what begins a formula in a spreadsheet, behind blanks in some
 _MARKDOWN = re.compile(r"[\\`*_\[\]<>&|~]")
 _BACKSLASH = r"\\\g<0>"
 _AT_START = re.compile(r"(\d*)([#+=.)-])")  # headings, lists, lines under headings
@@ -33,7 +33,8 @@ def _cell(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     text = plain(value)
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    begins = text[:1] == "\t" or text.lstrip().startswith(_FORMULA)
+    return f"'{text}" if begins else text
 
 
 def print_markdown(rows: Iterable[Mapping[str, Any]]) -> None:

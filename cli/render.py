@@ -243,7 +243,8 @@ def show_source(number: int, places: Sequence[Source], whole: str = "", *, rests
     if source.quote and not whole:
         _print(_INDENT + _quoted(source), indent=_INDENT)
     if whole:
-        _print(plain(whole))
+        # Indented, a line of it cannot pass for the heading of another source.
+        _print("\n".join(f"{_INDENT}{one}".rstrip() for one in plain(whole).split("\n")), indent=_INDENT)
 
 
 def show_open_loop(number: int, item: OpenLoop, today: date) -> None:

@@ -284,6 +284,8 @@ def _sections(text: str, source: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{source} is not TOML: {error}", "pkb config path") from None
+    except (ValueError, RecursionError):  # a number of too many digits, lists in too many lists
+        raise UsageError(f"{source} is not TOML that can be read", "pkb config path") from None
 
 
 def put(settings: Settings, key: str, value: Any, source: str = "config") -> Settings:
@@ -307,7 +309,7 @@ def _convert(value: Any, kind: type) -> Any:
     """Convert a value, which may be text from a command line, to a type; None if it is of another type."""
     try:
         converted = kind(value) if isinstance(value, str) or (kind is float and type(value) is int) else value
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return converted if type(converted) is kind and converted == converted else None  # nan is not equal to itself
 

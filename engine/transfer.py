@@ -14,12 +14,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, get_args
 
+from engine.ask.keys import is_model
 from engine.ask.prepare import PendingQuestion, answer_of, begin, embed, fingerprint, gather_context, vector_of
 from engine.operations import OnProgress
 from engine.serve.protocol import Broken, pack, unpack
 from engine.session import Session
-from engine.text.question import Synthesis
-from engine.types import SCHEMA, Answer, AskOptions, Source, grouped
+from engine.text.question import Synthesis, understand
+from engine.types import SCHEMA, Answer, AskOptions, Source, Trace, grouped
 from store.answers import AnswerBank, CachedAnswer, Origin, RejectedAnswers
 from store.errors import PkbError, UsageError
 from store.types import Scope
@@ -320,14 +321,31 @@ class Importer:
         if ask.key.digest.hex() != exported.key:
             return None
         evidence = self._opened.retriever.reread(exported.evidence, exported.reply.scores)
-        if fingerprint(evidence, exported.writer) != exported.evidence:
+        found = fingerprint(evidence, exported.writer) == exported.evidence
+        if not found or not self._is_supported(ask, exported.reply, evidence):
             if not self._are_indexed(exported.evidence[:-1]):
                 return None
             context = gather_context(self._backend, ask)  # how chunks were joined is known by retrieval alone
-            if context.read != exported.evidence:
+            if context.read != exported.evidence or not self._is_supported(ask, exported.reply, context.evidence):
                 return None
             evidence = context.evidence
         return _relocated(exported.reply, evidence)
+
+    def _is_supported(self, ask: PendingQuestion, reply: Answer, evidence: "Evidence") -> bool:
+        """Return whether evidence supports an answer, which may have been changed in the file.
+
+        Quotes must be quoted here too; of a model's words some must be in it, and all addresses and links.
+        """
+        if reply.text is None:
+            return True
+        if not is_model(ask.key.writer):
+            question = understand(ask.wording.text, ask.now, ask.wording.names)
+            return self._backend.generate(question, evidence, Trace(asked=False), None).reply.text == reply.text
+        from engine.llm.generate import ParsedAnswer, cite
+
+        shown = range(len(evidence.passages))
+        said = ParsedAnswer(reply.text, tuple(number + 1 for number in shown))
+        return cite(said, ask.wording.text, evidence.passages, shown).stands
 
     def _are_indexed(self, chunks: Sequence[str]) -> bool:
         with self._opened.locks.reader():

@@ -24,6 +24,21 @@ for name, examples in {"quick": 20, "thorough": 100}.items():
     settings.register_profile(name, max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("quick")
 TMPDIR = os.environ.get("TMPDIR")
+# Attacks that stand beside what they attack; those of tests/attack count without being listed.
+ATTACKS = (
+    "tests/attack/",
+    "tests/cli/test_deletion.py",
+    "tests/cli/test_terminal.py",
+    "tests/engine/ask/test_cache_equivalence",
+    "tests/engine/ask/test_same_answer.py",
+    "tests/engine/ingest/test_html_visibility.py",
+    "tests/engine/ingest/test_versions.py",
+    "tests/engine/retrieval/test_spoofing.py",
+    "tests/engine/test_days.py",
+    "tests/engine/text/test_time_sensitive.py",
+    "tests/store/test_checksums.py",
+    "tests/soak/test_damage.py",
+)
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
@@ -47,6 +62,13 @@ def _no_other_machine() -> Iterator[None]:
     _ADDRESSES.clear()
     yield
     assert _ADDRESSES == []
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the attacks."""
+    for item in items:
+        if item.nodeid.startswith(ATTACKS):
+            item.add_marker(pytest.mark.attack)
 
 
 def pytest_collection_finish() -> None:

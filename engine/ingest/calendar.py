@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
@@ -168,7 +169,8 @@ def rule_text(rule: str, zone: tzinfo | None = None) -> str:
     if until := parse_time(parts.get("UNTIL", ""), "", Zones({})):
         last = until.at
         if zone and isinstance(last, datetime) and last.tzinfo:
-            last = last.astimezone(zone)
+            with suppress(OverflowError):  # the first or last day that there is
+                last = last.astimezone(zone)
         words += f", until {spell_date(last, weekday=True)}"
     return words
 

@@ -18,7 +18,7 @@ _SUPERSETS = {
     "shift_jis": "cp932",
     "big5": "big5hkscs",
 }
-_NOT_CHARSETS = frozenset({"ascii", "idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "utf-8"})
+_NOT_CHARSETS = frozenset({"ascii", "idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "utf_8"})
 _SHIFTING = ("iso2022", "hz", "utf-7")  # encode other scripts in ASCII bytes
 _WIDE = ("utf-16", "utf-32")
 _BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
@@ -62,12 +62,12 @@ def _codec(declared: str) -> str:
         name = codecs.lookup(declared.strip().strip("\"'")).name
     except (LookupError, ValueError):
         return ""
-    return "" if name in _NOT_CHARSETS or not _decodes_text(name) else _SUPERSETS.get(name, name)
+    return "" if name.replace("-", "_") in _NOT_CHARSETS or not _decodes_text(name) else _SUPERSETS.get(name, name)
 
 
 def _decodes_text(name: str) -> bool:
     try:
-        b"".decode(name)
+        b"a".decode(name)  # no codec is asked about no bytes
     except LookupError:  # rot13, hex and the like
         return False
     except UnicodeError:

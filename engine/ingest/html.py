@@ -5,7 +5,9 @@ What is hidden is decided by css.py.
 
 import html
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from math import comb
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
@@ -81,6 +83,7 @@ LONGEST_TAG = 8_000  # characters, inline images above all
 LONGEST_LINK = 100
 _MOST_SHEETS = 50
 _MOST_MATCHES = 2_000_000  # selectors times tags, which is what matching costs
+_MOST_STEPS, _CHEAP = 20_000_000, 100_000  # of a page's selectors with combinators, at worst: about .2 s
 _DROPPED = frozenset(
     [
         "script",
@@ -133,6 +136,8 @@ _LONG_VALUE = re.compile(r"""(?<!style)=(?:"[^"]{1000,}+"|'[^']{1000,}+'|[^\s"'>
 _SIMPLE = re.compile(r"([a-zA-Z0-9]*)([.#][\w-]+)")
 _NAME = re.compile(r"[.#][\w-]+(?![\w\\-])")
 _IN_PARENTHESES = re.compile(r"[(\[].*", re.DOTALL)
+_COMBINATOR = re.compile(r"\s*([>+~,])\s*|\s+")
+_LAST_PART = re.compile(r"(?:(?<=[\s>+~])|\A)[\w-]*([.#][\w-]+)[^\s>+~,()]*\Z")
 _NOTHING: list[Declared] = []
 _LINK = re.compile(r":(?:any-)?link\b")
 _INVISIBLE = re.compile(r"<(script|style|head|title)\b[^>]*+>.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)", re.I | re.DOTALL)
@@ -187,7 +192,7 @@ class _Styles:
         self._equal: dict[Style, Style] = {}  # one object of each, so that more is found in `_computed`
         sheets = [sheet for sheet in root.css("style") if media_apply(sheet.attributes.get("media") or "")]
         rules = [rule for sheet in sheets[:_MOST_SHEETS] for rule in parse_sheet(sheet.text(deep=True))]
-        names = _Names(root) if rules else None
+        names = _Names(root, tags) if rules else None
         for rule in sorted(rules[: _MOST_MATCHES // max(tags, 1)], key=lambda rule: rule.specificity):
             for node in names.select(rule.selector) if names else ():
                 self._declared.setdefault(node.mem_id, []).append(rule.declared)
@@ -212,10 +217,11 @@ class _Styles:
 
 
 class _Names:
-    """The classes and ids of a page, by which most selectors are matched."""
+    """The classes and ids of a page, by which most selectors are matched; mutable: it counts what matching costs."""
 
-    def __init__(self, root: LexborNode) -> None:
-        self._root = root
+    def __init__(self, root: LexborNode, tags: int) -> None:
+        self._root, self._tags, self._left = root, max(tags, 1), _MOST_STEPS
+        self._size: tuple[int, int] | None = None
         self._nodes: dict[str, list[LexborNode]] = {}
         for node in root.css("[class], [id]"):
             attributes = node.attributes
@@ -229,12 +235,38 @@ class _Names:
             return [node for node in self._nodes.get(simple[2], []) if simple[1].lower() in ("", node.tag)]
         if any(name not in self._nodes for name in _NAME.findall(_IN_PARENTHESES.sub("", selector))):
             return []
-        if ":has" in selector:  # takes the library quadratic time
+        if ":has" in selector or not self._has_time(selector):  # takes the library quadratic time
             return []
         try:
             return self._root.css(_LINK.sub("[href]", selector))
         except SelectolaxError:  # a selector of other clients, or none at all
             return []
+
+    def _has_time(self, selector: str) -> bool:
+        """Return whether a selector can be matched in time: at worst each of its combinators is tried everywhere."""
+        joints = [found[1] for found in _COMBINATOR.finditer(selector.strip())]
+        last = _LAST_PART.search(selector.strip())
+        named = len(self._nodes.get(last[1], ())) if last and last[1] else self._tags
+        deep, wide = joints.count(None), joints.count("~")
+        steps = named * comb(self._tags, deep + wide) if deep + wide else 0
+        if steps > _CHEAP:
+            self._size = self._size or _size_of(self._root)
+            depth, width = self._size
+            steps = named * comb(max(depth, deep), deep) * comb(max(width, wide), wide)
+        if steps > self._left:
+            return False
+        self._left -= steps
+        return True
+
+
+def _size_of(root: LexborNode) -> tuple[int, int]:
+    """Return how deep a page is, and the most elements that have one parent."""
+    depths, widths = {root.mem_id: 0}, Counter[int]()
+    for node in root.css("*"):
+        parent = node.parent.mem_id if node.parent is not None else root.mem_id
+        depths[node.mem_id] = depths.get(parent, 0) + 1
+        widths[parent] += 1
+    return max(depths.values()), max(widths.values(), default=0)
 
 
 def _walk(root: LexborNode, page: _Styles) -> Iterator[tuple[LexborNode, Style, bool]]:

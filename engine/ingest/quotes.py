@@ -520,19 +520,18 @@ def _header_date(window: Sequence[str], at: int, sent: datetime | None) -> datet
     return notes
 
 
+_DEEPEST = 64  # quotations in quotations that are told apart
+
+
 def _depth(line: str) -> int:
     marks = _QUOTE_MARKS.match(line)
-    return marks.group().count(">") if marks else 0
+    return min(marks.group().count(">"), _DEEPEST) if marks else 0
 
 
 def _without_marks(line: str, depth: int) -> str:
     """Return a line without its first `depth` quote marks; empty if it has fewer."""
-    for _ in range(depth):
-        head, mark, rest = line.partition(">")
-        if not mark or head.strip():
-            return ""
-        line = rest.removeprefix(" ")
-    return line
+    marks = re.match(rf"(?:\s*+> ?){{{depth}}}", line)
+    return line[marks.end() :] if marks else ""
 
 
 def paragraphs(

@@ -30,12 +30,15 @@ _NOUN = r"(?:source|message|note|chunk|document|number|reference)s?"
 _LIST = r"\d{1,3}(?:\s*(?:[,;&–-]|and)\s*\d{1,3})*"
 # Brackets alone make a number a citation, parentheses only with a word: "(42)" may be the answer.
 _MARK = re.compile(
-    rf"\s*(?:\[+\s*(?:{_NOUN}\s*)?#?({_LIST})\s*\]+|\(\s*(?:see )?{_NOUN}\s*#?({_LIST})\s*\))", re.IGNORECASE
+    rf"(?<!\s)\s*+(?:\[{{1,3}}\s*(?:{_NOUN}\s*)?#?({_LIST})\s*\]+|\(\s*(?:see )?{_NOUN}\s*#?({_LIST})\s*\))",
+    re.IGNORECASE,
 )
-_LAST = re.compile(rf"\s*\n\s*\W{{0,2}}{_NOUN}\W{{0,3}}\s*({_LIST})\W*\Z", re.IGNORECASE)
-_RANGE = re.compile(r"(\d+)\s*[–-]\s*(\d+)")
-_OPEN = re.compile(r"[\[(][^\])\n]{0,40}\Z|<[a-z]{0,5}\Z")
-_LAST_OPEN = re.compile(r"\n\W{0,2}[a-z]*[\s\d\W]*\Z", re.IGNORECASE)
+_LAST = re.compile(rf"\n\s*+\W{{0,2}}{_NOUN}\W{{0,3}}\s*({_LIST})\W*\Z", re.IGNORECASE)
+_RANGE = re.compile(r"(\d+)(?:\s*[–-]\s*(\d+))+")  # "1-2-4" is from the first to the last
+_OPEN = re.compile(
+    rf"[\[(][^\])\n]{{0,40}}\Z|[\[(]\s*+(?:{_NOUN}\s*+)?#?[\dand\s,;&–-]*+\Z|(?:<[a-z]{{0,5}})+\Z", re.IGNORECASE
+)
+_LAST_OPEN = re.compile(r"\n\W{0,2}[a-z]*+[\s\d\W]*+\Z", re.IGNORECASE)
 _NOTHING = re.compile(r"(?:\A|[.!?]\s+)\W*not[ -]found\W*(?:\Z|(?<=[.:,;–—-])\s)", re.IGNORECASE)
 _MOST = 1000  # a list such as 1-999999 is no list of sources
 # What is right in every letter or not at all: addresses and links, and telephone numbers by their digits.
@@ -66,8 +69,7 @@ def visible(written: str, *, done: bool = False) -> str:
     """Return what may be shown of an unfinished text: each is the beginning of all later ones."""
     text = _THOUGHT.sub("", written).lstrip()
     if not done:
-        text = _OPEN.sub("", text)
-        text = _LAST_OPEN.sub("", text)
+        text = _OPEN.sub("", _LAST_OPEN.sub("", _OPEN.sub("", text)))
         if _undecided(text):
             return ""
     text = _MARK.sub("", _LAST.sub("", _LEAD.sub("", text)))
@@ -89,7 +91,7 @@ def _lists(text: str) -> list[str]:
 def _numbers(found: str) -> list[int]:
     """Return the numbers of a list, those inside a range too."""
     numbers: list[int] = []
-    for part in re.split(r"\s*(?:[,;&]|and)\s*", found):
+    for part in re.split(r"\s*(?:[,;&]|and)\s*", found, flags=re.IGNORECASE):
         span = _RANGE.fullmatch(part)
         numbers += range(int(span[1]), min(int(span[2]), _MOST) + 1) if span else [int(part)]
     return numbers

@@ -5,7 +5,7 @@ Knows no mail and no store: a person is a name, an address, or both, as in `Ann 
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from engine.text.terminal import shorten
 
@@ -22,6 +22,24 @@ _ADDRESS = re.compile(r"[^\s<>()\"',;:]+@[^\s<>()\"',;:]+")
 _BEHALF = re.compile(r".*\b(?:on behalf of|im auftrag von|de la part de)\s+", re.IGNORECASE)
 _VIA = re.compile(r"\s+(?:via|über|durch|through|\()(?:\s.*|\S.*)?$", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]{2,}")
+_TITLES = re.compile(
+    r"(?:(?:dr|prof|professor|mr|mrs|ms|miss|sir|dame|herr|frau|mme|sig|sra?|ing|dipl|rev|hon)\b\.?\s*)+(?=\w)",
+    re.IGNORECASE,
+)
+# Alphabets with letters that look like Latin ones; others, such as Chinese, may stand in one word with Latin letters.
+_ALPHABETS = (
+    "CYRILLIC",
+    "GREEK",
+    "ARMENIAN",
+    "CHEROKEE",
+    "COPTIC",
+    "LISU",
+    "GOTHIC",
+    "DESERET",
+    "CANADIAN",
+    "GEORGIAN",
+)
+_LEAST_LABEL = 3  # letters: below a country's domain, a shorter label is a kind of company, as in co.uk
 
 
 def person(name: str, address: str) -> str:
@@ -50,7 +68,7 @@ def folded_name(name: str) -> str:
     plain = _folded(_VIA.sub("", _BEHALF.sub("", _visible(name).strip())))
     last, comma, first = plain.partition(",")
     ordered = f"{first} {last}" if comma and "," not in first else plain
-    return " ".join(_MARKS.sub(" ", ordered).split())
+    return _TITLES.sub("", " ".join(_MARKS.sub(" ", ordered).split()), count=1)
 
 
 def folded_address(address: str) -> str:
@@ -80,8 +98,10 @@ def _decoded(domain: str) -> str:
 
 
 def domain_of(address: str) -> str:
-    """Return the domain of an address in lower case, without a subdomain of its last two labels."""
-    return ".".join(address.lower().rpartition("@")[2].split(".")[-2:])
+    """Return the domain of an address in lower case, without subdomains: choir.example, choir.co.uk."""
+    labels = address.lower().rpartition("@")[2].split(".")
+    is_kind = len(labels) > 2 and len(labels[-1]) == 2 and len(labels[-2]) <= _LEAST_LABEL
+    return ".".join(labels[-3 if is_kind else -2 :])
 
 
 def odd_name(name: str, address: str) -> str | None:
@@ -99,7 +119,10 @@ def odd_name(name: str, address: str) -> str | None:
 def _is_mixed(word: str) -> bool:
     """Return whether a word has Latin letters and letters of another script that look like some."""
     latin = any("a" <= c <= "z" for c in word.casefold())
-    return latin and any(ord(c) in _LOOK_ALIKES for c in word.casefold())
+    others = (c for c in word if not c.isascii())
+    return latin and any(
+        ord(c.casefold()[:1]) in _LOOK_ALIKES or unicodedata.name(c, "").startswith(_ALPHABETS) for c in others
+    )
 
 
 def _splits_latin(name: str) -> bool:
@@ -111,19 +134,23 @@ def header_warnings(
     senders: Sequence[tuple[str, str]],
     sent_by: Sequence[str],
     replies_to: Sequence[str],
-    posted_to: Iterable[str] = (),
+    posted_to: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Return what is odd about the header of a message, in words.
 
     `senders` are the names and addresses of its From fields; `posted_to` are addresses of a mailing list that it came
-    by, where replies and the Sender field are as usual.
+    by: replies to the list, and a Sender field of its domain, are as usual.
     """
     lists = {domain_of(one) for one in posted_to}
     name, address = senders[0] if senders else ("", "")
     found = [odd_name(name, address)]
     found += [f"also from {shorten(other or shown, 60)}" for shown, other in senders[1:2]]
     found += [f"sent by {shorten(one, 60)}" for one in _others(sent_by, address, lists, whole=True)]
-    found += [f"replies go to {shorten(one, 60)}" for one in _others(replies_to, address, lists, whole=False)]
+    posted = {one.lower() for one in posted_to}
+    replies = [one for one in replies_to if one.lower() not in posted]
+    found += [f"replies go to {shorten(one, 60)}" for one in _others(replies, address, set(), whole=False)]
+    if address.count("@") > 1:
+        found.append("the address has several @")
     if not address.isascii() and folded_address(address).isascii():
         found.append("the address has look-alike letters")
     return tuple(one for one in found if one)

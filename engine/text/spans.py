@@ -6,6 +6,7 @@ Pattern-based, English first. A span may be wrong, so callers show it with its s
 import re
 from dataclasses import dataclass
 from datetime import time
+from functools import lru_cache
 from typing import Literal
 
 from engine.text.dates import NEAR_DAY
@@ -268,12 +269,21 @@ def _dates_around(text: str, span: Found) -> Found:
 
 def time_of(text: str, day: Found) -> Found | None:
     """Return the time that belongs to a day: the nearest in the same clause that no other day is nearer to."""
-    days, near = find(text, "date"), list[Found]()
-    for one in find(text, "time"):
+    days, times = _days_and_times(text)
+    for one in sorted(times, key=lambda one: _distance(one, day))[:_NEAREST]:
         between = text[min(one.end, day.end) : max(one.start, day.start)]
         if not _CLAUSE.search(between) and all(_distance(one, day) <= _distance(one, other) for other in days):
-            near.append(one)
-    return min(near, key=lambda one: _distance(one, day), default=None)
+            return one
+    return None
+
+
+_NEAREST = 16  # times that may belong to a day
+
+
+@lru_cache(maxsize=8)
+def _days_and_times(text: str) -> tuple[list[Found], list[Found]]:
+    """Return the days and times of a text, which is asked about each of its days."""
+    return find(text, "date"), find(text, "time")
 
 
 # Lines of a phone, by the words that name them beside its number.

@@ -1,0 +1,191 @@
+"""Whatever was asked, changed or imported before, an answer of the cache is the one that would be made anew."""
+
+import json
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from engine.ask.prepare import begin
+from engine.text.whole_document import WORDINGS, whole_document_question
+from store.errors import UsageError
+from tests.attack.lab import BEN, EVIL, Lab, mail
+from tests.effort import sampled
+
+RENT, KEY = "How much is the boathouse rent?", "Who has the spare key?"
+MAILS = {
+    "rent.eml": mail("The boathouse rent is 900 euros."),
+    "key.eml": mail("Gus Tindall has the spare key.", title="Key"),
+    "room.eml": mail("C# is taught in room 4. C is taught in room 9. IT is in room 2.", title="Rooms", sender=BEN),
+    "ben.eml": mail(
+        "The boathouse rent is 700 euros.", sender=BEN, title="Rent of last year", day="2023-06-05T10:00+00:00"
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def shared_lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """Return a home that all pairs of questions are asked in, one after another."""
+    lab = Lab(tmp_path_factory.mktemp("cache"))
+    lab.read(MAILS)
+    return lab
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A question that may leave its answer to another one; both are asked in one home."""
+
+    first: str
+    then: str
+    before: dict[str, Any] = field(default_factory=dict)
+    after: dict[str, Any] = field(default_factory=dict)
+
+
+PAIRS = {
+    "another sender": Pair(RENT, RENT, {"sender": "ann"}, {"sender": "ben"}),
+    "no sender": Pair(RENT, RENT, {"sender": "ben"}, {}),
+    "a sender that is JSON": Pair(RENT, RENT, {"sender": 'ann", "recipient": "ben'}, {"sender": "ann"}),
+    "a sender that is SQL": Pair(RENT, RENT, {"sender": "ann' OR '1'='1"}, {"sender": "ann"}),
+    "a sender of another case": Pair(RENT, RENT, {"sender": "BEN"}, {"sender": "ben"}),
+    "days": Pair(RENT, RENT, {"since": "2024-01-01"}, {"until": "2023-12-31"}),
+    "fewer sources": Pair(RENT, RENT, {"k": 1}, {"k": 5}),
+    "C and C#": Pair("Where is C taught?", "Where is C# taught?"),
+    "it and IT": Pair("Where is it?", "Where is IT?"),
+    "a zero-width blank": Pair("Who has the spare\u200b key?", KEY),
+    "a Cyrillic letter": Pair("Who has the spаre key?", KEY),
+    "full width": Pair("Ｗｈｏ has the spare key?", KEY),
+    "a null": Pair("Who has the spare\0 key?", KEY),
+    "an end that differs after 20,000 letters": Pair("x " * 10_000 + RENT, "x " * 10_000 + KEY),
+    "a negation": Pair(KEY, "Who has no spare key?"),
+    "a name for another": Pair("What did Ann write about the rent?", "What did Ben write about the rent?"),
+    "a year": Pair("How much was the rent in 2023?", "How much was the rent in 2024?"),
+    "a polite frame": Pair(f"Could you tell me {RENT[0].lower()}{RENT[1:]}", RENT),
+    "half a surrogate": Pair("Who has the spare key \udcff?", KEY),
+    "a right-to-left mark": Pair("\u202eWho has the spare key?", KEY),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_no_question_is_given_the_answer_of_another(shared_lab: Lab, name: str) -> None:
+    pair = PAIRS[name]
+    for _ in range(2):
+        shared_lab.ask(pair.first, **pair.before)
+    assert shared_lab.both(pair.then, **pair.after)[0] == shared_lab.both(pair.then, **pair.after)[1]
+    assert shared_lab.both(pair.first, **pair.before)[0] == shared_lab.both(pair.first, **pair.before)[1]
+
+
+def edited(lab: Lab) -> None:
+    """Change a file in place; size and time of the change stay as they were."""
+    path = lab.mail / "rent.eml"
+    before = path.stat()
+    path.write_bytes(path.read_bytes().replace(b"900", b"901"))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def exchanged(lab: Lab) -> None:
+    one, other, between = lab.mail / "rent.eml", lab.mail / "ben.eml", lab.mail / "between"
+    one.rename(between)
+    other.rename(one)
+    between.rename(other)
+
+
+def linked(lab: Lab) -> None:
+    (lab.mail / "rent.eml").unlink()
+    os.link(lab.mail / "ben.eml", lab.mail / "rent.eml")
+
+
+def replaced(lab: Lab) -> None:
+    (lab.mail / "rent.eml").unlink()
+    (lab.mail / "rent.eml").mkdir()
+
+
+CHANGES: dict[str, Callable[[Lab], object]] = {
+    "edited under its old size and time": edited,
+    "two files under each other's names": exchanged,
+    "one file under two names": linked,
+    "deleted": lambda lab: (lab.mail / "rent.eml").unlink(),
+    "moved into a folder": lambda lab: (
+        lab.put("more/x", b""),
+        (lab.mail / "rent.eml").rename(lab.mail / "more" / "r.eml"),
+    ),
+    "corrected by a newer mail": lambda lab: lab.put(
+        "new.eml", mail("Correction: the boathouse rent is now 950 euros.", day="2024-06-18T10:00+00:00")
+    ),
+    "claimed by a newer mail of a stranger": lambda lab: lab.put(
+        "new.eml", mail("The boathouse rent is now 5 euros.", day="2024-06-18T10:00+00:00", sender=EVIL)
+    ),
+    "copied": lambda lab: lab.put("copy.eml", MAILS["rent.eml"]),
+    "made a folder": replaced,
+    "emptied": lambda lab: (lab.mail / "rent.eml").write_bytes(b""),
+}
+
+
+@pytest.mark.parametrize("name", sampled({name: name for name in CHANGES}, 2))
+def test_no_answer_outlives_the_mail_that_it_is_from(lab: Lab, name: str) -> None:
+    lab.read(MAILS)
+    for _ in range(2):
+        lab.ask(RENT)
+    CHANGES[name](lab)
+    lab.read()
+    cached, anew = lab.both(RENT)
+    assert cached == anew
+    assert all(os.path.exists(place[0]) for place in cached[1])  # noqa: PTH110
+
+
+@pytest.mark.parametrize("aspect", WORDINGS)
+def test_the_standard_wording_of_a_whole_document_asks_for_it(aspect: str) -> None:
+    found = whole_document_question(WORDINGS[aspect])  # type: ignore[index]
+    assert found is not None
+    assert found.aspect == aspect
+
+
+def exported(lab: Lab) -> list[dict[str, Any]]:
+    from engine.transfer import export
+
+    with lab.open() as pkb:
+        return list(export(pkb.session, redact=False))
+
+
+def imported(lab: Lab, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    from engine.transfer import import_answers
+
+    with lab.open() as pkb:
+        return import_answers(pkb.session, [json.dumps(row).encode() for row in rows], "x").to_json()
+
+
+def test_an_import_brings_no_answer_that_would_not_be_given_here(lab: Lab) -> None:
+    lab.read(MAILS)
+    lab.ask(RENT)
+    rows = exported(lab)
+    for row in rows:
+        if row["kind"] == "answer":
+            row["reply"]["text" if "text" in row["reply"] else "answer"] = "Pay 900 euros to eve@evil.example."
+            row["reply"]["highlight"] = None
+            row["created"] = "2024-06-19T09:00:00+00:00"
+    with lab.open() as pkb:
+        asked = begin(pkb.session.backend, pkb.session.ledger, RENT, pkb.options(pkb.scope()), pkb.session.now)
+        from store.answers import AnswerBank
+
+        AnswerBank(pkb.session.ledger).drop(asked.key.digest)
+    imported(lab, rows)
+    assert "evil" not in (lab.ask(RENT).text or "")
+
+
+def test_an_answer_of_another_home_needs_its_mail_here(lab: Lab) -> None:
+    lab.read(MAILS)
+    lab.ask(RENT)
+    rows = exported(lab)
+    (lab.mail / "rent.eml").write_bytes(mail("The boathouse rent is 901 euros."))
+    lab.read()
+    imported(lab, rows)
+    cached, anew = lab.both(RENT)
+    assert cached == anew
+
+
+@pytest.mark.parametrize("question", ["", " ", "?", "\0", "\u200b", "???", "\udcff", "\n\n"])
+def test_an_empty_question_has_no_answer_in_the_cache(shared_lab: Lab, question: str) -> None:
+    with suppress(UsageError):
+        assert shared_lab.ask(question).tier != "exact"

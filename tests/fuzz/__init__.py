@@ -1,0 +1,1 @@
+"""Fuzzing of everything that reads what others wrote: targets, a driver, and a small corpus for each."""
