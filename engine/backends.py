@@ -469,7 +469,8 @@ def open_kv(
     form, sub_step = model.form, str(model.sub_step)
     store = open_store(home, ledger, settings, model.sub_step if form.shares_prefix else _NEVER, score)
     store.collect()
-    parts = {"model": fingerprint, "dtype": model.dtype, "form": form.name, "sub_step": sub_step, "adapter": ""}
+    parts = {"model": fingerprint, "dtype": model.dtype, "form": form.name, "sub_step": sub_step}
+    parts |= {"adapter": model.kv_adapter}
     parts |= {"mlx_lm": version("mlx-lm")} | arithmetic()
     root = root_of(parts)
     costs = MeasuredCosts(ledger, root.key.hex(), model.name)

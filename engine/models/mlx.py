@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.models import kv_cache, mlx
+from engine.models.adapters import Adapter, activate, wear
 from engine.models.kv_cache import BufferPool, Cache, CacheForm, Captured
 from engine.models.kv_read import RangeReader, ReadAt
 from engine.models.role_adapter import AttachedAdapter
@@ -87,7 +88,8 @@ class Mlx:
 
     With `bits`, it always decodes from a cache quantized to that many bits, restored or not. `yield_point` is called
     before each step of prefill and decoding; it may run another prompt, or raise. A role adapter acts on the
-    last segment of a prompt and on what is generated, and on nothing else.
+    last segment of a prompt and on what is generated, and on nothing else. The user's adapter, which it `wears`, takes
+    its place; an ordinary one acts on all segments.
     """
 
     name: str
@@ -99,6 +101,7 @@ class Mlx:
     vocabulary: Tokens = field(repr=False)
     model: Any = field(repr=False)
     adapter: AttachedAdapter | None = field(default=None, repr=False)
+    wears: Adapter | None = None
     bits: int = 0
     meter: Meter = field(default_factory=Meter, repr=False)
     buffers: BufferPool = field(default_factory=BufferPool, repr=False)
@@ -111,7 +114,12 @@ class Mlx:
     @property
     def has_roles(self) -> bool:
         """Return whether a role adapter acts on the last segment of prompts."""
-        return self.adapter is not None
+        return self.adapter is not None and self.adapter.has_roles and not self.kv_adapter
+
+    @property
+    def kv_adapter(self) -> str:
+        """Return the digest of the adapter that its KV tensors depend on, empty for the base model's."""
+        return self.wears.digest if self.wears and not self.wears.activated else ""
 
     @property
     def dtype(self) -> str:
@@ -274,8 +282,13 @@ class Mlx:
 
     def _rows(self, cache: Cache, ids: Any, *, decoding: bool = False, adapted: bool = False) -> Any:
         self.meter.count(len(ids), kv_cache.length(cache), decoding=decoding)
-        self.yield_point()  # before the adapter acts: it may run another prompt
-        with self.adapter.acting() if adapted and self.adapter else nullcontext():
+        self.yield_point()  # before adapters are changed: it may run another prompt
+        activated = self.wears if self.wears and self.wears.activated else None
+        wear(self.model, None if activated else self.wears)
+        if self.adapter:
+            activate(self.model, self.adapter, activated)
+        acts = adapted and not self.kv_adapter
+        with self.adapter.acting() if acts and self.adapter else nullcontext():
             return self.model(ids[None], cache=cache)
 
 
