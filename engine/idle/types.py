@@ -17,7 +17,7 @@ class OutOfTime(Exception):
 
 Kind = Literal[
     "start", "refresh", "verify", "judge", "summarize", "predict", "populate", "standing", "convert", "prefetch",
-    "blocks", "restore", "maintenance",
+    "blocks", "restore", "maintenance", "train",
 ]  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)  # in the order in which they run
 PREFILLS: frozenset[Kind] = frozenset(("prefetch", "blocks", "restore"))  # each job prefills one segment of prompts

@@ -1,4 +1,4 @@
-"""LoRA adapters as mlx-lm saves them: read and checked, put on a loaded model at run time and taken off again.
+"""LoRA adapters as mlx-lm saves them: read and checked, put on a loaded model and taken off, kept in versions.
 
 An ordinary adapter acts on every token, so its KV tensors are its own. An activated one (arXiv 2504.12397) acts on the
 last segment of a prompt and on what is generated: the tensors of everything before are the base model's. MLX is
@@ -7,25 +7,34 @@ imported inside functions, because BLAS must be loaded before it.
 
 import json
 import math
+import os
+import re
+import shutil
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING, Any
 
 from engine.models.lookup import digest
 from engine.models.role_adapter import (
     DOWN,
     UP,
     AttachedAdapter,
+    base_of,
     layer_of,
     read_header,
     replace_factors,
     sizes_of,
 )
 from store.errors import PkbError, UsageError
+
+if TYPE_CHECKING:
+    from engine.settings import AdapterSettings
+    from store.home import Home
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapters.safetensors"
 ACTIVATED = "activated"  # key of the config, which mlx-lm ignores
@@ -147,6 +156,11 @@ def factors_of(path: Path) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
+def rank_of(path: Path) -> int:
+    """Return the rank of the factors in a file; ValueError if it is damaged."""
+    return max(shape[1] for name, shape in factors_of(path).items() if name.endswith(DOWN))
+
+
 def _size(entry: Mapping[str, Any]) -> int:
     if entry["dtype"] not in _BYTES:
         raise ValueError(f"dtype {str(entry['dtype'])[:20]}")
@@ -208,6 +222,15 @@ def load_factors(adapter: Adapter) -> dict[str, Any]:
     return found
 
 
+def check_values(adapter: Adapter) -> None:
+    """Raise PkbError if an adapter's factors have a value that is no number, as those of a failed training do."""
+    import mlx.core as mx
+
+    for name, factor in load_factors(adapter).items():
+        if not mx.all(mx.isfinite(factor)).item():
+            raise PkbError(f"adapter {adapter.name} is damaged: {name[:80]} has values that are no numbers", _NEXT)
+
+
 def wear(model: Any, adapter: Adapter | None) -> None:
     """Put an ordinary adapter on a loaded mlx-lm model in place of the one it wears; None restores the base exactly.
 
@@ -225,7 +248,8 @@ def wear(model: Any, adapter: Adapter | None) -> None:
     except PkbError:
         _take_off(model)
         raise
-    _put_on(model, factors, adapter)
+    put_factors(model, factors, adapter.rank, adapter.scale)
+    model.worn_adapter = adapter
 
 
 def activate(model: Any, attached: AttachedAdapter, adapter: Adapter | None) -> None:
@@ -262,7 +286,8 @@ def adapted(model: Any, adapter: Adapter | None) -> Iterator[None]:
         wear(model, before)
 
 
-def _put_on(model: Any, factors: Mapping[str, Any], adapter: Adapter) -> None:
+def put_factors(model: Any, factors: Mapping[str, Any], rank: int, scale: float) -> None:
+    """Wrap the layers that factors are named for, and unwrap all others."""
     from mlx.utils import tree_unflatten
     from mlx_lm.tuner.lora import LoRALinear
 
@@ -273,13 +298,12 @@ def _put_on(model: Any, factors: Mapping[str, Any], adapter: Adapter) -> None:
             wrapped.append((name, layer.linear))
     for name in wanted:
         place = name if layer_of(layers[name]) is layers[name] else f"{name}.inner"
-        lora = layers[place] if isinstance(layers[place], LoRALinear) else _wrapper(layers[place], adapter.rank)
+        lora = layers[place] if isinstance(layers[place], LoRALinear) else _wrapper(layers[place], rank)
         lora.lora_a, lora.lora_b = _in_dtype(lora.linear, factors[name + DOWN], factors[name + UP])
-        lora.scale = adapter.scale
+        lora.scale = scale
         wrapped.append((place, lora))
     if wrapped:
         model.update_modules(tree_unflatten(wrapped))
-    model.worn_adapter = adapter
 
 
 def _own_name(place: str) -> str:
@@ -321,3 +345,243 @@ def _reason(error: BaseException) -> str:
 
 def _listed(ranks: set[int]) -> str:
     return " and ".join(map(str, sorted(ranks)))
+
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_RESERVED = frozenset(("none", "base", "con", "nul"))
+_ABOUT = "adapter.json"
+KEPT_VERSIONS = 5
+
+
+def check_name(name: str) -> str:
+    """Return a name that an adapter may have; UsageError for any other."""
+    if not _NAME.fullmatch(name) or name.lower() in _RESERVED or name.endswith("."):
+        raise UsageError("a name has letters, digits, dots, - and _, at most 64", "pkb adapter add FOLDER --name mail")
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What made a version: examples trained on, seconds, and the mean F1 on held-out questions before and after."""
+
+    examples: int
+    held_out: int
+    iterations: int
+    seconds: float
+    f1_before: float
+    f1_after: float
+    exact_before: int
+    exact_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAdapter:
+    """An adapter in the home: its current version and all others, and the model it is for.
+
+    `base` identifies the model whatever its quantization; `training` is by version, for those that pkb trained.
+    """
+
+    name: str
+    version: int
+    versions: tuple[int, ...]
+    base: str
+    model: str
+    folder: Path
+    training: Mapping[int, Training] = field(default_factory=dict)
+
+    @property
+    def files(self) -> Path:
+        """Return the folder of the current version."""
+        return self.folder / str(self.version)
+
+    def read(self, notes: Path | None = None) -> Adapter:
+        """Read the current version; UsageError or PkbError as `read_adapter`."""
+        return read_adapter(self.files, self.name, notes)
+
+
+class AdapterFolder:
+    """The adapters kept in a home, private to their owner: a folder each, with a folder for each version."""
+
+    def __init__(self, path: Path, notes: Path) -> None:
+        self._path, self.notes = path, notes
+
+    def names(self) -> list[str]:
+        """Return the names of all adapters, in order."""
+        if not self._path.is_dir():
+            return []
+        return sorted(one.name for one in self._path.iterdir() if _NAME.fullmatch(one.name) and one.is_dir())
+
+    def find(self, name: str) -> KeptAdapter:
+        """Return an adapter; UsageError if there is none of this name, PkbError if its notes are damaged."""
+        if not _NAME.fullmatch(name) or not (self._path / name).is_dir():
+            raise UsageError(f"there is no adapter {name[:64]!r}", _NEXT)
+        folder = self._path / name
+        try:
+            found = json.loads((folder / _ABOUT).read_text("utf-8"))
+            trained = {int(number): Training(**one) for number, one in found["training"].items()}
+            about = (int(found["version"]), _versions(folder), str(found["base"]), str(found["model"]))
+        except _DAMAGED as error:
+            raise PkbError(
+                f"adapter {name} is damaged: {_ABOUT}: {_reason(error)}", f"pkb adapter rm {name}"
+            ) from error
+        return KeptAdapter(name, *about, folder, trained)
+
+    def add(self, source: Path, name: str, base: str, model: str, check: Callable[[Adapter], None]) -> KeptAdapter:
+        """Copy an adapter's two files under a new name, once `check` has accepted the copy.
+
+        UsageError if the name is taken, or the folder holds no adapter that pkb can use.
+        """
+        folded = check_name(name).casefold()  # some disks do not tell Mail from mail
+        if taken := next((one for one in self.names() if one.casefold() == folded), None):
+            raise UsageError(f"there is an adapter {taken} already", f"pkb adapter rm {taken}, or add it with --name")
+        _config(source, name)  # before anything is copied
+        with self._part() as part:
+            _copy(source, part / "1", name)
+            check(read_adapter(part / "1", name))
+            _write(part, 1, base, model, {})
+            part.rename(self._path / name)
+        return self.find(name)
+
+    def add_version(
+        self, kept: KeptAdapter | None, name: str, files: Path, about: Training, base: str, model: str
+    ) -> KeptAdapter:
+        """Move trained files into a new current version of an adapter, or a new adapter; the oldest versions go."""
+        if kept is None:
+            with self._part() as part:
+                files.rename(part / "1")
+                _write(part, 1, base, model, {1: about})
+                part.rename(self._path / check_name(name))
+            return self.find(name)
+        number = max(kept.versions, default=0) + 1
+        files.rename(kept.folder / str(number))
+        old = sorted({*kept.versions, number} - {kept.version})[:-KEPT_VERSIONS]
+        trained = {one: each for one, each in kept.training.items() if one not in old} | {number: about}
+        _write(kept.folder, number, kept.base, kept.model, trained)
+        for one in old:
+            shutil.rmtree(kept.folder / str(one), ignore_errors=True)
+        return self.find(name)
+
+    def roll_back(self, name: str) -> KeptAdapter:
+        """Make the version before the current one of an adapter current again; UsageError if there is none."""
+        kept = self.find(name)
+        before = [one for one in kept.versions if one < kept.version]
+        if not before:
+            raise UsageError(f"adapter {name} has no earlier version", "pkb adapter use none")
+        _write(kept.folder, before[-1], kept.base, kept.model, kept.training)
+        return self.find(name)
+
+    def remove(self, name: str) -> int:
+        """Remove an adapter with all its versions; returns the bytes freed. UsageError if there is none."""
+        if not _NAME.fullmatch(name) or not (self._path / name).is_dir():
+            raise UsageError(f"there is no adapter {name[:64]!r}", _NEXT)
+        folder = self._path / name
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        gone = Path(mkdtemp(prefix=".gone-", dir=self._path))
+        folder.rename(gone / "it")  # at once, or not at all
+        shutil.rmtree(gone)
+        return size
+
+    def work(self, name: str) -> Path:
+        """Return the folder of an unfinished training, which may not exist."""
+        return self._path / f".training-{check_name(name)}"
+
+    @contextmanager
+    def _part(self) -> Iterator[Path]:
+        """Make a folder that becomes an adapter by its renaming, or goes."""
+        try:
+            self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            part = Path(mkdtemp(prefix=".part-", dir=self._path))
+            try:
+                yield part
+            finally:
+                shutil.rmtree(part, ignore_errors=True)
+        except OSError as error:
+            raise PkbError(f"cannot write the adapter: {_reason(error)}", "pkb doctor") from error
+
+
+def _versions(folder: Path) -> tuple[int, ...]:
+    return tuple(sorted(int(one.name) for one in folder.iterdir() if one.name.isdecimal() and one.is_dir()))
+
+
+def _copy(source: Path, target: Path, name: str) -> None:
+    """Copy config and weights, each a regular file of limited size; PkbError naming one that is not."""
+    target.mkdir(mode=0o700)
+    for file, most in ((CONFIG, _MOST_CONFIG), (WEIGHTS, MOST_BYTES)):
+        try:
+            if (source / file).stat().st_size > most:
+                raise UsageError(f"{name}: {file} is larger than {most:,} bytes", _NEXT)
+            with (source / file).open("rb") as read, os.fdopen(_private(target / file), "wb") as write:
+                shutil.copyfileobj(read, write)
+                os.fsync(write.fileno())
+        except OSError as error:
+            raise PkbError(f"cannot copy {file} of {name}: {_reason(error)}", "pkb adapter add FOLDER") from error
+
+
+def _private(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+
+
+def _write(folder: Path, version: int, base: str, model: str, training: Mapping[int, Training]) -> None:
+    """Write what is known of an adapter, whole or not at all."""
+    trained = {str(number): asdict(one) for number, one in training.items()}
+    text = json.dumps({"version": version, "base": base, "model": model, "training": trained})
+    part = folder / f"{_ABOUT}.part"
+    part.unlink(missing_ok=True)
+    with os.fdopen(_private(part), "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(folder / _ABOUT)
+
+
+@dataclass(frozen=True, slots=True)
+class Wardrobe:
+    """The adapters that the settings choose, by task and by collection, and why one is not used."""
+
+    tasks: Mapping[str, Adapter]
+    collections: Mapping[str, Adapter]
+    problems: tuple[str, ...] = ()
+
+
+def choose(folder: AdapterFolder, tasks: Mapping[str, str], collections: Mapping[str, str], base: str) -> Wardrobe:
+    """Read the adapters of these names, as far as they are whole and made for the model `base`."""
+    found, problems = dict[str, Adapter](), dict[str, str]()
+    for name in filter(None, dict.fromkeys((*tasks.values(), *collections.values()))):
+        try:
+            found[name] = _fitting(folder.find(name), folder.notes, base)
+        except PkbError as error:
+            problems[name] = f"{error.message}: the base model answers; try: {error.next_step}"
+    by_task = {task: found[name] for task, name in tasks.items() if name in found}
+    by_collection = {one: found[name] for one, name in collections.items() if name in found}
+    return Wardrobe(by_task, by_collection, tuple(problems.values()))
+
+
+def _fitting(kept: KeptAdapter, notes: Path, base: str) -> Adapter:
+    if kept.base != base:
+        raise PkbError(f"adapter {kept.name} is for {kept.model}, another model", "pkb adapter use none")
+    return kept.read(notes)
+
+
+def wardrobe_of(home: "Home", chosen: "AdapterSettings", folder: Path, model_digest: str) -> Wardrobe:
+    """Return the adapters that the settings choose for the model in a folder, known by its digest."""
+    tasks = {"answer": chosen.answer, "abstract": chosen.abstract, "predict": chosen.predict}
+    if not any(tasks.values()) and not chosen.collections:
+        return Wardrobe({}, {})
+    kept = AdapterFolder(home.adapters, home.cache / "digests")
+    return choose(kept, tasks, parse_collections(chosen.collections), identity_of(folder, model_digest))
+
+
+def identity_of(folder: Path, model_digest: str) -> str:
+    """Identify a model whatever the quantization of its weights, or by its digest where that cannot be told."""
+    return base_of(folder) or model_digest
+
+
+def parse_collections(text: str) -> dict[str, str]:
+    """Return the adapter of each collection in the setting `adapter.collections`."""
+    pairs = (part.partition("=") for part in text.split(";"))
+    return {collection.strip(): name.strip() for name, _, collection in pairs if collection.strip()}
+
+
+def spell_collections(chosen: Mapping[str, str]) -> str:
+    """Return the setting `adapter.collections` that chooses an adapter for each collection."""
+    return "; ".join(f"{name}={collection}" for collection, name in chosen.items() if name)

@@ -12,6 +12,7 @@ KEYS = ("self_attn.q_proj", "self_attn.v_proj", "mlp.down_proj")
 def make_adapter(
     model: Path,
     folder: Path,
+    /,
     *,
     rank: int = 4,
     seed: int = 3,
