@@ -320,6 +320,7 @@ _NAMES = {
     "prefetch": ("segment prefetched", "segments prefetched"),
     "blocks": ("block prefetched", "blocks prefetched"),
     "restore": ("segment restored", "segments restored"),
+    "train": ("adapter trained", "adapters trained"),
 }
 
 

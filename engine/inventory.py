@@ -26,6 +26,7 @@ from engine.models.runtime import device
 from engine.session import Session
 from engine.settings import SERVED
 from engine.text.terminal import line, plain, size
+from store.answers import AnswerBank
 from store.errors import NoModel, PkbError, UsageError
 
 
@@ -185,6 +186,7 @@ class AdapterRow:
     model: str
     tasks: tuple[str, ...]
     collections: tuple[str, ...]
+    answers: int  # that are cached
     problem: str | None
     training: Training | None
 
@@ -215,22 +217,22 @@ def list_adapters(opened: Session) -> list[AdapterRow]:
     base = ""
     with suppress(UsageError, NoModel):
         base = local_model_of(opened)[1]
-    folder = adapter_folder(opened)
-    return [_adapter_row(opened, folder, name, base) for name in folder.names()]
+    folder, cached = adapter_folder(opened), AnswerBank(opened.ledger).by_adapter() if opened.there else {}
+    return [_adapter_row(opened, folder, name, base, cached.get(name, 0)) for name in folder.names()]
 
 
-def _adapter_row(opened: Session, folder: AdapterFolder, name: str, base: str) -> AdapterRow:
+def _adapter_row(opened: Session, folder: AdapterFolder, name: str, base: str, answers: int) -> AdapterRow:
     tasks, collections = adapter_uses(opened, name)
     try:
         kept = folder.find(name)
         read = kept.read(folder.notes)
     except PkbError as error:
-        return AdapterRow(name, 0, 0, "ordinary", 0, "", 0, "", tasks, collections, error.message, None)
+        return AdapterRow(name, 0, 0, "ordinary", 0, "", 0, "", tasks, collections, answers, error.message, None)
     problem = None if kept.base == base else f"for {kept.model}"
     kind: Literal["ordinary", "activated"] = "activated" if read.activated else "ordinary"
     return AdapterRow(
         name, kept.version, len(kept.versions), kind, read.rank, read.digest, read.weights.stat().st_size, kept.model,
-        tasks, collections, problem, kept.training.get(kept.version),
+        tasks, collections, answers, problem, kept.training.get(kept.version),
     )  # fmt: skip
 
 

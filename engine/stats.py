@@ -116,13 +116,10 @@ def _model(opened: Session) -> str | None:
 
 
 def _adapters(opened: Session) -> dict[str, Any]:
-    """Return the adapter of each task, and how many cached answers are by each adapter."""
-    from store.answers import AnswerBank
-
+    """Return the adapter of each task; None for none."""
     chosen = opened.settings.adapter
     tasks = {"answer": chosen.answer, "abstract": chosen.abstract, "predict": chosen.predict}
-    cached = AnswerBank(opened.ledger).by_adapter() if opened.home.adapters.is_dir() else {}
-    return {task: name or None for task, name in tasks.items()} | {"cached": cached}
+    return {task: name or None for task, name in tasks.items()}
 
 
 def _folders(opened: Session) -> list[dict[str, Any]]:

@@ -52,7 +52,7 @@ _FRESH_RATE, _ROLE_RATE = 1e-3, 1e-4  # for fresh factors, and for those that ha
 _MOST = 1000  # examples
 _NOT_FOUND = "not found"
 _TRAINED = "adapter.trained"  # ledger value: the questions of the last training that an idle run finished
-_UPDATE_S = 4.0  # estimated
+_LEG_S = 20.0  # estimated: as much as must fit a run, since the next one goes on
 
 
 @dataclass(frozen=True, slots=True)
@@ -453,7 +453,7 @@ def plan_training(session: Session, dry: "Callable[[], Examples]") -> "list[Job]
     if not examples.are_enough or len(examples.trained) < before + MORE:
         return []
     what = f"adapter {OWN}, {len(examples.trained)} examples"
-    return [Job("train", OWN, what, "new accepted answers", 0.0, 0.0, UPDATES * _UPDATE_S)]
+    return [Job("train", OWN, what, "new accepted answers", 0.0, 0.0, _LEG_S)]
 
 
 def train_at_idle(session: Session, is_over: Callable[[], bool]) -> Outcome:

@@ -2,19 +2,32 @@
 
 from pathlib import Path
 
-from tests.cli.conftest import Pkb
+from engine.app import Pkb
 
-EVENTS = (
-    "picnic concert rehearsal fair raffle lecture quiz auction regatta parade workshop seminar banquet hike".split()
-)
-PLACES = "park hall garden chapel library barn museum".split()
-DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
-OWNERS = "spring summer autumn winter".split()
+EVENTS = [
+    "picnic",
+    "concert",
+    "rehearsal",
+    "fair",
+    "raffle",
+    "lecture",
+    "quiz",
+    "auction",
+    "regatta",
+    "parade",
+    "workshop",
+    "seminar",
+    "banquet",
+    "hike",
+]
+PLACES = ["park", "hall", "garden", "chapel", "library", "barn", "museum"]
+DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+OWNERS = ["spring", "summer", "autumn", "winter"]
 
 
 def write_mail(folder: Path) -> list[str]:
     """Write a mail for each event; return a question about each."""
-    folder.mkdir()
+    folder.mkdir(parents=True)
     questions = []
     for number, (owner, event) in enumerate((owner, event) for owner in OWNERS for event in EVENTS):
         day, place = DAYS[number % len(DAYS)], PLACES[number * 3 % len(PLACES)]
@@ -26,9 +39,11 @@ def write_mail(folder: Path) -> list[str]:
     return questions
 
 
-def teach(pkb: Pkb, folder: Path, count: int = 60) -> list[str]:
-    """Ingest the mail and have quotes answer a question about each event; return the questions."""
-    questions = write_mail(folder)[:count]
-    pkb("ingest", str(folder), "--vectors", "later")
-    pkb("ask", "-", "--json", stdin="\n".join(questions).encode())
+def teach(folder: Path, count: int = 60) -> list[str]:
+    """Ingest the mail and have quotes answer a question about each event, in the home of this process's environment."""
+    questions = write_mail(folder / "mail")[:count]
+    with Pkb() as pkb:
+        pkb.ingest([folder / "mail"], embed=False)
+        for question in questions:
+            pkb.ask(question)
     return questions

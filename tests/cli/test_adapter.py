@@ -11,6 +11,7 @@ import pytest
 from engine.models.adapters import CONFIG, WEIGHTS
 from tests.cli.conftest import Pkb
 from tests.cli.test_ask_model import PICNIC
+from tests.cli.test_json import compare
 from tests.demo import NANO
 from tests.engine.models.adapter_kit import make_adapter
 from tests.engine.models.shapes import KINDS, make
@@ -108,8 +109,8 @@ def test_the_steps_of_an_answer_name_it(words: Pkb, saved: Path) -> None:
     words("adapter", "use", "weak")
     steps = {step["name"]: step["note"] for step in words("ask", WHEN, "--json", "--explain").row["explain"]}
     assert steps["model"] == "with adapter weak"
-    used = words("stats", "--json").row["adapters"]
-    assert used == {"answer": "weak", "abstract": None, "predict": None, "cached": {"weak": 1}}
+    assert words("stats", "--json").row["adapters"] == {"answer": "weak", "abstract": None, "predict": None}
+    assert words("adapter", "list", "--json").row["adapters"][0]["answers"] == 1
     assert "adapter weak" in words("stats").out
 
 
@@ -206,3 +207,11 @@ def test_an_adapter_without_an_earlier_version_cannot_go_back(words: Pkb, saved:
     ran = words("adapter", "rollback", "weak")
     assert ran.code == 2
     assert "no earlier version" in ran.err
+
+
+def test_what_adapter_prints_is_as_documented(words: Pkb, saved: Path) -> None:
+    compare("pkb adapter add", [words("adapter", "add", str(saved / "weak"), "--json").row], every=False)
+    compare("pkb adapter use", [words("adapter", "use", "weak", "--json").row])
+    compare("pkb adapter list", [words("adapter", "list", "--json").row], every=False)
+    compare("pkb adapter train", [words("adapter", "train", "--dry-run", "--json").row], every=False)
+    compare("pkb adapter rm", [words("adapter", "rm", "weak", "--yes", "--json").row])
