@@ -186,7 +186,7 @@ class LocalModel(_Retrieving):
         return self.by_collection.get(scope.collection or "", self)
 
     def for_task(self, task: str) -> "LocalModel":
-        """Return the model with the adapter of a task other than answering: abstract or predict."""
+        """Return the model with the adapter of a task other than answering: abstract, predict or condense."""
         return self.by_task.get(task, self)
 
     def wearing(self, adapter: "Adapter | None") -> "LocalModel":
@@ -334,7 +334,7 @@ def local_model(
 
     wardrobe = wardrobe_of(home, settings.adapter, found.folder, digest)
     answering = wearing(wardrobe.tasks.get("answer"))
-    others = {task: wardrobe.tasks.get(task) for task in ("abstract", "predict")}
+    others = {task: wardrobe.tasks.get(task) for task in ("abstract", "predict", "condense")}  # no key for the last
     by_task = {task: wearing(one) for task, one in others.items() if one != answering.adapter}
     by_collection = {name: wearing(one) for name, one in wardrobe.collections.items()}
     return replace(answering, by_task=by_task, by_collection=by_collection, problems=wardrobe.problems)

@@ -225,7 +225,7 @@ class Session:
         return self._local_model or Extractive(self.retriever, self.settings.ask.decline_below)
 
     def model_for(self, task: str) -> "LocalModel | None":
-        """Return the language model with the adapter of a task, abstract or predict; None if pkb quotes."""
+        """Return the language model with the adapter of a task, such as abstract or predict; None if pkb quotes."""
         return self._local_model.for_task(task) if self._local_model else None
 
     @property

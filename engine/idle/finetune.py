@@ -9,8 +9,8 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2b
 from itertools import chain
@@ -19,7 +19,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from engine.ask.prepare import answer_of, understood
-from engine.idle.types import Outcome, OutOfTime, check_time
+from engine.idle.types import Job, Outcome, OutOfTime, check_time
 from engine.inventory import adapter_folder, local_model_of, use_adapter
 from engine.models.adapters import Adapter, AdapterFolder, KeptAdapter, Training, check_name, rank_of, read_adapter
 from engine.session import Session
@@ -31,7 +31,6 @@ from store.locks import Lease
 
 if TYPE_CHECKING:
     from engine.backends import LocalModel
-    from engine.idle.types import Job
     from engine.llm.prefill import PromptReader
     from engine.llm.prompt import Segments
     from engine.models.mlx import Mlx
@@ -49,9 +48,9 @@ _DECLINED = 4  # at most one example in so many is an answer "not found"
 _LEG = 5  # updates, after which what was reached is stored
 _RANK, _SCALE = 8, 2.0  # of fresh factors
 _FRESH_RATE, _ROLE_RATE = 1e-3, 1e-4  # for fresh factors, and for those that have learnt much already
-_MOST = 1000  # examples
+_MOST, _MOST_HELD_OUT = 1000, 50  # examples; questions that judge, the latest
 _NOT_FOUND = "not found"
-_TRAINED = "adapter.trained"  # ledger value: the questions of the last training that an idle run finished
+_TRAINED = "adapter.trained"  # ledger value: how many answers were cached when an idle run trained last
 _LEG_S = 20.0  # estimated: as much as must fit a run, since the next one goes on
 
 
@@ -291,11 +290,11 @@ class _Course:
         former = self._former()
         began, base = time.monotonic(), model.wearing(self._base_of(former))
         prepared, held_out = self._prepared(base), self._judges(model, base)
-        self.on_progress("scoring", 0, 2)
-        self.found.before = score(model, held_out, self.is_over)
         local, identity = local_model_of(self.session)
         folder = adapter_folder(self.session)
         work, start = self._work(folder), self._start(former, model)
+        self.on_progress("scoring", 0, 2)
+        self.found.before = self._before(model, held_out, work / "before.json")
         trainer = Trainer(_mlx(base), local.folder, start, work)
         self.found.resumed = trainer.done
         while trainer.done < start.updates:
@@ -311,6 +310,18 @@ class _Course:
             self.found.version = kept.version
             use_adapter(self.session, kept.name, "answer", None)
         shutil.rmtree(work.parent, ignore_errors=True)
+
+    def _before(self, model: "LocalModel", held_out: Sequence[LearntAnswer], path: Path) -> Score:
+        """Return the score of what answers now: as an interrupted training has found it, or measured."""
+        about = [model.fingerprint, [[one.asked, one.answer] for one in held_out]]
+        with suppress(OSError, ValueError, TypeError):
+            told, values = json.loads(path.read_text("utf-8"))
+            if told == about:
+                return Score(**values)
+        found = score(model, held_out, self.is_over)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.write_text(json.dumps([about, asdict(found)]), "utf-8")
+        return found
 
     def _work(self, folder: AdapterFolder) -> Path:
         """Return the folder of this training; those of others, which nobody will go on with, go."""
@@ -374,7 +385,7 @@ class _Course:
             one
             for one in self.found.examples.held_out
             if all(segments_for(reader, one, model.max_tokens) for reader in readers)
-        ]
+        ][:_MOST_HELD_OUT]
         self._require(len(found), LEAST_HELD_OUT)
         return found
 
@@ -444,23 +455,27 @@ def _mlx(model: "LocalModel") -> "Mlx":
     return found
 
 
-def plan_training(session: Session, dry: "Callable[[], Examples]") -> "list[Job]":
-    """Return the job of a training, if enough was asked since the last one."""
-    from engine.idle.types import Job
-
-    examples = dry()
-    before = int(session.ledger.get(_TRAINED) or 0)
-    if not examples.are_enough or len(examples.trained) < before + MORE:
+def plan_training(session: Session) -> list[Job]:
+    """Return the job of a training, if enough was answered since the last one."""
+    if _answered(session) < int(session.ledger.get(_TRAINED) or 0) + MORE:
+        return []
+    examples = collect(session)
+    if not examples.are_enough:
         return []
     what = f"adapter {OWN}, {len(examples.trained)} examples"
     return [Job("train", OWN, what, "new accepted answers", 0.0, 0.0, _LEG_S)]
 
 
+def _answered(session: Session) -> int:
+    return AnswerBank(session.ledger).counts()["answered"]
+
+
 def train_at_idle(session: Session, is_over: Callable[[], bool]) -> Outcome:
     """Train as far as the time allows; the next idle run goes on."""
+    answered = _answered(session)
     try:
-        done = finetune(session, is_over=is_over)
+        finetune(session, is_over=is_over)
     except OutOfTime:
         return Outcome("limit")
-    session.ledger.set(_TRAINED, str(len(done.examples.trained)))
+    session.ledger.set(_TRAINED, str(answered))
     return Outcome()

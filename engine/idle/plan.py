@@ -252,12 +252,9 @@ class IdlePlanner:
         )
 
     def _train(self) -> Handler:
-        from engine.idle.finetune import collect, plan_training, train_at_idle
+        from engine.idle.finetune import plan_training, train_at_idle
 
-        return Handler(
-            lambda: plan_training(self.session, lambda: collect(self.session)),
-            lambda _: train_at_idle(self.session, self.is_over),
-        )
+        return Handler(lambda: plan_training(self.session), lambda _: train_at_idle(self.session, self.is_over))
 
     @property
     def _reasker(self) -> "Reasker":

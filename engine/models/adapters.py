@@ -42,6 +42,7 @@ MOST_RANK = 512
 MOST_BYTES = 4 << 30
 _MOST_CONFIG = 1 << 20  # bytes
 _MOST_SCALE = 1e4
+_KNOWN = 2  # activated adapters whose factors stay in memory: the one that answers, and another one
 _BYTES = {"F32": 4, "F16": 2, "BF16": 2}
 _NEXT = "pkb adapter list"
 _PEFT = ("adapter_model.safetensors", "adapter_model.bin")
@@ -260,13 +261,14 @@ def activate(model: Any, attached: AttachedAdapter, adapter: Adapter | None) -> 
     name = adapter.digest if adapter else ""
     if attached.name == name:
         return
-    pairs = dict[str, tuple[Any, Any]]()
-    if adapter:
+    if adapter and name not in attached.known:
         check_fit(model, adapter)
         factors = load_factors(adapter)
         layers = [name.removesuffix(DOWN) for name in factors if name.endswith(DOWN)]
-        pairs = {layer: (factors[layer + DOWN], factors[layer + UP] * adapter.scale) for layer in layers}
-    replace_factors(model, attached, name, pairs)
+        while len(attached.known) >= _KNOWN:
+            attached.known.pop(next(iter(attached.known)))
+        attached.known[name] = {layer: (factors[layer + DOWN], factors[layer + UP] * adapter.scale) for layer in layers}
+    replace_factors(model, attached, name, attached.known[name] if adapter else {})
 
 
 def worn(model: Any) -> Adapter | None:

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from math import exp
@@ -228,11 +228,13 @@ class Mlx:
         """Return the probability of the first of two texts against the second, after a last segment at `start`.
 
         What the cache holds behind that is removed; None if it cannot be. Texts are compared by their first tokens.
+        An activated adapter of the user's has learnt answers, not judging them: the model's role adapter does.
         """
         if not kv_cache.is_sliceable(cache):
             return None
+        judge = replace(self, wears=None) if self.wears and self.wears.activated else self
         kv_cache.trim(cache, kv_cache.length(cache) - start)
-        logits = self.logits(cache, ids)
+        logits = judge.logits(cache, ids)
         kv_cache.trim(cache, kv_cache.length(cache) - start)
         one, other = (float(logits[self.tokens(text)[0]]) for text in texts)
         return 1 / (1 + exp(min(other - one, _STEEPEST)))

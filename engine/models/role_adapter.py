@@ -108,11 +108,13 @@ def _bfloat16s(path: Path, name: str) -> bytes:
 class AttachedAdapter:
     """The activated adapter inside a loaded model; it acts only within `acting`.
 
-    `has_roles` is whether the model came with a role adapter, `name` the digest of another one that stands in for it.
+    `has_roles` is whether the model came with a role adapter, `name` the digest of another one that stands in for it,
+    and `known` has the factors of the last ones by digest and layer.
     """
 
     def __init__(self, *, has_roles: bool = False) -> None:
         self.acts, self.has_roles, self.name = False, has_roles, ""
+        self.known = dict[str, dict[str, tuple[Any, Any]]]()
 
     @contextmanager
     def acting(self) -> Iterator[None]:
