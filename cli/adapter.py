@@ -84,7 +84,7 @@ def use(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Use an adapter for a task or a collection; none takes it off, without a task everywhere.
+    """Use an adapter for a task or a collection, or none.
 
     Example: pkb adapter use mail --role answer
     """
@@ -125,9 +125,6 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train an adapter on your cached answers, and use it if it answers better.
-
-    Answers that you marked as wrong are left out, and one question in five judges: it is never learnt. Interrupted, it
-    goes on where it was when it is called again.
 
     Example: pkb adapter train --dry-run
     """

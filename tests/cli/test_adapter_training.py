@@ -67,17 +67,26 @@ def test_a_dry_run_counts_and_trains_nothing(taught: Pkb) -> None:
     assert not (taught.folder / "home" / "adapters").exists()
 
 
-def test_answers_marked_wrong_or_without_their_messages_are_no_examples(taught: Pkb) -> None:
+def test_answers_marked_wrong_are_no_examples(taught: Pkb) -> None:
     taught("model", "use", "quote")
     taught("ask", "Where is the spring picnic?")
     taught("wrong")
     taught("ask", "Where is the spring picnic?")
-    (taught.folder / "mail" / "1.eml").unlink()
-    taught("ingest")
-    row = taught("adapter", "train", "--dry-run", "--json")
-    assert row.code == 0
-    assert row.row["examples"] + row.row["held_out"] == 54
-    assert row.row["left_out"]["marked wrong"] == 1
+    taught("config", "set", "model.name", str(NANO))
+    row = taught("adapter", "train", "--dry-run", "--json").row
+    assert row["examples"] + row["held_out"] == 55
+    assert row["left_out"]["marked wrong"] == 1
+
+
+def test_an_answer_whose_message_is_gone_is_no_example(fresh: Pkb) -> None:
+    teach(fresh.folder, 6)
+    fresh("config", "set", "model.name", str(NANO))
+    before = fresh("adapter", "train", "--dry-run", "--json").row
+    (fresh.folder / "mail" / "1.eml").unlink()
+    fresh("ingest")
+    after = fresh("adapter", "train", "--dry-run", "--json").row
+    assert after["examples"] + after["held_out"] < before["examples"] + before["held_out"] == 6
+    assert after["left_out"]["sources gone"] > 0
 
 
 def test_too_few_examples_are_an_error(fresh: Pkb) -> None:
@@ -132,7 +141,7 @@ def test_idle_runs_train_only_where_they_may(taught: Pkb) -> None:
 
 @pytest.mark.parametrize(
     ("given", "wanted", "score"),
-    [("the park", "the park", 1.0), ("", "", 1.0), ("", "the park", 0.0), ("Friday at 6pm", "Friday", 0.5)],
+    [("the park", "the park", 1.0), ("", "", 1.0), ("", "the park", 0.0), ("blue cheese", "blue moon cheese", 0.8)],
 )
 def test_f1_is_that_of_words(given: str, wanted: str, score: float) -> None:
     assert f1(given, wanted) == pytest.approx(score, abs=0.01)
