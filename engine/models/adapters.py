@@ -42,7 +42,7 @@ MOST_RANK = 512
 MOST_BYTES = 4 << 30
 _MOST_CONFIG = 1 << 20  # bytes
 _MOST_SCALE = 1e4
-_KNOWN = 2  # activated adapters whose factors stay in memory: the one that answers, and another one
+_KNOWN = 2  # adapters of each kind whose factors stay in memory: two may take turns
 _BYTES = {"F32": 4, "F16": 2, "BF16": 2}
 _NEXT = "pkb adapter list"
 _PEFT = ("adapter_model.safetensors", "adapter_model.bin")
@@ -179,7 +179,10 @@ def _partner(name: str) -> str:
 
 def check_fit(model: Any, adapter: Adapter) -> None:
     """Raise PkbError unless the layers of a model, loaded or opened lazily, have the shapes of an adapter."""
-    layers, shapes = dict(model.named_modules()), factors_of(adapter.weights)
+    try:
+        layers, shapes = dict(model.named_modules()), factors_of(adapter.weights)
+    except _DAMAGED as error:
+        raise PkbError(f"adapter {adapter.name} cannot be read: {_reason(error)}", _NEXT) from error
     for name in (name.removesuffix(DOWN) for name in shapes if name.endswith(DOWN)):
         problem = _misfit(layers.get(name), shapes[name + DOWN][0], shapes[name + UP][1])
         if problem:
@@ -238,19 +241,21 @@ def wear(model: Any, adapter: Adapter | None) -> None:
     Layers are wrapped, never changed: the base's own layers stand in their places again afterwards. PkbError, and the
     base alone, if the adapter cannot be read or does not fit.
     """
-    if worn(model) == adapter:
+    state = _state_of(model)
+    if state.adapter == adapter:
         return
     if adapter is None:
         _take_off(model)
         return
-    try:
-        factors = load_factors(adapter)
-        check_fit(model, adapter)
-    except PkbError:
-        _take_off(model)
-        raise
-    put_factors(model, factors, adapter.rank, adapter.scale)
-    model.worn_adapter = adapter
+    if adapter.digest not in state.known:
+        try:
+            check_fit(model, adapter)
+            _remember(state.known, adapter.digest, load_factors(adapter))
+        except PkbError:
+            _take_off(model)
+            raise
+    put_factors(model, state.known[adapter.digest], adapter.rank, adapter.scale)
+    state.adapter = adapter
 
 
 def activate(model: Any, attached: AttachedAdapter, adapter: Adapter | None) -> None:
@@ -265,16 +270,36 @@ def activate(model: Any, attached: AttachedAdapter, adapter: Adapter | None) -> 
         check_fit(model, adapter)
         factors = load_factors(adapter)
         layers = [name.removesuffix(DOWN) for name in factors if name.endswith(DOWN)]
-        while len(attached.known) >= _KNOWN:
-            attached.known.pop(next(iter(attached.known)))
-        attached.known[name] = {layer: (factors[layer + DOWN], factors[layer + UP] * adapter.scale) for layer in layers}
+        pairs = {layer: (factors[layer + DOWN], factors[layer + UP] * adapter.scale) for layer in layers}
+        _remember(attached.known, name, pairs)
     replace_factors(model, attached, name, attached.known[name] if adapter else {})
 
 
 def worn(model: Any) -> Adapter | None:
     """Return the ordinary adapter that a model wears."""
-    found: Adapter | None = getattr(model, "worn_adapter", None)
+    return _state_of(model).adapter
+
+
+class _Worn:
+    """What a model wears, and the factors of the adapters that it wore last, by digest; mutable."""
+
+    def __init__(self) -> None:
+        self.adapter: Adapter | None = None
+        self.known = dict[str, dict[str, Any]]()
+
+
+def _state_of(model: Any) -> _Worn:
+    found = getattr(model, "worn_adapter", None)
+    if not isinstance(found, _Worn):
+        model.worn_adapter = found = _Worn()
     return found
+
+
+def _remember(known: dict[str, Any], name: str, factors: Mapping[str, Any]) -> None:
+    """Keep factors in place of the oldest where there are enough."""
+    while len(known) >= _KNOWN:
+        known.pop(next(iter(known)))
+    known[name] = factors
 
 
 @contextmanager
@@ -335,7 +360,7 @@ def _take_off(model: Any) -> None:
     from mlx_lm.tuner.utils import remove_lora_layers
 
     remove_lora_layers(model)
-    model.worn_adapter = None
+    _state_of(model).adapter = None
 
 
 def _reason(error: BaseException) -> str:
@@ -447,7 +472,10 @@ class AdapterFolder:
     def add_version(
         self, kept: KeptAdapter | None, name: str, files: Path, about: Training, base: str, model: str
     ) -> KeptAdapter:
-        """Move trained files into a new current version of an adapter, or a new adapter; the oldest versions go."""
+        """Move trained files into a new current version of an adapter, or a new adapter.
+
+        The last versions before the current one are kept.
+        """
         if kept is None:
             with self._part() as part:
                 files.rename(part / "1")
@@ -456,10 +484,11 @@ class AdapterFolder:
             return self.find(name)
         number = max(kept.versions, default=0) + 1
         files.rename(kept.folder / str(number))
-        old = sorted({*kept.versions, number} - {kept.version})[:-KEPT_VERSIONS]
-        trained = {one: each for one, each in kept.training.items() if one not in old} | {number: about}
+        before = [one for one in kept.versions if one <= kept.version]  # what was rolled back is not gone back to
+        stay = {*before[-KEPT_VERSIONS + 1 :], number}
+        trained = {one: each for one, each in kept.training.items() if one in stay} | {number: about}
         _write(kept.folder, number, kept.base, kept.model, trained)
-        for one in old:
+        for one in set(kept.versions) - stay:
             shutil.rmtree(kept.folder / str(one), ignore_errors=True)
         return self.find(name)
 

@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 
 from engine.models.adapters import (
     CONFIG,
+    KEPT_VERSIONS,
     WEIGHTS,
     Adapter,
+    AdapterFolder,
+    Training,
     adapted,
     check_fit,
     read_adapter,
@@ -191,7 +194,7 @@ def test_a_failed_exchange_leaves_the_base(folder: Path, mail: Adapter, tmp_path
     model = opened(folder, tmp_path)
     before = logits(model)
     logits(replace(model, wears=mail))
-    gone = make_adapter(folder, tmp_path / "gone")
+    gone = make_adapter(folder, tmp_path / "gone", seed=9)
     gone.weights.unlink()
     with pytest.raises(PkbError, match="gone cannot be read"):
         logits(replace(model, wears=gone))
@@ -283,3 +286,45 @@ def test_junk_is_no_adapter(tmp_path_factory: pytest.TempPathFactory, junk: byte
     (path.parent / CONFIG).write_bytes(junk)
     with pytest.raises(PkbError, match="junk is damaged"):
         read_adapter(path.parent, "junk")
+
+
+def _version(folder: AdapterFolder, model: Path, scratch: Path, seed: int) -> int:
+    """Add a version with factors of its own; return its number."""
+    made = make_adapter(model, scratch / str(seed), seed=seed)
+    kept = folder.find("own") if "own" in folder.names() else None
+    return folder.add_version(kept, "own", made.folder, Training(9, 3, 5, 1.0, 0.2, 0.3, 1, 2), "base", "model").version
+
+
+def test_versions_are_kept_and_gone_back_to(folder: Path, tmp_path: Path) -> None:
+    own = AdapterFolder(tmp_path / "home", tmp_path / "notes")
+    numbers = [_version(own, folder, tmp_path, seed) for seed in range(KEPT_VERSIONS + 2)]
+    kept = own.find("own")
+    assert (kept.version, kept.versions) == (numbers[-1], tuple(numbers[-KEPT_VERSIONS:]))
+    assert set(kept.training) == set(kept.versions)
+    former = own.roll_back("own")
+    assert former.version == numbers[-2]
+    assert former.read().digest != kept.read().digest
+    assert _version(own, folder, tmp_path, 99) == numbers[-1] + 1
+    assert own.roll_back("own").version == numbers[-2]  # not the one that was given up before
+
+
+def test_an_adapter_that_was_copied_in_part_is_none(folder: Path, mail: Adapter, tmp_path: Path) -> None:
+    own = AdapterFolder(tmp_path / "home", tmp_path / "notes")
+
+    def refuse(_: Adapter) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        own.add(mail.folder, "mail", "base", "model", refuse)
+    assert (own.names(), list((tmp_path / "home").iterdir())) == ([], [])
+    assert own.add(mail.folder, "mail", "base", "model", lambda _: None).read().digest == mail.digest
+
+
+@examples(20)
+@given(st.binary(max_size=120))
+def test_damaged_notes_are_named(tmp_path_factory: pytest.TempPathFactory, junk: bytes) -> None:
+    home = tmp_path_factory.mktemp("home")
+    (home / "mail").mkdir()
+    (home / "mail" / "adapter.json").write_bytes(junk)
+    with pytest.raises(PkbError, match="mail is damaged"):
+        AdapterFolder(home, home).find("mail")
