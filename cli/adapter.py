@@ -178,7 +178,8 @@ def _show_training(done: "FineTuning", *, dry_run: bool) -> None:
         for label, score in (("before", done.before), ("after", done.after)):
             print(f"{label:<6}  F1 {score.f1:.3f}, {score.exact} of {score.count} exact")
     if done.version:
-        print(f"now answering with {done.name}, version {done.version}; back: pkb adapter rollback {done.name}")
+        back = f"rollback {done.name}" if done.version > 1 else "use none"
+        print(f"now answering with {done.name}, version {done.version}; to go back: pkb adapter {back}")
     else:
         print("not better than before: nothing was changed")
 

@@ -476,6 +476,6 @@ def train_at_idle(session: Session, is_over: Callable[[], bool]) -> Outcome:
     try:
         finetune(session, is_over=is_over)
     except OutOfTime:
-        return Outcome("limit")
+        return Outcome("continued")
     session.ledger.set(_TRAINED, str(answered))
     return Outcome()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.idle.finetune import Examples, Score, collect, f1, finetune
+from engine.idle.finetune import Examples, Score, collect, f1, finetune, plan_training, train_at_idle
 from engine.idle.types import OutOfTime
 from engine.session import session
 from store.answers import AnswerBank
@@ -128,6 +128,16 @@ def test_an_interrupted_training_goes_on(taught: Pkb) -> None:
         assert steps == [5]
         found = finetune(opened, updates=10)
     assert (found.resumed, found.updates) == (5, 10)
+
+
+def test_an_idle_run_that_ends_leaves_the_rest_to_the_next(taught: Pkb) -> None:
+    calls = iter(range(1000))
+    with session(environment(taught.folder)) as opened:
+        assert [job.subject for job in plan_training(opened)] == ["own"]
+        assert train_at_idle(opened, lambda: next(calls) > 3).state == "continued"
+        assert [job.subject for job in plan_training(opened)] == ["own"]
+        opened.ledger.set("adapter.trained", "50")
+        assert plan_training(opened) == []
 
 
 def test_idle_runs_train_only_where_they_may(taught: Pkb) -> None:
