@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 from engine.ask.prepare import answer_of, understood
 from engine.idle.types import Job, Outcome, OutOfTime, check_time
 from engine.inventory import adapter_folder, local_model_of, use_adapter
-from engine.models.adapters import Adapter, AdapterFolder, KeptAdapter, Training, check_name, rank_of, read_adapter
+from engine.models.adapters import Adapter, AdapterFolder, KeptAdapter, Training, check_name, read_adapter
+from engine.models.role_adapter import rank_of
 from engine.session import Session
 from engine.text.words import words
 from engine.types import Trace

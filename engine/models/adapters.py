@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, Any
 from engine.models.lookup import digest
 from engine.models.role_adapter import (
     DOWN,
+    MOST_BYTES,
     UP,
     AttachedAdapter,
     base_of,
+    factors_of,
     layer_of,
-    read_header,
     replace_factors,
     sizes_of,
 )
@@ -39,11 +40,9 @@ if TYPE_CHECKING:
 CONFIG, WEIGHTS = "adapter_config.json", "adapters.safetensors"
 ACTIVATED = "activated"  # key of the config, which mlx-lm ignores
 MOST_RANK = 512
-MOST_BYTES = 4 << 30
 _MOST_CONFIG = 1 << 20  # bytes
 _MOST_SCALE = 1e4
 _KNOWN = 2  # adapters of each kind whose factors stay in memory: two may take turns
-_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
 _NEXT = "pkb adapter list"
 _PEFT = ("adapter_model.safetensors", "adapter_model.bin")
 _DAMAGED = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, struct.error)
@@ -128,53 +127,6 @@ def _numbers(config: Mapping[str, Any], name: str) -> tuple[int, float]:
     ):
         raise PkbError(f"adapter {name} is damaged: {CONFIG}: scale must be a number", _NEXT)
     return rank, float(scale)
-
-
-def factors_of(path: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each tensor in an adapter's weights; ValueError if the file is not wholly made of factors."""
-    with path.open("rb") as file:
-        header = read_header(file)
-        rest = path.stat().st_size - file.tell()
-    header.pop("__metadata__", None)
-    if not 0 < rest <= MOST_BYTES:
-        raise ValueError("too large" if rest > 0 else "no tensors")
-    end = 0
-    for start, stop, size in sorted((*map(int, one["data_offsets"]), _size(one)) for one in header.values()):
-        if start != end or stop - start != size:
-            raise ValueError("the tensors do not fit the file")
-        end = stop
-    if end != rest:
-        raise ValueError("the file is cut off" if end > rest else "the file is too long")
-    shapes = {name: tuple(map(int, one["shape"])) for name, one in header.items()}
-    for name, shape in shapes.items():
-        other = _partner(name)
-        if other not in shapes:
-            raise ValueError(f"{name[:80]} has no partner")
-        if len(shape) != 2:
-            raise ValueError(f"{name[:80]} is no matrix")
-        if name.endswith(DOWN) and shape[1] != shapes[other][0]:
-            raise ValueError(f"{name[:80]} does not fit its partner")
-    return shapes
-
-
-def rank_of(path: Path) -> int:
-    """Return the rank of the factors in a file; ValueError if it is damaged."""
-    return max(shape[1] for name, shape in factors_of(path).items() if name.endswith(DOWN))
-
-
-def _size(entry: Mapping[str, Any]) -> int:
-    if entry["dtype"] not in _BYTES:
-        raise ValueError(f"dtype {str(entry['dtype'])[:20]}")
-    if any(side < 1 for side in entry["shape"]):
-        raise ValueError("an empty tensor")
-    return _BYTES[entry["dtype"]] * math.prod(map(int, entry["shape"]))
-
-
-def _partner(name: str) -> str:
-    for suffix, other in ((DOWN, UP), (UP, DOWN)):
-        if name.endswith(suffix):
-            return name.removesuffix(suffix) + other
-    raise ValueError(f"{name[:80]} is no factor of LoRA")
 
 
 def check_fit(model: Any, adapter: Adapter) -> None:

@@ -6,6 +6,7 @@ functions, because BLAS must be loaded before it.
 """
 
 import json
+import math
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ FILE = "role_adapter.safetensors"  # beside a model's weights
 SHIPPED = Path(__file__).parent / "adapters"
 BASE, DOWN, UP = "base", ".lora_a", ".lora_b"  # metadata key; suffixes of (inputs, rank) and (rank, outputs)
 _NORM = "model.norm.weight"
+MOST_BYTES = 4 << 30  # of factors
+_BYTES = {"F32": 4, "F16": 2, "BF16": 2}  # of a value
 _HEADER = 1 << 24  # bytes; a longer one is damaged
 _SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "vocab_size")
 _DAMAGED = (OSError, ValueError, LookupError, TypeError, AttributeError, struct.error)
@@ -88,6 +91,53 @@ def read_header(file: Any) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError("the header is no object")
     return found
+
+
+def factors_of(path: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each tensor in an adapter's weights; ValueError if the file is not wholly made of factors."""
+    with path.open("rb") as file:
+        header = read_header(file)
+        rest = path.stat().st_size - file.tell()
+    header.pop("__metadata__", None)
+    if not 0 < rest <= MOST_BYTES:
+        raise ValueError("too large" if rest > 0 else "no tensors")
+    end = 0
+    for start, stop, size in sorted((*map(int, one["data_offsets"]), _size(one)) for one in header.values()):
+        if start != end or stop - start != size:
+            raise ValueError("the tensors do not fit the file")
+        end = stop
+    if end != rest:
+        raise ValueError("the file is cut off" if end > rest else "the file is too long")
+    shapes = {name: tuple(map(int, one["shape"])) for name, one in header.items()}
+    for name, shape in shapes.items():
+        other = _partner(name)
+        if other not in shapes:
+            raise ValueError(f"{name[:80]} has no partner")
+        if len(shape) != 2:
+            raise ValueError(f"{name[:80]} is no matrix")
+        if name.endswith(DOWN) and shape[1] != shapes[other][0]:
+            raise ValueError(f"{name[:80]} does not fit its partner")
+    return shapes
+
+
+def rank_of(path: Path) -> int:
+    """Return the rank of the factors in a file; ValueError if it is damaged."""
+    return max(shape[1] for name, shape in factors_of(path).items() if name.endswith(DOWN))
+
+
+def _size(entry: Mapping[str, Any]) -> int:
+    if entry["dtype"] not in _BYTES:
+        raise ValueError(f"dtype {str(entry['dtype'])[:20]}")
+    if any(side < 1 for side in entry["shape"]):
+        raise ValueError("an empty tensor")
+    return _BYTES[entry["dtype"]] * math.prod(map(int, entry["shape"]))
+
+
+def _partner(name: str) -> str:
+    for suffix, other in ((DOWN, UP), (UP, DOWN)):
+        if name.endswith(suffix):
+            return name.removesuffix(suffix) + other
+    raise ValueError(f"{name[:80]} is no factor of LoRA")
 
 
 def _bfloat16s(path: Path, name: str) -> bytes:
