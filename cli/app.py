@@ -16,6 +16,7 @@ import typer
 from typer.exceptions import TyperException
 
 from cli import output
+from cli.adapter import adapter
 from cli.ask import ask
 from cli.bench import bench
 from cli.chat import chat
@@ -68,6 +69,7 @@ for command in (
     app.command(_NAMES.get(command))(command)
 app.add_typer(config, name="config")
 app.add_typer(model, name="model")
+app.add_typer(adapter, name="adapter")
 app.add_typer(kv, name="kv")
 app.add_typer(peer, name="peer")
 

@@ -45,13 +45,13 @@ def bench(
             raise PkbError("there are no questions to measure with yet", 'pkb ask "when is rehearsal?"')
         with _copy(opened, model) as own:
             name, start_s = _open(own, asked[0])
-            found = figures(_measure(own, asked, quiet=as_json))
+            found, adapter = figures(_measure(own, asked, quiet=as_json)), own.adapter
     here, start_s, seconds = machine(), round(start_s, 3), round(time.perf_counter() - began, 3)
     if not as_json:
-        _show(found, here, name, start_s)
+        _show(found, here, f"{name}, adapter {adapter}" if adapter else name, start_s)
         return
-    about = {"schema": output.SCHEMA, "machine": asdict(here), "model": name, "start_s": start_s}
-    output.data({**about, **asdict(found), "seconds": seconds})
+    about = {"schema": output.SCHEMA, "machine": asdict(here), "model": name, "adapter": adapter}
+    output.data({**about, "start_s": start_s, **asdict(found), "seconds": seconds})
 
 
 @contextmanager

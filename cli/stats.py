@@ -232,7 +232,8 @@ def _index_lines(row: dict[str, Any]) -> Iterator[Line]:
         yield "", f"{count(index['problems'], 'item')} could not be read; list them with: pkb ingest --json"
     yield from _folder_lines(row["folders"])
     if row["model"]:
-        yield "model", from_home(line(row["model"]))
+        adapter = f", adapter {line(row['adapters']['answer'])}" if row["adapters"]["answer"] else ""
+        yield "model", from_home(line(row["model"])) + adapter
 
 
 def _folder_lines(folders: list[dict[str, Any]]) -> Iterator[Line]:

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from engine.llm.prompt import Order
     from engine.llm.resident import ResidentModel
     from engine.llm.restore import KvBinding
+    from engine.models.adapters import Adapter
     from engine.models.endpoint import Endpoint
     from engine.models.lookup import InstalledModel
     from engine.models.mlx import Mlx
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from engine.models.types import Embedder
     from engine.settings import KvSettings, ModelSettings, Settings
     from engine.text.question import Question
-    from engine.types import Answer, AskOptions, Evidence, GeneratedAnswer, OnText, Trace
+    from engine.types import Answer, AskOptions, Backend, Evidence, GeneratedAnswer, OnText, Trace
     from store.catalog import Catalog
     from store.database import Ledger
     from store.hits import Vectors
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from store.locks import Locks
     from store.question_index import QuestionVectors
     from store.search import Reader
+    from store.types import Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,10 @@ class Extractive(_Retrieving):
         """Return True: the semantic tier compares the quotes themselves."""
         return True
 
+    def within(self, scope: "Scope") -> "Backend":
+        """Return this: quotes are the same in all scopes."""
+        return self
+
 
 @dataclass(frozen=True, slots=True)
 class LocalModel(_Retrieving):
@@ -168,6 +174,25 @@ class LocalModel(_Retrieving):
     order: "Callable[[], Order]"
     drafts: int
     roles: bool  # whether a role adapter fits the model
+    adapter: "Adapter | None" = field(default=None, kw_only=True)  # the user's, which the model has on
+    by_task: "Mapping[str, LocalModel]" = field(default_factory=dict, kw_only=True)  # with another adapter
+    by_collection: "Mapping[str, LocalModel]" = field(default_factory=dict, kw_only=True)
+    problems: tuple[str, ...] = field(default=(), kw_only=True)  # why an adapter that was chosen is not used
+    role_adapter: "RoleAdapter | None" = field(default=None, kw_only=True)  # that the model comes with
+    with_adapter: "Callable[[Adapter | None], LocalModel] | None" = field(default=None, kw_only=True)
+
+    def within(self, scope: "Scope") -> "Backend":
+        """Return what answers questions of a scope: with the adapter of its collection, if that has one."""
+        return self.by_collection.get(scope.collection or "", self)
+
+    def for_task(self, task: str) -> "LocalModel":
+        """Return the model with the adapter of a task other than answering: abstract, predict or condense."""
+        return self.by_task.get(task, self)
+
+    def wearing(self, adapter: "Adapter | None") -> "LocalModel":
+        """Return the model with another adapter; None for the base model."""
+        assert self.with_adapter, "a server's model wears none"
+        return self.with_adapter(adapter)
 
     def generate(
         self, question: "Question", evidence: "Evidence", trace: "Trace", on_text: "OnText | None"
@@ -178,7 +203,8 @@ class LocalModel(_Retrieving):
         with trace.step("import"):
             from engine.llm.generate import generate
 
-        return generate(self.load, question, evidence, trace, self._options(), on_text)
+        written, adapter = generate(self.load, question, evidence, trace, self._options(), on_text), self.adapter
+        return replace(written, reply=replace(written.reply, adapter=adapter.name)) if adapter else written
 
     def prefill(self, question: "Question", evidence: "Evidence", trace: "Trace") -> None:
         """Compute and keep the KV tensors of the prompt without answering."""
@@ -197,7 +223,8 @@ class LocalModel(_Retrieving):
         from engine.llm.generate import GenerateOptions
 
         quote = quoted if self.roles else None
-        return GenerateOptions(self.name, self.now, self.max_tokens, self.order(), self.drafts, drafts_of, quote)
+        options = GenerateOptions(self.name, self.now, self.max_tokens, self.order(), self.drafts, drafts_of, quote)
+        return replace(options, adapter=self.adapter.name) if self.adapter else options
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,19 +314,30 @@ def local_model(
     With `kept` the model uses and fills the KV cache.
     """
     from engine.ask.keys import by_model, by_roles
+    from engine.models.adapters import wardrobe_of
     from engine.models.lookup import find, fingerprint
     from engine.models.role_adapter import find_adapter
 
     chosen = settings.model
     found = find(chosen.name, chosen.revision or None, environ)
     notes = home.cache / "digests"
-    digest, adapter = fingerprint(found, notes), find_adapter(found.folder, notes)
-    load = cache(lambda: _load_model(found, digest, adapter, home, ledger(), settings, models(), kept=kept))
-    options = (by_roles(adapter.digest) if adapter else "", *_options(settings))
-    named = f"{by_model(digest, chosen.max_tokens, *options)}/{retriever.embedder_name}"
-    return LocalModel(
-        retriever, named, found.name, load, now, chosen.max_tokens, order, settings.experiment.drafts, bool(adapter)
-    )
+    digest, role = fingerprint(found, notes), find_adapter(found.folder, notes)
+
+    def wearing(adapter: "Adapter | None") -> LocalModel:
+        roles = role is not None and (adapter is None or adapter.activated)
+        load = cache(lambda: _load_model(found, digest, role, adapter, home, ledger(), settings, models(), kept=kept))
+        options = (by_roles(role.digest) if role and roles else "", *_options(settings))
+        options = (*options, f"adapter {adapter.digest}" if adapter else "")
+        named = f"{by_model(digest, chosen.max_tokens, *options)}/{retriever.embedder_name}"
+        parts = (named, found.name, load, now, chosen.max_tokens, order, settings.experiment.drafts, roles)
+        return LocalModel(retriever, *parts, adapter=adapter, role_adapter=role, with_adapter=wearing)
+
+    wardrobe = wardrobe_of(home, settings.adapter, found.folder, digest)
+    answering = wearing(wardrobe.tasks.get("answer"))
+    others = {task: wardrobe.tasks.get(task) for task in ("abstract", "predict", "condense")}  # no key for the last
+    by_task = {task: wearing(one) for task, one in others.items() if one != answering.adapter}
+    by_collection = {name: wearing(one) for name, one in wardrobe.collections.items()}
+    return replace(answering, by_task=by_task, by_collection=by_collection, problems=wardrobe.problems)
 
 
 def served_model(
@@ -405,7 +443,8 @@ def _bits(settings: "Settings") -> int:
 def _load_model(
     found: "InstalledModel",
     fingerprint: str,
-    adapter: "RoleAdapter | None",
+    role: "RoleAdapter | None",
+    adapter: "Adapter | None",
     home: "Home",
     ledger: "Ledger",
     settings: "Settings",
@@ -420,13 +459,11 @@ def _load_model(
     threads, share = fix_threads(ledger), settings.model.memory_share
 
     def loaded() -> "Mlx":
-        return load(
-            found.folder, name=found.name, cache=home.cache, memory_share=share, threads=threads, adapter=adapter
-        )
+        return load(found.folder, name=found.name, cache=home.cache, memory_share=share, threads=threads, adapter=role)
 
-    model = models.get((fingerprint, adapter, threads, share), loaded)
+    model = replace(models.get((fingerprint, role, threads, share), loaded), wears=adapter)
     opened = partial(_open, model, fingerprint, home, ledger, settings, kept=kept)
-    return models.reading((settings.kv, settings.experiment.score, kept), opened)
+    return models.reading((settings.kv, settings.experiment.score, kept, adapter), opened)
 
 
 def _open(
@@ -469,7 +506,8 @@ def open_kv(
     form, sub_step = model.form, str(model.sub_step)
     store = open_store(home, ledger, settings, model.sub_step if form.shares_prefix else _NEVER, score)
     store.collect()
-    parts = {"model": fingerprint, "dtype": model.dtype, "form": form.name, "sub_step": sub_step, "adapter": ""}
+    parts = {"model": fingerprint, "dtype": model.dtype, "form": form.name, "sub_step": sub_step}
+    parts |= {"adapter": model.kv_adapter}
     parts |= {"mlx_lm": version("mlx-lm")} | arithmetic()
     root = root_of(parts)
     costs = MeasuredCosts(ledger, root.key.hex(), model.name)

@@ -110,7 +110,7 @@ def copied(home: "Home", ledger: "Ledger", locks: "Locks") -> "Iterator[Home]":
         try:
             ledger.copy_to(copy.ledger)
             cache = home.cache.iterdir() if home.cache.is_dir() else ()
-            _link(copy.data, (home.tables, home.locks))
+            _link(copy.data, filter(Path.exists, (home.tables, home.locks, home.adapters)))
             _link(copy.cache, (path for path in cache if path != home.kv))
             yield copy
         finally:

@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 
-from engine.settings import KvSettings, ModelSettings, Settings
+from engine.settings import AdapterSettings, KvSettings, ModelSettings, Settings
 from store.errors import NoModel, PkbError, UsageError
 from store.home import Home
 
@@ -54,6 +54,8 @@ def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, 
     yield _finished("compute", lambda: _compute(home, settings, threads, environ))
     yield _finished("cache", lambda: _cache_space(home, settings.kv))
     yield _finished("model", lambda: _model(settings.model, environ))
+    if settings.model.name not in _NO_MODEL and settings.adapter != AdapterSettings():
+        yield _finished("adapter", lambda: _adapter(home, settings, environ))
     if settings.kv.reuse == "blocks":
         yield _finished("blocks", lambda: _blocks(settings.model, environ))
     elif settings.model.name not in _NO_MODEL and not settings.model.is_served:
@@ -305,6 +307,25 @@ def _model(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
         quality = "little better than quotes on mail (docs/guide.md has figures)" if adapted else "often wrong"
         return Check("model", "note", f"{result}; a model this small is {quality}", _larger(settings))
     return Check("model", "ok", result)
+
+
+def _adapter(home: Home, settings: Settings, environ: Mapping[str, str]) -> Check:
+    """Check that the chosen adapters are whole and made for the language model in use."""
+    from engine.models.adapters import wardrobe_of
+    from engine.models.lookup import find, fingerprint
+
+    if settings.model.is_served:
+        return Check("adapter", "note", "a model server answers: no adapter is used", "pkb adapter use none")
+    try:
+        found = find(settings.model.name, settings.model.revision or None, environ)
+    except NoModel as error:
+        return Check("adapter", "bad", error.message, error.next_step)
+    chosen = wardrobe_of(home, settings.adapter, found.folder, fingerprint(found, home.cache / "digests"))
+    if chosen.problems:
+        return Check("adapter", "bad", chosen.problems[0].partition("; try:")[0], "pkb adapter list")
+    places = {**chosen.tasks, **{f"in {name}": one for name, one in chosen.collections.items()}}
+    used = ", ".join(f"{place}: {one.name}" for place, one in places.items())
+    return Check("adapter", "ok", f"{used or 'none'}; trained in idle runs: {settings.adapter.train}")
 
 
 def _larger(settings: ModelSettings) -> str | None:

@@ -1,17 +1,33 @@
-"""Lists the models installed on this machine, the memory each needs, and which are in use; selects one."""
+"""Lists the models and adapters on this machine, what each needs, and which are in use; selects one."""
 
+import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 from engine.models import lookup, runtime
+from engine.models.adapters import (
+    CONFIG,
+    Adapter,
+    AdapterFolder,
+    KeptAdapter,
+    Training,
+    check_fit,
+    check_values,
+    identity_of,
+    parse_collections,
+    spell_collections,
+)
 from engine.models.lookup import EMBEDDER, InstalledModel, Role, architecture, find, installed, role
 from engine.models.runtime import device
 from engine.session import Session
 from engine.settings import SERVED
-from engine.text.terminal import plain, size
-from store.errors import NoModel
+from engine.text.terminal import line, plain, size
+from store.answers import AnswerBank
+from store.errors import NoModel, PkbError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,3 +165,162 @@ def _row(
         local.name, local.revision, str(local.folder), use, architecture(config) or None, local.bytes,
         budget.needs, budget.limit, budget.fits, local in (used, embedder),
     )  # fmt: skip
+
+
+Task = Literal["answer", "abstract", "predict"]
+TASKS: tuple[Task, ...] = ("answer", "abstract", "predict")
+NO_ADAPTER = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterRow:
+    """One adapter, the tasks and collections that use it, and why it cannot be used with the model in use, if so."""
+
+    name: str
+    version: int
+    versions: int
+    kind: Literal["ordinary", "activated"]
+    rank: int
+    digest: str
+    bytes: int
+    model: str
+    tasks: tuple[str, ...]
+    collections: tuple[str, ...]
+    answers: int  # that are cached
+    problem: str | None
+    training: Training | None
+
+    def line(self, width: int) -> str:
+        """Return one line of text, its name padded to `width` characters."""
+        used = ", ".join((*self.tasks, *(f"in {plain(one)}" for one in self.collections)))
+        about = f"v{self.version:<3}  {self.kind:<9}  rank {self.rank:<3}  {size(self.bytes):>8}"
+        state = f"not usable: {self.problem}" if self.problem else used or "not in use"
+        return f"{'*' if used else ' '} {self.name:<{width}}  {about}  {state}"
+
+
+def adapter_folder(opened: Session) -> AdapterFolder:
+    """Return the adapters of a home."""
+    return AdapterFolder(opened.home.adapters, opened.home.cache / "digests")
+
+
+def local_model_of(opened: Session) -> tuple[InstalledModel, str]:
+    """Return the model in use, and what identifies it; UsageError if none of this machine is, NoModel if it is gone."""
+    chosen = opened.settings.model
+    if chosen.name in ("", QUOTE) or chosen.is_served:
+        raise UsageError("an adapter is for one model, and none of this machine is in use", "pkb model use NAME")
+    found = find(chosen.name, chosen.revision or None, os.environ)
+    return found, identity_of(found.folder, lookup.fingerprint(found, opened.home.cache / "digests"))
+
+
+def list_adapters(opened: Session) -> list[AdapterRow]:
+    """List the adapters, with those that are damaged or for another model."""
+    base = ""
+    with suppress(UsageError, NoModel):
+        base = local_model_of(opened)[1]
+    folder, cached = adapter_folder(opened), AnswerBank(opened.ledger).by_adapter() if opened.there else {}
+    return [_adapter_row(opened, folder, name, base, cached.get(name, 0)) for name in folder.names()]
+
+
+def _adapter_row(opened: Session, folder: AdapterFolder, name: str, base: str, answers: int) -> AdapterRow:
+    tasks, collections = adapter_uses(opened, name)
+    try:
+        kept = folder.find(name)
+        read = kept.read(folder.notes)
+    except PkbError as error:
+        return AdapterRow(name, 0, 0, "ordinary", 0, "", 0, "", tasks, collections, answers, error.message, None)
+    problem = None if kept.base == base else f"for {kept.model}"
+    kind: Literal["ordinary", "activated"] = "activated" if read.activated else "ordinary"
+    return AdapterRow(
+        name, kept.version, len(kept.versions), kind, read.rank, read.digest, read.weights.stat().st_size, kept.model,
+        tasks, collections, answers, problem, kept.training.get(kept.version),
+    )  # fmt: skip
+
+
+def adapter_uses(opened: Session, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the tasks and the collections that an adapter is chosen for."""
+    chosen = opened.settings.adapter
+    tasks = tuple(task for task in TASKS if getattr(chosen, task) == name)
+    return tasks, tuple(one for one, used in parse_collections(chosen.collections).items() if used == name)
+
+
+def add_adapter(opened: Session, source: Path, name: str) -> tuple[KeptAdapter, str]:
+    """Copy an adapter of the model in use into the home; returns a warning, too, empty if there is none.
+
+    UsageError and PkbError name what is wrong with it.
+    """
+    found, base = local_model_of(opened)
+    if not source.is_dir():
+        raise UsageError(f"there is no folder {line(str(source))}", "pkb adapter add FOLDER")
+    opened.make()
+
+    def check(read: Adapter) -> None:
+        from engine.models.mlx import open_lazily
+
+        if not runtime.has_backend():
+            raise NoModel(runtime.NO_BACKEND, runtime.install_command())
+        runtime.load_blas()
+        check_fit(open_lazily(found.folder), read)
+        check_values(read)
+
+    kept = adapter_folder(opened).add(source, name, base, found.name, check)
+    return kept, _other_base(kept.files / CONFIG, found.name)
+
+
+def _other_base(config: Path, name: str) -> str:
+    """Return a warning if an adapter's config names another model than the one in use."""
+    named = json.loads(config.read_text("utf-8")).get("model")
+    if not isinstance(named, str) or Path(named).name in ("", Path(name).name):
+        return ""
+    return f"its config says that it was trained on {line(named)[:80]}; the model in use is {name}"
+
+
+def use_adapter(opened: Session, name: str, task: Task | None, collection: str | None) -> None:
+    """Choose an adapter, for answers unless a task or a collection is given; `none` alone takes all off.
+
+    UsageError if there is none of this name, no such collection, or if it is for another model.
+    """
+    if name != NO_ADAPTER:
+        kept = adapter_folder(opened).find(name)
+        if kept.base != local_model_of(opened)[1]:
+            raise UsageError(f"adapter {name} is for {kept.model}, another model", f"pkb model use {kept.model}")
+        kept.read()
+    value = "" if name == NO_ADAPTER else name
+    if collection is not None:
+        _use_within(opened, value, collection)
+    elif task is None and not value:
+        for key in (*TASKS, "collections"):
+            _set(opened, key, "")
+    else:
+        _set(opened, task or "answer", value)
+
+
+def _use_within(opened: Session, name: str, collection: str) -> None:
+    chosen = parse_collections(opened.settings.adapter.collections)
+    known = opened.catalogue.by_collection() if opened.there else {}
+    if name and collection not in known:
+        raise UsageError(f"no collection {line(collection)}, only {', '.join(map(line, known)) or 'none'}", "pkb stats")
+    if any(sign in collection for sign in "=;"):
+        raise UsageError("a collection with = or ; in its name cannot have an adapter", "pkb ingest --in NAME FOLDER")
+    _set(opened, "collections", spell_collections({**chosen, collection: name}))
+
+
+def _set(opened: Session, key: str, value: str) -> None:
+    from engine.settings import save
+
+    if getattr(opened.settings.adapter, key) != value:
+        save(opened.home.config, f"adapter.{key}", value)
+        opened.override(f"adapter.{key}", value)
+
+
+def remove_adapter(opened: Session, name: str) -> int:
+    """Take an adapter off wherever it is used, then remove it with all versions; returns the bytes freed."""
+    folder = adapter_folder(opened)
+    if name not in folder.names():
+        raise UsageError(f"there is no adapter {line(name)[:64]}", "pkb adapter list")
+    tasks, collections = adapter_uses(opened, name)
+    for task in tasks:
+        _set(opened, task, "")
+    if collections:
+        chosen = parse_collections(opened.settings.adapter.collections)
+        _set(opened, "collections", spell_collections({one: used for one, used in chosen.items() if used != name}))
+    return folder.remove(name)

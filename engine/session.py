@@ -262,10 +262,20 @@ class Session:
 
         return self._local_model or Extractive(self.retriever, self.settings.ask.decline_below)
 
+    def model_for(self, task: str) -> "LocalModel | None":
+        """Return the language model with the adapter of a task, such as abstract or predict; None if pkb quotes."""
+        return self._local_model.for_task(task) if self._local_model else None
+
     @property
     def load_model(self) -> "Callable[[], PromptReader] | None":
         """Return what loads the language model, or reaches its server; None if pkb quotes."""
         return self._local_model.load if self._local_model else None
+
+    @property
+    def adapter(self) -> str | None:
+        """Return the name of the user's adapter that the model answers with, if any."""
+        found = self._local_model.adapter if self._local_model else None
+        return found.name if found else None
 
     @property
     def has_roles(self) -> bool:
@@ -282,7 +292,10 @@ class Session:
         if self.settings.model.is_served:
             return served_model(self.retriever, *parts[1:], models=lambda: self.models, order=lambda: self.order)
         kept = self.keeps_tensors and self.settings.kv.reuse != "off" and not self.ledger.temporary
-        return local_model(self.retriever, *parts, models=lambda: self.models, kept=kept, order=lambda: self.order)
+        found = local_model(self.retriever, *parts, models=lambda: self.models, kept=kept, order=lambda: self.order)
+        for problem in found.problems:
+            self.on_notice(problem)
+        return found
 
     @property
     def retriever(self) -> "Retriever":

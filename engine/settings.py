@@ -94,6 +94,24 @@ class KvSettings:
     )
 
 
+_ADAPTER = (r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", "a name that pkb adapter list shows, or empty")
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterSettings:
+    """Which LoRA adapter the language model has on for each task, and whether idle runs train one."""
+
+    answer: str = _option("", "adapter that answers questions; empty: none", like=_ADAPTER)
+    abstract: str = _option("", "adapter that summarizes; empty: none", like=_ADAPTER)
+    predict: str = _option("", "adapter that predicts questions; empty: none", like=_ADAPTER)
+    collections: str = _option(
+        "",
+        "adapters for questions limited to a collection: NAME=COLLECTION; NAME=COLLECTION",
+        like=(rf"\s*{_ADAPTER[0]}=[^=;]+(?:;\s*{_ADAPTER[0]}=[^=;]+)*", "NAME=COLLECTION; NAME=COLLECTION"),
+    )
+    train: str = _option("off", "idle runs train an adapter on your cached answers: off or idle", among=("off", "idle"))
+
+
 @dataclass(frozen=True, slots=True)
 class ServeSettings:
     """The background server, which keeps the model and the tables in memory between questions."""
@@ -167,6 +185,7 @@ class Settings:
     ingest: IngestSettings = field(default_factory=IngestSettings)
     embed: EmbedSettings = field(default_factory=EmbedSettings)
     model: ModelSettings = field(default_factory=ModelSettings)
+    adapter: AdapterSettings = field(default_factory=AdapterSettings)
     kv: KvSettings = field(default_factory=KvSettings)
     idle: IdleSettings = field(default_factory=IdleSettings)
     predict: PredictSettings = field(default_factory=PredictSettings)

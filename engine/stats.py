@@ -46,6 +46,7 @@ def gather(opened: Session) -> dict[str, Any]:
         "schema": SCHEMA,
         "generation": opened.ledger.generation,
         "model": _model(opened),
+        "adapters": _adapters(opened),
         "index": {**opened.catalogue.counts(), "chunks": chunks, "vectors": chunks - missing},
         "collections": opened.catalogue.by_collection(),
         "folders": _folders(opened),
@@ -112,6 +113,13 @@ def _model(opened: Session) -> str | None:
     with suppress(UsageError):  # `pkb doctor` names it
         return parse_endpoint(chosen.name).shown
     return chosen.name
+
+
+def _adapters(opened: Session) -> dict[str, Any]:
+    """Return the adapter of each task; None for none."""
+    chosen = opened.settings.adapter
+    tasks = {"answer": chosen.answer, "abstract": chosen.abstract, "predict": chosen.predict}
+    return {task: name or None for task, name in tasks.items()}
 
 
 def _folders(opened: Session) -> list[dict[str, Any]]:

@@ -294,7 +294,8 @@ class Importer:
     def _asked(self, exported: ExportedAnswer) -> PendingQuestion:
         """Ask its question as it was asked: one that names its document itself has a key with that document."""
         opened, options = self._opened, AskOptions(exported.scope, exported.sources_asked)
-        ask = partial(begin, self._backend, opened.ledger, exported.reply.question, now=opened.now)
+        backend = self._backend.within(exported.scope)
+        ask = partial(begin, backend, opened.ledger, exported.reply.question, now=opened.now)
         asked, document = ask(options), exported.scope.document
         if asked.key.digest.hex() != exported.key and document and exported.scope == Scope(document=document):
             named = ask(replace(options, scope=Scope()))

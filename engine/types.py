@@ -110,6 +110,7 @@ class Answer:
     lead: int = 0  # the rank, from 0, of the first source
     synthesis: str | None = None  # what it asks for that no passage answers, where it was declined for that
     correction: Correction | None = None  # of the answer that its asker had before; told once, never cached
+    adapter: str | None = None  # the user's adapter that the model had on
 
     @property
     def answered(self) -> bool:
@@ -134,6 +135,7 @@ class Answer:
             "tier": self.tier,
             "writer": self.writer,
             "model": self.model,
+            "adapter": self.adapter,
             "matched_question": self.matched_question,
             "similarity": self.similarity,
             "age_s": self.age_s,
@@ -159,6 +161,7 @@ class Answer:
             correction=Correction.from_json(values["correction"]) if values.get("correction") else None,
             ms={stage: ms for stage, ms in values["ms"].items() if ms is not None},
             synthesis=values.get("synthesis"),
+            adapter=values.get("adapter"),
             **{name: values[name] for name in same},
         )
 
@@ -551,3 +554,6 @@ class Backend(Protocol):
 
     def question_vectors(self) -> "QuestionVectors | None":
         """Return the vectors of cached questions; None without the embedder that made them."""
+
+    def within(self, scope: Scope) -> "Backend":
+        """Return what answers questions of a scope, which may be this or a model with another adapter."""

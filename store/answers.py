@@ -130,6 +130,12 @@ class AnswerBank:
         names = ("answered", "pending", "prefilled", "predicted")
         return dict(zip(names, self._rows.execute(sql).fetchone(), strict=True))
 
+    def by_adapter(self) -> dict[str, int]:
+        """Count the cached answers of each of the user's adapters."""
+        sql = """SELECT json_extract(reply, '$.adapter') AS adapter, count(*) FROM intact_answers
+                 WHERE state = 'answered' AND adapter IS NOT NULL GROUP BY adapter ORDER BY adapter"""
+        return {str(name): int(number) for name, number in self._rows.execute(sql)}
+
     def _vector_bytes(self, key: bytes) -> int:
         row = self._rows.execute("SELECT length(vector) FROM question_vectors WHERE key = ?", (key,)).fetchone()
         return int(row[0]) if row else 0

@@ -45,6 +45,11 @@ class Home:
         return self.data / "share"
 
     @property
+    def adapters(self) -> Path:
+        """Return the folder of the language model's LoRA adapters."""
+        return self.data / "adapters"
+
+    @property
     def kv(self) -> Path:
         """Return the folder of the KV cache."""
         return self.cache / "kv"

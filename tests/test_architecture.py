@@ -49,7 +49,12 @@ LIBRARIES = {
     "rich": ("cli/*",),
     "lancedb": ("store/tables.py",),
     "pyarrow": ("store/tables.py",),
-    "mlx_lm": ("engine/models/mlx.py", "engine/models/kv_cache.py"),
+    "mlx_lm": (
+        "engine/models/mlx.py",
+        "engine/models/kv_cache.py",
+        "engine/models/adapters.py",
+        "engine/models/trainer.py",
+    ),
     "mlx": ("engine/models/*", "engine/llm/blocks.py"),
     "tokenizers": ("engine/models/*",),
     "jinja2": ("engine/models/load.py", "cli/stats_page.py"),

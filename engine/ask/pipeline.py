@@ -91,6 +91,8 @@ class Asker:
 
         What is made anew is given to `say` while it is written; what is kept is there at once.
         """
+        if (backend := self._backend.within(options.scope)) is not self._backend:
+            return Asker(self._ledger, backend, self._room, self._rules).ask(text, options, now, say)
         ask = begin(self._backend, self._ledger, text, options, now)
         kept = self._match(ask)
         if kept and (alias := self._alias(ask, kept)):

@@ -64,6 +64,7 @@ def wording_of(ledger: Ledger, text: str) -> Wording:
 
 def key_of(backend: Backend, ledger: Ledger, text: str, options: AskOptions, now: datetime) -> Key:
     """Return the key of a question; UsageError if it is empty."""
+    backend = backend.within(options.scope)
     return _key(backend, ledger, _in_document(ledger, text, options, now), now)
 
 
@@ -240,6 +241,7 @@ def prepare(
 
     `source` says what foresaw it.
     """
+    backend = backend.within(options.scope)
     ask = begin(backend, ledger, text, options, now)
     ask.trace.asked = False
     asked = gather_context(backend, ask)

@@ -102,6 +102,7 @@ class IdlePlanner:
             "convert": self._convert(),
             **({prefetch: self._prefetch(), "restore": self._restore()} if prefills else {}),
             "maintenance": self._maintenance(),
+            **({"train": self._train()} if is_local and self.session.settings.adapter.train == "idle" else {}),
         }
         return handlers
 
@@ -152,7 +153,7 @@ class IdlePlanner:
         )
 
     def _summarize(self) -> Handler:
-        summarizer = _summarizer(self.session, self._load_model, self.is_over)
+        summarizer = _summarizer(self.session, self._load_for_task("abstract"), self.is_over)
         return Handler(
             lambda: plan_summaries(self.session, summarizer) if self._may_use_model() else [],
             summarizer.run,
@@ -166,7 +167,8 @@ class IdlePlanner:
         def plan() -> list[Job]:
             if not self._may_use_model():
                 return []
-            planned.update((view.name, view) for view in views(self.session, self._load_model, self.is_over))
+            load_model = self._load_for_task("predict")
+            planned.update((view.name, view) for view in views(self.session, load_model, self.is_over))
             return plan_predictions(self._reasker, planned.values())
 
         def run(job: Job) -> "Outcome":
@@ -249,6 +251,11 @@ class IdlePlanner:
             lambda job: maintain(ledger, {task.name: task for task in tasks}, job, now),
         )
 
+    def _train(self) -> Handler:
+        from engine.idle.finetune import plan_training, train_at_idle
+
+        return Handler(lambda: plan_training(self.session), lambda _: train_at_idle(self.session, self.is_over))
+
     @property
     def _reasker(self) -> "Reasker":
         return _reasker(self.session)
@@ -264,10 +271,17 @@ class IdlePlanner:
         decode = keeps_none or decodes(settings.bank.tau, settings.experiment.cutoff)
         return Strategy(AskOptions(k=settings.ask.k), decode, settings.bank.tau)
 
-    @property
-    def _load_model(self) -> LoadModel | None:
-        """Return what loads the model, None if pkb quotes."""
-        return self.load if self.session.load_model else None
+    def _load_for_task(self, task: str) -> LoadModel | None:
+        """Return what loads the model with the adapter of a task, None if pkb quotes."""
+        model = self.session.model_for(task)
+        if model is None:
+            return None
+
+        def load() -> "PromptReader":
+            self.reader = model.load()
+            return self.reader
+
+        return load
 
     def _load_for(self, jobs: list[Job]) -> list[Job]:
         """Load the model where there are jobs that ask questions, so that its time is counted as planning."""
@@ -325,7 +339,8 @@ def queue(session: Session) -> None:
     from store.jobs import Jobs
 
     now, refreshes = session.now.timestamp(), plan_refreshes(_reasker(session))
-    summarizer = _summarizer(session, session.load_model, lambda: False)
+    model = session.model_for("abstract")
+    summarizer = _summarizer(session, model.load if model else None, lambda: False)
     Jobs(session.ledger).offer([stored(job, now) for job in (*refreshes, *plan_summaries(session, summarizer))])
 
 
@@ -368,8 +383,10 @@ def _summarizer(session: Session, load_model: LoadModel | None, is_over: Callabl
             return _abstracts(session).put(made)
 
     # A small model's summaries keep no more than quotes do, and take seconds a chunk: docs/log/idle.md.
-    summarize = by_a_model if load_model and not session.has_roles else by_quotes
-    return Summarizer(partial(embedded, session), summarize, keep, session.backend.fingerprint, session.now.timestamp())
+    model = session.model_for("abstract")
+    summarize = by_a_model if load_model and not (model and model.roles) else by_quotes
+    writer_name = model.fingerprint if model else session.backend.fingerprint
+    return Summarizer(partial(embedded, session), summarize, keep, writer_name, session.now.timestamp())
 
 
 def _ask_about(load_model: LoadModel, most: int, is_over: Callable[[], bool]) -> "AskAbout":
@@ -424,8 +441,8 @@ def views(session: Session, load_model: LoadModel | None, is_over: Callable[[], 
     if load_model is None:
         return [by_forms]
     mail = str(session.ledger.generation) if session.ledger.count("chunks") else ""
-    new_mail = "new mail since the last run"
-    if session.has_roles:
+    new_mail, model = "new mail since the last run", session.model_for("predict")
+    if model and model.roles:
         return [
             by_forms,
             View("chunks", new_mail, mail, ("chunks/model",), partial(_of_chunks, session, load_model, is_over)),

@@ -210,6 +210,7 @@ class GenerateOptions:
     draft: Draft | None = None
     quote: Quoted | None = None
     choose: Choose = WEIGHTS.choose
+    adapter: str | None = None  # the user's, which the model has on
 
 
 @dataclass(slots=True)
@@ -238,8 +239,9 @@ def generate(
         return _not_found(question, trace, options)
     if options.quote and synthesis(question.text):  # a model so small writes nonsense
         return GeneratedAnswer(options.quote(question, evidence)[0])
-    with trace.step("model"):
+    with trace.step("model") as step:
         reading = load()
+        step.note = f"with adapter {options.adapter}" if options.adapter else ""
     checks = reading.model.has_roles  # then nothing is shown before the answer is known to stand
     segments = _prompt(reading, question, evidence, trace, options)
     run = _Generation(reading, question, evidence, trace, options, segments)

@@ -20,7 +20,7 @@ from engine.models import kv_cache, runtime
 from engine.models.kv_cache import CacheForm
 from engine.models.lookup import TOKENS, architecture, missing_files, read_config, role, split
 from engine.models.mlx import SUB_STEP, Mlx, load_weights, open_lazily
-from engine.models.role_adapter import RoleAdapter, attach
+from engine.models.role_adapter import AttachedAdapter, RoleAdapter, attach
 from engine.models.runtime import Device
 from engine.models.tokens import Tokens, open_tokenizer
 from engine.models.types import Frame
@@ -214,7 +214,7 @@ def load(
         one_line=framing is None,
         vocabulary=vocabulary,
         model=model,
-        adapter=attach(model, adapter.path) if adapter else None,
+        adapter=attach(model, adapter.path) if adapter else AttachedAdapter(),
     )
 
 

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from math import exp
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.models import kv_cache, mlx
+from engine.models.adapters import Adapter, activate, wear
 from engine.models.kv_cache import BufferPool, Cache, CacheForm, Captured
 from engine.models.kv_read import OpenFiles, RangeReader, ReadAt
 from engine.models.role_adapter import AttachedAdapter
@@ -87,7 +88,8 @@ class Mlx:
 
     With `bits`, it always decodes from a cache quantized to that many bits, restored or not. `yield_point` is called
     before each step of prefill and decoding; it may run another prompt, or raise. A role adapter acts on the
-    last segment of a prompt and on what is generated, and on nothing else.
+    last segment of a prompt and on what is generated, and on nothing else. The user's adapter, which it `wears`, takes
+    its place; an ordinary one acts on all segments.
     """
 
     name: str
@@ -99,6 +101,7 @@ class Mlx:
     vocabulary: Tokens = field(repr=False)
     model: Any = field(repr=False)
     adapter: AttachedAdapter | None = field(default=None, repr=False)
+    wears: Adapter | None = None
     bits: int = 0
     meter: Meter = field(default_factory=Meter, repr=False)
     buffers: BufferPool = field(default_factory=BufferPool, repr=False)
@@ -111,7 +114,12 @@ class Mlx:
     @property
     def has_roles(self) -> bool:
         """Return whether a role adapter acts on the last segment of prompts."""
-        return self.adapter is not None
+        return self.adapter is not None and self.adapter.has_roles and not self.kv_adapter
+
+    @property
+    def kv_adapter(self) -> str:
+        """Return the digest of the adapter that its KV tensors depend on, empty for the base model's."""
+        return self.wears.digest if self.wears and not self.wears.activated else ""
 
     @property
     def dtype(self) -> str:
@@ -173,6 +181,10 @@ class Mlx:
         """Return how its KV cache can be stored."""
         return kv_cache.form(self.begin(), self.bits)
 
+    def reply(self, text: str) -> list[int]:
+        """Return the token ids of an answer as the model should write it, with the end."""
+        return [*self.tokens(f" {text}" if self.one_line else text), *self._end]
+
     def cut(self, cache: Cache, start: int, stop: int, captured: Captured | None = None) -> list[Tensor]:
         """Copy the tensors of a segment to store: keys and values, (1, heads, tokens, width), and captured arrays."""
         return kv_cache.cut(cache, start, stop, captured)
@@ -216,11 +228,13 @@ class Mlx:
         """Return the probability of the first of two texts against the second, after a last segment at `start`.
 
         What the cache holds behind that is removed; None if it cannot be. Texts are compared by their first tokens.
+        An activated adapter of the user's has learnt answers, not judging them: the model's role adapter does.
         """
         if not kv_cache.is_sliceable(cache):
             return None
+        judge = replace(self, wears=None) if self.wears and self.wears.activated else self
         kv_cache.trim(cache, kv_cache.length(cache) - start)
-        logits = self.logits(cache, ids)
+        logits = judge.logits(cache, ids)
         kv_cache.trim(cache, kv_cache.length(cache) - start)
         one, other = (float(logits[self.tokens(text)[0]]) for text in texts)
         return 1 / (1 + exp(min(other - one, _STEEPEST)))
@@ -274,8 +288,13 @@ class Mlx:
 
     def _rows(self, cache: Cache, ids: Any, *, decoding: bool = False, adapted: bool = False) -> Any:
         self.meter.count(len(ids), kv_cache.length(cache), decoding=decoding)
-        self.yield_point()  # before the adapter acts: it may run another prompt
-        with self.adapter.acting() if adapted and self.adapter else nullcontext():
+        self.yield_point()  # before adapters are changed: it may run another prompt
+        activated = self.wears if self.wears and self.wears.activated else None
+        wear(self.model, None if activated else self.wears)
+        if self.adapter:
+            activate(self.model, self.adapter, activated)
+        acts = adapted and not self.kv_adapter
+        with self.adapter.acting() if acts and self.adapter else nullcontext():
             return self.model(ids[None], cache=cache)
 
 
@@ -284,6 +303,17 @@ def load_weights(folder: Path, device: Device) -> Any:
     from mlx_lm.utils import load_model
 
     return _evaluated(load_model(folder, lazy=True)[0], device)
+
+
+def twin_of(model: Mlx, folder: Path) -> Any:
+    """Return another model of the same folder that shares the weights of a loaded one; its layers may be changed."""
+    from mlx.utils import tree_flatten
+
+    wear(model.model, None)
+    found = _in_compute_dtype(open_lazily(folder), device())
+    arrays = dict(tree_flatten(model.model.parameters()))
+    found.load_weights([(name.replace(".inner.", "."), array) for name, array in arrays.items()], strict=True)
+    return found
 
 
 def open_lazily(folder: Path) -> Any:
@@ -311,15 +341,23 @@ def qwen3_layers(folder: Path, device: Device) -> Any:
     return _evaluated(model, device).model
 
 
-def _evaluated(model: Any, device: Device) -> Any:
+def _in_compute_dtype(model: Any, device: Device) -> Any:
     import mlx.core as mx
-    from mlx.utils import tree_flatten
     from mlx_lm.utils import dequantize_model
 
     if device == "cpu":  # only fp32 is fast there
         model.set_dtype(mx.float32)
         dequantize_model(model)
         model.set_dtype(mx.float32)
+    return model
+
+
+def _evaluated(model: Any, device: Device) -> Any:
+    import mlx.core as mx
+    from mlx.utils import tree_flatten
+
+    _in_compute_dtype(model, device)
+    if device == "cpu":
         mlx.patch_attention(model)
     for array in dict(tree_flatten(model.parameters())).values():
         mx.eval(array)  # one by one, so that at most one is in memory in two widths

@@ -6,8 +6,9 @@ functions, because BLAS must be loaded before it.
 """
 
 import json
+import math
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +23,8 @@ FILE = "role_adapter.safetensors"  # beside a model's weights
 SHIPPED = Path(__file__).parent / "adapters"
 BASE, DOWN, UP = "base", ".lora_a", ".lora_b"  # metadata key; suffixes of (inputs, rank) and (rank, outputs)
 _NORM = "model.norm.weight"
+MOST_BYTES = 4 << 30  # of factors
+_BYTES = {"F32": 4, "F16": 2, "BF16": 2}  # of a value
 _HEADER = 1 << 24  # bytes; a longer one is damaged
 _SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "vocab_size")
 _DAMAGED = (OSError, ValueError, LookupError, TypeError, AttributeError, struct.error)
@@ -53,7 +56,7 @@ def _shipped(base: str) -> Path | None:
 def _base_in(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            found = _header(file)["__metadata__"][BASE]
+            found = read_header(file)["__metadata__"][BASE]
         return str(found)
     except _DAMAGED:
         return ""
@@ -79,7 +82,8 @@ def _file_of(folder: Path, name: str) -> str:
     return str(json.loads(index.read_text("utf-8"))["weight_map"][name]) if index.is_file() else "model.safetensors"
 
 
-def _header(file: Any) -> dict[str, Any]:
+def read_header(file: Any) -> dict[str, Any]:
+    """Read the header of a safetensors file; ValueError if it is damaged."""
     (length,) = struct.unpack("<Q", file.read(8))
     if length > _HEADER:
         raise ValueError("the header is too long")
@@ -89,10 +93,57 @@ def _header(file: Any) -> dict[str, Any]:
     return found
 
 
+def factors_of(path: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each tensor in an adapter's weights; ValueError if the file is not wholly made of factors."""
+    with path.open("rb") as file:
+        header = read_header(file)
+        rest = path.stat().st_size - file.tell()
+    header.pop("__metadata__", None)
+    if not 0 < rest <= MOST_BYTES:
+        raise ValueError("too large" if rest > 0 else "no tensors")
+    end = 0
+    for start, stop, size in sorted((*map(int, one["data_offsets"]), _size(one)) for one in header.values()):
+        if start != end or stop - start != size:
+            raise ValueError("the tensors do not fit the file")
+        end = stop
+    if end != rest:
+        raise ValueError("the file is cut off" if end > rest else "the file is too long")
+    shapes = {name: tuple(map(int, one["shape"])) for name, one in header.items()}
+    for name, shape in shapes.items():
+        other = _partner(name)
+        if other not in shapes:
+            raise ValueError(f"{name[:80]} has no partner")
+        if len(shape) != 2:
+            raise ValueError(f"{name[:80]} is no matrix")
+        if name.endswith(DOWN) and shape[1] != shapes[other][0]:
+            raise ValueError(f"{name[:80]} does not fit its partner")
+    return shapes
+
+
+def rank_of(path: Path) -> int:
+    """Return the rank of the factors in a file; ValueError if it is damaged."""
+    return max(shape[1] for name, shape in factors_of(path).items() if name.endswith(DOWN))
+
+
+def _size(entry: Mapping[str, Any]) -> int:
+    if entry["dtype"] not in _BYTES:
+        raise ValueError(f"dtype {str(entry['dtype'])[:20]}")
+    if any(side < 1 for side in entry["shape"]):
+        raise ValueError("an empty tensor")
+    return _BYTES[entry["dtype"]] * math.prod(map(int, entry["shape"]))
+
+
+def _partner(name: str) -> str:
+    for suffix, other in ((DOWN, UP), (UP, DOWN)):
+        if name.endswith(suffix):
+            return name.removesuffix(suffix) + other
+    raise ValueError(f"{name[:80]} is no factor of LoRA")
+
+
 def _bfloat16s(path: Path, name: str) -> bytes:
     """Return the values of a tensor, each as its upper 16 bits in single precision."""
     with path.open("rb") as file:
-        entry = _header(file)[name]
+        entry = read_header(file)[name]
         start, end = entry["data_offsets"]
         file.seek(file.tell() + start)
         raw = file.read(end - start)
@@ -105,10 +156,15 @@ def _bfloat16s(path: Path, name: str) -> bytes:
 
 
 class AttachedAdapter:
-    """The adapter inside a loaded model; it acts only within `acting`."""
+    """The activated adapter inside a loaded model; it acts only within `acting`.
 
-    def __init__(self) -> None:
-        self.acts = False
+    `has_roles` is whether the model came with a role adapter, `name` the digest of another one that stands in for it,
+    and `known` has the factors of the last ones by digest and layer.
+    """
+
+    def __init__(self, *, has_roles: bool = False) -> None:
+        self.acts, self.has_roles, self.name = False, has_roles, ""
+        self.known = dict[str, dict[str, tuple[Any, Any]]]()
 
     @contextmanager
     def acting(self) -> Iterator[None]:
@@ -125,7 +181,7 @@ def attach(model: Any, path: Path) -> AttachedAdapter:
     import mlx.core as mx
     from mlx.utils import tree_unflatten
 
-    attached = AttachedAdapter()
+    attached = AttachedAdapter(has_roles=True)
     layers = dict(model.named_modules())
     try:
         factors = mx.load(str(path))
@@ -142,33 +198,71 @@ def attach(model: Any, path: Path) -> AttachedAdapter:
 
 
 def _adapted(layer: Any, down: Any, up: Any, attached: AttachedAdapter) -> Any:
-    outputs, inputs = layer.weight.shape
-    if hasattr(layer, "bits"):  # quantized weights are packed into words of 32 bits
-        inputs = inputs * 32 // layer.bits
-    if (down.shape[0], up.shape[1], down.shape[1]) != (inputs, outputs, up.shape[0]):
+    if (down.shape[0], up.shape[1], down.shape[1]) != (*sizes_of(layer), up.shape[0]):
         raise ValueError("another shape")
-    return _layer_type()(layer, down, up, attached)
+    return _layer_type()(layer, (down, up), attached)
+
+
+def sizes_of(linear: Any) -> tuple[int, int]:
+    """Return the inputs and outputs of a linear layer."""
+    outputs, inputs = linear.weight.shape
+    return (inputs * 32 // linear.bits if hasattr(linear, "bits") else inputs), outputs  # packed into words of 32 bits
+
+
+def replace_factors(model: Any, attached: AttachedAdapter, name: str, factors: Mapping[str, Any]) -> None:
+    """Have other factors act, by layer, in place of the role adapter's; none for its own. `name` is their digest."""
+    from mlx.utils import tree_unflatten
+
+    layers = dict(model.named_modules())
+    kind, wrapped = _layer_type(), list[tuple[str, Any]]()
+    for layer in layers.values():
+        if isinstance(layer, kind):
+            layer.use(None if name else layer.own)
+    for layer_name, pair in factors.items():
+        layer = layers[layer_name]
+        if not isinstance(layer, kind):
+            layer = kind(layer, None, attached)
+            wrapped.append((layer_name, layer))
+        layer.use(pair)
+    if wrapped:
+        model.update_modules(tree_unflatten(wrapped))
+    attached.name = name
+
+
+def layer_of(layer: Any) -> Any:
+    """Return the base model's layer inside one that `attach` wrapped; any other layer as it is."""
+    return layer.inner if isinstance(layer, _layer_type()) else layer
 
 
 @cache
-def _layer_type() -> type:
+def _layer_type() -> Any:
     """Return the class of a layer that adds `x down up` to its output while the adapter acts."""
     from mlx.nn.layers.base import Module
 
     class Adapted(Module):
-        def __init__(self, inner: Any, down: Any, up: Any, attached: AttachedAdapter) -> None:
+        def __init__(self, inner: Any, own: tuple[Any, Any] | None, attached: AttachedAdapter) -> None:
             begin: Callable[[], None] = super().__init__  # which MLX gives no types
             begin()
             self.inner = inner
             # Names with an underscore are no parameters of the model.
-            self._down, self._up, self._attached = down, up, attached
+            self._own, self._attached = own, attached
+            self.use(own)
+
+        @property
+        def own(self) -> tuple[Any, Any] | None:
+            return self._own
+
+        def use(self, factors: tuple[Any, Any] | None) -> None:
+            self._factors = factors
 
         def __call__(self, x: Any) -> Any:
             found = self.inner(x)
-            if not self._attached.acts:
+            if not self._attached.acts or self._factors is None:
                 return found
-            if self._down.dtype != x.dtype:
-                self._down, self._up = self._down.astype(x.dtype), self._up.astype(x.dtype)
-            return found + (x @ self._down) @ self._up
+            down, up = self._factors
+            if down.dtype != x.dtype:
+                down, up = down.astype(x.dtype), up.astype(x.dtype)
+                self._factors = down, up
+            return found + (x @ down) @ up
 
     return Adapted

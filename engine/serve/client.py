@@ -303,14 +303,14 @@ def complete(opened: "Session", text: str, requests: "Sequence[Turn]") -> str:
 
 def follow_up_writer(opened: "Session") -> "Write | None":
     """Return what has a model rewrite a follow-up as a whole question; None if pkb quotes."""
-    load = opened.load_model
-    if load is None:
+    model = opened.model_for("condense")
+    if model is None:
         return None
     if wants(opened):
         return partial(complete, opened)
     from engine.ask.followup import with_model
 
-    return with_model(load)
+    return with_model(model.load)
 
 
 def completed(opened: "Session", text: str, requests: Any) -> str:
@@ -318,8 +318,8 @@ def completed(opened: "Session", text: str, requests: Any) -> str:
     from engine.ask.followup import Turn, with_model
     from engine.serve.protocol import unpack
 
-    before, load = unpack(list[Turn], requests), opened.load_model
-    return with_model(load)(text, before) if load else ""
+    before, model = unpack(list[Turn], requests), opened.model_for("condense")
+    return with_model(model.load)(text, before) if model else ""
 
 
 def work(

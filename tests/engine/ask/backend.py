@@ -6,6 +6,7 @@ from engine.text.question import Question
 from engine.types import AskOptions, Backend, Evidence, GeneratedAnswer, OnText, Trace
 from store.hits import Vectors
 from store.question_index import QuestionVectors
+from store.types import Scope
 
 
 class Wrapped:
@@ -39,6 +40,9 @@ class Wrapped:
     def question_vectors(self) -> QuestionVectors | None:
         return self.backend.question_vectors()
 
+    def within(self, scope: Scope) -> Backend:
+        return self
+
 
 class Unable:
     """A backend that can do nothing, and has no vectors."""
@@ -65,3 +69,6 @@ class Unable:
 
     def question_vectors(self) -> QuestionVectors | None:
         return None
+
+    def within(self, scope: Scope) -> Backend:
+        return self

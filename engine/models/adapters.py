@@ -1,0 +1,570 @@
+"""LoRA adapters as mlx-lm saves them: read and checked, put on a loaded model and taken off, kept in versions.
+
+An ordinary adapter acts on every token, so its KV tensors are its own. An activated one (arXiv 2504.12397) acts on the
+last segment of a prompt and on what is generated: the tensors of everything before are the base model's. MLX is
+imported inside functions, because BLAS must be loaded before it.
+"""
+
+import json
+import math
+import os
+import re
+import shutil
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING, Any
+
+from engine.models.lookup import digest
+from engine.models.role_adapter import (
+    DOWN,
+    MOST_BYTES,
+    UP,
+    AttachedAdapter,
+    base_of,
+    factors_of,
+    layer_of,
+    replace_factors,
+    sizes_of,
+)
+from store.errors import PkbError, UsageError
+
+if TYPE_CHECKING:
+    from engine.settings import AdapterSettings
+    from store.home import Home
+
+CONFIG, WEIGHTS = "adapter_config.json", "adapters.safetensors"
+ACTIVATED = "activated"  # key of the config, which mlx-lm ignores
+MOST_RANK = 512
+_MOST_CONFIG = 1 << 20  # bytes
+_MOST_SCALE = 1e4
+_KNOWN = 2  # adapters of each kind whose factors stay in memory: two may take turns
+_NEXT = "pkb adapter list"
+_PEFT = ("adapter_model.safetensors", "adapter_model.bin")
+_DAMAGED = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, struct.error)
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """An adapter that was read and found whole; `digest` names its weights, its scale and where it acts."""
+
+    name: str
+    digest: str
+    rank: int
+    scale: float
+    folder: Path
+    activated: bool = False
+
+    @property
+    def weights(self) -> Path:
+        """Return the file of its factors."""
+        return self.folder / WEIGHTS
+
+
+def read_adapter(folder: Path, name: str, notes: Path | None = None) -> Adapter:
+    """Read an adapter's config and the header of its weights; UsageError if it is none, PkbError if it is damaged.
+
+    The folder `notes` caches digests.
+    """
+    config = _config(folder, name)
+    rank, scale = _numbers(config, name)
+    try:
+        ranks = {shape[1] for layer, shape in factors_of(folder / WEIGHTS).items() if layer.endswith(DOWN)}
+        weights = digest(folder / WEIGHTS, notes)
+    except _DAMAGED as error:
+        raise PkbError(f"adapter {name} is damaged: {WEIGHTS}: {_reason(error)}", _NEXT) from error
+    if ranks != {rank}:
+        raise PkbError(f"adapter {name} is damaged: rank {rank} in {CONFIG}, {_listed(ranks)} in {WEIGHTS}", _NEXT)
+    activated = bool(config.get(ACTIVATED))
+    said = f"{weights}\n{scale!r}\n{activated}"
+    return Adapter(name, blake2b(said.encode(), digest_size=16).hexdigest(), rank, scale, folder, activated)
+
+
+def _config(folder: Path, name: str) -> Mapping[str, Any]:
+    """Return the config of an adapter that pkb can put on a model; UsageError naming a kind that it cannot."""
+    path = folder / CONFIG
+    if not path.is_file() or not (folder / WEIGHTS).is_file():
+        if any((folder / peft).is_file() for peft in _PEFT):
+            raise UsageError(f"{name} is an adapter of PEFT; pkb needs mlx-lm's form, with {WEIGHTS}", _NEXT)
+        missing = CONFIG if not path.is_file() else WEIGHTS
+        raise UsageError(f"{name} is no adapter of mlx-lm: {missing} is missing", "pkb adapter add FOLDER")
+    try:
+        if path.stat().st_size > _MOST_CONFIG:
+            raise ValueError("too long")
+        found = json.loads(path.read_text("utf-8"))
+        if not isinstance(found, dict):
+            raise ValueError("no object")
+    except _DAMAGED as error:
+        raise PkbError(f"adapter {name} is damaged: {CONFIG}: {_reason(error)}", _NEXT) from error
+    _refuse_kind(found.get("fine_tune_type", "lora"), name)
+    return found
+
+
+def _refuse_kind(kind: Any, name: str) -> None:
+    if kind == "dora":
+        raise UsageError(f"{name} is a DoRA adapter, which cannot be taken off a loaded model; train LoRA", _NEXT)
+    if kind == "full":
+        raise UsageError(f"{name} is a full fine-tune, not an adapter; save it as a model", "pkb model use FOLDER")
+    if kind != "lora":
+        raise UsageError(f"{name} has the unknown fine_tune_type {str(kind)[:40]!r}; pkb uses lora", _NEXT)
+
+
+def _numbers(config: Mapping[str, Any], name: str) -> tuple[int, float]:
+    """Return rank and scale; PkbError if they are none."""
+    found = config.get("lora_parameters")
+    rank, scale = (found.get("rank"), found.get("scale")) if isinstance(found, dict) else (None, None)
+    if not isinstance(rank, int) or isinstance(rank, bool) or not 1 <= rank <= MOST_RANK:
+        raise PkbError(f"adapter {name} is damaged: {CONFIG}: rank must be 1 to {MOST_RANK}", _NEXT)
+    if (
+        not isinstance(scale, (int, float))
+        or isinstance(scale, bool)
+        or not math.isfinite(scale)
+        or abs(scale) > _MOST_SCALE
+    ):
+        raise PkbError(f"adapter {name} is damaged: {CONFIG}: scale must be a number", _NEXT)
+    return rank, float(scale)
+
+
+def check_fit(model: Any, adapter: Adapter) -> None:
+    """Raise PkbError unless the layers of a model, loaded or opened lazily, have the shapes of an adapter."""
+    try:
+        layers, shapes = dict(model.named_modules()), factors_of(adapter.weights)
+    except _DAMAGED as error:
+        raise PkbError(f"adapter {adapter.name} cannot be read: {_reason(error)}", _NEXT) from error
+    for name in (name.removesuffix(DOWN) for name in shapes if name.endswith(DOWN)):
+        problem = _misfit(layers.get(name), shapes[name + DOWN][0], shapes[name + UP][1])
+        if problem:
+            raise PkbError(f"adapter {adapter.name} does not fit the model: {name[:80]}: {problem}", "pkb model list")
+
+
+def _misfit(layer: Any, inputs: int, outputs: int) -> str:
+    """Return why factors do not fit a layer; empty if they do."""
+    from mlx.nn.layers.linear import Linear
+    from mlx.nn.layers.quantized import QuantizedLinear
+
+    if layer is None:
+        return "there is no such layer"
+    inner = _base_layer(layer)
+    if not isinstance(inner, (Linear, QuantizedLinear)) or hasattr(inner, "to_lora"):
+        kind = type(inner).__name__
+        return f"mlx-lm leaves LoRA on {kind} in place, so pkb does not use it; train linear layers"
+    there = sizes_of(inner)
+    return "" if there == (inputs, outputs) else f"{inputs} x {outputs}, where the model has {there[0]} x {there[1]}"
+
+
+def _base_layer(layer: Any) -> Any:
+    """Return the base model's own layer, whatever wraps it."""
+    from mlx_lm.tuner.lora import LoRALinear
+
+    inner = layer_of(layer)
+    return inner.linear if isinstance(inner, LoRALinear) else inner
+
+
+def load_factors(adapter: Adapter) -> dict[str, Any]:
+    """Read an adapter's factors by name; PkbError if a file is missing, damaged, or another than was read."""
+    import mlx.core as mx
+
+    try:
+        found = mx.load(str(adapter.weights))
+        if not isinstance(found, dict):
+            raise ValueError("no set of tensors")
+        mx.eval(list(found.values()))
+    except (RuntimeError, ValueError) as error:
+        raise PkbError(f"adapter {adapter.name} cannot be read: {_reason(error)}", _NEXT) from error
+    return found
+
+
+def check_values(adapter: Adapter) -> None:
+    """Raise PkbError if an adapter's factors have a value that is no number, as those of a failed training do."""
+    import mlx.core as mx
+
+    for name, factor in load_factors(adapter).items():
+        if not mx.all(mx.isfinite(factor)).item():
+            raise PkbError(f"adapter {adapter.name} is damaged: {name[:80]} has values that are no numbers", _NEXT)
+
+
+def wear(model: Any, adapter: Adapter | None) -> None:
+    """Put an ordinary adapter on a loaded mlx-lm model in place of the one it wears; None restores the base exactly.
+
+    Layers are wrapped, never changed: the base's own layers stand in their places again afterwards. PkbError, and the
+    base alone, if the adapter cannot be read or does not fit.
+    """
+    state = _state_of(model)
+    if state.adapter == adapter:
+        return
+    if adapter is None:
+        _take_off(model)
+        return
+    if adapter.digest not in state.known:
+        try:
+            check_fit(model, adapter)
+            _remember(state.known, adapter.digest, load_factors(adapter))
+        except PkbError:
+            _take_off(model)
+            raise
+    put_factors(model, state.known[adapter.digest], adapter.rank, adapter.scale)
+    state.adapter = adapter
+
+
+def activate(model: Any, attached: AttachedAdapter, adapter: Adapter | None) -> None:
+    """Have an activated adapter act in place of the model's role adapter, if it has one; None for that one again.
+
+    PkbError, and nothing changed, if the adapter cannot be read or does not fit.
+    """
+    name = adapter.digest if adapter else ""
+    if attached.name == name:
+        return
+    if adapter and name not in attached.known:
+        check_fit(model, adapter)
+        factors = load_factors(adapter)
+        layers = [name.removesuffix(DOWN) for name in factors if name.endswith(DOWN)]
+        pairs = {layer: (factors[layer + DOWN], factors[layer + UP] * adapter.scale) for layer in layers}
+        _remember(attached.known, name, pairs)
+    replace_factors(model, attached, name, attached.known[name] if adapter else {})
+
+
+def worn(model: Any) -> Adapter | None:
+    """Return the ordinary adapter that a model wears."""
+    return _state_of(model).adapter
+
+
+class _Worn:
+    """What a model wears, and the factors of the adapters that it wore last, by digest; mutable."""
+
+    def __init__(self) -> None:
+        self.adapter: Adapter | None = None
+        self.known = dict[str, dict[str, Any]]()
+
+
+def _state_of(model: Any) -> _Worn:
+    found = getattr(model, "worn_adapter", None)
+    if not isinstance(found, _Worn):
+        model.worn_adapter = found = _Worn()
+    return found
+
+
+def _remember(known: dict[str, Any], name: str, factors: Mapping[str, Any]) -> None:
+    """Keep factors in place of the oldest where there are enough."""
+    while len(known) >= _KNOWN:
+        known.pop(next(iter(known)))
+    known[name] = factors
+
+
+@contextmanager
+def adapted(model: Any, adapter: Adapter | None) -> Iterator[None]:
+    """Have a loaded mlx-lm model wear an ordinary adapter meanwhile, and what it wore before afterwards."""
+    before = worn(model)
+    wear(model, adapter)
+    try:
+        yield
+    finally:
+        wear(model, before)
+
+
+def put_factors(model: Any, factors: Mapping[str, Any], rank: int, scale: float) -> None:
+    """Wrap the layers that factors are named for, and unwrap all others."""
+    from mlx.utils import tree_unflatten
+    from mlx_lm.tuner.lora import LoRALinear
+
+    layers, wrapped = dict(model.named_modules()), list[tuple[str, Any]]()
+    wanted = {name.removesuffix(DOWN) for name in factors if name.endswith(DOWN)}
+    for name, layer in layers.items():
+        if isinstance(layer, LoRALinear) and _own_name(name) not in wanted:
+            wrapped.append((name, layer.linear))
+    for name in wanted:
+        place = name if layer_of(layers[name]) is layers[name] else f"{name}.inner"
+        lora = layers[place] if isinstance(layers[place], LoRALinear) else _wrapper(layers[place], rank)
+        lora.lora_a, lora.lora_b = _in_dtype(lora.linear, factors[name + DOWN], factors[name + UP])
+        lora.scale = scale
+        wrapped.append((place, lora))
+    if wrapped:
+        model.update_modules(tree_unflatten(wrapped))
+
+
+def _own_name(place: str) -> str:
+    """Return the name of a layer in the model as it was loaded."""
+    return place.removesuffix(".inner")
+
+
+def _wrapper(linear: Any, rank: int) -> Any:
+    from mlx_lm.tuner.lora import LoRALinear
+
+    found = LoRALinear.from_base(linear, r=rank)
+    found.eval()
+    return found
+
+
+def _in_dtype(linear: Any, *factors: Any) -> tuple[Any, ...]:
+    """Return factors as the layer computes: in single precision where it does, else as they are stored."""
+    import mlx.core as mx
+
+    single = linear.weight.dtype == mx.float32
+    found = tuple(one.astype(mx.float32) if single else one for one in factors)
+    mx.eval(found)
+    return found
+
+
+def _take_off(model: Any) -> None:
+    from mlx_lm.tuner.utils import remove_lora_layers
+
+    remove_lora_layers(model)
+    _state_of(model).adapter = None
+
+
+def _reason(error: BaseException) -> str:
+    """Return an error in a few words, without a path."""
+    if isinstance(error, OSError):
+        return (error.strerror or type(error).__name__).lower()
+    return " ".join(str(error).split())[:120] or type(error).__name__
+
+
+def _listed(ranks: set[int]) -> str:
+    return " and ".join(map(str, sorted(ranks)))
+
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_RESERVED = frozenset(("none", "base", "con", "nul"))
+_ABOUT = "adapter.json"
+KEPT_VERSIONS = 5
+
+
+def check_name(name: str) -> str:
+    """Return a name that an adapter may have; UsageError for any other."""
+    if not _NAME.fullmatch(name) or name.lower() in _RESERVED or name.endswith("."):
+        raise UsageError("a name has letters, digits, dots, - and _, at most 64", "pkb adapter add FOLDER --name mail")
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What made a version: examples trained on, seconds, and the mean F1 on held-out questions before and after."""
+
+    examples: int
+    held_out: int
+    iterations: int
+    seconds: float
+    f1_before: float
+    f1_after: float
+    exact_before: int
+    exact_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAdapter:
+    """An adapter in the home: its current version and all others, and the model it is for.
+
+    `base` identifies the model whatever its quantization; `training` is by version, for those that pkb trained.
+    """
+
+    name: str
+    version: int
+    versions: tuple[int, ...]
+    base: str
+    model: str
+    folder: Path
+    training: Mapping[int, Training] = field(default_factory=dict)
+
+    @property
+    def files(self) -> Path:
+        """Return the folder of the current version."""
+        return self.folder / str(self.version)
+
+    def read(self, notes: Path | None = None) -> Adapter:
+        """Read the current version; UsageError or PkbError as `read_adapter`."""
+        return read_adapter(self.files, self.name, notes)
+
+
+class AdapterFolder:
+    """The adapters kept in a home, private to their owner: a folder each, with a folder for each version."""
+
+    def __init__(self, path: Path, notes: Path) -> None:
+        self._path, self.notes = path, notes
+
+    def names(self) -> list[str]:
+        """Return the names of all adapters, in order."""
+        if not self._path.is_dir():
+            return []
+        return sorted(one.name for one in self._path.iterdir() if _NAME.fullmatch(one.name) and one.is_dir())
+
+    def find(self, name: str) -> KeptAdapter:
+        """Return an adapter; UsageError if there is none of this name, PkbError if its notes are damaged."""
+        if not _NAME.fullmatch(name) or not (self._path / name).is_dir():
+            raise UsageError(f"there is no adapter {name[:64]!r}", _NEXT)
+        folder = self._path / name
+        try:
+            found = json.loads((folder / _ABOUT).read_text("utf-8"))
+            trained = {int(number): Training(**one) for number, one in found["training"].items()}
+            about = (int(found["version"]), _versions(folder), str(found["base"]), str(found["model"]))
+        except _DAMAGED as error:
+            raise PkbError(
+                f"adapter {name} is damaged: {_ABOUT}: {_reason(error)}", f"pkb adapter rm {name}"
+            ) from error
+        return KeptAdapter(name, *about, folder, trained)
+
+    def add(self, source: Path, name: str, base: str, model: str, check: Callable[[Adapter], None]) -> KeptAdapter:
+        """Copy an adapter's two files under a new name, once `check` has accepted the copy.
+
+        UsageError if the name is taken, or the folder holds no adapter that pkb can use.
+        """
+        folded = check_name(name).casefold()  # some disks do not tell Mail from mail
+        if taken := next((one for one in self.names() if one.casefold() == folded), None):
+            raise UsageError(f"there is an adapter {taken} already", f"pkb adapter rm {taken}, or add it with --name")
+        _config(source, name)  # before anything is copied
+        with self._part() as part:
+            _copy(source, part / "1", name)
+            check(read_adapter(part / "1", name))
+            _write(part, 1, base, model, {})
+            part.rename(self._path / name)
+        return self.find(name)
+
+    def add_version(
+        self, kept: KeptAdapter | None, name: str, files: Path, about: Training, base: str, model: str
+    ) -> KeptAdapter:
+        """Move trained files into a new current version of an adapter, or a new adapter.
+
+        The last versions before the current one are kept.
+        """
+        if kept is None:
+            with self._part() as part:
+                files.rename(part / "1")
+                _write(part, 1, base, model, {1: about})
+                part.rename(self._path / check_name(name))
+            return self.find(name)
+        number = max(kept.versions, default=0) + 1
+        files.rename(kept.folder / str(number))
+        before = [one for one in kept.versions if one <= kept.version]  # what was rolled back is not gone back to
+        stay = {*before[-KEPT_VERSIONS + 1 :], number}
+        trained = {one: each for one, each in kept.training.items() if one in stay} | {number: about}
+        _write(kept.folder, number, kept.base, kept.model, trained)
+        for one in set(kept.versions) - stay:
+            shutil.rmtree(kept.folder / str(one), ignore_errors=True)
+        return self.find(name)
+
+    def roll_back(self, name: str) -> KeptAdapter:
+        """Make the version before the current one of an adapter current again; UsageError if there is none."""
+        kept = self.find(name)
+        before = [one for one in kept.versions if one < kept.version]
+        if not before:
+            raise UsageError(f"adapter {name} has no earlier version", "pkb adapter use none")
+        _write(kept.folder, before[-1], kept.base, kept.model, kept.training)
+        return self.find(name)
+
+    def remove(self, name: str) -> int:
+        """Remove an adapter with all its versions; returns the bytes freed. UsageError if there is none."""
+        if not _NAME.fullmatch(name) or not (self._path / name).is_dir():
+            raise UsageError(f"there is no adapter {name[:64]!r}", _NEXT)
+        folder = self._path / name
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        gone = Path(mkdtemp(prefix=".gone-", dir=self._path))
+        folder.rename(gone / "it")  # at once, or not at all
+        shutil.rmtree(gone)
+        return size
+
+    def work(self, name: str) -> Path:
+        """Return the folder of an unfinished training, which may not exist."""
+        return self._path / f".training-{check_name(name)}"
+
+    @contextmanager
+    def _part(self) -> Iterator[Path]:
+        """Make a folder that becomes an adapter by its renaming, or goes."""
+        try:
+            self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            part = Path(mkdtemp(prefix=".part-", dir=self._path))
+            try:
+                yield part
+            finally:
+                shutil.rmtree(part, ignore_errors=True)
+        except OSError as error:
+            raise PkbError(f"cannot write the adapter: {_reason(error)}", "pkb doctor") from error
+
+
+def _versions(folder: Path) -> tuple[int, ...]:
+    return tuple(sorted(int(one.name) for one in folder.iterdir() if one.name.isdecimal() and one.is_dir()))
+
+
+def _copy(source: Path, target: Path, name: str) -> None:
+    """Copy config and weights, each a regular file of limited size; PkbError naming one that is not."""
+    target.mkdir(mode=0o700)
+    for file, most in ((CONFIG, _MOST_CONFIG), (WEIGHTS, MOST_BYTES)):
+        try:
+            if (source / file).stat().st_size > most:
+                raise UsageError(f"{name}: {file} is larger than {most:,} bytes", _NEXT)
+            with (source / file).open("rb") as read, os.fdopen(_private(target / file), "wb") as write:
+                shutil.copyfileobj(read, write)
+                os.fsync(write.fileno())
+        except OSError as error:
+            raise PkbError(f"cannot copy {file} of {name}: {_reason(error)}", "pkb adapter add FOLDER") from error
+
+
+def _private(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+
+
+def _write(folder: Path, version: int, base: str, model: str, training: Mapping[int, Training]) -> None:
+    """Write what is known of an adapter, whole or not at all."""
+    trained = {str(number): asdict(one) for number, one in training.items()}
+    text = json.dumps({"version": version, "base": base, "model": model, "training": trained})
+    part = folder / f"{_ABOUT}.part"
+    part.unlink(missing_ok=True)
+    with os.fdopen(_private(part), "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(folder / _ABOUT)
+
+
+@dataclass(frozen=True, slots=True)
+class Wardrobe:
+    """The adapters that the settings choose, by task and by collection, and why one is not used."""
+
+    tasks: Mapping[str, Adapter]
+    collections: Mapping[str, Adapter]
+    problems: tuple[str, ...] = ()
+
+
+def choose(folder: AdapterFolder, tasks: Mapping[str, str], collections: Mapping[str, str], base: str) -> Wardrobe:
+    """Read the adapters of these names, as far as they are whole and made for the model `base`."""
+    found, problems = dict[str, Adapter](), dict[str, str]()
+    for name in filter(None, dict.fromkeys((*tasks.values(), *collections.values()))):
+        try:
+            found[name] = _fitting(folder.find(name), folder.notes, base)
+        except PkbError as error:
+            problems[name] = f"{error.message}: the base model answers; try: {error.next_step}"
+    by_task = {task: found[name] for task, name in tasks.items() if name in found}
+    by_collection = {one: found[name] for one, name in collections.items() if name in found}
+    return Wardrobe(by_task, by_collection, tuple(problems.values()))
+
+
+def _fitting(kept: KeptAdapter, notes: Path, base: str) -> Adapter:
+    if kept.base != base:
+        raise PkbError(f"adapter {kept.name} is for {kept.model}, another model", "pkb adapter use none")
+    return kept.read(notes)
+
+
+def wardrobe_of(home: "Home", chosen: "AdapterSettings", folder: Path, model_digest: str) -> Wardrobe:
+    """Return the adapters that the settings choose for the model in a folder, known by its digest."""
+    tasks = {"answer": chosen.answer, "abstract": chosen.abstract, "predict": chosen.predict}
+    if not any(tasks.values()) and not chosen.collections:
+        return Wardrobe({}, {})
+    kept = AdapterFolder(home.adapters, home.cache / "digests")
+    return choose(kept, tasks, parse_collections(chosen.collections), identity_of(folder, model_digest))
+
+
+def identity_of(folder: Path, model_digest: str) -> str:
+    """Identify a model whatever the quantization of its weights, or by its digest where that cannot be told."""
+    return base_of(folder) or model_digest
+
+
+def parse_collections(text: str) -> dict[str, str]:
+    """Return the adapter of each collection in the setting `adapter.collections`."""
+    pairs = (part.partition("=") for part in text.split(";"))
+    return {collection.strip(): name.strip() for name, _, collection in pairs if collection.strip()}
+
+
+def spell_collections(chosen: Mapping[str, str]) -> str:
+    """Return the setting `adapter.collections` that chooses an adapter for each collection."""
+    return "; ".join(f"{name}={collection}" for collection, name in chosen.items() if name)
