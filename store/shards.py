@@ -29,15 +29,17 @@ ROW = (
     "id", "document", "position", "header", "text", "words", "first", "last", "role", "written", "author", "origin",
     "claimed", "title", "date", "local", "sender", "recipients", "collections",
 )  # fmt: skip
-_MAGIC = b"pkb index 1\n"  # another number for other arrays: files of an earlier one are built again
+_MAGIC = b"pkb index 2\n"  # another number for other arrays: files of an earlier one are built again
 _ALIGN, _BLOCK = 64, 1 << 20
 _UNDATED = np.iinfo(np.int32).min
 _INTERNED = ("sender", "recipients", "collections")
 _PLAIN = ("id", "document", "position", "length", "day", "embedded")  # a number for each chunk
 # Of the search for vectors.
 AXES = 192  # of MiniLM's 384: .95 of the squares of its vectors, and 1 to 3 rows in a hundred are read in full
+FIRST = 64  # of these axes, by which four rows in five are ruled out
 LEAST = 4_096  # rows, fewer of which are scanned in full: 2 MB and half a millisecond at 384 numbers
 _ROWS = 2_048  # rows turned into floats at a time, so that they stay in the processor's cache
+_RUN = 16  # rows, of whose estimates the best is taken: finding the best of all takes longer than estimating them
 _ROUNDING = 1e-5  # of single precision, in a dot product of unit vectors
 _MANY = 0.25  # of the rows: a scan of all is faster
 
@@ -271,7 +273,8 @@ def checksum(path: Path) -> int | None:
 
 # The search for the nearest vectors is exact: 8-bit estimates with a bound rule most rows out, and only the others are
 # read in full. Vectors are turned to a shard's principal axes, and their first coordinates stored in 8 bits. The other
-# coordinates add at most the product of their lengths to a dot product (Cauchy and Schwarz).
+# coordinates add at most the product of their lengths to a dot product (Cauchy and Schwarz). All rows are estimated
+# from the first few axes, those that remain from all that are stored.
 
 
 def estimates_of(matrix: Vectors, axes: int = AXES, least: int = LEAST) -> dict[str, NDArray[Any]]:
@@ -280,15 +283,19 @@ def estimates_of(matrix: Vectors, axes: int = AXES, least: int = LEAST) -> dict[
     if rows < least or width <= axes:
         return {}
     turn = np.ascontiguousarray(np.linalg.eigh(matrix.T @ matrix)[1][:, ::-1][:, :axes], np.float32)
-    front = matrix @ turn
-    scale = np.maximum(np.abs(front).max(1), np.finfo(np.float32).tiny) / np.float32(127)
-    rounded = np.rint(front / scale[:, None])
+    turned = matrix @ turn
+    scale = np.maximum(np.abs(turned).max(1), np.finfo(np.float32).tiny) / np.float32(127)
+    rounded = np.rint(turned / scale[:, None])
+    error, first = turned - rounded * scale[:, None], min(FIRST, axes // 3)
+    rest = np.linalg.norm(matrix - turned @ turn.T, axis=1)
     return {
         "axes": turn,
-        "front": rounded.astype(np.int8),
+        "front": np.ascontiguousarray(rounded[:, :first].astype(np.int8)),
+        "middle": np.ascontiguousarray(rounded[:, first:].astype(np.int8)),
         "scale": scale,
-        "rest": np.linalg.norm(matrix - front @ turn.T, axis=1),
-        "error": np.linalg.norm(front - rounded * scale[:, None], axis=1).max(keepdims=True),
+        "front_rest": np.hypot(np.linalg.norm(turned[:, first:], axis=1), rest),
+        "rest": rest,
+        "errors": np.array([np.linalg.norm(part, axis=1).max() for part in (error[:, :first], error)], np.float32),
     }
 
 
@@ -296,49 +303,75 @@ def estimates_of(matrix: Vectors, axes: int = AXES, least: int = LEAST) -> dict[
 class VectorScores:
     """The dot products of a shard's vectors with one: estimates, and by how much each may be too low; 0 if exact."""
 
-    matrix: Vectors
+    arrays: Arrays
     values: NDArray[np.float32]
-    slack: NDArray[np.float32] | None
+    slack: NDArray[np.float32] | None = None
 
 
-def estimate(arrays: Mapping[str, NDArray[Any]], vector: Vectors) -> VectorScores:
-    """Estimate the dot products of a shard's vectors with a unit vector."""
-    matrix: Vectors = arrays["vectors"]
+def estimate(arrays: Arrays, vector: Vectors) -> VectorScores:
+    """Estimate the dot products of a shard's vectors with a unit vector, from the first axes."""
     if "front" not in arrays:
-        return VectorScores(matrix, matrix @ vector, None)
-    front, turned = arrays["front"], vector @ arrays["axes"]
+        return VectorScores(arrays, arrays["vectors"] @ vector)
+    front = arrays["front"]
+    turned = vector @ arrays["axes"][:, : front.shape[1]]
     values = np.empty(len(front), np.float32)
     for start in range(0, len(front), _ROWS):
         end = start + _ROWS
         np.dot(front[start:end].astype(np.float32), turned, out=values[start:end])
     values *= arrays["scale"]
-    others = np.float32(np.linalg.norm(vector - arrays["axes"] @ turned))
-    error = arrays["error"][0] * np.linalg.norm(turned) + np.float32(_ROUNDING)
-    return VectorScores(matrix, values, arrays["rest"] * others + error)
+    return VectorScores(arrays, values, _slack(turned, arrays["front_rest"], arrays["errors"][0]))
+
+
+def _slack(turned: Vectors, rest: NDArray[np.float32], error: np.float32) -> NDArray[np.float32]:
+    """Return by how much an estimate may be too low, given the coordinates of a unit vector along the axes used."""
+    known = turned @ turned
+    others = np.sqrt(np.maximum(np.float32(0), np.float32(1) - known) + np.float32(_ROUNDING))
+    return rest * others + np.float32(error * np.sqrt(known) + _ROUNDING)
 
 
 def exact(
     parts: Sequence[VectorScores], inside: Sequence[NDArray[np.bool_]], vector: Vectors, limit: int
 ) -> list[NDArray[np.float32]]:
     """Return the dot products of all rows that may be among the best `limit` of those inside; -inf for the others."""
-    places = [np.flatnonzero(use) for use in inside]
-    floor, rows = np.float32(-np.inf), np.concatenate(places)
-    if len(rows) > limit:
-        values = np.concatenate([part.values[place] for part, place in zip(parts, places, strict=True)])
-        best = np.argpartition(values, len(values) - limit)[len(values) - limit :]
-        owners = np.searchsorted(np.cumsum([len(place) for place in places]), best, "right")
-        own = (part.matrix[rows[best[owners == number]]] @ vector for number, part in enumerate(parts))
-        floor = min(products.min(initial=np.inf) for products in own)
+    floor = _floor(parts, inside, vector, limit)
     return [_exact(part, use, vector, floor) for part, use in zip(parts, inside, strict=True)]
+
+
+def _floor(
+    parts: Sequence[VectorScores], inside: Sequence[NDArray[np.bool_]], vector: Vectors, limit: int
+) -> np.float32:
+    """Return a dot product that `limit` rows inside reach, near that of the last of them; -inf where few are inside.
+
+    It is that of the last of the best of twice as many by estimate, which are chosen by the best of each short run.
+    """
+    values = [np.where(use, part.values, -np.inf) for part, use in zip(parts, inside, strict=True)]
+    every, some = np.concatenate(values), 2 * limit
+    runs = np.maximum.reduceat(every, np.arange(0, len(every), _RUN)) if len(every) else every
+    least = np.partition(runs, len(runs) - some)[len(runs) - some] if len(runs) > some else -np.inf
+    if least == -np.inf:
+        return np.float32(least)
+    rows = [np.flatnonzero(each >= least)[: some * _RUN] for each in values]  # any number may be equal
+    products = [part.arrays["vectors"].take(place, 0) @ vector for part, place in zip(parts, rows, strict=True)]
+    return np.float32(np.sort(np.concatenate(products))[-limit])
 
 
 def _exact(part: VectorScores, use: NDArray[np.bool_], vector: Vectors, floor: np.float32) -> NDArray[np.float32]:
     found = np.full(len(part.values), -np.inf, np.float32)
     if part.slack is None:
         return np.where(use, part.values, found)
-    rows = np.flatnonzero(use & (part.values + part.slack >= floor))
-    found[rows] = (part.matrix @ vector)[rows] if len(rows) > _MANY * len(found) else part.matrix[rows] @ vector
+    matrix: Vectors = part.arrays["vectors"]
+    rows = _refined(part, np.flatnonzero(use & (part.values + part.slack >= floor)), vector, floor)
+    found[rows] = (matrix @ vector)[rows] if len(rows) > _MANY * len(found) else matrix.take(rows, 0) @ vector
     return found
+
+
+def _refined(part: VectorScores, rows: NDArray[np.int64], vector: Vectors, floor: np.float32) -> NDArray[np.int64]:
+    """Return those of the rows that may still reach a floor by all axes that are stored."""
+    arrays, turned = part.arrays, vector @ part.arrays["axes"]
+    more = arrays["middle"].take(rows, 0).astype(np.float32) @ turned[arrays["front"].shape[1] :]
+    values = part.values.take(rows) + more * arrays["scale"].take(rows)
+    left: NDArray[np.int64] = rows[values + _slack(turned, arrays["rest"].take(rows), arrays["errors"][1]) >= floor]
+    return left
 
 
 class Shard:
