@@ -29,6 +29,7 @@ ROW = (
     "id", "document", "position", "header", "text", "words", "first", "last", "role", "written", "author", "origin",
     "claimed", "title", "date", "local", "sender", "recipients", "collections",
 )  # fmt: skip
+_DECODER = json.JSONDecoder()  # json.loads takes twice as long for a row
 _MAGIC = b"pkb index 2\n"  # another number for other arrays: files of an earlier one are built again
 _ALIGN, _BLOCK = 64, 1 << 20
 _UNDATED = np.iinfo(np.int32).min
@@ -39,7 +40,7 @@ AXES = 192  # of MiniLM's 384: .95 of the squares of its vectors, and 1 to 3 row
 FIRST = 64  # of these axes, by which four rows in five are ruled out
 LEAST = 4_096  # rows, fewer of which are scanned in full: 2 MB and half a millisecond at 384 numbers
 _ROWS = 2_048  # rows turned into floats at a time, so that they stay in the processor's cache
-_RUN = 16  # rows, of whose estimates the best is taken: finding the best of all takes longer than estimating them
+_RUN = 16  # values, of which only the best is compared with others at first
 _ROUNDING = 1e-5  # of single precision, in a dot product of unit vectors
 _MANY = 0.25  # of the rows: a scan of all is faster
 
@@ -194,7 +195,7 @@ def _packed(row: Row) -> bytes:
 
 
 def _unpacked(packed: bytes) -> Row:
-    row = dict(zip(ROW, json.loads(packed.decode("ascii")), strict=True))
+    row = dict(zip(ROW, _DECODER.raw_decode(packed.decode("ascii"))[0], strict=True))
     return row | {name: row[name] and datetime.fromisoformat(row[name]) for name in ("date", "local")}
 
 
@@ -342,12 +343,11 @@ def _floor(
 ) -> np.float32:
     """Return a dot product that `limit` rows inside reach, near that of the last of them; -inf where few are inside.
 
-    It is that of the last of the best of twice as many by estimate, which are chosen by the best of each short run.
+    It is that of the last of the best of twice as many by estimate.
     """
     values = [np.where(use, part.values, -np.inf) for part, use in zip(parts, inside, strict=True)]
-    every, some = np.concatenate(values), 2 * limit
-    runs = np.maximum.reduceat(every, np.arange(0, len(every), _RUN)) if len(every) else every
-    least = np.partition(runs, len(runs) - some)[len(runs) - some] if len(runs) > some else -np.inf
+    some = 2 * limit
+    least = reached(values, some)
     if least == -np.inf:
         return np.float32(least)
     rows = [np.flatnonzero(each >= least)[: some * _RUN] for each in values]  # any number may be equal
@@ -465,11 +465,20 @@ class Scored:
     score: float
 
 
+def reached(values: Sequence[NDArray[Any]], limit: int) -> float:
+    """Return a value that at least `limit` of all reach, near that of the last of them; -inf where few are finite."""
+    every = np.concatenate(values)
+    runs = np.maximum.reduceat(every, np.arange(0, len(every), _RUN)) if len(every) else every
+    return float(np.partition(runs, len(runs) - limit)[len(runs) - limit]) if len(runs) > limit else -np.inf
+
+
 def best(
     shards: Sequence[Shard], scores: Sequence[NDArray[Any]], inside: Sequence[NDArray[np.bool_]], limit: int
 ) -> list[Scored]:
     """Return the `limit` best of the chunks inside, best first; equal ones by document, then by position."""
-    places = [np.flatnonzero(each) for each in inside]
+    held = [np.where(use, score, -np.inf) for score, use in zip(scores, inside, strict=True)]
+    floor = reached(held, limit)
+    places = [np.flatnonzero(use & (score >= floor)) for score, use in zip(scores, inside, strict=True)]
     values = np.concatenate([score[place] for score, place in zip(scores, places, strict=True)])
     if len(values) > limit:
         least = np.partition(values, len(values) - limit)[len(values) - limit]
