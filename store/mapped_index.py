@@ -109,8 +109,8 @@ class IndexView:
         if not query.weights or not self.shards:
             return []
         scores = [one.score_words(query) for one in self.shards]
-        inside = [one.within(scope) & (score > 0) for one, score in zip(self.shards, scores, strict=True)]
-        return [self._hit(one.shard, one.chunk) for one in shards.best(self.shards, scores, inside, limit)]
+        chosen = shards.above(scores, [one.within(scope) for one in self.shards], limit)
+        return [self._hit(one.shard, one.chunk) for one in shards.best(self.shards, chosen, limit)]
 
     def by_vector(self, vector: Vectors, scope: Scope, limit: int) -> list[Hit]:
         """Return the embedded chunks within the scope with the best cosines, best first."""
@@ -119,9 +119,8 @@ class IndexView:
         if not used:
             return []
         inside = [one.within(scope) & one.arrays["embedded"] for one in used]
-        scores = exact([estimate(one.arrays, vector) for one in used], inside, vector, limit)
-        near = [score > -np.inf for score in scores]
-        return [self._hit(places[one.shard], one.chunk) for one in shards.best(used, scores, near, limit)]
+        chosen = exact([estimate(one.arrays, vector) for one in used], inside, vector, limit)
+        return [self._hit(places[one.shard], one.chunk) for one in shards.best(used, chosen, limit)]
 
     def _hit(self, shard: int, chunk: int) -> Hit:
         """Return a chunk as it was read for an earlier question, or read it."""

@@ -196,7 +196,9 @@ def _packed(row: Row) -> bytes:
 
 def _unpacked(packed: bytes) -> Row:
     row = dict(zip(ROW, _DECODER.raw_decode(packed.decode("ascii"))[0], strict=True))
-    return row | {name: row[name] and datetime.fromisoformat(row[name]) for name in ("date", "local")}
+    for name in ("date", "local"):
+        row[name] = row[name] and datetime.fromisoformat(row[name])
+    return row
 
 
 def _day(row: Row) -> int:
@@ -301,6 +303,14 @@ def estimates_of(matrix: Vectors, axes: int = AXES, least: int = LEAST) -> dict[
 
 
 @dataclass(frozen=True, slots=True)
+class Chosen:
+    """Some chunks of a shard, by their numbers, ascending, and their scores."""
+
+    chunks: NDArray[np.int64]
+    scores: NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
 class VectorScores:
     """The dot products of a shard's vectors with one: estimates, and by how much each may be too low; 0 if exact."""
 
@@ -332,8 +342,8 @@ def _slack(turned: Vectors, rest: NDArray[np.float32], error: np.float32) -> NDA
 
 def exact(
     parts: Sequence[VectorScores], inside: Sequence[NDArray[np.bool_]], vector: Vectors, limit: int
-) -> list[NDArray[np.float32]]:
-    """Return the dot products of all rows that may be among the best `limit` of those inside; -inf for the others."""
+) -> list[Chosen]:
+    """Return the dot products of all rows that may be among the best `limit` of those inside."""
     floor = _floor(parts, inside, vector, limit)
     return [_exact(part, use, vector, floor) for part, use in zip(parts, inside, strict=True)]
 
@@ -352,17 +362,16 @@ def _floor(
         return np.float32(least)
     rows = [np.flatnonzero(each >= least)[: some * _RUN] for each in values]  # any number may be equal
     products = [part.arrays["vectors"].take(place, 0) @ vector for part, place in zip(parts, rows, strict=True)]
-    return np.float32(np.sort(np.concatenate(products))[-limit])
+    return np.float32(np.sort(np.concatenate(products))[-limit] - _ROUNDING)
 
 
-def _exact(part: VectorScores, use: NDArray[np.bool_], vector: Vectors, floor: np.float32) -> NDArray[np.float32]:
-    found = np.full(len(part.values), -np.inf, np.float32)
+def _exact(part: VectorScores, use: NDArray[np.bool_], vector: Vectors, floor: np.float32) -> Chosen:
     if part.slack is None:
-        return np.where(use, part.values, found)
+        rows = np.flatnonzero(use & (part.values >= floor))
+        return Chosen(rows, part.values[rows])
     matrix: Vectors = part.arrays["vectors"]
     rows = _refined(part, np.flatnonzero(use & (part.values + part.slack >= floor)), vector, floor)
-    found[rows] = (matrix @ vector)[rows] if len(rows) > _MANY * len(found) else matrix.take(rows, 0) @ vector
-    return found
+    return Chosen(rows, (matrix @ vector)[rows] if len(rows) > _MANY * len(use) else matrix.take(rows, 0) @ vector)
 
 
 def _refined(part: VectorScores, rows: NDArray[np.int64], vector: Vectors, floor: np.float32) -> NDArray[np.int64]:
@@ -402,8 +411,9 @@ class Shard:
         for key, place, weight in zip(keys, found.tolist(), query.weights.values(), strict=True):
             if place < len(words) and words[place] == key:
                 start, end = (int(self.arrays["word_ends"][place - 1]) if place else 0), self.arrays["word_ends"][place]
-                chunks, counts = self.arrays["chunks"][start:end], self.arrays["counts"][start:end]
-                total[chunks] += weight * saturation(counts.astype(np.float64), norms[chunks])
+                chunks = self.arrays["chunks"][start:end].astype(np.intp)
+                counts = self.arrays["counts"][start:end].astype(np.float64)
+                total[chunks] += weight * saturation(counts, norms.take(chunks))
         return total
 
     def _norms(self, mean_words: float) -> NDArray[np.float64]:
@@ -451,9 +461,9 @@ class Shard:
 
     def row(self, chunk: int) -> tuple[Row, Vectors | None]:
         """Return the row of a chunk, and its vector if it has one."""
-        ends, vector = self.arrays["rows_ends"], self.arrays["vectors"][chunk]
-        packed = self.arrays["rows"][int(ends[chunk - 1]) if chunk else 0 : int(ends[chunk])].tobytes()
-        return _unpacked(packed), vector if self.arrays["embedded"][chunk] else None
+        arrays, ends = self.arrays, self.arrays["rows_ends"]
+        packed = arrays["rows"][ends[chunk - 1] if chunk else 0 : ends[chunk]].tobytes()
+        return _unpacked(packed), arrays["vectors"][chunk] if arrays["embedded"][chunk] else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,22 +482,26 @@ def reached(values: Sequence[NDArray[Any]], limit: int) -> float:
     return float(np.partition(runs, len(runs) - limit)[len(runs) - limit]) if len(runs) > limit else -np.inf
 
 
-def best(
-    shards: Sequence[Shard], scores: Sequence[NDArray[Any]], inside: Sequence[NDArray[np.bool_]], limit: int
-) -> list[Scored]:
-    """Return the `limit` best of the chunks inside, best first; equal ones by document, then by position."""
-    held = [np.where(use, score, -np.inf) for score, use in zip(scores, inside, strict=True)]
-    floor = reached(held, limit)
-    places = [np.flatnonzero(use & (score >= floor)) for score, use in zip(scores, inside, strict=True)]
-    values = np.concatenate([score[place] for score, place in zip(scores, places, strict=True)])
+def above(scores: Sequence[NDArray[Any]], inside: Sequence[NDArray[np.bool_]], limit: int) -> list[Chosen]:
+    """Return chunks inside with scores above 0, the `limit` best of all among them, and few others where there are."""
+    held = [np.where(use, score, 0.0) for score, use in zip(scores, inside, strict=True)]
+    floor = max(reached(held, limit), np.finfo(np.float64).tiny)
+    found = [np.flatnonzero(values >= floor) for values in held]
+    return [Chosen(chunks, score[chunks]) for chunks, score in zip(found, scores, strict=True)]
+
+
+def best(shards: Sequence[Shard], chosen: Sequence[Chosen], limit: int) -> list[Scored]:
+    """Return the `limit` best of the chunks chosen of each shard, best first; equal ones by document and position."""
+    values = np.concatenate([each.scores for each in chosen])
     if len(values) > limit:
         least = np.partition(values, len(values) - limit)[len(values) - limit]
-        places = [place[score[place] >= least] for score, place in zip(scores, places, strict=True)]
-        values = np.concatenate([score[place] for score, place in zip(scores, places, strict=True)])
-    owner = np.repeat(np.arange(len(shards)), [len(place) for place in places])
-    documents = np.concatenate([one.arrays["document"][p] for one, p in zip(shards, places, strict=True)])
-    positions = np.concatenate([one.arrays["position"][p] for one, p in zip(shards, places, strict=True)])
-    order, chunks = np.lexsort((positions, documents, -values))[:limit], np.concatenate(places)
+        chosen = [Chosen(each.chunks[each.scores >= least], each.scores[each.scores >= least]) for each in chosen]
+        values = np.concatenate([each.scores for each in chosen])
+    owner = np.repeat(np.arange(len(shards)), [len(each.chunks) for each in chosen])
+    documents = np.concatenate([one.arrays["document"][c.chunks] for one, c in zip(shards, chosen, strict=True)])
+    positions = np.concatenate([one.arrays["position"][c.chunks] for one, c in zip(shards, chosen, strict=True)])
+    order = np.lexsort((positions, documents, -values))[:limit]
+    chunks = np.concatenate([each.chunks for each in chosen])
     return [Scored(int(owner[i]), int(chunks[i]), float(values[i])) for i in order]
 
 
