@@ -11,7 +11,7 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, cast
@@ -25,11 +25,11 @@ from store.checksums import Checksums, Chosen, folder_of, nothing
 from store.database import Ledger
 from store.errors import DamagedTable, Locked
 from store.filters import among
-from store.hits import Vectors
+from store.hits import Hit, Vectors, hit_of
 from store.home import Home
 from store.kv_files import Identity, identity
 from store.locks import Lease
-from store.shards import Arrays, Query, Scored, Shard, estimate, exact
+from store.shards import Arrays, Query, Shard, estimate, exact
 from store.types import Row, Scope
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _TRIES = 3
 _PATIENCE_S, _POLL_S = 30.0, 0.02  # for another process that writes the files
 _LIST = "shards.json"
+_KEPT = 4_096  # chunks that are kept for other questions: 12 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,24 +102,34 @@ class IndexView:
     """The shards as they stand in one generation."""
 
     shards: Sequence[Shard]
+    _hits: dict[tuple[int, int], Hit] = field(default_factory=dict, repr=False, compare=False)  # some, by their places
 
-    def by_words(self, query: Query, scope: Scope, limit: int) -> list[tuple[Row, Vectors | None]]:
+    def by_words(self, query: Query, scope: Scope, limit: int) -> list[Hit]:
         """Return the chunks within the scope with the best BM25 scores above 0, best first."""
         if not query.weights or not self.shards:
             return []
         scores = [one.score_words(query) for one in self.shards]
-        inside = [one.within(scope) & (score > 0) for one, score in zip(self.shards, scores, strict=True)]
-        return _rows(self.shards, shards.best(self.shards, scores, inside, limit))
+        chosen = shards.above(scores, [one.within(scope) for one in self.shards], limit)
+        return [self._hit(one.shard, one.chunk) for one in shards.best(self.shards, chosen, limit)]
 
-    def by_vector(self, vector: Vectors, scope: Scope, limit: int) -> list[tuple[Row, Vectors | None]]:
+    def by_vector(self, vector: Vectors, scope: Scope, limit: int) -> list[Hit]:
         """Return the embedded chunks within the scope with the best cosines, best first."""
-        used = [one for one in self.shards if one.has_vectors_like(vector)]
+        places = [place for place, one in enumerate(self.shards) if one.has_vectors_like(vector)]
+        used = [self.shards[place] for place in places]
         if not used:
             return []
         inside = [one.within(scope) & one.arrays["embedded"] for one in used]
-        scores = exact([estimate(one.arrays, vector) for one in used], inside, vector, limit)
-        near = [score > -np.inf for score in scores]
-        return _rows(used, shards.best(used, scores, near, limit))
+        chosen = exact([estimate(one.arrays, vector) for one in used], inside, vector, limit)
+        return [self._hit(places[one.shard], one.chunk) for one in shards.best(used, chosen, limit)]
+
+    def _hit(self, shard: int, chunk: int) -> Hit:
+        """Return a chunk as it was read for an earlier question, or read it."""
+        found = self._hits.get((shard, chunk))
+        if found is None:
+            if len(self._hits) >= _KEPT:
+                self._hits.clear()
+            found = self._hits[shard, chunk] = hit_of(*self.shards[shard].row(chunk))
+        return found
 
     def chunks(self, ids: Collection[str]) -> list[Row]:
         """Return those of the chunks that are stored, in no order."""
@@ -144,10 +155,6 @@ def _remove(path: Path) -> None:
 
 def _all(shard: Shard, wanted: NDArray[np.bool_]) -> list[Row]:
     return [shard.row(chunk)[0] for chunk in np.flatnonzero(wanted).tolist()]
-
-
-def _rows(searched: Sequence[Shard], found: Sequence[Scored]) -> list[tuple[Row, Vectors | None]]:
-    return [searched[one.shard].row(one.chunk) for one in found]
 
 
 class MappedIndex:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -10,8 +9,8 @@ from store import documents, vectors
 from store.database import Ledger
 from store.errors import DamagedTable
 from store.filters import among, documents_within, titled, within
-from store.hits import Hit, Totals, Vectors
-from store.types import Chunk, Row, Scope, in_own_zone
+from store.hits import Hit, Totals, Vectors, hit_of
+from store.types import Row, Scope, in_own_zone
 
 if TYPE_CHECKING:
     from store.mapped_index import IndexView, MappedIndex
@@ -42,7 +41,7 @@ class Reader:
         """Find the chunks within the scope that contain any of the words, best by BM25 over the whole index first."""
         view, query = self._view(), self._query(words)
         if view:
-            return [_hit(*found) for found in view.by_words(query, scope, limit)]
+            return view.by_words(query, scope, limit)
         if not self._tables.has("chunks") and self._ledger.count("chunks"):
             raise DamagedTable("chunks")
         # LanceDB's own scores also count rows that were deleted, until its index is rebuilt.
@@ -52,10 +51,10 @@ class Reader:
     def by_vector(self, vector: Vectors, scope: Scope, limit: int) -> list[Hit]:
         """Find the embedded chunks within the scope nearest to a unit vector (one dimension), nearest first."""
         if view := self._view():
-            return [_hit(*found) for found in view.by_vector(vector, scope, limit)]
+            return view.by_vector(vector, scope, limit)
         near = self._tables.by_vector(self._vectors, vector, within(scope), limit)
         rows = {row["id"]: row for row in self._tables.select("chunks", among("id", near), _COLUMNS)} if near else {}
-        return [_hit(rows[name], near[name]) for name in near if name in rows]
+        return [hit_of(rows[name], near[name]) for name in near if name in rows]
 
     def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
         """Count the chunks of the whole index that contain each word; unknown words are left out."""
@@ -69,13 +68,13 @@ class Reader:
     def chunks_of(self, documents: Sequence[str], scope: Scope) -> list[Hit]:
         """Return all chunks of these documents within the scope, in no order and without vectors."""
         if view := self._view():
-            return [_hit(row, None) for row in view.chunks_of(documents, scope)]
+            return [hit_of(row, None) for row in view.chunks_of(documents, scope)]
         return self._where([among("document", documents), within(scope)])
 
     def chunks(self, ids: Sequence[str]) -> list[Hit]:
         """Return those of the chunks that are stored, in no order and without vectors."""
         if view := self._view():
-            return [_hit(row, None) for row in view.chunks(ids)]
+            return [hit_of(row, None) for row in view.chunks(ids)]
         return self._where([among("id", ids)])
 
     def documents(self, ids: Sequence[str], *, texts: bool = True) -> dict[str, Row]:
@@ -95,7 +94,7 @@ class Reader:
 
     def _where(self, conditions: Sequence[str | None]) -> list[Hit]:
         condition = " AND ".join(f"({one})" for one in conditions if one)
-        return [_hit(row, None) for row in self._tables.select("chunks", condition, _COLUMNS)]
+        return [hit_of(row, None) for row in self._tables.select("chunks", condition, _COLUMNS)]
 
     def _view(self) -> "IndexView | None":
         return self._mapped.view() if self._mapped else None
@@ -120,7 +119,7 @@ class Reader:
             vectors = self._tables.vectors(self._vectors, among("id", (row["id"] for row in rows))) if rows else {}
         except DamagedTable:
             vectors = {}  # keyword search needs none
-        return [_hit(row, vectors.get(row["id"])) for row in rows]
+        return [hit_of(row, vectors.get(row["id"])) for row in rows]
 
 
 def _best(rows: Sequence[Row], query: "Query", limit: int) -> list[Row]:
@@ -134,13 +133,3 @@ def _best(rows: Sequence[Row], query: "Query", limit: int) -> list[Row]:
         return -sum(parts), digest(row["document"]), row["position"]
 
     return sorted(rows, key=order)[:limit]
-
-
-def _hit(row: Row, vector: Vectors | None) -> Hit:
-    place = (row["id"], row["document"], row["position"], row["header"], row["text"], row["first"], row["last"])
-    written = datetime.fromisoformat(row["written"]) if row["written"] else None
-    chunk = Chunk(*place, row["role"] or "body", written, row["author"] or "", row["origin"] or "")
-    recipients = tuple(name for name in row["recipients"].split("\n") if name)
-    moment = in_own_zone(row["date"], row["local"])
-    claimed = datetime.fromisoformat(row["claimed"]) if row["claimed"] else None
-    return Hit(chunk, row["words"], vector, moment, row["sender"], recipients, row["title"], claimed=claimed)

@@ -29,15 +29,18 @@ ROW = (
     "id", "document", "position", "header", "text", "words", "first", "last", "role", "written", "author", "origin",
     "claimed", "title", "date", "local", "sender", "recipients", "collections",
 )  # fmt: skip
-_MAGIC = b"pkb index 1\n"  # another number for other arrays: files of an earlier one are built again
+_DECODER = json.JSONDecoder()  # json.loads takes twice as long for a row
+_MAGIC = b"pkb index 2\n"  # another number for other arrays: files of an earlier one are built again
 _ALIGN, _BLOCK = 64, 1 << 20
 _UNDATED = np.iinfo(np.int32).min
 _INTERNED = ("sender", "recipients", "collections")
 _PLAIN = ("id", "document", "position", "length", "day", "embedded")  # a number for each chunk
 # Of the search for vectors.
 AXES = 192  # of MiniLM's 384: .95 of the squares of its vectors, and 1 to 3 rows in a hundred are read in full
+FIRST = 64  # of these axes, by which four rows in five are ruled out
 LEAST = 4_096  # rows, fewer of which are scanned in full: 2 MB and half a millisecond at 384 numbers
 _ROWS = 2_048  # rows turned into floats at a time, so that they stay in the processor's cache
+_RUN = 16  # values, of which only the best is compared with others at first
 _ROUNDING = 1e-5  # of single precision, in a dot product of unit vectors
 _MANY = 0.25  # of the rows: a scan of all is faster
 
@@ -192,8 +195,10 @@ def _packed(row: Row) -> bytes:
 
 
 def _unpacked(packed: bytes) -> Row:
-    row = dict(zip(ROW, json.loads(packed.decode("ascii")), strict=True))
-    return row | {name: row[name] and datetime.fromisoformat(row[name]) for name in ("date", "local")}
+    row = dict(zip(ROW, _DECODER.raw_decode(packed.decode("ascii"))[0], strict=True))
+    for name in ("date", "local"):
+        row[name] = row[name] and datetime.fromisoformat(row[name])
+    return row
 
 
 def _day(row: Row) -> int:
@@ -271,7 +276,8 @@ def checksum(path: Path) -> int | None:
 
 # The search for the nearest vectors is exact: 8-bit estimates with a bound rule most rows out, and only the others are
 # read in full. Vectors are turned to a shard's principal axes, and their first coordinates stored in 8 bits. The other
-# coordinates add at most the product of their lengths to a dot product (Cauchy and Schwarz).
+# coordinates add at most the product of their lengths to a dot product (Cauchy and Schwarz). All rows are estimated
+# from the first few axes, those that remain from all that are stored.
 
 
 def estimates_of(matrix: Vectors, axes: int = AXES, least: int = LEAST) -> dict[str, NDArray[Any]]:
@@ -280,65 +286,101 @@ def estimates_of(matrix: Vectors, axes: int = AXES, least: int = LEAST) -> dict[
     if rows < least or width <= axes:
         return {}
     turn = np.ascontiguousarray(np.linalg.eigh(matrix.T @ matrix)[1][:, ::-1][:, :axes], np.float32)
-    front = matrix @ turn
-    scale = np.maximum(np.abs(front).max(1), np.finfo(np.float32).tiny) / np.float32(127)
-    rounded = np.rint(front / scale[:, None])
+    turned = matrix @ turn
+    scale = np.maximum(np.abs(turned).max(1), np.finfo(np.float32).tiny) / np.float32(127)
+    rounded = np.rint(turned / scale[:, None])
+    error, first = turned - rounded * scale[:, None], min(FIRST, axes // 3)
+    rest = np.linalg.norm(matrix - turned @ turn.T, axis=1)
     return {
         "axes": turn,
-        "front": rounded.astype(np.int8),
+        "front": np.ascontiguousarray(rounded[:, :first].astype(np.int8)),
+        "middle": np.ascontiguousarray(rounded[:, first:].astype(np.int8)),
         "scale": scale,
-        "rest": np.linalg.norm(matrix - front @ turn.T, axis=1),
-        "error": np.linalg.norm(front - rounded * scale[:, None], axis=1).max(keepdims=True),
+        "front_rest": np.hypot(np.linalg.norm(turned[:, first:], axis=1), rest),
+        "rest": rest,
+        "errors": np.array([np.linalg.norm(part, axis=1).max() for part in (error[:, :first], error)], np.float32),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Some chunks of a shard, by their numbers, ascending, and their scores."""
+
+    chunks: NDArray[np.int64]
+    scores: NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class VectorScores:
     """The dot products of a shard's vectors with one: estimates, and by how much each may be too low; 0 if exact."""
 
-    matrix: Vectors
+    arrays: Arrays
     values: NDArray[np.float32]
-    slack: NDArray[np.float32] | None
+    slack: NDArray[np.float32] | None = None
 
 
-def estimate(arrays: Mapping[str, NDArray[Any]], vector: Vectors) -> VectorScores:
-    """Estimate the dot products of a shard's vectors with a unit vector."""
-    matrix: Vectors = arrays["vectors"]
+def estimate(arrays: Arrays, vector: Vectors) -> VectorScores:
+    """Estimate the dot products of a shard's vectors with a unit vector, from the first axes."""
     if "front" not in arrays:
-        return VectorScores(matrix, matrix @ vector, None)
-    front, turned = arrays["front"], vector @ arrays["axes"]
+        return VectorScores(arrays, arrays["vectors"] @ vector)
+    front = arrays["front"]
+    turned = vector @ arrays["axes"][:, : front.shape[1]]
     values = np.empty(len(front), np.float32)
     for start in range(0, len(front), _ROWS):
         end = start + _ROWS
         np.dot(front[start:end].astype(np.float32), turned, out=values[start:end])
     values *= arrays["scale"]
-    others = np.float32(np.linalg.norm(vector - arrays["axes"] @ turned))
-    error = arrays["error"][0] * np.linalg.norm(turned) + np.float32(_ROUNDING)
-    return VectorScores(matrix, values, arrays["rest"] * others + error)
+    return VectorScores(arrays, values, _slack(turned, arrays["front_rest"], arrays["errors"][0]))
+
+
+def _slack(turned: Vectors, rest: NDArray[np.float32], error: np.float32) -> NDArray[np.float32]:
+    """Return by how much an estimate may be too low, given the coordinates of a unit vector along the axes used."""
+    known = turned @ turned
+    others = np.sqrt(np.maximum(np.float32(0), np.float32(1) - known) + np.float32(_ROUNDING))
+    return rest * others + np.float32(error * np.sqrt(known) + _ROUNDING)
 
 
 def exact(
     parts: Sequence[VectorScores], inside: Sequence[NDArray[np.bool_]], vector: Vectors, limit: int
-) -> list[NDArray[np.float32]]:
-    """Return the dot products of all rows that may be among the best `limit` of those inside; -inf for the others."""
-    places = [np.flatnonzero(use) for use in inside]
-    floor, rows = np.float32(-np.inf), np.concatenate(places)
-    if len(rows) > limit:
-        values = np.concatenate([part.values[place] for part, place in zip(parts, places, strict=True)])
-        best = np.argpartition(values, len(values) - limit)[len(values) - limit :]
-        owners = np.searchsorted(np.cumsum([len(place) for place in places]), best, "right")
-        own = (part.matrix[rows[best[owners == number]]] @ vector for number, part in enumerate(parts))
-        floor = min(products.min(initial=np.inf) for products in own)
+) -> list[Chosen]:
+    """Return the dot products of all rows that may be among the best `limit` of those inside."""
+    floor = _floor(parts, inside, vector, limit)
     return [_exact(part, use, vector, floor) for part, use in zip(parts, inside, strict=True)]
 
 
-def _exact(part: VectorScores, use: NDArray[np.bool_], vector: Vectors, floor: np.float32) -> NDArray[np.float32]:
-    found = np.full(len(part.values), -np.inf, np.float32)
+def _floor(
+    parts: Sequence[VectorScores], inside: Sequence[NDArray[np.bool_]], vector: Vectors, limit: int
+) -> np.float32:
+    """Return a dot product that `limit` rows inside reach, near that of the last of them; -inf where few are inside.
+
+    It is that of the last of the best of twice as many by estimate.
+    """
+    values = [np.where(use, part.values, -np.inf) for part, use in zip(parts, inside, strict=True)]
+    some = 2 * limit
+    least = reached(values, some)
+    if least == -np.inf:
+        return np.float32(least)
+    rows = [np.flatnonzero(each >= least)[: some * _RUN] for each in values]  # any number may be equal
+    products = [part.arrays["vectors"].take(place, 0) @ vector for part, place in zip(parts, rows, strict=True)]
+    return np.float32(np.sort(np.concatenate(products))[-limit] - _ROUNDING)
+
+
+def _exact(part: VectorScores, use: NDArray[np.bool_], vector: Vectors, floor: np.float32) -> Chosen:
     if part.slack is None:
-        return np.where(use, part.values, found)
-    rows = np.flatnonzero(use & (part.values + part.slack >= floor))
-    found[rows] = (part.matrix @ vector)[rows] if len(rows) > _MANY * len(found) else part.matrix[rows] @ vector
-    return found
+        rows = np.flatnonzero(use & (part.values >= floor))
+        return Chosen(rows, part.values[rows])
+    matrix: Vectors = part.arrays["vectors"]
+    rows = _refined(part, np.flatnonzero(use & (part.values + part.slack >= floor)), vector, floor)
+    return Chosen(rows, (matrix @ vector)[rows] if len(rows) > _MANY * len(use) else matrix.take(rows, 0) @ vector)
+
+
+def _refined(part: VectorScores, rows: NDArray[np.int64], vector: Vectors, floor: np.float32) -> NDArray[np.int64]:
+    """Return those of the rows that may still reach a floor by all axes that are stored."""
+    arrays, turned = part.arrays, vector @ part.arrays["axes"]
+    more = arrays["middle"].take(rows, 0).astype(np.float32) @ turned[arrays["front"].shape[1] :]
+    values = part.values.take(rows) + more * arrays["scale"].take(rows)
+    left: NDArray[np.int64] = rows[values + _slack(turned, arrays["rest"].take(rows), arrays["errors"][1]) >= floor]
+    return left
 
 
 class Shard:
@@ -369,8 +411,9 @@ class Shard:
         for key, place, weight in zip(keys, found.tolist(), query.weights.values(), strict=True):
             if place < len(words) and words[place] == key:
                 start, end = (int(self.arrays["word_ends"][place - 1]) if place else 0), self.arrays["word_ends"][place]
-                chunks, counts = self.arrays["chunks"][start:end], self.arrays["counts"][start:end]
-                total[chunks] += weight * saturation(counts.astype(np.float64), norms[chunks])
+                chunks = self.arrays["chunks"][start:end].astype(np.intp)
+                counts = self.arrays["counts"][start:end].astype(np.float64)
+                total[chunks] += weight * saturation(counts, norms.take(chunks))
         return total
 
     def _norms(self, mean_words: float) -> NDArray[np.float64]:
@@ -418,9 +461,9 @@ class Shard:
 
     def row(self, chunk: int) -> tuple[Row, Vectors | None]:
         """Return the row of a chunk, and its vector if it has one."""
-        ends, vector = self.arrays["rows_ends"], self.arrays["vectors"][chunk]
-        packed = self.arrays["rows"][int(ends[chunk - 1]) if chunk else 0 : int(ends[chunk])].tobytes()
-        return _unpacked(packed), vector if self.arrays["embedded"][chunk] else None
+        arrays, ends = self.arrays, self.arrays["rows_ends"]
+        packed = arrays["rows"][ends[chunk - 1] if chunk else 0 : ends[chunk]].tobytes()
+        return _unpacked(packed), arrays["vectors"][chunk] if arrays["embedded"][chunk] else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,20 +475,33 @@ class Scored:
     score: float
 
 
-def best(
-    shards: Sequence[Shard], scores: Sequence[NDArray[Any]], inside: Sequence[NDArray[np.bool_]], limit: int
-) -> list[Scored]:
-    """Return the `limit` best of the chunks inside, best first; equal ones by document, then by position."""
-    places = [np.flatnonzero(each) for each in inside]
-    values = np.concatenate([score[place] for score, place in zip(scores, places, strict=True)])
+def reached(values: Sequence[NDArray[Any]], limit: int) -> float:
+    """Return a value that at least `limit` of all reach, near that of the last of them; -inf where few are finite."""
+    every = np.concatenate(values)
+    runs = np.maximum.reduceat(every, np.arange(0, len(every), _RUN)) if len(every) else every
+    return float(np.partition(runs, len(runs) - limit)[len(runs) - limit]) if len(runs) > limit else -np.inf
+
+
+def above(scores: Sequence[NDArray[Any]], inside: Sequence[NDArray[np.bool_]], limit: int) -> list[Chosen]:
+    """Return chunks inside with scores above 0, the `limit` best of all among them, and few others where there are."""
+    held = [np.where(use, score, 0.0) for score, use in zip(scores, inside, strict=True)]
+    floor = max(reached(held, limit), np.finfo(np.float64).tiny)
+    found = [np.flatnonzero(values >= floor) for values in held]
+    return [Chosen(chunks, score[chunks]) for chunks, score in zip(found, scores, strict=True)]
+
+
+def best(shards: Sequence[Shard], chosen: Sequence[Chosen], limit: int) -> list[Scored]:
+    """Return the `limit` best of the chunks chosen of each shard, best first; equal ones by document and position."""
+    values = np.concatenate([each.scores for each in chosen])
     if len(values) > limit:
         least = np.partition(values, len(values) - limit)[len(values) - limit]
-        places = [place[score[place] >= least] for score, place in zip(scores, places, strict=True)]
-        values = np.concatenate([score[place] for score, place in zip(scores, places, strict=True)])
-    owner = np.repeat(np.arange(len(shards)), [len(place) for place in places])
-    documents = np.concatenate([one.arrays["document"][p] for one, p in zip(shards, places, strict=True)])
-    positions = np.concatenate([one.arrays["position"][p] for one, p in zip(shards, places, strict=True)])
-    order, chunks = np.lexsort((positions, documents, -values))[:limit], np.concatenate(places)
+        chosen = [Chosen(each.chunks[each.scores >= least], each.scores[each.scores >= least]) for each in chosen]
+        values = np.concatenate([each.scores for each in chosen])
+    owner = np.repeat(np.arange(len(shards)), [len(each.chunks) for each in chosen])
+    documents = np.concatenate([one.arrays["document"][c.chunks] for one, c in zip(shards, chosen, strict=True)])
+    positions = np.concatenate([one.arrays["position"][c.chunks] for one, c in zip(shards, chosen, strict=True)])
+    order = np.lexsort((positions, documents, -values))[:limit]
+    chunks = np.concatenate([each.chunks for each in chosen])
     return [Scored(int(owner[i]), int(chunks[i]), float(values[i])) for i in order]
 
 

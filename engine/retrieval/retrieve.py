@@ -1,16 +1,17 @@
 """Retrieval: candidates by full text and by vector, scored together and joined into passages, best first.
 
-It knows the index by the protocol below, not LanceDB or files, and is the only importer of rank_bm25.
+It knows the index by the protocol below, not LanceDB or files.
 """
 
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
 from itertools import pairwise
 from typing import Protocol
 
-from rank_bm25 import BM25Okapi
+import numpy as np
+from numpy.typing import NDArray
 
 from engine.text.dates import Days
 from engine.text.question import ASKING_WORDS, Question
@@ -21,6 +22,8 @@ from store.hits import Hit, Totals, Vectors
 from store.types import Chunk, Scope, turns
 
 _OPENING = 3  # words, by which texts that differ are mostly told apart
+_HEAD = 8  # bytes of a word that are compared as one number
+_K1, _B = 1.5, 0.75  # of BM25
 _REACH = 8  # words: two words further apart are not near
 
 
@@ -128,11 +131,13 @@ def _shares(
     total = sum(pairs.values())
     if total <= 0:
         return [0.0] * len(rows)
-    found = list[float]()
-    for at in (row.where for row in rows):
-        here = [(pair, value) for pair, value in pairs.items() if pair[0] in at and pair[1] in at]
-        found.append(sum(value * meeting(at[a], at[b]) for (a, b), value in here) / total)
-    return found
+    holding = {word: {place for place, row in enumerate(rows) if word in row.where} for word in question}
+    found = [0.0] * len(rows)
+    for (a, b), value in pairs.items():
+        for place in holding[a] & holding[b]:
+            at = rows[place].where
+            found[place] += value * meeting(at[a], at[b])
+    return [value / total for value in found]
 
 
 def _closeness(one: Sequence[int], other: Sequence[int]) -> float:
@@ -298,28 +303,53 @@ def _pool(
     return [(hit, cosine) for hit, cosine in known if hit.chunk.id in held or (cosine or 0.0) >= settings.floor]
 
 
-def places_of(tokens: Sequence[str], wanted: Container[str]) -> dict[str, list[int]]:
-    """Return the places of each of the wanted words in a text that has it."""
-    found = dict[str, list[int]]()
-    for place, token in enumerate(tokens):
-        if token in wanted:
-            found.setdefault(token, []).append(place)
+def places_of(texts: Sequence[str], wanted: Iterable[str]) -> list[dict[str, list[int]]]:
+    """Return the places of each of the wanted words in each text that has it; texts are words joined by spaces.
+
+    All texts are searched as one array of bytes, which takes a quarter of the time of looking each word up.
+    """
+    data = np.frombuffer(_bytes("".join(f"{text} " for text in texts)) + b" " * _HEAD, np.uint8)
+    lengths = np.array([text.count(" ") + 1 for text in texts], np.int64)
+    starts = np.concatenate([[0], np.flatnonzero(data == ord(" ")) + 1])[: int(lengths.sum())]
+    heads = np.lib.stride_tricks.sliding_window_view(data, _HEAD)[starts].view("<u8").ravel()
+    owners, before = np.repeat(np.arange(len(texts)), lengths), np.cumsum(lengths) - lengths
+    found: list[dict[str, list[int]]] = [{} for _ in texts]
+    for word in dict.fromkeys(wanted):
+        tokens = _equal(data, starts, heads, _bytes(f"{word} "))
+        own = owners[tokens]
+        for text, place in zip(own.tolist(), (tokens - before[own]).tolist(), strict=True):
+            found[text].setdefault(word, []).append(place)
     return found
+
+
+def _equal(
+    data: NDArray[np.uint8], starts: NDArray[np.int64], heads: NDArray[np.uint64], word: bytes
+) -> NDArray[np.int64]:
+    """Return which tokens, given by their starts and first bytes, are a word, given with the space after it."""
+    head = word[:_HEAD]
+    mask = np.uint64((1 << 8 * len(head)) - 1)
+    tokens: NDArray[np.int64] = np.flatnonzero(heads & mask == np.uint64(int.from_bytes(head, "little")))
+    if len(word) <= _HEAD:
+        return tokens
+    return tokens[[data[start : start + len(word)].tobytes() == word for start in starts[tokens].tolist()]]
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def bm25(
     where: Sequence[Mapping[str, Sequence[int]]], lengths: Sequence[int], idf: Mapping[str, float], mean_words: float
 ) -> list[float]:
-    """Score texts with BM25 (k1 1.5, b 0.75) under the idf and mean length of the whole bank, not of the pool.
+    """Score texts with BM25 under the idf and mean length of the whole bank, not of the pool.
 
     A text is given by the places of the question's words in it, and by its number of words.
     """
-    held = [[word for word, places in each.items() if word in idf for _ in places] for each in where]
-    if not any(held):
-        return [0.0] * len(held)
-    model = BM25Okapi(held)  # of the question's words only; then lengths, mean and idf are put right
-    model.doc_len, model.avgdl, model.idf = list(lengths), max(1.0, mean_words), dict(idf)
-    return [float(score) for score in model.get_scores(list(idf))]
+    norms = [_K1 * (1 - _B + _B * length / max(1.0, mean_words)) for length in lengths]
+    return [
+        sum(idf[word] * (_K1 + 1) * len(at) / (len(at) + norm) for word, at in each.items() if word in idf)
+        for each, norm in zip(where, norms, strict=True)
+    ]
 
 
 def _ranked(
@@ -330,11 +360,11 @@ def _ranked(
     weights: RankWeights,
 ) -> list[Hit]:
     """Score the pool; equal scores go by chunk id, so that ranks depend on the bank alone."""
-    tokens = [hit.tokens.split(" ") for hit, _ in hits]
+    where = places_of([hit.tokens for hit, _ in hits], idf)
     quoted = [found for phrase in question.quoted if (found := words(phrase))]  # marks alone quote no title
-    rows = [_row(hit, each, cosine, idf, quoted) for (hit, cosine), each in zip(hits, tokens, strict=True)]
+    rows = [_row(hit, each, cosine, quoted) for (hit, cosine), each in zip(hits, where, strict=True)]
     asked = QueryFeatures(question.content, question.dates, question.current, question.words)
-    parts = [row.where for row in rows], [len(each) for each in tokens], _weighted(question, idf, weights)
+    parts = where, [hit.tokens.count(" ") + 1 for hit, _ in hits], _weighted(question, idf, weights)
     values = scores(rows, bm25(*parts, totals.mean_words), asked, idf, weights)
     ranked = [hit.scored(value) for (hit, _), value in zip(hits, values, strict=True)]
     return sorted(ranked, key=_first)
@@ -366,13 +396,11 @@ def _weighted(question: Question, idf: Mapping[str, float], weights: RankWeights
 
 
 def _row(
-    hit: Hit, tokens: Sequence[str], cosine: float | None, idf: Mapping[str, float], quoted: Sequence[list[str]]
+    hit: Hit, where: Mapping[str, Sequence[int]], cosine: float | None, quoted: Sequence[list[str]]
 ) -> RankRow:
     titled = bool(quoted) and words(hit.title) in quoted
     dated = hit.written or hit.date  # an undated quote is no newer than its mail
-    return RankRow(
-        hit.chunk.document, hit.chunk.position, places_of(tokens, idf), cosine, dated.date() if dated else None, titled
-    )
+    return RankRow(hit.chunk.document, hit.chunk.position, where, cosine, dated.date() if dated else None, titled)
 
 
 def _covered(totals: Totals) -> float:

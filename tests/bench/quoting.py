@@ -133,7 +133,7 @@ def best_sentence(case: Case) -> str:
     said = [words(text) for text in texts]
     counts = {word: sum(word in each for each in map(set, said)) for word in case.question.words}
     idf = {word: log(1 + (len(said) - count + 0.5) / (count + 0.5)) for word, count in counts.items()}
-    lengths, where = [len(each) for each in said], [places_of(each, idf) for each in said]
+    lengths, where = [len(each) for each in said], places_of([" ".join(each) for each in said], idf)
     values = bm25(where, lengths, idf, fmean(lengths)) if said else []
     return texts[values.index(max(values))] if values else ""
 

@@ -190,7 +190,7 @@ def compare(opened: Opened, words: Sequence[str], scope: Scope) -> None:
     # LanceDB, which scores deleted rows too, is asked for twice as many, which need not be the best of so few.
     assert [hit.chunk.id for hit in opened.reader.by_words(words, scope, 2)] == [name for name, _ in expected[:2]]
     query = opened.reader._query(words)
-    assert {row["id"]: row["text"] for row, _ in view(opened).by_words(query, scope, 100)} == {
+    assert {hit.chunk.id: hit.chunk.text for hit in view(opened).by_words(query, scope, 100)} == {
         name: text for name, text in opened.chunks().items() if name in dict(expected)
     }
     plain, some = Reader(opened.ledger, lambda: opened.tables), [*opened.chunks(), "none"][::2]

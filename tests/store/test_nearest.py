@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.hits import Vectors
-from store.shards import estimate, estimates_of, exact
+from store.shards import Chosen, estimate, estimates_of, exact
 
 WIDTH = 24
 
@@ -21,9 +21,9 @@ def rows(count: int, random: np.random.Generator, decay: float, copies: int) -> 
     return found
 
 
-def nearest(scores: Sequence[Vectors], limit: int) -> list[float]:
-    every = np.concatenate(list(scores))
-    return sorted(every[np.isfinite(every)].tolist(), reverse=True)[:limit]
+def nearest(found: Sequence[Chosen], limit: int) -> list[tuple[float, int, int]]:
+    every = [(-s, n, c) for n, one in enumerate(found) for s, c in zip(one.scores, one.chunks.tolist(), strict=True)]
+    return [(-float(score), part, chunk) for score, part, chunk in sorted(every)[:limit]]
 
 
 @given(
@@ -43,10 +43,13 @@ def test_the_nearest_are_those_of_a_full_scan(
     inside = [random.random(size) < share for size in sizes]
     arrays = [{"vectors": part, **estimates_of(part, axes, least=0 if n else 50)} for n, part in enumerate(parts)]
     found = exact([estimate(one, vector) for one in arrays], inside, vector, limit)
-    full = [np.where(use, part @ vector, -np.inf) for part, use in zip(parts, inside, strict=True)]
-    assert nearest(found, limit) == pytest.approx(nearest(full, limit), abs=1e-6)
-    for one, whole in zip(found, full, strict=True):
-        assert one[np.isfinite(one)].tolist() == pytest.approx(whole[np.isfinite(one)].tolist(), abs=1e-6)
+    places = [np.flatnonzero(use) for use in inside]
+    full = [Chosen(place, part[place] @ vector) for part, place in zip(parts, places, strict=True)]
+    few = [[score for score, _, _ in nearest(each, limit)] for each in (found, full)]
+    assert few[0] == pytest.approx(few[1], abs=1e-6)
+    for one, part, use in zip(found, parts, inside, strict=True):
+        assert use[one.chunks].all()
+        assert one.scores.tolist() == pytest.approx((part[one.chunks] @ vector).tolist(), abs=1e-6)
 
 
 def test_rows_without_a_vector_are_estimated_as_zero() -> None:
@@ -63,7 +66,7 @@ def test_most_rows_are_ruled_out_where_vectors_differ_along_few_axes() -> None:
     matrix = rows(2_000, random, 1.5, 0)
     (found,) = exact([estimate({"vectors": matrix, **estimates_of(matrix, 12, least=0)}, matrix[7])],
                      [np.ones(2_000, np.bool_)], matrix[7], 10)  # fmt: skip
-    assert 10 <= np.count_nonzero(np.isfinite(found)) < 200
+    assert 10 <= len(found.chunks) < 200
 
 
 def test_few_rows_are_scanned_in_full() -> None:
