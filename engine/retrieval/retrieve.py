@@ -395,9 +395,7 @@ def _weighted(question: Question, idf: Mapping[str, float], weights: RankWeights
     return {word: value * factors.get(word, 1.0) for word, value in idf.items()}
 
 
-def _row(
-    hit: Hit, where: Mapping[str, Sequence[int]], cosine: float | None, quoted: Sequence[list[str]]
-) -> RankRow:
+def _row(hit: Hit, where: Mapping[str, Sequence[int]], cosine: float | None, quoted: Sequence[list[str]]) -> RankRow:
     titled = bool(quoted) and words(hit.title) in quoted
     dated = hit.written or hit.date  # an undated quote is no newer than its mail
     return RankRow(hit.chunk.document, hit.chunk.position, where, cosine, dated.date() if dated else None, titled)

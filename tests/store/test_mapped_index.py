@@ -248,6 +248,18 @@ def test_what_another_process_commits_is_found_at_once(three: Opened, open_home:
     assert all(hit.vector is not None for hit in three.reader.by_words(["red"], Scope(), 9))
 
 
+def test_a_chunk_kept_for_other_questions_is_read_again_once_its_document_changed(three: Opened) -> None:
+    three.keep(entry("b", "red blue"))
+    assert [hit.chunk.text for hit in three.reader.by_words(["blue"], Scope(), 9)] == ["red blue"]
+
+
+def test_few_chunks_are_kept_for_other_questions(three: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("store.mapped_index._KEPT", 2)
+    for word in ("red", "green", "red"):
+        assert {hit.chunk.id[0] for hit in three.reader.by_words([word], Scope(), 9)} == set("abc")
+    assert len(view(three)._hits) <= 2
+
+
 def test_a_process_that_starts_reads_nothing_from_lancedb(three: Opened) -> None:
     def refuse() -> Any:
         raise AssertionError("LanceDB was opened")

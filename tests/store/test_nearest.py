@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.hits import Vectors
-from store.shards import Chosen, estimate, estimates_of, exact
+from store.shards import Chosen, Shard, above, best, estimate, estimates_of, exact
 
 WIDTH = 24
 
@@ -50,6 +50,32 @@ def test_the_nearest_are_those_of_a_full_scan(
     for one, part, use in zip(found, parts, inside, strict=True):
         assert use[one.chunks].all()
         assert one.scores.tolist() == pytest.approx((part[one.chunks] @ vector).tolist(), abs=1e-6)
+
+
+@given(
+    st.lists(st.integers(1, 300), min_size=1, max_size=3),
+    st.integers(0, 2**32 - 1),
+    st.integers(1, 30),
+    st.sampled_from((3, 50, 10**6)),
+    st.sampled_from((0.02, 0.4, 1.0)),
+)
+def test_the_best_are_those_of_a_full_sort(sizes: list[int], seed: int, limit: int, values: int, share: float) -> None:
+    random = np.random.default_rng(seed)
+    shards = [
+        Shard({"document": random.integers(0, 9, size).astype(np.uint64), "position": np.arange(size)})
+        for size in sizes
+    ]
+    scores = [random.integers(0, values, size).astype(np.float64) for size in sizes]
+    inside = [random.random(size) < share for size in sizes]
+    every = [
+        (-float(score[chunk]), int(one.arrays["document"][chunk]), chunk, number)
+        for number, (one, score, use) in enumerate(zip(shards, scores, inside, strict=True))
+        for chunk in np.flatnonzero(use & (score > 0)).tolist()
+    ]
+    found = best(shards, above(scores, inside, limit), limit)
+    assert [(-one.score, int(shards[one.shard].arrays["document"][one.chunk]), one.chunk) for one in found] == [
+        each[:3] for each in sorted(every)[:limit]
+    ]
 
 
 def test_rows_without_a_vector_are_estimated_as_zero() -> None:

@@ -13,6 +13,7 @@ from engine.retrieval.retrieve import (
     RankWeights,
     dated,
     of_best,
+    places_of,
     proximity,
     scores,
     sequence,
@@ -34,6 +35,20 @@ def row(
     for place, word in enumerate(text.split()):
         where.setdefault(word, []).append(place)
     return RankRow(document, position, where, cosine, day)
+
+
+tokens = st.sampled_from(("a", "an", "ann", "Ä1", "東京", "ann@example.org", "ann@example.com", "1234567", "12345678"))
+pools = st.lists(st.lists(tokens, max_size=8).map(" ".join), max_size=5)
+
+
+@given(pools, st.lists(tokens, max_size=4))
+def test_the_places_of_words_are_those_of_a_look_at_each_word(texts: list[str], wanted: list[str]) -> None:
+    expected = [
+        {word: [place for place, token in enumerate(text.split(" ")) if token == word] for word in wanted}
+        for text in texts
+    ]
+    found = places_of(texts, wanted)
+    assert found == [{word: places for word, places in each.items() if places} for each in expected]
 
 
 @given(st.lists(st.floats(0, 100)))
