@@ -157,7 +157,7 @@ def _memory() -> Check:
 def _packages() -> Check:
     from engine.models.runtime import install_command
 
-    found = {name: _version(name) for name in ("lancedb", "pyarrow", "numpy", "mlx-lm")}
+    found = {name: _version(name) for name in ("lancedb", "pyarrow", "numpy", "mlx-lm", "rank-bm25")}
     if missing := [name for name, number in found.items() if not number]:
         return Check("packages", "bad", f"not installed: {', '.join(missing)}", install_command())
     return Check("packages", "ok", ", ".join(f"{name} {number}" for name, number in found.items()))

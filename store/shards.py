@@ -337,7 +337,8 @@ def _slack(turned: Vectors, rest: NDArray[np.float32], error: np.float32) -> NDA
     """Return by how much an estimate may be too low, given the coordinates of a unit vector along the axes used."""
     known = turned @ turned
     others = np.sqrt(np.maximum(np.float32(0), np.float32(1) - known) + np.float32(_ROUNDING))
-    return rest * others + np.float32(error * np.sqrt(known) + _ROUNDING)
+    slack: NDArray[np.float32] = rest * others + np.float32(error * np.sqrt(known) + _ROUNDING)
+    return slack
 
 
 def exact(

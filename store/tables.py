@@ -98,7 +98,7 @@ _ABSTRACTS = [
     pa.field("drawn", pa.int32(), nullable=False),
 ]
 
-# Our own tokens, already folded and stemmed: the full-text index and the ranking must agree on them.
+# Our own tokens, already folded and stemmed: the full-text index and rank-bm25 must agree on them.
 _WORDS = FTS(
     base_tokenizer="whitespace", lower_case=False, stem=False, remove_stop_words=False, ascii_folding=False,
     max_token_length=None,

@@ -68,8 +68,10 @@ LIBRARIES = {
         "store/hits.py",
         "store/question_index.py",
         "store/shards.py",
+        "engine/retrieval/retrieve.py",
         "store/mapped_index.py",
     ),
+    "rank_bm25": ("engine/retrieval/retrieve.py",),
     "watchdog": ("engine/ingest/follow.py",),
     "selectolax": ("engine/ingest/html.py",),
     "charset_normalizer": ("engine/ingest/headers.py",),
@@ -87,8 +89,8 @@ LIBRARIES = {
     "cryptography": ("store/peers.py", "store/kv_mirror.py"),
     "fsspec": ("store/kv_mirror.py",),
 }
-HEAVY = ("lancedb", "pyarrow", "numpy", "mlx", "transformers", "tokenizers")
-MOST_MODULES, LONGEST_MODULE, LONGEST_FUNCTION = 168, 600, 60
+HEAVY = ("lancedb", "pyarrow", "numpy", "mlx", "transformers", "tokenizers", "rank_bm25")
+MOST_MODULES, LONGEST_MODULE, LONGEST_FUNCTION = 172, 600, 60
 TWICE = {"__init__", "types", "pipeline"}  # a path each of ask and ingest
 PAPERS = re.compile(r"\b(?:PerCache|MobiLoRA|SparKV|KVPR|Cake)\b")
 

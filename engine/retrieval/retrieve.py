@@ -1,6 +1,6 @@
 """Retrieval: candidates by full text and by vector, scored together and joined into passages, best first.
 
-It knows the index by the protocol below, not LanceDB or files.
+It knows the index by the protocol below, not LanceDB or files, and is the only importer of rank_bm25.
 """
 
 from collections import Counter
@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from rank_bm25 import BM25Okapi
 
 from engine.text.dates import Days
 from engine.text.question import ASKING_WORDS, Question
@@ -23,7 +24,6 @@ from store.types import Chunk, Scope, turns
 
 _OPENING = 3  # words, by which texts that differ are mostly told apart
 _HEAD = 8  # bytes of a word that are compared as one number
-_K1, _B = 1.5, 0.75  # of BM25
 _REACH = 8  # words: two words further apart are not near
 
 
@@ -341,15 +341,16 @@ def _bytes(text: str) -> bytes:
 def bm25(
     where: Sequence[Mapping[str, Sequence[int]]], lengths: Sequence[int], idf: Mapping[str, float], mean_words: float
 ) -> list[float]:
-    """Score texts with BM25 under the idf and mean length of the whole bank, not of the pool.
+    """Score texts with BM25 (k1 1.5, b 0.75) under the idf and mean length of the whole bank, not of the pool.
 
     A text is given by the places of the question's words in it, and by its number of words.
     """
-    norms = [_K1 * (1 - _B + _B * length / max(1.0, mean_words)) for length in lengths]
-    return [
-        sum(idf[word] * (_K1 + 1) * len(at) / (len(at) + norm) for word, at in each.items() if word in idf)
-        for each, norm in zip(where, norms, strict=True)
-    ]
+    held = [[word for word, places in each.items() if word in idf for _ in places] for each in where]
+    if not any(held):
+        return [0.0] * len(held)
+    model = BM25Okapi(held)  # of the question's words only; then lengths, mean and idf are put right
+    model.doc_len, model.avgdl, model.idf = list(lengths), max(1.0, mean_words), dict(idf)
+    return [float(score) for score in model.get_scores(list(idf))]
 
 
 def _ranked(
