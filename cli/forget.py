@@ -38,10 +38,7 @@ def forget(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Remove messages or a question, and all that was made from them.
-
-    Your own files stay as they are. pkb does not index a forgotten message again, unless you
-    type: pkb ingest FILE --restore
+    """Erase messages or a question, and all made from them.
 
     Example: pkb forget --from ann@example.org --since 2024-05 --dry-run
     """

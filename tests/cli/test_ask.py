@@ -16,7 +16,7 @@ KEY = "Who has the spare key to the workshop?"
 NONSENSE = "Which quorv blimmers the zant?"
 KEYS = [
     "schema", "question", "answer", "answered", "synthesis",
-    "correction", "highlight", "tier", "writer", "model", "matched_question",
+    "correction", "highlight", "tier", "writer", "model", "adapter", "matched_question",
     "similarity", "age_s", "stale", "lead", "answer_source", "sources", "tokens", "ms",
 ]  # fmt: skip
 SOURCE = [
