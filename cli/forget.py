@@ -1,6 +1,5 @@
 """`pkb forget`: removes messages or a question, with all that was made from them, from every file of pkb."""
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -50,8 +49,8 @@ def forget(
             _show_plan(planned)
             if planned.is_empty and (dry_run or not pkb.forgets):
                 print("Nothing to forget.")
-        if not planned.is_empty and not dry_run and not yes:
-            _confirm(planned)
+        if not planned.is_empty and not dry_run and not _is_agreed(planned, yes=yes):
+            raise typer.Exit(1)
         erased = None
         if not dry_run and (not planned.is_empty or pkb.forgets):
             with bars(quiet=as_json) as tick:
@@ -69,13 +68,12 @@ def _require_one(targets: list[str] | None, question: str | None, *, limited: bo
         raise UsageError("--question forgets a question, and no messages", 'pkb forget --question "QUESTION"')
 
 
-def _confirm(planned: "ForgetPlan") -> None:
-    """Ask whether to go on; UsageError where nobody can answer."""
-    if not sys.stdin.isatty():
-        raise UsageError("cannot ask for confirmation: not a terminal", "pkb forget ... --yes")
+def _is_agreed(planned: "ForgetPlan", *, yes: bool) -> bool:
+    """Return whether the person agrees; UsageError where nobody can answer."""
+    from cli.pull import agreed
+
     what = count(len(planned.documents), "document") if planned.documents else "this question"
-    if not typer.confirm(f"Forget {what} for good?", err=True):
-        raise typer.Exit(1)
+    return agreed(f"forget {what} for good?", yes=yes, default=False, step="pkb forget ... --yes")
 
 
 def _show_plan(planned: "ForgetPlan") -> None:

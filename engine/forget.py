@@ -100,7 +100,7 @@ def _require_unchanged(opened: Session, planned: ForgetPlan) -> None:
     if planned.documents:
         now = {row["id"] for row in _plan(opened, planned.request).documents}
         if now != {row["id"] for row in planned.documents}:
-            raise PkbError("these messages have changed meanwhile; nothing was forgotten", "pkb forget, again")
+            raise PkbError("these messages have just changed; nothing was forgotten", "the same command again")
 
 
 def is_unfinished(opened: Session) -> bool:
@@ -116,9 +116,18 @@ def kept_elsewhere(opened: Session) -> list[str]:
     found = []
     if remote:
         found.append("a mirror or a peer may hold KV of it (kv.remote); for a mirror, type: pkb kv push")
+    if names := _trained_adapters(opened):
+        found.append(f"{', '.join(names)} may remember it, as trained on your answers; type: pkb adapter rm {names[0]}")
     if (opened.home.share / "peers").exists():
         found.append("machines that share with this one may hold KV of it; type there: pkb forget")
     return found
+
+
+def _trained_adapters(opened: Session) -> list[str]:
+    """Return the adapters that were trained here, those that cannot be read among them."""
+    from engine.inventory import list_adapters
+
+    return [one.name for one in list_adapters(opened) if one.training or one.problem]
 
 
 def _same_questions(opened: Session, question: str) -> tuple[str, ...]:

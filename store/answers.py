@@ -188,15 +188,15 @@ def _size(key: bytes, answer: CachedAnswer) -> int:
 
 
 _REMOVED_S = 86_400.0  # for which a removed chunk is remembered: no job or answer that was begun before takes as long
-_OF_REMOVED = "EXISTS (SELECT 1 FROM json_each({}) JOIN removed_chunks ON chunk = value)"
+OF_REMOVED = "EXISTS (SELECT 1 FROM json_each({}) JOIN removed_chunks ON chunk = value)"
 _ASKED = f"""SELECT key FROM history JOIN retrievals ON retrievals.question = history.id
-             WHERE key IS NOT NULL AND {_OF_REMOVED.format("retrievals.chunks")}"""
+             WHERE key IS NOT NULL AND {OF_REMOVED.format("retrievals.chunks")}"""
 _MADE = "SELECT question FROM predictions JOIN removed_chunks USING (chunk)"
 # In this order: which question an answer belonged to is known by its log of retrievals.
 _DROP_DERIVED = (
     # With the entries go their vectors, verifications, notices and refresh candidates, by their foreign keys.
-    f"DELETE FROM rejected_answers WHERE key IN (SELECT key FROM answers WHERE {_OF_REMOVED.format('evidence')})",
-    f"DELETE FROM answers WHERE {_OF_REMOVED.format('evidence')}",
+    f"DELETE FROM rejected_answers WHERE key IN (SELECT key FROM answers WHERE {OF_REMOVED.format('evidence')})",
+    f"DELETE FROM answers WHERE {OF_REMOVED.format('evidence')}",
     # What was made for a question when it was answered otherwise: from other chunks than its answer is now.
     f"DELETE FROM rejected_answers WHERE key IN ({_ASKED})",
     f"DELETE FROM notices WHERE key IN ({_ASKED})",
@@ -211,7 +211,7 @@ _DROP_DERIVED = (
         f"""UPDATE retrievals SET {column} = (
                 SELECT json_group_array(value) FROM json_each({column})
                 WHERE value NOT IN (SELECT chunk FROM removed_chunks))
-            WHERE {_OF_REMOVED.format(f"retrievals.{column}")}"""
+            WHERE {OF_REMOVED.format(f"retrievals.{column}")}"""
         for column in ("best", "chunks")
     ),
 )

@@ -1,12 +1,13 @@
 """Forgetting documents and questions: what was made from them goes too, and no file keeps what was deleted.
 
-A database leaves deleted text in old files, free pages and logs. So every file that held any is written anew from the
-rows that stay, and what is left is examined. Tombstones, keyed digests, keep a forgotten document out when its file is
-read again. A kill at any moment leaves the mark of an unfinished run, and `finish` does all of it again.
+A database leaves deleted text in old files, free pages and logs. So every file that held any is rewritten from the rows
+that stay, and what is left is examined. Tombstones (keyed digests) keep a forgotten document out when its file is read
+again. A kill at any moment leaves the mark of an unfinished run, and `finish` does all of it again.
 """
 
 import json
 import re
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -17,7 +18,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from store import provenance
-from store.answers import drop_derived, mark_removed
+from store.answers import OF_REMOVED, drop_derived, mark_removed
 from store.catalog import Catalog
 from store.database import BUSY_MS, Ledger
 from store.documents import Knowledge
@@ -35,9 +36,8 @@ if TYPE_CHECKING:
 _KEY, _PENDING = "forget.key", "forget.pending"  # small values of the ledger
 _AT_ONCE = 500  # documents in one commit
 _PATIENCE_S, _POLL_MS = 10.0, 100  # for which readers of the ledger are waited for
-_EXAMINED = 200  # ids that every byte of a file is compared with
+_EXAMINED = 200  # ids that files are searched for
 _BLOCK = 1 << 24
-_OF_REMOVED = "EXISTS (SELECT 1 FROM json_each({}) JOIN removed_chunks ON chunk = value)"
 
 
 class Tombstones:
@@ -146,6 +146,7 @@ class Eraser:
         with self._ledger.transaction():
             self._write_down((), tables=has_tables)  # what is examined must not hold the ids itself
         _remove_ledger_copies(self._home)
+        _remove_unfinished_training(self._home)
         left = self._rewrite(on_step) if has_tables else []
         left += _shrink(self._ledger)
         on_step("examine", 0, None)
@@ -185,7 +186,7 @@ class Eraser:
         provenance.prune(self._ledger)
 
     def _rewrite(self, on_step: OnStep) -> list[str]:
-        """Write anew whatever may hold deleted text; returns the files that were to go and are still there."""
+        """Rewrite every file that may hold deleted text; returns the old files that are still there."""
         self._knowledge.remove_leftovers(self._home.kv)
         former = set(_files_below(self._home.tables, self._home.index))
         self._tables.remove_leftovers()
@@ -215,7 +216,7 @@ class Eraser:
                     yield f"rows of the table {name}"
         yield from _nodes_left(self._ledger, self._home)
         wanted = [document.encode() for document in documents[:_EXAMINED]]
-        yield from (str(path) for path in _files(self._home) if wanted and _holds(path, wanted))
+        yield from (str(path) for path in _readable_files(self._home) if wanted and _holds(path, wanted))
 
     def _counts(self) -> dict[str, int]:
         sql = """SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM answers),
@@ -252,10 +253,10 @@ def _questions_about_removed(ledger: Ledger) -> list[int]:
 
     Only the first of equal questions has a log of what it retrieved: the others are known by its key.
     """
-    sql = f"""WITH retrieved (id) AS (SELECT question FROM retrievals WHERE {_OF_REMOVED.format("chunks")}),
+    sql = f"""WITH retrieved (id) AS (SELECT question FROM retrievals WHERE {OF_REMOVED.format("chunks")}),
               about (key) AS (
                   SELECT key FROM history JOIN retrieved USING (id) WHERE key IS NOT NULL
-                  UNION SELECT key FROM answers WHERE {_OF_REMOVED.format("evidence")}),
+                  UNION SELECT key FROM answers WHERE {OF_REMOVED.format("evidence")}),
               served (key) AS (
                   SELECT key FROM about
                   UNION SELECT verifications.key FROM verifications JOIN about ON matched = about.key
@@ -270,7 +271,7 @@ def _drop_history(ledger: Ledger, numbers: Iterable[int]) -> None:
 
 
 def _shrink(ledger: Ledger) -> list[str]:
-    """Write the ledger anew without free pages, and empty its write-ahead log; says so where a reader prevents it."""
+    """Rewrite the ledger without free pages, and empty its write-ahead log; says so where a reader prevents it."""
     until = time.monotonic() + _PATIENCE_S
     ledger.rows.execute(f"PRAGMA busy_timeout = {_POLL_MS}")
     try:
@@ -310,17 +311,27 @@ def _remove_ledger_copies(home: Home) -> None:
             path.unlink()
 
 
+def _remove_unfinished_training(home: Home) -> None:
+    """Remove what an unfinished training has learnt so far; the next one starts from the beginning."""
+    for path in home.adapters.glob(".training-*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
 def _files_below(*folders: Path) -> Iterator[Path]:
-    """Yield the files that a rewrite must replace: a byte search cannot read them, for LanceDB compresses them."""
+    """Yield the files that a rewrite must replace."""
     for path in (path for folder in folders for path in folder.rglob("*")):
         if path.is_file() and path.suffix != ".json":
             yield path
 
 
+def _readable_files(home: Home) -> Iterator[Path]:
+    """Yield the files in which ids stand as they are: LanceDB compresses them, KV files hold none."""
+    apart = (home.tables, home.index, home.kv)
+    return (path for path in _files(home) if not any(path.is_relative_to(folder) for folder in apart))
+
+
 def _files(home: Home) -> Iterator[Path]:
-    """Yield every file of the home and its cache."""
-    for folder in (home.data, home.cache):
-        yield from (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    return (path for path in home.entries() if path.is_file() and not path.is_symlink())
 
 
 def _holds(path: Path, wanted: Sequence[bytes]) -> bool:

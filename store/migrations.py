@@ -277,8 +277,8 @@ _ANSWERS = (
     "UPDATE answers SET reply = upgrade_answer_json(reply, question, tier, made_ms) WHERE reply != ''",
 )
 
-# The names of people as questions may write them, the form to read them in, and how many documents have that. They are
-# counted as documents come and go.
+# Names of people: the spelling in a question, the canonical form, and the number of documents with it, which triggers
+# keep current.
 _PEOPLE = (
     "CREATE TABLE names (word TEXT, form TEXT, documents INTEGER NOT NULL, PRIMARY KEY (word, form)) WITHOUT ROWID",
     "ALTER TABLE documents ADD COLUMN names TEXT NOT NULL DEFAULT '{}'",

@@ -117,7 +117,7 @@ class _Connection:
         return self._reply
 
     def close(self) -> None:
-        """Close the socket, from the thread that uses it; a reply that was not read holds it, too."""
+        """Close the socket and any unread reply; call it from the thread that uses them."""
         for part in (self._reply, self._socket):
             if part:
                 part.close()
@@ -209,7 +209,7 @@ class PeerSource:
 
 
 def _length(reply: HTTPResponse) -> int:
-    """Return the length that a reply tells; RemoteMiss if it tells none."""
+    """Return the Content-Length of a reply; RemoteMiss if it has none."""
     if reply.length is None:
         raise RemoteMiss("refused")
     return reply.length

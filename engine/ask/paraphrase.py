@@ -174,9 +174,9 @@ _ALIKE_TENSES = frozenset(
 
 
 def _other_time(one: QuestionFeatures, two: QuestionFeatures, *, on_schedule: bool) -> bool:
-    """Return whether one question is about what was and the other about what is or shall be.
+    """Return whether one question is about the past and the other about the present or future.
 
-    What is on a schedule "is" and "will be" then.
+    For a scheduled event, "is" and "will be" mean the same.
     """
     if ("duty" in one.tenses) != ("duty" in two.tenses):
         return True

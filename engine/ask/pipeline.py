@@ -212,7 +212,7 @@ class Asker:
                 set_lookup_costs(self._ledger, _writer(ask), costs.add(took, rest_ms))
 
     def _note_miss(self, ask: PendingQuestion, near: "Near | None") -> None:
-        """Note a question whose answer was refused, for the model to judge at idle."""
+        """Record a near miss of the semantic tier; an idle run has the model judge it."""
         if near and ask.options.write_bank and is_model(ask.key.writer):
             Aliases(self._ledger).add(NearMiss(ask.key.digest, near.key, near.similarity, ask.now.timestamp()))
 

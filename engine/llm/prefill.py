@@ -19,7 +19,7 @@ from store.kv_tree import Node
 
 @dataclass(frozen=True, slots=True)
 class PromptReader:
-    """A model with its KV store, None to store nothing; with `ropes` prompts are prefilled in blocks.
+    """A model with its KV store (None: store nothing). With `ropes`, prompts are prefilled in blocks.
 
     One that `caches_prefixes` itself needs no store to read the beginning of a prompt again.
     """

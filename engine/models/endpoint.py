@@ -150,7 +150,7 @@ def _private_text(path: Path) -> str:
 
 
 class _Exchange(Thread):
-    """One request and its reply, on a thread of its own: whoever waits for it can be interrupted, and then ends it."""
+    """One request and its reply, in a separate thread, so that an interrupt can cancel it."""
 
     def __init__(self, endpoint: Endpoint, key: str | None, call: Call, silent_s: float) -> None:
         super().__init__(name="model server", daemon=True)

@@ -216,7 +216,7 @@ class Mlx:
         kv_cache.join(cache, reader)
 
     def release(self, cache: Cache) -> None:
-        """Empty an unused cache; the next one may reuse its buffers."""
+        """Clear a cache that is no longer used, so that the next one can reuse its buffers."""
         kv_cache.release(cache, self.buffers)
 
     def preallocate(self, cache: Cache, tokens: int) -> None:

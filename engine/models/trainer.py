@@ -205,17 +205,23 @@ def _optimizer(start: Start) -> Any:
     return optimizers.AdamW(learning_rate=optimizers.join_schedules([rising, rest], [warmup]), weight_decay=0.0)
 
 
+class _Losses:
+    """What mlx-lm reports to: it keeps the latest loss; mutable."""
+
+    latest = 0.0
+
+    def on_train_loss_report(self, train_info: Mapping[str, Any]) -> None:
+        self.latest = float(train_info["train_loss"])
+
+    def on_val_loss_report(self, val_info: Mapping[str, Any]) -> None:
+        """Ignore it: there is no validation here."""
+
+
 def _train(twin: Any, optimizer: Any, iterations: int, weights: Path, batches: Iterable[Batch]) -> float:
     """Have mlx-lm train on so many batches and save the factors; returns the mean loss."""
-    from mlx_lm.tuner.callbacks import TrainingCallback
     from mlx_lm.tuner.trainer import TrainingArgs, train
 
-    losses = list[float]()
-
-    class Losses(TrainingCallback):  # type: ignore[misc]
-        def on_train_loss_report(self, train_info: Mapping[str, Any]) -> None:
-            losses.append(float(train_info["train_loss"]))
-
+    losses = _Losses()
     args = TrainingArgs(
         batch_size=1,
         iters=iterations,
@@ -227,10 +233,10 @@ def _train(twin: Any, optimizer: Any, iterations: int, weights: Path, batches: I
     made = _arrays(islice(batches, iterations))
     try:
         with redirect_stdout(StringIO()):  # mlx-lm prints a table
-            train(twin, optimizer, None, None, args, _loss, lambda **_: made, Losses())
+            train(twin, optimizer, None, None, args, _loss, lambda **_: made, losses)
     finally:
         made.close()  # which compiles again
-    return losses[-1]
+    return losses.latest
 
 
 def _arrays(batches: Iterator[Batch]) -> Generator[tuple[Any, ...], None, None]:

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -132,12 +133,12 @@ def test_no_answer_outlives_the_mail_that_it_is_from(lab: Lab, name: str) -> Non
     lab.read()
     cached, anew = lab.both(RENT)
     assert cached == anew
-    assert all(os.path.exists(place[0]) for place in cached[1])  # noqa: PTH110
+    assert all(Path(place[0]).exists() for place in cached[1])
 
 
-@pytest.mark.parametrize("aspect", WORDINGS)
-def test_the_standard_wording_of_a_whole_document_asks_for_it(aspect: str) -> None:
-    found = whole_document_question(WORDINGS[aspect])  # type: ignore[index]
+@pytest.mark.parametrize(("aspect", "wording"), WORDINGS.items())
+def test_the_standard_wording_of_a_whole_document_asks_for_it(aspect: str, wording: str) -> None:
+    found = whole_document_question(wording)
     assert found is not None
     assert found.aspect == aspect
 

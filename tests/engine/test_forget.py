@@ -150,6 +150,15 @@ def test_a_copy_with_another_header_is_kept_out(pkb: Pkb, mail: Path) -> None:
     assert not is_found(pkb)
 
 
+def test_an_unfinished_training_goes_and_a_trained_adapter_is_named(pkb: Pkb) -> None:
+    adapters = pkb.session.home.adapters
+    (adapters / ".training-own" / "weights").mkdir(parents=True)
+    (adapters / "own").mkdir()
+    pkb.forget(pkb.plan_forgetting(["hidden@example.org"], Scope()))
+    assert [path.name for path in adapters.iterdir()] == ["own"]
+    assert any("pkb adapter rm own" in notice for notice in pkb.kept_elsewhere())
+
+
 def test_a_question_is_forgotten_with_its_answer_and_nothing_else(pkb: Pkb, tmp_path: Path) -> None:
     odd = "Does Wilhelmina sing alto?"
     pkb.ask(odd)

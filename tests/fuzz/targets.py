@@ -4,7 +4,6 @@ A parser of pkb raises its own error for what it refuses, or nothing at all; any
 """
 
 import json
-import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -294,7 +293,7 @@ def _kv_header(data: bytes) -> None:
 
 @cache
 def _scratch() -> Path:
-    folder = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: PTH112
+    folder = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
     return Path(tempfile.mkdtemp(prefix="pkb-fuzz-", dir=folder)) / "model.gguf"
 
 

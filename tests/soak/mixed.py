@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -264,11 +265,14 @@ def main() -> int:
     def done() -> float:
         return mixed.seen.killed.total() if given.kills else time.monotonic() - began
 
+    def reached(goal: float) -> bool:
+        return done() >= goal
+
     enough, wrong = given.kills or given.minutes * 60, list[str]()
     try:
         while done() < enough and not wrong:
             goal = min(done() + given.each, enough)
-            mixed.work(given.processes, lambda goal=goal: done() >= goal)  # type: ignore[misc]
+            mixed.work(given.processes, partial(reached, goal))
             wrong = mixed.settle()
             killed, ended = mixed.seen.killed.total(), mixed.seen.ended.total()
             print(f"{killed} killed, {ended} ended, {time.monotonic() - began:.0f} s", flush=True)
