@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from store.kv_store import KvStore
     from store.locks import Locks
 
-FOLDER = "trying"  # of the copy, within the home
 UNLIMITED = 1 << 40  # bytes that the KV store of the copy may take, in all and in a day
 _ASKED_PER_QUESTION = 4  # questions that the history is searched through for each different one
 _EXACT_RUNS = 3  # of a question: an exact hit is so fast that one run says little
@@ -101,7 +100,7 @@ def copied(home: "Home", ledger: "Ledger", locks: "Locks") -> "Iterator[Home]":
     The ledger is copied; tables, locks and the rest of the cache are linked. The copy lies within the home, so that
     nobody else may read it, and one that a killed process left goes first.
     """
-    private, temporary = home.data / FOLDER, os.environ.get("TMPDIR")
+    private, temporary = home.trial, os.environ.get("TMPDIR")
     copy = replace(home, data=private / "data", cache=private / "cache")
     with locks.bench():
         rmtree(private, ignore_errors=True)

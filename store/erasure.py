@@ -115,7 +115,7 @@ OnStep = Callable[[str, int, int | None], None]  # a step's name, how far it is,
 
 
 class Eraser:
-    """Forgets, and proves it; everything needs the exclusive lock, and that no other process has the home open."""
+    """Forgets, and proves it; everything needs the exclusive lock and that of benchmarks."""
 
     def __init__(self, home: Home, ledger: Ledger, tables: "Tables", mapped: "MappedIndex") -> None:
         self._home, self._ledger, self._tables, self._mapped = home, ledger, tables, mapped
@@ -147,6 +147,7 @@ class Eraser:
             self._write_down((), tables=has_tables)  # what is examined must not hold the ids itself
         _remove_ledger_copies(self._home)
         _remove_unfinished_training(self._home)
+        shutil.rmtree(self._home.trial, ignore_errors=True)  # a copy of the ledger that a killed benchmark left
         left = self._rewrite(on_step) if has_tables else []
         left += _shrink(self._ledger)
         on_step("examine", 0, None)

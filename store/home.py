@@ -50,6 +50,11 @@ class Home:
         return self.data / "adapters"
 
     @property
+    def trial(self) -> Path:
+        """Return the folder of the copy that `pkb bench` asks; its tables are links to those of the home."""
+        return self.data / "trying"
+
+    @property
     def kv(self) -> Path:
         """Return the folder of the KV cache."""
         return self.cache / "kv"

@@ -15,7 +15,7 @@ import pytest
 from filelock import FileLock
 
 from cli.app import run
-from engine.bench import FOLDER, Spread, copied, measure, questions, spread
+from engine.bench import Spread, copied, measure, questions, spread
 from engine.session import session
 from store.database import open_ledger
 from store.history import History, HistoryEntry
@@ -121,7 +121,7 @@ def test_no_row_of_the_ledger_and_no_file_is_another_one_afterwards(words: Pkb, 
 def test_a_copy_that_a_killed_process_left_is_private_harms_nothing_and_goes_at_the_next_start(
     words: Pkb, tmp_path: Path
 ) -> None:
-    left, elsewhere = words.folder / "home" / FOLDER, tmp_path / "elsewhere"
+    left, elsewhere = words.folder / "home" / "trying", tmp_path / "elsewhere"
     elsewhere.mkdir()
     command = [sys.executable, "-m", "cli.app", "bench", "--model", "quote"]
     with subprocess.Popen(command, env={**os.environ, "TMPDIR": str(elsewhere)}) as running:

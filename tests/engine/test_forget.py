@@ -150,12 +150,15 @@ def test_a_copy_with_another_header_is_kept_out(pkb: Pkb, mail: Path) -> None:
     assert not is_found(pkb)
 
 
-def test_an_unfinished_training_goes_and_a_trained_adapter_is_named(pkb: Pkb) -> None:
+def test_an_unfinished_training_and_benchmark_go_and_a_trained_adapter_is_named(pkb: Pkb) -> None:
     adapters = pkb.session.home.adapters
     (adapters / ".training-own" / "weights").mkdir(parents=True)
     (adapters / "own").mkdir()
+    pkb.session.home.trial.mkdir()
+    pkb.session.ledger.copy_to(pkb.session.home.trial / "ledger.db")
     pkb.forget(pkb.plan_forgetting(["hidden@example.org"], Scope()))
     assert [path.name for path in adapters.iterdir()] == ["own"]
+    assert not pkb.session.home.trial.exists()
     assert any("pkb adapter rm own" in notice for notice in pkb.kept_elsewhere())
 
 
