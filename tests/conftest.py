@@ -65,10 +65,12 @@ def _no_other_machine() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the attacks."""
+    """Mark the attacks, and those that need a home each as slow."""
     for item in items:
         if item.nodeid.startswith(ATTACKS):
             item.add_marker(pytest.mark.attack)
+        if item.nodeid.startswith("tests/attack/"):
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_collection_finish() -> None:

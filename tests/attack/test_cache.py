@@ -14,7 +14,6 @@ from engine.ask.prepare import begin
 from engine.text.whole_document import WORDINGS, whole_document_question
 from store.errors import UsageError
 from tests.attack.lab import BEN, EVIL, Lab, mail
-from tests.effort import sampled
 
 RENT, KEY = "How much is the boathouse rent?", "Who has the spare key?"
 MAILS = {
@@ -124,7 +123,7 @@ CHANGES: dict[str, Callable[[Lab], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", sampled({name: name for name in CHANGES}, 2))
+@pytest.mark.parametrize("name", CHANGES)
 def test_no_answer_outlives_the_mail_that_it_is_from(lab: Lab, name: str) -> None:
     lab.read(MAILS)
     for _ in range(2):

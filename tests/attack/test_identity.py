@@ -6,7 +6,6 @@ from engine.ingest.mail import read_mail
 from engine.ingest.types import ParseLimits
 from engine.text.people import domain_of, header_warnings
 from tests.attack.lab import ANN, BEN, EVIL, Lab, mail
-from tests.effort import sampled
 
 FEE = "The boathouse rent is 900 euros."
 KNOWN = {
@@ -43,7 +42,7 @@ FORGED = {
 }
 
 
-@pytest.mark.parametrize("name", sampled({name: name for name in FORGED}, 3))
+@pytest.mark.parametrize("name", FORGED)
 def test_a_forged_sender_is_marked(lab: Lab, name: str) -> None:
     lab.read(KNOWN)
     lab.later(days=2)
@@ -78,7 +77,7 @@ TWINS = {
 }
 
 
-@pytest.mark.parametrize("name", sampled({name: name for name in TWINS}, 2))
+@pytest.mark.parametrize("name", TWINS)
 def test_no_mail_takes_the_place_of_another(lab: Lab, name: str) -> None:
     one, other = TWINS[name]
     lab.read({"one.eml": one, "other.eml": other})

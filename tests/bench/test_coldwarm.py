@@ -87,6 +87,7 @@ def test_the_table_counts_by_condition() -> None:
     assert list(table(rows))[-1] == "| warm | 2 | 1 [0.09, 0.91] | 4 | 0.25 | 0.80 |"
 
 
+@pytest.mark.slow
 def test_pkb_answers_bit_identically_behind_an_edited_prompt_and_in_another_session(tmp_path: Path) -> None:
     case, spare = cases(1, (2,))[0]
     edited = partners(case, spare)["behind an edited prompt"]

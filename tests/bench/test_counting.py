@@ -11,7 +11,6 @@ from tests.bench.home import NANO
 from tests.bench.plan import TRACED
 from tests.bench.test_harness import RIGHT, user
 from tests.bench.traces import SITTING, Row, read, rows, sample, trace, work
-from tests.effort import slow_only
 
 QUESTIONS = (
     Query("When is the coach?", RIGHT, frozenset()),
@@ -33,7 +32,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("traces")
 
 
-@pytest.mark.parametrize("name", [*slow_only("naive-2", "percache-2"), "pkb-5", "pkb-blocks-5"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["naive-2", "percache-2", "pkb-5", "pkb-blocks-5"])
 def test_layers_that_compute_nothing_count_what_real_ones_do(folder: Path, name: str) -> None:
     asked = user(folder, *QUESTIONS)
     real = list(rows(asked, TRACED[name], folder, Memo(), NANO, None))

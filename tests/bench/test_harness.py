@@ -162,6 +162,7 @@ def test_the_gold_answer_is_stored_whatever_the_sources_say(folder: Path) -> Non
     assert [line.answer for line in replayed(folder, policy, asked, asked)] == ["seventeen"] * 2
 
 
+@pytest.mark.slow
 def test_a_predicted_question_is_answered_with_a_quote(folder: Path, stream: tuple[Query, ...]) -> None:
     policy = replace(POLICIES["sleeptime"], name="predicting")
     _, line = replayed(folder, policy, stream[0], query(f"Yes: {stream[3].text}", "something else"))

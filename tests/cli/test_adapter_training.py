@@ -52,6 +52,7 @@ def test_a_better_adapter_answers_from_now_on_and_can_be_rolled_back(taught: Pkb
     assert modes == {0}
 
 
+@pytest.mark.slow
 def test_one_that_is_not_better_changes_nothing(taught: Pkb) -> None:
     ran = taught("adapter", "train", "--iters", "1")
     assert "not better than before: nothing was changed" in ran.out
@@ -130,6 +131,7 @@ def test_an_interrupted_training_goes_on(taught: Pkb) -> None:
     assert (found.resumed, found.updates) == (5, 10)
 
 
+@pytest.mark.slow
 def test_an_idle_run_that_ends_leaves_the_rest_to_the_next(taught: Pkb) -> None:
     calls = iter(range(1000))
     with session(environment(taught.folder)) as opened:

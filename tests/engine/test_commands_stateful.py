@@ -167,3 +167,4 @@ class Commands(RuleBasedStateMachine):
 
 TestCommands = Commands.TestCase
 TestCommands.settings = examples(30, stateful_step_count=12, suppress_health_check=list(HealthCheck))
+TestCommands = pytest.mark.slow(TestCommands)

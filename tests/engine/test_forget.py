@@ -118,6 +118,7 @@ def test_nothing_of_a_forgotten_message_can_be_recovered(pkb: Pkb, tmp_path: Pat
     assert not is_found(pkb)
 
 
+@pytest.mark.slow
 def test_what_stays_is_found_as_before(pkb: Pkb) -> None:
     before = [source.path for source in pkb.search("choir room 77")]
     pkb.forget(pkb.plan_forgetting(["hidden@example.org"], Scope()))
@@ -125,6 +126,7 @@ def test_what_stays_is_found_as_before(pkb: Pkb) -> None:
     assert [one for one in pkb.check(read_data=True) if one.wrong] == []
 
 
+@pytest.mark.slow
 def test_a_message_that_quotes_it_keeps_its_quote_unless_it_is_forgotten_too(pkb: Pkb, mail: Path) -> None:
     (mail / "reply.eml").write_text(REPLY)
     pkb.ingest([mail])
@@ -143,6 +145,7 @@ def test_it_is_indexed_again_only_where_that_is_asked_for(pkb: Pkb, mail: Path) 
     assert is_found(pkb)
 
 
+@pytest.mark.slow
 def test_a_copy_with_another_header_is_kept_out(pkb: Pkb, mail: Path) -> None:
     pkb.forget(pkb.plan_forgetting(["hidden@example.org"], Scope()))
     (mail / "again.eml").write_text(f"X-Mailer: other\n{HIDDEN}".replace("nine crates", "ten crates"))
@@ -173,6 +176,7 @@ def test_a_question_is_forgotten_with_its_answer_and_nothing_else(pkb: Pkb, tmp_
     assert pkb.ask(ASKED).tier == "exact"
 
 
+@pytest.mark.slow
 def test_a_question_asked_again_is_forgotten_each_time(pkb: Pkb, tmp_path: Path) -> None:
     wanted = secret(pkb)
     for question in (ASKED, f"where is the {SECRET} shipment", f"Please tell me: where is the {SECRET} shipment?"):
@@ -183,6 +187,7 @@ def test_a_question_asked_again_is_forgotten_each_time(pkb: Pkb, tmp_path: Path)
     assert traces(tmp_path / "home", wanted) == set()
 
 
+@pytest.mark.slow
 def test_copies_of_a_message_with_another_content_go_with_it(pkb: Pkb, mail: Path) -> None:
     (mail / "again.eml").write_text(HIDDEN.replace("nine crates", "ten crates"))
     pkb.ingest([mail])
@@ -192,6 +197,7 @@ def test_copies_of_a_message_with_another_content_go_with_it(pkb: Pkb, mail: Pat
     assert not is_found(pkb)
 
 
+@pytest.mark.slow
 def test_messages_that_changed_after_they_were_shown_are_not_forgotten(pkb: Pkb, mail: Path) -> None:
     planned = pkb.plan_forgetting([str(mail / "alone.eml")], Scope())
     (mail / "alone.eml").write_text(ordinary(999).replace("cake", "tart"))
@@ -201,6 +207,7 @@ def test_messages_that_changed_after_they_were_shown_are_not_forgotten(pkb: Pkb,
     assert not pkb.forgets
 
 
+@pytest.mark.slow
 def test_what_killed_repairs_and_other_embedders_left_goes_too(pkb: Pkb, tmp_path: Path) -> None:
     home, wanted, tables = tmp_path / "home", secret(pkb), tmp_path / "home" / "tables"
     pkb.session.ledger.rows.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -229,6 +236,7 @@ def test_what_cannot_be_removed_is_named_each_time_until_it_is_gone(pkb: Pkb, tm
     assert not pkb.forgets
 
 
+@pytest.mark.slow
 def test_an_open_session_of_another_process_brings_nothing_back(pkb: Pkb, tmp_path: Path) -> None:
     home, wanted = tmp_path / "home", secret(pkb)
     other = subprocess.Popen(
@@ -265,6 +273,7 @@ def test_what_is_not_there_is_an_error_that_says_so(pkb: Pkb) -> None:
         pkb.plan_forgetting([], Scope())
 
 
+@pytest.mark.slow
 def test_a_reader_of_the_ledger_is_waited_for_and_then_named(pkb: Pkb, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("store.erasure._PATIENCE_S", 0.2)
     reading = subprocess.Popen(
@@ -310,6 +319,7 @@ with Pkb(sys.argv[1]) as pkb:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", range(7))
 def test_a_kill_in_the_middle_is_made_good_by_the_next_command(pkb: Pkb, tmp_path: Path, steps: int) -> None:
     home, wanted, before = tmp_path / "home", secret(pkb), files(tmp_path / "home")

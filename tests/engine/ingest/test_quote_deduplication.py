@@ -1,5 +1,6 @@
 """Quoted passages are indexed once: in the mail that wrote them, not in those that quote it."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,6 +77,7 @@ def test_own_digests_leave_out_quotes_forwards_and_signatures() -> None:
 _PASSAGES = st.lists(st.builds(passage, st.text(max_size=20), st.sampled_from(_ROLES)), max_size=8)
 
 
+@pytest.mark.slow
 @given(_PASSAGES, st.sets(st.integers(0, 7)))
 def test_every_passage_is_either_kept_and_owned_or_quoted(passages: list[DocumentPassage], elsewhere: set[int]) -> None:
     one = document("a", passages=tuple(passages))

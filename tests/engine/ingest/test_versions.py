@@ -93,6 +93,7 @@ def test_transcripts_and_containers_changed_in_place_give_their_new_text(box: Bo
     agrees(box)
 
 
+@pytest.mark.slow
 def test_a_message_file_that_becomes_a_mailbox_is_replaced(box: Box) -> None:
     mail(box.mail / "a", "red")
     ingest(box)
@@ -123,6 +124,7 @@ def test_a_message_changed_and_moved_to_another_file_is_replaced(box: Box) -> No
     agrees(box)
 
 
+@pytest.mark.slow
 def test_a_message_changed_and_moved_between_mailboxes_is_replaced(box: Box) -> None:
     for name, numbers in {"b": (1, 2, 3), "a": (4, 5), "c": (6, 7)}.items():
         (box.mail / f"{name}.mbox").write_text("".join(message(f"word{n}", f"m{n}") for n in numbers))
@@ -134,6 +136,7 @@ def test_a_message_changed_and_moved_between_mailboxes_is_replaced(box: Box) -> 
     agrees(box)
 
 
+@pytest.mark.slow
 def test_other_files_in_place_of_removed_ones_do_not_hide_how_many_are_gone(box: Box) -> None:
     for number in range(60):
         mail(box.mail / f"m{number}", f"word{number}", name=f"m{number}")
@@ -245,6 +248,7 @@ def _kill(folder: Path, change: Change, step: int) -> bool:
     return died
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [_edit, _edit_in_small_commits, _decode_anew])
 @pytest.mark.parametrize("step", [4, 6, 9])
 def test_a_kill_leaves_the_old_text_or_the_new(tmp_path: Path, change: Change, step: int) -> None:
@@ -350,6 +354,7 @@ def _run(box: Box, steps: list[tuple[Any, ...]], guard: Guard) -> int:
     return refused
 
 
+@pytest.mark.slow
 @examples(25, suppress_health_check=list(HealthCheck))
 @given(st.lists(_CHANGES, min_size=4, max_size=14))
 def test_any_history_of_new_versions_ends_as_a_new_home_and_nothing_is_withheld(
@@ -361,6 +366,7 @@ def test_any_history_of_new_versions_ends_as_a_new_home_and_nothing_is_withheld(
     box.opened.ledger.close()
 
 
+@pytest.mark.slow
 @examples(25, suppress_health_check=list(HealthCheck))
 @given(st.lists(_CHANGES | _LOSSES, min_size=4, max_size=16))
 def test_any_history_of_versions_and_losses_ends_as_a_new_home(tmp_path_factory: Any, steps: list[Any]) -> None:

@@ -4,6 +4,8 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from engine.kv.calibrate import calibrate
 from engine.kv.costs import MeasuredCosts, known_costs, spoken
 from engine.models.load import load
@@ -11,6 +13,7 @@ from store.database import open_ledger
 from tests.demo import NANO
 
 
+@pytest.mark.slow
 def test_prefill_and_loading_are_measured_and_kept(tmp_path: Path) -> None:
     model = replace(load(NANO, name="nano", cache=tmp_path, memory_share=0.9), sub_step=64)
     seen = list[int]()
