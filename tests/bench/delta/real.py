@@ -1,12 +1,12 @@
 """Several adapters for real: question streams through pkb's KV store, first tokens by each way; both kinds of LoRA.
 
 Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.delta.real streams --data DATA [--model 135M] [--only S1...]
-[--count N] [--how real|files|counted] [--rounds N] [--lengths N...] [--prices JSON] [--load S]`. Weights are random, of
-a real shape; adapters are random, of rank 8, and change weights by 7 %. The prices of a prompt's tokens are measured
-first, in processor time. `real`: all ways take turns in one process, and every token is computed. `files`: layers
-compute nothing; matches, loads, evictions and files are real, and what would be computed is priced. `counted`: files
-are of a narrow layer and count as those of the shape, and loads are priced too, at S seconds a token. Prints a JSON
-line for each request and way, then one for each way.
+[--count N] [--how real|files|counted] [--warm N] [--rounds N] [--lengths N...] [--prices JSON] [--load S]`. Weights are
+random, of a real shape; adapters are random, of rank 8, and change weights by 7 %. The prices of a prompt's tokens are
+measured first, in processor time. `real`: all ways take turns in one process, and every token is computed. `files`:
+layers compute nothing; matches, loads, evictions and files are real, and what would be computed is priced. `counted`:
+files are of a narrow layer and count as those of the shape, and loads are priced too, at S seconds a token. Prints a
+JSON line for each request and way, then one for each way.
 
 `python -m tests.bench.delta.real kinds [--updates N]` trains an ordinary and an activated adapter for nano on the
 same answers; prints how both answer the same held-out questions, and their first tokens after another role has read
@@ -398,7 +398,7 @@ def streams(given: Namespace, scratch: Path) -> Iterator[dict[str, Any]]:
         for seed in range(given.seeds):
             stream = requests(users[scenario.sources], scenario.adapters, by_user=False, seed=seed)[: given.count]
             place = scratch / f"{scenario.name}-{seed}"
-            for row in replayed(scenario, stream, model, pairs, bytes_of(given.model), place, cost):
+            for row in replayed(scenario, stream, model, pairs, bytes_of(given.model), place, cost, given.warm):
                 yield {"seed": seed} | row
 
 
@@ -410,8 +410,12 @@ def replayed(
     token_bytes: int,
     place: Path,
     cost: Cost | None,
+    warm: int = 0,
 ) -> Iterator[dict[str, Any]]:
-    """Serve a stream by all ways, which take turns with each request; yield each request and the figures."""
+    """Serve a stream by all ways, which take turns with each request; yield each request and the figures.
+
+    The first `warm` requests fill the stores, computing nothing, and are not yielded; no tree of differences is made.
+    """
     budget, clock = scenario.budget(token_bytes), [0.0]
     about = {"scenario": scenario.name, "model": model.name, "computed": cost is None, "mb": budget // 10**6}
     ordinary, activated = [one for one, _ in pairs], [one for _, one in pairs]
@@ -428,11 +432,17 @@ def replayed(
             Way("each", counted, ordinary, kept("each"), cost=cost),
             Way("activated", counted, activated, kept("activated"), cost=cost),
         ]
-        if cost is None:
+        if cost is None and not warm:
             (place / "differences").mkdir()
             ways.append(Differences("differences", model, ordinary, DeltaTree(place / "differences", SHARE), budget))
         rows: dict[str, list[Served]] = {one.name: [] for one in ways}
-        for number, asked in enumerate(stream):
+        for asked in stream[:warm]:
+            clock[0] = asked.at
+            for one in ways[1:]:
+                one.model = replace(model, model=Idle(model.model))
+                one.serve(asked)
+                one.model = counted
+        for number, asked in enumerate(stream[warm:]):
             clock[0] = asked.at
             for turn in range(len(ways)):
                 one = ways[(turn + number) % len(ways)]
@@ -491,6 +501,7 @@ def main() -> None:
     one.add_argument("--lengths", type=int, nargs="+", default=[1024, 2048])
     one.add_argument("--how", choices=("real", "files", "counted"), default="files")
     one.add_argument("--load", type=float, default=LOAD_S, help="seconds of a token")
+    one.add_argument("--warm", type=int, default=0, help="requests that fill the stores first, computing nothing")
     one.add_argument("--seeds", type=int, default=1, help="of the order of sittings and of adapters")
     one.add_argument("--prices", help="the second line of an earlier run")
     two = kinds_of.add_parser("kinds")
