@@ -77,8 +77,8 @@ declares them, in SPDX's form. Packages for development alone are not listed.
 """
 BUNDLED = """
 Wheels can hold libraries of others, with their licences in the `.dist-info` folder. On Linux numpy and scipy-openblas32
-hold OpenBLAS (BSD-3-Clause) with the GCC runtime library (GPL-3.0-or-later with the GCC runtime exception, which lets any
-program use it), and numpy holds libquadmath (LGPL-2.1-or-later). cryptography holds OpenSSL (Apache-2.0).
+hold OpenBLAS (BSD-3-Clause) with the GCC runtime library (GPL-3.0-or-later with its exception, which lets any program
+use it), and numpy holds libquadmath (LGPL-2.1-or-later). cryptography holds OpenSSL (Apache-2.0).
 """
 
 
