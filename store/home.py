@@ -134,10 +134,11 @@ _SYNCED = frozenset({
 })  # fmt: skip
 ELSEWHERE = "set PKB_HOME to a local folder, or accept the risk: pkb config set home.place any"
 _SYNC_MARKS = {".stfolder": "Syncthing", ".dropbox.cache": "Dropbox"}  # what they put into a folder of any name
+MOUNTS = Path("/proc/self/mountinfo")  # Linux's table of mounts
 _LOCAL_ROOTS = ("/", "/System/Volumes/Data")  # of a Mac
 
 
-def unsafe_place(folder: Path) -> str:
+def unsafe_place(folder: Path, mounts: Path = MOUNTS) -> str:
     """Return why a folder, there or not, is no safe place for SQLite: a network disk or a synced folder; else empty.
 
     Takes microseconds: an exact hit waits for it.
@@ -145,7 +146,7 @@ def unsafe_place(folder: Path) -> str:
     real = existing(Path(os.path.realpath(folder)))
     if synced := _synced(folder, real):
         return f"{folder} is in a synced folder ({synced}), where syncing can damage it"
-    if not _is_plainly_local(real) and (kind := file_system(real)) in NETWORK:
+    if not _is_plainly_local(real) and (kind := file_system(real, mounts)) in NETWORK:
         return f"{folder} is on a network disk ({kind}), where SQLite is not safe"
     return ""
 
@@ -184,11 +185,11 @@ def _is_there(path: Path) -> bool:
         return False
 
 
-def file_system(place: Path) -> str:
+def file_system(place: Path, mounts: Path = MOUNTS) -> str:
     """Return the type of the file system that a path is on, "unknown" if the system does not tell."""
     if sys.platform == "linux":
         try:
-            table = Path("/proc/self/mountinfo").read_bytes()
+            table = mounts.read_bytes()
         except OSError:
             return "unknown"
         return kind_of(table, place)

@@ -172,6 +172,16 @@ def test_a_mount_of_this_machine_has_the_type_that_psutil_tells() -> None:
     assert {place: file_system(Path(place)) for place in places} == {place: told[place] for place in places}
 
 
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="no disk without a block device")
+@pytest.mark.parametrize(("kind", "refused"), [("nfs4", True), ("fuse.sshfs", True), ("9p", False), ("overlay", False)])
+def test_a_home_on_a_network_disk_is_refused_by_the_table_of_mounts(tmp_path: Path, kind: str, refused: bool) -> None:
+    table = tmp_path / "mountinfo"
+    table.write_text(f"28 1 0:25 / / rw - overlay overlay rw\n40 28 0:41 / /dev/shm rw - {kind} server:/home rw\n")
+    why = f"/dev/shm/ann/home is on a network disk ({kind}), where SQLite is not safe"
+    assert unsafe_place(Path("/dev/shm/ann/home"), table) == (why if refused else "")
+    assert unsafe_place(Path("/dev/shm/ann/home"), tmp_path / "none") == ""
+
+
 @pytest.mark.skipif(not shutil.which("unshare"), reason="no program to make a mount with")
 def test_a_home_on_a_mount_within_a_folder_is_that_of_the_mount(tmp_path: Path) -> None:
     script = f"mount -t tmpfs none '{tmp_path}' && exec '{sys.executable}' -c \"$0\""
