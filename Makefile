@@ -5,6 +5,8 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PLOTS  := $(VENV)/.bench
 PAGE   := $(VENV)/.page
+SUPPLY := build/supply
+LOCKS  := tests/requirements.lock tests/models.lock
 SYSTEM := $(shell uname -s)
 EXTRA  := $(if $(filter Linux,$(SYSTEM)),[cpu])
 # One BLAS thread in tests: two on a busy machine wait for each other. Bytecode is always written, whatever the shell
@@ -13,16 +15,16 @@ QUIET  := OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_NUM_THREADS=1 TOKENIZERS_
           PYTHONDONTWRITEBYTECODE=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow attack test-page check fix bench bench-quick docs screenshots screenshots-page nano adapters soak clean
+.PHONY: help setup demo test test-slow attack test-page check fix bench bench-quick docs lock audit screenshots screenshots-page nano adapters soak clean
 
 help:  ## Show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-16s %s\n", $$1, $$2 }'
 
-setup: $(READY)  ## Create .venv with everything pkb needs
+setup: $(READY)  ## Create .venv with everything pkb needs, from the lock (LOCKED=no: newest that fit the ranges)
 
-$(READY): pyproject.toml Makefile
+$(READY): pyproject.toml Makefile $(LOCKS)
 	@echo "pkb: setting up $(VENV); the first time this fetches about 500 MB and takes a few minutes"
-	@./tests/setup.sh $(VENV) '$(EXTRA)'
+	@LOCKED=$(LOCKED) ./tests/setup.sh $(VENV) '$(EXTRA)'
 	@touch $@
 
 demo: $(READY)  ## Ingest the bundled mail and meetings, ask, ask again, show the time saved
@@ -67,8 +69,25 @@ bench: $(PLOTS)  ## Run the evaluation into docs/benchmarks.md (planned for an h
 bench-quick: $(PLOTS)  ## Run a short form of it into build/bench/quick
 	@$(BIN)/python -m tests.bench.experiments quick --minutes 4
 
-docs: $(READY)  ## Generate docs/reference.md and the man page docs/pkb.1
+docs: $(READY)  ## Generate docs/reference.md, the man page docs/pkb.1 and docs/licences.md
 	@$(QUIET) $(BIN)/python -m tests.reference
+	@$(QUIET) $(BIN)/python -m tests.dependencies
+
+$(SUPPLY)/.ready: pyproject.toml
+	@./tests/setup.sh $(SUPPLY) '' supply
+	@touch $@
+
+# Keeps the versions that are pinned already and still fit; MORE=--upgrade takes the newest.
+PIN = $(SUPPLY)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+      --custom-compile-command "make lock" $(MORE)
+
+lock: $(SUPPLY)/.ready  ## Pin every package of setup with its hashes, for all systems (MORE=--upgrade: to the newest)
+	@$(PIN) pyproject.toml --extra cpu --extra http --extra share --extra mcp --extra plots --group dev --group build \
+	  --output-file tests/requirements.lock
+	@$(PIN) --no-deps --group models --output-file tests/models.lock
+
+audit: $(SUPPLY)/.ready  ## Look up known vulnerabilities of the pinned packages (asks the database of the Python index)
+	@$(SUPPLY)/bin/pip-audit --strict --require-hashes --disable-pip --requirement tests/requirements.lock
 
 screenshots: $(READY)  ## Render the terminal pictures of README and guide into docs/images, from real runs
 	@$(QUIET) $(BIN)/python -m tests.screenshots

@@ -38,6 +38,7 @@ def show_id(as_json: Json = False) -> None:
     from store.peers import PeerBook, fingerprint, key_line
 
     with session() as opened, with_cryptography():
+        opened.refuse_unsafe()
         own = PeerBook(opened.home.share).own()
     if as_json:
         output.data({"schema": output.SCHEMA, "key": key_line(own), "fingerprint": fingerprint(own)})
@@ -58,6 +59,7 @@ def add(
     from store.peers import PeerBook
 
     with session() as opened, with_cryptography():
+        opened.refuse_unsafe()
         added = PeerBook(opened.home.share).add(name, key)
     if as_json:
         output.data({"schema": output.SCHEMA, "name": added.name, "fingerprint": added.fingerprint})

@@ -67,6 +67,8 @@ def serve(
     if port is not None or new_token:
         raise UsageError("--port and --new-token are for --http", "pkb serve --http --port 8080")
     with session() as opened:
+        if not stop and not status:
+            opened.refuse_unsafe()
         if lock is not None:
             _detach(opened, lock)
         if foreground:
@@ -99,6 +101,8 @@ def _http(port: int | None, *, renew: bool, as_json: bool) -> None:
             print(f"page  {endpoint.page}\nAPI   {endpoint.api}, key {endpoint.token}", flush=True)
             output.say("pkb: whoever has the token can read your messages; Ctrl-C ends it")
 
+    with session() as opened:
+        opened.refuse_unsafe()
     serve(os.environ, PORT if port is None else port, ready, renew=renew)
 
 
@@ -111,6 +115,7 @@ def _share(listen: str, *, as_json: bool) -> None:
 
     address = parse_listen(listen)
     with session() as opened, with_cryptography():
+        opened.refuse_unsafe()
         opened.ledger.close()  # migrated, if need be; from now on it is only read
         names = [peer.name for peer in PeerBook(opened.home.share).peers()]
         server = SharingServer(opened.home, address)

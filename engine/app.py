@@ -418,7 +418,7 @@ class Pkb:
         return operations.examine(self.session)
 
     def unfit_places(self) -> "list[Check]":
-        """Return why the home is no safe place to write to: permissions, a network disk, a synced folder, no room."""
+        """Return what `pkb doctor` finds bad of the home where it may be written: its permissions, no room."""
         from engine.health import unfit_places
 
         return unfit_places(self.session.home)

@@ -9,17 +9,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Literal
 
 from engine.settings import AdapterSettings, KvSettings, ModelSettings, Settings
 from store.errors import NoModel, PkbError, UsageError
-from store.home import Home
+from store.home import ELSEWHERE, Home, existing, file_system, unsafe_place
 
 State = Literal["ok", "note", "bad"]
 
-NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afpfs", "webdav", "fuse.sshfs", "fuse.rclone", "9p", "ceph"}
-_SYNCED = ("dropbox", "onedrive", "google drive", "googledrive", "icloud", "mobile documents", "nextcloud", "syncthing")
 _ENOUGH_DISK, _LEAST_DISK = 2 << 30, 200 << 20  # bytes
 _ENOUGH_MEMORY = 4 << 30  # bytes
 _GB = 10**9
@@ -46,7 +43,7 @@ def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, 
     yield _finished("python", _python)
     yield _finished("sqlite", _sqlite)
     yield _finished("home", lambda: _home(home))
-    yield _finished("disk", lambda: _disk_kind(home))
+    yield _finished("disk", lambda: _disk_kind(home, settings.home.place))
     yield _finished("space", lambda: _disk_space(home))
     yield _finished("memory", _memory)
     yield _finished("packages", _packages)
@@ -77,13 +74,13 @@ def _finished(name: str, check: Callable[[], Check]) -> Check:
 
 
 def unfit_places(home: Home) -> list[Check]:
-    """Return why this home is no safe place to write to: what `examine` finds bad of its folder and its disk.
+    """Return why this home is no safe place to write to: what `examine` finds bad of its folder and its room.
 
     Where it cannot be written to at all, nothing: the error of the first write says so.
     """
-    if not os.access(_existing(home.data), os.R_OK | os.W_OK | os.X_OK):
+    if not os.access(existing(home.data), os.R_OK | os.W_OK | os.X_OK):
         return []
-    return [check for check in (_home(home), _disk_kind(home), _disk_space(home)) if check.state == "bad"]
+    return [check for check in (_home(home), _disk_space(home)) if check.state == "bad"]
 
 
 def _python() -> Check:
@@ -98,7 +95,7 @@ def _sqlite() -> Check:
 
 
 def _home(home: Home) -> Check:
-    place = _existing(home.data)
+    place = existing(home.data)
     if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
         found = f"{place} is not a folder that you can read and write"
         return Check("home", "bad", found, "fix its permissions, or set PKB_HOME to another folder")
@@ -111,38 +108,20 @@ def _home(home: Home) -> Check:
     )
 
 
-def _disk_kind(home: Home) -> Check:
+def _disk_kind(home: Home, place: str) -> Check:
     """Reject disks on which SQLite's write-ahead log is not safe: network mounts and synced folders."""
-    place = _existing(home.data)
-    kind = file_system(place)
-    if kind in NETWORK:
-        return Check(
-            "disk",
-            "bad",
-            f"{place} is on a network disk ({kind}); SQLite is not safe there",
-            "set PKB_HOME to a local folder",
-        )
-    synced = next((name for name in _SYNCED if name in str(place).lower()), None)
-    if synced:
-        return Check(
-            "disk",
-            "bad",
-            f"{place} is in a synced folder ({synced}); syncing can corrupt it",
-            "set PKB_HOME to another folder",
-        )
+    if why := unsafe_place(home.data):
+        if place == "any":
+            return Check("disk", "note", f"{why}; home.place allows it", "pkb config set home.place local")
+        return Check("disk", "bad", why, ELSEWHERE)
+    kind = file_system(existing(home.data.resolve()))
+    if kind == "9p":
+        return Check("disk", "note", "a folder of another system (9p): safe while this one alone uses the home")
     return Check("disk", "ok", f"local ({kind})")
 
 
-def file_system(place: Path) -> str:
-    """Return the type of the file system that a path is on, "unknown" if the system does not tell."""
-    import psutil
-
-    mounts = [p for p in psutil.disk_partitions(all=True) if place.is_relative_to(p.mountpoint)]
-    return max(mounts, key=lambda p: len(p.mountpoint)).fstype if mounts else "unknown"
-
-
 def _disk_space(home: Home) -> Check:
-    free = shutil.disk_usage(_existing(home.data)).free
+    free = shutil.disk_usage(existing(home.data)).free
     state: State = "ok" if free >= _ENOUGH_DISK else "note" if free >= _LEAST_DISK else "bad"
     return Check("space", state, f"{free / 1e9:.1f} GB free", None if state == "ok" else "free some disk space")
 
@@ -405,22 +384,10 @@ def _kv_costs(home: Home) -> Check:
     from contextlib import closing
 
     from engine.kv.costs import known_costs, spoken
-    from store.database import exists, open_ledger
+    from store.database import exists, open_copy, open_ledger
 
     if not exists(home.ledger):
         return Check("kv costs", "note", "not measured yet", "pkb ingest FOLDER")
-    with closing(open_ledger(home.ledger)) as ledger:
+    with closing(open_copy(home.ledger) if unsafe_place(home.data) else open_ledger(home.ledger)) as ledger:
         found = spoken(known_costs(ledger))
     return Check("kv costs", "ok" if found else "note", found or "not measured yet: questions measure them")
-
-
-def _existing(path: Path) -> Path:
-    """Return the path, or its nearest parent that exists."""
-    return next(p for p in (path, *path.parents) if _exists(p))
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError:  # in a folder that may not be entered
-        return False

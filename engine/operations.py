@@ -136,6 +136,7 @@ def check(
 ) -> "tuple[list[Finding], Repaired]":
     """Examine the store, after repairing it if asked to; returns the findings and what is left to the next ingest."""
     if repair:
+        opened.refuse_unsafe()
         rebuild_damaged_ledger(opened)
     ledger = opened.lasting_ledger if repair else opened.ledger  # NoStore before LanceDB is imported
     from store import integrity

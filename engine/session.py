@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from store.errors import DamagedLedger, DiskFull, NoModel, UsageError, disk_failure
+from store.errors import DamagedLedger, DiskFull, NoModel, UnsafePlace, UsageError, disk_failure
 from store.home import has_tables, is_full
 
 if TYPE_CHECKING:
@@ -90,12 +90,31 @@ class Session:
 
         self.settings = put(self.settings, key, value, "this command")
 
+    @cached_property
+    def unsafe(self) -> str:
+        """Return why nothing may be written to the home: a network disk or a synced folder; empty where it may."""
+        from store.home import unsafe_place
+
+        why = unsafe_place(self.home.data)
+        return "" if why and self.settings.home.place == "any" else why
+
     def make(self) -> None:
-        """Create the home if it does not exist; the ledger is opened for writing from now on, never a copy of it."""
+        """Create the home if it does not exist; the ledger is opened for writing from now on, never a copy of it.
+
+        UnsafePlace if nothing may be written there.
+        """
+        self.refuse_unsafe()
         self.home.create()
         if not self._create:
             self.reopen()
         self._create = True
+
+    def refuse_unsafe(self) -> None:
+        """Raise UnsafePlace if nothing may be written to the home."""
+        if self.unsafe:
+            from store.home import ELSEWHERE
+
+            raise UnsafePlace(self.unsafe, ELSEWHERE)
 
     @property
     def there(self) -> bool:
@@ -116,6 +135,8 @@ class Session:
 
         from store.database import open_ledger
 
+        if self.there and self.unsafe:
+            return self._copy(self.unsafe)
         if not self._create and self.there and is_full(self.home):
             return self._copy("no space left on the disk")
         if not self.there and has_tables(self.home):
@@ -153,7 +174,8 @@ class Session:
 
     @property
     def lasting_ledger(self) -> "Ledger":
-        """Return the ledger for a change that must last; PkbError if the disk is full."""
+        """Return the ledger for a change that must last; PkbError if the disk is full or no safe place."""
+        self.refuse_unsafe()
         if self.ledger.temporary:
             raise DiskFull(f"no space left on the disk: {self.home.data}", "pkb doctor")
         return self.ledger

@@ -21,6 +21,17 @@ def _option(default: T, about: str, **limits: object) -> T:
 
 
 @dataclass(frozen=True, slots=True)
+class HomeSettings:
+    """Where data may be written."""
+
+    place: str = _option(
+        "local",
+        "local: pkb writes to no home on a network disk or in a synced folder, which damage SQLite; any: it does",
+        among=("local", "any"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class AskSettings:
     """How questions are answered."""
 
@@ -180,6 +191,7 @@ HALF_LIFE_S = 7 * 86_400.0  # of recency: our own, since the article's recency, 
 class Settings:
     """All settings by section; `experiment` is not read from the config file."""
 
+    home: HomeSettings = field(default_factory=HomeSettings)
     ask: AskSettings = field(default_factory=AskSettings)
     bank: BankSettings = field(default_factory=BankSettings)
     ingest: IngestSettings = field(default_factory=IngestSettings)

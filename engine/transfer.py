@@ -396,6 +396,8 @@ def push(opened: Session, url: str, on_progress: OnProgress, *, dry_run: bool = 
     from store.kv_folder import KvFolder
     from store.kv_mirror import Mirror, has_pushed, mirror_error, reach
 
+    if not dry_run:
+        opened.refuse_unsafe()
     local = KvFolder(opened.ledger, opened.home.kv)
     nodes = {key: size for key, size, state in local.index.sizes() if state == "complete"}
     try:

@@ -5,6 +5,7 @@ PkbError                  1   any other error
 ├── DamagedTable          1   files of a search table are missing or not as they were written
 ├── DamagedLedger         1   the ledger is missing or cannot be read
 ├── DiskFull              1   the disk has no room for what a command writes, or fails
+├── UnsafePlace           1   the home is on a network disk or in a synced folder
 ├── NoStore              10   nothing was ever ingested
 ├── Locked               11   another pkb is writing
 └── NoModel              12   the model asked for is not here
@@ -82,6 +83,10 @@ class DamagedLedger(PkbError):
 
 class DiskFull(PkbError):
     """The disk has no room for what a command writes, or fails."""
+
+
+class UnsafePlace(PkbError):
+    """The home is on a network disk or in a synced folder, where SQLite is not safe."""
 
 
 class NoStore(PkbError):

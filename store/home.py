@@ -1,7 +1,9 @@
 """The paths of one home, private to their owner. Knows nothing of the content of the files."""
 
 import os
+import re
 import stat
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,6 +120,96 @@ def is_full(home: Home) -> bool:
     except OSError:
         return False
     return found.f_bavail * found.f_frsize < _ROOM
+
+
+# File systems of other machines, where SQLite's write-ahead log is not safe.
+NETWORK = frozenset({
+    *("nfs", "nfs4", "cifs", "smb3", "smbfs", "afpfs", "webdav", "davfs", "fuse.davfs", "fuse.sshfs", "fuse.rclone"),
+    *("ceph", "fuse.ceph", "glusterfs", "fuse.glusterfs", "fuse.s3fs", "fuse.gvfsd-fuse"),
+})  # fmt: skip
+# Folders that programs for syncing make, by name, with what some add to it: "OneDrive - Firm", "Dropbox (Personal)".
+_SYNCED = frozenset({
+    *("dropbox", "onedrive", "google drive", "googledrive", "icloud drive", "iclouddrive", "mobile documents"),
+    *("cloudstorage", "nextcloud", "owncloud", "syncthing"),
+})  # fmt: skip
+ELSEWHERE = "set PKB_HOME to a local folder, or accept the risk: pkb config set home.place any"
+_SYNC_MARKS = {".stfolder": "Syncthing", ".dropbox.cache": "Dropbox"}  # what they put into a folder of any name
+MOUNTS = Path("/proc/self/mountinfo")  # Linux's table of mounts
+_LOCAL_ROOTS = ("/", "/System/Volumes/Data")  # of a Mac
+
+
+def unsafe_place(folder: Path, mounts: Path = MOUNTS) -> str:
+    """Return why a folder, there or not, is no safe place for SQLite: a network disk or a synced folder; else empty.
+
+    Takes microseconds: an exact hit waits for it.
+    """
+    real = existing(Path(os.path.realpath(folder)))
+    if synced := _synced(folder, real):
+        return f"{folder} is in a synced folder ({synced}), where syncing can damage it"
+    if not _is_plainly_local(real) and (kind := file_system(real, mounts)) in NETWORK:
+        return f"{folder} is on a network disk ({kind}), where SQLite is not safe"
+    return ""
+
+
+def _synced(folder: Path, real: Path) -> str:
+    """Return the name of what syncs a folder, by its path as typed or as resolved; empty if nothing does."""
+    if named := next((part for part in (*folder.parts, *real.parts) if _base(part) in _SYNCED), ""):
+        return named
+    places = [str(real), *map(str, real.parents)]  # as text, which is faster than paths
+    marks = (name for place in places for mark, name in _SYNC_MARKS.items() if os.access(f"{place}/{mark}", os.F_OK))
+    return next(marks, "")
+
+
+def _base(part: str) -> str:
+    """Return a folder's name without what programs for syncing add to theirs."""
+    return part.casefold().partition(" - ")[0].partition(" (")[0]
+
+
+def _is_plainly_local(place: Path) -> bool:
+    """Return whether the device of a place alone says that it is a local disk; where it does not, mounts are read."""
+    device = place.stat().st_dev
+    if sys.platform == "linux":
+        return os.major(device) != 0  # 0: no block device
+    return any(_is_there(root) and root.stat().st_dev == device for root in map(Path, _LOCAL_ROOTS))
+
+
+def existing(path: Path) -> Path:
+    """Return the path, or its nearest parent that exists."""
+    return next(p for p in (path, *path.parents) if _is_there(p))
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # in a folder that may not be entered
+        return False
+
+
+def file_system(place: Path, mounts: Path = MOUNTS) -> str:
+    """Return the type of the file system that a path is on, "unknown" if the system does not tell."""
+    if sys.platform == "linux":
+        try:
+            table = mounts.read_bytes()
+        except OSError:
+            return "unknown"
+        return kind_of(table, place)
+    import psutil  # slow to import
+
+    mounts = [p for p in psutil.disk_partitions(all=True) if place.is_relative_to(p.mountpoint)]
+    return max(mounts, key=lambda p: len(p.mountpoint)).fstype if mounts else "unknown"
+
+
+def kind_of(table: bytes, place: Path) -> str:
+    """Return the type of the file system at a path, by Linux's table of mounts; the later of two at a place counts."""
+    found, longest, path = b"unknown", -1, os.fsencode(place)
+    for line in table.splitlines():
+        words, kinds = (part.split(b" ") for part in line.partition(b" - ")[::2])
+        point = words[4] if len(words) > 4 else b""
+        if b"\\" in point:
+            point = re.sub(rb"\\([0-7]{3})", lambda code: bytes([int(code[1], 8) & 255]), point)
+        if kinds[0] and len(point) >= longest and (path + b"/").startswith(point.rstrip(b"/") + b"/") and point:
+            found, longest = kinds[0], len(point)
+    return os.fsdecode(found)
 
 
 def has_tables(home: Home) -> bool:

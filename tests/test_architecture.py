@@ -75,7 +75,7 @@ LIBRARIES = {
     "watchdog": ("engine/ingest/follow.py",),
     "selectolax": ("engine/ingest/html.py",),
     "charset_normalizer": ("engine/ingest/headers.py",),
-    "psutil": ("engine/health.py", "engine/models/runtime.py", "engine/idle/conditions.py"),
+    "psutil": ("store/home.py", "engine/health.py", "engine/models/runtime.py", "engine/idle/conditions.py"),
     "filelock": ("store/locks.py",),
     "platformdirs": ("store/home.py",),
     "tomlkit": ("engine/settings.py",),

@@ -31,8 +31,8 @@ from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver, ObservedWatch
 from watchdog.observers.polling import PollingObserver
 
-from engine.health import NETWORK, file_system
 from engine.ingest.scan import deepest_walked_folder, ignorable, is_skipped_folder
+from store.home import NETWORK, file_system
 
 # When a changed root is due.
 
@@ -261,7 +261,7 @@ def limit(error: OSError) -> str | None:
 
 # File systems of another machine or of a virtual machine's host, whose changes cause no events here.
 _NO_EVENTS = NETWORK | {
-    *("vboxsf", "vmhgfs", "fuse.vmhgfs-fuse", "virtiofs", "prl_fs", "davfs", "fuse.davfs", "fuse.s3fs", "lustre"),
+    *("9p", "vboxsf", "vmhgfs", "fuse.vmhgfs-fuse", "virtiofs", "prl_fs", "davfs", "fuse.davfs", "fuse.s3fs", "lustre"),
     *("fuse.gvfsd-fuse", "fuse.osxfs", "fuse.grpcfuse", "fakeowner", "afs", "glusterfs", "fuse.glusterfs"),
 }
 Identity = tuple[int, int]  # device and inode

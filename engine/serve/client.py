@@ -180,8 +180,8 @@ def _results_of(
 
 
 def wants(opened: Session) -> bool:
-    """Return whether settings and environment allow a resident process."""
-    return "off" not in (opened.environ.get("PKB_DAEMON"), opened.settings.serve.daemon)
+    """Return whether settings and environment allow a resident process, and the home is a safe place for its files."""
+    return "off" not in (opened.environ.get("PKB_DAEMON"), opened.settings.serve.daemon) and not opened.unsafe
 
 
 def _server_may_answer(opened: Session) -> bool:

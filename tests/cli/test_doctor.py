@@ -74,16 +74,73 @@ def test_a_cache_without_room_for_tensors_names_what_the_rest_takes(pkb: Pkb) ->
     assert pkb("config", "set", "kv.bytes", "4000000000").err == ""
 
 
-def test_ingest_warns_of_a_home_that_doctor_refuses(fresh: Pkb, tmp_path: Path) -> None:
-    note = tmp_path / "note.txt"
-    note.write_text("2024-06-03\n\nEve: the boat is in the shed.\nIda: good.\n")
-    assert fresh("ingest", str(note), "--vectors", "later").err == ""
-    home = tmp_path / "Dropbox" / "home"
-    home.mkdir(parents=True, mode=0o700)
-    ran = fresh("ingest", str(note), "--vectors", "later", env={"PKB_HOME": str(home)})
+@pytest.fixture
+def note(tmp_path: Path) -> str:
+    """Return the path of a small transcript."""
+    path = tmp_path / "note.txt"
+    path.write_text("2024-06-03\n\nEve: the boat is in the shed.\nIda: good.\n")
+    return str(path)
+
+
+def test_ingest_warns_of_a_home_that_others_may_read(fresh: Pkb, note: str) -> None:
+    assert fresh("ingest", note, "--vectors", "later").err == ""
+    open_home(fresh)
+    ran = fresh("ingest", note, "--vectors", "later")
+    found = checks(fresh)["home"]
+    assert (ran.code, ran.err) == (0, f"pkb: warning: {found['found']}; try: {found['next']}\n")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return every file below a folder, with its bytes."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_no_home_is_created_in_a_synced_folder_unless_a_setting_accepts_it(
+    fresh: Pkb, tmp_path: Path, note: str
+) -> None:
+    home = tmp_path / "OneDrive - Firm" / "home"
+    ran = fresh("ingest", note, "--vectors", "later", env={"PKB_HOME": str(home)})
     refused = checks(fresh)["disk"]
-    assert (refused["state"], ran.code) == ("bad", 0)
-    assert ran.err == f"pkb: warning: {refused['found']}; try: {refused['next']}\n"
+    assert (ran.code, ran.err) == (1, f"pkb: {refused['found']}; try: {refused['next']}\n")
+    assert ran.err == (
+        f"pkb: {home} is in a synced folder (OneDrive - Firm), where syncing can damage it; "
+        "try: set PKB_HOME to a local folder, or accept the risk: pkb config set home.place any\n"
+    )
+    assert (refused["state"], home.parent.exists()) == ("bad", False)
+    assert fresh("config", "set", "home.place", "any").code == 0
+    assert fresh("ingest", note, "--vectors", "later").code == 0
+    assert checks(fresh)["disk"]["state"] == "note"
+
+
+def test_a_home_in_a_synced_folder_answers_and_is_not_written(pkb: Pkb, tmp_path: Path, note: str) -> None:
+    home = tmp_path / "Dropbox" / "home"
+    home.parent.mkdir()
+    (pkb.folder / "home").rename(home)
+    question = "Who keeps the spare key to the workshop?"
+    before = contents(home)
+    asked = pkb("ask", question, "--json", env={"PKB_HOME": str(home)})
+    assert (asked.code, asked.row["answered"]) == (0, True)
+    assert asked.err.startswith(f"pkb: {home} is in a synced folder (Dropbox)")
+    assert asked.err.endswith("nothing is cached or counted; try: pkb doctor\n")
+    assert pkb("search", "workshop").code == 0
+    assert pkb("check").code == 0
+    assert pkb("doctor").code == 1
+    step = str(checks(pkb)["disk"]["next"])
+    writing = (
+        ["ingest", note],
+        ["idle"],
+        ["wrong"],
+        ["check", "--repair"],
+        ["forget", "--from", "Ann", "--yes"],
+        ["serve"],
+        ["serve", "--http"],
+        ["serve", "--share", "127.0.0.1:7400"],
+        ["kv", "push", f"file://{tmp_path}/mirror"],
+        ["peer", "id"],
+    )
+    ran = {" ".join(words): pkb(*words, env={"PKB_DAEMON": "auto"}) for words in writing}
+    assert {name: one.code for name, one in ran.items() if one.code != 1 or not one.err.endswith(f"{step}\n")} == {}
+    assert contents(home) == before
 
 
 def open_home(pkb: Pkb) -> None:
