@@ -195,8 +195,8 @@ def file_system(place: Path, mounts: Path = MOUNTS) -> str:
         return kind_of(table, place)
     import psutil  # slow to import
 
-    mounts = [p for p in psutil.disk_partitions(all=True) if place.is_relative_to(p.mountpoint)]
-    return max(mounts, key=lambda p: len(p.mountpoint)).fstype if mounts else "unknown"
+    found = [p for p in psutil.disk_partitions(all=True) if place.is_relative_to(p.mountpoint)]
+    return max(found, key=lambda p: len(p.mountpoint)).fstype if found else "unknown"
 
 
 def kind_of(table: bytes, place: Path) -> str:
