@@ -34,7 +34,7 @@ test: $(READY)  ## Run the tests (under five minutes on two cores)
 	@echo "pkb: running the tests"
 	@$(QUIET) $(BIN)/python -m pytest -m "not slow and not soak" -n 2 --dist worksteal
 
-# The property tests run again, with five times as many examples.
+# The property tests run again, with ten times as many examples.
 test-slow: $(READY)  ## Run the slow tests (under thirty minutes on two cores)
 	@echo "pkb: running the slow tests"
 	@$(QUIET) $(BIN)/python -m pytest -m "(slow or hypothesis) and not soak" --hypothesis-profile=thorough -n 2 --dist worksteal

@@ -20,7 +20,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # No test leaves a process behind: those about the resident one turn it on, and see to its end.
 os.environ["PKB_DAEMON"] = "off"
 # Deadlines and that health check say nothing about pkb on a machine that others use too. `make test-slow` is thorough.
-for name, examples in {"quick": 20, "thorough": 100}.items():
+for name, examples in {"quick": 10, "thorough": 100}.items():
     settings.register_profile(name, max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("quick")
 TMPDIR = os.environ.get("TMPDIR")

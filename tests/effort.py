@@ -24,5 +24,5 @@ def sampled(cases: Mapping[str, Any], every: int = 6) -> list[ParameterSet]:
 
 
 def examples(count: int, **more: Any) -> settings:
-    """Return settings for so many examples under the thorough profile, and a fifth of them under the quick one."""
+    """Return settings for so many examples under the thorough profile, and a tenth of them under the quick one."""
     return settings(max_examples=max(1, round(count * settings().max_examples / 100)), **more)

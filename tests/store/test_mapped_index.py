@@ -164,6 +164,7 @@ def home() -> Iterator[Opened]:
 
 
 @examples(30, deadline=None, phases=QUICK, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.slow
 @given(
     st.lists(documents, min_size=1, max_size=6),
     st.lists(steps, max_size=8),

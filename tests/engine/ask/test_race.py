@@ -18,7 +18,6 @@ import pytest
 
 from engine.session import Session
 from engine.types import AskOptions, AskResult
-from tests.effort import slow_only
 from tests.engine.ask.pausing import Hook, Paused, PausingBackend, slow, stepping
 from tests.engine.ask.small_home import SmallHome, anew, apart, ask, asker, ingest
 from tests.store.kit import Fuse, Killed
@@ -185,7 +184,8 @@ def run(session: Session, text: str, options: AskOptions) -> AskResult:
     return asker(session, PausingBackend(session.backend)).ask(text, options, session.now)
 
 
-@pytest.mark.parametrize("every", [9, *slow_only(1)])  # of the steps at which the ingest may die
+@pytest.mark.slow
+@pytest.mark.parametrize("every", [9, 1])  # of the steps at which the ingest may die
 @pytest.mark.parametrize("name", CHANGES)
 def test_no_killed_ingest_lets_a_stale_answer_stand(tmp_path: Path, name: str, every: int) -> None:
     change, made = CHANGES[name], SmallHome(tmp_path / "made")

@@ -13,7 +13,8 @@ import pytest
 from engine.app import Pkb
 from engine.llm.prompt import chunk_segment
 from store.types import Chunk
-from tests.effort import sampled
+
+pytestmark = pytest.mark.slow  # a home for each of eighty cases
 
 ANN, BEN = "Ann Whitlock <ann@choir.example>", "Ben Ode <ben@choir.example>"
 FEE = "The boathouse rent is 900 euros."
@@ -109,7 +110,7 @@ SENDERS = {
 }
 
 
-@pytest.mark.parametrize("sender", sampled(SENDERS))
+@pytest.mark.parametrize("sender", SENDERS.values(), ids=SENDERS)
 def test_a_sender_who_looks_like_another_is_marked(archive: Archive, sender: str) -> None:
     shown = archive.read([mail(sender)])
     assert shown.get("warnings")
@@ -125,7 +126,7 @@ FIELDS = {
 }
 
 
-@pytest.mark.parametrize("line", sampled(FIELDS))
+@pytest.mark.parametrize("line", FIELDS.values(), ids=FIELDS)
 def test_a_header_with_another_hand_in_it_is_marked(archive: Archive, line: str) -> None:
     assert archive.read([mail(ANN, FEE, "2024-06-05T10:00+00:00", line)]).get("warnings")
 
@@ -169,7 +170,7 @@ ADDRESSES = {
 }
 
 
-@pytest.mark.parametrize("sender", sampled(ADDRESSES))
+@pytest.mark.parametrize("sender", ADDRESSES.values(), ids=ADDRESSES)
 def test_an_address_in_from_matches_that_address_alone(archive: Archive, sender: str) -> None:
     archive.read([mail(sender)])
     assert archive.found(sender="ann@choir.example") == []
@@ -203,7 +204,7 @@ LATE = {
 }
 
 
-@pytest.mark.parametrize("late", sampled(LATE))
+@pytest.mark.parametrize("late", LATE.values(), ids=LATE)
 def test_a_date_later_than_the_mail_was_seen_is_only_claimed(archive: Archive, late: str) -> None:
     archive.read([late, mail(ANN, "The boathouse rent is 900 euros.", "2024-06-05T10:00+00:00", name="y")])
     (fake,) = [source for source in archive.found() if "999" in source["quote"] or source["path"].endswith("003.eml")]
@@ -247,7 +248,7 @@ QUOTES = {
 }
 
 
-@pytest.mark.parametrize("body", sampled(QUOTES))
+@pytest.mark.parametrize("body", QUOTES.values(), ids=QUOTES)
 def test_what_stands_in_a_quote_is_by_its_author_as_the_sender_says(archive: Archive, body: str) -> None:
     archive.read([mail(f"Eve <{EVIL}>", body)])
     answer = archive.pkb.ask("How much is the boathouse rent?")
@@ -270,7 +271,7 @@ WHO = {
 }
 
 
-@pytest.mark.parametrize("body", sampled(WHO))
+@pytest.mark.parametrize("body", WHO.values(), ids=WHO)
 def test_nobody_is_made_to_say_what_is_only_put_in_their_mouth(archive: Archive, body: str) -> None:
     archive.read([mail("Eve Moss <eve@choir.example>", body)])
     answer = archive.pkb.ask("Who will pay the boathouse rent?")
