@@ -526,6 +526,8 @@ def open_kv(
     parts |= {"adapter": model.kv_adapter}
     parts |= {"mlx_lm": version("mlx-lm")} | arithmetic()
     root = root_of(parts)
+    if model.kv_adapter:
+        store.note_adapter(root, model.kv_adapter)
     costs = MeasuredCosts(ledger, root.key.hex(), model.name)
     remote = open_remote(settings.remote, home.share) if settings.remote else None
     return KvBinding(store, root, model, Planning(costs, PLANNERS[plan]), remote)

@@ -19,6 +19,7 @@ from engine.models.adapters import (
     check_values,
     identity_of,
     parse_collections,
+    read_adapter,
     spell_collections,
 )
 from engine.models.lookup import EMBEDDER, InstalledModel, Role, architecture, find, installed, role
@@ -313,7 +314,7 @@ def _set(opened: Session, key: str, value: str) -> None:
 
 
 def remove_adapter(opened: Session, name: str) -> int:
-    """Take an adapter off wherever it is used, then remove it with all versions; returns the bytes freed."""
+    """Take an adapter off wherever it is used, then remove it with all versions and its KV; returns the bytes freed."""
     folder = adapter_folder(opened)
     if name not in folder.names():
         raise UsageError(f"there is no adapter {line(name)[:64]}", "pkb adapter list")
@@ -323,4 +324,22 @@ def remove_adapter(opened: Session, name: str) -> int:
     if collections:
         chosen = parse_collections(opened.settings.adapter.collections)
         _set(opened, "collections", spell_collections({one: used for one, used in chosen.items() if used != name}))
-    return folder.remove(name)
+    return folder.remove(name) + forget_kv(opened)
+
+
+def forget_kv(opened: Session) -> int:
+    """Remove the KV that adapters have computed which are here no more; returns the bytes freed."""
+    from engine.backends import open_store
+
+    if not opened.there:
+        return 0
+    folder, digests = adapter_folder(opened), set[str]()
+    for name in folder.names():
+        with suppress(PkbError):  # one that cannot be read is never put on
+            kept = folder.find(name)
+            digests.update(read_adapter(kept.folder / str(one), name, folder.notes).digest for one in kept.versions)
+    store = open_store(opened.home, opened.ledger, opened.settings.kv)
+    try:
+        return store.forget_adapters(digests)
+    finally:
+        store.close()

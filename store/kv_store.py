@@ -5,6 +5,7 @@ out as paths.
 """
 
 import heapq
+import json
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
@@ -254,6 +255,14 @@ class Stats:
     fetched: CountTotal
 
 
+_ADAPTERS = "kv.adapters"  # a small value of the ledger: the digest of the adapter of each root that has one
+
+
+def _adapters(ledger: Ledger) -> dict[str, str]:
+    found: dict[str, str] = json.loads(ledger.get(_ADAPTERS) or "{}")
+    return found
+
+
 class Look(Protocol):
     """Calls what looks at the disk of the cache, and returns what that returns; None where it is not waited for."""
 
@@ -404,6 +413,27 @@ class KvStore:
         removed = self._folder.remove(keys, "deleted")
         self._counts.forget_ghosts()
         return removed
+
+    def note_adapter(self, root: TreeRoot, digest: str) -> None:
+        """Remember that the nodes below a root are of an adapter."""
+        with self._ledger.transaction():
+            known = _adapters(self._ledger)
+            if known.get(root.key.hex()) != digest:
+                self._ledger.set(_ADAPTERS, json.dumps({**known, root.key.hex(): digest}))
+
+    def forget_adapters(self, others: Collection[str]) -> int:
+        """Remove the nodes of all adapters but these, which are known by their digests; returns the bytes freed."""
+        known = _adapters(self._ledger)
+        gone = {root for root, digest in known.items() if digest not in others}
+        roots = [bytes.fromhex(root) for root in gone]
+        entries = filter(None, map(self._index.find, self._index.below(roots)))
+        freed = sum(entry.node.bytes for entry in entries)
+        if roots:
+            self._folder.remove(roots, "deleted")
+        with self._ledger.transaction():
+            left = {root: digest for root, digest in _adapters(self._ledger).items() if root not in gone}
+            self._ledger.set(_ADAPTERS, json.dumps(left))
+        return freed
 
     def shrink(self, budget: int) -> int:
         """Set the budget and evict down to it; returns the bytes stored, more only if nothing else may be evicted."""
