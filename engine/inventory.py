@@ -2,12 +2,14 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal
 
+from engine.ask.keys import normalise
 from engine.models import lookup, runtime
 from engine.models.adapters import (
     CONFIG,
@@ -325,6 +327,57 @@ def remove_adapter(opened: Session, name: str) -> int:
         chosen = parse_collections(opened.settings.adapter.collections)
         _set(opened, "collections", spell_collections({one: used for one, used in chosen.items() if used != name}))
     return folder.remove(name) + forget_kv(opened)
+
+
+@dataclass(frozen=True, slots=True)
+class Unlearning:
+    """The versions of an adapter that must go, and the one that answers then; 0 where the whole adapter goes."""
+
+    name: str
+    versions: tuple[int, ...]
+    current: int
+
+
+def question_digest(question: str) -> str:
+    """Return what an adapter notes of a question that it was trained on."""
+    return blake2b(normalise(question).encode(), digest_size=16).hexdigest()
+
+
+def trained_on(opened: Session, documents: Iterable[str], questions: Iterable[str]) -> tuple[Unlearning, ...]:
+    """Return the adapters that were trained on one of these documents or questions."""
+    wanted, found = {*documents, *map(question_digest, questions)}, list[Unlearning]()
+    for kept in _readable_adapters(opened):
+        gone = tuple(one for one in kept.versions if one in kept.learnt and kept.learnt[one] & wanted)
+        left = [one for one in kept.versions if one not in gone]
+        current = max((one for one in left if one <= kept.version), default=left[0] if left else 0)
+        found += [Unlearning(kept.name, gone, current)] if gone else []
+    return tuple(found)
+
+
+def unlearn(opened: Session, adapters: Sequence[Unlearning]) -> None:
+    """Remove what was trained, with the KV that it computed."""
+    folder = adapter_folder(opened)
+    for one in adapters:
+        if one.current:
+            folder.remove_versions(folder.find(one.name), one.versions)
+        else:
+            remove_adapter(opened, one.name)
+    if adapters:
+        forget_kv(opened)
+
+
+def of_unknown_training(opened: Session) -> list[str]:
+    """Return the adapters that were trained here on nobody knows what, those that cannot be read among them."""
+    known = {kept.name for kept in _readable_adapters(opened) if kept.training.keys() <= kept.learnt.keys()}
+    return [name for name in adapter_folder(opened).names() if name not in known]
+
+
+def _readable_adapters(opened: Session) -> Iterator[KeptAdapter]:
+    """Yield the adapters of a home whose notes can be read."""
+    folder = adapter_folder(opened)
+    for name in folder.names():
+        with suppress(PkbError):
+            yield folder.find(name)
 
 
 def forget_kv(opened: Session) -> int:
