@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from engine.session import Session
 from engine.text.terminal import line
 from store.errors import Locked, PkbError, UsageError
 from store.filters import among, documents_within
+from store.locks import Lease
 from store.types import Scope, in_own_zone
 
 if TYPE_CHECKING:
@@ -85,9 +87,13 @@ def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> "Er
     if not stop(opened.home, _STOP_S):  # deleted text may be in its memory
         raise Locked("the background server does not end", "pkb serve --stop")
     ids = [row["id"] for row in planned.documents]
-    with opened.locks.idle() as alone:
+    with opened.locks.idle() as alone, ExitStack() as held:
         if not alone:
             raise Locked("pkb idle is running", "try again when it is done")
+        training = Lease(opened.home.locks / "train.lock")
+        if not training.acquire():  # it may have read what is to be forgotten
+            raise Locked("pkb adapter train is running", "try again when it is done")
+        held.callback(training.release)
         with opened.locks.bench(), opened.locks.exclusive():
             _require_unchanged(opened, planned)
             names = [name for row in planned.documents for name in _names(opened, row)]

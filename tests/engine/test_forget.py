@@ -16,7 +16,8 @@ from engine.inventory import Unlearning, adapter_folder, question_digest
 from engine.models.adapters import Training
 from engine.models.load import load
 from engine.settings import save
-from store.errors import PkbError, UsageError
+from store.errors import Locked, PkbError, UsageError
+from store.locks import Lease
 from store.types import Scope
 from tests.demo import NANO
 from tests.engine.models.adapter_kit import make_adapter
@@ -195,6 +196,20 @@ def test_an_adapter_that_learnt_what_is_forgotten_from_the_first_is_removed(pkb:
     pkb.forget(pkb.plan_forgetting(["hidden@example.org"], Scope()))
     assert adapter_folder(pkb.session).names() == []
     assert pkb.session.settings.adapter.answer == ""
+
+
+def test_nothing_is_forgotten_while_a_training_runs(pkb: Pkb) -> None:
+    planned, training = (
+        pkb.plan_forgetting(["hidden@example.org"], Scope()),
+        Lease(pkb.session.home.locks / "train.lock"),
+    )
+    assert training.acquire()
+    with pytest.raises(Locked, match="train is running"):
+        pkb.forget(planned)
+    assert is_found(pkb)
+    training.release()
+    pkb.forget(planned)
+    assert not is_found(pkb)
 
 
 def test_an_adapter_that_learnt_a_forgotten_question_is_removed_and_no_other(pkb: Pkb, tmp_path: Path) -> None:
