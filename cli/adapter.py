@@ -206,7 +206,7 @@ def remove(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Remove an adapter with all its versions, and take it off where it is used.
+    """Remove an adapter with all its versions and its KV cache, and take it off where it is used.
 
     Example: pkb adapter rm mail --yes
     """
@@ -224,4 +224,4 @@ def remove(
     if as_json:
         output.data({"schema": output.SCHEMA, "name": name, "bytes": freed, "was_in_use": used})
     else:
-        print(f"removed {name}, {size(freed)}" + ("; the base model answers" if used else ""))
+        print(f"removed {name}, {size(freed)} freed" + ("; the base model answers" if used else ""))

@@ -2,12 +2,14 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal
 
+from engine.ask.keys import normalise
 from engine.models import lookup, runtime
 from engine.models.adapters import (
     CONFIG,
@@ -19,6 +21,7 @@ from engine.models.adapters import (
     check_values,
     identity_of,
     parse_collections,
+    read_adapter,
     spell_collections,
 )
 from engine.models.lookup import EMBEDDER, InstalledModel, Role, architecture, find, installed, role
@@ -313,7 +316,7 @@ def _set(opened: Session, key: str, value: str) -> None:
 
 
 def remove_adapter(opened: Session, name: str) -> int:
-    """Take an adapter off wherever it is used, then remove it with all versions; returns the bytes freed."""
+    """Take an adapter off wherever it is used, then remove it with all versions and its KV; returns the bytes freed."""
     folder = adapter_folder(opened)
     if name not in folder.names():
         raise UsageError(f"there is no adapter {line(name)[:64]}", "pkb adapter list")
@@ -323,4 +326,73 @@ def remove_adapter(opened: Session, name: str) -> int:
     if collections:
         chosen = parse_collections(opened.settings.adapter.collections)
         _set(opened, "collections", spell_collections({one: used for one, used in chosen.items() if used != name}))
-    return folder.remove(name)
+    return folder.remove(name) + forget_kv(opened)
+
+
+@dataclass(frozen=True, slots=True)
+class Unlearning:
+    """The versions of an adapter that must go, and the one that answers then; 0 where the whole adapter goes."""
+
+    name: str
+    versions: tuple[int, ...]
+    current: int
+
+
+def question_digest(question: str) -> str:
+    """Return what an adapter notes of a question that it was trained on."""
+    return blake2b(normalise(question).encode(), digest_size=16).hexdigest()
+
+
+def trained_on(opened: Session, documents: Iterable[str], questions: Iterable[str]) -> tuple[Unlearning, ...]:
+    """Return the adapters that were trained on one of these documents or questions."""
+    wanted, found = {*documents, *map(question_digest, questions)}, list[Unlearning]()
+    for kept in _readable_adapters(opened):
+        gone = tuple(one for one in kept.versions if one in kept.learnt and kept.learnt[one] & wanted)
+        left = [one for one in kept.versions if one not in gone]
+        current = max((one for one in left if one <= kept.version), default=left[0] if left else 0)
+        found += [Unlearning(kept.name, gone, current)] if gone else []
+    return tuple(found)
+
+
+def unlearn(opened: Session, adapters: Sequence[Unlearning]) -> None:
+    """Remove what was trained, with the KV that it computed."""
+    folder = adapter_folder(opened)
+    for one in adapters:
+        if one.current:
+            folder.remove_versions(folder.find(one.name), one.versions)
+        else:
+            remove_adapter(opened, one.name)
+    if adapters:
+        forget_kv(opened)
+
+
+def of_unknown_training(opened: Session) -> list[str]:
+    """Return the adapters that were trained here on nobody knows what, those that cannot be read among them."""
+    known = {kept.name for kept in _readable_adapters(opened) if kept.training.keys() <= kept.learnt.keys()}
+    return [name for name in adapter_folder(opened).names() if name not in known]
+
+
+def _readable_adapters(opened: Session) -> Iterator[KeptAdapter]:
+    """Yield the adapters of a home whose notes can be read."""
+    folder = adapter_folder(opened)
+    for name in folder.names():
+        with suppress(PkbError):
+            yield folder.find(name)
+
+
+def forget_kv(opened: Session) -> int:
+    """Remove the KV that adapters have computed which are here no more; returns the bytes freed."""
+    from engine.backends import open_store
+
+    if not opened.there:
+        return 0
+    folder, digests = adapter_folder(opened), set[str]()
+    for name in folder.names():
+        with suppress(PkbError):  # one that cannot be read is never put on
+            kept = folder.find(name)
+            digests.update(read_adapter(kept.folder / str(one), name, folder.notes).digest for one in kept.versions)
+    store = open_store(opened.home, opened.ledger, opened.settings.kv)
+    try:
+        return store.forget_adapters(digests)
+    finally:
+        store.close()

@@ -13,7 +13,7 @@ from secrets import token_hex
 from shutil import rmtree
 
 from store.database import Ledger
-from store.kv_files import PARTIAL, SUFFIX, BadNode, identity, verify
+from store.kv_files import PARTIAL, SUFFIX, BadNode, Identity, identity, verify
 from store.kv_index import KvCounts, KvIndex
 from store.kv_tree import Key, Node
 
@@ -81,6 +81,25 @@ def _path(folder: Path, name: str) -> Path:
     return folder / (name + _SUFFIX)
 
 
+def inspect(path: Path, node: Node, verified: Identity | None) -> tuple[str, Identity | None]:
+    """Return in a word how a node's file is damaged, empty if it is intact, and its identity if that was not known.
+
+    Looks at the file alone, which may take as long as the disk does.
+    """
+    found = identity(path)
+    if found is None or found == verified:
+        return "" if found else "missing", None
+    try:
+        header = verify(path)
+    except BadNode as bad:
+        return bad.reason, None
+    except OSError:
+        return "mismatch", None
+    if (header.key, header.parent, header.path, header.ids) != (node.key, node.parent, node.path, node.ids):
+        return "mismatch", None
+    return "", found if found == identity(path) else None
+
+
 _OBSOLETE = "quarantine"  # the folder where earlier versions moved damaged files
 
 
@@ -108,21 +127,13 @@ class KvFolder:
 
     def find_damage(self, node: Node, *, read_data: bool) -> str:
         """Return in a word how a node's file is damaged; empty if it is intact."""
-        path, entry = self.path_of(node.key), self.index.find(node.key)
-        found = identity(path)
-        if entry is None or entry.state != "complete" or found is None:
+        entry = self.index.find(node.key)
+        if entry is None or entry.state != "complete":
             return "missing"
-        if found == entry.verified and not read_data:
-            return ""
-        try:
-            header = verify(path)
-        except BadNode as bad:
-            return bad.reason
-        if (header.key, header.parent, header.path, header.ids) != (node.key, node.parent, node.path, node.ids):
-            return "mismatch"
-        if found == identity(path) != entry.verified:
+        damage, found = inspect(self.path_of(node.key), node, None if read_data else entry.verified)
+        if found and found != entry.verified:
             self.index.set_verified(node.key, found)
-        return ""
+        return damage
 
     def remove_damaged(self, node: Node, reason: str) -> None:
         """Remove a node whose file cannot be used, and its descendants."""

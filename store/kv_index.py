@@ -256,11 +256,12 @@ class Partial:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The cached prefix of a prompt, pinned until it is released."""
+    """The cached prefix of a prompt, pinned until it is released; none is known where the disk was `late`."""
 
     nodes: tuple[Node, ...]
     partial: Partial | None
     release: Callable[[], None]
+    late: bool = False
 
     @property
     def tokens(self) -> int:

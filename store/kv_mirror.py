@@ -4,6 +4,7 @@ Each object is one node's file under AES-256-GCM, bound to its node, with a key 
 are keyed digests: they tell nothing. fsspec brings the bytes to and from wherever a URL points.
 """
 
+import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,14 +16,14 @@ from io import BytesIO
 from itertools import takewhile
 from pathlib import Path
 from secrets import token_bytes, token_hex
-from threading import Event, Lock, Thread
+from threading import Condition, Thread
 from typing import Any
 
 from store.errors import PkbError
 from store.kv_files import BadNode, header_text, opened, verify
 from store.kv_tree import Key
 from store.peers import require_private, write_once
-from store.remote import ANSWER_S, FAILURES, RemoteCall, RemoteMiss, masked
+from store.remote import ANSWER_S, FAILURES, RemoteCall, RemoteMiss, masked, noted_name
 
 KEY_FILE, _ID_FILE = "mirror.key", "mirror.id"
 _KEY_BYTES, _NONCE, _TAG, _ID = 32, 12, 16, 8
@@ -31,6 +32,9 @@ _HEAD = len(_MAGIC) + _ID + _NONCE
 OVERHEAD = _HEAD + _TAG  # bytes that an object is longer than the file in it
 _NAME = re.compile(r"([0-9a-f]{32})(?:-[0-9a-f]{16})?")  # those without a digest are of earlier versions
 _LISTED_S, _WAIT_S = 60.0, ANSWER_S / 2  # for which a listing is used, and the first one is waited for
+_NOTED_S = 7 * 86400.0  # for which the last list of another process is used
+_NOTED = re.compile(r"(\d{1,10}) ([0-9a-f]{16}/([0-9a-f]{32})-[0-9a-f]{16})")  # a line of it: bytes, path, name
+_POLL_S = 0.02
 _READ = 1 << 20
 
 
@@ -175,15 +179,15 @@ class Mirror:
         """`folder` holds the key, made with `create`. PkbError without one, or where fsspec cannot serve the URL."""
         self.key, self._folder = MirrorKey(folder / KEY_FILE, create=create), folder
         self._files, root = _file_system(url)
-        self._root = f"{root.rstrip('/')}/{self.key.id.hex()}"
+        self.root = f"{root.rstrip('/')}/{self.key.id.hex()}"
 
     @property
     def _own(self) -> str:
-        return f"{self._root}/{self.key.writer(self._folder)}"
+        return f"{self.root}/{self.key.writer(self._folder)}"
 
     def listing(self) -> dict[str, tuple[str, int]]:
         """Return path and bytes of each node's object by what its name begins with, of all machines; OSError."""
-        found = self._listed(self._root)
+        found = self._listed(self.root)
         return {name.partition("-")[0]: found[name] for name in sorted(found)}
 
     def _listed(self, folder: str) -> dict[str, tuple[str, int]]:
@@ -244,55 +248,111 @@ def _is_name(name: str) -> bool:
 
 
 class MirrorSource:
-    """The nodes in a mirror, which is listed once a minute on a thread of its own: nobody waits for a long list."""
+    """The nodes in a mirror, which is listed once a minute on a thread of its own: nobody waits for a long list.
 
-    def __init__(self, open_mirror: Callable[[], Mirror]) -> None:
-        self._open, self._lock, self._first = open_mirror, Lock(), Event()
+    The last list stays on the disk, for the next process to use until it has one of its own.
+    """
+
+    def __init__(self, url: str, folder: Path) -> None:
+        """`folder` holds the key, and the last list."""
+        self._url, self._folder, self._noted = url, folder, folder / noted_name("listed", url)
+        self._changed, self._lister = Condition(), Thread()
         self._mirror: Mirror | None = None
+        self._key: MirrorKey | None = None
         self._listing, self._due, self._failure = dict[str, tuple[str, int]](), float("-inf"), ""
-        self._lister: Thread | None = None
+        self._is_tried = self._is_listed = False  # by this process
 
-    def sizes(self, keys: Sequence[Key], call: RemoteCall) -> Sequence[int]:
-        """Return the bytes of the files of the first nodes of a path that the mirror has; none before it was listed."""
-        with self._lock:
+    def prepare(self) -> None:
+        """Begin to list the mirror, if it is time to; nothing is waited for."""
+        with self._changed:
             if (now := time.monotonic()) > self._due:
                 self._due = now + _LISTED_S
-                if self._lister is None or not self._lister.is_alive():  # else a dead disk would hold ever more threads
+                if not self._lister.is_alive():  # else a dead disk would hold ever more threads
                     self._lister = Thread(target=self._list, name="kv mirror", daemon=True)
                     self._lister.start()
-        self._first.wait(_WAIT_S)
-        failure, self._failure = self._failure, ""
+
+    def sizes(self, keys: Sequence[Key], call: RemoteCall) -> Sequence[int]:
+        """Return the bytes of the files of the first nodes of a path that the mirror has; RemoteMiss without a list."""
+        self.prepare()
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_tried or all(map(self._size, keys)), _WAIT_S)
+            failure, self._failure = self._failure, ""
         if failure:
             raise RemoteMiss(failure)
-        return list(takewhile(bool, map(self._size, keys)))
+        found = list(takewhile(bool, map(self._size, keys)))
+        if not found and not self._is_listed:
+            raise RemoteMiss("unlisted")
+        return found
 
     def _size(self, key: Key) -> int:
-        return max(0, self._listing.get(self._mirror.key.name(key), ("", 0))[1] - OVERHEAD) if self._mirror else 0
+        return max(0, self._listing.get(self._key.name(key), ("", 0))[1] - OVERHEAD) if self._key else 0
 
     def _list(self) -> None:
         failure = "refused"
         try:
-            self._mirror = self._mirror or self._open()
-            self._listing = self._mirror.listing()
+            if not self._key:
+                self._recall()
+            mirror = self._mirror = self._mirror or Mirror(self._url, self._folder)
+            self._listing, self._is_listed = mirror.listing(), True
             failure = ""
         except (OSError, PkbError):
             failure = "unreachable"
         except FAILURES:
             pass
         finally:
-            self._failure = failure
-            self._first.set()
+            with self._changed:
+                self._failure, self._is_tried = failure, True
+                self._changed.notify_all()
+        if not failure:
+            with suppress(OSError):
+                _replace(self._noted, _spelt(self._listing, mirror.root))
+
+    def _recall(self) -> None:
+        """Use the last list of another process; PkbError without the key."""
+        key = MirrorKey(self._folder / KEY_FILE, create=False)
+        with suppress(*FAILURES):
+            if 0 <= time.time() - self._noted.stat().st_mtime < _NOTED_S:
+                self._listing = _understood(self._noted.read_text("ascii"))
+        self._key = key
+        with self._changed:
+            self._changed.notify_all()
 
     def read(self, key: Key, size: int, call: RemoteCall) -> BytesIO:
         """Return a node's file."""
-        mirror = self._mirror
-        path = self._listing.get(mirror.key.name(key), ("", 0))[0] if mirror else ""
+        while self._mirror is None and self._lister.is_alive():  # known from the last list, and not yet opened
+            call.check()
+            time.sleep(_POLL_S)
+        mirror, (path, _) = self._mirror, self._listing.get(self._key.name(key) if self._key else "", ("", 0))
         if not mirror or not path:
-            raise RemoteMiss("absent")
+            raise RemoteMiss("absent" if mirror else "unreachable")
         try:
-            return BytesIO(mirror.read(path, key, size, call))
+            there = path if path.startswith(mirror.root) else f"{mirror.root}/{path}"
+            return BytesIO(mirror.read(there, key, size, call))
         except FileNotFoundError:
             raise RemoteMiss("absent") from None
 
     def close(self) -> None:
         """Do nothing: no connection of ours stays open."""
+
+
+def _spelt(listing: Mapping[str, tuple[str, int]], root: str) -> str:
+    """Return a list as text, a line an object: its bytes, and its path below the root."""
+    below = ((path.removeprefix(f"{root}/"), size) for path, size in listing.values())
+    return "".join(f"{size} {path}\n" for path, size in below if _NOTED.fullmatch(f"{size} {path}"))
+
+
+def _understood(text: str) -> dict[str, tuple[str, int]]:
+    """Return the list in a text, without what is none of it."""
+    lines = filter(None, map(_NOTED.fullmatch, text.splitlines()))
+    return {line[3]: (line[2], int(line[1])) for line in lines}
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file whole and for its owner alone, in place of an earlier one; OSError."""
+    part = path.with_name(f"{path.name}-{token_hex(8)}.part")
+    try:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+            file.write(text)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

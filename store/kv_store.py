@@ -5,19 +5,22 @@ out as paths.
 """
 
 import heapq
+import json
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from store.database import Ledger
-from store.kv_files import PARTIAL, BadNode, Header, Tensor, identity, size_of, verify, write
-from store.kv_folder import KvFolder, is_alive
+from store.kv_files import PARTIAL, BadNode, Header, Identity, Tensor, identity, size_of, verify, write
+from store.kv_folder import KvFolder, inspect, is_alive
 from store.kv_index import CountTotal, KvQueries, Match, best_partial, cached_prefix, path_keys
 from store.kv_tree import DocumentSegment, Key, Node, TreeRoot, child_key
 
+T = TypeVar("T")
 Score = Callable[[Node, float], float]  # of a node, now (seconds since the epoch)
 
 
@@ -252,6 +255,29 @@ class Stats:
     fetched: CountTotal
 
 
+_ADAPTERS = "kv.adapters"  # a small value of the ledger: the digest of the adapter of each root that has one
+
+
+def _adapters(ledger: Ledger) -> dict[str, str]:
+    found: dict[str, str] = json.loads(ledger.get(_ADAPTERS) or "{}")
+    return found
+
+
+class Look(Protocol):
+    """Calls what looks at the disk of the cache, and returns what that returns; None where it is not waited for."""
+
+    def __call__(self, work: Callable[[], T], /) -> T | None:
+        """Call it."""
+
+
+def _at_once(work: Callable[[], T]) -> T:
+    return work()
+
+
+def _nothing() -> None:
+    """Release nothing."""
+
+
 class KvStore:
     """The KV cache of one folder, shared with other processes; call `collect` after opening it."""
 
@@ -273,20 +299,37 @@ class KvStore:
         self._index, self._counts = self._folder.index, self._folder.counts
         self.queries = KvQueries(ledger, self._index, self._counts)
 
-    def match(self, root: TreeRoot, segments: Sequence[Sequence[int]], *, asked: bool = True) -> Match:
+    def match(
+        self, root: TreeRoot, segments: Sequence[Sequence[int]], *, asked: bool = True, look: Look = _at_once
+    ) -> Match:
         """Find and pin the cached prefix of a prompt; damaged nodes on the way are removed.
 
-        Misses of evicted nodes are counted for questions (`asked`), not for prefetching.
+        Misses of evicted nodes are counted for questions (`asked`), not for prefetching. `look` is given all that waits
+        for the disk of the cache: where it returns None, the match is empty and `late`.
         """
         keys = path_keys(root, segments)
         while True:
+            owner = look(self._own_name)
+            if owner is None:
+                return Match((), None, _nothing, late=True)
             with self._ledger.transaction():
-                match = self._follow(keys, segments)
-            if self._is_intact(match, segments):
+                match = self._follow(keys, segments, owner)
+            intact = self._is_intact(match, segments, look)
+            if intact is None:
+                match.release()
+                return Match((), None, _nothing, late=True)
+            if intact:
                 if asked:
                     self._counts.count_ghost_hits(keys[len(match.nodes) + 1 :])
                 return match
             match.release()
+
+    def answers(self, look: Look) -> bool:
+        """Return whether the disk of the cache answers, as far as `look` waits for it."""
+        return look(self._own_name) is not None
+
+    def _own_name(self) -> str:
+        return self._folder.owner.name
 
     def record_use(self, match: Match, seconds_saved: float, loaded: int | None = None) -> None:
         """Count a match of which so many tokens were `loaded`, all by default, and the seconds it saved.
@@ -371,6 +414,27 @@ class KvStore:
         self._counts.forget_ghosts()
         return removed
 
+    def note_adapter(self, root: TreeRoot, digest: str) -> None:
+        """Remember that the nodes below a root are of an adapter."""
+        with self._ledger.transaction():
+            known = _adapters(self._ledger)
+            if known.get(root.key.hex()) != digest:
+                self._ledger.set(_ADAPTERS, json.dumps({**known, root.key.hex(): digest}))
+
+    def forget_adapters(self, others: Collection[str]) -> int:
+        """Remove the nodes of all adapters but these, which are known by their digests; returns the bytes freed."""
+        known = _adapters(self._ledger)
+        gone = {root for root, digest in known.items() if digest not in others}
+        roots = [bytes.fromhex(root) for root in gone]
+        entries = filter(None, map(self._index.find, self._index.below(roots)))
+        freed = sum(entry.node.bytes for entry in entries)
+        if roots:
+            self._folder.remove(roots, "deleted")
+        with self._ledger.transaction():
+            left = {root: digest for root, digest in _adapters(self._ledger).items() if root not in gone}
+            self._ledger.set(_ADAPTERS, json.dumps(left))
+        return freed
+
     def shrink(self, budget: int) -> int:
         """Set the budget and evict down to it; returns the bytes stored, more only if nothing else may be evicted."""
         return self._budget.shrink(budget)
@@ -416,24 +480,42 @@ class KvStore:
             fetched=self._counts.total("fetched"),
         )
 
-    def _follow(self, keys: Sequence[Key], segments: Sequence[Sequence[int]]) -> Match:
-        """Find and pin the cached prefix, inside a transaction."""
+    def _follow(self, keys: Sequence[Key], segments: Sequence[Sequence[int]], owner: str) -> Match:
+        """Find and pin the cached prefix, inside a transaction and without a look at the disk."""
         nodes = cached_prefix(self._index, keys[1:])
         rest = segments[len(nodes) :]
         partial = best_partial(self._index, keys[len(nodes)], rest[0], self._sub_step) if rest else None
         found = [node.key for node in (*nodes, *([partial.node] if partial else []))]
-        pins = self._index.pin(found, self._folder.owner.name, self._now() + _PINNED_S) if found else ()
+        pins = self._index.pin(found, owner, self._now() + _PINNED_S) if found else ()
         return Match(nodes, partial, lambda: self._index.unpin(pins))
 
-    def _is_intact(self, match: Match, segments: Sequence[Sequence[int]]) -> bool:
-        """Compare token ids and verify files, up to the first node that differs, which is removed."""
+    def _is_intact(self, match: Match, segments: Sequence[Sequence[int]], look: Look) -> bool | None:
+        """Compare token ids and verify files, and remove those that differ; None where the disk does not answer."""
         wrong = [node for node, ids in zip(match.nodes, segments, strict=False) if node.ids != tuple(ids)]
         original = match.partial.node if match.partial else None
         if original and child_key(original.parent, original.ids) != original.key:
             wrong.append(original)
         for node in wrong:
             self.remove_damaged(node, "ids")
-        return not wrong and all(self.check(node) for node in match.found)
+        if wrong or not match.found:
+            return not wrong
+        entries = [self._index.find(node.key) for node in match.found]
+        known = [entry.verified if entry and entry.state == "complete" else None for entry in entries]
+        found = look(
+            lambda: [inspect(self.path_of(one), one, file) for one, file in zip(match.found, known, strict=True)]
+        )
+        return None if found is None else self._take_in(match.found, known, found)
+
+    def _take_in(
+        self, nodes: Sequence[Node], known: Sequence[Identity | None], found: Sequence[tuple[str, Identity | None]]
+    ) -> bool:
+        """Note what was found of files, and remove the nodes of those that are damaged; returns whether none is."""
+        for node, before, (damage, identified) in zip(nodes, known, found, strict=True):
+            if damage:
+                self.remove_damaged(node, damage)
+            elif identified and identified != before:
+                self._index.set_verified(node.key, identified)
+        return not any(damage for damage, _ in found)
 
     def _write(self, node: Node, header: Header, tensors: Sequence[Tensor]) -> str:
         """Write a reserved node's file and read it back; returns the reason where it is not stored."""

@@ -32,7 +32,7 @@ MOST_KEYS = 1024  # of one question
 MOST_BYTES = 1 << 30  # of a node
 # What networks, libraries and hostile bytes raise; anything else is a bug, and a miss as well.
 FAILURES = (OSError, HTTPException, ValueError, LookupError, TypeError, RuntimeError, ImportError, MemoryError)
-_HARMLESS = ("absent", "cancelled")
+_HARMLESS = ("absent", "cancelled", "unlisted")
 _SILENT_S = ANSWER_S  # of fetches in a row that were cancelled before any byte came, after which a side counts as late
 
 
@@ -40,7 +40,7 @@ class RemoteMiss(Exception):
     """A node that could not be had; `reason` is one word.
 
     absent: not there any more; late: not within the time; cancelled; unreachable: no connection, or it broke; refused:
-    no answer of the protocol; damaged: not the node that was wanted.
+    no answer of the protocol; damaged: not the node that was wanted; unlisted: what is there is not known yet.
     """
 
     def __init__(self, reason: str) -> None:
@@ -83,7 +83,10 @@ def _nothing() -> None:
 
 
 class RemoteSource(Protocol):
-    """A place that has nodes. Both methods may raise RemoteMiss, or whatever libraries raise."""
+    """A place that has nodes. `sizes` and `read` may raise RemoteMiss, or whatever libraries raise."""
+
+    def prepare(self) -> None:
+        """Begin what takes long before the first request, in a thread of its own."""
 
     def sizes(self, keys: Sequence[Key], call: RemoteCall) -> Sequence[int]:
         """Return the bytes of the files of the first nodes of a path, up to the first that is not there."""
@@ -154,6 +157,7 @@ class Remote:
         self._lock, self._calls, self._cancelled = Lock(), dict[RemoteCall, SimpleQueue[object]](), False
         self._alone_until, self._silent_s = now() + (_pause_left(failed) if failed else 0.0), 0.0
         self.traffic, self.last_failure = Traffic(), ""
+        self.last_miss = ""  # why the last `find` has no answer; empty where it has one
         self._answers, self._transfers = _Recent(), _Recent()
 
     @property
@@ -172,20 +176,28 @@ class Remote:
         """Return the bytes that came in a second of late, on average; None where none did."""
         return self._transfers.rate(self._now())
 
+    def prepare(self) -> None:
+        """Have the other side begin what takes long, for a `find` that will follow."""
+        if self.is_available:
+            with suppress(RuntimeError):  # no thread can be started
+                self._source.prepare()
+
     def find(self, keys: Sequence[Key], within_s: float = ANSWER_S) -> Sequence[int]:
         """Return the bytes of the files of the first nodes of a path that are there; empty without an answer.
 
         Ends an earlier `cancel`.
         """
         self._cancelled = False
-        if not keys or not self.is_available:
+        self.last_miss = "" if self.is_available else self.last_failure or "unreachable"
+        if not keys or self.last_miss:
             return ()
         wanted = keys[:MOST_KEYS]
         try:
             sizes, seconds = self._run(
                 RemoteCall(), within_s, lambda call: _checked(self._source.sizes(wanted, call), len(wanted))
             )
-        except RemoteMiss:
+        except RemoteMiss as miss:
+            self.last_miss = miss.reason
             return ()
         with self._lock:
             self.traffic = replace(self.traffic, finds=self.traffic.finds + 1)
@@ -346,8 +358,12 @@ def open_remote(url: str, folder: Path) -> Remote:
 
     `folder` holds the keys. Nothing is contacted, and what is wrong with either shows as misses.
     """
-    digest = blake2b(url.encode(), digest_size=8, person=b"pkb failed").hexdigest()
-    return Remote(source_of(url, folder), failed=folder / f"failed-{digest}")
+    return Remote(source_of(url, folder), failed=folder / noted_name("failed", url))
+
+
+def noted_name(what: str, url: str) -> str:
+    """Return the name of a file that notes something of a URL, which does not tell the URL."""
+    return f"{what}-{blake2b(url.encode(), digest_size=8, person=b'pkb ' + what.encode()).hexdigest()}"
 
 
 def source_of(url: str, folder: Path) -> RemoteSource:
@@ -357,6 +373,6 @@ def source_of(url: str, folder: Path) -> RemoteSource:
         from store.remote_peer import PeerSource, parse_address
 
         return PeerSource(lambda: parse_address(url), PeerBook(folder))
-    from store.kv_mirror import Mirror, MirrorSource
+    from store.kv_mirror import MirrorSource
 
-    return MirrorSource(lambda: Mirror(url, folder))
+    return MirrorSource(url, folder)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from engine.ask.prepare import answer_of, understood
 from engine.idle.types import Job, Outcome, OutOfTime, check_time
-from engine.inventory import adapter_folder, local_model_of, use_adapter
+from engine.inventory import adapter_folder, local_model_of, question_digest, use_adapter
 from engine.models.adapters import Adapter, AdapterFolder, KeptAdapter, Training, check_name, read_adapter
 from engine.models.role_adapter import rank_of
 from engine.session import Session
@@ -86,6 +86,13 @@ class Examples:
     def are_enough(self) -> bool:
         """Return whether there are enough to train on."""
         return len(self.trained) >= LEAST_TRAINED and len(self.held_out) >= LEAST_HELD_OUT
+
+    @property
+    def learnt(self) -> frozenset[str]:
+        """Return the ids of the documents that the examples show, and digests of their questions."""
+        passages = [passage for one in self.trained for passage in one.evidence.passages]
+        documents = frozenset(chunk.document for passage in passages for chunk in passage.chunks)
+        return documents.union(question_digest(one.asked) for one in self.trained)
 
     @property
     def digest(self) -> str:
@@ -307,7 +314,8 @@ class _Course:
         self.found.after = score(model.wearing(candidate), held_out, self.is_over)
         self.found.seconds = time.monotonic() - began
         if self.found.after.beats(self.found.before):
-            kept = folder.add_version(former, self.found.name, candidate.folder, self._training(), identity, local.name)
+            about = (self._training(), self.found.examples.learnt, identity, local.name)
+            kept = folder.add_version(former, self.found.name, candidate.folder, *about)
             self.found.version = kept.version
             use_adapter(self.session, kept.name, "answer", None)
         shutil.rmtree(work.parent, ignore_errors=True)

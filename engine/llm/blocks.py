@@ -17,7 +17,7 @@ from typing import Any
 from engine.kv.overlap import hangs, within
 from engine.llm.prefill import PromptReader
 from engine.llm.prompt import Ids, Segments, chunk_segment, halved
-from engine.llm.restore import LEAST_S, KvBinding
+from engine.llm.restore import LEAST_S, KvBinding, look
 from engine.models.kv_cache import Cache, concatenated, files, fill, tensor, unpack
 from engine.models.kv_read import Arrays, UnreadableCache
 from engine.models.rope import Ropes
@@ -154,7 +154,7 @@ def _match(kept: KvBinding, paths: Sequence[Prefix], held: ExitStack, *, asked: 
     """Return the nodes at the ends of paths, protected from eviction until `held` is closed."""
     found = dict[Prefix, Node]()
     for path in dict.fromkeys(paths):
-        match = held.enter_context(kept.store.match(kept.root, path, asked=asked))
+        match = held.enter_context(kept.store.match(kept.root, path, asked=asked, look=look))
         if len(match.nodes) == len(path):
             found[path] = match.nodes[-1]
         elif not match.nodes:
@@ -179,15 +179,15 @@ def _compute(
 
 def _keep(kept: KvBinding | None, parts: Mapping[Prefix, BlockPart], suspects: Sequence[Node], *, evict: bool) -> int:
     """Store the computed parts, the system segment first; returns the number of nodes stored."""
-    for suspect in suspects if kept else ():
-        assert kept
+    if kept is None or not kept.store.answers(look):
+        return 0
+    for suspect in suspects:
         kept.store.check(suspect, read_data=True)
     nodes, count = {path: part.node for path, part in parts.items() if part.node}, 0
-    for path, part in parts.items() if kept else ():
+    for path, part in parts.items():
         above = nodes.get(path[:-1])
         if part.node or (len(path) > 1 and above is None):
             continue  # stored already, or without its parent
-        assert kept
         if node := kept.store.keep(kept.root, above, path[-1], part.seconds, tensors(part.arrays), evict=evict):
             nodes[path], count = node, count + 1
     return count

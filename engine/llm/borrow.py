@@ -21,6 +21,7 @@ _TOKEN_S = 0.002  # guessed seconds of computing a token, before any was measure
 _MOST_TOKEN_BYTES = 1 << 20  # of keys and values; what claims more is nothing that a model here made
 _PATIENCE = 2.0  # times as long as computing takes, and at least _LEAST_S, may a node take to come
 _LEAST_S = 1.0
+_NOTHING = {"": "nothing there", "late": "no answer in time", "unlisted": "no answer in time"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ def borrow(kept: KvBinding, match: Match, found: Restored | None, segments: Sequ
     with trace.step("remote") as step:
         offer = _offer(kept, remote, planning, segments, len(match.nodes))
         if not offer.units or planning.planner(offer.units).way == "compute":
-            step.note = "nothing there" if not offer.units else "computing is sooner"
+            step.note = "computing is sooner" if offer.units else _NOTHING.get(remote.last_miss, "no answer")
             return here
         begun = time.perf_counter()
         fetched, seconds = _fetched(kept, remote, planning, here, offer)

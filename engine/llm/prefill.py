@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.llm.borrow import borrow
-from engine.llm.restore import Ids, KvBinding, Restored, restore
+from engine.llm.restore import LATE, Ids, KvBinding, Restored, look, restore
 from engine.models.rope import Ropes
 from engine.models.types import LanguageModel
 from engine.types import Trace
@@ -55,22 +55,25 @@ def prefill(reading: PromptReader, segments: Sequence[Ids], trace: Trace, held: 
     if kept is None:
         return _compute(reading, Restored(model.begin(), (), ()), (), segments, trace)
     with trace.step("match") as step:
-        match = held.enter_context(kept.store.match(kept.root, segments, asked=trace.asked))
-        step.note = f"{len(match.nodes)} of {len(segments)} segments" + (", and part of one" if match.partial else "")
-    found = restore(kept, match, trace)
-    whole = borrow(kept, match, found, segments, trace)
-    read = _compute(reading, whole, match.nodes if found and found.present else (), segments, trace)
-    return replace(read, suspects=found.suspects if found else ())
+        match = held.enter_context(kept.store.match(kept.root, segments, asked=trace.asked, look=look))
+        found = f"{len(match.nodes)} of {len(segments)} segments" + (", and part of one" if match.partial else "")
+        step.note = LATE if match.late else found
+    here = restore(kept, match, trace)
+    whole = borrow(kept, match, here, segments, trace)
+    read = _compute(reading, whole, match.nodes if here and here.present else (), segments, trace)
+    return replace(read, suspects=here.suspects if here else ())
 
 
 def keep(kept: KvBinding, segments: Sequence[Ids], read: Prefilled, *, evict: bool = True) -> int:
     """Store the computed segments, each below the one before it; returns how many were stored.
 
     Without `evict` nothing is evicted for them. Nodes that could not be read are checked first: nothing is stored below
-    one that is damaged.
+    one that is damaged, nor on a disk that does not answer.
     """
     if kept.planning:
         kept.planning.costs.save()
+    if not kept.store.answers(look):
+        return 0
     sound = [kept.store.check(node, read_data=True) for node in read.suspects]
     if read.nodes and not all(sound):
         return 0

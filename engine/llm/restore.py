@@ -7,13 +7,13 @@ store by their methods.
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from engine.kv.costs import Costs, MeasuredCosts
 from engine.kv.overlap import Loader, hangs, within
@@ -32,7 +32,14 @@ from store.remote import Remote
 Ids = tuple[int, ...]
 
 
+T = TypeVar("T")
 LEAST_S = 1.0  # for which a disk is waited for at least: one that slept needs some
+LATE = "the disk does not answer"
+
+
+def look(work: Callable[[], T]) -> T | None:
+    """Return what a look at the disk returns; None where it takes longer than LEAST_S, or an earlier one hangs."""
+    return None if hangs() else within(time.perf_counter() + LEAST_S, work, (OSError,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +135,7 @@ def _planned(kept: KvBinding, match: Match, trace: Trace) -> _Task:
         spans = list(_spans(kept, match, costs, shares or [0.0] * len(match.found)))
         units = [span.unit for span in spans]
         if shares is None:
-            step.note = "compute: the disk does not answer"
+            step.note = f"compute: {LATE}"
             return _Task(spans, compute_all(units))
         plan = planning.planner(units)
         if plan.way not in ("load", "compute") and not kept.model.reads_ranges:

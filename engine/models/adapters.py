@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
@@ -357,7 +357,8 @@ class Training:
 class KeptAdapter:
     """An adapter in the home: its current version and all others, and the model it is for.
 
-    `base` identifies the model whatever its quantization; `training` is by version, for those that pkb trained.
+    `base` identifies the model whatever its quantization; `training` is by version, for those that pkb trained, and so
+    is what they learnt from, where that is known.
     """
 
     name: str
@@ -367,6 +368,7 @@ class KeptAdapter:
     model: str
     folder: Path
     training: Mapping[int, Training] = field(default_factory=dict)
+    learnt: "Learnt" = field(default_factory=dict)
 
     @property
     def files(self) -> Path:
@@ -398,12 +400,13 @@ class AdapterFolder:
         try:
             found = json.loads((folder / _ABOUT).read_text("utf-8"))
             trained = {int(number): Training(**one) for number, one in found["training"].items()}
+            learnt = {int(number): frozenset(one) for number, one in found.get("learnt", {}).items()}
             about = (int(found["version"]), _versions(folder), str(found["base"]), str(found["model"]))
         except _DAMAGED as error:
             raise PkbError(
                 f"adapter {name} is damaged: {_ABOUT}: {_reason(error)}", f"pkb adapter rm {name}"
             ) from error
-        return KeptAdapter(name, *about, folder, trained)
+        return KeptAdapter(name, *about, folder, trained, learnt)
 
     def add(self, source: Path, name: str, base: str, model: str, check: Callable[[Adapter], None]) -> KeptAdapter:
         """Copy an adapter's two files under a new name, once `check` has accepted the copy.
@@ -417,21 +420,28 @@ class AdapterFolder:
         with self._part() as part:
             _copy(source, part / "1", name)
             check(read_adapter(part / "1", name))
-            _write(part, 1, base, model, {})
+            _write(part, 1, base, model, {}, {})
             part.rename(self._path / name)
         return self.find(name)
 
     def add_version(
-        self, kept: KeptAdapter | None, name: str, files: Path, about: Training, base: str, model: str
+        self,
+        kept: KeptAdapter | None,
+        name: str,
+        files: Path,
+        about: Training,
+        learnt: frozenset[str],
+        base: str,
+        model: str,
     ) -> KeptAdapter:
         """Move trained files into a new current version of an adapter, or a new adapter.
 
-        The last versions before the current one are kept.
+        The last versions before the current one are kept. `learnt` is what this training alone was on.
         """
         if kept is None:
             with self._part() as part:
                 files.rename(part / "1")
-                _write(part, 1, base, model, {1: about})
+                _write(part, 1, base, model, {1: about}, {1: learnt})
                 part.rename(self._path / check_name(name))
             return self.find(name)
         number = max(kept.versions, default=0) + 1
@@ -439,7 +449,10 @@ class AdapterFolder:
         before = [one for one in kept.versions if one <= kept.version]  # what was rolled back is not gone back to
         stay = {*before[-KEPT_VERSIONS + 1 :], number}
         trained = {one: each for one, each in kept.training.items() if one in stay} | {number: about}
-        _write(kept.folder, number, kept.base, kept.model, trained)
+        known = {one: each for one, each in kept.learnt.items() if one in stay}
+        if kept.version in kept.learnt or kept.version not in kept.training:  # else nobody knows all of it
+            known[number] = learnt | kept.learnt.get(kept.version, frozenset())
+        _write(kept.folder, number, kept.base, kept.model, trained, known)
         for one in set(kept.versions) - stay:
             shutil.rmtree(kept.folder / str(one), ignore_errors=True)
         return self.find(name)
@@ -450,8 +463,20 @@ class AdapterFolder:
         before = [one for one in kept.versions if one < kept.version]
         if not before:
             raise UsageError(f"adapter {name} has no earlier version", "pkb adapter use none")
-        _write(kept.folder, before[-1], kept.base, kept.model, kept.training)
+        _write(kept.folder, before[-1], kept.base, kept.model, kept.training, kept.learnt)
         return self.find(name)
+
+    def remove_versions(self, kept: KeptAdapter, gone: Collection[int]) -> KeptAdapter:
+        """Remove versions of an adapter, not all; if the current one is among them, the last before it is current."""
+        left = [one for one in kept.versions if one not in gone]
+        version = max((one for one in left if one <= kept.version), default=left[0])
+        _write(kept.folder, version, kept.base, kept.model, kept.training, kept.learnt)  # what is unknown stays else
+        for one in gone:
+            shutil.rmtree(kept.folder / str(one), ignore_errors=True)
+        trained = {one: each for one, each in kept.training.items() if one in left}
+        learnt = {one: each for one, each in kept.learnt.items() if one in left}
+        _write(kept.folder, version, kept.base, kept.model, trained, learnt)
+        return self.find(kept.name)
 
     def remove(self, name: str) -> int:
         """Remove an adapter with all its versions; returns the bytes freed. UsageError if there is none."""
@@ -504,10 +529,14 @@ def _private(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
 
 
-def _write(folder: Path, version: int, base: str, model: str, training: Mapping[int, Training]) -> None:
+Learnt = Mapping[int, frozenset[str]]  # by version: ids of documents and digests of questions, of those before it too
+
+
+def _write(folder: Path, version: int, base: str, model: str, training: Mapping[int, Training], learnt: Learnt) -> None:
     """Write what is known of an adapter, whole or not at all."""
     trained = {str(number): asdict(one) for number, one in training.items()}
-    text = json.dumps({"version": version, "base": base, "model": model, "training": trained})
+    known = {str(number): sorted(one) for number, one in learnt.items()}
+    text = json.dumps({"version": version, "base": base, "model": model, "training": trained, "learnt": known})
     part = folder / f"{_ABOUT}.part"
     part.unlink(missing_ok=True)
     with os.fdopen(_private(part), "w", encoding="utf-8") as file:

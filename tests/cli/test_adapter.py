@@ -202,6 +202,22 @@ def test_removing_takes_it_off(words: Pkb, saved: Path) -> None:
     assert not any((words.folder / "home" / "adapters").glob("*"))
 
 
+def test_removing_one_removes_the_kv_that_it_computed_and_no_other(words: Pkb, saved: Path) -> None:
+    words("ask", WHEN)
+    others = {path.name for path in (words.folder / "cache" / "kv").glob("*.safetensors")}
+    words("adapter", "add", str(saved / "weak"))
+    words("adapter", "use", "weak")
+    assert words("ask", WHEN, "--json").row["tokens"]["reused"] == 0
+    own = [path for path in (words.folder / "cache" / "kv").glob("*.safetensors") if path.name not in others]
+    size = sum(path.stat().st_size for path in own)
+    assert size > 0
+    alone = sum(path.stat().st_size for path in (saved / "weak").iterdir())
+    assert words("adapter", "rm", "weak", "--yes", "--json").row["bytes"] > alone + size
+    assert {path.name for path in (words.folder / "cache" / "kv").glob("*.safetensors")} == others
+    assert words("ask", WHEN, "--json", "--fresh").row["tokens"]["reused"] > 0
+    assert words("check").code == 0
+
+
 def test_an_adapter_without_an_earlier_version_cannot_go_back(words: Pkb, saved: Path) -> None:
     words("adapter", "add", str(saved / "weak"))
     ran = words("adapter", "rollback", "weak")

@@ -50,6 +50,10 @@ def test_a_better_adapter_answers_from_now_on_and_can_be_rolled_back(taught: Pkb
     assert taught("adapter", "rollback", "own").code == 2
     modes = {path.stat().st_mode & 0o077 for path in (taught.folder / "home" / "adapters").rglob("*")}
     assert modes == {0}
+    shown = taught("forget", "--question", "Where is the summer hike?", "--dry-run")
+    assert "pkb: adapter own was trained on this: it is removed" in shown.err
+    assert taught("forget", "--question", "Where is the summer hike?", "--yes").code == 0
+    assert taught("adapter", "list", "--json").row["adapters"] == []
 
 
 @pytest.mark.slow

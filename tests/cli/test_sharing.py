@@ -11,10 +11,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+import fsspec
 import pytest
 
 from engine.backends import open_store
+from engine.session import session
 from engine.settings import KvSettings
+from engine.types import AskOptions
 from store.database import open_ledger
 from store.home import locate
 from store.kv_files import Header, verify
@@ -27,7 +30,7 @@ from store.remote_peer import PeerSource, parse_address
 from tests.cli.conftest import Pkb, Ran
 from tests.demo import NANO, environment
 from tests.effort import PATIENCE_S
-from tests.store.sharing import home_of, introduce, keep_path, remote_of
+from tests.store.sharing import SlowFiles, home_of, introduce, keep_path, remote_of
 
 KEY = "Who has the spare key to the workshop?"
 OTHER = "When is the summer concert?"
@@ -299,3 +302,24 @@ def test_doctor_names_a_peer_that_was_not_added(pkb: Pkb) -> None:
     pkb("config", "set", "kv.remote", "https://127.0.0.1:9#desktop")
     (found,) = [row for row in pkb("doctor", "--json").row["checks"] if row["name"] == "remote"]
     assert (found["state"], found["next"]) == ("bad", "pkb peer add desktop KEY")
+
+
+@pytest.mark.slow
+def test_a_mirror_is_listed_while_a_question_is_retrieved_for_and_not_for_a_cached_answer(
+    pkb: Pkb, tmp_path: Path
+) -> None:
+    fsspec.register_implementation("slow", SlowFiles, clobber=True)
+    SlowFiles.go_on.set()
+    pkb("ask", KEY, "--model", str(NANO))
+    assert pkb("config", "set", "kv.remote", f"slow://{tmp_path}/mirror").code == 0
+    assert pkb("kv", "push").code == 0
+    SlowFiles.stop()
+    assert pkb("ask", KEY, "--model", str(NANO), "--json").row["tier"] == "exact"
+    assert not SlowFiles.begun.is_set()
+    with session() as opened:
+        opened.override("model.name", str(NANO))
+        listed = list[bool]()
+        opened.before_retrieval = lambda: listed.append(SlowFiles.begun.wait(PATIENCE_S))
+        opened.asker.ask(OTHER, AskOptions(k=5), opened.now).keep()
+    SlowFiles.go_on.set()
+    assert listed == [True]

@@ -1,6 +1,7 @@
 """KV nodes as encrypted objects: what was written comes back, anything else is a miss, what is gone here goes there."""
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +18,7 @@ from store.kv_mirror import OVERHEAD, Mirror, MirrorKey, MirrorSource, mirror_er
 from store.remote import Remote, RemoteCall, RemoteMiss, masked, open_remote
 from tests.effort import PATIENCE_S
 from tests.store.kv_kit import Kept, tensors
-from tests.store.sharing import keep_path, keys_of
+from tests.store.sharing import SlowFiles, keep_path, keys_of
 
 Nodes = list[tuple[Header, bytes]]
 
@@ -48,14 +49,14 @@ def push(folder: Path, url: str) -> tuple[int, int, int]:
 
 
 def reader(folder: Path, url: str) -> Remote:
-    return Remote(MirrorSource(lambda: Mirror(url, folder / "share")))
+    return Remote(MirrorSource(url, folder / "share"))
 
 
 def find(remote: Remote, nodes: Nodes) -> int:
     """Return how many nodes are found, once the mirror was listed."""
     found = remote.find(keys_of(nodes), PATIENCE_S)
     assert isinstance(remote._source, MirrorSource)
-    assert remote._source._first.wait(PATIENCE_S)
+    remote._source._lister.join(PATIENCE_S)
     return len(found or remote.find(keys_of(nodes), PATIENCE_S))
 
 
@@ -326,3 +327,82 @@ def _sealer() -> MirrorKey:
 def test_a_header_is_not_in_clear(tmp_path: Path, nodes: Nodes) -> None:
     sealed = _sealer().seal(nodes[0][0].key, nodes[0][1])
     assert json.dumps(nodes[0][0].key.hex()).encode() not in sealed
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Iterator[str]:
+    """Return the URL of a mirror that was pushed to, and is slow from then on."""
+    fsspec.register_implementation("slow", SlowFiles, clobber=True)
+    SlowFiles.go_on.set()
+    push(tmp_path / "desktop", f"slow://{tmp_path}/mirror")
+    SlowFiles.stop()
+    yield f"slow://{tmp_path}/mirror"
+    SlowFiles.go_on.set()
+
+
+def test_a_list_that_was_begun_before_is_there_when_it_is_needed(tmp_path: Path, nodes: Nodes, slow: str) -> None:
+    remote = reader(tmp_path / "desktop", slow)
+    remote.prepare()
+    assert SlowFiles.begun.wait(PATIENCE_S)
+    SlowFiles.go_on.set()
+    assert isinstance(remote._source, MirrorSource)
+    remote._source._lister.join(PATIENCE_S)
+    assert (len(remote.find(keys_of(nodes))), remote.last_miss) == (3, "")
+
+
+def test_a_list_that_is_late_is_no_answer_and_no_failure(tmp_path: Path, nodes: Nodes, slow: str) -> None:
+    remote, begun = reader(tmp_path / "desktop", slow), time.monotonic()
+    assert (remote.find(keys_of(nodes), PATIENCE_S), remote.last_miss) == ((), "unlisted")
+    assert time.monotonic() - begun < PATIENCE_S / 10
+    assert (remote.is_available, remote.traffic.failures) == (True, 0)
+    SlowFiles.go_on.set()
+    assert find(remote, nodes) == 3
+
+
+def test_the_next_process_uses_the_last_list_until_it_has_its_own(tmp_path: Path, nodes: Nodes, slow: str) -> None:
+    SlowFiles.go_on.set()
+    assert find(reader(tmp_path / "desktop", slow), nodes) == 3
+    SlowFiles.go_on.clear()
+    remote = reader(tmp_path / "desktop", slow)
+    assert len(remote.find(keys_of(nodes), PATIENCE_S)) == 3
+    assert isinstance(remote._source, MirrorSource)
+    assert not remote._source._is_listed
+    header, data = nodes[0]
+    assert remote.fetch(header, len(data), PATIENCE_S).file.getvalue() == data
+
+
+def test_the_last_list_is_private_and_tells_nothing(tmp_path: Path, nodes: Nodes, slow: str) -> None:
+    SlowFiles.go_on.set()
+    find(reader(tmp_path / "desktop", slow), nodes)
+    (noted,) = (tmp_path / "desktop" / "share").glob("listed-*")
+    assert noted.stat().st_mode & 0o777 == 0o600
+    text = noted.read_text()
+    assert (len(text.splitlines()), "mirror" in text) == (3, False)
+    assert not [header for header in keys_of(nodes) if header.hex() in text]
+
+
+@pytest.mark.parametrize("text", ["", "x", "12 ../../../etc/passwd\n", "\xff", f"9 {'a' * 16}/{'b' * 32}-{'c' * 16}\n"])
+def test_a_last_list_that_is_damaged_or_another_names_nothing(
+    tmp_path: Path, nodes: Nodes, slow: str, text: str
+) -> None:
+    SlowFiles.go_on.set()
+    find(reader(tmp_path / "desktop", slow), nodes)
+    (noted,) = (tmp_path / "desktop" / "share").glob("listed-*")
+    noted.write_text(text, "latin-1")
+    SlowFiles.go_on.clear()
+    remote = reader(tmp_path / "desktop", slow)
+    assert (remote.find(keys_of(nodes), PATIENCE_S), remote.last_miss) == ((), "unlisted")
+    SlowFiles.go_on.set()
+    assert find(remote, nodes) == 3
+
+
+def test_what_only_the_last_list_has_is_a_miss(tmp_path: Path, nodes: Nodes, slow: str) -> None:
+    SlowFiles.go_on.set()
+    find(reader(tmp_path / "desktop", slow), nodes)
+    SlowFiles.go_on.clear()
+    for path in objects(tmp_path):
+        path.unlink()
+    remote = reader(tmp_path / "desktop", slow)
+    assert len(remote.find(keys_of(nodes), PATIENCE_S)) == 3
+    assert why(remote, *sized(nodes[0])) == "absent"
+    assert remote.is_available

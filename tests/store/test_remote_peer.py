@@ -370,6 +370,9 @@ class Paced:
     def __init__(self, nodes: Nodes, clock: Clock) -> None:
         self._files, self._clock, self.pace = {header.key: data for header, data in nodes}, clock, 1.0
 
+    def prepare(self) -> None:
+        """Be ready."""
+
     def sizes(self, keys: Sequence[Key], call: RemoteCall) -> Sequence[int]:
         """Return the sizes of all."""
         return [len(self._files[key]) for key in keys]

@@ -54,6 +54,9 @@ class Desktop:
         with self.box.store.match(ROOT, prompt(self.box.model)[:-1]) as match:
             return [self.box.store.path_of(node) for node in match.nodes]
 
+    def prepare(self) -> None:
+        """Be ready."""
+
     def sizes(self, keys: Sequence[Key], call: RemoteCall) -> Sequence[int]:
         """Return the sizes of what is there."""
         there = {path.stem: path.stat().st_size for path in self.files()}
@@ -206,3 +209,17 @@ def test_a_desktop_without_them_costs_nothing_but_a_look(laptop: Box, desktop: D
     read, note = asked(laptop, desktop)
     assert (read.reused, note, desktop.asked) == ((0, 0, 0, 0), "nothing there", [])
     assert equal(laptop, read)
+
+
+def test_a_place_that_is_not_listed_yet_gave_no_answer_in_time(laptop: Box, desktop: Desktop) -> None:
+    class Unlisted(Desktop):
+        def sizes(self, keys: Sequence[Key], call: RemoteCall) -> Sequence[int]:
+            raise RemoteMiss("unlisted")
+
+    class Broken(Desktop):
+        def sizes(self, keys: Sequence[Key], call: RemoteCall) -> Sequence[int]:
+            raise RemoteMiss("unreachable")
+
+    assert asked(laptop, Unlisted(desktop.box))[1] == "no answer in time"
+    laptop.store.forget([node.key for node in laptop.store.match(ROOT, prompt(laptop.model)[:-1]).nodes])
+    assert asked(laptop, Broken(desktop.box))[1] == "no answer"

@@ -4,11 +4,11 @@ import errno
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -16,16 +16,19 @@ import pytest
 from engine.kv.costs import MeasuredCosts
 from engine.kv.overlap import hangs
 from engine.kv.planners import LoadPlan, Planner, Unit, compute, load, overlap
+from engine.llm import blocks
+from engine.llm import restore as restoring
 from engine.llm.prefill import Prefilled, PromptReader, keep, prefill
-from engine.llm.restore import KvBinding, Planning
+from engine.llm.restore import LATE, KvBinding, Planning
 from engine.models.kv_read import ReadAt
 from engine.models.load import load as load_model
 from engine.models.mlx import Mlx
 from engine.types import Trace
 from store.kv_files import cached_share
 from store.kv_index import KvIndex
-from tests.effort import slow_only
+from tests.effort import PATIENCE_S, slow_only
 from tests.engine.ask.equivalence_box import ROOT, SUB_STEP, Box, Ids, Logits, cold, decoded, some, spoil
+from tests.engine.llm.kit import through, without
 from tests.engine.models.shapes import KINDS, make
 
 LENGTHS = (130, 64, 130, 90)  # sub-steps of 64: 2, 1, 2 and 1
@@ -281,3 +284,97 @@ def test_a_model_without_token_wise_cache_loads_or_computes(tmp_path: Path) -> N
         read, _ = restored(box, segments, at_once)
         assert read.reused == LENGTHS
         assert np.array_equal(eight.logits(read.cache, segments[-1]), expected)
+
+
+@contextmanager
+def hanging(monkeypatch: pytest.MonkeyPatch, call: str, which: Callable[[tuple[Any, ...]], bool]) -> Iterator[None]:
+    """Have a call of the system wait where `which` says so of its arguments, as on a disk that does not answer."""
+    real, free = getattr(os, call), Event()
+
+    def waits(*args: Any, **options: Any) -> Any:
+        if which(args):
+            free.wait()
+        return real(*args, **options)
+
+    for module in (restoring, blocks):
+        monkeypatch.setattr(module, "LEAST_S", 0.2)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, waits)
+        try:
+            yield
+        finally:
+            free.set()
+    for thread in threading.enumerate():
+        if thread.name == "kv-open":
+            thread.join(PATIENCE_S)
+
+
+def node_file(args: tuple[Any, ...]) -> bool:
+    return str(args[0]).endswith(".safetensors")
+
+
+def notes(trace: Trace) -> dict[str, str]:
+    return {step.name: step.note for step in trace.steps}
+
+
+@pytest.mark.parametrize("suffix", [".safetensors", ".owner"])
+def test_a_disk_that_hangs_at_the_match_costs_no_more_than_a_moment(
+    box: Box, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segments, nodes = prompt(box.model), len(box.files())
+    binding = KvBinding(box.store, ROOT, box.model, Planning(MeasuredCosts(box.ledger, "root")))
+    assert box.store.match(ROOT, segments[:-1]).nodes  # this process has its lock file from now on
+    with hanging(monkeypatch, "stat", lambda args: str(args[0]).endswith(suffix)):
+        read, trace = restored(box, segments, load)
+        assert notes(trace)["match"] == LATE
+        assert box.ledger.rows.in_transaction is False
+        if suffix == ".owner":
+            assert keep(binding, segments[:-1], read) == 0
+    assert read.reused == (0, 0, 0, 0)
+    assert np.array_equal(logits(box, read, segments), computed(box, segments))
+    assert len(box.files()) == nodes
+    read, _ = restored(box, segments, load)
+    assert read.reused == LENGTHS
+
+
+def test_a_disk_that_hangs_while_it_tells_what_is_in_memory_is_computed(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segments = prompt(box.model)
+    with hanging(monkeypatch, "preadv", lambda args: len(args) == 4):  # those that must not wait
+        read, trace = restored(box, segments, load)
+    assert (notes(trace)["plan"], read.reused) == (f"compute: {LATE}", (0, 0, 0, 0))
+    assert np.array_equal(logits(box, read, segments), computed(box, segments))
+
+
+def test_a_disk_that_hangs_delays_loading_in_8_bits_no_longer_than_computing(
+    model: Mlx, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    eight, planned = replace(model, bits=8), list[LoadPlan]()
+
+    def planner(units: Sequence[Unit]) -> LoadPlan:
+        planned.append(load(units))
+        return planned[-1]
+
+    with closing(Box(tmp_path, eight)) as box:
+        segments = prompt(eight)
+        _, expected = box.read(segments)
+        with hanging(monkeypatch, "open", lambda args: bool(planned) and node_file(args)):
+            read, trace = restored(box, segments, planner)
+        assert (read.reused, notes(trace)["load"]) == ((0, 0, 0, 0), "nothing, it did not come in time")
+        assert np.array_equal(eight.logits(read.cache, segments[-1]), expected)
+
+
+@pytest.mark.parametrize("call", ["stat", "open"])
+def test_a_disk_that_hangs_delays_blocks_no_longer_than_computing(
+    model: Mlx, tmp_path: Path, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(Box(tmp_path, model)) as box:
+        segments = prompt(model)
+        through(box, segments)
+        with hanging(monkeypatch, call, node_file):
+            read, found = through(box, segments)
+        assert read.reused == (0, 0, 0, 0)
+        assert np.array_equal(found, without(model, segments))
+        again, _ = through(box, segments)
+        assert again.reused == LENGTHS

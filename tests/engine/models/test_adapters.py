@@ -288,11 +288,13 @@ def test_junk_is_no_adapter(tmp_path_factory: pytest.TempPathFactory, junk: byte
         read_adapter(path.parent, "junk")
 
 
-def _version(folder: AdapterFolder, model: Path, scratch: Path, seed: int) -> int:
+def _version(folder: AdapterFolder, model: Path, scratch: Path, seed: int, *learnt: str) -> int:
     """Add a version with factors of its own; return its number."""
     made = make_adapter(model, scratch / str(seed), seed=seed)
     kept = folder.find("own") if "own" in folder.names() else None
-    return folder.add_version(kept, "own", made.folder, Training(9, 3, 5, 1.0, 0.2, 0.3, 1, 2), "base", "model").version
+    return folder.add_version(
+        kept, "own", made.folder, Training(9, 3, 5, 1.0, 0.2, 0.3, 1, 2), frozenset(learnt), "base", "model"
+    ).version
 
 
 def test_versions_are_kept_and_gone_back_to(folder: Path, tmp_path: Path) -> None:
@@ -306,6 +308,35 @@ def test_versions_are_kept_and_gone_back_to(folder: Path, tmp_path: Path) -> Non
     assert former.read().digest != kept.read().digest
     assert _version(own, folder, tmp_path, 99) == numbers[-1] + 1
     assert own.roll_back("own").version == numbers[-2]  # not the one that was given up before
+
+
+def test_a_version_has_learnt_what_those_before_it_have(folder: Path, tmp_path: Path) -> None:
+    own = AdapterFolder(tmp_path / "home", tmp_path / "notes")
+    for seed, learnt in enumerate("abc"):
+        _version(own, folder, tmp_path, seed, learnt)
+    own.roll_back("own")
+    _version(own, folder, tmp_path, 9, "d")
+    found = own.find("own").learnt
+    assert {number: "".join(sorted(one)) for number, one in found.items()} == {1: "a", 2: "ab", 4: "abd"}
+
+
+def test_versions_are_removed_and_the_last_before_them_is_current(folder: Path, tmp_path: Path) -> None:
+    own = AdapterFolder(tmp_path / "home", tmp_path / "notes")
+    for seed, learnt in enumerate("abc"):
+        _version(own, folder, tmp_path, seed, learnt)
+    kept = own.remove_versions(own.find("own"), (2, 3))
+    assert (kept.version, kept.versions, set(kept.learnt), set(kept.training)) == (1, (1,), {1}, {1})
+    assert '"b"' not in (kept.folder / "adapter.json").read_text()
+
+
+def test_what_follows_a_training_of_unknown_data_is_unknown(folder: Path, tmp_path: Path) -> None:
+    own = AdapterFolder(tmp_path / "home", tmp_path / "notes")
+    _version(own, folder, tmp_path, 0, "a")
+    notes = tmp_path / "home" / "own" / "adapter.json"
+    before = {key: value for key, value in json.loads(notes.read_text()).items() if key != "learnt"}
+    notes.write_text(json.dumps(before))  # as earlier programs wrote it
+    _version(own, folder, tmp_path, 1, "b")
+    assert not own.find("own").learnt
 
 
 def test_an_adapter_that_was_copied_in_part_is_none(folder: Path, mail: Adapter, tmp_path: Path) -> None:
