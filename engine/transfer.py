@@ -410,7 +410,7 @@ class PushReport:
 def push(opened: Session, url: str, on_progress: OnProgress, *, dry_run: bool = False) -> PushReport:
     """Make the mirror at a URL equal to the nodes stored here; PkbError where it cannot be reached."""
     from store.kv_folder import KvFolder
-    from store.kv_mirror import Mirror, has_pushed, mirror_error, reach
+    from store.kv_mirror import Mirror, has_pushed, mirror_error, reach, record_push
 
     local = KvFolder(opened.ledger, opened.home.kv)
     nodes = {key: size for key, size, state in local.index.sizes() if state == "complete"}
@@ -419,6 +419,8 @@ def push(opened: Session, url: str, on_progress: OnProgress, *, dry_run: bool = 
             reach(url)
             return PushReport(len(nodes), sum(nodes.values()), 0, 0)
         mirror = Mirror(url, opened.home.share, create=True)
+        if not dry_run:
+            record_push(opened.ledger, url)
         plan = mirror.plan(nodes, local.path_of)
         total = plan.upload_bytes // 10**6
         written = (
