@@ -233,12 +233,13 @@ def _command(error: TyperException, args: list[str]) -> str:
 
 def _show_bugs() -> None:
     """Print the tracebacks of bugs that ended the reading of one document alone."""
-    import logging
+    from engine.ingest.types import BUG_EVENT
 
-    log = logging.getLogger("pkb")
-    log.addHandler(logging.StreamHandler())
-    log.setLevel(logging.DEBUG)
-    log.propagate = False
+    def show(event: str, values: tuple[object, ...]) -> None:
+        if event == BUG_EVENT and isinstance(error := values[0], BaseException):
+            traceback.print_exception(error)
+
+    sys.addaudithook(show)
 
 
 def _bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -4,6 +4,7 @@ Also what is known of a document beside its text: when it was first seen, and th
 than that is a claim: the document counts as written when it was first seen, and keeps the claim.
 """
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -47,6 +48,7 @@ class Bug(UnreadableItem):
 
 
 T = TypeVar("T")
+BUG_EVENT: Final = "pkb.bug"
 _ENDS_THE_RUN = (MemoryError, OSError, PkbError, UnreadableItem)  # these are no bugs
 
 
@@ -54,9 +56,9 @@ def isolate(work: Callable[[], T]) -> T:
     """Return what work on one document gives; raises Bug in place of an exception that is one."""
     try:
         return work()
-    except _ENDS_THE_RUN:
-        raise
     except Exception as error:
+        if isinstance(error, _ENDS_THE_RUN):
+            raise
         raise Bug(_describe(error)) from error
 
 
@@ -71,11 +73,9 @@ def item_or_bug(item: int, parse: Callable[[], ParsedItem]) -> ParsedItem:
 def _describe(error: Exception) -> str:
     """Return which exception a bug raised and where, without its message, which could hold mail.
 
-    The traceback goes to the log, which `PKB_DEBUG` shows.
+    An audit event holds the traceback, which the command line shows with `PKB_DEBUG`.
     """
-    import logging  # imported late: it is needed for bugs alone
-
-    logging.getLogger("pkb").debug("bug in pkb", exc_info=error)
+    sys.audit(BUG_EVENT, error)
     where, trace = "", error.__traceback__
     while trace:
         if (module := str(trace.tb_frame.f_globals.get("__name__"))).startswith("engine."):
