@@ -118,6 +118,8 @@ def main() -> None:
     if sys.argv[1:2] in (["idle"], ["watch"]):  # whoever asks, or does anything else, goes first
         os.nice(_GIVING_WAY)
     sys.excepthook = _bug
+    if os.environ.get("PKB_DEBUG"):
+        _show_bugs()
     # What a signal leaves of LanceDB's where it comes before a coroutine is begun: of no consequence.
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -227,6 +229,17 @@ def _command(error: TyperException, args: list[str]) -> str:
     if context := getattr(error, "ctx", None):
         return str(context.command_path)
     return " ".join(["pkb", *args[:1]])
+
+
+def _show_bugs() -> None:
+    """Print the tracebacks of bugs that ended the reading of one document alone."""
+    from engine.ingest.types import BUG_EVENT
+
+    def show(event: str, values: tuple[object, ...]) -> None:
+        if event == BUG_EVENT and isinstance(error := values[0], BaseException):
+            traceback.print_exception(error)
+
+    sys.addaudithook(show)
 
 
 def _bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -18,7 +18,7 @@ from engine.text.terminal import line, valid_text
 from store.errors import Locked, NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
-    from engine.forget import ForgetPlan
+    from engine.forget import ForgetPlan, MirrorObjects
     from engine.health import Check
     from engine.idle.types import IdleReport, IdleRequest
     from engine.ingest.follow import Intervals
@@ -446,6 +446,12 @@ class Pkb:
         from engine.forget import forget
 
         return forget(self.session, planned, on_progress)
+
+    def mirrored(self, planned: "ForgetPlan") -> "list[MirrorObjects]":
+        """Count the objects that forgetting would remove from each known mirror."""
+        from engine.forget import mirrored
+
+        return mirrored(self.session, planned)
 
     @property
     def forgets(self) -> bool:

@@ -5,6 +5,7 @@ An imported answer counts as stale until a question, or an idle run, has found t
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -36,6 +37,10 @@ OUTCOMES: tuple[Imported, ...] = ("imported", "cached", "missing", "other_model"
 _LONGEST = 4 << 20  # bytes of a line: fifty long sources take a tenth of it
 _NEVER = 0  # the generation of an answer that was never found valid here
 _LARGEST = 1 << 62  # of an integer
+_LONGEST_MS = 86_400_000.0  # of a stage: a day
+_MOST_TAU = 1.001  # a cosine, rounded
+_FIRST_YEAR = 2000
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all control characters but a tab and a line feed
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,10 +231,14 @@ def _check(read: ExportedAnswer) -> None:
     reply, sources = read.reply, read.reply.sources
     spans = (reply.highlight, len(reply.text or "")), *((source.span, len(source.quote)) for source in sources)
     sound = (
-        read.created.tzinfo is not None,
+        read.created.tzinfo is not None and read.created.year >= _FIRST_YEAR,
         read.sources_asked > 0,
-        read.made_ms >= 0,
+        all(0 <= ms <= _LONGEST_MS for ms in (read.made_ms, *reply.ms.values())),
         "total" in reply.ms,
+        min(read.uses, *(reply.tokens or {}).values(), 0) == 0,
+        read.tau is None or 0 <= read.tau <= _MOST_TAU,
+        not any(map(_CONTROL.search, _shown(read))),
+        is_model(read.writer) or (reply.writer, reply.model, reply.adapter) == ("quote", None, None),
         reply.correction is None,  # which is told once
         reply.synthesis is None or reply.synthesis in get_args(Synthesis),
         not any(source.copy for source in sources[:1]),
@@ -238,6 +247,13 @@ def _check(read: ExportedAnswer) -> None:
     )
     if not all(sound):
         raise ValueError
+
+
+def _shown(read: ExportedAnswer) -> Iterator[str]:
+    """Yield the texts of an answer that are shown and that no message here is compared with."""
+    reply = read.reply
+    yield from filter(None, (reply.question, reply.text, reply.model, reply.adapter, read.source))
+    yield from (key for key in reply.tokens or {})
 
 
 def _object(line: bytes | None) -> Row:
@@ -394,7 +410,7 @@ class PushReport:
 def push(opened: Session, url: str, on_progress: OnProgress, *, dry_run: bool = False) -> PushReport:
     """Make the mirror at a URL equal to the nodes stored here; PkbError where it cannot be reached."""
     from store.kv_folder import KvFolder
-    from store.kv_mirror import Mirror, has_pushed, mirror_error, reach
+    from store.kv_mirror import Mirror, has_pushed, mirror_error, reach, record_push
 
     if not dry_run:
         opened.refuse_unsafe()
@@ -405,6 +421,8 @@ def push(opened: Session, url: str, on_progress: OnProgress, *, dry_run: bool = 
             reach(url)
             return PushReport(len(nodes), sum(nodes.values()), 0, 0)
         mirror = Mirror(url, opened.home.share, create=True)
+        if not dry_run:
+            record_push(opened.ledger, url)
         plan = mirror.plan(nodes, local.path_of)
         total = plan.upload_bytes // 10**6
         written = (

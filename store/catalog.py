@@ -91,6 +91,7 @@ class Problem:
     reason: str
 
 
+BUG = "bug in pkb:"  # what the reason of a problem begins with if the file is to be read again by another version
 _BELOW = "(path = ? OR (path > ? AND path < ?))"
 _Row = tuple[bytes, int, str, str | None, int | None, str]  # of a place
 _CHANGED = -1  # the mtime of a file to read again
@@ -249,6 +250,11 @@ class Catalog:
     def mark_below_changed(self, root: str) -> None:
         """Mark the files at or below a path as changed, to be read again."""
         self._rows.execute(f"UPDATE files SET mtime_ns = {_CHANGED} WHERE {_BELOW}", _below(root))
+
+    def mark_failed_changed(self) -> None:
+        """Mark the files on which pkb itself failed as changed, to be read again."""
+        failed = "SELECT path FROM problems WHERE substr(reason, 1, length(?1)) = ?1"
+        self._rows.execute(f"UPDATE files SET mtime_ns = {_CHANGED} WHERE path IN ({failed})", (BUG,))
 
     def mark_all_changed(self) -> None:
         """Mark all files as changed, to be read again."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from store.types import Row
 
 
+_TRIED_BY = "tried_by"  # the small value of the ledger that names the version of pkb that read files last
 _DECODED_BY = "decoded_by"  # the small value of the ledger that names the version of the parsers
 _BATCH = 500  # variables in one statement, under SQLite's limit
 
@@ -174,6 +175,15 @@ def decode_anew(ledger: Ledger, version: str) -> None:
         Catalog(ledger).mark_all_changed()
         ledger.rows.execute("UPDATE documents SET rechunk = 1")
         ledger.set(_DECODED_BY, version)
+
+
+def retry_failed(ledger: Ledger, version: str) -> None:
+    """Mark the files on which pkb itself failed to be read again, if another version read them."""
+    if ledger.get(_TRIED_BY) == version:
+        return
+    with ledger.transaction():
+        Catalog(ledger).mark_failed_changed()
+        ledger.set(_TRIED_BY, version)
 
 
 def newest_documents(ledger: Ledger, limit: int) -> list[str]:

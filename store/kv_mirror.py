@@ -4,13 +4,14 @@ Each object is one node's file under AES-256-GCM, bound to its node, with a key 
 are keyed digests: they tell nothing. fsspec brings the bytes to and from wherever a URL points.
 """
 
+import json
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from errno import EIO
+from errno import EIO, ENOENT
 from hashlib import blake2b
 from io import BytesIO
 from itertools import takewhile
@@ -19,6 +20,7 @@ from secrets import token_bytes, token_hex
 from threading import Condition, Thread
 from typing import Any
 
+from store.database import Ledger
 from store.errors import PkbError
 from store.kv_files import BadNode, header_text, opened, verify
 from store.kv_tree import Key
@@ -157,6 +159,38 @@ def reach(url: str) -> None:
         files.ls(root)
 
 
+_PUSHED, _PENDING = "kv.mirrors", "forget.mirrors"  # small values of the ledger
+
+
+def pushed_to(ledger: Ledger) -> list[str]:
+    """Return the URLs that were pushed to."""
+    return list(json.loads(ledger.get(_PUSHED) or "[]"))
+
+
+def record_push(ledger: Ledger, url: str) -> None:
+    """Remember that a URL was pushed to."""
+    ledger.set(_PUSHED, json.dumps(sorted({*pushed_to(ledger), url})))
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRemoval:
+    """Mirrors from which objects are still to be removed, and what the names of those objects begin with."""
+
+    urls: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+
+def pending_removal(ledger: Ledger) -> PendingRemoval:
+    """Return what is still to be removed from mirrors."""
+    found = json.loads(ledger.get(_PENDING) or "{}")
+    return PendingRemoval(*(tuple(found.get(one, ())) for one in ("urls", "names")))
+
+
+def put_pending_removal(ledger: Ledger, pending: PendingRemoval) -> None:
+    """Remember what is still to be removed from mirrors; nothing without a URL."""
+    ledger.set(_PENDING, json.dumps({"urls": pending.urls, "names": pending.names} if pending.urls else {}))
+
+
 def has_pushed(folder: Path) -> bool:
     """Return whether a home has the files that its first push makes."""
     return (folder / KEY_FILE).exists() and (folder / _ID_FILE).exists()
@@ -199,6 +233,30 @@ class Mirror:
             return {}
         names = {path.rpartition("/")[2]: (path, entry) for path, entry in found.items()}
         return {name: (path, int(entry.get("size") or 0)) for name, (path, entry) in names.items() if _is_name(name)}
+
+    def named(self, names: Collection[str]) -> list[str]:
+        """Return the paths of the objects whose names begin so, of all machines; OSError, also for a missing disk."""
+        top = self.root.rpartition("/")[0]
+        with _BackendErrors():
+            if "file" in self._files.protocol and not self._files.isdir(top):
+                raise FileNotFoundError(ENOENT, "no such folder")
+            self._files.invalidate_cache()
+            with suppress(FileNotFoundError):
+                found = self._files.find(self.root)
+                return sorted(path for path in found if path.rpartition("/")[2].partition("-")[0] in names)
+        return []
+
+    def forget(self, names: Collection[str], nodes: Mapping[Key, int], path_of: Callable[[Key], Path]) -> int:
+        """Remove the objects whose names begin so, and those of this machine without a node; returns how many."""
+        paths = set(self.named(names))
+        if has_pushed(self._folder):
+            paths |= {f"{self._own}/{name}" for name in self.plan(nodes, path_of).delete}
+        for path in sorted(paths):
+            with suppress(FileNotFoundError), _BackendErrors():
+                self._files.rm_file(path)
+        if left := paths.intersection(self.named(names)):
+            raise OSError(EIO, f"{len(left)} objects are still there")
+        return len(paths)
 
     def read(self, path: str, key: Key, size: int, call: RemoteCall) -> bytes:
         """Return the file of so many bytes in an object; OSError, BadNode."""

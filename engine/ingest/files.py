@@ -12,7 +12,7 @@ from engine.ingest.headers import decode_text
 from engine.ingest.mail import read_mail
 from engine.ingest.scan import HEAD, detect
 from engine.ingest.transcripts import may_be_transcript, read_transcripts
-from engine.ingest.types import ParseLimits, UnreadableItem
+from engine.ingest.types import Bug, ParseLimits, UnreadableItem, isolate, item_or_bug
 from store.types import ParsedItem
 
 UNKNOWN = "not mail or a transcript"
@@ -21,15 +21,23 @@ UNKNOWN = "not mail or a transcript"
 def read(path: Path, raw_kind: str | None, limits: ParseLimits) -> Iterator[ParsedItem]:
     """Yield one item per document of a file; what cannot be read is an item with a problem, never an exception.
 
+    An exception by a bug fails its message alone, or, outside of messages, the rest of its file.
+
     `raw_kind` ("mail", "mbox" or "transcript") overrides the detected format.
     """
+    count = 0
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             yield _unreadable("not a file")
             return
         with path.open("rb") as file:
-            yield from _read_open(file, _name(path), raw_kind, limits, status)
+            items = _read_open(file, _name(path), raw_kind, limits, status)
+            while (item := isolate(lambda: next(items, None))) is not None:
+                count += 1
+                yield item
+    except Bug as bug:
+        yield ParsedItem(count, None, problem=bug.reason)
     except PermissionError:
         yield _unreadable("permission denied")
     except OSError as error:
@@ -71,19 +79,23 @@ def _read_rest(file: BinaryIO, status: os.stat_result, most: int) -> bytes:
 def _read_mbox(file: BinaryIO, limits: ParseLimits) -> Iterator[ParsedItem]:
     count = 0
     for count, raw in enumerate(split_mbox(file, limits.message_bytes), start=1):
-        yield replace(read_mail(raw, limits, count - 1), offset=None)
+        yield replace(_read_mail(raw, limits, count - 1), offset=None)
     if not count:
         yield _unreadable("no message in it")
 
 
 def _read_message(raw: bytes, kind: str, limits: ParseLimits) -> ParsedItem:
     if kind == "mail":
-        return read_mail(raw, limits)
+        return _read_mail(raw, limits)
     try:
-        item = read_mail(unwrap_emlx(raw), limits)
+        item = _read_mail(unwrap_emlx(raw), limits)
     except UnreadableItem as error:
-        return replace(read_mail(raw, limits), problem=error.reason)
+        return replace(_read_mail(raw, limits), problem=error.reason)
     return replace(item, offset=None if item.offset is None else item.offset + 1)
+
+
+def _read_mail(raw: bytes, limits: ParseLimits, item: int = 0) -> ParsedItem:
+    return item_or_bug(item, lambda: read_mail(raw, limits, item))
 
 
 def _read_transcripts(name: str, raw: bytes, limits: ParseLimits) -> list[ParsedItem]:

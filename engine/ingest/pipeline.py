@@ -15,17 +15,19 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import blake2b
+from importlib.metadata import version
 from pathlib import Path
+from typing import TypeVar
 
 from engine.ingest import scan
 from engine.ingest.chunking import chunk
 from engine.ingest.quotes import attribution_lines
 from engine.ingest.scan import Replacement, Versions, ignorable
-from engine.ingest.types import PARSER_VERSION, ParseLimits, as_seen, provenance, seen_at
+from engine.ingest.types import PARSER_VERSION, Bug, ParseLimits, as_seen, isolate, provenance, seen_at
 from engine.text.label import index_words, name_forms
 from store import documents as documents_store
 from store import provenance as provenance_store
-from store.catalog import Catalog, Problem, SourceRoot
+from store.catalog import BUG, Catalog, Problem, SourceRoot
 from store.database import Ledger
 from store.documents import Knowledge
 from store.erasure import Tombstones, names_of_parsed
@@ -33,6 +35,7 @@ from store.types import Document, DocumentPassage, FileState, IndexedDocument, P
 
 _BATCH_DOCUMENTS, _BATCH_CHARS = 20_000, 64_000_000
 _PROGRESS_EVERY = 20  # files
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -186,8 +189,9 @@ def commit_batch(ledger: Ledger, knowledge: Knowledge, batch: ParsedBatch, versi
 
     The files are recorded with the last commit.
     """
-    catalogue, new_places = Catalog(ledger), _new_places(batch)
+    catalogue = Catalog(ledger)
     waiting = [one for file in batch.files for one in _replaced(catalogue, versions, file)]
+    new_places = _new_places(batch)
     # Oldest first: a quoted message precedes those that quote it, and replies find their threads.
     ordered = sorted(batch.documents.values(), key=lambda d: (d.date or _UNDATED, d.id))
     for start in range(0, max(len(ordered), 1), _COMMIT):
@@ -198,7 +202,10 @@ def commit_batch(ledger: Ledger, knowledge: Knowledge, batch: ParsedBatch, versi
         former = [one.former for one in due]
         removes = _unplaced(catalogue, former, new_places)
         collections = {d.id: _collections(catalogue, d.id, new_places[d.id]) for d in documents}
-        entries = _entries(ledger, documents, collections, removes)
+        entries, failed = _entries(ledger, documents, collections, removes)
+        if failed:
+            _leave_out(catalogue, batch, failed)
+            documents, new_places = [one for one in documents if one.id not in failed], _new_places(batch)
         some = partial(_record_places, catalogue, documents, new_places)
         record = partial(_record_files, catalogue, batch) if last else some
         knowledge.commit(entries, partial(_record, catalogue, former, record), removes)
@@ -210,7 +217,25 @@ def _replaced(catalogue: Catalog, versions: Versions, file: FileRead) -> list[Re
     if file.former is None:
         before, file.former = catalogue.state(file.path), catalogue.former_places(file.path)
         file.anew = before is not None and before.is_same_but_marked(file.state)
+    if file.anew and file.complete:
+        file.places += _kept_in_spite_of_bugs(file.former, file)
     return versions.replaced(file.path, file.former, file.places, complete=file.complete, decoded_anew=file.anew)
+
+
+def _kept_in_spite_of_bugs(former: Sequence[Place], file: FileRead) -> list[Place]:
+    """Return the places of documents that an earlier version read, and this one failed on, in an unchanged file."""
+    bugs = {problem.item for problem in file.problems if problem.reason.startswith(BUG)}
+    read = {place.item for place in file.places} | {problem.item for problem in file.problems} - bugs
+    return [place for place in former if bugs and place.item >= 0 and place.item not in read]
+
+
+def _leave_out(catalogue: Catalog, batch: ParsedBatch, failed: Mapping[str, str]) -> None:
+    """Name documents that could not be indexed as problems of their files; one indexed before stays as it was."""
+    for file in batch.files:
+        new = file.places[file.recorded :]
+        file.problems += [Problem(file.path, one.item, failed[one.document]) for one in new if one.document in failed]
+        stay = [one for one in new if one.document not in failed or catalogue.places(one.document)]
+        file.places[file.recorded :] = stay
 
 
 def _unplaced(catalogue: Catalog, former: Sequence[Place], new_places: Mapping[str, object]) -> list[str]:
@@ -241,23 +266,52 @@ def _collections(catalogue: Catalog, document: str, places: Sequence[Place]) -> 
 
 def _entries(
     ledger: Ledger, documents: Sequence[Document], collections: dict[str, tuple[str, ...]], removes: Collection[str]
+) -> tuple[list[IndexedDocument], dict[str, str]]:
+    """Return the index entries of documents, and why others have none: bugs, which fail one document each.
+
+    No entry counts on a passage of a document that failed.
+    """
+    failed, before = dict[str, str](), -1
+    while len(failed) > before:
+        before = len(failed)
+        left = [document for document in documents if document.id not in failed]
+        entries = _attempt(ledger, left, collections, removes, failed)
+    return entries, failed
+
+
+def _attempt(
+    ledger: Ledger,
+    documents: Sequence[Document],
+    collections: dict[str, tuple[str, ...]],
+    removes: Collection[str],
+    failed: dict[str, str],
 ) -> list[IndexedDocument]:
-    digests = {document.id: passage_digests(document) for document in documents}
+    """Return index entries; a document that fails is added to `failed`."""
+    digests = _each(documents, passage_digests, failed)
+    documents = [document for document in documents if document.id in digests]
     known = documents_store.owners(ledger, (digest for several in digests.values() for digest in several))
     owners = {digest: document for digest, document in known.items() if document not in removes}
     for document in documents:
         for digest in own_digests(document, digests[document.id]):
             owners.setdefault(digest, document.id)
-    seen = _seen(ledger, documents)
-    return [
-        _entry(as_seen(one, seen[one.id]), digests[one.id], owners, collections[one.id], seen[one.id])
-        for one in documents
-    ]
+    first, now = provenance_store.first_seen(ledger, (document.id for document in documents)), datetime.now(UTC)
+
+    def entry(one: Document) -> IndexedDocument:
+        seen = seen_at(one, first.get(one.id), now)
+        return _entry(as_seen(one, seen), digests[one.id], owners, collections[one.id], seen)
+
+    return list(_each(documents, entry, failed).values())
 
 
-def _seen(ledger: Ledger, documents: Sequence[Document]) -> dict[str, datetime]:
-    known, now = provenance_store.first_seen(ledger, (document.id for document in documents)), datetime.now(UTC)
-    return {document.id: seen_at(document, known.get(document.id), now) for document in documents}
+def _each(documents: Sequence[Document], work: Callable[[Document], T], failed: dict[str, str]) -> dict[str, T]:
+    """Return the results of work on documents, by id; a bug fails its document alone."""
+    done = dict[str, T]()
+    for document in documents:
+        try:
+            done[document.id] = isolate(partial(work, document))
+        except Bug as bug:
+            failed[document.id] = bug.reason
+    return done
 
 
 def _entry(
@@ -378,6 +432,7 @@ class Ingest:
         """Run all steps for one root."""
         self._knowledge.recover()
         documents_store.decode_anew(self._ledger, str(PARSER_VERSION))
+        documents_store.retry_failed(self._ledger, version("pkb"))
         yield Progress("scan", 0)
         found = self._scan(root)
         self._versions = Versions(self._places_in(found.gone), found.moved())

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone
+from functools import partial
 from itertools import accumulate, groupby
 from pathlib import PurePosixPath
 
@@ -30,7 +31,7 @@ from engine.ingest.dialogue import (
 from engine.ingest.headers import clean, decode_text, tidy
 from engine.ingest.html import html_text, is_page
 from engine.ingest.subtitles import Cue, cues, header_title, is_subtitles
-from engine.ingest.types import ZONE_HOURS, ParseLimits, UnreadableItem, content_id, in_users_zone
+from engine.ingest.types import ZONE_HOURS, ParseLimits, UnreadableItem, content_id, in_users_zone, item_or_bug
 from engine.text.dates import ENGLISH_MONTH, MONTHS
 from store.types import LONGEST_SPEAKER, Document, DocumentPassage, ParsedItem
 
@@ -319,7 +320,7 @@ def read_transcripts(name: str, raw: bytes, limits: ParseLimits) -> list[ParsedI
         return [_read_one(name, text, offset, limits)]
     days = [list(day) for _, day in groupby(messages, key=lambda message: message.sent.date())]
     title = next((one.group for one in messages if one.group), "") or title_from_name(PurePosixPath(name).name)
-    return [_read_day(item, title, lines, day, limits) for item, day in enumerate(days)]
+    return [item_or_bug(item, partial(_read_day, item, title, lines, day, limits)) for item, day in enumerate(days)]
 
 
 def read_transcript(name: str, raw: bytes, limits: ParseLimits) -> ParsedItem:

@@ -4,18 +4,22 @@ Also what is known of a document beside its text: when it was first seen, and th
 than that is a claim: the document counts as written when it was first seen, and keeps the claim.
 """
 
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
-from typing import Final
+from typing import Final, TypeVar
 
 from engine.text.people import folded_address, folded_name, name_and_address
+from store.catalog import BUG
+from store.errors import PkbError
 from store.provenance import NamedAddress, Provenance
-from store.types import Document, DocumentPassage
+from store.types import Document, DocumentPassage, ParsedItem
 
 # Raise it with each change after which a file is decoded to another text, date, sender or role: every file is then read
 # again by the next `pkb ingest`, and what is decoded anew replaces what was decoded before.
-PARSER_VERSION: Final = 2
+PARSER_VERSION: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,47 @@ class UnreadableItem(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class Bug(UnreadableItem):
+    """An item on which pkb itself failed, by an exception that no parser expects."""
+
+
+T = TypeVar("T")
+BUG_EVENT: Final = "pkb.bug"
+_ENDS_THE_RUN = (MemoryError, OSError, PkbError, UnreadableItem)  # these are no bugs
+
+
+def isolate(work: Callable[[], T]) -> T:
+    """Return what work on one document gives; raises Bug in place of an exception that is one."""
+    try:
+        return work()
+    except Exception as error:
+        if isinstance(error, _ENDS_THE_RUN):
+            raise
+        raise Bug(_describe(error)) from error
+
+
+def item_or_bug(item: int, parse: Callable[[], ParsedItem]) -> ParsedItem:
+    """Return what parsing one item of a file gives; a bug fails it alone."""
+    try:
+        return isolate(parse)
+    except Bug as bug:
+        return ParsedItem(item, None, problem=bug.reason)
+
+
+def _describe(error: Exception) -> str:
+    """Return which exception a bug raised and where, without its message, which could hold mail.
+
+    An audit event holds the traceback, which the command line shows with `PKB_DEBUG`.
+    """
+    sys.audit(BUG_EVENT, error)
+    where, trace = "", error.__traceback__
+    while trace:
+        if (module := str(trace.tb_frame.f_globals.get("__name__"))).startswith("engine."):
+            where = f" at {module}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return f"{BUG} {type(error).__name__}{where}; please report it; it is read again after an update of pkb"
 
 
 def content_id(*parts: str) -> str:

@@ -63,6 +63,25 @@ def test_an_answer_without_drafts_has_another_key(words: Pkb) -> None:
     assert words("ask", "When is the picnic?", "--json").row["tier"] == "exact"
 
 
+@pytest.mark.slow
+def test_files_that_newer_parsers_read_as_before_keep_chunks_answers_and_kv(words: Pkb) -> None:
+    sql = "SELECT key, document FROM kv_nodes ORDER BY key", "SELECT id, chunks, rechunk FROM documents"
+
+    def stored() -> list[list[tuple[object, ...]]]:
+        with closing(sqlite3.connect(words.folder / "home" / "ledger.db")) as ledger:
+            return [ledger.execute(one).fetchall() for one in sql]
+
+    words("ask", "When is the picnic?")
+    before, files = stored(), sorted((words.folder / "cache").rglob("*.safetensors"))
+    with closing(sqlite3.connect(words.folder / "home" / "ledger.db")) as ledger, ledger:
+        ledger.execute("UPDATE meta SET value = 'of yesterday' WHERE name = 'decoded_by'")
+    row = words("ingest", "--vectors", "later", "--json").row
+    assert (row["files"]["changed"], row["documents"]["removed"]) == (1, 0)
+    assert any(document for _, document in before[0])
+    assert (stored(), sorted((words.folder / "cache").rglob("*.safetensors"))) == (before, files)
+    assert words("ask", "When is the picnic?", "--json").row["tier"] == "exact"
+
+
 class FirstLine(io.TextIOWrapper):
     """A pipe whose reader leaves after the first line."""
 

@@ -1,13 +1,16 @@
 """`pkb ingest` repeated: new, changed and removed files, and removals that may be an unmounted disk."""
 
+import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Pkb
-from tests.demo import DATA
+from tests.demo import DATA, environment
 
 
 @pytest.fixture
@@ -72,3 +75,35 @@ def test_many_removals_at_once_need_prune(fresh: Pkb, mail: Path) -> None:
     assert ingest(fresh, "--prune")["documents"]["removed"] == 8
     assert kept(fresh) == 7
     assert fresh("check", "--read-data").code == 0
+
+
+# A library that fails on one page, and quotes it in its message.
+_FAILING_LIBRARY = """
+from selectolax import lexbor
+
+real = lexbor.LexborHTMLParser
+
+def parse(source, *args, **options):
+    if "tandem" in source:
+        raise IndexError(source)
+    return real(source, *args, **options)
+
+lexbor.LexborHTMLParser = parse
+"""
+
+
+def test_a_bug_is_named_with_its_file_and_shown_in_full_only_if_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(_FAILING_LIBRARY)
+    (tmp_path / "mail").mkdir()
+    for name, text in {"a": "the tandem is red", "b": "the lamp is blue"}.items():
+        page = f"From: {name}@x.org\nContent-Type: text/html\n\n<p>{text}</p>\n"
+        (tmp_path / "mail" / f"{name}.eml").write_text(page)
+    env = {**environment(tmp_path), "PYTHONPATH": f"{tmp_path}:{Path.cwd()}", "PKB_DEBUG": "1"}
+    words = [sys.executable, "-m", "cli.app", "ingest", "--json", "--vectors", "later", str(tmp_path / "mail")]
+    ran = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+    row = json.loads(ran.stdout)
+    (skipped,) = row["skipped"]
+    assert (ran.returncode, row["documents"]["kept"], skipped["path"]) == (3, 1, str(tmp_path / "mail" / "a.eml"))
+    assert skipped["reason"].startswith("bug in pkb: IndexError at engine.ingest.html:")
+    assert "tandem" not in ran.stdout
+    assert "Traceback" in ran.stderr

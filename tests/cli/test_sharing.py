@@ -247,6 +247,42 @@ def test_a_mirror_is_pushed_shown_and_kept_equal(pkb: Pkb, tmp_path: Path) -> No
     assert pkb("kv", "push", "--json").row["deleted"] == count
 
 
+def objects_in(folder: Path) -> set[str]:
+    return {path.name.partition("-")[0] for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.slow
+def test_forgetting_removes_the_objects_of_mirrors_and_names_a_mirror_that_is_not_there(
+    pkb: Pkb, tmp_path: Path
+) -> None:
+    for question in (KEY, OTHER):
+        pkb("ask", question, "--model", str(NANO))
+    near, far = tmp_path / "near", tmp_path / "far"
+    for mirror in (near, far):
+        assert pkb("kv", "push", f"file://{mirror}").code == 0
+    (writer,) = {path.parent for path in near.rglob("*") if path.is_file()}
+    other = Path(shutil.copytree(writer, writer.parent / ("0" * 16)))  # another machine with the same key
+    source = pkb("ask", KEY, "--json").row["sources"][0]["path"]
+    before = {node.key for node in cached_nodes(pkb.folder)}
+    dry = pkb("forget", source, "--dry-run", "--json").row
+    far.rename(tmp_path / "unplugged")
+    ran = pkb("forget", source, "--yes", "--json")
+    after = {node.key for node in cached_nodes(pkb.folder)}
+    key = MirrorKey(pkb.folder / "home" / "share" / "mirror.key", create=False)
+    gone, stay = {key.name(one) for one in before - after}, {key.name(one) for one in after}
+    assert gone
+    assert stay
+    assert [one["objects"] for one in dry["mirrors"]] == [len(gone), 2 * len(gone)]  # far, near
+    assert (ran.code, f"file://{far}" in ran.out, f"file://{near}" in ran.out) == (1, True, False)
+    assert (objects_in(writer), objects_in(other)) == (stay, stay)
+    assert objects_in(tmp_path / "unplugged") == gone | stay
+    assert pkb("forget", "--question", "never asked?", "--yes").code == 1  # it tries again
+    (tmp_path / "unplugged").rename(far)
+    assert "mirrored objects" in pkb("forget", "--question", "never asked?", "--yes").out
+    assert objects_in(far) == stay
+    assert pkb("forget", "--question", "never asked?", "--yes").code == 4
+
+
 def remote_check(pkb: Pkb) -> dict[str, str]:
     (found,) = [row for row in pkb("doctor", "--json").row["checks"] if row["name"] == "remote"]
     return dict(found)

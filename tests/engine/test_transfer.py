@@ -237,7 +237,8 @@ def test_a_redacted_export_names_nobody_and_is_refused(asked: tuple[Path, list[R
         imported(pkb, [header, *rows])
 
 
-TEXT = st.text(max_size=20)
+CONTROLS = [chr(code) for code in (*range(9), *range(11, 32), *range(127, 160))]
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters=CONTROLS), max_size=20)
 QUOTED = TEXT.flatmap(
     lambda quote: st.builds(
         Source,
@@ -254,11 +255,11 @@ ANSWERS = st.builds(
         TEXT,
         st.none() | TEXT,
         st.sampled_from(["full", "prefix"]),
-        st.sampled_from(["model", "quote"]),
-        st.none() | TEXT,
+        st.just("quote"),
+        st.none(),
     ),
     sources=st.lists(QUOTED, max_size=3).map(tuple),
-    ms=st.dictionaries(st.sampled_from(STAGES), st.floats(0, 1e6)).map(lambda ms: {**ms, "total": 1.0}),
+    ms=st.dictionaries(st.sampled_from(STAGES), st.floats(0, 8e7)).map(lambda ms: {**ms, "total": 1.0}),
     tokens=st.none() | st.dictionaries(TEXT, st.integers(0, 1 << 40), max_size=3),
 )
 EXPORTED = st.builds(
@@ -268,8 +269,8 @@ EXPORTED = st.builds(
     writer=TEXT.map(lambda name: f"{name}/5"),
     day=st.none() | TEXT,
     evidence=st.lists(TEXT, max_size=3).map(tuple),
-    created=st.datetimes(datetime(1970, 1, 2), datetime(2100, 1, 1), timezones=st.just(UTC)),
-    made_ms=st.floats(0, 1e9),
+    created=st.datetimes(datetime(2000, 1, 2), datetime(2100, 1, 1), timezones=st.just(UTC)),
+    made_ms=st.floats(0, 8e7),
     origin=st.sampled_from(["user", "predicted"]),
     source=TEXT,
     tau=st.none() | st.floats(0, 1),
@@ -282,6 +283,37 @@ EXPORTED = st.builds(
 def test_an_answer_comes_back_as_it_was(exported: ExportedAnswer) -> None:
     assert read_line(json.dumps(exported.to_json()).encode()) == exported
     assert read_line(json.dumps(exported.to_json(), ensure_ascii=False).encode()) == exported
+
+
+NO_TIME = st.one_of(
+    st.floats(max_value=-1e-9, allow_nan=False), st.floats(min_value=1e8, allow_nan=False), st.just(float("nan"))
+)
+NO_TEXT = st.tuples(TEXT, st.sampled_from(CONTROLS), TEXT).map("".join)
+FORGED: dict[tuple[str, ...], st.SearchStrategy[Any]] = {
+    ("created",): st.datetimes(max_value=datetime(1999, 12, 31)).map(lambda at: f"{at.isoformat()}+00:00"),
+    ("made_ms",): NO_TIME,
+    ("reply", "ms", "total"): NO_TIME,
+    ("reply", "ms", "decode"): NO_TIME,
+    ("uses",): st.integers(max_value=-1),
+    ("tau",): st.floats(max_value=-1e-9, allow_nan=False) | st.floats(min_value=1.1),
+    ("reply", "tokens"): st.dictionaries(TEXT, st.integers(max_value=-1), min_size=1, max_size=3),
+    ("reply", "question"): NO_TEXT,
+    ("reply", "answer"): NO_TEXT,
+    ("reply", "writer"): st.sampled_from(["model", "sage"]),
+    ("reply", "model"): TEXT,
+    ("reply", "adapter"): TEXT,
+    ("reply", "tier"): TEXT,
+    ("source",): NO_TEXT,
+    ("origin",): TEXT,
+}
+
+
+@pytest.mark.parametrize("path", FORGED, ids=".".join)
+@given(st.data())
+def test_a_value_that_no_cached_answer_has_is_refused(path: tuple[str, ...], data: st.DataObject) -> None:
+    row = data.draw(EXPORTED).to_json()
+    with pytest.raises(Broken):
+        read_line(json.dumps(changed(row, path, data.draw(FORGED[path]))).encode())
 
 
 JSON = st.recursive(
