@@ -142,7 +142,7 @@ def mirrored(opened: Session, planned: ForgetPlan) -> list[MirrorObjects]:
     from store.remote import masked
 
     found, names = list[MirrorObjects](), set(_object_names(opened, [row["id"] for row in planned.documents]))
-    for url in _mirrors(opened) if names else ():
+    for url in _mirrors(opened):
         try:
             count = len(Mirror(url, opened.home.share).named(names))
         except (OSError, ImportError, PkbError):

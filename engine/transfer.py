@@ -421,9 +421,9 @@ def push(opened: Session, url: str, on_progress: OnProgress, *, dry_run: bool = 
             reach(url)
             return PushReport(len(nodes), sum(nodes.values()), 0, 0)
         mirror = Mirror(url, opened.home.share, create=True)
-        if not dry_run:
-            record_push(opened.ledger, url)
         plan = mirror.plan(nodes, local.path_of)
+        if nodes and not dry_run:
+            record_push(opened.ledger, url)
         total = plan.upload_bytes // 10**6
         written = (
             0 if dry_run else mirror.apply(plan, local.path_of, lambda done: on_progress("MB", done // 10**6, total))

@@ -125,7 +125,10 @@ def test_what_todo_prints_is_as_documented(pkb: Pkb) -> None:
 
 
 @pytest.mark.slow
-def test_what_forget_prints_is_as_documented(pkb: Pkb) -> None:
+def test_what_forget_prints_is_as_documented(pkb: Pkb, tmp_path: Path) -> None:
+    (tmp_path / "mirror").mkdir()
+    pkb("config", "set", "kv.remote", f"file://{tmp_path}/mirror")
+    pkb("kv", "push")
     pkb("ask", "who has the spare key to the workshop?")
     rows = [pkb("forget", *flags, "--json").row for flags in (["1", "--dry-run"], ["1", "--yes"])]
     assert [row["erased"] and row["erased"]["documents"] for row in rows] == [None, 1]
