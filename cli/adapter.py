@@ -206,7 +206,7 @@ def remove(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Remove an adapter with all its versions and its KV cache, and take it off where it is used.
+    """Remove an adapter with its versions and KV cache, and take it off.
 
     Example: pkb adapter rm mail --yes
     """

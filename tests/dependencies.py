@@ -177,7 +177,8 @@ def licence(name: str) -> str:
     except PackageNotFoundError:
         return ELSEWHERE[name]
     classes = [one.split(" :: ")[-1] for one in data.get_all("Classifier") or [] if one.startswith("License :: ")]
-    declared = data["License-Expression"] or data["License"] or (classes or ["none declared"])[0]
+    fields = [data[key] for key in ("License-Expression", "License") if key in data]
+    declared = next(filter(None, [*fields, *classes]), "none declared")
     declared = declared.strip().partition("\n")[0]
     return SPELLINGS.get(declared, declared)
 

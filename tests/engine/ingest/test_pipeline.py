@@ -102,7 +102,7 @@ def test_a_search_during_an_ingest_never_fails(box: Box) -> None:
 
 def test_the_next_run_compacts_after_a_killed_one(box: Box) -> None:
     mail(box.mail / "a", "red")
-    box.fuse.length = 10  # behind the acknowledgement, before the index is made
+    box.fuse.length = 12  # behind the acknowledgement, before the index is made
     with pytest.raises(Killed):
         box.ingest()
     again = box.again()
