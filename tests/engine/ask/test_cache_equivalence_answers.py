@@ -131,7 +131,7 @@ def _lead(pairs: list[tuple[Answer, Answer]]) -> list[tuple[datetime | str | Non
     "seed", [0, *slow_only(*range(1, 5)), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(5, 21))]
 )
 def test_cached_and_uncached_quotes_are_equal(tmp_path: Path, seed: int) -> None:
-    rounds = 27 if seed else 2  # of the eight long ones, 5,400 comparisons
+    rounds = 27 if seed else 2  # 675 comparisons each
     archive, different = Archive(tmp_path, seed), list[tuple[Answer, Answer]]()
     for _ in range(rounds):
         archive.change()
