@@ -155,7 +155,7 @@ class Extractive(_Retrieving):
         return True
 
     def within(self, scope: "Scope") -> "Backend":
-        """Return this: quotes are the same in all scopes."""
+        """Return this backend: the scope does not change how it quotes."""
         return self
 
 

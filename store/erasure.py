@@ -251,9 +251,9 @@ def _drop_questions(ledger: Ledger, questions: Sequence[str]) -> None:
 
 
 def _questions_about_removed(ledger: Ledger) -> list[int]:
-    """Return the numbers of the questions that retrieved removed chunks or were answered from them, ever.
+    """Return the history ids of all questions that retrieved removed chunks or were answered from them.
 
-    Only the first of equal questions has a log of what it retrieved: the others are known by its key.
+    Of questions with the same key only the first has a retrieval log; the others are found by the key.
     """
     sql = f"""WITH retrieved (id) AS (SELECT question FROM retrievals WHERE {OF_REMOVED.format("chunks")}),
               about (key) AS (

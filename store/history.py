@@ -34,9 +34,9 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class TierCount:
-    """How often a tier answered, and its times; `by_model` where a prompt was prefilled, which takes far longer.
+    """How often a tier answered, and how long it took; `by_model` if the language model read a prompt.
 
-    Median and 95th percentile are times of real questions: those at the nearest rank.
+    The median and 95th percentile use the nearest rank, without interpolation.
     """
 
     tier: str

@@ -383,8 +383,8 @@ _POSITION = "integrity.position"  # the small value of the ledger that holds the
 def check_slice(home: Home, ledger: Ledger, count: int, is_over: Callable[[], bool] = lambda: False) -> int:
     """Verify the files of the next `count` KV nodes and remove damaged ones; returns the number removed.
 
-    Once `is_over` it stops before a file, and goes on there the next time. After the last node it checks the ledger's
-    own pages and starts over; PkbError where those are damaged.
+    Stops before the next file when `is_over` returns True; the next call resumes there. After the last node it checks
+    the ledger's pages and starts over; PkbError if those are damaged.
     """
     at = bytes.fromhex(ledger.get(_POSITION) or "")
     sql = "SELECT key FROM kv_nodes WHERE state = 'complete' AND key > ? ORDER BY key LIMIT ?"

@@ -416,10 +416,10 @@ class KvStore:
 
     def note_adapter(self, root: TreeRoot, digest: str) -> None:
         """Remember that the nodes below a root are of an adapter."""
+        if _adapters(self._ledger).get(root.key.hex()) == digest:
+            return  # the usual case: a question does not write
         with self._ledger.transaction():
-            known = _adapters(self._ledger)
-            if known.get(root.key.hex()) != digest:
-                self._ledger.set(_ADAPTERS, json.dumps({**known, root.key.hex(): digest}))
+            self._ledger.set(_ADAPTERS, json.dumps({**_adapters(self._ledger), root.key.hex(): digest}))
 
     def forget_adapters(self, others: Collection[str]) -> int:
         """Remove the nodes of all adapters but these, which are known by their digests; returns the bytes freed."""

@@ -199,7 +199,7 @@ def pending_entry(ask: PendingQuestion, read: tuple[str, ...]) -> CachedAnswer:
 
 
 def vector_of(asked: EmbeddedQuestion) -> bytes | None:
-    """Return a question's vector as the bank keeps it."""
+    """Return a question's vector as bytes of float32, as the ledger stores it; None without an embedder."""
     return None if asked.vector is None else asked.vector.astype("float32").tobytes()
 
 

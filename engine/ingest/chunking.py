@@ -79,7 +79,7 @@ def _joined(pieces: Sequence[Piece]) -> str:
 
 
 def _pack(pieces: Sequence[Piece]) -> list[list[Piece]]:
-    """Return the pieces grouped into chunks: each grows while that brings its weight nearer to the target."""
+    """Group the pieces into chunks: a chunk takes the next piece if that brings its weight closer to TARGET."""
     packs, weight = list[list[Piece]](), MOST
     for piece in pieces:
         both = weight + piece.weight

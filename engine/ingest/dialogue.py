@@ -211,7 +211,7 @@ _NOTICE = re.compile(r"[\"“”]")  # in a line without a sender: Ann changed t
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """One message of an exported chat: when it was sent by the clock of its writer, its lines, who sent it.
+    """One message of an exported chat: the sender's local time, its line numbers and the speaker.
 
     `speaker` is None for a notice of the messenger. `group` is set on a notice that names the chat.
     """

@@ -129,7 +129,7 @@ class WorkerState:
             self._base.ledger.roll_back()
 
     def yield_model(self) -> bool:
-        """Unload the model if another process waits to load one; returns whether it did."""
+        """Unload the model if another process is waiting to load one; returns whether it was unloaded."""
         if not self.models.wanted:
             return False
         self.models.forget()

@@ -59,7 +59,7 @@ def _normalise(text: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _index_forms(token: str, kind: str) -> tuple[str, ...]:
-    """Return the words that one token is indexed under: itself and its parts."""
+    """Return the index terms of a token: the token itself and its parts."""
     if kind == "number":
         if _GROUPED.fullmatch(token):
             return (_number(token.replace(",", "")),)
