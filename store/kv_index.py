@@ -159,10 +159,21 @@ class KvIndex:
         """Return all nodes, whatever their state."""
         return [_entry(row) for row in self._rows.execute(f"SELECT {_ENTRY} FROM kv_nodes")]
 
+    def scored(self) -> list[tuple[Node, State]]:
+        """Return all nodes with their states, without token ids: what eviction chooses by."""
+        sql = f"SELECT {_NODE.replace(', ids,', ', NULL,')}, state FROM kv_nodes"
+        return [(Node(*row[:4], (), *row[5:11]), row[11]) for row in self._rows.execute(sql)]
+
     def sizes(self) -> list[tuple[Key, int, State]]:
         """Return key, bytes and state of all nodes."""
         sql = "SELECT key, bytes, state FROM kv_nodes"
         return [(key, size, state) for key, size, state in self._rows.execute(sql)]
+
+    def total(self) -> tuple[int, int]:
+        """Return the bytes of all nodes, whatever their state, and how many are unfinished."""
+        row = self._rows.execute("SELECT coalesce(sum(bytes), 0), count(nullif(state, 'complete')) FROM kv_nodes")
+        size, unfinished = row.fetchone()
+        return int(size), int(unfinished)
 
     def sharing_prefix(self, parent: Key, ids: Sequence[int], sub_step: int) -> list[Node]:
         """Return the complete children of a node that share at least one sub-step with a segment."""

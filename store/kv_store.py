@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from store.database import Ledger
-from store.kv_files import PARTIAL, BadNode, Header, Identity, Tensor, identity, size_of, verify, write
+from store.kv_files import PARTIAL, SUFFIX, BadNode, Header, Identity, Tensor, identity, size_of, verify, write
 from store.kv_folder import KvFolder, inspect, is_alive
 from store.kv_index import CountTotal, KvQueries, Match, best_partial, cached_prefix, path_keys
 from store.kv_tree import DocumentSegment, Key, Node, TreeRoot, child_key
@@ -87,6 +87,7 @@ def _decay(weights: EvictionWeights, node: Node, now: float) -> float:
 
 _SLACK = 16 << 10  # for each file to be written, and once more: the growth of the folder itself
 _ROUNDS = 20  # of a reservation, when other processes take the space that it freed
+_NEAR = 1 / 16  # of the budget: with more than that left, the rows of the nodes tell what is held
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +107,16 @@ class KvBudget:
         self._folder, self._limits, self._score, self._now, self._others = kv_folder, limits, score, now, others
         self._index, self._counts = kv_folder.index, kv_folder.counts
         self.budget = limits.budget
+        self._unknown: int | None = None  # bytes in the folder that no row tells of, when it was last listed
+        self._changed = 0  # when a file was added or removed, as far as this process has looked: st_mtime_ns
 
     def reserve(self, node: Node, root: TreeRoot, sub_step: int, evict: bool = True) -> str:
         """Reserve the bytes of a node before its file is written, evicting others; returns the reason where refused."""
         self._folder.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for _ in range(_ROUNDS):
+        for number in range(_ROUNDS):
             with self._folder.ledger.transaction():
                 self._folder.finish_removals()
-                excess = self._excess(node.bytes + _SLACK)
+                excess = self._excess(node.bytes + _SLACK, listed=number > 0)
                 chosen = self._choose(excess, {node.parent}) if evict and excess > 0 else []
                 refused = self._refusal(node, root) or ("no_space" if sum(one.bytes for one in chosen) < excess else "")
                 if refused:
@@ -130,7 +133,7 @@ class KvBudget:
         self._folder.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._folder.ledger.transaction():
             daily = self._limits.daily - self._counts.written(self._now())
-            return max(0, min(self.budget - self._held_bytes() + evicting - _SLACK, daily))
+            return max(0, min(-self._excess(_SLACK) + evicting, daily))
 
     def evict_unused(self, keys: Iterable[Key]) -> None:
         """Evict those of these nodes that were never used, are not pinned and have no children."""
@@ -145,19 +148,23 @@ class KvBudget:
         with self._folder.ledger.transaction():
             self._folder.finish_removals()
 
-    def shrink(self, budget: int) -> int:
-        """Set the budget and evict down to it; returns the bytes stored, more only if nothing else may be evicted."""
+    def shrink(self, budget: int, *, listed: bool = False) -> int:
+        """Set the budget and evict down to it; returns the bytes stored, more only if nothing else may be evicted.
+
+        If the folder was `listed` just now, it is not listed again.
+        """
         self.budget = budget
         self._folder.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         while True:
             with self._folder.ledger.transaction():
                 self._folder.finish_removals()
-                excess = self._excess(0)
+                excess = self._excess(0, listed=listed)
                 chosen = self._choose(excess, ()) if excess > 0 else []
                 self._mark_deleting(chosen)
             if not chosen:
                 return budget + excess
             self._folder.remove_files(one.key for one in chosen)
+            listed = True
 
     def _refusal(self, node: Node, root: TreeRoot) -> str:
         """Return why a node may not be written even if there is space."""
@@ -174,25 +181,41 @@ class KvBudget:
         self._counts.write(node.bytes, self._now())
         self._counts.forget_eviction(node.key)
 
-    def _excess(self, need: int) -> int:
-        """Return the bytes to evict before `need` more fit."""
-        return self._held_bytes() + need - self.budget
+    def _excess(self, need: int, *, listed: bool = False) -> int:
+        """Return the bytes to evict before `need` more fit; below 0 so many are left.
+
+        Listing the folder finds what no row tells of, and takes longer the more it holds. It is left out where the
+        folder was `listed` just now, and far from the budget if nobody else has added or removed a file since then.
+        """
+        others, changed = self._others(), self._folder.folder.lstat().st_mtime_ns
+        if self._unknown is not None and (listed or changed == self._changed):
+            size, unfinished = self._index.total()
+            left = self.budget - (size + self._unknown + others + _SLACK * (1 + unfinished)) - need
+            if listed or left > self.budget * _NEAR:
+                self._changed = changed
+                return -left
+        self._changed = changed
+        return self._held_bytes() + others + need - self.budget
 
     def _held_bytes(self) -> int:
-        """Return the bytes of everything that is or will be in the cache folder."""
-        files, unfinished = _sizes(self._folder.folder), 0
-        total = self._folder.folder.lstat().st_size + self._others()
+        """Return the bytes of everything that is or will be in the folder, which is listed."""
+        files, known, unfinished = _sizes(self._folder.folder), 0, 0
+        total = self._folder.folder.lstat().st_size
         for key, size, state in self._index.sizes():
-            path = self._folder.path_of(key)
-            total += max(size, files.pop(path.name, 0), files.pop(path.with_suffix(PARTIAL).name, 0))
+            name = key.hex()
+            total += max(size, files.pop(name + SUFFIX, 0), files.pop(name + PARTIAL, 0))
+            known += size
             unfinished += state != "complete"
-        return total + sum(files.values()) + _SLACK * (1 + unfinished)
+        total += sum(files.values())
+        self._unknown = total - known
+        return total + _SLACK * (1 + unfinished)
 
     def _choose(self, excess: int, keep: Container[Key]) -> list[Node]:
         """Choose nodes to evict: none that is pinned, being written, or in `keep`."""
-        held, entries = self._pinned(), self._index.entries()
-        held |= {entry.node.key for entry in entries if entry.state != "complete" or entry.node.key in keep}
-        return victims((entry.node for entry in entries), excess, self._score, self._now(), held)
+        held, rows = self._pinned(), self._index.scored()
+        held |= {node.key for node, state in rows if state != "complete" or node.key in keep}
+        chosen = victims((node for node, _ in rows), excess, self._score, self._now(), held)
+        return [entry.node for node in chosen if (entry := self._index.find(node.key))]
 
     def _pinned(self) -> set[Key]:
         """Return the nodes that a live process is loading."""
@@ -389,7 +412,7 @@ class KvStore:
                 self._counts.add("refused", refused, tokens=len(ids), size=size, seconds=seconds)
         finally:
             self._folder.writing = None
-            self.shrink(self._budget.budget)
+            self._budget.shrink(self._budget.budget, listed=True)
         return None if refused else node
 
     def _size(self, header: Header, tensors: Sequence[Tensor]) -> int:
