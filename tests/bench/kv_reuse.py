@@ -1,9 +1,9 @@
-"""Time to first token behind a cached prompt prefix: pkb against computing it and against mlx-lm's prompt caches.
+"""Time to first token behind a cached prompt prefix: pkb beside mlx-lm's prompt caches and llama.cpp's saved slots.
 
-Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.kv_reuse [--model 135M|0.5B|1.2B|nano] [--rounds N] [--lengths N...]
-[--to FOLDER]`; with --to it writes FOLDER/kv_reuse.json. The weights are random, since speed does not depend on
-them; 1.2B takes 8 GB. All ways take turns in one process. "From disk" means that the files were removed from the
-system's file cache.
+Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.kv_reuse [--model 135M|0.5B|1.2B|nano | --gguf FILE] [--rounds N]
+[--lengths N...] [--to FOLDER]`; with --to it writes FOLDER/kv_reuse.json. The weights are random, since speed does not
+depend on them; 1.2B takes 8 GB. llama.cpp has them in 32 bits (135M and nano), and --gguf as they are in the file, too.
+All ways take turns in one process. "From disk" means that the files were removed from the system's file cache.
 """
 
 import gc
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -32,6 +33,9 @@ from store.kv_tree import TreeRoot, root_of
 from tests.bench.forced import weights
 from tests.bench.home import NANO
 from tests.bench.records import Comparison, write_file
+from tests.bench.slots import LlamaSlots
+from tests.engine.models.ggufs import decode, model_of
+from tests.engine.models.served import write_llama
 from tests.engine.models.shapes import REAL
 from tests.store.kv_kit import WEIGHTS
 
@@ -43,6 +47,8 @@ BUDGET = 1 << 40
 PKB, COMPUTED = "pkb", "pkb, nothing cached"
 FILE, MEMORY, NEW = "mlx-lm, save_prompt_cache", "mlx-lm, LRUPromptCache", "mlx-lm, nothing cached"
 DISK = ", from disk"
+PLAIN, RESTORED, EMPTY = "llama.cpp, F32", ", slot restored", ", nothing cached"
+SHARING = ("135M", "nano")  # shapes whose weights llama.cpp gets, too
 Ways = Mapping[str, Callable[[], object]]
 
 
@@ -58,6 +64,7 @@ class CachedPrompt:
     paths: Sequence[Path]  # of the KV nodes
     file: Path  # of mlx-lm
     memory: Any  # of mlx-lm
+    slots: Mapping[str, tuple[LlamaSlots, Path]]  # of llama.cpp: by engine, the server and the file of the context
 
     @property
     def context(self) -> Sequence[Ids]:
@@ -100,7 +107,9 @@ def opened_store(model: Mlx, folder: Path) -> Iterator[KvStore]:
 
 
 @contextmanager
-def cached_prompt(model: Mlx, folder: Path, segments: Sequence[Ids]) -> Iterator[CachedPrompt]:
+def cached_prompt(
+    model: Mlx, folder: Path, segments: Sequence[Ids], llamas: Mapping[str, LlamaSlots] | None = None
+) -> Iterator[CachedPrompt]:
     """Put a prompt into all caches, below a folder."""
     from mlx_lm.models.cache import LRUPromptCache, save_prompt_cache
 
@@ -116,17 +125,19 @@ def cached_prompt(model: Mlx, folder: Path, segments: Sequence[Ids]) -> Iterator
         memory.insert_cache(model.name, flat(segments[:-1]), cache)
         with store.match(root, segments[:-1]) as match:
             paths = [store.path_of(node) for node in match.nodes]
-        sync([file])
-        yield CachedPrompt(model, segments, folder, store, root, paths, file, memory)
+        slots = {name: (one, one.save(flat(segments[:-1]), folder.name)) for name, one in (llamas or {}).items()}
+        sync([file, *(path for _, path in slots.values())])
+        yield CachedPrompt(model, segments, folder, store, root, paths, file, memory, slots)
 
 
 def main() -> None:
     """Measure, print, and write."""
     options = arguments()
     with TemporaryDirectory(prefix="pkb-kv-") as name:
-        rows = list(measured(Path(name), options.model, options.rounds, options.lengths))
+        model, llamas = engines(Path(name), options)
+        rows = list(measured(Path(name), model, llamas, options.rounds, options.lengths))
     for row in rows:
-        print(f"{row.program:34}{row.figure:62}{row.pkb:12,.10g}{row.other:12,.10g} {row.unit:6} {row.note}")
+        print(f"{row.program:46}{row.figure:48}{row.pkb:12,.10g}{row.other:12,.10g} {row.unit:6} {row.note}")
     if options.to:
         write_file(options.to / "kv_reuse.json", rows)
 
@@ -135,22 +146,47 @@ def arguments() -> Namespace:
     """Read the command line."""
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--model", choices=(*REAL, "nano"), default="135M")
+    parser.add_argument("--gguf", type=Path, metavar="FILE")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS)
     parser.add_argument("--to", type=Path)
     return parser.parse_args()
 
 
-def measured(scratch: Path, name: str, rounds: int, lengths: Sequence[int]) -> Iterator[Comparison]:
+def engines(scratch: Path, options: Namespace) -> tuple[Mlx, dict[str, LlamaSlots]]:
+    """Load a model in pkb and in llama.cpp, if it is installed: as in its file, and with numbers of 32 bits."""
+    if options.gguf:
+        model, plain = loaded_from(model_of(linked(options.gguf, scratch)).folder, scratch), scratch / "plain.gguf"
+    else:
+        model, plain = loaded(scratch, options.model), scratch / "random.gguf"
+    if find_spec("xllamacpp") is None or not (options.gguf or options.model in SHARING):
+        return model, {}
+    context = max((*options.lengths, SHARED_LENGTH)) + 2 * QUESTION
+    if options.gguf:
+        packed = {f"llama.cpp, {options.gguf.name}": LlamaSlots(options.gguf, scratch / "packed", context)}
+        return model, packed | {PLAIN: LlamaSlots(decode(options.gguf, plain), scratch / "slots", context)}
+    folder = NANO if options.model == "nano" else scratch / options.model
+    return model, {PLAIN: LlamaSlots(write_llama(folder, plain), scratch / "slots", context)}
+
+
+def linked(file: Path, scratch: Path) -> Path:
+    """Link a file into a folder, where it is converted."""
+    link = scratch / file.name
+    link.symlink_to(file.resolve())
+    return link
+
+
+def measured(
+    scratch: Path, model: Mlx, llamas: Mapping[str, LlamaSlots], rounds: int, lengths: Sequence[int]
+) -> Iterator[Comparison]:
     """Yield times for the same prompt at some lengths, for partly shared prompts, and the bytes of the caches."""
-    model = loaded(scratch, name)
     with cached_prompt(model, scratch / "first", prompt(SYSTEM + CHUNK)) as first:
         first.ask(first.segments)  # the first steps of a process are slow
     for length in lengths:
-        with cached_prompt(model, scratch / f"same-{length}", prompt(length)) as one:
+        with cached_prompt(model, scratch / f"same-{length}", prompt(length), llamas) as one:
             ways = dict(same(one))
             yield from compared(f"first token, {length} tokens cached", turns(ways, rounds))
-    with cached_prompt(model, scratch / "shared", prompt(SHARED_LENGTH)) as one:
+    with cached_prompt(model, scratch / "shared", prompt(SHARED_LENGTH), llamas) as one:
         half, none = changed(one.segments, 1 + SHARED), changed(one.segments, 1)
         yield from compared("first token, two chunks shared", turns(dict(shared(one, half)), rounds))
         yield from compared("first token, no chunk shared", turns(dict(shared(one, none)), rounds))
@@ -162,6 +198,9 @@ def same(one: CachedPrompt) -> Iterator[tuple[str, Callable[[], object]]]:
     yield from shared(one, one.segments)
     yield PKB + DISK, partial(after, one.paths, partial(one.ask, one.segments))
     yield FILE + DISK, partial(after, [one.file], partial(one.ask_file, one.segments))
+    for name, (llama, file) in one.slots.items():
+        ask = partial(llama.restored_token, flat(one.segments), file.name)
+        yield name + RESTORED + DISK, partial(after, [file], ask)
 
 
 def after(dropped: Iterable[Path], way: Callable[[], object]) -> None:
@@ -177,6 +216,9 @@ def shared(one: CachedPrompt, segments: Sequence[Ids]) -> Iterator[tuple[str, Ca
     yield FILE, partial(one.ask_file, segments)
     yield MEMORY, partial(one.ask_memory, segments)
     yield NEW, partial(first_token, one.model, flat(segments))
+    for name, (llama, file) in one.slots.items():
+        yield name + RESTORED, partial(llama.restored_token, flat(segments), file.name)
+        yield name + EMPTY, partial(llama.new_token, flat(segments))
 
 
 def prompt(tokens: int) -> list[Ids]:
@@ -203,7 +245,13 @@ def loaded(folder: Path, name: str) -> Mlx:
     path = NANO if name == "nano" else folder / name
     if not path.is_dir():
         weights(name, folder)
-    return replace(load(path, name=name, cache=folder, memory_share=0.9), stops=frozenset(), one_line=False)
+    return loaded_from(path, folder)
+
+
+def loaded_from(path: Path, folder: Path) -> Mlx:
+    """Load the model in a folder so that it never stops."""
+    runtime.load_blas()
+    return replace(load(path, name=path.name, cache=folder, memory_share=0.9), stops=frozenset(), one_line=False)
 
 
 def first_token(model: Mlx, ids: Sequence[int], cache: Any = None, most: int = 1) -> None:
@@ -282,6 +330,8 @@ def weighed(one: CachedPrompt, half: Sequence[Ids]) -> Iterator[Comparison]:
     own, theirs = sum(path.stat().st_size for path in one.paths), one.file.stat().st_size
     yield Comparison(FILE, "bytes of one prompt", own, theirs, "bytes")
     yield Comparison(MEMORY, "bytes of one prompt", own, one.memory.nbytes, "bytes", "in memory")
+    for name, (_, file) in one.slots.items():
+        yield Comparison(name + RESTORED, "bytes of one prompt", own, file.stat().st_size, "bytes")
     binding = KvBinding(one.store, one.root, one.model)
     with ExitStack() as held:
         keep(binding, half[:-1], prefill(PromptReader(one.model, binding), half[:-1], Trace(), held))

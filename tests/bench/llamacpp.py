@@ -20,7 +20,7 @@ from engine.models import runtime
 from engine.models.load import load
 from engine.models.lookup import InstalledModel, read_config
 from engine.models.mlx import Mlx
-from tests.bench.kv_reuse import Spent, free_memory, spent
+from tests.bench.kv_reuse import Spent, free_memory, linked, spent
 from tests.engine.models.ggufs import decode, model_of
 from tests.engine.models.llamacpp import LlamaCpp
 
@@ -45,7 +45,7 @@ def main() -> None:
     print(f"load {os.getloadavg()[0]:.1f} at the start", flush=True)
     with tempfile.TemporaryDirectory(prefix="pkb-llamacpp-") as scratch:
         plain = decode(asked.file, Path(scratch) / "plain.gguf")
-        local = converted(asked.file, Path(scratch))
+        local = model_of(linked(asked.file, Path(scratch)))
         model = load(local.folder, name=local.name, cache=Path(scratch), memory_share=0.9, threads=asked.threads)
         engines: dict[str, Engine] = {PKB: by_pkb(model)}
         for name, path in ((PACKED, asked.file), (PLAIN, plain)):
@@ -57,13 +57,6 @@ def main() -> None:
     blas = runtime.arithmetic()
     print(f"BLAS of pkb: {blas['blas']}, {blas['threads']} threads")
     print(f"median of {asked.rounds}; load {os.getloadavg()[0]:.1f} at the end")
-
-
-def converted(file: Path, scratch: Path) -> InstalledModel:
-    """Convert a file as `pkb model use` does, into a folder of its own."""
-    link = scratch / file.name
-    link.symlink_to(file.resolve())
-    return model_of(link)
 
 
 def parameters(model: Mlx) -> int:

@@ -35,7 +35,12 @@ _NAMES = {
 
 def write_nano(path: Path) -> Path:
     """Write the bundled tiny model as a GGUF file."""
-    config = json.loads((NANO / "config.json").read_text("utf-8"))
+    return write_llama(NANO, path)
+
+
+def write_llama(folder: Path, path: Path) -> Path:
+    """Write a model of the llama family with tied embeddings as a GGUF file of 32 bits."""
+    config = json.loads((folder / "config.json").read_text("utf-8"))
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
@@ -46,8 +51,8 @@ def write_nano(path: Path) -> Path:
     writer.add_rope_dimension_count(config["head_dim"])
     writer.add_rope_freq_base(config["rope_theta"])
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
-    _add_tokenizer(writer)
-    for name, values in load_file(NANO / "model.safetensors").items():
+    _add_tokenizer(writer, folder, config["vocab_size"])
+    for name, values in load_file(folder / "model.safetensors").items():
         writer.add_tensor(_renamed(name), _arranged(name, values.astype(np.float32), config["num_attention_heads"]))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -56,9 +61,10 @@ def write_nano(path: Path) -> Path:
     return path
 
 
-def _add_tokenizer(writer: gguf.GGUFWriter) -> None:
-    model = json.loads((NANO / "tokenizer.json").read_text("utf-8"))["model"]
+def _add_tokenizer(writer: gguf.GGUFWriter, folder: Path, size: int) -> None:
+    model = json.loads((folder / "tokenizer.json").read_text("utf-8"))["model"]
     tokens = sorted(model["vocab"], key=model["vocab"].__getitem__)
+    tokens += [f"<unused {number}>" for number in range(len(tokens), size)]  # rows that no text has
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("smollm")
     writer.add_token_list(tokens)
@@ -93,7 +99,7 @@ class LlamaServer:
         asked = library.CommonParams()
         asked.model.path = str(path)
         asked.n_ctx, asked.n_parallel, asked.port, asked.verbosity = context, 1, port, 0
-        asked.slot_save_path = slots
+        asked.slot_save_path, asked.cache_ram_mib = slots, 0  # former prompts are not copied in memory
         asked.n_gpu_layers, asked.warmup, asked.use_jinja = 0, False, True
         asked.cpuparams.n_threads = 1
         self._server = library.Server(asked)
