@@ -3,16 +3,17 @@
 Run `python -m tests.bench.reading DATA OUT [--model FOLDER] [--plain] [SET...]`: rows are added to the file OUT, one a
 question, so that a run may be interrupted; without --model quotes answer, with --plain no role adapter is used. --mode
 reads in blocks, with 8 bits, without drafts, with the best chunk last, or whole messages and meetings; --sources says
-how many sources there are; --own leaves out the questions asked of a user of another set. `--report OUT...` prints the
-figures, `--compare USUAL OTHER` those of questions in both files, side by side. `--fit OUT...` fits the weights that
-choose between the model's answer and the quoted one, and prints each set's figures by weights fitted on the others.
-DATA and sets are those of tests.bench.quoting.
+how many sources there are; --own leaves out the questions asked of a user of another set; --cache names a folder for
+KV, which makes it faster. `--report OUT...` prints the figures, `--compare USUAL OTHER` those of questions in both
+files, side by side. `--fit OUT...` fits the weights that choose between the model's answer and the quoted one, and
+prints each set's figures by weights fitted on the others. DATA and sets are those of tests.bench.quoting.
 """
 
 import argparse
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
@@ -27,6 +28,7 @@ from engine.backends import drafts_of, quoted
 from engine.llm.generate import GenerateOptions, generate
 from engine.llm.prefill import PromptReader
 from engine.llm.prompt import PromptChunk, in_document_order
+from engine.llm.restore import KvBinding
 from engine.llm.roles import WEIGHTS, Choice, Claims, Weights
 from engine.models.load import load as load_model
 from engine.models.role_adapter import find_adapter
@@ -37,8 +39,10 @@ from engine.settings import Settings
 from engine.text.question import Question, understand
 from engine.types import Answer, Evidence, Passage, Trace
 from store.errors import NoModel
+from store.kv_tree import root_of
 from store.types import Scope
 from tests.bench.indexed import IndexedUser, best, golds, load
+from tests.bench.kv_reuse import opened_store
 from tests.bench.metrics import exact, f1, rouge_l, terms
 from tests.bench.quoting import NOW, SETS, K
 
@@ -85,9 +89,12 @@ def main() -> None:
         return
     users = {name: list(load(asked.data, name)) for name in asked.sets or SETS}
     everybody = [] if asked.own else [user for name in SETS for user in (users.get(name) or load(asked.data, name))]
-    answering = by_model(asked.model, asked.mode, plain=asked.plain) if asked.model else by_quotes
+    held = ExitStack()
+    answering = (
+        by_model(asked.model, asked.mode, held, plain=asked.plain, cache=asked.cache) if asked.model else by_quotes
+    )
     done = {row["name"] for row in rows(asked.out)} if asked.out.exists() else set()
-    with asked.out.open("a", encoding="utf-8") as file:
+    with held, asked.out.open("a", encoding="utf-8") as file:
         for name, own in users.items():
             for one in questions(name, own, [user for user in everybody if user.corpus != name], asked.count):
                 if one.name not in done:
@@ -160,14 +167,20 @@ def best_last(shown: Sequence[PromptChunk]) -> list[PromptChunk]:
     return list(reversed(shown))
 
 
-def open_reader(folder: Path, mode: str = "usual", *, plain: bool = False) -> PromptReader:
-    """Load a model, with its role adapter unless `plain`; nothing is stored."""
+def open_reader(
+    folder: Path, mode: str = "usual", *, plain: bool = False, cache: Path | None = None, held: ExitStack | None = None
+) -> PromptReader:
+    """Load a model, with its role adapter unless `plain`; without a cache, open while `held` is, nothing is stored."""
     load_blas()
     adapter = None if plain else find_adapter(folder)
-    cache = Path(tempfile.mkdtemp(prefix="pkb-reading-"))
-    model = load_model(folder, name=folder.name, cache=cache, memory_share=0.9, adapter=adapter)
+    scratch = Path(tempfile.mkdtemp(prefix="pkb-reading-"))
+    model = load_model(folder, name=folder.name, cache=scratch, memory_share=0.9, adapter=adapter)
     model = replace(model, bits=8 if mode == "8bits" else 0)
-    return PromptReader(model, None, movable(model) if mode == "blocks" else None)
+    kept = None
+    if cache and held:
+        store = held.enter_context(opened_store(model, cache))
+        kept = KvBinding(store, root_of({"model": folder.name, "mode": mode, "adapter": str(adapter)}), model)
+    return PromptReader(model, kept, movable(model) if mode == "blocks" else None)
 
 
 def open_with_roles(folder: Path) -> PromptReader:
@@ -178,9 +191,9 @@ def open_with_roles(folder: Path) -> PromptReader:
     return reader
 
 
-def by_model(folder: Path, mode: str, *, plain: bool) -> Answering:
-    """Return what answers by a model, with nothing stored; with a role adapter, always with the model's own answer."""
-    reader = open_reader(folder, mode, plain=plain)
+def by_model(folder: Path, mode: str, held: ExitStack, *, plain: bool, cache: Path | None = None) -> Answering:
+    """Return what answers by a model while `held` is open; with a role adapter, always with the model's own answer."""
+    reader = open_reader(folder, mode, plain=plain, cache=cache, held=held)
     settings, found = Settings(), list[Claims]()
 
     def own(claims: Claims) -> Choice:
@@ -195,8 +208,9 @@ def by_model(folder: Path, mode: str, *, plain: bool) -> Answering:
 
     def answer(question: Question, evidence: Evidence) -> tuple[Answer, Claims | None]:
         found.clear()
-        reply = generate(lambda: reader, question, evidence, Trace(), options).reply
-        return reply, found[-1] if found else None
+        made = generate(lambda: reader, question, evidence, Trace(), options)
+        made.keep()
+        return made.reply, found[-1] if found else None
 
     return answer
 
@@ -334,6 +348,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--mode", choices=MODES, default="usual")
     parser.add_argument("--sources", type=int, default=K)
     parser.add_argument("--own", action="store_true", help="ask of users of the same set alone")
+    parser.add_argument("--cache", type=Path, metavar="FOLDER")
     parser.add_argument("--count", type=int, default=200, help="questions of each set")
     return parser.parse_args()
 
