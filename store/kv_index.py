@@ -162,7 +162,8 @@ class KvIndex:
     def scored(self) -> list[tuple[Node, State]]:
         """Return all nodes with their states, without token ids: what eviction chooses by."""
         sql = f"SELECT {_NODE.replace(', ids,', ', NULL,')}, state FROM kv_nodes"
-        return [(Node(*row[:4], (), *row[5:11]), row[11]) for row in self._rows.execute(sql)]
+        rows = self._rows.execute(sql)
+        return [(Node(key, above, path, depth, (), *rest), state) for key, above, path, depth, _, *rest, state in rows]
 
     def sizes(self) -> list[tuple[Key, int, State]]:
         """Return key, bytes and state of all nodes."""

@@ -1,12 +1,26 @@
 """The measurements beside the replays give every figure that they name, on small inputs."""
 
+from argparse import Namespace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.bench import operations
-from tests.bench.kv_reuse import COMPUTED, DISK, FILE, MEMORY, NEW, changed, measured, prompt, turns
+from tests.bench.kv_reuse import (
+    COMPUTED,
+    DISK,
+    EMPTY,
+    FILE,
+    MEMORY,
+    NEW,
+    RESTORED,
+    changed,
+    engines,
+    measured,
+    prompt,
+    turns,
+)
 from tests.bench.records import Operation
 from tests.demo import DATA, QUESTIONS
 
@@ -39,17 +53,12 @@ def test_the_kv_of_a_chunk_weighs_what_its_numbers_do(rows: dict[str, Operation]
 
 @pytest.mark.slow
 def test_the_kv_cache_is_compared_with_every_other_way(tmp_path: Path) -> None:
-    found = list(measured(tmp_path, "nano", 1, [180]))
-    times = [(one.figure, one.program) for one in found if one.unit == "ms"]
-    assert [program for _, program in times] == [
-        COMPUTED,
-        FILE,
-        MEMORY,
-        NEW,
-        FILE + DISK,
-        *[COMPUTED, FILE, MEMORY, NEW] * 2,
-    ]
-    one, _, two = (row for row in found if row.unit == "bytes")
+    model, llamas = engines(tmp_path, Namespace(gguf=None, model="nano", lengths=[180]))
+    found = list(measured(tmp_path, model, llamas, 1, [180]))
+    others = [COMPUTED, FILE, MEMORY, NEW, *(name + end for name in llamas for end in (RESTORED, EMPTY))]
+    from_disk = [FILE + DISK, *(name + RESTORED + DISK for name in llamas)]
+    assert [one.program for one in found if one.unit == "ms"] == [*others, *from_disk, *others, *others]
+    one, *_, two = (row for row in found if row.unit == "bytes")
     assert one.pkb < two.pkb < 2 * one.pkb
     assert two.other == 2 * one.other
 
