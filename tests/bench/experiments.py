@@ -24,7 +24,7 @@ from tests.bench.traces import file_of, share
 
 OUT = Path("build/bench")
 NEVER = float("inf")
-ROUND = {"135M": 300.0, "0.5B": 900.0}  # seconds of a round of curves and real answers
+ROUND = {"135M": 200.0, "0.5B": 700.0}  # seconds of a round of curves and real answers
 
 
 def main() -> int:
