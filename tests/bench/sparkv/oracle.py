@@ -2,8 +2,9 @@
 
 Any depths are allowed here, and any order of streams and of computing. Run `python -m tests.bench.sparkv.oracle
 [--cases N] [--tokens N...] [--seconds N]`: N random small cases, half of them with costs that differ by up to 1.5 times
-from unit to unit, half by up to 4 times; then the time to plan longer prompts of 128-token blocks in 30 layers, for
-which the exact program gets so many seconds. Prints JSON lines.
+from unit to unit, half by up to 4 times; N / 20 large ones of each kind, and longer prompts of 128-token blocks in 30 layers, with links of three
+speeds: the plan's finish against a bound that no plan beats. The exact program gets so many seconds for the shortest.
+Prints JSON lines.
 """
 
 import json
@@ -80,6 +81,24 @@ def exact(costs: UnitCosts, seconds: float = 60.0) -> tuple[float, bool]:
     goal = program.variable(most)
     program.at_least({goal: 1, begins[question[-1]]: -1}, costs.compute[-1][-1])
     return program.minimum(goal, seconds)
+
+
+def bound(costs: UnitCosts) -> float:
+    """Return a finish in seconds that no plan beats: units can be divided, and nothing waits for anything.
+
+    The processor computes its units and the question; the link sends the others before the question's last layer.
+    Units that take longest to stream, for what they take to compute, are computed (a linear program of two sums).
+    """
+    wholes, question = costs.wholes, costs.compute[-1]
+    units = [(wholes[block][layer], costs.compute[block][layer])
+             for block in range(costs.blocks) for layer in range(costs.layers)]  # fmt: skip
+    processor, link = sum(question), question[-1] + sum(stream for stream, _ in units)
+    for stream, compute in sorted(units, key=lambda unit: unit[1] / unit[0]):
+        if processor + compute >= link - stream:
+            share = max(0.0, (link - processor) / (stream + compute))
+            return max(processor + share * compute, link - share * stream)
+        processor, link = processor + compute, link - stream
+    return max(processor, link)
 
 
 Unit = tuple[int, int]
@@ -164,6 +183,7 @@ def shares(numbers: Sequence[float]) -> dict[str, float]:
     return {name: own[min(len(own) - 1, int(share * len(own)))] for name, share in at.items()} | {"most": own[-1]}
 
 
+LINKS = (0.004, 0.001, 0.016)  # seconds of a unit
 SIZES = ((2, 2, 2), (3, 2, 2), (2, 3, 2), (4, 2, 1), (2, 4, 2))  # blocks, layers, groups
 
 
@@ -176,8 +196,13 @@ def main() -> None:
     given = parser.parse_args()
     for rough in (1.5, 4.0):
         print(json.dumps(compared(rough, given.cases // 2)), flush=True)
+    for rough in (1.5, 4.0):
+        for blocks in (8, 80):
+            print(json.dumps(bounded(rough, blocks, given.cases // 20)), flush=True)
     for tokens in given.tokens:
-        print(json.dumps(timed(tokens, given.seconds)), flush=True)
+        for stream in LINKS:
+            print(json.dumps(timed(tokens, stream)), flush=True)
+    print(json.dumps(tried(min(given.tokens), given.seconds)) if given.tokens else "")
 
 
 def compared(rough: float, cases: int) -> dict[str, object]:
@@ -205,37 +230,44 @@ def compared(rough: float, cases: int) -> dict[str, object]:
     }  # fmt: skip
 
 
-def timed(tokens: int, seconds: float) -> dict[str, object]:
-    """Return what planning a longer prompt takes, and how far the exact program gets in so many seconds."""
+def bounded(rough: float, blocks: int, cases: int) -> dict[str, object]:
+    """Return how much longer greedy plans of large cases, of 30 layers, take than the bound."""
+    every = (random_costs(Random(seed), blocks=blocks, layers=30, groups=1, rough=rough) for seed in range(cases))
+    ratios = [replay(costs, greedy(costs)).finish / bound(costs) for costs in every]
+    return {"rough": rough, "blocks": blocks, "layers": 30, "n": cases, "to_bound": shares(ratios)}
+
+
+def long_costs(tokens: int, stream: float) -> UnitCosts:
+    """Return costs of a long prompt: a unit takes about `stream` seconds on the link, .005 and more to compute."""
     rng = Random(tokens)
-    costs = UnitCosts.of(
+    return UnitCosts.of(
         tokens // 128, 30, 1,
-        lambda unit: 0.004 * rng.uniform(0.7, 1.3),
+        lambda unit: stream * rng.uniform(0.7, 1.3),
         lambda unit: 0.005 * (1 + unit.block * 0.03) * rng.uniform(0.9, 1.1),
     )  # fmt: skip
-    times = []
+
+
+def timed(tokens: int, stream: float) -> dict[str, object]:
+    """Return what planning a longer prompt takes, and the plan's finish against the bound."""
+    costs, times = long_costs(tokens, stream), []
     for _ in range(5):
         began = perf_counter()
         plan = greedy(costs)
         times.append(perf_counter() - began)
-    carried = replay(costs, plan)
-    row: dict[str, object] = {
-        "tokens": tokens,
-        "plan_s": round(median(times), 4),
-        "finish_s": round(carried.finish, 3),
-        "n": len(times),
-    }
-    bound = (sum(map(sum, costs.wholes)) + sum(map(sum, costs.compute))) / 2
-    row |= {
-        "link_s": round(carried.link, 3),
-        "processor_s": round(carried.processor, 3),
-        "half_of_all_s": round(bound, 3),
-    }
-    if tokens > 2000:
-        return row | {"violations": len(carried.violations), "exact": "not tried: 0.7 million pairs and more"}
-    began = perf_counter()
+    carried, least = replay(costs, plan), bound(costs)
+    return {
+        "tokens": tokens, "stream_s": stream, "plan_s": round(median(times), 4), "n": len(times),
+        "finish_s": round(carried.finish, 3), "link_s": round(carried.link, 3),
+        "processor_s": round(carried.processor, 3), "bound_s": round(least, 3),
+        "to_bound": round(carried.finish / least, 4), "violations": len(carried.violations),
+    }  # fmt: skip
+
+
+def tried(tokens: int, seconds: float) -> dict[str, object]:
+    """Return how far the exact program gets with a longer prompt in so many seconds."""
+    costs, began = long_costs(tokens, LINKS[0]), perf_counter()
     best, is_proved = exact(costs, seconds)
-    return row | {"exact_s": round(perf_counter() - began, 1), "exact_finish_s": best, "exact_is_proved": is_proved}
+    return {"tokens": tokens, "exact_s": round(perf_counter() - began, 1), "exact_finish_s": best, "proved": is_proved}
 
 
 if __name__ == "__main__":

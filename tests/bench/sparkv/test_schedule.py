@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.bench.sparkv.oracle import SIZES, exact, random_costs
+from tests.bench.sparkv.oracle import LINKS, SIZES, bound, exact, long_costs, random_costs
 from tests.bench.sparkv.schedule import (
     ComputeUnit,
     QueueWeights,
@@ -48,6 +48,7 @@ def test_a_greedy_plan_violates_nothing_and_beats_both_pure_ones(
     pure = [replay(costs, ordered(costs, [depth] * blocks)) for depth in (0, layers)]
     assert found.violations == ()
     assert found.finish <= min(one.finish for one in pure) * 1.01
+    assert bound(costs) <= found.finish * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -56,6 +57,19 @@ def test_a_greedy_plan_of_a_small_case_is_close_to_the_exact_one(seed: int) -> N
     best, proved = exact(costs)
     assert proved
     assert best * (1 - 1e-6) <= replay(costs, greedy(costs)).finish <= 1.15 * best
+    assert bound(costs) <= best * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("stream", LINKS)
+@pytest.mark.parametrize("tokens", [1024, 10240])
+def test_a_greedy_plan_of_a_long_prompt_is_close_to_what_no_plan_beats(tokens: int, stream: float) -> None:
+    costs = long_costs(tokens, stream)
+    assert bound(costs) <= replay(costs, greedy(costs)).finish <= 1.15 * bound(costs)
+
+
+def test_the_bound_divides_units_of_one_cost_evenly() -> None:
+    costs = UnitCosts.of(4, 1, 1, lambda unit: 2.0, lambda unit: 1.0 if unit.block < 4 else 0.0)
+    assert bound(costs) == pytest.approx(8 * 4 / 12)  # all streamed takes 8 seconds, all computed 4
 
 
 @pytest.mark.slow
