@@ -3,12 +3,15 @@
 Knows units by number: a function computes one, another loads one in the thread. No model, no file.
 """
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
+from queue import SimpleQueue
 from threading import TIMEOUT_MAX, Condition, Thread
 from types import TracebackType
 from typing import Self, TypeVar
@@ -28,13 +31,33 @@ def _nothing(*_: object) -> None:
     """Cancel or discard nothing."""
 
 
-_given_up = list[tuple[Thread, float]]()  # of all prompts: threads that were not waited for, and since when
+Task = Callable[[], Callable[[], object]]  # returns what tells its result
+_given_up = list[tuple[Callable[[], bool], float]]()  # of all prompts: whether a read goes on, and when it was given up
+_idle = list["SimpleQueue[Task]"]()  # of threads that wait for the next task; starting one takes longer than most tasks
+os.register_at_fork(after_in_child=_idle.clear)
 
 
 def hangs(after_s: float = _HANGS_S) -> bool:
     """Return whether a read that was given up so long ago is still not over: another would cost a thread and a wait."""
-    _given_up[:] = [(thread, since) for thread, since in _given_up if thread.is_alive()]
+    _given_up[:] = [(goes_on, since) for goes_on, since in _given_up if goes_on()]
     return any(time.monotonic() - since >= after_s for _, since in _given_up)
+
+
+def _begin(task: Task) -> None:
+    """Have a thread that waits for one do a task, or else a new one."""
+    try:
+        queue = _idle.pop()
+    except IndexError:
+        queue = SimpleQueue()
+        Thread(target=_serve, args=(queue,), name="kv-open", daemon=True).start()
+    queue.put(task)
+
+
+def _serve(queue: "SimpleQueue[Task]") -> None:
+    while True:
+        tell = queue.get()()
+        _idle.append(queue)  # before anybody knows the result, and may have the next task
+        tell()
 
 
 def within(
@@ -43,26 +66,31 @@ def within(
     failures: tuple[type[Exception], ...] = (),
     discard: Callable[[T], object] = _nothing,
 ) -> T | None:
-    """Return what `work` returns in a thread of its own, or raise what it raises of `failures`.
+    """Return what `work` returns in another thread, or raise what it raises of `failures`.
 
     None where it takes longer than to `until`, of time.perf_counter(): then `discard` gets what it returns later.
     """
-    result = Future[T]()
+    result, going_on = Future[T](), [True]
 
-    def run() -> None:
-        try:
-            found = work()
-        except failures as error:
-            if result.set_running_or_notify_cancel():
-                result.set_exception(error)
-            return
+    def tell(found: T) -> None:
         if result.set_running_or_notify_cancel():
             result.set_result(found)
         else:
             discard(found)
 
-    thread = Thread(target=run, name="kv-open", daemon=True)
-    thread.start()
+    def fail(error: Exception) -> None:
+        if result.set_running_or_notify_cancel():
+            result.set_exception(error)
+
+    def run() -> Callable[[], None]:
+        try:
+            return partial(tell, work())
+        except failures as error:
+            return partial(fail, error)
+        finally:
+            going_on.clear()
+
+    _begin(run)
     try:
         with suppress(TimeoutError):
             return result.result(min(max(0.0, until - time.perf_counter()), TIMEOUT_MAX))
@@ -70,7 +98,7 @@ def within(
         result.cancel()
     if not result.cancelled():
         return result.result()  # it came meanwhile
-    _given_up.append((thread, time.monotonic()))
+    _given_up.append((lambda: bool(going_on), time.monotonic()))
     return None
 
 
@@ -116,7 +144,7 @@ class Loader:
             self.cancel()
             self._thread.join(_JOIN_S)
             if self._thread.is_alive():
-                _given_up.append((self._thread, time.monotonic()))
+                _given_up.append((self._thread.is_alive, time.monotonic()))
 
     @property
     def computed(self) -> int:

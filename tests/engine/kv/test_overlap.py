@@ -1,9 +1,10 @@
 """Computing and loading meet, whatever the speed of either, and whatever goes wrong."""
 
+import os
 import threading
 import time
 from collections.abc import Callable
-from threading import Event
+from threading import Event, current_thread
 
 import pytest
 from hypothesis import given, settings
@@ -117,6 +118,23 @@ def test_what_comes_in_time_is_returned_and_what_is_raised_is_raised() -> None:
     assert within(soon(), lambda: 7) == 7
     with pytest.raises(Fault):
         within(soon(), fail, (Fault,))
+
+
+def test_one_thread_does_one_task_after_another() -> None:
+    assert within(soon(), current_thread) is within(soon(), current_thread)
+    free = Event()
+    assert within(soon(0), free.wait) is None
+    first, second = within(soon(), current_thread), within(soon(), current_thread)
+    assert first is second
+    free.set()
+
+
+def test_a_forked_process_starts_a_thread_of_its_own() -> None:
+    within(soon(), current_thread)
+    child = os.fork()
+    if not child:
+        os._exit(within(soon(), lambda: 7) or 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
 def test_what_comes_too_late_is_discarded_and_hangs_until_then() -> None:
