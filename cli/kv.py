@@ -42,6 +42,26 @@ def push(
     print(f"{done.unchanged} unchanged")
 
 
+@kv.command("drop")
+def drop(
+    url: Annotated[str, typer.Argument(metavar="URL", help="A folder or object store that was pushed to")],
+    gone: Annotated[bool, typer.Option("--gone", help="It is gone for good: only forget it.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+) -> None:
+    """Remove this machine's objects from a mirror, and forget the mirror.
+
+    Example: pkb kv drop file:///Volumes/disk/pkb
+    """
+    from engine.text.terminal import count
+
+    with open_pkb() as pkb, with_cryptography():
+        removed = pkb.drop_mirror(url, gone=gone)
+    if as_json:
+        output.data({"schema": output.SCHEMA, "deleted": removed, "gone": gone})
+        return
+    print("the mirror is forgotten" if gone else f"removed {count(removed, 'node')}; the mirror is forgotten")
+
+
 @kv.command("calibrate")
 def calibrate(
     longest: Annotated[

@@ -380,6 +380,15 @@ class Pkb:
             raise UsageError("name a folder or an object store", "pkb kv push file:///Volumes/disk/pkb")
         return push(self.session, target, on_progress, dry_run=dry_run)
 
+    def drop_mirror(self, url: str, *, gone: bool = False) -> int:
+        """Remove this machine's objects from a mirror and forget it; one that is `gone` is only forgotten.
+
+        Returns how many objects were removed. PkbError where the mirror cannot be reached or is not known.
+        """
+        from engine.transfer import drop
+
+        return drop(self.session, url, gone=gone)
+
     def calibrate_kv(self, longest: int, *, on_progress: OnProgress = _silent) -> "tuple[Calibration, str]":
         """Measure prefill up to so many tokens, and loading; returns what was done, and the speeds in words.
 

@@ -105,7 +105,8 @@ def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> "Er
     if left := [*erased.left, *unreached]:
         shown = ", ".join(map(line, left[:3])) + (", ..." if len(left) > 3 else "")
         places = f"{len(left)} places still hold" if erased.left else "mirrors may still hold"
-        raise PkbError(f"forgotten, but {places} some of it: {shown}", "pkb forget")
+        remedy = "pkb forget" if erased.left else "pkb forget; for a mirror that is gone, pkb kv drop URL --gone"
+        raise PkbError(f"forgotten, but {places} some of it: {shown}", remedy)
     return replace(erased, objects=objects)
 
 

@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from errno import EIO, ENOENT
 from hashlib import blake2b
 from io import BytesIO
@@ -172,6 +172,13 @@ def record_push(ledger: Ledger, url: str) -> None:
     ledger.set(_PUSHED, json.dumps(sorted({*pushed_to(ledger), url})))
 
 
+def forget_push(ledger: Ledger, url: str) -> None:
+    """Forget that a URL was pushed to, and what is still to be removed from it."""
+    ledger.set(_PUSHED, json.dumps([one for one in pushed_to(ledger) if one != url]))
+    pending = pending_removal(ledger)
+    put_pending_removal(ledger, replace(pending, urls=tuple(one for one in pending.urls if one != url)))
+
+
 @dataclass(frozen=True, slots=True)
 class PendingRemoval:
     """Mirrors from which objects are still to be removed, and what the names of those objects begin with."""
@@ -257,6 +264,15 @@ class Mirror:
         if left := paths.intersection(self.named(names)):
             raise OSError(EIO, f"{len(left)} objects are still there")
         return len(paths)
+
+    def clear(self) -> int:
+        """Remove all objects of this machine; returns how many. OSError, also for a missing disk."""
+        self.named(())
+        names = self._listed(self._own)
+        for name in names:
+            with suppress(FileNotFoundError), _BackendErrors():
+                self._files.rm_file(f"{self._own}/{name}")
+        return len(names)
 
     def read(self, path: str, key: Key, size: int, call: RemoteCall) -> bytes:
         """Return the file of so many bytes in an object; OSError, BadNode."""

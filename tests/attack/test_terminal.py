@@ -135,6 +135,7 @@ COMMANDS: list[list[str]] = [
     ["model", "rm", EVERYTHING],
     ["kv", "push", f"file:///nowhere/{EVERYTHING}"],
     ["kv", "push", EVERYTHING],
+    ["kv", "drop", EVERYTHING],
     ["forget", "--from", EVERYTHING, "--dry-run"],
     ["forget", EVERYTHING, "--yes"],
     ["forget", "--question", EVERYTHING, "--yes"],

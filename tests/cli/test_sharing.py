@@ -283,6 +283,25 @@ def test_forgetting_removes_the_objects_of_mirrors_and_names_a_mirror_that_is_no
     assert pkb("forget", "--question", "never asked?", "--yes").code == 4
 
 
+def test_a_mirror_is_dropped_and_one_that_is_gone_forgotten(pkb: Pkb, tmp_path: Path) -> None:
+    pkb("ask", KEY, "--model", str(NANO))
+    near, far = f"file://{tmp_path}/near", f"file://{tmp_path}/far"
+    written = [pkb("kv", "push", url, "--json").row["uploaded"] for url in (near, far)]
+    pkb("config", "set", "kv.remote", near)
+    assert "pkb config set kv.remote" in pkb("kv", "drop", near).err
+    pkb("config", "set", "kv.remote", "")
+    assert pkb("kv", "drop", near, "--json").row["deleted"] == written[0]
+    assert [path for path in (tmp_path / "near").rglob("*") if path.is_file()] == []
+    assert (pkb("kv", "drop", near).code, pkb("kv", "drop", near).code) == (2, 2)  # not known any more
+    shutil.rmtree(tmp_path / "far")
+    source = pkb("ask", KEY, "--json").row["sources"][0]["path"]
+    assert pkb("forget", source, "--yes").code == 1
+    refused = pkb("kv", "drop", far)
+    assert (refused.code, "--gone" in refused.err) == (1, True)
+    assert pkb("kv", "drop", far, "--gone").code == 0
+    assert pkb("forget", "--question", "never asked?", "--yes").code == 4  # nothing is left to do
+
+
 def remote_check(pkb: Pkb) -> dict[str, str]:
     (found,) = [row for row in pkb("doctor", "--json").row["checks"] if row["name"] == "remote"]
     return dict(found)
