@@ -153,10 +153,10 @@ class Tracing:
         return len(self.policies) * (OPENED + COUNTED * asked)
 
 
-OPENED, COUNTED = 0.5, 0.07  # seconds of opening a home again, and of a question with its share of an idle run
+OPENED, COUNTED = 0.5, 0.09  # seconds of opening a home again, and of a question with its share of an idle run
 FEW = [f"{name}-{top}" for top in TOPS for name in ("naive", "ragcache-meancache", "percache", "pkb", "pkb-blocks")]
 TRACINGS: Mapping[str, Tracing] = {
-    "whole": Tracing((*PUBLIC, "paraphrase"), 600, tuple(TRACED), {"135M": 2, "0.5B": 1}),
+    "whole": Tracing((*PUBLIC, "paraphrase"), 400, tuple(TRACED), {"135M": 2, "0.5B": 1}),
     "quick": Tracing(("synthetic",), 20, FEW, {"135M": 1}),
 }
 SCOPES: Mapping[str, Sequence[Experiment]] = {"quick": QUICK, "whole": WHOLE, "idle": IDLE}

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from random import Random
+from threading import Thread
 from time import perf_counter, sleep
 
 from tests.bench.sparkv.schedule import StreamUnit
@@ -126,7 +127,10 @@ def far_side(link: Link, file: Path) -> Iterator[tuple[Remote, str]]:
 
 
 def main() -> None:
-    """Send the units that are asked for, until the process is ended."""
+    """Send the units that are asked for, to any number of machines, until the process is ended.
+
+    Where it paces itself, it does so for each of them.
+    """
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("link", type=json.loads)
@@ -134,9 +138,8 @@ def main() -> None:
     given = parser.parse_args()
     link, rng = Link(*given.link), Random(1)
     units: list[Mapping[StreamUnit, bytes]] = pickle.loads(given.file.read_bytes())  # written by this benchmark
-    with socket.create_server(("127.0.0.1" if given.paced else FAR, 0)) as server:
-        print(server.getsockname()[1], flush=True)
-        connection, _ = server.accept()
+
+    def serve(connection: socket.socket) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with connection, suppress(EOFError, ConnectionError):
             while True:
@@ -144,6 +147,11 @@ def main() -> None:
                 data = units[level][StreamUnit(*unit)]
                 sleep(link.delays(rng, len(data)))
                 _send(connection, _LENGTH.pack(len(data)) + data, link.mbps if given.paced else 0.0)
+
+    with socket.create_server(("127.0.0.1" if given.paced else FAR, 0)) as server:
+        print(server.getsockname()[1], flush=True)
+        while True:
+            Thread(target=serve, args=(server.accept()[0],), daemon=True).start()
 
 
 def _send(connection: socket.socket, data: bytes, mbps: float) -> None:

@@ -2,9 +2,9 @@
 
 Any depths are allowed here, and any order of streams and of computing. Run `python -m tests.bench.sparkv.oracle
 [--cases N] [--tokens N...] [--seconds N]`: N random small cases, half of them with costs that differ by up to 1.5 times
-from unit to unit, half by up to 4 times; large ones, and prompts of 128-token blocks in 30 layers over three links, whose
-plans are held against a bound that no plan beats. The exact program gets so many seconds for the shortest prompt. Prints
-JSON lines.
+from unit to unit, half by up to 4 times; large ones, and prompts of 128-token blocks in 30 layers over three links: all
+of these against a bound that no plan beats. The exact program gets so many seconds for the shortest prompt. Prints JSON
+lines.
 """
 
 import json

@@ -1,11 +1,12 @@
 """Streaming KV from another machine against computing it: a planned mix of both, and three baselines.
 
 Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.sparkv.streaming MODEL --mail FOLDER [--tokens N...] [--mbps N...]
-[--rounds N] [--simulate N...]`. MODEL is a folder, or nano. Time to the logits of a question of 50 tokens behind mail
-text, by: computing all; streaming all; computing one half and streaming the other; and the greedy plan with its
-controller. Streams are of one level, or, "2 s", of the finest of four that would be streamed whole in 2 seconds, else
-of the coarsest. The link is that of tests.bench.sparkv.links. With --simulate the same for longer prompts, by costs
-that were measured on shorter ones: those rows say "simulated", also with a processor that slows down, a link that
+[--rounds N] [--busy N] [--at-once N...] [--simulate N...]`. MODEL is a folder, or nano. Time to the logits of a
+question of 50 tokens behind mail text, by: computing all; streaming all; computing one half and streaming the other;
+and the greedy plan with its controller. Streams are of one level, or, "2 s", of the finest of four that would be
+streamed whole in 2 seconds, else of the coarsest. The link is that of tests.bench.sparkv.links. --busy keeps so many
+processes busy beside it; --at-once has so many processes ask together. With --simulate the same for longer prompts, by
+costs that were measured on shorter ones: those rows say "simulated", also with a processor that slows down, a link that
 drops, and eight requests at a time. Prints JSON lines.
 """
 
@@ -13,9 +14,8 @@ import json
 import pickle
 from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
-from math import inf
 from pathlib import Path
 from random import Random
 from statistics import fmean, median
@@ -29,11 +29,13 @@ from numpy.typing import NDArray
 from engine.models.mlx import Mlx
 from tests.bench.compression import mail_ids, opened
 from tests.bench.sparkv.bitstream import LEVELS, decode_both
-from tests.bench.sparkv.controller import Controller, controller
 from tests.bench.sparkv.execute import encode_units, execute
 from tests.bench.sparkv.layerwise import LayerwiseModel, layerwise
 from tests.bench.sparkv.links import Link, far_side
-from tests.bench.sparkv.schedule import StreamPlan, StreamUnit, UnitCosts, greedy, ordered, replay
+from tests.bench.sparkv.oracle import bound
+from tests.bench.sparkv.predictors import busy
+from tests.bench.sparkv.requests import Request, Way, at_once
+from tests.bench.sparkv.schedule import StreamUnit, UnitCosts, greedy, ordered, replay
 from tests.bench.sparkv.simulation import STEADY, Speed, simulated
 from tests.bench.sparkv.unit_times import Predictor, UnitShape, line, measure
 
@@ -74,16 +76,25 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, nargs="+", default=[1024, 2048])
     parser.add_argument("--mbps", type=float, nargs="+", default=[50, 100, 250, 850])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--busy", type=int, default=0)
+    parser.add_argument("--at-once", type=int, nargs="*", default=[])
     parser.add_argument("--simulate", type=int, nargs="*", default=[10240, 20480, 38400])
     given = parser.parse_args()
     with opened(given.model) as model, TemporaryDirectory(prefix="pkb-stream-") as scratch:
         for tokens in given.tokens:
             prompt = blocks_of(mail_ids(model, given.mail, tokens + QUESTION), tokens)
             known = prepared(model, prompt, Path(scratch) / "units")
-            about = {"model": Path(given.model).name, "tokens": tokens}
-            for mbps in given.mbps:
-                for row in raced(model, prompt, known, Link(mbps, JITTER, LOSS), Path(scratch) / "units", given.rounds):
-                    print(json.dumps(about | row), flush=True)
+            about = {"model": Path(given.model).name, "tokens": tokens, "busy": given.busy}
+            for link in (Link(mbps, JITTER, LOSS) for mbps in given.mbps):
+                with busy(given.busy):
+                    for row in raced(model, prompt, known, link, Path(scratch) / "units", given.rounds):
+                        print(json.dumps(about | row), flush=True)
+                request = Request(
+                    given.model, prompt, list(ways(known, list(map(len, prompt)), link.mbps)), given.rounds
+                )
+                for count in given.at_once:
+                    for row in at_once(request, link, Path(scratch) / "units", count):
+                        print(json.dumps(about | row), flush=True)
         for tokens in given.simulate:
             blocks = [BLOCK] * (tokens // BLOCK) + [QUESTION]
             about = {"model": Path(given.model).name, "tokens": tokens, "simulated": True}
@@ -128,25 +139,23 @@ def decoding(run: LayerwiseModel, units: Mapping[StreamUnit, bytes]) -> float:
     return median(took)
 
 
-def ways(
-    known: Measured, lengths: Sequence[int], mbps: float
-) -> Iterator[tuple[str, int, UnitCosts, StreamPlan, bool]]:
-    """Yield the name, level, costs and plan of each way, and whether its plan is controlled."""
+def ways(known: Measured, lengths: Sequence[int], mbps: float) -> Iterator[Way]:
+    """Yield each way to answer with its plan."""
     blocks = len(lengths) - 1
     costs = known.costs(lengths, mbps, USUAL)
-    yield LOCAL, USUAL, costs, ordered(costs, [known.layers] * blocks), False
+    yield Way(LOCAL, USUAL, costs, ordered(costs, [known.layers] * blocks), False)
     level, own = len(LEVELS) - 1, known.costs(lengths, mbps, len(LEVELS) - 1)
     for number in range(len(LEVELS)):
         tried = known.costs(lengths, mbps, number)
         if replay(tried, ordered(tried, [0] * blocks)).finish <= OBJECTIVE:
             level, own = number, tried
             break
-    yield STREAM, level, own, ordered(own, [0] * blocks), False
-    yield STREAM_USUAL, USUAL, costs, ordered(costs, [0] * blocks), False
+    yield Way(STREAM, level, own, ordered(own, [0] * blocks), False)
+    yield Way(STREAM_USUAL, USUAL, costs, ordered(costs, [0] * blocks), False)
     half = [known.layers if block < blocks // 2 else 0 for block in range(blocks)]
-    yield HALF, USUAL, costs, ordered(costs, half), False
-    yield PLANNED, USUAL, costs, greedy(costs), True
-    yield PLANNED_OBJECTIVE, level, own, greedy(own), True
+    yield Way(HALF, USUAL, costs, ordered(costs, half), False)
+    yield Way(PLANNED, USUAL, costs, greedy(costs), True)
+    yield Way(PLANNED_OBJECTIVE, level, own, greedy(own), True)
 
 
 def raced(
@@ -154,33 +163,31 @@ def raced(
 ) -> Iterator[dict[str, Any]]:
     """Yield the time of each way, by turns over one shaped link, and how far its logits are from those computed."""
     lengths = list(map(len, prompt))
+    every = list(ways(known, lengths, link.mbps))
     times, sizes, moved, apart = (dict[str, list[float]]() for _ in range(4))
     wanted: NDArray[np.float32] | None = None
     with far_side(link, file) as (remote, shaped):
-        for _ in range(rounds):
-            for name, level, costs, plan, is_controlled in ways(known, lengths, link.mbps):
-                began = perf_counter()
-                if is_controlled:
-                    plan = greedy(costs)
-                    control = controller(costs, plan, replay(costs, plan).finish)
-                else:
-                    control = Controller(costs, plan, inf, 0)
-                planning = perf_counter() - began
-                remote.level = level
-                run = layerwise(model, sum(lengths))
-                began = perf_counter()
-                found = execute(run, prompt, control, remote)
-                logits = np.array(found.logits)[0, -1]
-                times.setdefault(name, []).append(perf_counter() - began + (planning if is_controlled else 0.0))
-                sizes.setdefault(name, []).append(found.received)
-                moved.setdefault(name, []).append(found.migrated)
-                wanted = logits if wanted is None else wanted
-                apart.setdefault(name, []).append(divergence(wanted, logits))
-    for name, level, costs, plan, _ in ways(known, lengths, link.mbps):
+        for way in every * rounds:
+            began = perf_counter()
+            own = replace(way, plan=greedy(way.costs)) if way.is_controlled else way  # planning counts
+            control = own.control()
+            planning = perf_counter() - began if way.is_controlled else 0.0
+            remote.level = way.level
+            run = layerwise(model, sum(lengths))
+            began = perf_counter()
+            found = execute(run, prompt, control, remote)
+            logits = np.array(found.logits)[0, -1]
+            times.setdefault(way.name, []).append(perf_counter() - began + planning)
+            sizes.setdefault(way.name, []).append(found.received)
+            moved.setdefault(way.name, []).append(found.migrated)
+            wanted = logits if wanted is None else wanted
+            apart.setdefault(way.name, []).append(divergence(wanted, logits))
+    for way in every:
         yield {
-            "mbps": link.mbps, "link": shaped, "way": name, "level": level, "seconds": round(median(times[name]), 3),
-            "predicted": round(replay(costs, plan).finish, 3), "bytes": int(median(sizes[name])),
-            "migrated": int(median(moved[name])), "kl": round(max(apart[name]), 5), "n": rounds,
+            "mbps": link.mbps, "link": shaped, "way": way.name, "level": way.level,
+            "seconds": round(median(times[way.name]), 3), "predicted": round(replay(way.costs, way.plan).finish, 3),
+            "bytes": int(median(sizes[way.name])), "migrated": int(median(moved[way.name])),
+            "kl": round(max(apart[way.name]), 5), "n": rounds,
         }  # fmt: skip
 
 
@@ -194,8 +201,7 @@ def simulations(known: Measured, lengths: Sequence[int], mbps: float) -> Iterato
     """Yield the time of each way on a steady machine, one that is disturbed, and one with eight requests at a time."""
     rng = Random(int(mbps))
     jitter = Speed(tuple((0.1 * number, rng.uniform(0.7, 1.1)) for number in range(6000)))
-    for name, level, costs, plan, is_controlled in ways(known, lengths, mbps):
-        finish = replay(costs, plan).finish
+    for way in ways(known, lengths, mbps):
         cases: dict[str, tuple[Speed, Speed]] = {
             "steady": (STEADY, STEADY),
             "jitter": (jitter, STEADY),
@@ -204,10 +210,11 @@ def simulations(known: Measured, lengths: Sequence[int], mbps: float) -> Iterato
             "eight at a time": (Speed(((0.0, 1 / 8),)), Speed(((0.0, 1 / 8),))),
         }
         for case, (link, processor) in cases.items():
-            control = controller(costs, plan, finish) if is_controlled else Controller(costs, plan, inf, 0)
+            control = way.control()
             seconds = simulated(control, link, processor)
-            row = {"mbps": mbps, "way": name, "level": level, "case": case, "seconds": round(seconds, 2)}
-            yield row | ({"migrated": control.migrated} if is_controlled else {})
+            row = {"mbps": mbps, "way": way.name, "level": way.level, "case": case, "seconds": round(seconds, 2)}
+            row |= {"to_bound": round(seconds / bound(way.costs), 3)} if case == "steady" else {}
+            yield row | ({"migrated": control.migrated} if way.is_controlled else {})
 
 
 if __name__ == "__main__":

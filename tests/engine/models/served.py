@@ -53,7 +53,8 @@ def write_llama(folder: Path, path: Path) -> Path:
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
     _add_tokenizer(writer, folder, config["vocab_size"])
     for name, values in load_file(folder / "model.safetensors").items():
-        writer.add_tensor(_renamed(name), _arranged(name, values.astype(np.float32), config["num_attention_heads"]))
+        heads = config["num_key_value_heads" if "k_proj" in name else "num_attention_heads"]
+        writer.add_tensor(_renamed(name), _arranged(name, values.astype(np.float32), heads))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
