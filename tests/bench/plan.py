@@ -29,8 +29,8 @@ class Estimate:
 
 
 ESTIMATES = {
-    "quote": Estimate(0.06, 0.2),
-    "nano": Estimate(0.3, 1.0),
+    "quote": Estimate(0.015, 0.05),
+    "nano": Estimate(0.1, 0.3),
 }
 OPENING, LONGER = 3.0, 2.0  # seconds of a unit's start; factor of real mail and meetings
 
@@ -156,7 +156,7 @@ class Tracing:
 OPENED, COUNTED = 0.5, 0.09  # seconds of opening a home again, and of a question with its share of an idle run
 FEW = [f"{name}-{top}" for top in TOPS for name in ("naive", "ragcache-meancache", "percache", "pkb", "pkb-blocks")]
 TRACINGS: Mapping[str, Tracing] = {
-    "whole": Tracing((*PUBLIC, "paraphrase"), 400, tuple(TRACED), {"135M": 2, "0.5B": 1}),
+    "whole": Tracing((*PUBLIC, "paraphrase"), 400, tuple(TRACED), {"135M": 2, "0.5B": 2}),
     "quick": Tracing(("synthetic",), 20, FEW, {"135M": 1}),
 }
 SCOPES: Mapping[str, Sequence[Experiment]] = {"quick": QUICK, "whole": WHOLE, "idle": IDLE}
