@@ -437,16 +437,16 @@ def push(opened: Session, url: str, on_progress: OnProgress, *, dry_run: bool = 
 def drop(opened: Session, url: str, *, gone: bool) -> int:
     """Remove this machine's objects from a mirror, unless it is `gone`, and forget the mirror; returns how many.
 
-    UsageError if it is still read or was never pushed to, PkbError where it cannot be reached.
+    UsageError if it is still read or not known, PkbError where it cannot be reached.
     """
-    from store.kv_mirror import Mirror, forget_push, mirror_error, pushed_to
+    from store.kv_mirror import Mirror, forget_push, mirror_error, pending_removal, pushed_to
     from store.remote import masked
 
-    known = pushed_to(opened.ledger)
+    known = sorted({*pushed_to(opened.ledger), *pending_removal(opened.ledger).urls})
     if url == opened.settings.kv.remote:
         raise UsageError("kv.remote still names this mirror", "pkb config set kv.remote ''")
     if url not in known:
-        others = f"; pushed to: {', '.join(map(masked, known))}" if known else ""
+        others = f"; known are: {', '.join(map(masked, known))}" if known else ""
         raise UsageError(f"nothing was pushed to {masked(url)}{others}", "pkb kv push URL")
     try:
         removed = 0 if gone else Mirror(url, opened.home.share).clear()

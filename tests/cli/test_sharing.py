@@ -295,10 +295,13 @@ def test_a_mirror_is_dropped_and_one_that_is_gone_forgotten(pkb: Pkb, tmp_path: 
     assert (pkb("kv", "drop", near).code, pkb("kv", "drop", near).code) == (2, 2)  # not known any more
     shutil.rmtree(tmp_path / "far")
     source = pkb("ask", KEY, "--json").row["sources"][0]["path"]
+    read = f"file://{tmp_path}/read"
+    pkb("config", "set", "kv.remote", read)
     assert pkb("forget", source, "--yes").code == 1
     refused = pkb("kv", "drop", far)
     assert (refused.code, "--gone" in refused.err) == (1, True)
-    assert pkb("kv", "drop", far, "--gone").code == 0
+    pkb("config", "set", "kv.remote", "")
+    assert (pkb("kv", "drop", far, "--gone").code, pkb("kv", "drop", read, "--gone").code) == (0, 0)
     assert pkb("forget", "--question", "never asked?", "--yes").code == 4  # nothing is left to do
 
 
