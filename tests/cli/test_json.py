@@ -214,7 +214,9 @@ def test_what_peer_and_kv_print_is_as_documented(pkb: Pkb, tmp_path: Path) -> No
     compare("pkb peer add", [pkb("peer", "add", "desktop", line, "--json").row])
     compare("pkb peer list", [pkb("peer", "list", "--json").row])
     compare("pkb peer rm", [pkb("peer", "rm", "desktop", "--json").row])
+    pkb("ask", "Who has the spare key to the workshop?", "--model", str(NANO))
     compare("pkb kv push", [pkb("kv", "push", f"file://{tmp_path}/mirror", "--json").row])
+    compare("pkb kv drop", [pkb("kv", "drop", f"file://{tmp_path}/mirror", "--json").row])
 
 
 def test_every_command_with_json_has_its_section() -> None:
