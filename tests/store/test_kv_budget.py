@@ -1,5 +1,6 @@
 """The KV budget: never exceeded by any writers, and what is evicted for it."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -43,6 +44,13 @@ def listings() -> Iterator[list[str]]:
     sys.addaudithook(lambda event, args: found.append(str(args[0])) if listening and event == "os.scandir" else None)
     yield found
     listening.clear()
+
+
+def add(path: Path, size: int) -> None:
+    """Add a file some time after all others: the clock of a file system may stand still for milliseconds."""
+    path.write_bytes(bytes(size))
+    later = path.parent.stat().st_mtime_ns + 10**9
+    os.utime(path.parent, ns=(later, later))
 
 
 def keep(kept: Kept, *segments: tuple[int, ...], seconds: float = 1.0) -> Node | None:
@@ -123,7 +131,7 @@ def test_files_that_grow_while_a_node_is_written_count_afterwards(tmp_path: Path
 def test_a_foreign_file_in_the_folder_counts(open_kept: Open) -> None:
     kept = open_kept()
     keep(kept, A)
-    (kept.folder / "notes.txt").write_bytes(bytes(600_000))
+    add(kept.folder / "notes.txt", 600_000)
     keep(kept, B)
     assert (kept.has(A), kept.has(B), kept.used() <= ROOM) == (False, True, True)
 
@@ -140,7 +148,7 @@ def test_the_folder_is_not_listed_far_from_the_budget(open_kept: Open, listings:
 def test_a_foreign_file_is_found_at_the_next_write(open_kept: Open, listings: list[str]) -> None:
     kept = open_kept(PLENTY)
     keep(kept, A)
-    (kept.folder / "notes.txt").write_bytes(b"x")
+    add(kept.folder / "notes.txt", 1)
     listings.clear()
     keep(kept, B)
     assert listings == [str(kept.folder)]
