@@ -14,7 +14,7 @@ import subprocess
 import sys
 from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -103,9 +103,12 @@ def _created(name: str, mbps: float) -> bool:
 
 
 @contextmanager
-def far_side(link: Link, file: Path) -> Iterator[tuple[Remote, str]]:
-    """Start a far side that holds the units in a file; yields a connection, and how the link is shaped."""
-    with namespace(link) as name:
+def far_side(link: Link, file: Path, *, isolated: bool = True) -> Iterator[tuple[Remote, str]]:
+    """Start a far side that holds the units in a file; yields a connection, and how the link is shaped.
+
+    Unless `isolated`, it is on this machine's loopback.
+    """
+    with namespace(link) if isolated else nullcontext() as name:
         words = [
             sys.executable,
             "-m",

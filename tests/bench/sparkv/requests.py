@@ -49,10 +49,10 @@ class Request:
     rounds: int
 
 
-def at_once(request: Request, link: Link, file: Path, count: int) -> Iterator[dict[str, Any]]:
+def at_once(request: Request, link: Link, file: Path, count: int, *, isolated: bool = True) -> Iterator[dict[str, Any]]:
     """Yield the seconds of each way if `count` processes begin it together: the median request, and the last one."""
     context = get_context("spawn")
-    with far_side(link, file) as (remote, shaped):
+    with far_side(link, file, isolated=isolated) as (remote, shaped):
         barrier, pipes = context.Barrier(count), [context.Pipe(duplex=False) for _ in range(count)]
         address = remote.connection.getpeername()
         processes = [context.Process(target=_answer, args=(request, address, barrier, end)) for _, end in pipes]
