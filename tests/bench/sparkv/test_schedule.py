@@ -72,10 +72,10 @@ def test_the_bound_divides_units_of_one_cost_evenly() -> None:
     assert bound(costs) == pytest.approx(8 * 4 / 12)  # all streamed takes 8 seconds, all computed 4
 
 
-@pytest.mark.slow
-def test_greedy_plans_of_200_small_cases_are_close_to_the_exact_ones() -> None:
+@pytest.mark.parametrize("seeds", [pytest.param(20, marks=pytest.mark.slow), pytest.param(100, marks=pytest.mark.soak)])
+def test_greedy_plans_of_small_cases_are_close_to_the_exact_ones(seeds: int) -> None:
     unproved = 0
-    for seed, rough in product(range(100), (1.5, 4.0)):
+    for seed, rough in product(range(seeds), (1.5, 4.0)):
         costs = instance(seed, rough)
         best, proved = exact(costs, seconds=30)
         unproved += not proved
