@@ -120,12 +120,12 @@ def main() -> None:
     sys.excepthook = _bug
     if os.environ.get("PKB_DEBUG"):
         _show_bugs()
-    # What a signal leaves of LanceDB's where it comes before a coroutine is begun: of no consequence.
+    # A signal can stop LanceDB before it starts a coroutine; the warning about that is harmless.
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     code = _ended(sys.argv[1:])
-    # An interrupt inside `exec`, by which dataclasses are made on import, is remembered until the next `exec`. Run with
-    # -m, Python would then end by SIGINT instead of with this code.
+    # Dataclasses run `exec` on import. Python remembers an interrupt that comes during one until the next `exec`: with
+    # `-m`, it would exit by SIGINT instead of with this code.
     exec("")
     sys.exit(code)
 

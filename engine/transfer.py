@@ -437,19 +437,23 @@ def push(opened: Session, url: str, on_progress: OnProgress, *, dry_run: bool = 
 def drop(opened: Session, url: str, *, gone: bool) -> int:
     """Remove this machine's objects from a mirror, unless it is `gone`, and forget the mirror; returns how many.
 
-    UsageError if it is still read or not known, PkbError where it cannot be reached.
+    What `pkb forget` could not remove there yet goes with them, also if another machine wrote it. UsageError if the
+    mirror is still read or not known, PkbError where it cannot be reached.
     """
+    from store.kv_folder import KvFolder
     from store.kv_mirror import Mirror, forget_push, mirror_error, pending_removal, pushed_to
     from store.remote import masked
 
-    known = sorted({*pushed_to(opened.ledger), *pending_removal(opened.ledger).urls})
+    pending = pending_removal(opened.ledger)
+    known = sorted({*pushed_to(opened.ledger), *pending.urls})
     if url == opened.settings.kv.remote:
         raise UsageError("kv.remote still names this mirror", "pkb config set kv.remote ''")
     if url not in known:
         others = f"; known are: {', '.join(map(masked, known))}" if known else ""
         raise UsageError(f"nothing was pushed to {masked(url)}{others}", "pkb kv push URL")
     try:
-        removed = 0 if gone else Mirror(url, opened.home.share).clear()
+        owed, local = pending.names if url in pending.urls else (), KvFolder(opened.ledger, opened.home.kv)
+        removed = 0 if gone else Mirror(url, opened.home.share).forget(owed, {}, local.path_of)
     except (OSError, ImportError) as error:
         told = mirror_error(url, error)
         raise PkbError(told.message, f"pkb kv drop {masked(url)} --gone, if it is gone for good") from None

@@ -265,15 +265,6 @@ class Mirror:
             raise OSError(EIO, f"{len(left)} objects are still there")
         return len(paths)
 
-    def clear(self) -> int:
-        """Remove all objects of this machine; returns how many. OSError, also for a missing disk."""
-        self.named(())
-        names = self._listed(self._own)
-        for name in names:
-            with suppress(FileNotFoundError), _BackendErrors():
-                self._files.rm_file(f"{self._own}/{name}")
-        return len(names)
-
     def read(self, path: str, key: Key, size: int, call: RemoteCall) -> bytes:
         """Return the file of so many bytes in an object; OSError, BadNode."""
         data, longest = BytesIO(), size + OVERHEAD

@@ -131,7 +131,7 @@ class FineTuning:
 
 
 def collect(session: Session) -> Examples:
-    """Return what the model may learn, the latest answer of each question first."""
+    """Return the training examples: the latest answer to each question, newest first."""
     bank, found, left_out = AnswerBank(session.ledger), dict[tuple[str, str], LearntAnswer](), Counter[str]()
     entries = sorted(bank.answered(), key=lambda entry: -entry[1].created)
     for key, cached in entries:

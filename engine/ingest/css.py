@@ -125,7 +125,7 @@ def _from_digits(digits: str) -> Color:
 
 
 def _share(part: tuple[str, str], whole: float) -> float:
-    """Return a number, or a percentage of the whole, between 0 and the whole."""
+    """Return a number, or a percentage of `whole`, limited to the range from 0 to `whole`."""
     return min(max(float(part[0]) * (whole / 100 if part[1] == "%" else 1), 0.0), whole)
 
 

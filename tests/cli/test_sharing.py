@@ -305,6 +305,22 @@ def test_a_mirror_is_dropped_and_one_that_is_gone_forgotten(pkb: Pkb, tmp_path: 
     assert pkb("forget", "--question", "never asked?", "--yes").code == 4  # nothing is left to do
 
 
+def test_dropping_a_mirror_first_removes_what_forgetting_could_not_reach(pkb: Pkb, tmp_path: Path) -> None:
+    pkb("ask", KEY, "--model", str(NANO))
+    mirror = tmp_path / "mirror"
+    pkb("kv", "push", f"file://{mirror}")
+    (writer,) = {path.parent for path in mirror.rglob("*") if path.is_file()}
+    other = Path(shutil.copytree(writer, writer.parent / ("0" * 16)))  # another machine with the same key
+    source = pkb("ask", KEY, "--json").row["sources"][0]["path"]
+    before = objects_in(other)
+    mirror.rename(tmp_path / "unplugged")
+    assert pkb("forget", source, "--yes").code == 1
+    (tmp_path / "unplugged").rename(mirror)
+    assert pkb("kv", "drop", f"file://{mirror}").code == 0
+    assert objects_in(writer) == set()
+    assert objects_in(other) < before
+
+
 def remote_check(pkb: Pkb) -> dict[str, str]:
     (found,) = [row for row in pkb("doctor", "--json").row["checks"] if row["name"] == "remote"]
     return dict(found)
