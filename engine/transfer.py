@@ -452,8 +452,8 @@ def drop(opened: Session, url: str, *, gone: bool) -> int:
         others = f"; known are: {', '.join(map(masked, known))}" if known else ""
         raise UsageError(f"nothing was pushed to {masked(url)}{others}", "pkb kv push URL")
     try:
-        owed, local = pending.names if url in pending.urls else (), KvFolder(opened.ledger, opened.home.kv)
-        removed = 0 if gone else Mirror(url, opened.home.share).forget(owed, {}, local.path_of)
+        names, local = pending.names if url in pending.urls else (), KvFolder(opened.ledger, opened.home.kv)
+        removed = 0 if gone else Mirror(url, opened.home.share).forget(names, {}, local.path_of)
     except (OSError, ImportError) as error:
         told = mirror_error(url, error)
         raise PkbError(told.message, f"pkb kv drop {masked(url)} --gone, if it is gone for good") from None
