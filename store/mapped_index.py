@@ -25,12 +25,12 @@ from store.checksums import Checksums, Chosen, folder_of, nothing
 from store.database import Ledger
 from store.errors import DamagedTable, Locked
 from store.filters import among
-from store.hits import Hit, Vectors, hit_of
+from store.hits import Hit, Vectors
 from store.home import Home
 from store.kv_files import Identity, identity
 from store.locks import Lease
 from store.shards import Arrays, Query, Shard, estimate, exact
-from store.types import Row, Scope
+from store.types import Scope
 
 if TYPE_CHECKING:
     from store.tables import Tables
@@ -128,16 +128,16 @@ class IndexView:
         if found is None:
             if len(self._hits) >= _KEPT:
                 self._hits.clear()
-            found = self._hits[shard, chunk] = hit_of(*self.shards[shard].row(chunk))
+            found = self._hits[shard, chunk] = self.shards[shard].hit(chunk)
         return found
 
-    def chunks(self, ids: Collection[str]) -> list[Row]:
-        """Return those of the chunks that are stored, in no order."""
-        return [row for one in self.shards for row in _all(one, one.live & one.holding("id", ids))]
+    def chunks(self, ids: Collection[str]) -> list[Hit]:
+        """Return those of the chunks that are stored, in no order and without vectors."""
+        return [hit for one in self.shards for hit in _all(one, one.live & one.holding("id", ids))]
 
-    def chunks_of(self, documents: Collection[str], scope: Scope) -> list[Row]:
-        """Return all chunks of these documents within the scope, in no order."""
-        return [row for one in self.shards for row in _all(one, one.within(scope) & one.holding("document", documents))]
+    def chunks_of(self, documents: Collection[str], scope: Scope) -> list[Hit]:
+        """Return all chunks of these documents within the scope, in no order and without vectors."""
+        return [hit for one in self.shards for hit in _all(one, one.within(scope) & one.holding("document", documents))]
 
     @property
     def count(self) -> int:
@@ -153,8 +153,8 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _all(shard: Shard, wanted: NDArray[np.bool_]) -> list[Row]:
-    return [shard.row(chunk)[0] for chunk in np.flatnonzero(wanted).tolist()]
+def _all(shard: Shard, wanted: NDArray[np.bool_]) -> list[Hit]:
+    return [shard.hit(chunk, with_vector=False) for chunk in np.flatnonzero(wanted).tolist()]
 
 
 class MappedIndex:

@@ -68,13 +68,13 @@ class Reader:
     def chunks_of(self, documents: Sequence[str], scope: Scope) -> list[Hit]:
         """Return all chunks of these documents within the scope, in no order and without vectors."""
         if view := self._view():
-            return [hit_of(row, None) for row in view.chunks_of(documents, scope)]
+            return view.chunks_of(documents, scope)
         return self._where([among("document", documents), within(scope)])
 
     def chunks(self, ids: Sequence[str]) -> list[Hit]:
         """Return those of the chunks that are stored, in no order and without vectors."""
         if view := self._view():
-            return [hit_of(row, None) for row in view.chunks(ids)]
+            return view.chunks(ids)
         return self._where([among("id", ids)])
 
     def documents(self, ids: Sequence[str], *, texts: bool = True) -> dict[str, Row]:

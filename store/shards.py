@@ -13,15 +13,15 @@ from datetime import date, datetime
 from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 from store.filters import is_address
-from store.hits import Vectors
-from store.types import Row, Scope
+from store.hits import Hit, Vectors, hit_of
+from store.types import Chunk, Role, Row, Scope
 
 Arrays = Mapping[str, NDArray[Any]]
 K1, B = 1.2, 0.75  # of BM25 for candidates, as in LanceDB
@@ -29,8 +29,8 @@ ROW = (
     "id", "document", "position", "header", "text", "words", "first", "last", "role", "written", "author", "origin",
     "claimed", "title", "date", "local", "sender", "recipients", "collections",
 )  # fmt: skip
-_DECODER = json.JSONDecoder()  # json.loads takes twice as long for a row
-_MAGIC = b"pkb index 2\n"  # another number for other arrays: files of an earlier one are built again
+_SEPARATOR = b"\xff"  # no UTF-8 has it
+_MAGIC = b"pkb index 3\n"  # another number for other arrays: files of an earlier one are built again
 _ALIGN, _BLOCK = 64, 1 << 20
 _UNDATED = np.iinfo(np.int32).min
 _INTERNED = ("sender", "recipients", "collections")
@@ -78,7 +78,6 @@ def arrays_of(rows: Sequence[Row], vectors: Mapping[str, Vectors]) -> Arrays:
     for place, row in enumerate(rows):
         if row["id"] in vectors:
             matrix[place] = vectors[row["id"]]
-    texts = [_packed(row) for row in rows]
     found: dict[str, NDArray[Any]] = {
         "id": np.array([digest(row["id"]) for row in rows], np.uint64),
         "document": keys[order],
@@ -87,7 +86,7 @@ def arrays_of(rows: Sequence[Row], vectors: Mapping[str, Vectors]) -> Arrays:
         "embedded": np.array([row["id"] in vectors for row in rows], np.bool_),
         "vectors": matrix,
         **estimates_of(matrix),
-        **_blob("rows", texts),
+        **_blob("hits", [_packed(hit_of(row, None)) for row in rows]),
         **_postings([row["words"].split(" ") if row["words"] else [] for row in rows]),
     }
     for name in _INTERNED:
@@ -107,8 +106,8 @@ def joined(parts: Sequence[tuple[Arrays, NDArray[np.bool_]]]) -> Arrays:
     found: dict[str, NDArray[Any]] = {name: each[order] for name, each in together.items()}
     found["vectors"] = _vectors_of(parts)[order]
     found |= estimates_of(found["vectors"])
-    texts = [text for arrays, keep in parts for text in _texts(arrays, "rows", np.flatnonzero(keep))]
-    found |= _blob("rows", [texts[i] for i in order])
+    texts = [text for arrays, keep in parts for text in _texts(arrays, "hits", np.flatnonzero(keep))]
+    found |= _blob("hits", [texts[i] for i in order])
     for name in _INTERNED:
         found |= _joined_values(parts, name, order)
     return found | _joined_postings(parts, place)
@@ -189,16 +188,27 @@ def _texts(arrays: Arrays, name: str, places: NDArray[Any]) -> list[bytes]:
     return [bytes(blob[start:end]) for start, end in zip(starts.tolist(), ends[places].tolist(), strict=True)]
 
 
-def _packed(row: Row) -> bytes:
-    values = [row[name] for name in ROW]
-    return json.dumps([one.isoformat() if isinstance(one, datetime) else one for one in values]).encode()
+def _packed(hit: Hit) -> bytes:
+    """Return all of a hit but its vector and score; JSON takes three times as long to read back."""
+    chunk = hit.chunk
+    texts = (chunk.id, chunk.document, chunk.header, chunk.text, chunk.role, chunk.author, chunk.origin)
+    about = (hit.tokens, hit.sender, "\n".join(hit.recipients), hit.title)
+    numbers = (chunk.position, chunk.first, chunk.last)
+    moments = (one.isoformat() if one else "" for one in (chunk.written, hit.date, hit.claimed))
+    return _SEPARATOR.join(str(one).encode() for one in (*texts, *about, *numbers, *moments))
 
 
-def _unpacked(packed: bytes) -> Row:
-    row = dict(zip(ROW, _DECODER.raw_decode(packed.decode("ascii"))[0], strict=True))
-    for name in ("date", "local"):
-        row[name] = row[name] and datetime.fromisoformat(row[name])
-    return row
+def _unpacked(packed: bytes, vector: Vectors | None) -> Hit:
+    id_, document, header, text, role, author, origin, *others = map(bytes.decode, packed.split(_SEPARATOR))
+    tokens, sender, recipients, title, position, first, last, written, moment, claimed = others
+    place = (id_, document, int(position), header, text, int(first), int(last))
+    chunk = Chunk(*place, cast("Role", role), _moment(written), author, origin)
+    names = tuple(recipients.split("\n")) if recipients else ()
+    return Hit(chunk, tokens, vector, _moment(moment), sender, names, title, claimed=_moment(claimed))
+
+
+def _moment(text: str) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
 
 
 def _day(row: Row) -> int:
@@ -378,7 +388,10 @@ def _exact(part: VectorScores, use: NDArray[np.bool_], vector: Vectors, floor: n
 def _refined(part: VectorScores, rows: NDArray[np.int64], vector: Vectors, floor: np.float32) -> NDArray[np.int64]:
     """Return those of the rows that may still reach a floor by all axes that are stored."""
     arrays, turned = part.arrays, vector @ part.arrays["axes"]
-    more = arrays["middle"].take(rows, 0).astype(np.float32) @ turned[arrays["front"].shape[1] :]
+    more = np.empty(len(rows), np.float32)
+    for start in range(0, len(rows), _ROWS):
+        some = arrays["middle"].take(rows[start : start + _ROWS], 0).astype(np.float32)
+        np.dot(some, turned[arrays["front"].shape[1] :], out=more[start : start + _ROWS])
     values = part.values.take(rows) + more * arrays["scale"].take(rows)
     left: NDArray[np.int64] = rows[values + _slack(turned, arrays["rest"].take(rows), arrays["errors"][1]) >= floor]
     return left
@@ -460,11 +473,11 @@ class Shard:
         """Return which chunks have one of these names, all of the column `id` or `document`."""
         return np.isin(self.arrays[column], np.array([digest(name) for name in names], np.uint64))
 
-    def row(self, chunk: int) -> tuple[Row, Vectors | None]:
-        """Return the row of a chunk, and its vector if it has one."""
-        arrays, ends = self.arrays, self.arrays["rows_ends"]
-        packed = arrays["rows"][ends[chunk - 1] if chunk else 0 : ends[chunk]].tobytes()
-        return _unpacked(packed), arrays["vectors"][chunk] if arrays["embedded"][chunk] else None
+    def hit(self, chunk: int, *, with_vector: bool = True) -> Hit:
+        """Return a chunk as a hit, with its vector if it has one and that is wanted."""
+        arrays, ends = self.arrays, self.arrays["hits_ends"]
+        packed = arrays["hits"][ends[chunk - 1] if chunk else 0 : ends[chunk]].tobytes()
+        return _unpacked(packed, arrays["vectors"][chunk] if with_vector and arrays["embedded"][chunk] else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -478,9 +491,12 @@ class Scored:
 
 def reached(values: Sequence[NDArray[Any]], limit: int) -> float:
     """Return a value that at least `limit` of all reach, near that of the last of them; -inf where few are finite."""
-    every = np.concatenate(values)
-    runs = np.maximum.reduceat(every, np.arange(0, len(every), _RUN)) if len(every) else every
-    return float(np.partition(runs, len(runs) - limit)[len(runs) - limit]) if len(runs) > limit else -np.inf
+    total = sum(len(each) for each in values)
+    rows = -(-total // _RUN)
+    runs = np.full((_RUN, rows), -np.inf, values[0].dtype)  # by columns, which numpy compares several at a time
+    np.concatenate(values, out=runs.ravel()[:total])
+    tops = runs.max(0)
+    return float(np.partition(tops, rows - limit)[rows - limit]) if rows > limit else -np.inf
 
 
 def above(scores: Sequence[NDArray[Any]], inside: Sequence[NDArray[np.bool_]], limit: int) -> list[Chosen]:

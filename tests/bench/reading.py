@@ -261,8 +261,9 @@ def compare(usual: Path, other: Path) -> None:
     one, two = ({row["name"]: row for row in rows(path)} for path in (usual, other))
     both = sorted(one.keys() & two.keys())
     print(_HEAD)
-    for name in sorted({one[key]["set"] for key in both}):
-        keys = [key for key in both if one[key]["set"] == name]
+    sets = sorted({one[key]["set"] for key in both})
+    for name in [*sets, "all"] if len(sets) > 1 else sets:
+        keys = [key for key in both if name in (one[key]["set"], "all")]
         for label, found in ((usual.stem, one), (other.stem, two)):
             show(f"{name[:7]} {label}"[:18], [(found[key], given(found[key])) for key in keys])
         print(f"{'':18}{difference([one[key] for key in keys], [two[key] for key in keys])}")
@@ -270,16 +271,29 @@ def compare(usual: Path, other: Path) -> None:
 
 def difference(usual: Sequence[Row], other: Sequence[Row]) -> str:
     """Return how the answers by the model in two runs over the same questions differ, and the seconds they took."""
-    pairs = [(one["own"], two["own"]) for one, two in zip(usual, other, strict=True) if one["group"] != "other"]
-    gains = [two["f1"] - one["f1"] for one, two in pairs]
-    low, high = interval(gains)
+    pairs = [(one["own"], two["own"]) for one, two in zip(usual, other, strict=True) if one["group"] == "answerable"]
+    changes = ", ".join(f"{name} {_change(pairs, value)}" for name, value in _VALUES.items())
     equal = fmean(one["answer"] == two["answer"] for one, two in pairs)
     seconds = sorted(two["seconds"] / max(0.001, one["seconds"]) for one, two in zip(usual, other, strict=True))
     drafts = ", ".join(f"{_guessed(found):.2f}" for found in (usual, other))
     return (
-        f"model alone: equal {equal:.2f}, F1 {fmean(gains):+.3f} [{low:+.3f}, {high:+.3f}], "
+        f"model alone, {len(pairs)} answerable: equal {equal:.2f}, {changes}, "
         f"seconds x {seconds[len(seconds) // 2]:.2f}, guessed right {drafts}"
     )
+
+
+_VALUES: dict[str, Callable[[Row], float]] = {
+    "F1": lambda said: said["f1"],
+    "answered": lambda said: said["answer"] is not None,
+    "right source": lambda said: said["answer"] is not None and said["source"],
+    "wrong source": lambda said: said["answer"] is not None and not said["source"],
+}
+
+
+def _change(pairs: Sequence[tuple[Row, Row]], value: Callable[[Row], float]) -> str:
+    gains = [value(two) - value(one) for one, two in pairs]
+    low, high = interval(gains)
+    return f"{fmean(gains):+.3f} [{low:+.3f}, {high:+.3f}]"
 
 
 def _guessed(found: Sequence[Row]) -> float:

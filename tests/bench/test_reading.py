@@ -64,7 +64,8 @@ def _row(number: int, f1: float, seconds: float, *, group: str = "answerable") -
 def test_two_runs_are_compared_question_by_question() -> None:
     usual, other = [_row(1, 0.5, 2.0), _row(2, 1.0, 4.0)], [_row(1, 0.5, 1.0), _row(2, 0.0, 2.0)]
     said = difference(usual, other)
-    assert "equal 0.50, F1 -0.500 [-1.000, +0.000], seconds x 0.50" in said
+    assert "equal 0.50, F1 -0.500 [-1.000, +0.000], answered +0.000 [+0.000, +0.000], right source" in said
+    assert "seconds x 0.50" in said
     assert "guessed right 0.15, 0.15" in said
 
 

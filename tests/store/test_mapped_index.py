@@ -213,7 +213,7 @@ def test_the_score_is_that_of_the_rows(opened: Opened) -> None:
     opened.keep(entry("a", "red red tea", "red"), entry("b", "red blue green", "tea"))
     query, only = opened.reader._query(["red", "tea"]), view(opened).shards
     assert len(only) == 1
-    scores, rows = only[0].score_words(query), [only[0].row(place)[0]["id"] for place in range(4)]
+    scores, rows = only[0].score_words(query), [only[0].hit(place).chunk.id for place in range(4)]
     assert dict(zip(rows, scores.tolist(), strict=True)) == pytest.approx(
         dict(by_words(opened, ["red", "tea"], Scope())), abs=1e-6
     )
