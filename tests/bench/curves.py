@@ -3,8 +3,9 @@
 Run `python -m tests.bench.curves SHAPE --out FOLDER [--data DATA] [--rounds N] [--corpora NAME...] [--until T]`. SHAPE
 is 135M or 0.5B. Each round measures all points once, in another order, and asks one question of each corpus, as it is,
 in other words and again, under each policy of CHECKED, really computed, and under TIMED with layers that compute
-nothing, for pkb's own time. Writes FOLDER/curves.SHAPE.json, checks.SHAPE.json and residuals.SHAPE.json. Random weights
-take the time of trained ones. With PKB_BENCH_CLOCK=processor times are the processor's, for machines that are shared.
+nothing, for pkb's own time. Points and questions take turns, since a machine's speed drifts. Writes
+FOLDER/curves.SHAPE.json, checks.SHAPE.json and residuals.SHAPE.json. Random weights take the time of trained ones. With
+PKB_BENCH_CLOCK=processor times are the processor's, for machines that are shared.
 """
 
 import os
@@ -54,6 +55,7 @@ MIDDLE = 600  # where that is checked
 LOADED = ((1, 100), (2, 270), (4, 600), (6, 950))  # files and tokens of prefixes
 MACHINE = "machine.json"
 CLOCK = "PKB_BENCH_CLOCK"  # wall, or processor where other programs share the machine
+CHAINED = 6  # steps of one row, each of which starts before the token of the last one is read, as in an answer
 REWORDED = "Once more: "
 CLOCKS = {"wall": perf_counter, "processor": process_time}
 
@@ -121,7 +123,17 @@ def step(model: Mlx, kind: str, rows: int, before: int) -> float:
         return timed(lambda: mx.eval(model._likeliest(cache, model._rows(cache, mx.array(ids))[:, -1:])))
     mx.eval(model._step(cache, mx.array(ids)))
     kv_cache.trim(cache, rows)
-    return timed(lambda: mx.eval(model._step(cache, mx.array(ids))))
+    steps = CHAINED if rows == 1 else 1
+    return timed(partial(decode, model, cache, mx.array(ids), steps)) / steps
+
+
+def decode(model: Mlx, cache: Any, ids: Any, steps: int) -> None:
+    """Take so many steps of decoding."""
+    import mlx.core as mx
+
+    for _ in range(steps):
+        ids = model._step(cache, ids)
+    mx.eval(ids)
 
 
 def measured_points() -> list[tuple[str, str, int, int]]:
@@ -148,12 +160,15 @@ def attending(module: ModuleType, attend: Callable[..., Any]) -> Iterator[None]:
         setattr(module, mlx.ATTENTION, before)
 
 
-def measure(model: Mlx, points: Points, paths: Mapping[tuple[int, int], Sequence[Path]], random: Random) -> None:
-    """Measure every point once, in random order."""
+def measure(
+    model: Mlx,
+    points: Points,
+    chosen: Sequence[tuple[str, str, int, int]],
+    paths: Mapping[tuple[int, int], Sequence[Path]],
+) -> None:
+    """Measure some steps, and all loads."""
     import mlx_lm.models.base as base
 
-    chosen = measured_points()
-    random.shuffle(chosen)
     module = sys.modules[type(model.model).__module__]
     for point in chosen:
         attention, kind, rows, before = point
@@ -291,7 +306,7 @@ def run(options: Namespace) -> None:
     with TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else out) as made, ExitStack() as held:
         place, memo = Path(made), Memo()
         model = load(folder, name=shape, cache=place, memory_share=0.9, threads=1)
-        paths, random = stored(model, place), Random(0)
+        paths, random, every = stored(model, place), Random(0), measured_points()
         asking = [
             [opened(user, name, shape, out, place, memo, held, real=real) for name in (CHECKED if real else TIMED)]
             for user in chosen
@@ -300,8 +315,9 @@ def run(options: Namespace) -> None:
         for number in range(rounds):
             if time() > options.until:
                 break
-            measure(model, points, paths, random)
-            for group in random.sample(asking, len(asking)):
+            steps = random.sample(every, len(every))
+            for turn, group in enumerate(random.sample(asking, len(asking))):
+                measure(model, points, steps[turn :: len(asking)], paths)
                 for one in random.sample(group, len(group)):
                     if len(one.replay.asked) < len(one.user.queries):
                         ask(one, checks, engine)
