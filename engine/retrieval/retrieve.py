@@ -131,12 +131,11 @@ def _shares(
     total = sum(pairs.values())
     if total <= 0:
         return [0.0] * len(rows)
-    holding = {word: {place for place, row in enumerate(rows) if word in row.where} for word in question}
     found = [0.0] * len(rows)
     for (a, b), value in pairs.items():
-        for place in holding[a] & holding[b]:
-            at = rows[place].where
-            found[place] += value * meeting(at[a], at[b])
+        for place, row in enumerate(rows):
+            if a in row.where and b in row.where:
+                found[place] += value * meeting(row.where[a], row.where[b])
     return [value / total for value in found]
 
 
@@ -310,14 +309,14 @@ def places_of(texts: Sequence[str], wanted: Iterable[str]) -> list[dict[str, lis
     """
     data = np.frombuffer(_bytes("".join(f"{text} " for text in texts)) + b" " * _HEAD, np.uint8)
     lengths = np.array([text.count(" ") + 1 for text in texts], np.int64)
+    ends = np.cumsum(lengths)
     starts = np.concatenate([[0], np.flatnonzero(data == ord(" ")) + 1])[: int(lengths.sum())]
-    heads = np.lib.stride_tricks.sliding_window_view(data, _HEAD)[starts].view("<u8").ravel()
-    owners, before = np.repeat(np.arange(len(texts)), lengths), np.cumsum(lengths) - lengths
+    heads = np.ndarray((len(data) - _HEAD + 1,), "<u8", data, 0, (1,)).take(starts)  # overlapping numbers of 8 bytes
     found: list[dict[str, list[int]]] = [{} for _ in texts]
     for word in dict.fromkeys(wanted):
         tokens = _equal(data, starts, heads, _bytes(f"{word} "))
-        own = owners[tokens]
-        for text, place in zip(own.tolist(), (tokens - before[own]).tolist(), strict=True):
+        owners = np.searchsorted(ends, tokens, "right")
+        for text, place in zip(owners.tolist(), (tokens - (ends - lengths)[owners]).tolist(), strict=True):
             found[text].setdefault(word, []).append(place)
     return found
 
