@@ -247,6 +247,7 @@ def test_a_signal_prints_nothing_of_unfinished_table_operations(
     assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")
 
 
+@pytest.mark.slow
 def test_a_background_server_that_started_on_a_full_disk_caches_once_there_is_room(small_disk: Path) -> None:
     """It would answer from a copy of the ledger, without the mail that came since."""
     environ = environment(small_disk)

@@ -12,9 +12,8 @@ import pytest
 from tests.effort import slow_only
 from tests.faults import FAULTS, SCENARIOS, build, report
 
-_QUICK = [("ask", "full", 2)]
 _SLOW = [
-    *(("ingest", "kill", 3), ("ingest", "audited kill", 2), ("forget", "kill", 2)),
+    *(("ask", "full", 2), ("ingest", "kill", 3), ("ingest", "audited kill", 2), ("forget", "kill", 2)),
     *(
         (scenario, fault, 5 if scenario == "ingest" else 3)
         for scenario in SCENARIOS
@@ -23,7 +22,7 @@ _SLOW = [
     ),
 ]
 _SOAK = [(scenario, fault, 60) for scenario in SCENARIOS for fault in FAULTS]
-_ALL = [*_QUICK, *slow_only(*_SLOW), *(pytest.param(one, marks=pytest.mark.soak) for one in _SOAK)]
+_ALL = [*slow_only(*_SLOW), *(pytest.param(one, marks=pytest.mark.soak) for one in _SOAK)]
 
 
 @pytest.fixture(scope="module")

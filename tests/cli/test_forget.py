@@ -63,6 +63,7 @@ def test_copies_elsewhere_are_named(pkb: Pkb) -> None:
     assert "a peer may hold KV of it" in pkb("forget", "--from", "gus", "--since", "2024-06", "--yes").err
 
 
+@pytest.mark.slow
 def test_the_background_server_is_stopped_with_what_it_remembers(home: Served) -> None:
     assert home.run("ask", KEY).returncode == 0
     wait(lambda: home.is_there)

@@ -283,6 +283,7 @@ def test_forgetting_removes_the_objects_of_mirrors_and_names_a_mirror_that_is_no
     assert pkb("forget", "--question", "never asked?", "--yes").code == 4
 
 
+@pytest.mark.slow
 def test_a_mirror_is_dropped_and_one_that_is_gone_forgotten(pkb: Pkb, tmp_path: Path) -> None:
     pkb("ask", KEY, "--model", str(NANO))
     near, far = f"file://{tmp_path}/near", f"file://{tmp_path}/far"
@@ -305,6 +306,7 @@ def test_a_mirror_is_dropped_and_one_that_is_gone_forgotten(pkb: Pkb, tmp_path: 
     assert pkb("forget", "--question", "never asked?", "--yes").code == 4  # nothing is left to do
 
 
+@pytest.mark.slow
 def test_dropping_a_mirror_first_removes_what_forgetting_could_not_reach(pkb: Pkb, tmp_path: Path) -> None:
     pkb("ask", KEY, "--model", str(NANO))
     mirror = tmp_path / "mirror"
@@ -326,6 +328,7 @@ def remote_check(pkb: Pkb) -> dict[str, str]:
     return dict(found)
 
 
+@pytest.mark.slow
 def test_doctor_lists_a_mirror_and_says_where_it_cannot(pkb: Pkb, tmp_path: Path) -> None:
     pkb("config", "set", "kv.remote", f"file://{tmp_path}/mirror")
     assert remote_check(pkb)["state"] == "bad"  # there is no key

@@ -479,6 +479,7 @@ def test_support_is_a_share(question: str, given_reads: list[Passage]) -> None:
     assert 0.0 <= quote(understand(question, NOW), given_reads).support <= 1.0
 
 
+@pytest.mark.slow
 def test_on_real_chats_the_quote_writer_beats_the_best_sentence_of_bm25(shared: Path) -> None:
     user = next(load(shared / "data", "locomo"))
     cases = [ask(user, user, "answerable", row) for row in user.rows if not row.get("unanswerable")]

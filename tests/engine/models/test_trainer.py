@@ -83,6 +83,7 @@ def test_kept_tensors_give_the_loss_of_the_whole_prompt(model: Mlx, tmp_path: Pa
     assert kept.loss == pytest.approx(read.loss, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_an_interrupted_training_goes_on_bit_for_bit(model: Mlx, tmp_path: Path) -> None:
     once = Trainer(model, NANO, start(), tmp_path / "once")
     once.run(2, batches(model))
