@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import pytest
 from psutil import pid_exists
 
 from tests.cli.conftest import Pkb
