@@ -55,7 +55,6 @@ MIDDLE = 600  # where that is checked
 LOADED = ((1, 100), (2, 270), (4, 600), (6, 950))  # files and tokens of prefixes
 MACHINE = "machine.json"
 CLOCK = "PKB_BENCH_CLOCK"  # wall, or processor where other programs share the machine
-CHAINED = 6  # steps of one row, each of which starts before the token of the last one is read, as in an answer
 REWORDED = "Once more: "
 CLOCKS = {"wall": perf_counter, "processor": process_time}
 
@@ -123,17 +122,7 @@ def step(model: Mlx, kind: str, rows: int, before: int) -> float:
         return timed(lambda: mx.eval(model._likeliest(cache, model._rows(cache, mx.array(ids))[:, -1:])))
     mx.eval(model._step(cache, mx.array(ids)))
     kv_cache.trim(cache, rows)
-    steps = CHAINED if rows == 1 else 1
-    return timed(partial(decode, model, cache, mx.array(ids), steps)) / steps
-
-
-def decode(model: Mlx, cache: Any, ids: Any, steps: int) -> None:
-    """Take so many steps of decoding."""
-    import mlx.core as mx
-
-    for _ in range(steps):
-        ids = model._step(cache, ids)
-    mx.eval(ids)
+    return timed(lambda: mx.eval(model._step(cache, mx.array(ids))))
 
 
 def measured_points() -> list[tuple[str, str, int, int]]:
