@@ -225,7 +225,7 @@ class MappedIndex:
         state = self._read_state()
         if state.changing or self._ledger.count("chunks") > self._limits.chunks:
             return False
-        return sum(self._plan(state, self._read_list()).reads.values()) > self._limits.question
+        return self._plan(state, self._read_list(), self._limits.question) is None
 
     def differs(self) -> bool:
         """Return whether the shards are of this generation, and do not have as many chunks as the ledger."""
@@ -248,14 +248,12 @@ class MappedIndex:
 
     def _renew(self, state: IndexState, most: int) -> bool:
         """Open the shards as the ledger stands, after reading at most so many chunks; returns whether that was done."""
-        if self._is_damaged():
-            return False
         self._base = self._read_list()
-        plan = self._plan(state, self._base)
-        opened = self._open(plan.known) if sum(plan.reads.values()) <= most else None
+        plan = self._plan(state, self._base, most)
+        opened = self._open(plan.known) if plan else None
         if opened is None:
-            plan, opened = self._plan(state, None), []
-        if sum(plan.reads.values()) > most:
+            plan, opened = self._plan(state, None, most), []
+        if plan is None or self._is_damaged():
             return False
         dead = [shards.digest(name) for name in plan.changed]
         try:
@@ -274,16 +272,22 @@ class MappedIndex:
             return True
         return bool(self._checksums.needed("chunks", self._checksums.damaged("chunks")))
 
-    def _plan(self, state: IndexState, known: ShardList | None) -> "_Renewal":
-        """Return how to get from a list to what the ledger says now; all anew where that is less work."""
+    def _plan(self, state: IndexState, known: ShardList | None, most: int) -> "_Renewal | None":
+        """Return how to get from a list to what the ledger says now; from nothing where that is less work.
+
+        None where more than so many chunks would have to be read, which is found out without listing all documents.
+        """
+        count = self._ledger.count("chunks")
         if known and self._may_follow(known.state, state):
             sql = "SELECT document FROM changed_documents WHERE generation >= ?"
             changed = [name for (name,) in self._ledger.rows.execute(sql, (known.state.generation,))]
             sql = "SELECT id, chunks FROM documents WHERE id = ?"
             found = (self._ledger.rows.execute(sql, (name,)).fetchone() for name in sorted(changed))
             reads = dict(row for row in found if row)
-            if 2 * sum(reads.values()) <= self._ledger.count("chunks"):
-                return _Renewal(known, tuple(changed), reads)
+            if 2 * sum(reads.values()) <= count:
+                return _Renewal(known, tuple(changed), reads) if sum(reads.values()) <= most else None
+        if count > most:
+            return None
         every = self._ledger.rows.execute("SELECT id, chunks FROM documents ORDER BY id").fetchall()
         return _Renewal(None, (), dict(every))
 

@@ -309,6 +309,17 @@ def test_more_than_a_question_may_read_is_left_to_lancedb_until_the_next_update(
     assert (view(opened).count, opened.mapped.is_behind()) == (3, False)
 
 
+def test_a_question_that_may_not_renew_the_index_lists_no_documents(opened: Opened) -> None:
+    opened.keep(entry("a", "red", "red tea", "tea"))
+    opened.mapped = MappedIndex(opened.home, opened.ledger, lambda: opened.tables, IndexLimits(question=2))
+    asked = list[str]()
+    opened.ledger.rows.set_trace_callback(asked.append)
+    assert opened.mapped.view() is None
+    opened.ledger.rows.set_trace_callback(None)
+    assert asked != []
+    assert not any("FROM documents" in sql for sql in asked)
+
+
 def test_an_index_over_its_budget_is_removed(three: Opened) -> None:
     index = MappedIndex(three.home, three.ledger, lambda: three.tables, IndexLimits(chunks=5, question=5))
     index.update()
