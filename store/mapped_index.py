@@ -275,21 +275,29 @@ class MappedIndex:
     def _plan(self, state: IndexState, known: ShardList | None, most: int) -> "_Renewal | None":
         """Return how to get from a list to what the ledger says now; from nothing where that is less work.
 
-        None where more than so many chunks would have to be read, which is found out without listing all documents.
+        None where more than so many chunks would have to be read, which is found out without listing documents.
         """
         count = self._ledger.count("chunks")
         if known and self._may_follow(known.state, state):
-            sql = "SELECT document FROM changed_documents WHERE generation >= ?"
-            changed = [name for (name,) in self._ledger.rows.execute(sql, (known.state.generation,))]
-            sql = "SELECT id, chunks FROM documents WHERE id = ?"
-            found = (self._ledger.rows.execute(sql, (name,)).fetchone() for name in sorted(changed))
-            reads = dict(row for row in found if row)
-            if 2 * sum(reads.values()) <= count:
-                return _Renewal(known, tuple(changed), reads) if sum(reads.values()) <= most else None
+            changed = self._changed_chunks(known.state.generation)
+            if 2 * changed <= count:
+                return self._changes_since(known) if changed <= most else None
         if count > most:
             return None
         every = self._ledger.rows.execute("SELECT id, chunks FROM documents ORDER BY id").fetchall()
         return _Renewal(None, (), dict(every))
+
+    def _changed_chunks(self, generation: int) -> int:
+        sql = """SELECT coalesce(sum(chunks), 0) FROM changed_documents JOIN documents ON id = document
+                 WHERE changed_documents.generation >= ?"""
+        return int(self._ledger.rows.execute(sql, (generation,)).fetchone()[0])
+
+    def _changes_since(self, known: ShardList) -> "_Renewal":
+        sql = """SELECT document, chunks FROM changed_documents LEFT JOIN documents ON id = document
+                 WHERE changed_documents.generation >= ? ORDER BY document"""
+        rows = self._ledger.rows.execute(sql, (known.state.generation,)).fetchall()
+        reads = {name: chunks for name, chunks in rows if chunks is not None}
+        return _Renewal(known, tuple(name for name, _ in rows), reads)
 
     def _may_follow(self, before: IndexState, state: IndexState) -> bool:
         """Return whether the ledger notes all changes since."""
