@@ -457,16 +457,17 @@ class Shard:
 
     def _names(self, name: str, wanted: str) -> NDArray[np.bool_]:
         """Return which distinct values match a person, by the rule of `filters.within` for LanceDB."""
-        alone = wanted.strip().lower()
-        needles = (f"\n{alone}\n", f"<{alone}>\n") if is_address(wanted) else (wanted.lower(),)
+        alone, whole = wanted.strip().lower(), is_address(wanted)
+        needles = (f"\n{alone}\n", f"<{alone}>\n") if whole else (wanted.lower(),)
         blob, ends = self.arrays[f"{name}_values"].tobytes(), self.arrays[f"{name}_values_ends"]
         found = np.zeros(len(ends), np.bool_)
         for needle in (one.encode("utf-8", "replace") for one in needles):
             at = blob.find(needle)
             while at >= 0:
                 value = int(np.searchsorted(ends, at, "right"))
-                found[value] = True
-                at = blob.find(needle, int(ends[value]))
+                first, last = (int(ends[value - 1]) if value else 0) + 2, int(ends[value]) - 1  # within its frame
+                found[value] |= whole or (first <= at and at + len(needle) <= last)
+                at = blob.find(needle, last + 1 if found[value] else at + 1)
         return found
 
     def holding(self, column: str, names: Collection[str]) -> NDArray[np.bool_]:

@@ -100,6 +100,7 @@ _SENDERS = ["Ann O'Lee <ann@x.org>", "100% Bob", "a_b", 'C "x"', "new\nline", "b
 @example("ß")
 @example("'")
 @example("\ud800")
+@example("\n")
 def test_any_sender_filters_as_a_naive_search_does(people: Opened, value: str) -> None:
     naive = {f"p{n}/0" for n, sender in enumerate(_SENDERS) if value.lower() in sender.lower()}
     assert found(people, "word", sender=value) == (naive if value else {f"p{n}/0" for n in range(len(_SENDERS))})
@@ -107,6 +108,7 @@ def test_any_sender_filters_as_a_naive_search_does(people: Opened, value: str) -
 
 @examples(30, suppress_health_check=list(HealthCheck))
 @given(_VALUES)
+@example("\n")
 def test_any_recipient_filters_as_a_naive_search_does(people: Opened, value: str) -> None:
     naive = {f"p{n}/0" for n in range(len(_SENDERS)) if value.lower() in "\n".join(_recipients(n)).lower()}
     assert found(people, "word", recipient=value) == naive
