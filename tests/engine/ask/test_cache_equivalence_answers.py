@@ -140,7 +140,7 @@ def test_cached_and_uncached_quotes_are_equal(tmp_path: Path, seed: int) -> None
     assert archive.tiers["exact"] > 25 * rounds / 8  # else little was compared
 
 
-@pytest.mark.parametrize("rounds", [*slow_only(4), pytest.param(8, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("rounds", [*slow_only(5), pytest.param(8, marks=pytest.mark.soak)])
 def test_cached_and_uncached_generated_answers_are_equal(tmp_path: Path, rounds: int) -> None:
     archive, different = Archive(tmp_path, 99, NANO), list[tuple[Answer, Answer]]()
     for _ in range(rounds):
