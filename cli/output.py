@@ -79,7 +79,7 @@ def width() -> int:
 
 
 def write_file(target: str, text: str) -> None:
-    """Write ASCII text to a file, whole or not at all and private to its owner, or to standard output for "-"."""
+    """Write ASCII text atomically to a file that only its owner can read, or to standard output for "-"."""
     if target == "-":
         sys.stdout.write(text)
         sys.stdout.flush()

@@ -343,9 +343,9 @@ _SHOWN = 3  # days in an error
 
 
 def document_named(opened: Session, name: str, scope: Scope) -> str:
-    """Return the one document in this file, or with these words in its title, among those of the scope's days.
+    """Return the document that a file name or words of a title identify, among those of the scope's days.
 
-    UsageError if there is none, or more than one. A title that equals the name goes before titles that contain it.
+    UsageError if there is none, or more than one. An exact title takes precedence over titles that contain it.
     """
     from store.documents import complete_titles, titled_documents
 

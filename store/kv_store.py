@@ -424,7 +424,7 @@ class KvStore:
         return self._folder.path_of(node.key)
 
     def check(self, node: Node, *, read_data: bool = False) -> bool:
-        """Return whether a node's file is intact, removing the node if not; `read_data` reads it even if unchanged."""
+        """Return whether a node's file is intact; remove the node if not. `read_data` reads unchanged files, too."""
         return self._folder.check(node, read_data=read_data)
 
     def remove_damaged(self, node: Node, reason: str) -> None:

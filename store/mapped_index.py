@@ -273,9 +273,9 @@ class MappedIndex:
         return bool(self._checksums.needed("chunks", self._checksums.damaged("chunks")))
 
     def _plan(self, state: IndexState, known: ShardList | None, most: int) -> "_Renewal | None":
-        """Return how to get from a list to what the ledger says now; from nothing where that is less work.
+        """Return how to bring a list up to date, or how to start from nothing where that is less work.
 
-        None where more than so many chunks would have to be read, which is found out without listing documents.
+        None if more than `most` chunks would have to be read; no documents are listed to find that out.
         """
         count = self._ledger.count("chunks")
         if known and self._may_follow(known.state, state):

@@ -494,7 +494,7 @@ def reached(values: Sequence[NDArray[Any]], limit: int) -> float:
     """Return a value that at least `limit` of all reach, near that of the last of them; -inf where few are finite."""
     total = sum(len(each) for each in values)
     rows = -(-total // _RUN)
-    runs = np.full((_RUN, rows), -np.inf, values[0].dtype)  # by columns, which numpy compares several at a time
+    runs = np.full((_RUN, rows), -np.inf, values[0].dtype)  # numpy compares columns several at a time
     np.concatenate(values, out=runs.ravel()[:total])
     tops = runs.max(0)
     return float(np.partition(tops, rows - limit)[rows - limit]) if rows > limit else -np.inf

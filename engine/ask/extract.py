@@ -196,7 +196,7 @@ def _tells_when(question: Question, best: Candidate) -> bool:
 
 
 def _own_day(question: Question, best: Candidate) -> bool:
-    """Return whether somebody tells what they did, most likely on the day on which they tell it."""
+    """Return whether a question about the past is answered in the first person: its date most likely says when."""
     return bool(best.written and _PAST.search(question.text) and _FIRST.search(best.text))
 
 

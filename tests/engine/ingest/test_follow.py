@@ -286,7 +286,7 @@ with Follow(Intervals(quiet=0.1, poll=0.1, check=0.1)) as follow:
     print(due)
     for number in range(20):
         Path(sys.argv[1], str(number)).mkdir()
-    # The check tries out a watch, which a new folder may miss just then: the next new folder shows it.
+    # The check takes a watch for a moment. A new folder that needs it then is missed until the next one.
     while not (changed := follow.check_roots()) and {enough}:
         number += 1
         Path(sys.argv[1], str(number)).mkdir()
