@@ -311,7 +311,6 @@ _LABELS = {"limit": "--max"}  # of states, where they differ from their names
 _NAMES = {
     "refresh": ("answer refreshed", "answers refreshed"),
     "verify": ("answer verified", "answers verified"),
-    "judge": ("similar question judged", "similar questions judged"),
     "summarize": ("summary written", "summaries written"),
     "predict": ("prediction run", "prediction runs"),
     "populate": ("predicted question precomputed", "predicted questions precomputed"),

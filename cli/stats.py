@@ -255,8 +255,6 @@ def _semantic_lines(answers: dict[str, Any]) -> Iterator[str]:
     if answers["verified"]:
         most = f"at most {answers['false_hit_upper'] * 100:.1f} % (95 %)"
         yield f"wrong of {count(answers['verified'], 'verified semantic hit')}: {answers['wrong']:,}, {most}"
-    if answers["judged"]:
-        yield f"{count(answers['judged'], 'similar question')} judged by the model, {answers['aliases']:,} ask the same"
     if answers["rejected"]:
         yield f"{answers['rejected']:,} marked wrong"
 

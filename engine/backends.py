@@ -220,7 +220,7 @@ class LocalModel(_Retrieving):
             prefill_prompt(self.load, question, evidence, trace, self._options())
 
     def entails(self, question: "Question", evidence: "Evidence", answer: str, trace: "Trace") -> bool | None:
-        """Ask the model whether the evidence entails an answer; None if somebody waits and the KV cache lacks it."""
+        """Ask the model whether the evidence entails an answer; None if the KV cache lacks its prompt."""
         from engine.ask.semantic import entails
 
         return entails(self.load, question, evidence, answer, trace, self.now, self.max_tokens, self.order())

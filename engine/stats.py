@@ -140,11 +140,10 @@ def _folders(opened: Session) -> list[dict[str, Any]]:
 
 def _answers(opened: Session) -> dict[str, Any]:
     """Return the size of the answer cache, and the results of verifying semantic hits."""
-    from store.answers import Aliases, AnswerBank, Notices, RejectedAnswers, Verifications
+    from store.answers import AnswerBank, Notices, RejectedAnswers, Verifications
 
     bank = AnswerBank(opened.ledger)
     verified, wrong = Verifications(opened.ledger).result_counts()
-    judged, aliases = Aliases(opened.ledger).counts()
     return {
         **bank.counts(),
         "bytes": bank.size()[1],
@@ -154,8 +153,6 @@ def _answers(opened: Session) -> dict[str, Any]:
         "wrong": wrong,
         "false_hit_rate": round(wrong / verified, 4) if verified else None,
         "false_hit_upper": round(_upper(wrong, verified), 4) if verified else None,
-        "judged": judged,
-        "aliases": aliases,
         "rejected": RejectedAnswers(opened.ledger).count(),
         "notices": Notices(opened.ledger).count(),
     }

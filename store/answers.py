@@ -417,61 +417,6 @@ class Verifications:
 
 
 @dataclass(frozen=True, slots=True)
-class NearMiss:
-    """A question (`key`) that was not given the answer of the one it is most like (`matched`)."""
-
-    key: bytes
-    matched: bytes
-    similarity: float  # the cosine of the two questions
-    at: float  # seconds since the epoch
-
-
-_NEAR_MISS = "key, matched, similarity, at"
-
-
-class Aliases:
-    """Near misses, at most one a question. One that was judged to ask the same is an alias: it shares the answer."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._rows = ledger.rows
-
-    def add(self, miss: NearMiss) -> None:
-        """Add a near miss to be judged, unless the question is an alias or the pair was judged; both must be cached."""
-        sql = f"""INSERT INTO aliases ({_NEAR_MISS}) SELECT ?1, ?2, ?3, ?4
-                  WHERE (SELECT count(*) FROM answers WHERE key IN (?1, ?2)) = 2
-                  ON CONFLICT (key) DO UPDATE SET matched = excluded.matched, similarity = excluded.similarity,
-                      at = excluded.at, same = NULL WHERE same IS NOT 1 AND matched != excluded.matched"""
-        self._rows.execute(f"DELETE FROM aliases WHERE key = ? AND {intact('aliases')} IS NOT TRUE", (miss.key,))
-        self._rows.execute(sql, astuple(miss))
-
-    def find(self, key: bytes) -> tuple[NearMiss, str] | None:
-        """Return what a question is an alias of, and the answer it was judged with; None if it is none."""
-        sql = f"SELECT {_NEAR_MISS}, answer FROM intact_aliases WHERE key = ? AND same"
-        row = self._rows.execute(sql, (key,)).fetchone()
-        return (NearMiss(*row[:-1]), row[-1] or "") if row else None
-
-    def unjudged(self, key: bytes | None = None) -> list[NearMiss]:
-        """Return the near misses that wait for a verdict, oldest first; with a key, that of one question."""
-        sql = f"""SELECT {_NEAR_MISS} FROM intact_aliases WHERE same IS NULL AND (?1 IS NULL OR key = ?1)
-                  ORDER BY at, key"""
-        return [NearMiss(*row) for row in self._rows.execute(sql, (key,))]
-
-    def judge(self, miss: NearMiss, *, same: bool | None, answer: str = "") -> None:
-        """Store the verdict on a near miss, None to have it judged again, unless it was replaced by another one."""
-        sql = "UPDATE aliases SET same = ?, answer = ? WHERE key = ? AND matched = ?"
-        self._rows.execute(sql, (same, answer, miss.key, miss.matched))
-
-    def reject(self, matched: bytes, similarity: float) -> None:
-        """End the aliases of an entry up to a similarity."""
-        self._rows.execute("UPDATE aliases SET same = 0 WHERE matched = ? AND similarity <= ?", (matched, similarity))
-
-    def counts(self) -> tuple[int, int]:
-        """Return how many near misses were judged, and how many of them are aliases."""
-        judged, same = self._rows.execute("SELECT count(same), coalesce(sum(same), 0) FROM intact_aliases").fetchone()
-        return int(judged), int(same)
-
-
-@dataclass(frozen=True, slots=True)
 class WriterKey:
     """Entries that can be computed now: of writers with this prefix, and of this day where they are time-sensitive."""
 

@@ -245,7 +245,6 @@ _COVERED = {
     "provenance": ("document", "", "document seen warnings people"),
     "people": ("name address sends", "documents", "name address seen"),
     "places": ("path item", "lines_before", "document message_id collection"),
-    "aliases": ("key", "matched similarity same at", "answer"),
 }
 PRIMARY: Final = ("places",)  # cannot be made from anything else in the home
 TABLES: Final = tuple(name for name in _COVERED if name not in PRIMARY)

@@ -261,8 +261,7 @@ def _questions_about_removed(ledger: Ledger) -> list[int]:
                   UNION SELECT key FROM answers WHERE {OF_REMOVED.format("evidence")}),
               served (key) AS (
                   SELECT key FROM about
-                  UNION SELECT verifications.key FROM verifications JOIN about ON matched = about.key
-                  UNION SELECT aliases.key FROM aliases JOIN about ON matched = about.key)
+                  UNION SELECT verifications.key FROM verifications JOIN about ON matched = about.key)
               SELECT id FROM retrieved UNION SELECT id FROM history JOIN served USING (key)"""
     return [number for (number,) in ledger.rows.execute(sql)]
 

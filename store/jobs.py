@@ -186,7 +186,6 @@ def _fingerprint(ledger: Ledger, about: tuple[str, ...]) -> str:
             ("history", "max(id)"),
             ("answers", "count(*), sum(state = 'prefilled'), max(created)"),
             ("verifications", "count(*)"),
-            ("aliases", "count(*), count(same)"),
             ("refresh_candidates", "count(*), max(at)"),
             ("jobs", "count(*), max(id)"),
             ("kv_nodes", "count(*)"),

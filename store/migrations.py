@@ -351,17 +351,6 @@ _CHECKSUMS = (
     ),
 )
 
-# A question that was not given the answer of the one it is most like; whether the two were judged to be the same (NULL:
-# not judged yet), and the answer with which.
-_ALIASES = (
-    """CREATE TABLE aliases (
-        key BLOB PRIMARY KEY REFERENCES answers (key) ON DELETE CASCADE,
-        matched BLOB NOT NULL REFERENCES answers (key) ON DELETE CASCADE,
-        similarity REAL NOT NULL, same INTEGER, answer TEXT, at REAL NOT NULL)""",
-    "CREATE INDEX aliases_matched ON aliases (matched)",
-    *add_checksums("aliases"),
-)
-
 # The best of the chunks (JSON) that a question retrieved, NULL in rows of before; the titles of documents, by which
 # questions name them, and their days.
 _TITLES = (
@@ -391,8 +380,15 @@ _CHANGES = (
 # Digests of what the user told pkb to forget, so that it is not indexed again.
 _FORGOTTEN = ("CREATE TABLE forgotten (digest BLOB PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID",)
 
+# Refused paraphrases are no longer judged.
+_NO_ALIASES = (
+    "DROP VIEW IF EXISTS intact_aliases",
+    "DROP TABLE IF EXISTS aliases",
+    "DELETE FROM jobs WHERE kind = 'judge'",
+)
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FIRST, _KV, _RETRIEVED, _BANK, _IDLE_RUN, _BATTERY, _PAYS, _RUNS, (*_NAMES, *_ANSWERS),
     (*_PEOPLE, *_LINKS, *_REREAD),
-    _PROVENANCE, _READ, _CHECKSUMS, _ALIASES, _TITLES, _CHANGES, _FORGOTTEN,
+    _PROVENANCE, _READ, _CHECKSUMS, (), _TITLES, _CHANGES, _FORGOTTEN, _NO_ALIASES,
 )  # fmt: skip

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from engine.ask.prepare import answer_of
 from engine.types import Answer, Evidence, Source, grouped
-from store.answers import Aliases, AnswerBank, CachedAnswer, Verifications
+from store.answers import AnswerBank, CachedAnswer, Verifications
 from store.database import Ledger
 from store.errors import PkbError, UsageError
 from store.history import History, HistoryEntry
@@ -42,9 +42,8 @@ def _shown(ledger: Ledger, key: bytes, last: HistoryEntry) -> CachedAnswer | Non
     """Return the entry whose answer was shown, of a paraphrase hit that of the matched question; None if it is gone."""
     if last.tier != "semantic":
         return AnswerBank(ledger).find(key)
-    pending, alias = Verifications(ledger).find(key), Aliases(ledger).find(key)
-    matched = pending.matched if pending else alias[0].matched if alias else None
-    return AnswerBank(ledger).find(matched) if matched else None
+    pending = Verifications(ledger).find(key)
+    return AnswerBank(ledger).find(pending.matched) if pending else None
 
 
 def _relocated(

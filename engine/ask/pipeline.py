@@ -1,4 +1,4 @@
-"""The ask path: question -> exact, alias? -> embed -> paraphrase? -> retrieve -> same evidence? -> write -> keep.
+"""The ask path: question -> exact? -> embed -> paraphrase? -> retrieve -> same evidence? -> write -> keep.
 
 Knows the bank of answers; opens nothing itself (the means do, when they are called), prints nothing.
 """
@@ -22,7 +22,7 @@ from engine.ask.prepare import (
     store_answer,
 )
 from engine.types import Answer, AskOptions, AskResult, Backend, OnText, Step
-from store.answers import Aliases, AnswerBank, CachedAnswer, NearMiss, Notices, RejectedAnswers
+from store.answers import AnswerBank, CachedAnswer, Notices, RejectedAnswers
 from store.database import Ledger
 from store.history import History, HistoryEntry, RetrievalLog, lookup_costs, set_lookup_costs
 
@@ -95,8 +95,6 @@ class Asker:
             return Asker(self._ledger, backend, self._room, self._rules).ask(text, options, now, say)
         ask = begin(self._backend, self._ledger, text, options, now)
         kept = self._match(ask)
-        if kept and (alias := self._alias(ask, kept)):
-            return self._serve_alias(ask, kept, *alias)
         if kept and kept.generation == ask.generation:
             return self._serve(ask, kept, ask.generation)
         embedded = embed(self._backend, ask)
@@ -114,7 +112,6 @@ class Asker:
         made = self._make(ask, asked, kept, say)
         if lookup:
             self._note_costs(ask, made.reply.ms["total"] - looked_up)
-            self._note_miss(ask, lookup.missed)
         return made
 
     def _match(self, ask: PendingQuestion) -> CachedAnswer | None:
@@ -147,51 +144,6 @@ class Asker:
         reply, served = _served(ask, kept, stale=stale), ServedFrom(ask.key.digest, stale=stale)
         return self._answered(ask, reply, served, kept.made_ms - reply.ms["total"], evidence)
 
-    def _alias(self, ask: PendingQuestion, kept: CachedAnswer) -> tuple[NearMiss, CachedAnswer] | None:
-        """Find the answer of a question that asks the same, if this question's own answer is stale or a decline."""
-        said = answer_of(kept)
-        if said.answered and kept.generation == ask.generation:
-            return None
-        found, rules = Aliases(self._ledger).find(ask.key.digest), self._rules()
-        if found is None or rules is None or found[0].similarity < rules.tau:
-            return None
-        with ask.trace.step("alias") as step:
-            alias, judged = found
-            target = self._bank.find(alias.matched)
-            if target is None or target.state != "answered" or target.generation != ask.generation:
-                step.note = "its answer is stale too"
-                return None
-            if not self._may_replace(said, judged, alias.matched, answer_of(target)):
-                step.note = "has another answer"
-                return None
-            step.note = f"{alias.similarity:.3f}"
-            return alias, target
-
-    def _may_replace(self, said: Answer, judged: str, key: bytes, other: Answer) -> bool:
-        """Return whether another question's answer may take the place of this one's.
-
-        It must say the same; in the place of a decline, the same as when both questions were judged.
-        """
-        doubted = RejectedAnswers(self._ledger).find(key)
-        if not other.answered or (doubted and doubted[0] == other.text):
-            return False
-        from engine.ask.updates import same_answer
-
-        before, span = (said.text, said.span) if said.answered else (judged, "")
-        return same_answer(before, other.text, span, other.span)
-
-    def _serve_alias(
-        self, ask: PendingQuestion, kept: CachedAnswer, alias: NearMiss, target: CachedAnswer
-    ) -> AskResult:
-        """Return the answer of a question that was judged to ask the same."""
-        if ask.options.write_bank:
-            with ask.trace.step("count"):
-                at = ask.now.timestamp()
-                self._bank.record_use(ask.key.digest, kept.generation, at, kept.evidence)
-                self._bank.record_use(alias.matched, ask.generation, at, target.evidence)
-        reply = _served_for(ask, target, alias.similarity)
-        return self._answered(ask, reply, ServedFrom(ask.key.digest), target.made_ms - reply.ms["total"], None)
-
     def _lookup(self, ask: PendingQuestion, asked: EmbeddedQuestion) -> "SemanticLookup | None":
         """Return what finds another question whose answer is this one's too; None if that is off."""
         if not ask.options.read_bank or asked.vector is None or (rules := self._rules()) is None:
@@ -211,14 +163,10 @@ class Asker:
             with self._ledger.transaction():
                 set_lookup_costs(self._ledger, _writer(ask), costs.add(took, rest_ms))
 
-    def _note_miss(self, ask: PendingQuestion, near: "Near | None") -> None:
-        """Record a near miss of the semantic tier; an idle run has the model judge it."""
-        if near and ask.options.write_bank and is_model(ask.key.writer):
-            Aliases(self._ledger).add(NearMiss(ask.key.digest, near.key, near.similarity, ask.now.timestamp()))
-
     def _serve_similar(self, ask: PendingQuestion, asked: EmbeddedQuestion, near: "Near") -> AskResult:
         """Return another question's answer, and owe this one its own."""
-        reply = _served_for(ask, near.answer, near.similarity)
+        reply = _served(ask, near.answer, stale=False)
+        reply = replace(reply, tier="semantic", matched_question=near.answer.question, similarity=near.similarity)
         if ask.options.write_bank:
             from engine.ask.semantic import defer_verification
 
@@ -277,12 +225,6 @@ def _writer(ask: PendingQuestion) -> str:
 def _served(ask: PendingQuestion, kept: CachedAnswer, *, stale: bool) -> Answer:
     age, ms = max(0.0, ask.now.timestamp() - kept.created), ask.trace.ms()
     return answer_of(kept).served(ask.text, ms | {"first_token": ms["total"]}, age, stale=stale)
-
-
-def _served_for(ask: PendingQuestion, answer: CachedAnswer, similarity: float) -> Answer:
-    """Return another question's answer as this one's."""
-    reply = _served(ask, answer, stale=False)
-    return replace(reply, tier="semantic", matched_question=answer.question, similarity=similarity)
 
 
 def _match_note(ask: PendingQuestion, kept: CachedAnswer | None) -> str:

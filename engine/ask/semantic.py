@@ -1,8 +1,7 @@
 """The semantic tier: another question's answer, where cosine, words and the evidence of that answer speak for it.
 
 near? -> guard -> still fresh? -> supported by its evidence for this question -> served, without retrieval; an idle run
-makes the question's own answer. Any doubt is a miss. Of a miss the nearest question is noted: an idle run judges
-whether both ask the same.
+makes the question's own answer. Any doubt is a miss.
 """
 
 import math
@@ -38,7 +37,7 @@ from engine.models.types import LanguageModel
 from engine.text.question import Question
 from engine.text.words import words
 from engine.types import Backend, Evidence, Passage, Trace
-from store.answers import Aliases, AnswerBank, PendingVerification, RejectedAnswers, Verifications
+from store.answers import AnswerBank, PendingVerification, RejectedAnswers, Verifications
 from store.database import Ledger
 from store.history import History, HistoryEntry, LookupCosts
 from store.kv_index import path_keys
@@ -60,20 +59,15 @@ def entails(
     most: int,
     order: Order = in_document_order,
 ) -> bool | None:
-    """Return whether the model confirms an answer; None if it was not asked.
-
-    While somebody waits, it is asked only if the prompt before the question is in the KV cache.
-    """
+    """Return whether the model confirms an answer; None if the prompt before the question is not in the KV cache."""
     with trace.step("check") as step, ExitStack() as held:
         reading = load()
         before = segments_of(reading, question, evidence, now, most, order).ids[:-1]
-        if trace.asked and not _is_prefix_cached(reading, before):
+        if not _is_prefix_cached(reading, before):
             step.note = "KV cache missing"
             return None
-        found = read(reading, before, Trace(asked=trace.asked), held)
+        found = read(reading, before, Trace(), held)
         verdict, step.note = _verdict(reading.model, found.cache, sum(map(len, before)), question, evidence, answer)
-        if not trace.asked:
-            found.keep()
         found.release()
         return verdict
 
@@ -120,28 +114,10 @@ def reject_answer(ledger: Ledger, now: datetime) -> HistoryEntry | None:
     if last is None or last.key is None or cached is None:
         return None
     with ledger.transaction():
-        answer = _reject_alias(ledger, last)
-        if answer is None:
-            answer = answer_of(cached).text if cached.state == "answered" else _record_wrong_hit(ledger, last.key, now)
+        answer = answer_of(cached).text if cached.state == "answered" else _record_wrong_hit(ledger, last.key, now)
         RejectedAnswers(ledger).add(last.key, answer or "", now.timestamp())
         AnswerBank(ledger).drop(last.key)
     return last
-
-
-def _reject_alias(ledger: Ledger, last: HistoryEntry) -> str | None:
-    """End the alias that the last question was answered by, and others as far; return its answer, None without one."""
-    found = Aliases(ledger).find(last.key) if last.key and last.tier == "semantic" else None
-    served = AnswerBank(ledger).find(found[0].matched) if found else None
-    if found is None or served is None or served.state != "answered":
-        return None
-    _refuse_up_to(ledger, found[0].matched, found[0].similarity)
-    return answer_of(served).text
-
-
-def _refuse_up_to(ledger: Ledger, key: bytes, similarity: float) -> None:
-    """Serve an answer no longer for questions that are as similar to its own, or less."""
-    AnswerBank(ledger).raise_tau(key, above(similarity))
-    Aliases(ledger).reject(key, similarity)
 
 
 def _record_wrong_hit(ledger: Ledger, key: bytes, now: datetime) -> str | None:
@@ -149,7 +125,7 @@ def _record_wrong_hit(ledger: Ledger, key: bytes, now: datetime) -> str | None:
     pending = Verifications(ledger).find(key)
     if pending is None:
         return None
-    _refuse_up_to(ledger, pending.matched, pending.similarity)
+    AnswerBank(ledger).raise_tau(pending.matched, above(pending.similarity))
     Verifications(ledger).resolve(key, correct=False, at=now.timestamp())
     return pending.served
 
@@ -172,7 +148,6 @@ def pays(costs: LookupCosts, question: int) -> bool:
 
 _LOOKED_AT = 8  # of the nearest questions
 _VERIFIED = 2  # of those that the guard lets through
-_JUDGED = frozenset(("words",))  # doubts of the guard that a model may overrule at idle
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,12 +165,11 @@ class SemanticRules:
 
 
 class SemanticLookup:
-    """Looks up an answer of a paraphrase; `missed` is the nearest question whose answer was refused, if any."""
+    """Looks up an answer of a paraphrase."""
 
     def __init__(self, backend: Backend, ledger: Ledger, rules: SemanticRules) -> None:
         self._backend, self._ledger, self._rules = backend, ledger, rules
         self._wrong = RejectedAnswers(ledger)
-        self.missed: Near | None = None
         self._verified = 0
 
     def find(self, ask: PendingQuestion, asked: EmbeddedQuestion) -> "Near | None":
@@ -228,15 +202,10 @@ class SemanticLookup:
             return reason
         kept = understood(self._ledger, near.answer.question, ask.now)
         reason = why_different(asked, kept) if self._rules.guard else None
-        if reason is None:
-            self._verified += 1
-            found = self._verify(ask, asked, kept, near)
-            if not isinstance(found, str):
-                return found
-            reason = found
-        if self.missed is None and why_different(asked, kept, _JUDGED) is None:
-            self.missed = near
-        return reason
+        if reason is not None:
+            return reason
+        self._verified += 1
+        return self._verify(ask, asked, kept, near)
 
     def _why_refused(self, near: "Near") -> str | None:
         """Return why an answer may be given to no other question."""

@@ -94,7 +94,6 @@ class IdlePlanner:
         handlers: Handlers = {
             "refresh": self._refresh(),
             "verify": self._verify(),
-            "judge": self._judge(),
             "summarize": self._summarize(),
             "predict": self._predict(),
             "populate": self._populate(is_used_up := quota(self.predictions)),
@@ -140,16 +139,6 @@ class IdlePlanner:
         return Handler(
             lambda: self._load_for(plan_verifications(self._reasker)),
             lambda job: verify(self._reasker, job, tau, max_error),
-        )
-
-    def _judge(self) -> Handler:
-        from engine.idle.refresh import judge, plan_judgements
-
-        # So small a model also approves lookalike questions: docs/log/paraphrases.md.
-        judges = bool(self.session.load_model) and not self.session.has_roles
-        return Handler(
-            lambda: self._load_for(plan_judgements(self._reasker)) if judges else [],
-            lambda job: judge(self._reasker, job),
         )
 
     def _summarize(self) -> Handler:

@@ -1,10 +1,8 @@
-"""Jobs that answer or compare stored questions again: `refresh`, `verify`, `judge` and `convert`.
+"""Jobs that answer or compare stored questions again: `refresh`, `verify` and `convert`.
 
 refresh (PerCache 4.1.3): a stale answer. Same evidence? raise its generation : make the answer anew -> did a person
 see another answer? notify the next one who asks. Freshness is decided when an answer is served; this saves the wait.
 verify: a question that was served the answer of a similar one gets its own, and the two are compared.
-judge: a question was refused the answer of one that it is like. Does the model find that both ask the same? Then it is
-an alias, whose answer the other's may be (Krites, arXiv 2602.13165).
 convert: a question that was only prefilled is answered.
 """
 
@@ -19,7 +17,6 @@ from engine.ask.keys import scope_of
 from engine.ask.prepare import (
     BankBudget,
     Prepared,
-    answer_of,
     begin,
     fingerprint,
     gather_context,
@@ -31,12 +28,10 @@ from engine.ask.semantic import above, learned_tau
 from engine.ask.updates import change_of, same_answer
 from engine.idle.types import DONE, Job, Outcome, by_rate
 from engine.text.time_sensitive import time_sensitivity
-from engine.types import Answer, AskOptions, Backend, Trace
+from engine.types import Answer, AskOptions, Backend
 from store.answers import (
-    Aliases,
     AnswerBank,
     CachedAnswer,
-    NearMiss,
     Notice,
     Notices,
     PendingVerification,
@@ -238,67 +233,6 @@ def _store_verdict(reasker: Reasker, pending: PendingVerification, *, right: boo
     verifications.resolve(pending.key, right, at)
     if not right:
         AnswerBank(reasker.ledger).raise_tau(pending.matched, above(pending.similarity))
-
-
-MOST_JUDGED = 200  # near misses in one plan
-
-
-def plan_judgements(reasker: Reasker) -> list[Job]:
-    """Return a job for each near miss whose two questions are answered now."""
-    seconds = reasker.answer_s()
-    return by_rate(
-        Job("judge", miss.key.hex(), own.question, f"like: {other.question}", demand(own), seconds, seconds)
-        for miss, own, other in islice(_near_misses(reasker), MOST_JUDGED)
-    )
-
-
-def _near_misses(reasker: Reasker, key: bytes | None = None) -> Iterator[tuple[NearMiss, CachedAnswer, CachedAnswer]]:
-    """Yield near misses with both questions, where these have answers that hold; with a key, one question's."""
-    bank, holding = AnswerBank(reasker.ledger), {("answered", reasker.ledger.generation)}
-    for miss in Aliases(reasker.ledger).unjudged(key):
-        own, other = bank.find(miss.key), bank.find(miss.matched)
-        if not own or not other or {(own.state, own.generation), (other.state, other.generation)} != holding:
-            continue
-        if reasker.makes(miss.key, own) and reasker.makes(miss.matched, other):
-            yield miss, own, other
-
-
-def judge(reasker: Reasker, job: Job) -> Outcome:
-    """Ask the model whether each question's evidence supports the other's answer, and store the verdict, if any.
-
-    If it does not, the other question's threshold is raised, as after a hit that was wrong.
-    """
-    found = next(_near_misses(reasker, bytes.fromhex(job.subject)), None)
-    if found is None:
-        return Outcome("cached")
-    miss, own, other = found
-    verdict = _is_supported(reasker, own, answer_of(other))
-    if verdict:
-        verdict = _agree(reasker, own, other)
-    if verdict is None:
-        return Outcome("cached")
-    with reasker.ledger.transaction():
-        Aliases(reasker.ledger).judge(miss, same=verdict, answer=answer_of(other).text or "")
-        if not verdict:
-            AnswerBank(reasker.ledger).raise_tau(miss.matched, above(miss.similarity))
-    return DONE
-
-
-def _agree(reasker: Reasker, own: CachedAnswer, other: CachedAnswer) -> bool | None:
-    """Return whether a question's own answer does not contradict that of another one that seems to ask the same."""
-    mine, its = answer_of(own), answer_of(other)
-    if not mine.answered or same_answer(mine.text, its.text, mine.span, its.span):
-        return True
-    return _is_supported(reasker, other, mine)
-
-
-def _is_supported(reasker: Reasker, cached: CachedAnswer, answer: Answer) -> bool | None:
-    """Return whether the model finds that the evidence of a question supports an answer; None if it cannot say."""
-    if not answer.text:
-        return False
-    asked = begin(reasker.backend, reasker.ledger, cached.question, options_of(cached), reasker.now)
-    found = gather_context(reasker.backend, asked)
-    return reasker.backend.entails(found.question, found.evidence, answer.text, Trace(asked=False))
 
 
 MOST_CONVERSIONS = 500  # entries in one plan

@@ -16,7 +16,7 @@ class OutOfTime(Exception):
 
 
 Kind = Literal[
-    "start", "refresh", "verify", "judge", "summarize", "predict", "populate", "standing", "convert", "prefetch",
+    "start", "refresh", "verify", "summarize", "predict", "populate", "standing", "convert", "prefetch",
     "blocks", "restore", "maintenance", "train",
 ]  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)  # in the order in which they run

@@ -201,7 +201,7 @@ class OwnBank:
     evidence: dict[tuple[str, ...], Evidence] = field(default_factory=dict)
 
     def lookup(self) -> SemanticLookup:
-        """Return what looks up questions; its near miss is the first one of all."""
+        """Return what looks up questions."""
         return SemanticLookup(_Embedded(self.questions, self.evidence), self.ledger, self.rules)
 
     def find(self, lookup: SemanticLookup, one: Entry) -> Near | None:

@@ -19,7 +19,7 @@ from store.answers import (
     RejectedAnswers,
     Verifications,
 )
-from store.database import open_ledger
+from store.database import has_schema, migrate_to, open_ledger
 from store.documents import newest_documents
 from store.history import History, RetrievalLog
 from store.jobs import JobAccount, JobBenefit, Jobs, PredictionLog, PredictorCounts
@@ -241,3 +241,18 @@ def test_a_kill_within_the_migration_leaves_the_old_ledger_which_opens(old: Path
         assert rows.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
         assert rows.execute("SELECT count(*) FROM verifications").fetchone() == (1,)
         assert rows.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_ledger_with_judged_paraphrases_opens_without_them(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    with closing(sqlite3.connect(path)) as rows:
+        for number in range(1, 18):
+            migrate_to(rows, number)
+        rows.execute("CREATE TABLE aliases (key BLOB PRIMARY KEY REFERENCES answers (key) ON DELETE CASCADE, crc INT)")
+        rows.execute("CREATE VIEW intact_aliases AS SELECT * FROM aliases WHERE crc = 1")
+        rows.execute("INSERT INTO jobs (kind, subject, cost_s, benefit_s, created) VALUES ('judge', '61', 1, 1, 1)")
+        rows.execute(f"PRAGMA application_id = {PKB1}")
+        rows.commit()
+    with closing(open_ledger(path)) as ledger:
+        assert has_schema(ledger)
+        assert Jobs(ledger).counts() == {}

@@ -11,10 +11,8 @@ import pytest
 
 from store import provenance
 from store.answers import (
-    Aliases,
     AnswerBank,
     CachedAnswer,
-    NearMiss,
     Notice,
     Notices,
     PendingVerification,
@@ -43,7 +41,6 @@ def fill(ledger: Ledger) -> None:
     bank.put(b"key-a", ENTRY, 10_000)
     bank.put(b"key-b", ENTRY, 10_000)
     Verifications(ledger).add(PendingVerification(b"key-b", b"key-a", 0.95, "served on Friday", 6.0))
-    Aliases(ledger).add(NearMiss(b"key-b", b"key-a", 0.93, 7.0))
     Notices(ledger).add(Notice(b"key-a", "changed", "was Thursday", "is Friday", "{}", 5.0))
     RejectedAnswers(ledger).add(b"key-a", "rejected Thursday", 4.0)
     ledger.rows.execute("INSERT INTO predictions (question, chunk) VALUES ('who sings then?', 'a/0')")
@@ -56,7 +53,6 @@ def everything(ledger: Ledger) -> list[object]:
     return [
         *(AnswerBank(ledger).find(key) for key in (b"key-a", b"key-b")),
         Verifications(ledger).all(),
-        Aliases(ledger).unjudged(),
         RejectedAnswers(ledger).find(b"key-a"),
         ledger.rows.execute("SELECT question, chunk FROM intact_predictions").fetchall(),
         provenance.provenance_of(ledger, ["a"]),

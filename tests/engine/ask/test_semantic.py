@@ -130,13 +130,6 @@ def test_a_yes_does_not_confirm_what_the_sources_hardly_speak_of(kept: Kept, tex
     assert entails(lambda: reading, understand(text, NOW), EVIDENCE, "Friday", Trace(), NOW, MOST) is False
 
 
-def test_at_idle_a_model_without_a_kv_cache_is_asked_too() -> None:
-    model = ScriptedModel(["yes"])
-    trace = Trace(asked=False)
-    assert entails(lambda: PromptReader(model), LIKE, EVIDENCE, "Friday", trace, NOW, MOST)
-    assert "Rehearsal is on Friday." in " ".join(model.text())
-
-
 def test_the_entailment_check_prefills_one_segment(kept: Kept) -> None:
     model = RestorableModel([" Friday"])
     reading = having_read(model, kept)

@@ -7,14 +7,11 @@ from pathlib import Path
 import pytest
 
 from engine.idle.plan import IdlePlanner
-from engine.idle.refresh import Reasker, plan_judgements
 from engine.idle.types import Kind
 from engine.llm.prefill import PromptReader
 from engine.llm.prompt import question_segment
 from engine.llm.restore import KvBinding
 from engine.session import Session
-from store.answers import Aliases, NearMiss
-from store.history import History
 from store.jobs import Abstracts
 from tests.demo import NANO
 from tests.engine.ask.small_home import SmallHome, ask, ingest
@@ -69,20 +66,6 @@ def test_a_question_loads_the_message_that_idle_predicted_from(session: Session)
     tokens = ask(session, question).reply.tokens
     assert tokens
     assert tokens["computed"] == len(planner.load().model.tokens(question_segment(question, session.now)))
-
-
-def test_it_judges_no_refused_paraphrase(session: Session) -> None:
-    keys = list[bytes]()
-    for question in ("Who brings the green folders?", "What does the fair need?"):
-        ask(session, question, rules=None)
-        last = History(session.ledger).last()
-        assert last
-        assert last.key
-        keys.append(last.key)
-    Aliases(session.ledger).add(NearMiss(keys[1], keys[0], 0.9, session.now.timestamp()))
-    assert len(plan_judgements(Reasker(session.ledger, session.backend, session.room, session.now))) == 1
-    planner = IdlePlanner(session, True, 10, lambda: lambda: False, lambda: False)
-    assert planner.handlers()["judge"].plan() == []
 
 
 def test_another_adapter_is_another_writer_over_the_same_kv_cache(session: Session) -> None:
