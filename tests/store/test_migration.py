@@ -250,7 +250,10 @@ def test_a_ledger_with_judged_paraphrases_opens_without_them(tmp_path: Path) -> 
             migrate_to(rows, number)
         rows.execute("CREATE TABLE aliases (key BLOB PRIMARY KEY REFERENCES answers (key) ON DELETE CASCADE, crc INT)")
         rows.execute("CREATE VIEW intact_aliases AS SELECT * FROM aliases WHERE crc = 1")
-        rows.execute("INSERT INTO jobs (kind, subject, cost_s, benefit_s, created) VALUES ('judge', '61', 1, 1, 1)")
+        rows.execute(
+            """INSERT INTO jobs (kind, subject, cost_s, benefit_s, attempts, state, created, source)
+               VALUES ('judge', '61', 1, 1, 0, 'pending', 1, '')"""
+        )
         rows.execute(f"PRAGMA application_id = {PKB1}")
         rows.commit()
     with closing(open_ledger(path)) as ledger:
