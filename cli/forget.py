@@ -1,6 +1,5 @@
 """`pkb forget`: removes messages or a question, with all that was made from them, from every file of pkb."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,7 +11,7 @@ from store.errors import UsageError
 
 if TYPE_CHECKING:
     from engine.app import Pkb
-    from engine.forget import ForgetPlan, MirrorObjects
+    from engine.forget import ForgetPlan
     from store.erasure import Erased
 
 _LISTED = 10
@@ -46,10 +45,8 @@ def forget(
         scope = pkb.scope(sender, recipient, since, until, collection)
         _require_one(targets, question, limited=any((sender, recipient, since, until, collection)))
         planned = pkb.plan_forgetting(targets or [], scope, question=question, quoting=quoting)
-        mirrors = pkb.mirrored(planned) if dry_run else []
         if not as_json:
             _show_plan(planned)
-            _show_mirrors(mirrors)
             if planned.is_empty and (dry_run or not pkb.forgets):
                 print("Nothing to forget.")
         if not planned.is_empty and not dry_run and not _is_agreed(planned, yes=yes):
@@ -59,7 +56,7 @@ def forget(
             with bars(quiet=as_json) as tick:
                 erased = pkb.forget(planned, tick)
         if as_json:
-            output.data(_row(planned, erased, mirrors))
+            output.data(_row(planned, erased))
         elif erased:
             _show(pkb, erased)
     raise typer.Exit(0 if erased or not planned.is_empty else 4)
@@ -96,14 +93,6 @@ def _show_plan(planned: "ForgetPlan") -> None:
         output.say(f"pkb: {also} them and would keep that text; to forget those too: --quoting")
 
 
-def _show_mirrors(mirrors: "Sequence[MirrorObjects]") -> None:
-    for one in mirrors:
-        if one.objects is None:
-            output.say(f"pkb: cannot reach the mirror {line(one.url)}, which may hold KV of it")
-        else:
-            print(f"{count(one.objects, 'object')} in the mirror {line(one.url)}")
-
-
 def _show(pkb: "Pkb", erased: "Erased") -> None:
     parts = {
         "document": erased.documents,
@@ -111,7 +100,6 @@ def _show(pkb: "Pkb", erased: "Erased") -> None:
         "answer": erased.answers,
         "question": erased.questions,
         "KV node": erased.nodes,
-        "mirrored object": erased.objects,
     }
     found = ", ".join(count(number, name) for name, number in parts.items() if number) or "nothing was left"
     print(f"Forgot {found}.")
@@ -120,8 +108,8 @@ def _show(pkb: "Pkb", erased: "Erased") -> None:
         output.say(f"pkb: {notice}")
 
 
-def _row(planned: "ForgetPlan", erased: "Erased | None", mirrors: "Sequence[MirrorObjects]") -> dict[str, Any]:
-    names = ("documents", "chunks", "answers", "questions", "nodes", "objects", "files")
+def _row(planned: "ForgetPlan", erased: "Erased | None") -> dict[str, Any]:
+    names = ("documents", "chunks", "answers", "questions", "nodes", "files")
     return {
         "schema": output.SCHEMA,
         "documents": [
@@ -138,6 +126,5 @@ def _row(planned: "ForgetPlan", erased: "Erased | None", mirrors: "Sequence[Mirr
         "adapters": [{"name": one.name, "version": one.current or None} for one in planned.adapters],
         "copies": planned.copies,
         "quoted_by": planned.quoted_by,
-        "mirrors": [{"url": one.url, "objects": one.objects} for one in mirrors],
         "erased": {name: getattr(erased, name) for name in names} if erased else None,
     }

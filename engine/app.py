@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, Self
 from engine import operations
 from engine.operations import OnProgress, absolute_path
 from engine.text.terminal import line, valid_text
-from store.errors import Locked, NoModel, PkbError, UsageError
+from store.errors import Locked, NoModel, PkbError
 
 if TYPE_CHECKING:
-    from engine.forget import ForgetPlan, MirrorObjects
+    from engine.forget import ForgetPlan
     from engine.health import Check
     from engine.idle.types import IdleReport, IdleRequest
     from engine.ingest.follow import Intervals
     from engine.ingest.pipeline import Summary
     from engine.kv.calibrate import Calibration
     from engine.session import Session
-    from engine.transfer import ImportReport, PushReport
+    from engine.transfer import ImportReport
     from engine.types import (
         Answer,
         AskOptions,
@@ -366,29 +366,6 @@ class Pkb:
         except OSError as error:
             raise PkbError(f"cannot read {line(str(path))}: {(error.strerror or '').lower()}", None) from None
 
-    def push_kv(
-        self, url: str | None = None, *, dry_run: bool = False, on_progress: OnProgress = _silent
-    ) -> "PushReport":
-        """Mirror the KV cache, encrypted, to a folder or object store: `url`, or the one that `kv.remote` names.
-
-        With `dry_run`, report what would be written and removed.
-        """
-        from engine.transfer import push
-
-        target = url or self.session.settings.kv.remote
-        if not target or target.startswith(("http://", "https://")):
-            raise UsageError("name a folder or an object store", "pkb kv push file:///Volumes/disk/pkb")
-        return push(self.session, target, on_progress, dry_run=dry_run)
-
-    def drop_mirror(self, url: str, *, gone: bool = False) -> int:
-        """Remove this machine's objects from a mirror and forget it; one that is `gone` is only forgotten.
-
-        Returns how many objects were removed. PkbError where the mirror cannot be reached or is not known.
-        """
-        from engine.transfer import drop
-
-        return drop(self.session, url, gone=gone)
-
     def calibrate_kv(self, longest: int, *, on_progress: OnProgress = _silent) -> "tuple[Calibration, str]":
         """Measure prefill up to so many tokens, and loading; returns what was done, and the speeds in words.
 
@@ -455,12 +432,6 @@ class Pkb:
         from engine.forget import forget
 
         return forget(self.session, planned, on_progress)
-
-    def mirrored(self, planned: "ForgetPlan") -> "list[MirrorObjects]":
-        """Count the objects that forgetting would remove from each known mirror."""
-        from engine.forget import mirrored
-
-        return mirrored(self.session, planned)
 
     @property
     def forgets(self) -> bool:

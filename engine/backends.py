@@ -180,11 +180,9 @@ class LocalModel(_Retrieving):
     problems: tuple[str, ...] = field(default=(), kw_only=True)  # why an adapter that was chosen is not used
     role_adapter: "RoleAdapter | None" = field(default=None, kw_only=True)  # that the model comes with
     with_adapter: "Callable[[Adapter | None], LocalModel] | None" = field(default=None, kw_only=True)
-    prepare: Callable[[], None] = field(default=lambda: None, kw_only=True)  # what an answer takes from elsewhere
 
     def embed(self, text: str, trace: "Trace") -> "Vectors | None":
-        """Return the unit vector of a question, which has no cached answer: what takes long begins meanwhile."""
-        self.prepare()
+        """Return the unit vector of a question."""
         return self.retriever.embed(text, trace)
 
     def within(self, scope: "Scope") -> "Backend":
@@ -328,7 +326,6 @@ def local_model(
     found = find(chosen.name, chosen.revision or None, environ)
     notes = home.cache / "digests"
     digest, role = fingerprint(found, notes), find_adapter(found.folder, notes)
-    prepare = partial(_prepare_remote, home, settings.kv.remote if kept and settings.kv.reuse == "prefix" else "")
 
     def wearing(adapter: "Adapter | None") -> LocalModel:
         roles = role is not None and (adapter is None or adapter.activated)
@@ -337,8 +334,7 @@ def local_model(
         options = (*options, f"adapter {adapter.digest}" if adapter else "")
         named = f"{by_model(digest, chosen.max_tokens, *options)}/{retriever.embedder_name}"
         parts = (named, found.name, load, now, chosen.max_tokens, order, settings.experiment.drafts, roles)
-        made = LocalModel(retriever, *parts, adapter=adapter, role_adapter=role, with_adapter=wearing)
-        return replace(made, prepare=prepare)
+        return LocalModel(retriever, *parts, adapter=adapter, role_adapter=role, with_adapter=wearing)
 
     wardrobe = wardrobe_of(home, settings.adapter, found.folder, digest)
     answering = wearing(wardrobe.tasks.get("answer"))
@@ -487,14 +483,6 @@ def _open(
     experiment = settings.experiment
     kept_as = open_kv(model, fingerprint, home, ledger, settings.kv, experiment.score, experiment.plan)
     return PromptReader(model, kept_as, ropes)
-
-
-def _prepare_remote(home: "Home", url: str) -> None:
-    """Have the place that `kv.remote` names get ready, while the question is retrieved for."""
-    if url:
-        from store.remote import open_remote
-
-        open_remote(url, home.share).prepare()
 
 
 _NEVER = sys.maxsize  # longer than any segment: no prefix of one is reused

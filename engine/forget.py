@@ -1,9 +1,10 @@
 """Forgetting what the user names: which documents and questions that is, and erasing them while nothing else runs."""
 
+import json
 import re
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,17 +98,13 @@ def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> "Er
         with opened.locks.bench(), opened.locks.exclusive():
             _require_unchanged(opened, planned)
             names = [name for row in planned.documents for name in _names(opened, row)]
-            _note_mirrors(opened, ids)
             unlearn(opened, trained_on(opened, ids, planned.questions))
             eraser, now = Eraser(opened.home, ledger, opened.tables, opened.mapped), opened.now.timestamp()
             erased = eraser.erase(ids, names, planned.questions, now, on_progress)
-    objects, unreached = _clear_mirrors(opened)
-    if left := [*erased.left, *unreached]:
+    if left := erased.left:
         shown = ", ".join(map(line, left[:3])) + (", ..." if len(left) > 3 else "")
-        places = f"{len(left)} places still hold" if erased.left else "mirrors may still hold"
-        remedy = "pkb forget" if erased.left else "pkb forget; for a mirror that is gone, pkb kv drop URL --gone"
-        raise PkbError(f"forgotten, but {places} some of it: {shown}", remedy)
-    return replace(erased, objects=objects)
+        raise PkbError(f"forgotten, but {len(left)} places still hold some of it: {shown}", "pkb forget")
+    return erased
 
 
 def _require_unchanged(opened: Session, planned: ForgetPlan) -> None:
@@ -121,99 +118,24 @@ def _require_unchanged(opened: Session, planned: ForgetPlan) -> None:
 def is_unfinished(opened: Session) -> bool:
     """Return whether a run was killed before its end."""
     from store.erasure import is_unfinished
-    from store.kv_mirror import pending_removal
 
-    return is_unfinished(opened.ledger) or bool(pending_removal(opened.ledger).urls)
-
-
-# Mirrors: their objects of forgotten documents, and of what was computed behind them.
-
-
-@dataclass(frozen=True, slots=True)
-class MirrorObjects:
-    """How many objects of some documents a mirror holds; None where it cannot be reached."""
-
-    url: str  # fit to be shown
-    objects: int | None
-
-
-def mirrored(opened: Session, planned: ForgetPlan) -> list[MirrorObjects]:
-    """Count the objects that forgetting would remove from each known mirror."""
-    from store.kv_mirror import Mirror
-    from store.remote import masked
-
-    found, names = list[MirrorObjects](), set(_object_names(opened, [row["id"] for row in planned.documents]))
-    for url in _mirrors(opened):
-        try:
-            count = len(Mirror(url, opened.home.share).named(names))
-        except (OSError, ImportError, PkbError):
-            count = None
-        found.append(MirrorObjects(masked(url), count))
-    return found
-
-
-def _mirrors(opened: Session) -> list[str]:
-    """Return the mirrors that were pushed to, and the one that is read; none without their key."""
-    from store.kv_mirror import KEY_FILE, pushed_to
-
-    remote = opened.settings.kv.remote
-    urls = [*pushed_to(opened.ledger), *([remote] if remote and not remote.startswith("https://") else [])]
-    return list(dict.fromkeys(urls)) if (opened.home.share / KEY_FILE).exists() else []
-
-
-def _object_names(opened: Session, ids: Sequence[str]) -> list[str]:
-    """Return what the names of the objects of documents begin with, in any mirror; none without the key."""
-    from store.kv_index import keys_of_documents
-    from store.kv_mirror import KEY_FILE, MirrorKey
-
-    path = opened.home.share / KEY_FILE
-    if not path.exists():
-        return []
-    key = MirrorKey(path, create=False)
-    return sorted(key.name(one) for one in keys_of_documents(opened.ledger, ids))
-
-
-def _note_mirrors(opened: Session, ids: Sequence[str]) -> None:
-    """Note what is to be removed from mirrors, before what tells it is erased: a kill must not lose it."""
-    from store.kv_mirror import PendingRemoval, pending_removal, put_pending_removal
-
-    if ids and (urls := _mirrors(opened)):
-        before = pending_removal(opened.ledger)
-        names = {*before.names, *_object_names(opened, ids)}
-        put_pending_removal(opened.ledger, PendingRemoval(tuple({*before.urls, *urls}), tuple(sorted(names))))
-
-
-def _clear_mirrors(opened: Session) -> tuple[int, list[str]]:
-    """Remove what is noted; returns how many objects went, and why mirrors were not reached, which stay noted."""
-    from store.kv_folder import KvFolder
-    from store.kv_mirror import Mirror, mirror_error, pending_removal, put_pending_removal
-
-    pending, removed, unreached = pending_removal(opened.ledger), 0, dict[str, str]()
-    if not pending.urls:
-        return 0, []
-    local = KvFolder(opened.ledger, opened.home.kv)
-    nodes = {key: size for key, size, state in local.index.sizes() if state == "complete"}
-    for url in pending.urls:
-        try:
-            removed += Mirror(url, opened.home.share).forget(pending.names, nodes, local.path_of)
-        except PkbError as error:
-            unreached[url] = error.message
-        except (OSError, ImportError) as error:
-            unreached[url] = mirror_error(url, error).message
-    put_pending_removal(opened.ledger, replace(pending, urls=tuple(unreached)))
-    return removed, list(unreached.values())
+    return is_unfinished(opened.ledger)
 
 
 def kept_elsewhere(opened: Session) -> list[str]:
     """Return where copies may be that this machine does not reach, and what to type."""
-    remote = opened.settings.kv.remote
+    from store.remote import masked
+
     found = []
-    if remote and remote.startswith("https://"):
+    if opened.settings.kv.remote:
         found.append("a peer may hold KV of it (kv.remote); type there: pkb forget")
     if names := of_unknown_training(opened):
         found.append(f"{', '.join(names)} may remember it, as trained on your answers; type: pkb adapter rm {names[0]}")
     if (opened.home.share / "peers").exists():
         found.append("machines that share with this one may hold KV of it; type there: pkb forget")
+    if (key := opened.home.share / "mirror.key").exists():  # of a version that copied KV, encrypted, to other places
+        places = ", ".join(map(masked, json.loads(opened.ledger.get("kv.mirrors") or "[]")))
+        found.append(f"a mirror of an earlier version may hold KV of it; delete {places or 'it'}, and {key}")
     return found
 
 

@@ -5,7 +5,6 @@ import platform
 import shutil
 import sqlite3
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -212,8 +211,6 @@ def _remote(home: Home, url: str) -> Check:
     from store.kv_tree import KEY_BYTES
     from store.remote import ANSWER_S, Remote, masked, source_of
 
-    if not url.startswith("https://"):
-        return _mirror(home, url)
     if wrong := _peer_problem(home, url):
         return Check("remote", "bad", wrong.message, wrong.next_step)
     remote = Remote(source_of(url, home.share))
@@ -225,26 +222,6 @@ def _remote(home: Home, url: str) -> Check:
         return Check("remote", "note", f"{found}; nothing is read from there", "pkb peer list")
     late = f", and a question waits {ANSWER_S * 1000:.0f} ms at most" if latency > ANSWER_S else ""
     return Check("remote", "note" if late else "ok", f"answers in {latency * 1000:.0f} ms{late}")
-
-
-def _mirror(home: Home, url: str) -> Check:
-    """Check whether a folder or object store can be read, by listing it."""
-    from engine.kv.overlap import within
-    from store.kv_mirror import Mirror, mirror_error
-    from store.remote import masked
-
-    begun = time.perf_counter()
-    try:
-        found = within(begun + _PATIENT_S, lambda: Mirror(url, home.share).listing(), (PkbError, OSError, ImportError))
-    except (OSError, ImportError) as error:
-        problem = mirror_error(url, error)
-        return Check("remote", "note", f"{problem.message}; nothing is read from there", problem.next_step)
-    if found is None:
-        late = f"{masked(url)} gives no answer in {_PATIENT_S:.0f} s; nothing is read from there"
-        return Check("remote", "note", late, "pkb config set kv.remote ''")
-    if not found:
-        return Check("remote", "note", f"{masked(url)} holds nothing that this machine can read", "pkb kv push")
-    return Check("remote", "ok", f"{len(found)} nodes, listed in {(time.perf_counter() - begun) * 1000:.0f} ms")
 
 
 def _peer_problem(home: Home, url: str) -> PkbError | None:

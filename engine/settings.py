@@ -97,11 +97,8 @@ class KvSettings:
     bits: int = _option(0, "bits of a stored key or value; 0: as computed, 8: quantized", among=(0, 8))
     remote: str = _option(
         "",
-        "where else to look for KV: https://HOST:PORT#PEER, or the URL of a folder or object store; empty: nowhere",
-        like=(
-            r"https://[^\s#/]+:\d+#[a-z0-9-]+|(?!https?:)[a-z][a-z0-9+]*://\S.*",
-            "https://HOST:PORT#PEER, or a URL such as file:///FOLDER or s3://BUCKET/FOLDER",
-        ),
+        "where else to look for KV: https://HOST:PORT#PEER; empty: nowhere",
+        like=(r"https://[^\s#/]+:\d+#[a-z0-9-]+", "https://HOST:PORT#PEER"),
     )
 
 
@@ -255,7 +252,12 @@ def chosen(path: Path) -> set[str]:
 
 def retired(path: Path) -> list[str]:
     """Return the keys in the config file that pkb no longer reads."""
-    return sorted(chosen(path) & RETIRED)
+    return sorted({key for key, value in _leaves(_sections(_text(path), str(path))) if _is_retired(key, value)})
+
+
+def _is_retired(key: str, value: Any) -> bool:
+    """Return whether a key or its value is of an older version: `kv.remote` could be a folder or an object store."""
+    return key in RETIRED or (key == "kv.remote" and re.match(r"(?!https?:)[a-z][a-z0-9+]*://", str(value)) is not None)
 
 
 def save(path: Path, key: str, value: str) -> Any:
@@ -298,7 +300,7 @@ def parse(text: str, source: str) -> Settings:
     """Read settings from TOML; `source` is named in errors."""
     settings, known = Settings(), keys(Settings())
     for key, value in _leaves(_sections(text, source)):
-        if key in RETIRED:
+        if _is_retired(key, value):
             continue
         if key not in known:
             raise UsageError(f"{source}: no such key: {key}", "pkb config path")

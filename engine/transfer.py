@@ -1,4 +1,4 @@
-"""Export of cached answers and abstracts as JSON objects, import of answers into another home, mirroring the KV cache.
+"""Export of cached answers and abstracts as JSON objects, import of answers into another home.
 
 An imported answer counts as stale until a question, or an idle run, has found the same evidence for it here.
 """
@@ -395,67 +395,3 @@ def _relocated(reply: Answer, evidence: "Evidence") -> Answer | None:
         return None
     pairs = zip(quotes, evidence.passages, strict=True)
     return moved if all(quote in passage.text for quote, passage in pairs) else None
-
-
-@dataclass(frozen=True, slots=True)
-class PushReport:
-    """What a mirror lacked and had too much: nodes written, their bytes, objects removed, and nodes that were there."""
-
-    uploaded: int
-    uploaded_bytes: int
-    deleted: int
-    unchanged: int
-
-
-def push(opened: Session, url: str, on_progress: OnProgress, *, dry_run: bool = False) -> PushReport:
-    """Make the mirror at a URL equal to the nodes stored here; PkbError where it cannot be reached."""
-    from store.kv_folder import KvFolder
-    from store.kv_mirror import Mirror, has_pushed, mirror_error, reach, record_push
-
-    if not dry_run:
-        opened.refuse_unsafe()
-    local = KvFolder(opened.ledger, opened.home.kv)
-    nodes = {key: size for key, size, state in local.index.sizes() if state == "complete"}
-    try:
-        if dry_run and not has_pushed(opened.home.share):  # which makes keys
-            reach(url)
-            return PushReport(len(nodes), sum(nodes.values()), 0, 0)
-        mirror = Mirror(url, opened.home.share, create=True)
-        plan = mirror.plan(nodes, local.path_of)
-        if nodes and not dry_run:
-            record_push(opened.ledger, url)
-        total = plan.upload_bytes // 10**6
-        written = (
-            0 if dry_run else mirror.apply(plan, local.path_of, lambda done: on_progress("MB", done // 10**6, total))
-        )
-    except (OSError, ImportError) as error:
-        raise mirror_error(url, error) from None
-    count = len(plan.upload) if dry_run else written
-    return PushReport(count, plan.upload_bytes, len(plan.delete), plan.unchanged)
-
-
-def drop(opened: Session, url: str, *, gone: bool) -> int:
-    """Remove this machine's objects from a mirror, unless it is `gone`, and forget the mirror; returns how many.
-
-    What `pkb forget` could not remove there yet goes with them, also if another machine wrote it. UsageError if the
-    mirror is still read or not known, PkbError where it cannot be reached.
-    """
-    from store.kv_folder import KvFolder
-    from store.kv_mirror import Mirror, forget_push, mirror_error, pending_removal, pushed_to
-    from store.remote import masked
-
-    pending = pending_removal(opened.ledger)
-    known = sorted({*pushed_to(opened.ledger), *pending.urls})
-    if url == opened.settings.kv.remote:
-        raise UsageError("kv.remote still names this mirror", "pkb config set kv.remote ''")
-    if url not in known:
-        others = f"; known are: {', '.join(map(masked, known))}" if known else ""
-        raise UsageError(f"nothing was pushed to {masked(url)}{others}", "pkb kv push URL")
-    try:
-        names, local = pending.names if url in pending.urls else (), KvFolder(opened.ledger, opened.home.kv)
-        removed = 0 if gone else Mirror(url, opened.home.share).forget(names, {}, local.path_of)
-    except (OSError, ImportError) as error:
-        told = mirror_error(url, error)
-        raise PkbError(told.message, f"pkb kv drop {masked(url)} --gone, if it is gone for good") from None
-    forget_push(opened.ledger, url)
-    return removed

@@ -103,7 +103,6 @@ class Erased:
     questions: int = 0
     nodes: int = 0
     files: int = 0  # examined
-    objects: int = 0  # removed from mirrors
     left: tuple[str, ...] = ()
 
 

@@ -246,15 +246,6 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         os.close(descriptor)
 
 
-def header_text(file: BinaryIO) -> bytes:
-    """Return the encoded header of an open file, which holds the checksums of all else in it; BadNode."""
-    file.seek(0)
-    length = int.from_bytes(file.read(_LENGTH), "little")
-    if length > _HEADER_LIMIT:
-        raise BadNode("mismatch")
-    return file.read(length)
-
-
 def _header(file: BinaryIO) -> Header:
     size = file.seek(0, os.SEEK_END)
     file.seek(0)

@@ -32,7 +32,7 @@ MOST_KEYS = 1024  # of one question
 MOST_BYTES = 1 << 30  # of a node
 # What networks, libraries and hostile bytes raise; anything else is a bug, and a miss as well.
 FAILURES = (OSError, HTTPException, ValueError, LookupError, TypeError, RuntimeError, ImportError, MemoryError)
-_HARMLESS = ("absent", "cancelled", "unlisted")
+_HARMLESS = ("absent", "cancelled")
 _SILENT_S = ANSWER_S  # of fetches in a row that were cancelled before any byte came, after which a side counts as late
 
 
@@ -40,7 +40,7 @@ class RemoteMiss(Exception):
     """A node that could not be had; `reason` is one word.
 
     absent: not there any more; late: not within the time; cancelled; unreachable: no connection, or it broke; refused:
-    no answer of the protocol; damaged: not the node that was wanted; unlisted: what is there is not known yet.
+    no answer of the protocol; damaged: not the node that was wanted.
     """
 
     def __init__(self, reason: str) -> None:
@@ -84,9 +84,6 @@ def _nothing() -> None:
 
 class RemoteSource(Protocol):
     """A place that has nodes. `sizes` and `read` may raise RemoteMiss, or whatever libraries raise."""
-
-    def prepare(self) -> None:
-        """Begin what takes long before the first request, in a thread of its own."""
 
     def sizes(self, keys: Sequence[Key], call: RemoteCall) -> Sequence[int]:
         """Return the bytes of the files of the first nodes of a path, up to the first that is not there."""
@@ -175,12 +172,6 @@ class Remote:
     def rate(self) -> float | None:
         """Return the bytes that came in a second of late, on average; None where none did."""
         return self._transfers.rate(self._now())
-
-    def prepare(self) -> None:
-        """Have the other side begin what takes long, for a `find` that will follow."""
-        if self.is_available:
-            with suppress(RuntimeError):  # no thread can be started
-                self._source.prepare()
 
     def find(self, keys: Sequence[Key], within_s: float = ANSWER_S) -> Sequence[int]:
         """Return the bytes of the files of the first nodes of a path that are there; empty without an answer.
@@ -358,21 +349,16 @@ def open_remote(url: str, folder: Path) -> Remote:
 
     `folder` holds the keys. Nothing is contacted, and what is wrong with either shows as misses.
     """
-    return Remote(source_of(url, folder), failed=folder / noted_name("failed", url))
+    return Remote(source_of(url, folder), failed=folder / f"failed-{_digest(url)}")
 
 
-def noted_name(what: str, url: str) -> str:
-    """Return the name of a file that notes something of a URL, which does not tell the URL."""
-    return f"{what}-{blake2b(url.encode(), digest_size=8, person=b'pkb ' + what.encode()).hexdigest()}"
+def _digest(url: str) -> str:
+    return blake2b(url.encode(), digest_size=8, person=b"pkb failed").hexdigest()
 
 
 def source_of(url: str, folder: Path) -> RemoteSource:
     """Return what brings the bytes from a URL, which is read at the first request."""
-    if url.startswith("https://"):
-        from store.peers import PeerBook
-        from store.remote_peer import PeerSource, parse_address
+    from store.peers import PeerBook
+    from store.remote_peer import PeerSource, parse_address
 
-        return PeerSource(lambda: parse_address(url), PeerBook(folder))
-    from store.kv_mirror import MirrorSource
-
-    return MirrorSource(url, folder)
+    return PeerSource(lambda: parse_address(url), PeerBook(folder))

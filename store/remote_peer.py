@@ -131,9 +131,6 @@ class PeerSource:
         self._address, self._book = address, book
         self._idle = list[_Connection]()  # open, and used by nobody
 
-    def prepare(self) -> None:
-        """Do nothing: a peer is asked for the nodes of one path, which is short."""
-
     def sizes(self, keys: Sequence[Key], call: RemoteCall) -> Sequence[int]:
         """Return the bytes of the files of the first nodes of a path that the peer has."""
         body = json.dumps([key.hex() for key in keys]).encode()

@@ -21,7 +21,7 @@ _TOKEN_S = 0.002  # guessed seconds of computing a token, before any was measure
 _MOST_TOKEN_BYTES = 1 << 20  # of keys and values; what claims more is nothing that a model here made
 _PATIENCE = 2.0  # times as long as computing takes, and at least _LEAST_S, may a node take to come
 _LEAST_S = 1.0
-_NOTHING = {"": "nothing there", "late": "no answer in time", "unlisted": "no answer in time"}
+_NOTHING = {"": "nothing there", "late": "no answer in time"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,7 +135,6 @@ def test_a_home_in_a_synced_folder_answers_and_is_not_written(pkb: Pkb, tmp_path
         ["serve"],
         ["serve", "--http"],
         ["serve", "--share", "127.0.0.1:7400"],
-        ["kv", "push", f"file://{tmp_path}/mirror"],
         ["peer", "id"],
     )
     ran = {" ".join(words): pkb(*words, env={"PKB_DAEMON": "auto"}) for words in writing}

@@ -125,10 +125,7 @@ def test_what_todo_prints_is_as_documented(pkb: Pkb) -> None:
 
 
 @pytest.mark.slow
-def test_what_forget_prints_is_as_documented(pkb: Pkb, tmp_path: Path) -> None:
-    (tmp_path / "mirror").mkdir()
-    pkb("config", "set", "kv.remote", f"file://{tmp_path}/mirror")
-    pkb("kv", "push")
+def test_what_forget_prints_is_as_documented(pkb: Pkb) -> None:
     pkb("ask", "who has the spare key to the workshop?")
     rows = [pkb("forget", *flags, "--json").row for flags in (["1", "--dry-run"], ["1", "--yes"])]
     assert [row["erased"] and row["erased"]["documents"] for row in rows] == [None, 1]
@@ -208,15 +205,12 @@ def test_what_config_prints_is_as_documented(fresh: Pkb, words: str) -> None:
     compare(section, rows)
 
 
-def test_what_peer_and_kv_print_is_as_documented(pkb: Pkb, tmp_path: Path) -> None:
+def test_what_peer_prints_is_as_documented(pkb: Pkb, tmp_path: Path) -> None:
     compare("pkb peer id", [pkb("peer", "id", "--json").row])
     line = key_line(PeerBook(tmp_path / "other").own())
     compare("pkb peer add", [pkb("peer", "add", "desktop", line, "--json").row])
     compare("pkb peer list", [pkb("peer", "list", "--json").row])
     compare("pkb peer rm", [pkb("peer", "rm", "desktop", "--json").row])
-    pkb("ask", "Who has the spare key to the workshop?", "--model", str(NANO))
-    compare("pkb kv push", [pkb("kv", "push", f"file://{tmp_path}/mirror", "--json").row])
-    compare("pkb kv drop", [pkb("kv", "drop", f"file://{tmp_path}/mirror", "--json").row])
 
 
 def test_every_command_with_json_has_its_section() -> None:

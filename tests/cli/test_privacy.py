@@ -69,7 +69,6 @@ COMMANDS = [
     ["model", "rm", "org/name", "--yes", "--json"],
     ["peer", "id"],
     ["peer", "list", "--json"],
-    ["kv", "push", "memory://mirror", "--json"],
 ]
 # Read the same way: every place that Python asks for, or asks the name of, is noted down.
 WATCH = """

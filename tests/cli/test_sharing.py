@@ -1,4 +1,4 @@
-"""`pkb peer`, `pkb serve --share` and `pkb kv push` as people use them: two homes, and a server in its own process."""
+"""`pkb peer` and `pkb serve --share` as people use them: two homes, and a server in its own process."""
 
 import json
 import os
@@ -11,18 +11,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-import fsspec
 import pytest
 
 from engine.backends import open_store
-from engine.session import session
 from engine.settings import KvSettings
-from engine.types import AskOptions
 from store.database import open_ledger
 from store.home import locate
 from store.kv_files import Header, verify
 from store.kv_index import KvIndex
-from store.kv_mirror import MirrorKey
 from store.kv_tree import TreeRoot
 from store.peers import PeerBook
 from store.remote import Remote, RemoteCall, RemoteMiss, open_remote
@@ -30,7 +26,7 @@ from store.remote_peer import PeerSource, parse_address
 from tests.cli.conftest import Pkb, Ran
 from tests.demo import NANO, environment
 from tests.effort import PATIENCE_S
-from tests.store.sharing import SlowFiles, home_of, introduce, keep_path, remote_of
+from tests.store.sharing import home_of, introduce, keep_path, remote_of
 
 KEY = "Who has the spare key to the workshop?"
 OTHER = "When is the summer concert?"
@@ -231,140 +227,7 @@ def test_without_the_package_that_makes_keys_pkb_says_how_to_install_it(
     assert (ran.code, "cryptography is not installed; try: " in ran.err) == (1, True)
 
 
-def test_a_mirror_is_pushed_shown_and_kept_equal(pkb: Pkb, tmp_path: Path) -> None:
-    pkb("ask", KEY, "--model", str(NANO))
-    count = len(cached_nodes(pkb.folder))
-    url = f"file://{tmp_path}/mirror"
-    assert pkb("config", "set", "kv.remote", url).code == 0
-    dry = pkb("kv", "push", "--dry-run", "--json").row
-    assert (dry["uploaded"], dry["dry_run"], (tmp_path / "mirror").exists()) == (count, True, False)
-    assert not (pkb.folder / "home" / "share").exists()
-    assert pkb("kv", "push", "--json").row["uploaded"] == count
-    again = pkb("kv", "push")
-    assert again.out == f"wrote 0 nodes, 0 B; removed 0; {count} unchanged\n"
-    shutil.rmtree(pkb.folder / "cache" / "kv")
-    pkb("check", "--repair")
-    assert pkb("kv", "push", "--json").row["deleted"] == count
-
-
-def objects_in(folder: Path) -> set[str]:
-    return {path.name.partition("-")[0] for path in folder.rglob("*") if path.is_file()}
-
-
-@pytest.mark.slow
-def test_forgetting_removes_the_objects_of_mirrors_and_names_a_mirror_that_is_not_there(
-    pkb: Pkb, tmp_path: Path
-) -> None:
-    for question in (KEY, OTHER):
-        pkb("ask", question, "--model", str(NANO))
-    near, far = tmp_path / "near", tmp_path / "far"
-    for mirror in (near, far):
-        assert pkb("kv", "push", f"file://{mirror}").code == 0
-    (writer,) = {path.parent for path in near.rglob("*") if path.is_file()}
-    other = Path(shutil.copytree(writer, writer.parent / ("0" * 16)))  # another machine with the same key
-    source = pkb("ask", KEY, "--json").row["sources"][0]["path"]
-    before = {node.key for node in cached_nodes(pkb.folder)}
-    dry = pkb("forget", source, "--dry-run", "--json").row
-    far.rename(tmp_path / "unplugged")
-    ran = pkb("forget", source, "--yes", "--json")
-    after = {node.key for node in cached_nodes(pkb.folder)}
-    key = MirrorKey(pkb.folder / "home" / "share" / "mirror.key", create=False)
-    gone, stay = {key.name(one) for one in before - after}, {key.name(one) for one in after}
-    assert gone
-    assert stay
-    assert [one["objects"] for one in dry["mirrors"]] == [len(gone), 2 * len(gone)]  # far, near
-    assert (ran.code, f"file://{far}" in ran.out, f"file://{near}" in ran.out) == (1, True, False)
-    assert (objects_in(writer), objects_in(other)) == (stay, stay)
-    assert objects_in(tmp_path / "unplugged") == gone | stay
-    assert pkb("forget", "--question", "never asked?", "--yes").code == 1  # it tries again
-    (tmp_path / "unplugged").rename(far)
-    assert "mirrored objects" in pkb("forget", "--question", "never asked?", "--yes").out
-    assert objects_in(far) == stay
-    assert pkb("forget", "--question", "never asked?", "--yes").code == 4
-
-
-@pytest.mark.slow
-def test_a_mirror_is_dropped_and_one_that_is_gone_forgotten(pkb: Pkb, tmp_path: Path) -> None:
-    pkb("ask", KEY, "--model", str(NANO))
-    near, far = f"file://{tmp_path}/near", f"file://{tmp_path}/far"
-    written = [pkb("kv", "push", url, "--json").row["uploaded"] for url in (near, far)]
-    pkb("config", "set", "kv.remote", near)
-    assert "pkb config set kv.remote" in pkb("kv", "drop", near).err
-    pkb("config", "set", "kv.remote", "")
-    assert pkb("kv", "drop", near, "--json").row["deleted"] == written[0]
-    assert [path for path in (tmp_path / "near").rglob("*") if path.is_file()] == []
-    assert (pkb("kv", "drop", near).code, pkb("kv", "drop", near).code) == (2, 2)  # not known any more
-    shutil.rmtree(tmp_path / "far")
-    source = pkb("ask", KEY, "--json").row["sources"][0]["path"]
-    read = f"file://{tmp_path}/read"
-    pkb("config", "set", "kv.remote", read)
-    assert pkb("forget", source, "--yes").code == 1
-    refused = pkb("kv", "drop", far)
-    assert (refused.code, "--gone" in refused.err) == (1, True)
-    pkb("config", "set", "kv.remote", "")
-    assert (pkb("kv", "drop", far, "--gone").code, pkb("kv", "drop", read, "--gone").code) == (0, 0)
-    assert pkb("forget", "--question", "never asked?", "--yes").code == 4  # nothing is left to do
-
-
-@pytest.mark.slow
-def test_dropping_a_mirror_first_removes_what_forgetting_could_not_reach(pkb: Pkb, tmp_path: Path) -> None:
-    pkb("ask", KEY, "--model", str(NANO))
-    mirror = tmp_path / "mirror"
-    pkb("kv", "push", f"file://{mirror}")
-    (writer,) = {path.parent for path in mirror.rglob("*") if path.is_file()}
-    other = Path(shutil.copytree(writer, writer.parent / ("0" * 16)))  # another machine with the same key
-    source = pkb("ask", KEY, "--json").row["sources"][0]["path"]
-    before = objects_in(other)
-    mirror.rename(tmp_path / "unplugged")
-    assert pkb("forget", source, "--yes").code == 1
-    (tmp_path / "unplugged").rename(mirror)
-    assert pkb("kv", "drop", f"file://{mirror}").code == 0
-    assert objects_in(writer) == set()
-    assert objects_in(other) < before
-
-
-def remote_check(pkb: Pkb) -> dict[str, str]:
-    (found,) = [row for row in pkb("doctor", "--json").row["checks"] if row["name"] == "remote"]
-    return dict(found)
-
-
-@pytest.mark.slow
-def test_doctor_lists_a_mirror_and_says_where_it_cannot(pkb: Pkb, tmp_path: Path) -> None:
-    pkb("config", "set", "kv.remote", f"file://{tmp_path}/mirror")
-    assert remote_check(pkb)["state"] == "bad"  # there is no key
-    pkb("ask", KEY, "--model", str(NANO))
-    pkb("kv", "push")
-    found = remote_check(pkb)
-    assert (found["state"], "nodes, listed in" in found["found"]) == ("ok", True)
-    shutil.rmtree(tmp_path / "mirror")
-    assert (remote_check(pkb)["state"], remote_check(pkb)["next"]) == ("note", "pkb kv push")
-    (tmp_path / "mirror").mkdir()
-    (tmp_path / "mirror" / MirrorKey(pkb.folder / "home" / "share" / "mirror.key", create=False).id.hex()).mkdir()
-    assert remote_check(pkb)["state"] == "note"
-
-
-def test_credentials_in_an_address_are_not_shown(pkb: Pkb, tmp_path: Path) -> None:
-    MirrorKey(pkb.folder / "home" / "share" / "mirror.key", create=True)
-    url = "ftp://me:secret@127.0.0.1:9/x"
-    shown = [pkb("config", "set", "kv.remote", url), pkb("config", "show"), pkb("config", "show", "--json")]
-    shown += [pkb("doctor"), pkb("kv", "push"), pkb("ask", KEY, "--explain"), pkb("stats")]
-    assert not [one for one in shown if "secret" in one.out + one.err]
-    assert "ftp://***@127.0.0.1:9/x" in shown[1].out
-    assert pkb("config", "get", "kv.remote").out.strip() == url
-    assert shown[4].code == 1
-
-
-@pytest.mark.parametrize("url", ["http://a/b", "https://a:1#b", "nothing://x"])
-def test_a_place_that_takes_no_objects_is_refused(pkb: Pkb, url: str) -> None:
-    assert pkb("kv", "push", url, "--dry-run").code in (1, 2)
-    assert pkb("kv", "push", url).code in (1, 2)
-
-
-def test_without_a_place_nothing_is_pushed(pkb: Pkb) -> None:
-    assert pkb("kv", "push").code == 2
-
-
-@pytest.mark.parametrize("value", ["http://a:1#b", "https://a#b", "desktop", "https://a:1", "HTTP://x"])
+@pytest.mark.parametrize("value", ["http://a:1#b", "https://a#b", "desktop", "https://a:1", "HTTP://x", "file:///a"])
 def test_a_setting_that_is_no_place_is_refused(fresh: Pkb, value: str) -> None:
     assert fresh("config", "set", "kv.remote", value).code == 2
 
@@ -379,24 +242,3 @@ def test_doctor_names_a_peer_that_was_not_added(pkb: Pkb) -> None:
     pkb("config", "set", "kv.remote", "https://127.0.0.1:9#desktop")
     (found,) = [row for row in pkb("doctor", "--json").row["checks"] if row["name"] == "remote"]
     assert (found["state"], found["next"]) == ("bad", "pkb peer add desktop KEY")
-
-
-@pytest.mark.slow
-def test_a_mirror_is_listed_while_a_question_is_retrieved_for_and_not_for_a_cached_answer(
-    pkb: Pkb, tmp_path: Path
-) -> None:
-    fsspec.register_implementation("slow", SlowFiles, clobber=True)
-    SlowFiles.go_on.set()
-    pkb("ask", KEY, "--model", str(NANO))
-    assert pkb("config", "set", "kv.remote", f"slow://{tmp_path}/mirror").code == 0
-    assert pkb("kv", "push").code == 0
-    SlowFiles.stop()
-    assert pkb("ask", KEY, "--model", str(NANO), "--json").row["tier"] == "exact"
-    assert not SlowFiles.begun.is_set()
-    with session() as opened:
-        opened.override("model.name", str(NANO))
-        listed = list[bool]()
-        opened.before_retrieval = lambda: listed.append(SlowFiles.begun.wait(PATIENCE_S))
-        opened.asker.ask(OTHER, AskOptions(k=5), opened.now).keep()
-    SlowFiles.go_on.set()
-    assert listed == [True]

@@ -79,6 +79,14 @@ def test_a_retired_key_in_a_file_is_ignored_and_named(tmp_path: Path) -> None:
     assert retired(path) == ["ask.whole", "embed.workers", "kv.order"]
 
 
+@pytest.mark.parametrize("url", ["file:///Volumes/disk/pkb", "s3://bucket/pkb", "memory://x"])
+def test_a_folder_or_an_object_store_as_kv_remote_is_ignored_and_named(tmp_path: Path, url: str) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(f'[kv]\nremote = "{url}"\nbits = 8\n')
+    assert load(path) == put(Settings(), "kv.bits", 8)
+    assert retired(path) == ["kv.remote"]
+
+
 @pytest.mark.parametrize("key", ["kv.order", "serve.memory_share", "experiment.guard", "experiment.gone_count"])
 def test_what_no_user_sets_cannot_be_set(key: str) -> None:
     with pytest.raises(UsageError, match=key):

@@ -29,7 +29,7 @@ from engine.text.redact import Redactor
 from engine.text.time_sensitive import is_timeless, time_sensitivity
 from engine.text.whole_document import whole_document_question
 from engine.transfer import lines_of, read_line
-from store import kv_files, kv_mirror, peers, remote_peer
+from store import kv_files, peers, remote_peer
 from store.errors import PkbError
 from store.remote import RemoteMiss
 from store.types import ParsedItem
@@ -272,17 +272,6 @@ def _peer(data: bytes) -> None:
     remote_peer.parse_sizes(data)
 
 
-@cache
-def _mirror_key() -> kv_mirror.MirrorKey:
-    return kv_mirror.MirrorKey(Path(tempfile.mkdtemp(prefix="pkb-fuzz-")) / "mirror.key", create=True)
-
-
-def _mirror(data: bytes) -> None:
-    key = _mirror_key()
-    found = key.open(b"k" * 16, data)
-    assert key.seal(b"k" * 16, found)
-
-
 def _kv(data: bytes) -> None:
     kv_files.verify(BytesIO(data))
 
@@ -341,7 +330,6 @@ TARGETS: dict[str, Target] = {
     "server": Target(_server, (endpoint.Refused, ValueError, RecursionError)),  # as its caller refuses them
     "addresses": Target(_addresses),
     "peer": Target(_peer, (RemoteMiss, ValueError, RuntimeError)),  # as its caller refuses them
-    "mirror": Target(_mirror, (kv_files.BadNode,)),
     "kv": Target(_kv, (kv_files.BadNode,)),
     "kv_header": Target(_kv_header, (kv_files.BadNode,)),
     "gguf": Target(_gguf),
@@ -505,6 +493,4 @@ def seeds(name: str) -> list[bytes]:
         found.append(whole if name == "kv" else whole[8 : 8 + int.from_bytes(whole[:8], "little")])
     if name == "gguf":
         found.append(_model())
-    if name == "mirror":
-        found.append(_mirror_key().seal(b"k" * 16, b"node"))
     return found

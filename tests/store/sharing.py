@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
-from fsspec.implementations.local import LocalFileSystem
 
 from engine.serve.sharing import SharingAddress, SharingServer
 from store.home import Home
@@ -19,29 +17,9 @@ from store.kv_tree import Key
 from store.peers import PeerBook, key_line
 from store.remote import Remote
 from store.remote_peer import PeerSource, parse_address
-from tests.effort import PATIENCE_S
 from tests.store.kv_kit import ROOT, A, B, C, Kept
 
 PATH = (A, B, C)
-
-
-class SlowFiles(LocalFileSystem):  # type: ignore[misc]
-    """A place whose lists take until it is told to go on, as those of a store that is far away."""
-
-    protocol, cachable = ("slow",), False
-    go_on, begun = Event(), Event()
-
-    def find(self, *args: Any, **options: Any) -> Any:
-        """Return the files below a path."""
-        self.begun.set()
-        assert self.go_on.wait(PATIENCE_S)
-        return super().find(*args, **options)
-
-    @classmethod
-    def stop(cls) -> None:
-        """Have the next list take until `go_on` is set."""
-        cls.go_on.clear()
-        cls.begun.clear()
 
 
 def home_of(folder: Path) -> Home:

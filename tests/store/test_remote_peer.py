@@ -23,7 +23,7 @@ from store.errors import UsageError
 from store.kv_files import Header, Tensor, write
 from store.kv_tree import Key
 from store.peers import PeerBook, key_line
-from store.remote import MOST_KEYS, PAUSE_S, Remote, RemoteCall, RemoteMiss, headers_of, open_remote
+from store.remote import MOST_KEYS, PAUSE_S, Remote, RemoteCall, RemoteMiss, headers_of, masked, open_remote
 from store.remote_peer import PeerSource, _Connection, parse_address, parse_sizes
 from tests.effort import PATIENCE_S
 from tests.store.kv_kit import ROOT, Kept, tensors
@@ -370,9 +370,6 @@ class Paced:
     def __init__(self, nodes: Nodes, clock: Clock) -> None:
         self._files, self._clock, self.pace = {header.key: data for header, data in nodes}, clock, 1.0
 
-    def prepare(self) -> None:
-        """Be ready."""
-
     def sizes(self, keys: Sequence[Key], call: RemoteCall) -> Sequence[int]:
         """Return the sizes of all."""
         return [len(self._files[key]) for key in keys]
@@ -661,3 +658,16 @@ def test_no_proxy_of_the_environment_is_used(served: Served, monkeypatch: pytest
     for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     assert remote.find(keys_of(nodes), PATIENCE_S)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("s3://bucket/x", "s3://bucket/x"),
+        ("s3://KEY:se/cr?t@bucket/x", "s3://***@bucket/x"),
+        ("abfs://c@account/x?sig=secret", "abfs://***@account/x?***"),
+        ("https://192.168.1.5:8643#desktop", "https://192.168.1.5:8643#desktop"),
+    ],
+)
+def test_a_url_is_shown_without_credentials(url: str, shown: str) -> None:
+    assert masked(url) == shown

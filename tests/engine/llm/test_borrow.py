@@ -54,9 +54,6 @@ class Desktop:
         with self.box.store.match(ROOT, prompt(self.box.model)[:-1]) as match:
             return [self.box.store.path_of(node) for node in match.nodes]
 
-    def prepare(self) -> None:
-        """Be ready."""
-
     def sizes(self, keys: Sequence[Key], call: RemoteCall) -> Sequence[int]:
         """Return the sizes of what is there."""
         there = {path.stem: path.stat().st_size for path in self.files()}
@@ -211,15 +208,15 @@ def test_a_desktop_without_them_costs_nothing_but_a_look(laptop: Box, desktop: D
     assert equal(laptop, read)
 
 
-def test_a_place_that_is_not_listed_yet_gave_no_answer_in_time(laptop: Box, desktop: Desktop) -> None:
-    class Unlisted(Desktop):
+def test_a_place_that_is_too_slow_gave_no_answer_in_time(laptop: Box, desktop: Desktop) -> None:
+    class Slow(Desktop):
         def sizes(self, keys: Sequence[Key], call: RemoteCall) -> Sequence[int]:
-            raise RemoteMiss("unlisted")
+            raise RemoteMiss("late")
 
     class Broken(Desktop):
         def sizes(self, keys: Sequence[Key], call: RemoteCall) -> Sequence[int]:
             raise RemoteMiss("unreachable")
 
-    assert asked(laptop, Unlisted(desktop.box))[1] == "no answer in time"
+    assert asked(laptop, Slow(desktop.box))[1] == "no answer in time"
     laptop.store.forget([node.key for node in laptop.store.match(ROOT, prompt(laptop.model)[:-1]).nodes])
     assert asked(laptop, Broken(desktop.box))[1] == "no answer"
