@@ -85,9 +85,8 @@ def _show_plan(planned: "ForgetPlan") -> None:
         print(f"and {count(len(planned.documents) - _LISTED, 'more document')}")
     for question in planned.questions:
         print(f"question: {one_line(question, 200)}")
-    for one in planned.adapters:
-        gone = f"adapter {one.name} was trained on this: "
-        output.say(f"pkb: {gone}" + (f"version {one.current} is used" if one.current else "it is removed"))
+    for name in planned.adapters:
+        output.say(f"pkb: adapter {name} was trained on answers by an earlier version of pkb: it is removed")
     if planned.quoted_by:
         also = count(planned.quoted_by, "other message quotes", "other messages quote")
         output.say(f"pkb: {also} them and would keep that text; to forget those too: --quoting")
@@ -123,7 +122,7 @@ def _row(planned: "ForgetPlan", erased: "Erased | None") -> dict[str, Any]:
             for row in planned.documents
         ],
         "questions": list(planned.questions),
-        "adapters": [{"name": one.name, "version": one.current or None} for one in planned.adapters],
+        "adapters": list(planned.adapters),
         "copies": planned.copies,
         "quoted_by": planned.quoted_by,
         "erased": {name: getattr(erased, name) for name in names} if erased else None,

@@ -305,7 +305,7 @@ def _outcome(*command: str, given: str = "") -> "subprocess.CompletedProcess[str
         raise PkbError(f"{command[0]} does not run: {type(error).__name__}") from None
 
 
-_LEFT = ("continued", "no time", "limit", "no space", "new mail", "stopped")  # states of jobs that a next run will run
+_LEFT = ("no time", "limit", "no space", "new mail", "stopped")  # states of jobs that a next run will run
 _LABELS = {"limit": "--max"}  # of states, where they differ from their names
 # The result of a kind of job, singular and plural.
 _NAMES = {
@@ -319,7 +319,6 @@ _NAMES = {
     "prefetch": ("segment prefetched", "segments prefetched"),
     "blocks": ("block prefetched", "blocks prefetched"),
     "restore": ("segment restored", "segments restored"),
-    "train": ("adapter trained", "adapters trained"),
 }
 
 

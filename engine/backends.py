@@ -179,7 +179,6 @@ class LocalModel(_Retrieving):
     by_collection: "Mapping[str, LocalModel]" = field(default_factory=dict, kw_only=True)
     problems: tuple[str, ...] = field(default=(), kw_only=True)  # why an adapter that was chosen is not used
     role_adapter: "RoleAdapter | None" = field(default=None, kw_only=True)  # that the model comes with
-    with_adapter: "Callable[[Adapter | None], LocalModel] | None" = field(default=None, kw_only=True)
 
     def embed(self, text: str, trace: "Trace") -> "Vectors | None":
         """Return the unit vector of a question."""
@@ -192,11 +191,6 @@ class LocalModel(_Retrieving):
     def for_task(self, task: str) -> "LocalModel":
         """Return the model with the adapter of a task other than answering: abstract, predict or condense."""
         return self.by_task.get(task, self)
-
-    def wearing(self, adapter: "Adapter | None") -> "LocalModel":
-        """Return the model with another adapter; None for the base model."""
-        assert self.with_adapter, "a server's model wears none"
-        return self.with_adapter(adapter)
 
     def generate(
         self, question: "Question", evidence: "Evidence", trace: "Trace", on_text: "OnText | None"
@@ -334,7 +328,7 @@ def local_model(
         options = (*options, f"adapter {adapter.digest}" if adapter else "")
         named = f"{by_model(digest, chosen.max_tokens, *options)}/{retriever.embedder_name}"
         parts = (named, found.name, load, now, chosen.max_tokens, order, settings.experiment.drafts, roles)
-        return LocalModel(retriever, *parts, adapter=adapter, role_adapter=role, with_adapter=wearing)
+        return LocalModel(retriever, *parts, adapter=adapter, role_adapter=role)
 
     wardrobe = wardrobe_of(home, settings.adapter, found.folder, digest)
     answering = wearing(wardrobe.tasks.get("answer"))

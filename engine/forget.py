@@ -3,18 +3,16 @@
 import json
 import re
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.inventory import Unlearning, of_unknown_training, trained_on, unlearn
+from engine.inventory import remove_adapter, trained_adapters
 from engine.operations import OnProgress, absolute_path
 from engine.session import Session
 from engine.text.terminal import line
 from store.errors import Locked, PkbError, UsageError
 from store.filters import among, documents_within
-from store.locks import Lease
 from store.types import Scope, in_own_zone
 
 if TYPE_CHECKING:
@@ -43,14 +41,14 @@ class ForgetPlan:
     """What would be forgotten: documents, newest first, and questions as they are kept.
 
     `copies` is the number of files in which they stand, `quoted_by` that of other documents that quote them. `adapters`
-    were trained on some of it.
+    go with them: earlier versions of pkb trained them on answers.
     """
 
     documents: tuple[dict[str, Any], ...] = ()
     questions: tuple[str, ...] = ()
     copies: int = 0
     quoted_by: int = 0
-    adapters: "tuple[Unlearning, ...]" = ()
+    adapters: tuple[str, ...] = ()
     request: ForgetRequest = field(default_factory=ForgetRequest)
 
     @property
@@ -63,7 +61,7 @@ def plan(opened: Session, request: ForgetRequest) -> ForgetPlan:
     """Find what a request names; UsageError where a file or a Message-ID is not indexed, or nothing is named."""
     if request.question is not None:
         questions = _same_questions(opened, request.question)
-        return ForgetPlan(questions=questions, adapters=trained_on(opened, (), questions), request=request)
+        return ForgetPlan(questions=questions, adapters=trained_adapters(opened) if questions else (), request=request)
     if not request.targets and documents_within(request.scope) is None:
         raise UsageError("nothing named to forget", "pkb forget --help")
     with opened.locks.reader():
@@ -76,7 +74,9 @@ def _plan(opened: Session, request: ForgetRequest) -> ForgetPlan:
     ids = _with_copies(opened, [*ids, *quoting]) if request.quoting else ids
     places = [place for one in ids for place in opened.catalogue.places(one)]
     files, others = {place.path for place in places}, {*quoting} - {*ids}
-    return ForgetPlan(tuple(_rows(opened, ids)), (), len(files), len(others), trained_on(opened, ids, ()), request)
+    return ForgetPlan(
+        tuple(_rows(opened, ids)), (), len(files), len(others), trained_adapters(opened) if ids else (), request
+    )
 
 
 def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> "Erased":
@@ -88,17 +88,14 @@ def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> "Er
     if not stop(opened.home, _STOP_S):  # deleted text may be in its memory
         raise Locked("the background server does not end", "pkb serve --stop")
     ids = [row["id"] for row in planned.documents]
-    with opened.locks.idle() as alone, ExitStack() as held:
+    with opened.locks.idle() as alone:
         if not alone:
             raise Locked("pkb idle is running", "try again when it is done")
-        training = Lease(opened.home.locks / "train.lock")
-        if not training.acquire():  # it may have read what is to be forgotten
-            raise Locked("pkb adapter train is running", "try again when it is done")
-        held.callback(training.release)
         with opened.locks.bench(), opened.locks.exclusive():
             _require_unchanged(opened, planned)
             names = [name for row in planned.documents for name in _names(opened, row)]
-            unlearn(opened, trained_on(opened, ids, planned.questions))
+            for name in planned.adapters:
+                remove_adapter(opened, name)
             eraser, now = Eraser(opened.home, ledger, opened.tables, opened.mapped), opened.now.timestamp()
             erased = eraser.erase(ids, names, planned.questions, now, on_progress)
     if left := erased.left:
@@ -129,8 +126,6 @@ def kept_elsewhere(opened: Session) -> list[str]:
     found = []
     if opened.settings.kv.remote:
         found.append("a peer may hold KV of it (kv.remote); type there: pkb forget")
-    if names := of_unknown_training(opened):
-        found.append(f"{', '.join(names)} may remember it, as trained on your answers; type: pkb adapter rm {names[0]}")
     if (opened.home.share / "peers").exists():
         found.append("machines that share with this one may hold KV of it; type there: pkb forget")
     if (key := opened.home.share / "mirror.key").exists():  # of a version that copied KV, encrypted, to other places

@@ -281,7 +281,7 @@ def _adapter(home: Home, settings: Settings, environ: Mapping[str, str]) -> Chec
         return Check("adapter", "bad", chosen.problems[0].partition("; try:")[0], "pkb adapter list")
     places = {**chosen.tasks, **{f"in {name}": one for name, one in chosen.collections.items()}}
     used = ", ".join(f"{place}: {one.name}" for place, one in places.items())
-    return Check("adapter", "ok", f"{used or 'none'}; trained in idle runs: {settings.adapter.train}")
+    return Check("adapter", "ok", used or "none")
 
 
 def _larger(settings: ModelSettings) -> str | None:

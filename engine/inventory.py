@@ -2,26 +2,22 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal
 
-from engine.ask.keys import normalise
 from engine.models import lookup, runtime
 from engine.models.adapters import (
     CONFIG,
     Adapter,
     AdapterFolder,
     KeptAdapter,
-    Training,
     check_fit,
     check_values,
     identity_of,
     parse_collections,
-    read_adapter,
     spell_collections,
 )
 from engine.models.lookup import EMBEDDER, InstalledModel, Role, architecture, find, installed, role
@@ -180,8 +176,6 @@ class AdapterRow:
     """One adapter, the tasks and collections that use it, and why it cannot be used with the model in use, if so."""
 
     name: str
-    version: int
-    versions: int
     kind: Literal["ordinary", "activated"]
     rank: int
     digest: str
@@ -191,12 +185,11 @@ class AdapterRow:
     collections: tuple[str, ...]
     answers: int  # that are cached
     problem: str | None
-    training: Training | None
 
     def line(self, width: int) -> str:
         """Return one line of text, its name padded to `width` characters."""
         used = ", ".join((*self.tasks, *(f"in {plain(one)}" for one in self.collections)))
-        about = f"v{self.version:<3}  {self.kind:<9}  rank {self.rank:<3}  {size(self.bytes):>8}"
+        about = f"{self.kind:<9}  rank {self.rank:<3}  {size(self.bytes):>8}"
         state = f"not usable: {self.problem}" if self.problem else used or "not in use"
         return f"{'*' if used else ' '} {self.name:<{width}}  {about}  {state}"
 
@@ -230,12 +223,12 @@ def _adapter_row(opened: Session, folder: AdapterFolder, name: str, base: str, a
         kept = folder.find(name)
         read = kept.read(folder.notes)
     except PkbError as error:
-        return AdapterRow(name, 0, 0, "ordinary", 0, "", 0, "", tasks, collections, answers, error.message, None)
+        return AdapterRow(name, "ordinary", 0, "", 0, "", tasks, collections, answers, error.message)
     problem = None if kept.base == base else f"for {kept.model}"
     kind: Literal["ordinary", "activated"] = "activated" if read.activated else "ordinary"
     return AdapterRow(
-        name, kept.version, len(kept.versions), kind, read.rank, read.digest, read.weights.stat().st_size, kept.model,
-        tasks, collections, answers, problem, kept.training.get(kept.version),
+        name, kind, read.rank, read.digest, read.weights.stat().st_size, kept.model, tasks, collections, answers,
+        problem,
     )  # fmt: skip
 
 
@@ -316,7 +309,7 @@ def _set(opened: Session, key: str, value: str) -> None:
 
 
 def remove_adapter(opened: Session, name: str) -> int:
-    """Take an adapter off wherever it is used, then remove it with all versions and its KV; returns the bytes freed."""
+    """Take an adapter off wherever it is used, then remove it with its KV; returns the bytes freed."""
     folder = adapter_folder(opened)
     if name not in folder.names():
         raise UsageError(f"there is no adapter {line(name)[:64]}", "pkb adapter list")
@@ -329,55 +322,15 @@ def remove_adapter(opened: Session, name: str) -> int:
     return folder.remove(name) + forget_kv(opened)
 
 
-@dataclass(frozen=True, slots=True)
-class Unlearning:
-    """The versions of an adapter that must go, and the one that answers then; 0 where the whole adapter goes."""
-
-    name: str
-    versions: tuple[int, ...]
-    current: int
-
-
-def question_digest(question: str) -> str:
-    """Return what an adapter notes of a question that it was trained on."""
-    return blake2b(normalise(question).encode(), digest_size=16).hexdigest()
-
-
-def trained_on(opened: Session, documents: Iterable[str], questions: Iterable[str]) -> tuple[Unlearning, ...]:
-    """Return the adapters that were trained on one of these documents or questions."""
-    wanted, found = {*documents, *map(question_digest, questions)}, list[Unlearning]()
-    for kept in _readable_adapters(opened):
-        gone = tuple(one for one in kept.versions if one in kept.learnt and kept.learnt[one] & wanted)
-        left = [one for one in kept.versions if one not in gone]
-        current = max((one for one in left if one <= kept.version), default=left[0] if left else 0)
-        found += [Unlearning(kept.name, gone, current)] if gone else []
-    return tuple(found)
-
-
-def unlearn(opened: Session, adapters: Sequence[Unlearning]) -> None:
-    """Remove what was trained, with the KV that it computed."""
-    folder = adapter_folder(opened)
-    for one in adapters:
-        if one.current:
-            folder.remove_versions(folder.find(one.name), one.versions)
-        else:
-            remove_adapter(opened, one.name)
-    if adapters:
-        forget_kv(opened)
-
-
-def of_unknown_training(opened: Session) -> list[str]:
-    """Return the adapters that were trained here on nobody knows what, those that cannot be read among them."""
-    known = {kept.name for kept in _readable_adapters(opened) if kept.training.keys() <= kept.learnt.keys()}
-    return [name for name in adapter_folder(opened).names() if name not in known]
-
-
-def _readable_adapters(opened: Session) -> Iterator[KeptAdapter]:
-    """Yield the adapters of a home whose notes can be read."""
-    folder = adapter_folder(opened)
+def trained_adapters(opened: Session) -> tuple[str, ...]:
+    """Return the adapters that earlier versions trained on answers, and those of which nobody can tell."""
+    folder, found = adapter_folder(opened), list[str]()
     for name in folder.names():
-        with suppress(PkbError):
-            yield folder.find(name)
+        try:
+            found += [name] if folder.find(name).was_trained else []
+        except PkbError:
+            found.append(name)
+    return tuple(found)
 
 
 def forget_kv(opened: Session) -> int:
@@ -389,8 +342,7 @@ def forget_kv(opened: Session) -> int:
     folder, digests = adapter_folder(opened), set[str]()
     for name in folder.names():
         with suppress(PkbError):  # one that cannot be read is never put on
-            kept = folder.find(name)
-            digests.update(read_adapter(kept.folder / str(one), name, folder.notes).digest for one in kept.versions)
+            digests.add(folder.find(name).read(folder.notes).digest)
     store = open_store(opened.home, opened.ledger, opened.settings.kv)
     try:
         return store.forget_adapters(digests)

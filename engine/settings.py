@@ -107,7 +107,7 @@ _ADAPTER = (r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", "a name that pkb adapter list sh
 
 @dataclass(frozen=True, slots=True)
 class AdapterSettings:
-    """Which LoRA adapter the language model has on for each task, and whether idle runs train one."""
+    """Which LoRA adapter the language model has on for each task."""
 
     answer: str = _option("", "adapter that answers questions; empty: none", like=_ADAPTER)
     abstract: str = _option("", "adapter that summarizes; empty: none", like=_ADAPTER)
@@ -117,7 +117,6 @@ class AdapterSettings:
         "adapters for questions limited to a collection: NAME=COLLECTION; NAME=COLLECTION",
         like=(rf"\s*{_ADAPTER[0]}=[^=;]+(?:;\s*{_ADAPTER[0]}=[^=;]+)*", "NAME=COLLECTION; NAME=COLLECTION"),
     )
-    train: str = _option("off", "idle runs train an adapter on your cached answers: off or idle", among=("off", "idle"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +236,7 @@ RETIRED = frozenset(
         "bank": "semantic max_error refresh_k guard evidence verify check",
         "ingest": "gone_count gone_share message_bytes",
         "embed": "workers",
+        "adapter": "train",
         "kv": "order score",
         "idle": "away_s load stride history cutoff quiet_s",
         "serve": "memory_share",

@@ -312,7 +312,7 @@ def _remove_ledger_copies(home: Home) -> None:
 
 
 def _remove_unfinished_training(home: Home) -> None:
-    """Remove what an unfinished training has learnt so far; the next one starts from the beginning."""
+    """Remove what an unfinished training of an earlier version has learnt."""
     for path in home.adapters.glob(".training-*"):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 

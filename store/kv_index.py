@@ -3,7 +3,6 @@
 Every method is one or two statements, most of them inside a transaction of the caller's. Knows no files.
 """
 
-import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -375,15 +374,6 @@ class KvQueries:
         sums = ", ".join(f"coalesce(sum({what}), 0)" for what in ("length(ids) / 4", "bytes", "seconds"))
         sql = f"SELECT count(*), {sums} FROM kv_nodes WHERE state = 'complete'"
         return CountTotal(*self._rows.execute(sql).fetchone())
-
-
-def keys_of_documents(ledger: Ledger, documents: Iterable[str]) -> list[Key]:
-    """Return the nodes of some documents, and those computed behind them."""
-    sql = """WITH RECURSIVE found (key) AS (
-                 SELECT key FROM kv_nodes WHERE document IN (SELECT value FROM json_each(?))
-                 UNION SELECT kv_nodes.key FROM kv_nodes JOIN found ON parent = found.key)
-             SELECT key FROM found"""
-    return [key for (key,) in ledger.rows.execute(sql, (json.dumps(list(documents)),))]
 
 
 def has_nodes(ledger: Ledger) -> bool:

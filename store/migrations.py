@@ -387,8 +387,14 @@ _NO_ALIASES = (
     "DELETE FROM jobs WHERE kind = 'judge'",
 )
 
+# Adapters are no longer trained, nor KV nodes mirrored.
+_NO_TRAINING = (
+    "DELETE FROM jobs WHERE kind = 'train'",
+    "DELETE FROM meta WHERE name IN ('adapter.trained', 'forget.mirrors')",
+)
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FIRST, _KV, _RETRIEVED, _BANK, _IDLE_RUN, _BATTERY, _PAYS, _RUNS, (*_NAMES, *_ANSWERS),
     (*_PEOPLE, *_LINKS, *_REREAD),
-    _PROVENANCE, _READ, _CHECKSUMS, (), _TITLES, _CHANGES, _FORGOTTEN, _NO_ALIASES,
+    _PROVENANCE, _READ, _CHECKSUMS, (), _TITLES, _CHANGES, _FORGOTTEN, _NO_ALIASES, _NO_TRAINING,
 )  # fmt: skip

@@ -53,7 +53,6 @@ LIBRARIES = {
         "engine/models/mlx.py",
         "engine/models/kv_cache.py",
         "engine/models/adapters.py",
-        "engine/models/trainer.py",
     ),
     "mlx": ("engine/models/*", "engine/llm/blocks.py"),
     "tokenizers": ("engine/models/*",),
@@ -89,7 +88,7 @@ LIBRARIES = {
     "cryptography": ("store/peers.py",),
 }
 HEAVY = ("lancedb", "pyarrow", "numpy", "mlx", "transformers", "tokenizers", "rank_bm25")
-MOST_MODULES, MOST_LINES = 171, 48_700  # these only ever go down
+MOST_MODULES, MOST_LINES = 169, 47_400  # these only ever go down
 LONGEST_MODULE, LONGEST_FUNCTION = 600, 60
 TWICE = {"__init__", "types", "pipeline"}  # a path each of ask and ingest
 PAPERS = re.compile(r"\b(?:PerCache|MobiLoRA|SparKV|KVPR|Cake)\b")

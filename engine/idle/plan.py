@@ -101,7 +101,6 @@ class IdlePlanner:
             "convert": self._convert(),
             **({prefetch: self._prefetch(), "restore": self._restore()} if prefills else {}),
             "maintenance": self._maintenance(),
-            **({"train": self._train()} if is_local and self.session.settings.adapter.train == "idle" else {}),
         }
         return handlers
 
@@ -239,11 +238,6 @@ class IdlePlanner:
             lambda: plan_maintenance(ledger, tasks, now),
             lambda job: maintain(ledger, {task.name: task for task in tasks}, job, now),
         )
-
-    def _train(self) -> Handler:
-        from engine.idle.finetune import plan_training, train_at_idle
-
-        return Handler(lambda: plan_training(self.session), lambda _: train_at_idle(self.session, self.is_over))
 
     @property
     def _reasker(self) -> "Reasker":

@@ -17,15 +17,14 @@ class OutOfTime(Exception):
 
 Kind = Literal[
     "start", "refresh", "verify", "summarize", "predict", "populate", "standing", "convert", "prefetch",
-    "blocks", "restore", "maintenance", "train",
+    "blocks", "restore", "maintenance",
 ]  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)  # in the order in which they run
 PREFILLS: frozenset[Kind] = frozenset(("prefetch", "blocks", "restore"))  # each job prefills one segment of prompts
 
-# `failed` and `gave up`: the job raised an error, now or too often. `continued`: the next run goes on where this one
-# ended. The others say why a job did not run.
+# `failed` and `gave up`: the job raised an error, now or too often. The others say why a job did not run.
 State = Literal[
-    "done", "continued", "cached", "no time", "limit", "no space", "new mail", "failed", "gave up", "stopped", "planned"
+    "done", "cached", "no time", "limit", "no space", "new mail", "failed", "gave up", "stopped", "planned"
 ]  # fmt: skip
 
 

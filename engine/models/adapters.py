@@ -1,4 +1,4 @@
-"""LoRA adapters as mlx-lm saves them: read and checked, put on a loaded model and taken off, kept in versions.
+"""LoRA adapters as mlx-lm saves them: read and checked, put on a loaded model and taken off, kept in a home.
 
 An ordinary adapter acts on every token, so its KV tensors are its own. An activated one (arXiv 2504.12397) acts on the
 last segment of a prompt and on what is generated: the tensors of everything before are the base model's. MLX is
@@ -11,9 +11,9 @@ import os
 import re
 import shutil
 import struct
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import mkdtemp
@@ -227,11 +227,6 @@ def activate(model: Any, attached: AttachedAdapter, adapter: Adapter | None) -> 
     replace_factors(model, attached, name, attached.known[name] if adapter else {})
 
 
-def worn(model: Any) -> Adapter | None:
-    """Return the ordinary adapter that a model wears."""
-    return _state_of(model).adapter
-
-
 class _Worn:
     """What a model wears, and the factors of the adapters that it wore last, by digest; mutable."""
 
@@ -252,17 +247,6 @@ def _remember(known: dict[str, Any], name: str, factors: Mapping[str, Any]) -> N
     while len(known) >= _KNOWN:
         known.pop(next(iter(known)))
     known[name] = factors
-
-
-@contextmanager
-def adapted(model: Any, adapter: Adapter | None) -> Iterator[None]:
-    """Have a loaded mlx-lm model wear an ordinary adapter meanwhile, and what it wore before afterwards."""
-    before = worn(model)
-    wear(model, adapter)
-    try:
-        yield
-    finally:
-        wear(model, before)
 
 
 def put_factors(model: Any, factors: Mapping[str, Any], rank: int, scale: float) -> None:
@@ -329,7 +313,6 @@ def _listed(ranks: set[int]) -> str:
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _RESERVED = frozenset(("none", "base", "con", "nul"))
 _ABOUT = "adapter.json"
-KEPT_VERSIONS = 5
 
 
 def check_name(name: str) -> str:
@@ -340,48 +323,31 @@ def check_name(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Training:
-    """What made a version: examples trained on, seconds, and the mean F1 on held-out questions before and after."""
-
-    examples: int
-    held_out: int
-    iterations: int
-    seconds: float
-    f1_before: float
-    f1_after: float
-    exact_before: int
-    exact_after: int
-
-
-@dataclass(frozen=True, slots=True)
 class KeptAdapter:
-    """An adapter in the home: its current version and all others, and the model it is for.
+    """An adapter in the home, and the model it is for; `base` identifies that whatever its quantization.
 
-    `base` identifies the model whatever its quantization; `training` is by version, for those that pkb trained, and so
-    is what they learnt from, where that is known.
+    Earlier versions of pkb trained some (`was_trained`), and kept several versions of an adapter beside each other.
     """
 
     name: str
     version: int
-    versions: tuple[int, ...]
     base: str
     model: str
     folder: Path
-    training: Mapping[int, Training] = field(default_factory=dict)
-    learnt: "Learnt" = field(default_factory=dict)
+    was_trained: bool = False
 
     @property
     def files(self) -> Path:
-        """Return the folder of the current version."""
+        """Return the folder of its files."""
         return self.folder / str(self.version)
 
     def read(self, notes: Path | None = None) -> Adapter:
-        """Read the current version; UsageError or PkbError as `read_adapter`."""
+        """Read its files; UsageError or PkbError as `read_adapter`."""
         return read_adapter(self.files, self.name, notes)
 
 
 class AdapterFolder:
-    """The adapters kept in a home, private to their owner: a folder each, with a folder for each version."""
+    """The adapters kept in a home, private to their owner: a folder each, with notes and a folder of files."""
 
     def __init__(self, path: Path, notes: Path) -> None:
         self._path, self.notes = path, notes
@@ -399,14 +365,12 @@ class AdapterFolder:
         folder = self._path / name
         try:
             found = json.loads((folder / _ABOUT).read_text("utf-8"))
-            trained = {int(number): Training(**one) for number, one in found["training"].items()}
-            learnt = {int(number): frozenset(one) for number, one in found.get("learnt", {}).items()}
-            about = (int(found["version"]), _versions(folder), str(found["base"]), str(found["model"]))
+            about = (int(found["version"]), str(found["base"]), str(found["model"]))
+            return KeptAdapter(name, *about, folder, bool(found.get("training")))
         except _DAMAGED as error:
             raise PkbError(
                 f"adapter {name} is damaged: {_ABOUT}: {_reason(error)}", f"pkb adapter rm {name}"
             ) from error
-        return KeptAdapter(name, *about, folder, trained, learnt)
 
     def add(self, source: Path, name: str, base: str, model: str, check: Callable[[Adapter], None]) -> KeptAdapter:
         """Copy an adapter's two files under a new name, once `check` has accepted the copy.
@@ -420,66 +384,12 @@ class AdapterFolder:
         with self._part() as part:
             _copy(source, part / "1", name)
             check(read_adapter(part / "1", name))
-            _write(part, 1, base, model, {}, {})
+            _write(part, base, model)
             part.rename(self._path / name)
         return self.find(name)
 
-    def add_version(
-        self,
-        kept: KeptAdapter | None,
-        name: str,
-        files: Path,
-        about: Training,
-        learnt: frozenset[str],
-        base: str,
-        model: str,
-    ) -> KeptAdapter:
-        """Move trained files into a new current version of an adapter, or a new adapter.
-
-        The last versions before the current one are kept. `learnt` is what this training alone was on.
-        """
-        if kept is None:
-            with self._part() as part:
-                files.rename(part / "1")
-                _write(part, 1, base, model, {1: about}, {1: learnt})
-                part.rename(self._path / check_name(name))
-            return self.find(name)
-        number = max(kept.versions, default=0) + 1
-        files.rename(kept.folder / str(number))
-        before = [one for one in kept.versions if one <= kept.version]  # what was rolled back is not gone back to
-        stay = {*before[-KEPT_VERSIONS + 1 :], number}
-        trained = {one: each for one, each in kept.training.items() if one in stay} | {number: about}
-        known = {one: each for one, each in kept.learnt.items() if one in stay}
-        if kept.version in kept.learnt or kept.version not in kept.training:  # else nobody knows all of it
-            known[number] = learnt | kept.learnt.get(kept.version, frozenset())
-        _write(kept.folder, number, kept.base, kept.model, trained, known)
-        for one in set(kept.versions) - stay:
-            shutil.rmtree(kept.folder / str(one), ignore_errors=True)
-        return self.find(name)
-
-    def roll_back(self, name: str) -> KeptAdapter:
-        """Make the version before the current one of an adapter current again; UsageError if there is none."""
-        kept = self.find(name)
-        before = [one for one in kept.versions if one < kept.version]
-        if not before:
-            raise UsageError(f"adapter {name} has no earlier version", "pkb adapter use none")
-        _write(kept.folder, before[-1], kept.base, kept.model, kept.training, kept.learnt)
-        return self.find(name)
-
-    def remove_versions(self, kept: KeptAdapter, gone: Collection[int]) -> KeptAdapter:
-        """Remove versions of an adapter, not all; if the current one is among them, the last before it is current."""
-        left = [one for one in kept.versions if one not in gone]
-        version = max((one for one in left if one <= kept.version), default=left[0])
-        _write(kept.folder, version, kept.base, kept.model, kept.training, kept.learnt)  # what is unknown stays else
-        for one in gone:
-            shutil.rmtree(kept.folder / str(one), ignore_errors=True)
-        trained = {one: each for one, each in kept.training.items() if one in left}
-        learnt = {one: each for one, each in kept.learnt.items() if one in left}
-        _write(kept.folder, version, kept.base, kept.model, trained, learnt)
-        return self.find(kept.name)
-
     def remove(self, name: str) -> int:
-        """Remove an adapter with all its versions; returns the bytes freed. UsageError if there is none."""
+        """Remove an adapter; returns the bytes freed. UsageError if there is none."""
         if not _NAME.fullmatch(name) or not (self._path / name).is_dir():
             raise UsageError(f"there is no adapter {name[:64]!r}", _NEXT)
         folder = self._path / name
@@ -488,10 +398,6 @@ class AdapterFolder:
         folder.rename(gone / "it")  # at once, or not at all
         shutil.rmtree(gone)
         return size
-
-    def work(self, name: str) -> Path:
-        """Return the folder of an unfinished training, which may not exist."""
-        return self._path / f".training-{check_name(name)}"
 
     @contextmanager
     def _part(self) -> Iterator[Path]:
@@ -505,10 +411,6 @@ class AdapterFolder:
                 shutil.rmtree(part, ignore_errors=True)
         except OSError as error:
             raise PkbError(f"cannot write the adapter: {_reason(error)}", "pkb doctor") from error
-
-
-def _versions(folder: Path) -> tuple[int, ...]:
-    return tuple(sorted(int(one.name) for one in folder.iterdir() if one.name.isdecimal() and one.is_dir()))
 
 
 def _copy(source: Path, target: Path, name: str) -> None:
@@ -529,14 +431,9 @@ def _private(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
 
 
-Learnt = Mapping[int, frozenset[str]]  # by version: ids of documents and digests of questions, of those before it too
-
-
-def _write(folder: Path, version: int, base: str, model: str, training: Mapping[int, Training], learnt: Learnt) -> None:
+def _write(folder: Path, base: str, model: str) -> None:
     """Write what is known of an adapter, whole or not at all."""
-    trained = {str(number): asdict(one) for number, one in training.items()}
-    known = {str(number): sorted(one) for number, one in learnt.items()}
-    text = json.dumps({"version": version, "base": base, "model": model, "training": trained, "learnt": known})
+    text = json.dumps({"version": 1, "base": base, "model": model})
     part = folder / f"{_ABOUT}.part"
     part.unlink(missing_ok=True)
     with os.fdopen(_private(part), "w", encoding="utf-8") as file:

@@ -226,14 +226,6 @@ def begin(model: Any) -> Cache:
     return cache
 
 
-def begun(model: Any, layers: Sequence[tuple[Any, Any]]) -> Cache:
-    """Return a cache that begins with these keys and values, layer by layer, without evaluating anything."""
-    cache = begin(model)
-    for layer, (keys, values) in zip(cache, layers, strict=True):
-        layer.state = (keys, values, keys.shape[2])
-    return cache
-
-
 def compute(cache: Cache) -> None:
     """Evaluate the arrays of a cache, but no logits."""
     import mlx.core as mx

@@ -181,10 +181,6 @@ class Mlx:
         """Return how its KV cache can be stored."""
         return kv_cache.form(self.begin(), self.bits)
 
-    def reply(self, text: str) -> list[int]:
-        """Return the token ids of an answer as the model should write it, with the end."""
-        return [*self.tokens(f" {text}" if self.one_line else text), *self._end]
-
     def cut(self, cache: Cache, start: int, stop: int, captured: Captured | None = None) -> list[Tensor]:
         """Copy the tensors of a segment to store: keys and values, (1, heads, tokens, width), and captured arrays."""
         return kv_cache.cut(cache, start, stop, captured)
@@ -303,17 +299,6 @@ def load_weights(folder: Path, device: Device) -> Any:
     from mlx_lm.utils import load_model
 
     return _evaluated(load_model(folder, lazy=True)[0], device)
-
-
-def twin_of(model: Mlx, folder: Path) -> Any:
-    """Return another model of the same folder that shares the weights of a loaded one; its layers may be changed."""
-    from mlx.utils import tree_flatten
-
-    wear(model.model, None)
-    found = _in_compute_dtype(open_lazily(folder), device())
-    arrays = dict(tree_flatten(model.model.parameters()))
-    found.load_weights([(name.replace(".inner.", "."), array) for name, array in arrays.items()], strict=True)
-    return found
 
 
 def open_lazily(folder: Path) -> Any:

@@ -120,11 +120,6 @@ def factors_of(path: Path) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def rank_of(path: Path) -> int:
-    """Return the rank of the factors in a file; ValueError if it is damaged."""
-    return max(shape[1] for name, shape in factors_of(path).items() if name.endswith(DOWN))
-
-
 def _size(entry: Mapping[str, Any]) -> int:
     if entry["dtype"] not in _BYTES:
         raise ValueError(f"dtype {str(entry['dtype'])[:20]}")

@@ -41,7 +41,7 @@ def words(fresh: Pkb, tmp_path: Path) -> Pkb:
 
 def test_an_adapter_is_copied_privately_and_listed(words: Pkb, saved: Path) -> None:
     row = words("adapter", "add", str(saved / "strong"), "--name", "mail", "--json").row
-    assert (row["name"], row["rank"], row["version"], row["warning"]) == ("mail", 4, 1, None)
+    assert (row["name"], row["rank"], row["warning"]) == ("mail", 4, None)
     kept = words.folder / "home" / "adapters" / "mail"
     files = [path for path in kept.rglob("*") if path.is_file()]
     assert {path.name for path in files} == {"adapter.json", CONFIG, WEIGHTS}
@@ -49,7 +49,7 @@ def test_an_adapter_is_copied_privately_and_listed(words: Pkb, saved: Path) -> N
     (listed,) = words("adapter", "list", "--json").row["adapters"]
     assert (listed["name"], listed["kind"], listed["tasks"], listed["problem"]) == ("mail", "ordinary", [], None)
     assert listed["digest"] == row["digest"]
-    assert "mail  v1    ordinary   rank 4" in words("adapter", "list").out
+    assert "mail  ordinary   rank 4" in words("adapter", "list").out
 
 
 def test_answers_with_and_without_it_have_caches_of_their_own(words: Pkb, saved: Path) -> None:
@@ -149,7 +149,7 @@ def test_names_are_names(words: Pkb, saved: Path) -> None:
         assert words("adapter", "add", source, "--name", name).code == 2
     assert words("adapter", "add", source, "--name", "Mail").code == 0
     assert words("adapter", "add", source, "--name", "mail").code == 2
-    for command in ("use", "rm", "rollback"):
+    for command in ("use", "rm"):
         assert words("adapter", command, "../../home").code == 2
     assert [one.name for one in (words.folder / "home" / "adapters").iterdir()] == ["Mail"]
 
@@ -218,16 +218,8 @@ def test_removing_one_removes_the_kv_that_it_computed_and_no_other(words: Pkb, s
     assert words("check").code == 0
 
 
-def test_an_adapter_without_an_earlier_version_cannot_go_back(words: Pkb, saved: Path) -> None:
-    words("adapter", "add", str(saved / "weak"))
-    ran = words("adapter", "rollback", "weak")
-    assert ran.code == 2
-    assert "no earlier version" in ran.err
-
-
 def test_what_adapter_prints_is_as_documented(words: Pkb, saved: Path) -> None:
     compare("pkb adapter add", [words("adapter", "add", str(saved / "weak"), "--json").row], every=False)
     compare("pkb adapter use", [words("adapter", "use", "weak", "--json").row])
     compare("pkb adapter list", [words("adapter", "list", "--json").row], every=False)
-    compare("pkb adapter train", [words("adapter", "train", "--dry-run", "--json").row], every=False)
     compare("pkb adapter rm", [words("adapter", "rm", "weak", "--yes", "--json").row])

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from engine.inventory import question_digest
-from engine.models.adapters import AdapterFolder, Training
 from store.database import open_ledger
 from store.peers import PeerBook, key_line
 from tests.cli.conftest import Pkb
 from tests.cli.test_idle import mail
 from tests.demo import DATA, NANO
+from tests.engine.models.adapter_kit import add_trained, make_adapter
 from tests.reference import expanded, leaves, order, sections
 
 TYPES: dict[type, str] = {
@@ -130,10 +129,7 @@ def test_what_forget_prints_is_as_documented(pkb: Pkb) -> None:
     rows = [pkb("forget", *flags, "--json").row for flags in (["1", "--dry-run"], ["1", "--yes"])]
     assert [row["erased"] and row["erased"]["documents"] for row in rows] == [None, 1]
     pkb("ask", "When was the concert?")
-    own, files = AdapterFolder(pkb.folder / "home" / "adapters", pkb.folder), pkb.folder / "trained"
-    files.mkdir()
-    learnt = frozenset({question_digest("When was the concert?")})
-    own.add_version(None, "own", files, Training(9, 3, 5, 1.0, 0.2, 0.3, 1, 2), learnt, "base", "nano")
+    add_trained(pkb.folder / "home" / "adapters", "own", make_adapter(NANO, pkb.folder / "trained").folder)
     rows.append(pkb("forget", "--question", "when was the concert", "--yes", "--json").row)
     rows.append(pkb("forget", "--from", "nobody@example.org", "--json").row)
     compare("pkb forget", rows)

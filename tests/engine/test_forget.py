@@ -12,15 +12,13 @@ import pytest
 
 from engine.app import Pkb
 from engine.forget import ForgetPlan
-from engine.inventory import Unlearning, adapter_folder, question_digest
-from engine.models.adapters import Training
+from engine.inventory import adapter_folder
 from engine.models.load import load
 from engine.settings import save
-from store.errors import Locked, PkbError, UsageError
-from store.locks import Lease
+from store.errors import PkbError, UsageError
 from store.types import Scope
 from tests.demo import NANO
-from tests.engine.models.adapter_kit import make_adapter
+from tests.engine.models.adapter_kit import add_trained, make_adapter
 from tests.engine.recovery import Secret, files, kept, traces
 from tests.store.kit import HashEmbedder
 
@@ -158,72 +156,42 @@ def test_a_copy_with_another_header_is_kept_out(pkb: Pkb, mail: Path) -> None:
     assert not is_found(pkb)
 
 
-def test_an_unfinished_training_and_benchmark_go_and_a_trained_adapter_is_named(pkb: Pkb) -> None:
+def test_an_unfinished_training_and_benchmark_go_with_an_adapter_whose_notes_are_gone(pkb: Pkb) -> None:
     adapters = pkb.session.home.adapters
     (adapters / ".training-own" / "weights").mkdir(parents=True)
     (adapters / "own").mkdir()
     pkb.session.home.trial.mkdir()
     pkb.session.ledger.copy_to(pkb.session.home.trial / "ledger.db")
     pkb.forget(pkb.plan_forgetting(["hidden@example.org"], Scope()))
-    assert [path.name for path in adapters.iterdir()] == ["own"]
+    assert list(adapters.iterdir()) == []
     assert not pkb.session.home.trial.exists()
-    assert any("pkb adapter rm own" in notice for notice in pkb.kept_elsewhere())
 
 
-def train(pkb: Pkb, folder: Path, *learnt: str) -> None:
-    """Add a version of the adapter `own` that was trained on documents or questions, and answer with it."""
-    own, scratch = adapter_folder(pkb.session), folder / f"trained{len(learnt)}{learnt[0][:8]}"
-    kept = own.find("own") if own.names() else None
-    about = Training(9, 3, 5, 1.0, 0.2, 0.3, 1, 2)
-    own.add_version(kept, "own", make_adapter(NANO, scratch).folder, about, frozenset(learnt), "base", "nano")
+@pytest.mark.parametrize("versions", [1, 3])
+def test_an_adapter_that_an_earlier_version_trained_is_removed_and_one_that_was_added_stays(
+    pkb: Pkb, tmp_path: Path, versions: int
+) -> None:
+    adapters = pkb.session.home.adapters
+    made = make_adapter(NANO, tmp_path / "made").folder
+    adapter_folder(pkb.session).add(made, "added", "base", "nano", lambda _: None)
+    add_trained(adapters, "own", made, versions)
     save(pkb.session.home.config, "adapter.answer", "own")
     pkb.session.override("adapter.answer", "own")
-
-
-def test_an_adapter_goes_back_to_the_version_that_did_not_learn_what_is_forgotten(pkb: Pkb, tmp_path: Path) -> None:
+    assert pkb.plan_forgetting([], Scope(), question="Never asked?").adapters == ()
     planned = pkb.plan_forgetting(["hidden@example.org"], Scope())
-    train(pkb, tmp_path, "another document")
-    train(pkb, tmp_path, planned.documents[0]["id"])
-    train(pkb, tmp_path, "a third document")  # on top of it
-    planned = pkb.plan_forgetting(["hidden@example.org"], Scope())
-    assert planned.adapters == (Unlearning("own", (2, 3), 1),)
+    assert planned.adapters == ("own",)
     pkb.forget(planned)
-    kept = adapter_folder(pkb.session).find("own")
-    assert (kept.version, kept.versions) == (1, (1,))
-    assert pkb.session.settings.adapter.answer == "own"
-    assert pkb.kept_elsewhere() == []
-
-
-def test_an_adapter_that_learnt_what_is_forgotten_from_the_first_is_removed(pkb: Pkb, tmp_path: Path) -> None:
-    train(pkb, tmp_path, pkb.plan_forgetting(["hidden@example.org"], Scope()).documents[0]["id"])
-    pkb.forget(pkb.plan_forgetting(["hidden@example.org"], Scope()))
-    assert adapter_folder(pkb.session).names() == []
+    assert [path.name for path in adapters.iterdir()] == ["added"]
     assert pkb.session.settings.adapter.answer == ""
 
 
-def test_nothing_is_forgotten_while_a_training_runs(pkb: Pkb) -> None:
-    planned, training = (
-        pkb.plan_forgetting(["hidden@example.org"], Scope()),
-        Lease(pkb.session.home.locks / "train.lock"),
-    )
-    assert training.acquire()
-    with pytest.raises(Locked, match="train is running"):
-        pkb.forget(planned)
-    assert is_found(pkb)
-    training.release()
-    pkb.forget(planned)
-    assert not is_found(pkb)
-
-
-def test_an_adapter_that_learnt_a_forgotten_question_is_removed_and_no_other(pkb: Pkb, tmp_path: Path) -> None:
+def test_forgetting_a_question_removes_what_may_have_learnt_it(pkb: Pkb, tmp_path: Path) -> None:
     pkb.ask(ASKED)
-    train(pkb, tmp_path, question_digest("Another question"))
-    assert pkb.plan_forgetting([], Scope(), question=ASKED).adapters == ()
-    train(pkb, tmp_path, question_digest(ASKED))
+    add_trained(pkb.session.home.adapters, "own", make_adapter(NANO, tmp_path / "made").folder)
     planned = pkb.plan_forgetting([], Scope(), question=ASKED)
-    assert planned.adapters == (Unlearning("own", (2,), 1),)
+    assert planned.adapters == ("own",)
     pkb.forget(planned)
-    assert adapter_folder(pkb.session).find("own").versions == (1,)
+    assert adapter_folder(pkb.session).names() == []
 
 
 def test_a_question_is_forgotten_with_its_answer_and_nothing_else(pkb: Pkb, tmp_path: Path) -> None:

@@ -1,26 +1,21 @@
-"""Several adapters for real: question streams through pkb's KV store, first tokens by each way; both kinds of LoRA.
+"""Several adapters for real: question streams through pkb's KV store, first tokens by each way.
 
-Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.delta.real streams --data DATA [--model 135M] [--only S1...]
+Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.delta.real --data DATA [--model 135M] [--only S1...]
 [--count N] [--how real|files|counted] [--warm N] [--rounds N] [--lengths N...] [--prices JSON] [--load S]`. Weights are
 random, of a real shape; adapters are random, of rank 8, and change weights by 7 %. The prices of a prompt's tokens are
 measured first, in processor time. `real`: all ways take turns in one process, and every token is computed. `files`:
 layers compute nothing; matches, loads, evictions and files are real, and what would be computed is priced. `counted`:
 files are of a narrow layer and count as those of the shape, and loads are priced too, at S seconds a token. Prints a
 JSON line for each request and way, then one for each way.
-
-`python -m tests.bench.delta.real kinds [--updates N]` trains an ordinary and an activated adapter for nano on the
-same answers; prints how both answer the same held-out questions, and their first tokens after another role has read
-the prompt.
 """
 
 import json
 import os
-import shutil
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from itertools import accumulate, pairwise, product
+from itertools import accumulate, pairwise
 from pathlib import Path
 from statistics import fmean, median
 from tempfile import TemporaryDirectory
@@ -28,9 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.app import Pkb
-from engine.idle.finetune import LearntAnswer, Score, finetune, score, segments_for
-from engine.inventory import adapter_folder
 from engine.llm.prefill import Prefilled, PromptReader, keep, prefill
 from engine.llm.restore import KvBinding
 from engine.models import kv_cache
@@ -39,8 +31,6 @@ from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.models.role_adapter import DOWN, UP, sizes_of
 from engine.models.runtime import load_blas
-from engine.session import session
-from engine.settings import save
 from engine.types import Trace
 from store.database import open_ledger
 from store.kv_index import path_keys
@@ -54,20 +44,13 @@ from tests.bench.delta.training import LAYERS as ADAPTED
 from tests.bench.delta.training import RANK, SCALE
 from tests.bench.delta.tree import DeltaTree
 from tests.bench.delta.workload import Asked, Ids, prompts, requests
-from tests.bench.home import NANO
-from tests.bench.intervals import Interval, change, interval, mean
+from tests.bench.intervals import Interval, change, mean
 from tests.bench.intervals import median as medians
 from tests.bench.kv_reuse import free_memory, spent
-from tests.cli.taught_home import DAYS, EVENTS, PLACES
-from tests.demo import environment
 
 if TYPE_CHECKING:
-    from engine.backends import LocalModel
+    pass
 
-HOSTS = (
-    "spring", "summer", "autumn", "winter", "village", "school", "harbour", "county", "church", "island", "market",
-    "valley", "forest", "castle", "river",
-)  # fmt: skip
 CHANGE = 0.07  # of the weights, by norm: as adapters that were trained
 SHARE = 0.01  # of a layer's spread: the error of a difference
 QUESTION = tuple(range(300, 350))
@@ -489,120 +472,29 @@ def figures(rows: Mapping[str, Sequence[Served]], budget: int) -> Iterator[dict[
 def main() -> None:
     """Measure and print."""
     parser = ArgumentParser(description=__doc__.partition("\n")[0])
-    kinds_of = parser.add_subparsers(dest="what", required=True)
-    one = kinds_of.add_parser("streams")
-    one.add_argument("--model", default="135M")
-    one.add_argument("--models", type=Path, default=Path("build/models"))
-    one.add_argument("--data", type=Path, required=True)
-    one.add_argument("--corpus", default="enron-annotated")
-    one.add_argument("--only", nargs="+", default=["S1", "S2", "S3", "S4", "S5"])
-    one.add_argument("--count", type=int, default=30)
-    one.add_argument("--rounds", type=int, default=3)
-    one.add_argument("--lengths", type=int, nargs="+", default=[1024, 2048])
-    one.add_argument("--how", choices=("real", "files", "counted"), default="files")
-    one.add_argument("--load", type=float, default=LOAD_S, help="seconds of a token")
-    one.add_argument("--warm", type=int, default=0, help="requests that fill the stores first, computing nothing")
-    one.add_argument("--seeds", type=int, default=1, help="of the order of sittings and of adapters")
-    one.add_argument("--prices", help="the second line of an earlier run")
-    two = kinds_of.add_parser("kinds")
-    two.add_argument("--updates", type=int, default=40)
+    parser.add_argument("--model", default="135M")
+    parser.add_argument("--models", type=Path, default=Path("build/models"))
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--corpus", default="enron-annotated")
+    parser.add_argument("--only", nargs="+", default=["S1", "S2", "S3", "S4", "S5"])
+    parser.add_argument("--count", type=int, default=30)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--lengths", type=int, nargs="+", default=[1024, 2048])
+    parser.add_argument("--how", choices=("real", "files", "counted"), default="files")
+    parser.add_argument("--load", type=float, default=LOAD_S, help="seconds of a token")
+    parser.add_argument("--warm", type=int, default=0, help="requests that fill the stores first, computing nothing")
+    parser.add_argument("--seeds", type=int, default=1, help="of the order of sittings and of adapters")
+    parser.add_argument("--prices", help="the second line of an earlier run")
     given = parser.parse_args()
     with TemporaryDirectory(prefix="pkb-adapters-") as name:
         print(json.dumps({"load": os.getloadavg()[0]}), flush=True)
-        for row in streams(given, Path(name)) if given.what == "streams" else kinds(given.updates, Path(name)):
+        for row in streams(given, Path(name)):
             print(json.dumps(row), flush=True)
         print(json.dumps({"load": os.getloadavg()[0]}), flush=True)
 
 
-def kinds(updates: int, scratch: Path) -> Iterator[dict[str, Any]]:
-    """Yield how nano alone, and with each kind of adapter, answers held-out questions; and first tokens."""
-    load_blas()
-    taught = scratch / "taught"
-    teach(taught)
-    said, judges = dict[str, list[Score]](), list[LearntAnswer]()
-    for kind in ("ordinary", "activated"):
-        folder = Path(shutil.copytree(taught, scratch / kind))
-        with session(environment(folder)) as opened_:
-            with spent() as taken:
-                found = finetune(opened_, kind, updates, activated=kind == "activated")
-            base = opened_.model_for("answer")
-            assert base, "a model was found"
-            adapter = adapter_folder(opened_).find(kind).read() if found.version else None
-            if "bare" not in said:
-                bare = [(one, score(base.wearing(None), [one], _never)) for one in found.examples.held_out]
-                judges, said["bare"] = [one for one, own in bare if own.count], [own for _, own in bare if own.count]
-            said[kind] = [score(base.wearing(adapter), [one], _never) for one in judges]
-            yield {"kind": kind, "examples": len(found.examples.trained), "updates": found.updates} | {
-                "training_s": round(taken[0].processor, 1), "version": found.version, "loss": found.loss,
-            }  # fmt: skip
-            if adapter:
-                yield {"kind": kind} | second_roles(base.wearing(None), adapter, judges, scratch / f"{kind}-kv")
-    yield from quality(said)
-
-
-def quality(said: Mapping[str, Sequence[Score]]) -> Iterator[dict[str, Any]]:
-    """Yield F1 and exact answers of each kind with their intervals, and those of the difference between both."""
-    for kind, scores_ in said.items():
-        f1, exact = interval([one.f1 for one in scores_]), interval([float(one.exact) for one in scores_])
-        yield {"kind": kind, "n": len(scores_)} | {"f1": _rounded(f1), "exact": _rounded(exact)}
-    pairs = list(zip(said.get("activated", ()), said.get("ordinary", ()), strict=True))
-    if pairs:
-        yield {"activated - ordinary": _rounded(interval([one.f1 - other.f1 for one, other in pairs]))} | {
-            "exact": _rounded(interval([float(one.exact - other.exact) for one, other in pairs])),
-        }  # fmt: skip
-
-
 def _rounded(found: Interval) -> list[float]:
     return [round(value, 3) for value in (found.value, found.low, found.high)]
-
-
-def second_roles(base: "LocalModel", adapter: Adapter, judges: Sequence[LearntAnswer], place: Path) -> dict[str, Any]:
-    """Return an adapter's first token of prompts that the bare model has read, and again, against an empty store."""
-    reader = base.load()
-    model, times = reader.model, dict[str, list[float]](cold=[], behind=[], again=[])
-    assert isinstance(model, Mlx), "a model of this machine"
-    asked = [Asked(found[0].ids[:-1], 0, 0, 0.0) for one in judges if (found := segments_for(reader, one, 60))]
-    with ExitStack() as held:
-        shared, own = (held.enter_context(opened(place / name, PLENTY, model, [0.0])) for name in ("shared", "own"))
-        bare, behind = Way("bare", model, [None], shared), Way("behind", model, [adapter], shared)
-        cold = Way("cold", model, [adapter], own)
-        bare.serve(asked[0])
-        cold.serve(asked[0])  # the first steps of a process are slow
-        sizes = [0, 0]
-        for one in asked[1:]:
-            before = bare.serve(one).bytes
-            times["cold"].append(Way("cold", model, [adapter]).serve(one).processor)
-            times["behind"].append((second := behind.serve(one)).processor)
-            times["again"].append(behind.serve(one).processor)
-            sizes = [sizes[0] + second.bytes - before, second.bytes]
-    less = change(times["behind"], times["cold"], medians)
-    return {name: round(1e3 * median(own_), 1) for name, own_ in times.items()} | {
-        "n": len(times["cold"]), "behind_change": _rounded(less), "bytes": sizes[1], "bytes_added": sizes[0],
-        "prompt_tokens": median(sum(map(len, one.segments)) for one in asked),
-    }  # fmt: skip
-
-
-def teach(folder: Path, count: int = 210) -> None:
-    """Ingest a mail for each event and have quotes answer where it is, for nano to learn; it answers from then on."""
-    (folder / "mail").mkdir(parents=True)
-    events = list(product(HOSTS, EVENTS))[:count]
-    for number, (host, event) in enumerate(events):
-        day, place = DAYS[number % len(DAYS)], PLACES[number * 3 % len(PLACES)]
-        head = "From: Ann Bell <ann@example.org>\nTo: Ben Cole <ben@example.org>\n"
-        head += (
-            f"Date: Mon, 3 Jun 2024 {number // 60:02}:{number % 60:02}:00 +0000\nMessage-ID: <{number}@example.org>\n"
-        )
-        text = f"The {host} {event} is on {day} at {number % 11 + 1}pm in the {place}."
-        (folder / "mail" / f"{number}.eml").write_text(f"{head}Subject: {host} {event}\n\n{text}\n", "utf-8")
-    with Pkb(environ=environment(folder)) as pkb:
-        pkb.ingest([folder / "mail"], embed=False)
-        for host, event in events:
-            pkb.ask(f"Where is the {host} {event}?")
-    save(Path(environment(folder)["PKB_CONFIG"]), "model.name", str(NANO))
-
-
-def _never() -> bool:
-    return False
 
 
 if __name__ == "__main__":

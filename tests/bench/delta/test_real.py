@@ -7,10 +7,9 @@ from random import Random
 
 import pytest
 
-from engine.idle.finetune import Score
 from engine.models.load import load
 from engine.models.mlx import Mlx
-from tests.bench.delta.real import Cost, Price, Served, cut, figures, fit, make_adapters, quality, replayed, uncached
+from tests.bench.delta.real import Cost, Price, Served, cut, figures, fit, make_adapters, replayed, uncached
 from tests.bench.delta.scenarios import Scenario
 from tests.bench.delta.workload import Asked
 from tests.engine.models.shapes import KINDS, make
@@ -78,16 +77,6 @@ def test_figures_compare_the_same_requests_and_count_the_full_cache() -> None:
     _, each = figures(rows, 100)
     assert each["wall"]["mean_change"] == [-0.5, -0.5, -0.5]
     assert (each["reused"], each["most_of_budget"], each["over_75"]) == (0.5, 0.8, 0.5)
-
-
-def test_quality_is_compared_by_question() -> None:
-    said = {
-        "ordinary": [Score(0, 0.5, 1), Score(1, 1.0, 1)],
-        "activated": [Score(1, 0.75, 1), Score(1, 1.25, 1)],
-    }
-    *_, apart = quality(said)
-    assert apart["activated - ordinary"] == [0.25, 0.25, 0.25]
-    assert apart["exact"] == [0.5, 0.0, 1.0]
 
 
 def test_activated_adapters_share_and_ordinary_ones_do_not(small: Mlx, tmp_path: Path) -> None:

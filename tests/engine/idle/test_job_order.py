@@ -49,9 +49,9 @@ def test_the_rate_of_a_job_is_its_gain_per_second() -> None:
     assert job((SYSTEM, A), 3.0, seconds=0.0).rate == 0.0
 
 
-def test_stored_answers_come_before_predictions_and_training_last() -> None:
+def test_stored_answers_come_before_predictions_and_maintenance_last() -> None:
     assert KINDS[:3] == ("start", "refresh", "verify")
-    assert KINDS[-2:] == ("maintenance", "train")
+    assert KINDS[-1] == "maintenance"
 
 
 def test_the_cost_of_a_token_is_the_mean_of_those_cached() -> None:

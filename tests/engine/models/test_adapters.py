@@ -13,16 +13,13 @@ from hypothesis import strategies as st
 
 from engine.models.adapters import (
     CONFIG,
-    KEPT_VERSIONS,
     WEIGHTS,
     Adapter,
     AdapterFolder,
-    Training,
-    adapted,
+    _state_of,
     check_fit,
     read_adapter,
     wear,
-    worn,
 )
 from engine.models.load import load
 from engine.models.mlx import Mlx
@@ -85,9 +82,9 @@ def test_the_base_is_restored_to_the_last_bit(
     modules = {name: id(part) for name, part in model.model.named_modules()}
     for adapter in (mail, meetings, mail):
         assert not np.array_equal(logits(replace(model, wears=adapter)), before)
-        assert worn(model.model) == adapter
+        assert _state_of(model.model).adapter == adapter
     assert np.array_equal(logits(model), before)
-    assert worn(model.model) is None
+    assert _state_of(model.model).adapter is None
     assert same(weights(model), parts)
     assert {name: id(part) for name, part in model.model.named_modules()} == modules
 
@@ -99,8 +96,9 @@ def test_it_computes_what_mlx_lm_computes(folder: Path, mail: Adapter, tmp_path:
     load_adapters(reference.model, str(mail.folder)).eval()
     by_mlx_lm = np.array(reference.model(_ids(LAST)))
     model = opened(folder, tmp_path)
-    with adapted(model.model, mail):
-        assert np.array_equal(np.array(model.model(_ids(LAST))), by_mlx_lm)
+    wear(model.model, mail)
+    assert np.array_equal(np.array(model.model(_ids(LAST))), by_mlx_lm)
+    wear(model.model, None)
     assert not np.array_equal(np.array(model.model(_ids(LAST))), by_mlx_lm)
 
 
@@ -184,7 +182,7 @@ def test_another_model_is_named(folder: Path, mail: Adapter, tmp_path: Path) -> 
         check_fit(model.model, mail)
     with pytest.raises(PkbError, match="does not fit"):
         wear(model.model, mail)
-    assert worn(model.model) is None
+    assert _state_of(model.model).adapter is None
     deep = make_adapter(make(tmp_path / "deep", KINDS["llama"] | {"num_hidden_layers": 3}), tmp_path / "other")
     with pytest.raises(PkbError, match="there is no such layer"):
         check_fit(opened(folder, tmp_path).model, deep)
@@ -198,7 +196,7 @@ def test_a_failed_exchange_leaves_the_base(folder: Path, mail: Adapter, tmp_path
     gone.weights.unlink()
     with pytest.raises(PkbError, match="gone cannot be read"):
         logits(replace(model, wears=gone))
-    assert worn(model.model) is None
+    assert _state_of(model.model).adapter is None
     assert np.array_equal(logits(model), before)
 
 
@@ -286,57 +284,6 @@ def test_junk_is_no_adapter(tmp_path_factory: pytest.TempPathFactory, junk: byte
     (path.parent / CONFIG).write_bytes(junk)
     with pytest.raises(PkbError, match="junk is damaged"):
         read_adapter(path.parent, "junk")
-
-
-def _version(folder: AdapterFolder, model: Path, scratch: Path, seed: int, *learnt: str) -> int:
-    """Add a version with factors of its own; return its number."""
-    made = make_adapter(model, scratch / str(seed), seed=seed)
-    kept = folder.find("own") if "own" in folder.names() else None
-    return folder.add_version(
-        kept, "own", made.folder, Training(9, 3, 5, 1.0, 0.2, 0.3, 1, 2), frozenset(learnt), "base", "model"
-    ).version
-
-
-def test_versions_are_kept_and_gone_back_to(folder: Path, tmp_path: Path) -> None:
-    own = AdapterFolder(tmp_path / "home", tmp_path / "notes")
-    numbers = [_version(own, folder, tmp_path, seed) for seed in range(KEPT_VERSIONS + 2)]
-    kept = own.find("own")
-    assert (kept.version, kept.versions) == (numbers[-1], tuple(numbers[-KEPT_VERSIONS:]))
-    assert set(kept.training) == set(kept.versions)
-    former = own.roll_back("own")
-    assert former.version == numbers[-2]
-    assert former.read().digest != kept.read().digest
-    assert _version(own, folder, tmp_path, 99) == numbers[-1] + 1
-    assert own.roll_back("own").version == numbers[-2]  # not the one that was given up before
-
-
-def test_a_version_has_learnt_what_those_before_it_have(folder: Path, tmp_path: Path) -> None:
-    own = AdapterFolder(tmp_path / "home", tmp_path / "notes")
-    for seed, learnt in enumerate("abc"):
-        _version(own, folder, tmp_path, seed, learnt)
-    own.roll_back("own")
-    _version(own, folder, tmp_path, 9, "d")
-    found = own.find("own").learnt
-    assert {number: "".join(sorted(one)) for number, one in found.items()} == {1: "a", 2: "ab", 4: "abd"}
-
-
-def test_versions_are_removed_and_the_last_before_them_is_current(folder: Path, tmp_path: Path) -> None:
-    own = AdapterFolder(tmp_path / "home", tmp_path / "notes")
-    for seed, learnt in enumerate("abc"):
-        _version(own, folder, tmp_path, seed, learnt)
-    kept = own.remove_versions(own.find("own"), (2, 3))
-    assert (kept.version, kept.versions, set(kept.learnt), set(kept.training)) == (1, (1,), {1}, {1})
-    assert '"b"' not in (kept.folder / "adapter.json").read_text()
-
-
-def test_what_follows_a_training_of_unknown_data_is_unknown(folder: Path, tmp_path: Path) -> None:
-    own = AdapterFolder(tmp_path / "home", tmp_path / "notes")
-    _version(own, folder, tmp_path, 0, "a")
-    notes = tmp_path / "home" / "own" / "adapter.json"
-    before = {key: value for key, value in json.loads(notes.read_text()).items() if key != "learnt"}
-    notes.write_text(json.dumps(before))  # as earlier programs wrote it
-    _version(own, folder, tmp_path, 1, "b")
-    assert not own.find("own").learnt
 
 
 def test_an_adapter_that_was_copied_in_part_is_none(folder: Path, mail: Adapter, tmp_path: Path) -> None:
