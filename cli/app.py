@@ -18,7 +18,6 @@ from typer.exceptions import TyperException
 from cli import output
 from cli.adapter import adapter
 from cli.ask import ask
-from cli.bench import bench
 from cli.chat import chat
 from cli.config import config
 from cli.export import export, import_answers
@@ -26,7 +25,6 @@ from cli.forget import forget
 from cli.idle import idle
 from cli.ingest import ingest
 from cli.inspect import check, doctor, list_documents, open_source, search, show, wrong
-from cli.kv import kv
 from cli.mcp import mcp
 from cli.model import model
 from cli.peer import peer
@@ -62,7 +60,6 @@ for command in (
     import_answers,
     serve,
     mcp,
-    bench,
     check,
     doctor,
 ):
@@ -70,7 +67,6 @@ for command in (
 app.add_typer(config, name="config")
 app.add_typer(model, name="model")
 app.add_typer(adapter, name="adapter")
-app.add_typer(kv, name="kv")
 app.add_typer(peer, name="peer")
 
 

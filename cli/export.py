@@ -29,9 +29,6 @@ def export(
     form: Annotated[
         Literal["jsonl", "md"], typer.Option("--format", help="JSON, an object a line, or Markdown.")
     ] = "jsonl",
-    redact: Annotated[
-        bool, typer.Option("--redact", help="Mask addresses, numbers and names; the file cannot be imported.")
-    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
 ) -> None:
     """Write cached questions with answers and sources, and abstracts.
@@ -41,7 +38,7 @@ def export(
     from cli.formats import export_lines
 
     with open_pkb() as pkb, _written(path, force=force) as file:
-        rows = pkb.export(redact=redact)
+        rows = pkb.export()
         for text in export_lines(rows) if form == "md" else map(_json, rows):
             file.write(f"{text}\n")
 

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
-from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
@@ -18,7 +17,7 @@ import typer
 
 from engine.text.terminal import in_json, line, plain
 from engine.types import SCHEMA as SCHEMA
-from store.errors import PkbError, UsageError
+from store.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,36 +75,6 @@ _NARROWEST, _WIDEST = 60, 200  # columns
 def width() -> int:
     """Return the columns that text is fitted to: those of the terminal, of a pipe 80, unless COLUMNS is set."""
     return min(max(get_terminal_size().columns, _NARROWEST), _WIDEST)
-
-
-def write_file(target: str, text: str) -> None:
-    """Write ASCII text atomically to a file that only its owner can read, or to standard output for "-"."""
-    if target == "-":
-        sys.stdout.write(text)
-        sys.stdout.flush()
-        return
-    path = Path(target).expanduser()
-    if path.exists() and not path.is_file():
-        raise PkbError(f"cannot write {target}: it is not a file", "name another file")
-    try:
-        _replace(path, text)
-    except OSError as error:
-        reason = (error.strerror or "output failed").lower()
-        raise PkbError(f"cannot write {target}: {reason}", "name another file") from None
-
-
-def _replace(path: Path, text: str) -> None:
-    from tempfile import mkstemp
-
-    number, fresh = mkstemp(prefix=f".{path.name}.", dir=path.parent)  # its mode is 0600
-    try:
-        with os.fdopen(number, "w", encoding="ascii") as file:
-            file.write(text)
-            os.fsync(number)
-        Path(fresh).replace(path)
-    except BaseException:
-        Path(fresh).unlink(missing_ok=True)
-        raise
 
 
 _ERASE = "\r\x1b[2K"  # the line that the cursor is in

@@ -1,4 +1,4 @@
-"""`pkb stats`: the figures on one screen, as JSON, or as a page. Loads rich only to print them."""
+"""`pkb stats`: the figures on one screen, or as JSON. Loads rich only to print them."""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,7 +11,6 @@ from cli import output
 from cli.output import open_pkb
 from cli.render import from_home
 from engine.text.terminal import count, duration, line, plain, size, wrap
-from store.errors import UsageError
 
 _REMOVED = {"evicted": "for lack of space", "deleted": "deleted"}  # any other reason: a missing or damaged file
 _REFUSED = {
@@ -283,24 +282,14 @@ def _idle_lines(idle: dict[str, Any]) -> Iterator[Line]:
 
 def stats(
     as_json: Annotated[bool, typer.Option("--json", help="Print the statistics as JSON.")] = False,
-    html: Annotated[
-        str | None,
-        typer.Option("--html", metavar="FILE", help="Write them with plots as one HTML page; - for standard output."),
-    ] = None,
 ) -> None:
     """Show the time that caches saved, hit rates, latency and sizes.
 
     Example: pkb stats --json
     """
-    if as_json and html is not None:
-        raise UsageError("--json and --html cannot be combined", "pkb stats --json")
     with open_pkb() as pkb:
-        row, now = pkb.stats(), pkb.session.now
-    if html is not None:
-        from cli.stats_page import write_page
-
-        write_page(row, now, html)
-    elif as_json:
+        row = pkb.stats()
+    if as_json:
         output.data(row)
     else:
         show_figures(row)

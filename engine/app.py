@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from engine.idle.types import IdleReport, IdleRequest
     from engine.ingest.follow import Intervals
     from engine.ingest.pipeline import Summary
-    from engine.kv.calibrate import Calibration
     from engine.session import Session
     from engine.transfer import ImportReport
     from engine.types import (
@@ -343,14 +342,11 @@ class Pkb:
 
         return work(self.session, request, on_progress, lambda: run_idle(self.session, request, on_progress))
 
-    def export(self, *, redact: bool = False) -> Iterator[dict[str, Any]]:
-        """Yield what an export begins with, then cached answers and abstracts, as `pkb export` prints them.
-
-        With `redact`, addresses, numbers and names are masked; such an export cannot be imported.
-        """
+    def export(self) -> Iterator[dict[str, Any]]:
+        """Yield what an export begins with, then cached answers and abstracts, as `pkb export` prints them."""
         from engine.transfer import export
 
-        return export(self.session, redact=redact)
+        return export(self.session)
 
     def import_answers(
         self, path: "str | os.PathLike[str] | BinaryIO", on_progress: OnProgress = _silent
@@ -365,23 +361,6 @@ class Pkb:
                 return import_answers(self.session, lines_of(file), line(str(path)), on_progress)
         except OSError as error:
             raise PkbError(f"cannot read {line(str(path))}: {(error.strerror or '').lower()}", None) from None
-
-    def calibrate_kv(self, longest: int, *, on_progress: OnProgress = _silent) -> "tuple[Calibration, str]":
-        """Measure prefill up to so many tokens, and loading; returns what was done, and the speeds in words.
-
-        NoModel unless a language model of this machine is in use.
-        """
-        from engine.kv.calibrate import ROUNDS, calibrate
-        from engine.kv.costs import known_costs, spoken
-
-        reader = self.session.load_model() if self.session.load_model else None
-        if reader is None or reader.kept is None or reader.kept.planning is None:
-            raise NoModel("no language model of this machine is in use, or its KV is not cached", "pkb model list")
-        bound, costs, most = reader.kept, reader.kept.planning.costs, min(longest, reader.model.context)
-        done = calibrate(
-            bound.model, most, self.session.home.kv, costs, lambda tokens: on_progress("tokens", tokens, ROUNDS * most)
-        )
-        return done, spoken(known_costs(self.session.ledger))
 
     def stats(self) -> dict[str, Any]:
         """Return sizes, cache hits by tier and the time they saved, as `pkb stats --json` prints them."""

@@ -91,7 +91,7 @@ def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> "Er
     with opened.locks.idle() as alone:
         if not alone:
             raise Locked("pkb idle is running", "try again when it is done")
-        with opened.locks.bench(), opened.locks.exclusive():
+        with opened.locks.exclusive():
             _require_unchanged(opened, planned)
             names = [name for row in planned.documents for name in _names(opened, row)]
             for name in planned.adapters:

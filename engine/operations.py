@@ -257,7 +257,7 @@ def finish_forgetting(opened: Session, on_progress: OnProgress) -> None:
     from store.erasure import Eraser, is_unfinished
 
     if is_unfinished(opened.ledger):
-        with suppress(Locked), opened.locks.bench(), opened.locks.exclusive():
+        with suppress(Locked), opened.locks.exclusive():
             eraser = Eraser(opened.home, opened.ledger, opened.tables, opened.mapped)
             erased = eraser.finish(opened.now.timestamp(), on_progress)
             if erased.left:

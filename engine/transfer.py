@@ -12,7 +12,6 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, get_args
 
 from engine.ask.keys import is_model
@@ -27,7 +26,6 @@ from store.errors import PkbError, UsageError
 from store.types import Scope
 
 if TYPE_CHECKING:
-    from engine.text.redact import Redactor
     from engine.types import Evidence
     from store.jobs import Abstract
 
@@ -83,21 +81,18 @@ class ImportReport:
         return {"schema": SCHEMA, **self.counts, "corrupt": list(self.corrupt)}
 
 
-def export(opened: Session, *, redact: bool) -> Iterator[Row]:
+def export(opened: Session) -> Iterator[Row]:
     """Yield what a file begins with, then each cached answer, the most used first, then each abstract."""
     from store.jobs import Abstracts
 
     bank = AnswerBank(opened.ledger)  # NoStore before anything is written
-    yield {"schema": SCHEMA, "kind": "export", "version": version("pkb"), "redacted": redact,
-           "created": opened.now.isoformat()}  # fmt: skip
-    redactor = _redactor(bank) if redact else None
+    yield {"schema": SCHEMA, "kind": "export", "version": version("pkb"), "created": opened.now.isoformat()}
     for key, cached in bank.answered():
-        exported = _exported(opened, key, cached)
-        yield (_redacted(exported, redactor) if redactor else exported).to_json()
+        yield _exported(opened, key, cached).to_json()
     with opened.locks.reader():
         abstracts = Abstracts(opened.ledger, opened.tables).all()
     for one in abstracts:
-        yield _abstract(one, redactor)
+        yield _abstract(one)
 
 
 def _exported(opened: Session, key: bytes, cached: CachedAnswer) -> ExportedAnswer:
@@ -108,55 +103,12 @@ def _exported(opened: Session, key: bytes, cached: CachedAnswer) -> ExportedAnsw
     return ExportedAnswer(*about, cached.origin, cached.source, cached.tau, cached.uses, answer_of(cached))
 
 
-def _abstract(one: "Abstract", redactor: "Redactor | None") -> Row:
+def _abstract(one: "Abstract") -> Row:
     made = datetime.fromtimestamp(one.made).astimezone().isoformat()
-    text = redactor.text(one.text) if redactor else one.text
-    return {"schema": SCHEMA, "kind": "abstract", "text": text, "date": one.date and one.date.isoformat(), "made": made,
-            "chunks": [] if redactor else list(one.chunks)}  # fmt: skip
-
-
-def _redactor(bank: AnswerBank) -> "Redactor":
-    """Return a redactor that knows the names in all answers, so that each is masked wherever it stands."""
-    from engine.text.redact import Redactor
-
-    made = Redactor(str(Path.home()))
-    for _, cached in bank.answered():
-        for source in answer_of(cached).sources:
-            for person in filter(None, (source.sender, *source.recipients, source.author, source.speaker)):
-                made.learn(person)
-    return made
-
-
-def _redacted(exported: ExportedAnswer, redactor: "Redactor") -> ExportedAnswer:
-    """Return an answer with masks, without all that identifies its messages or the model."""
-    reply, masked = exported.reply, redactor.text
-    text, highlight = redactor.spanned(reply.text, reply.highlight) if reply.text is not None else (None, None)
-    sources = tuple(_redacted_source(source, redactor) for source in reply.sources)
-    matched = masked(reply.matched_question) if reply.matched_question else None
-    model = redactor.path(reply.model) if reply.model else None
-    reply = replace(reply, question=masked(reply.question), text=text, highlight=highlight, sources=sources,
-                    matched_question=matched, model=model)  # fmt: skip
-    scope = exported.scope
-    sender, recipient, collection = (one and masked(one) for one in (scope.sender, scope.recipient, scope.collection))
-    scope = replace(scope, sender=sender, recipient=recipient, collection=collection, document=None)
-    return replace(exported, key="", scope=scope, writer="", evidence=(), source="", reply=reply)
-
-
-def _redacted_source(source: Source, redactor: "Redactor") -> Source:
-    quote, span = redactor.spanned(source.quote, source.span)
-    return replace(
-        source,
-        path=redactor.path(source.path),
-        message_id=redactor.message_id(source.message_id) if source.message_id else source.message_id,
-        title=redactor.text(source.title),
-        quote=quote,
-        span=span,
-        sender=redactor.person(source.sender),
-        recipients=tuple(map(redactor.person, source.recipients)),
-        author=redactor.person(source.author),
-        speaker=redactor.person(source.speaker) if source.speaker else source.speaker,
-        warnings=tuple(map(redactor.text, source.warnings)),
-    )
+    date = one.date and one.date.isoformat()
+    return {
+        "schema": SCHEMA, "kind": "abstract", "text": one.text, "date": date, "made": made, "chunks": list(one.chunks),
+    }  # fmt: skip
 
 
 def import_answers(
@@ -203,7 +155,7 @@ def _check_header(line: bytes | None, name: str) -> None:
         raise PkbError(
             f"{name} was written by another version of pkb", "upgrade pkb on both machines, and export again"
         )
-    if header.get("redacted") is not False:
+    if header.get("redacted"):  # earlier versions of pkb could mask names
         raise UsageError(f"{name} is redacted, and cannot be imported", "pkb export answers.jsonl")
 
 

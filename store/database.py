@@ -72,11 +72,6 @@ class Ledger:
         if self.rows.in_transaction:
             self.rows.execute("ROLLBACK")
 
-    def copy_to(self, path: Path) -> None:
-        """Copy the whole ledger into a new file."""
-        with closing(sqlite3.connect(path)) as rows:
-            self.rows.backup(rows)
-
     def close(self) -> None:
         """Close the file."""
         self.rows.close()

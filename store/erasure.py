@@ -147,7 +147,7 @@ class Eraser:
             self._write_down((), tables=has_tables)  # what is examined must not hold the ids itself
         _remove_ledger_copies(self._home)
         _remove_unfinished_training(self._home)
-        shutil.rmtree(self._home.trial, ignore_errors=True)  # a copy of the ledger that a killed benchmark left
+        shutil.rmtree(self._home.trial, ignore_errors=True)  # copies of the ledger by earlier versions
         left = self._rewrite(on_step) if has_tables else []
         left += _shrink(self._ledger)
         on_step("examine", 0, None)

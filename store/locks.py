@@ -156,12 +156,6 @@ class Locks:
             yield held
 
     @contextmanager
-    def bench(self) -> Iterator[None]:
-        """Be the only benchmark of a home, since two would slow each other; Locked at once where one is running."""
-        with self._mutex("bench", "bench is running", 0):
-            yield
-
-    @contextmanager
     def _without_waiting(self, name: str) -> Iterator[bool]:
         lock = self._file(name)
         with suppress(Timeout):

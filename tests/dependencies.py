@@ -63,8 +63,6 @@ PERMISSIVE = {
 # Licences that ask for more than a notice, and why that is no problem.
 EXPLAINED = {
     "certifi": "MPL-2.0 covers its own files, a list of certificate authorities, which pkb uses unchanged.",
-    "pygal": "LGPL-3.0 lets any program import it unchanged. It draws the plots of `pkb stats --html` and is installed "
-    "by the extra `plots` alone.",
     "tqdm": "MPL-2.0 covers its own files, which pkb uses unchanged, for mlx-lm and huggingface-hub.",
 }
 OPENING = """\

@@ -40,7 +40,6 @@ LAYERS = (
     ("engine.watcher",),
     ("engine.app",),
     ("engine.mcp", "engine.http"),
-    ("engine.bench",),
     ("cli",),
 )
 # Every library, and the modules that may know it; whatever stands in none of these is pure.
@@ -56,8 +55,7 @@ LIBRARIES = {
     ),
     "mlx": ("engine/models/*", "engine/llm/blocks.py"),
     "tokenizers": ("engine/models/*",),
-    "jinja2": ("engine/models/load.py", "cli/stats_page.py"),
-    "pygal": ("cli/stats_page.py",),
+    "jinja2": ("engine/models/load.py",),
     "huggingface_hub": ("engine/models/hub.py",),
     "gguf": ("engine/models/gguf.py", "engine/models/gguf_weights.py"),
     "numpy": (
@@ -88,7 +86,7 @@ LIBRARIES = {
     "cryptography": ("store/peers.py",),
 }
 HEAVY = ("lancedb", "pyarrow", "numpy", "mlx", "transformers", "tokenizers", "rank_bm25")
-MOST_MODULES, MOST_LINES = 169, 47_400  # these only ever go down
+MOST_MODULES, MOST_LINES = 163, 46_400  # these only ever go down
 LONGEST_MODULE, LONGEST_FUNCTION = 600, 60
 TWICE = {"__init__", "types", "pipeline"}  # a path each of ask and ingest
 PAPERS = re.compile(r"\b(?:PerCache|MobiLoRA|SparKV|KVPR|Cake)\b")

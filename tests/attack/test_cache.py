@@ -146,7 +146,7 @@ def exported(lab: Lab) -> list[dict[str, Any]]:
     from engine.transfer import export
 
     with lab.open() as pkb:
-        return list(export(pkb.session, redact=False))
+        return list(export(pkb.session))
 
 
 def imported(lab: Lab, rows: list[dict[str, Any]]) -> dict[str, Any]:

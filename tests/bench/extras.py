@@ -24,7 +24,7 @@ MISSING, NOT_RUN, NOT_QUICK = "missing", "it was not run", "not in the quick eva
 COMPLETE = "Of the experiments nothing is missing."
 CAPABLE = """\
 Weights of a real shape are random: they take the time of a real model, and the answers are the data set's own. These
-are therefore missing here; `pkb bench --model NAME` measures latency on a machine that has the model:
+are therefore missing here:
 
 - the quality of a capable model's answers, and the cost of a paraphrase hit in quality;
 - the questions that a capable model predicts: here the forms of earlier questions are used, for all policies alike;

@@ -159,19 +159,6 @@ def test_what_idle_prints_is_as_documented(pkb: Pkb) -> None:
     compare("pkb idle", rows)
 
 
-@pytest.mark.slow  # a measurement with a model
-def test_what_bench_prints_is_as_documented(pkb: Pkb) -> None:
-    for question in ("When is the concert?", "Who keeps the key?"):
-        pkb("ask", question)
-    flags = ("bench", "--questions", "2", "--json")
-    compare("pkb bench", [pkb(*flags).row, pkb(*flags, "--model", str(NANO)).row])
-
-
-def test_what_kv_calibrate_prints_is_as_documented(pkb: Pkb) -> None:
-    pkb("config", "set", "model.name", str(NANO))
-    compare("pkb kv calibrate", [pkb("kv", "calibrate", "--longest", "128", "--json").row])
-
-
 def test_what_check_finds_is_as_documented(pkb: Pkb) -> None:
     sound = pkb("check", "--json").row
     (pkb.folder / "home" / "ledger.db").chmod(0o644)

@@ -161,7 +161,7 @@ def test_an_unfinished_training_and_benchmark_go_with_an_adapter_whose_notes_are
     (adapters / ".training-own" / "weights").mkdir(parents=True)
     (adapters / "own").mkdir()
     pkb.session.home.trial.mkdir()
-    pkb.session.ledger.copy_to(pkb.session.home.trial / "ledger.db")
+    shutil.copyfile(pkb.session.home.ledger, pkb.session.home.trial / "ledger.db")
     pkb.forget(pkb.plan_forgetting(["hidden@example.org"], Scope()))
     assert list(adapters.iterdir()) == []
     assert not pkb.session.home.trial.exists()

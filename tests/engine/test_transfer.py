@@ -218,23 +218,11 @@ def test_lines_that_cannot_be_read_are_named_and_the_rest_is_imported(
         (b'{"schema": 2, "kind": "answer"}\n', UsageError, "not an export"),
         (b'{"schema": 3, "kind": "export", "redacted": false}\n', PkbError, "another version"),
         (b'{"schema": 2, "kind": "export", "redacted": true}\n', UsageError, "redacted"),
-        (b'{"schema": 2, "kind": "export"}\n', UsageError, "redacted"),
     ],
 )
 def test_what_is_no_export_is_refused(copy: Path, first: bytes, error: type[PkbError], said: str) -> None:
     with opened(copy) as pkb, pytest.raises(error, match=said):
         pkb.import_answers(io.BytesIO(first))
-
-
-def test_a_redacted_export_names_nobody_and_is_refused(asked: tuple[Path, list[Row]], copy: Path) -> None:
-    with opened(asked[0]) as pkb:
-        header, *rows = pkb.export(redact=True)
-    text = json.dumps([row["reply"] for row in rows])
-    assert "@" not in text
-    assert [name for name in ("Gus", "Tindall", "Renn") if name in text] == []
-    assert {(row["key"], row["writer"], tuple(row["evidence"])) for row in rows} == {("", "", ())}
-    with opened(copy) as pkb, pytest.raises(UsageError, match="redacted"):
-        imported(pkb, [header, *rows])
 
 
 CONTROLS = [chr(code) for code in (*range(9), *range(11, 32), *range(127, 160))]

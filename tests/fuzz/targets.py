@@ -25,7 +25,6 @@ from engine.models import endpoint, gguf, openai
 from engine.serve import protocol, sharing
 from engine.settings import Settings, parse
 from engine.text import commitments, dates, links, people, question, relative_dates, sentences, spans, terminal
-from engine.text.redact import Redactor
 from engine.text.time_sensitive import is_timeless, time_sensitivity
 from engine.text.whole_document import whole_document_question
 from engine.transfer import lines_of, read_line
@@ -227,11 +226,6 @@ def _people(data: bytes) -> None:
     people.folded_address(address)
     people.odd_name(name, address)
     people.domain_of(address)
-    redactor = Redactor("/home/ann")
-    redactor.learn(text)
-    redactor.person(text)
-    redactor.spanned(text, (0, len(text)))
-    redactor.path(text)
 
 
 def _frames(data: bytes) -> None:
@@ -445,7 +439,7 @@ _SEEDS: dict[str, tuple[bytes, ...]] = {
     ),
     "peer": (b'["00112233445566778899aabbccddeeff"]', b"[1, 2]", b"pkb1:MIIB"),
     "export": (
-        b'{"schema": 2, "kind": "export", "redacted": false}\n{"schema": 2, "kind": "abstract", "text": "a"}\n'
+        b'{"schema": 2, "kind": "export"}\n{"schema": 2, "kind": "abstract", "text": "a"}\n'
         b'{"schema": 2, "kind": "answer", "key": "00", "reply": {"question": "a"}}\n',
     ),
 }

@@ -165,11 +165,11 @@ def test_locks_hold_no_file_open_once_released(tmp_path: Path) -> None:
     assert open_files() == before
 
 
-@pytest.mark.parametrize("name", ["gate.lock", "writer.lock", "embedder.lock", "idle.lock", "bench.lock", "access.db"])
+@pytest.mark.parametrize("name", ["gate.lock", "writer.lock", "embedder.lock", "idle.lock", "access.db"])
 def test_a_folder_in_the_place_of_a_lock_file_is_removed(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
     locks = Locks(tmp_path)
-    with locks.writer(), locks.embedder() as embeds, locks.idle() as idles, locks.bench():
+    with locks.writer(), locks.embedder() as embeds, locks.idle() as idles:
         assert (embeds, idles) == (True, True)
 
 
