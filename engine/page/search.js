@@ -48,7 +48,7 @@ function say(text) {
 }
 
 function showPassages(query, { sources }) {
-  const words = query.split(/[^\p{L}\p{N}]+/u).filter(Boolean);
+  const words = query.split(/[^\p{L}\p{M}\p{N}]+/u).filter(Boolean);
   const groups = grouped(sources);
   $("results").replaceChildren(...groups.map((group) => item(group, { words })));
   say(groups.length ? `${count(groups.length, "passage")}, best first` : "Nothing found. Try other words, or fewer filters.");

@@ -32,6 +32,8 @@ function where(source, copies) {
   return h("p", { class: "place" }, h("span", { class: "path", title: path }, tail), h("span", {}, `${lines}${also}`));
 }
 
+const WORD = /([\p{L}\p{M}\p{N}]+)/u;
+
 // A list item; `number` if it is counted, `rests` if the answer is from it, `words` to be marked in its text; or `brief`.
 export function item([source, ...copies], { number = null, rests = false, words = [], brief = false } = {}) {
   const title = oneLine(source.title) || "no subject";
@@ -50,7 +52,9 @@ export function item([source, ...copies], { number = null, rests = false, words 
 
 // Text with every word that begins with one of these marked.
 function wordsMarked(text, words) {
-  const wanted = words.map((word) => word.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&")).join("|");
-  const parts = plain(text).split(new RegExp(`((?<![\\p{L}\\p{N}])(?:${wanted}))`, "giu"));
-  return parts.map((part, index) => (index % 2 ? h("mark", {}, part) : part));
+  const wanted = words.map((word) => word.toLowerCase());
+  return plain(text).split(WORD).map((part, index) => {
+    const begun = index % 2 ? wanted.find((word) => part.toLowerCase().startsWith(word)) : "";
+    return begun ? [h("mark", {}, part.slice(0, begun.length)), part.slice(begun.length)] : part;
+  });
 }

@@ -88,11 +88,19 @@ function cite(found, { lines: [first, last], quote, span }) {
   });
 }
 
-// Where a quote stands in a text whose spaces and line ends may differ; [0, 0] if nowhere.
+// Where a quote stands in a text, whose spaces, line ends and marks of quoted lines may differ; [0, 0] if nowhere.
 function locate(text, quote) {
-  const words = quote.split(/\s+/).filter(Boolean).map((word) => word.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&"));
-  const match = words.length && words.length < 400 ? text.match(new RegExp(words.join("[\\s>]+"), "u")) : null;
-  return match ? [match.index, match.index + match[0].length] : [0, 0];
+  const there = spaced(text), wanted = spaced(quote).text.trim();
+  const exact = quote ? text.indexOf(quote) : -1, at = wanted ? there.text.indexOf(wanted) : -1;
+  if (exact >= 0) return [exact, exact + quote.length];
+  return at < 0 ? [0, 0] : [there.from[at], there.from[at + wanted.length - 1] + 1];
+}
+
+// A text with one blank for whatever stands between its words, and where each of its characters is from.
+function spaced(text) {
+  const units = text.replace(/(?:^|\n)[\s>]+|[\s\u001c-\u001f\u0085]/g, (found) => " ".repeat(found.length)).split("");
+  const from = units.map((_, index) => index).filter((index) => units[index] !== " " || units[index - 1] !== " ");
+  return { from, text: from.map((index) => units[index]).join("") };
 }
 
 function blocks(found, cited) {

@@ -18,6 +18,7 @@ FORBIDDEN = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|https?://|\bimport\(|DOMParser"
     r"|srcdoc|\.href\s*=|\.src\s*=|setAttribute\(\"(?:href|src|style)\""
 )
+OF_TEXT = re.compile(r"RegExp|\.(?:match|matchAll)\((?!/)|\.(?:replaceAll|replace|split)\((?![/\"A-Z])")
 
 
 class Outline(HTMLParser):
@@ -56,6 +57,11 @@ def test_the_page_is_small() -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_no_file_makes_html_of_text_runs_text_or_names_another_host(path: Path) -> None:
     assert FORBIDDEN.findall(path.read_text("utf-8").replace(NAMESPACE, "")) == []
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_no_script_makes_a_pattern_of_text(path: Path) -> None:
+    assert OF_TEXT.findall(path.read_text("utf-8")) == []
 
 
 def test_the_html_is_well_formed_and_its_ids_are_unique(outline: Outline) -> None:
