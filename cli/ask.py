@@ -70,7 +70,7 @@ def ask(
             if ask_one(valid_text(" ".join(question))):
                 return
             if lost := pkb.unknown_person(scope):
-                output.say(f"pkb: {lost}; try: part of a name or address")
+                output.say(f"pkb: {lost}; try: a first or last name, an address or @domain")
             raise typer.Exit(4)
 
 

@@ -55,6 +55,7 @@ def chat(
     """
     from engine.types import AskOptions
 
+    limit: str | None = None  # of the documents that are shown, too
     chosen = {"model.max_tokens": max_tokens, "serve.daemon": "off" if no_daemon else None}
     if model is not None:
         chosen |= {"model.name": model, "model.revision": ""}
@@ -63,7 +64,7 @@ def chat(
         for key, value in chosen.items():
             if value is not None:
                 opened.override(key, value)
-        opened.keeps_tensors = not no_cache
+        opened.keeps_tensors, opened.collection = not no_cache, limit
         return opened
 
     with session() as opened:
@@ -71,12 +72,13 @@ def chat(
         from engine.serve.client import unknown_person
 
         scope = scope_of(configure(opened), sender, recipient, since, until, collection, document)
+        limit = scope.collection
         options = AskOptions(scope, opened.settings.ask.k if k is None else k, not no_cache, not no_cache)
         _ = opened.ledger  # NoStore before the first question
         with output.progress_line(opened):
             lost = unknown_person(opened, scope)
         if lost:
-            output.say(f"pkb: {lost}; try: part of a name or address")
+            output.say(f"pkb: {lost}; try: a first or last name, an address or @domain")
     _converse(Conversation(options, as_json=as_json, explain=explain).hear, configure, as_json=as_json)
 
 

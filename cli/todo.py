@@ -1,5 +1,6 @@
 """`pkb todo`: what is still to be done and to be answered."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -56,7 +57,11 @@ def _notices(pkb: "Pkb", found: "OpenLoops", scope: "Scope") -> list[str]:
     """Return what is not shown, and what to type for it."""
     if not found.items:
         lost = None if found.documents else pkb.unknown_person(scope)
-        return [f"{lost}; try: part of a name or address" if lost else _nothing(pkb, found.documents)]
+        return [
+            f"{lost}; try: a first or last name, an address or @domain"
+            if lost
+            else _nothing(pkb, found.documents, scope)
+        ]
     notices = [f"{len(found.items):,} of {found.total:,}; all: pkb todo -n 0"] if len(found.items) < found.total else []
     if found.read < found.documents:
         notices.append(
@@ -65,11 +70,12 @@ def _notices(pkb: "Pkb", found: "OpenLoops", scope: "Scope") -> list[str]:
     return notices
 
 
-def _nothing(pkb: "Pkb", documents: int) -> str:
+def _nothing(pkb: "Pkb", documents: int, scope: "Scope") -> str:
     """Return that nothing is open, and the year to try, which is that of the newest document."""
     from engine.types import ListOptions
 
-    newest = [row["date"] for row in pkb.list_documents(ListOptions(limit=1)).documents if row["date"]]
+    ever = ListOptions(replace(scope, since=None, until=None), limit=1)
+    newest = [row["date"] for row in pkb.list_documents(ever).documents if row["date"]]
     advice = f"; try: pkb todo --since {newest[0][:4]}" if newest else ""
     where = f"nothing is open in {count(documents, 'document')}" if documents else "no document is of these days"
     return where + advice

@@ -81,8 +81,13 @@ class Pkb:
         *,
         server: bool = False,
         environ: Mapping[str, str] | None = None,
+        collection: str | None = None,
+        read_only: bool = False,
     ) -> None:
-        """Open a home; with `server`, questions go to its background server, which is started on demand."""
+        """Open a home; with `server`, questions go to its background server, which is started on demand.
+
+        With `collection`, nothing of others is seen; with `read_only`, questions are not recorded.
+        """
         from engine.session import session
 
         environ = dict(os.environ if environ is None else environ)
@@ -95,6 +100,7 @@ class Pkb:
         self._stack = ExitStack()
         self._stack.enter_context(_private_files())
         self.session: Session = self._stack.enter_context(session(environ))
+        self.session.collection, self.session.read_only = collection, read_only
 
     def __enter__(self) -> Self:
         return self
@@ -392,7 +398,7 @@ class Pkb:
         """Drop the last answer from the cache, as wrong; returns its question. PkbError if there is none."""
         from engine.ask.semantic import reject_answer
 
-        last = reject_answer(self.session.lasting_ledger, self.session.now)
+        last = reject_answer(self.session.lasting_ledger, self.session.now, self.session.collection)
         if last is None:
             raise PkbError("the last question has no cached answer", 'pkb ask "QUESTION" --fresh')
         return last
@@ -436,7 +442,7 @@ class Pkb:
         """Return a notice where the sender of a scope is a name that fits senders of several addresses."""
         from engine.retrieval.evidence import matched_senders
 
-        return matched_senders(self.session.ledger, scope.sender) if scope.sender else []
+        return matched_senders(self.session.ledger, scope)
 
     def unknown_person(self, scope: "Scope") -> str | None:
         """Return which of the people in a scope no indexed message is from or to."""

@@ -75,27 +75,29 @@ class Retriever:
             with trace.step("open"):
                 from engine.retrieval.evidence import find, find_after
 
-                parts = (self.reader(), self.catalog(), vector)
+                catalog = self.catalog().within(options.scope)
+                parts = (self.reader(), catalog, vector)
                 held.enter_context(self.locks().reader())
             if options.after:
                 return find_after(*parts, question, options, trace)
-            if options.scope.document and (found := self._fact(question, options.scope.document, trace)):
+            if options.scope.document and (found := self._fact(catalog, question, options.scope.document, trace)):
                 return found
             return find(*parts, question, options.scope, options.k, trace)
 
-    def _fact(self, question: "Question", document: str, trace: "Trace") -> "Evidence | None":
+    def _fact(self, catalog: "Catalog", question: "Question", document: str, trace: "Trace") -> "Evidence | None":
         """Return the answer of a document's header, if it has one."""
         from engine.ask.document_facts import find_fact
 
-        return find_fact(self.reader(), self.catalog(), question, document, trace)
+        return find_fact(self.reader(), catalog, question, document, trace)
 
-    def reread(self, read: Sequence[str], scores: Sequence[float]) -> "Evidence":
+    def reread(self, read: Sequence[str], scores: Sequence[float], scope: "Scope | None" = None) -> "Evidence":
         """Return evidence once more by its fingerprint and the scores of its passages; empty if it is not all there."""
         from engine.retrieval.evidence import reread
 
         self.before_retrieval()
         with self.locks().reader():
-            return reread(self.reader(), self.catalog(), read[:-1], scores)
+            catalog = self.catalog().within(scope) if scope else self.catalog()
+            return reread(self.reader(), catalog, read[:-1], scores)
 
 
 @dataclass(frozen=True, slots=True)

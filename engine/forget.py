@@ -62,7 +62,7 @@ def plan(opened: Session, request: ForgetRequest) -> ForgetPlan:
     if request.question is not None:
         questions = _same_questions(opened, request.question)
         return ForgetPlan(questions=questions, adapters=trained_adapters(opened) if questions else (), request=request)
-    if not request.targets and documents_within(request.scope) is None:
+    if not request.targets and request.scope == Scope():
         raise UsageError("nothing named to forget", "pkb forget --help")
     with opened.locks.reader():
         return _plan(opened, request)
@@ -145,7 +145,7 @@ def _same_questions(opened: Session, question: str) -> tuple[str, ...]:
 
 def _documents(opened: Session, request: ForgetRequest) -> list[str]:
     """Return the ids of the documents that a request names, within its scope."""
-    limit = documents_within(request.scope)
+    limit = documents_within(request.scope, opened.tables.people(request.scope))
     if not request.targets:
         return sorted(row["id"] for row in opened.tables.select("documents", limit or "true", ["id"]))
     named = sorted({one for target in request.targets for one in _named(opened, target)})

@@ -83,16 +83,14 @@ def search_results(opened: Session, text: str, scope: "Scope", k: int) -> "list[
 
 def unknown_person(opened: Session, scope: "Scope") -> str | None:
     """Return which of --from and --to fits nobody at all, where one does; it opens the tables."""
-    from store.filters import within
-    from store.types import Scope
-
+    nobody = replace(scope, sender=None, recipient=None, since=None, until=None, document=None)
     wanted = (
-        (Scope(sender=scope.sender), f"no indexed message is from {scope.sender}"),
-        (Scope(recipient=scope.recipient), f"no indexed message is to {scope.recipient}"),
+        (replace(nobody, sender=scope.sender), f"no indexed message is from {scope.sender}"),
+        (replace(nobody, recipient=scope.recipient), f"no indexed message is to {scope.recipient}"),
     )
-    named = [(condition, said) for alone, said in wanted if (condition := within(alone))]
+    named = [(alone, said) for alone, said in wanted if alone != nobody]
     with opened.locks.reader() if named else nullcontext():
-        return next((said for condition, said in named if not opened.tables.count("chunks", condition)), None)
+        return next((said for alone, said in named if not opened.reader.by_date(alone, 0)[1]), None)
 
 
 def documents(opened: Session, path: "Path", message_id: str | None) -> "list[dict[str, Any]]":
@@ -330,6 +328,8 @@ def scope_of(
     if first and last and first >= last:
         raise UsageError(f"--since {since} is after --until {until}", "pkb ask --help")
     who, whom, where = (None if name is None else valid_text(name.strip()) for name in (sender, recipient, collection))
+    if opened.collection not in (None, where := where or opened.collection):
+        raise UsageError(f"this view is limited to the collection {opened.collection}")
     if where is not None and where not in (known := opened.catalogue.by_collection()):
         raise UsageError(f"no collection {where}, only {', '.join(known) or 'none'}", "pkb stats")
     scope = Scope(who, whom, first, last, where)
@@ -350,14 +350,15 @@ def document_named(opened: Session, name: str, scope: Scope) -> str:
     from store.documents import complete_titles, titled_documents
 
     complete_titles(opened.ledger, lambda: opened.tables)
-    of_file = {place.document for place in opened.catalogue.places_in(str(absolute_path(Path(name))))}
+    shown = opened.catalogue.within(scope)
+    of_file = {place.document for place in shown.places_in(str(absolute_path(Path(name))))}
     wanted = name.casefold().split()
 
     def accepts(document: str, title: str) -> bool:
         return document in of_file if of_file else all(word in title.casefold() for word in wanted)
 
     titled = titled_documents(opened.ledger, ("transcript", "mail"), accepts)
-    found = [one for one in titled if _is_of_days(one.day, scope)]
+    found = [one for one in titled if _is_of_days(one.day, scope) and shown.places(one.id)]
     found = [one for one in found if one.title.casefold().split() == wanted] or found
     if len(found) == 1:
         return found[0].id

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from engine.llm.resident import ResidentModel
     from engine.models.types import Embedder
     from engine.settings import Experiment, Settings
-    from engine.types import Backend
+    from engine.types import AskOptions, Backend
     from store.catalog import Catalog
     from store.database import Ledger
     from store.documents import Knowledge
@@ -72,6 +72,8 @@ class Session:
         self.on_wait: Callable[[], None] = lambda: None  # called before what may take longer than a cached answer
         self.on_beat: Callable[[], None] = lambda: None  # called now and then while the background server answers
         self.before_retrieval: Callable[[], None] = lambda: None
+        self.collection: str | None = None  # that everything here is limited to
+        self.read_only = False  # questions leave nothing behind: no history, no answer, no count
         self._create, self._told, self._experiment = False, False, experiment
 
     @cached_property
@@ -172,6 +174,11 @@ class Session:
         for name in _ON_LEDGER:
             opened.pop(name, None)
 
+    def limited(self, options: "AskOptions") -> "AskOptions":
+        """Return how a question may be asked here: within the collection, and leaving nothing if read-only."""
+        scope, writes = options.scope.inside(self.collection), options.write_bank and not self.read_only
+        return replace(options, scope=scope, write_bank=writes, record=not self.read_only)
+
     @property
     def lasting_ledger(self) -> "Ledger":
         """Return the ledger for a change that must last; PkbError if the disk is full or no safe place."""
@@ -185,7 +192,7 @@ class Session:
         """Return the catalog of sources."""
         from store.catalog import Catalog
 
-        return Catalog(self.ledger)
+        return Catalog(self.ledger, self.collection)
 
     @cached_property
     def tables(self) -> "Tables":
@@ -207,7 +214,7 @@ class Session:
         """Return the reading side of the knowledge bank."""
         from store.search import Reader
 
-        return Reader(self.ledger, lambda: self.tables, self.mapped)
+        return Reader(self.ledger, lambda: self.tables, self.mapped, self.collection)
 
     @cached_property
     def mapped(self) -> "MappedIndex":

@@ -489,7 +489,8 @@ class FollowedAnswer:
 class AskOptions:
     """How to ask: within what, from how many sources, and whether the bank may answer and may learn.
 
-    With `after` the document of that answer comes first in the evidence.
+    With `after` the document of that answer comes first in the evidence. Without `record` nothing is left of the
+    question, in the history neither.
     """
 
     scope: Scope = field(default_factory=Scope)
@@ -498,6 +499,7 @@ class AskOptions:
     write_bank: bool = True
     stale_ok: bool = False
     after: FollowedAnswer | None = None
+    record: bool = True
 
 
 def _nothing() -> None:

@@ -9,7 +9,7 @@ from datetime import datetime
 from store.checksums import intact
 from store.database import Ledger, path_key
 from store.errors import DamagedLedger
-from store.types import ASIDE, FileState, Place
+from store.types import ASIDE, FileState, Place, Scope
 
 _PLACE = "path, item, document, message_id, lines_before, collection"
 # As many as the index has entries; one at least, unless the document is removed or about to be.
@@ -105,20 +105,30 @@ def _below(root: str) -> tuple[bytes, bytes, bytes]:
 
 
 class Catalog:
-    """The ledger's rows about files; every method that changes rows is called inside a transaction."""
+    """The ledger's rows about files; every method that changes rows is called inside a transaction.
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger, self._rows = ledger, ledger.rows
+    One that is limited to a collection knows roots and places of that one alone.
+    """
+
+    def __init__(self, ledger: Ledger, collection: str | None = None) -> None:
+        self._ledger, self._rows, self.collection = ledger, ledger.rows, collection
 
     @property
     def ledger(self) -> Ledger:
         """Return the ledger that it reads."""
         return self._ledger
 
+    def within(self, scope: Scope) -> "Catalog":
+        """Return the catalogue as a question of a scope may see it."""
+        return Catalog(self._ledger, self.collection or scope.collection)
+
+    def _shows(self, collection: str) -> bool:
+        return self.collection in (None, collection)
+
     def roots(self) -> list[SourceRoot]:
         """Return every root, in order of its path."""
         rows = self._rows.execute("SELECT path, collection, kind FROM roots ORDER BY path")
-        return [SourceRoot(os.fsdecode(path), collection, kind) for path, collection, kind in rows]
+        return [SourceRoot(os.fsdecode(path), name, kind) for path, name, kind in rows if self._shows(name)]
 
     def put_root(self, root: SourceRoot) -> None:
         """Add a root, or change its collection and kind; roots inside it keep theirs."""
@@ -269,11 +279,11 @@ class Catalog:
         places = [Place(os.fsdecode(path), *rest) for _, sound, path, *rest in rows if sound]
         if len(places) < rows[0][0]:
             raise DamagedLedger("the ledger (ledger.db)")
-        return places
+        return [place for place in places if self._shows(place.collection)]
 
     def places_in(self, path: str) -> list[Place]:
         """Return the places of one file, in order."""
-        return [place for place in self.former_places(path) if place.item >= 0]
+        return [place for place in self.former_places(path) if place.item >= 0 and self._shows(place.collection)]
 
     def former_places(self, path: str) -> list[Place]:
         """Return the places of one file, in order, after those of documents that are gone from it (an item below 0)."""
@@ -310,7 +320,7 @@ class Catalog:
     def by_collection(self) -> dict[str, int]:
         """Count the documents of each collection."""
         sql = "SELECT collection, count(DISTINCT document) FROM places GROUP BY collection ORDER BY collection"
-        return dict(self._rows.execute(sql).fetchall())
+        return {name: count for name, count in self._rows.execute(sql) if self._shows(name)}
 
     def counts(self) -> dict[str, int]:
         """Count files, documents, places and problems."""

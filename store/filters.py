@@ -1,23 +1,74 @@
-"""SQL conditions for LanceDB, from values that may contain anything a person can type. Loads no LanceDB."""
+"""SQL conditions for LanceDB, from values that may contain anything a person can type. Loads no LanceDB.
+
+Also which person a name stands for, for all who filter by people: each decides by `PersonFilter` alone.
+"""
 
 import re
+import unicodedata
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 
 from store.types import Scope
 
 _ADDRESS = re.compile(r"[^\s<>@]+@[^\s<>@]+")
+_OWN_ADDRESS = re.compile(r"(?:\A|<)([^\s<>@]+@([^\s<>@]+))>?\Z")  # of a person as shown, and its domain
+_DOMAIN = re.compile(r"@[^\s<>@]+")
+_UNSPACED = r"\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"  # each sign is a word
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
 _LOCAL = "coalesce(local, CAST(date AS TIMESTAMP))"
 
 
-def within(scope: Scope) -> str | None:
-    """Return the condition for a scope, None if it limits nothing."""
+@dataclass(frozen=True, slots=True)
+class PersonFilter:
+    """Whom a scope wants, folded: an address or a domain as a whole, or words of a name or of an address before the @.
+
+    `needle` is a text that whoever is wanted holds; empty if nobody can be.
+    """
+
+    address: str
+    domain: str
+    words: frozenset[str]
+    needle: str
+
+    @classmethod
+    def of(cls, wanted: str) -> "PersonFilter":
+        """Return the filter for what a person typed."""
+        text = fold(wanted.strip())
+        if own := _OWN_ADDRESS.search(text):
+            return cls(own[1], "", frozenset(), own[1])
+        domain = text.removeprefix("@") if "." in text or text.startswith("@") else ""
+        needle = max(_WORD.findall(text), key=len, default="")
+        return cls("", domain, frozenset(_WORD.findall(_DOMAIN.sub(" ", text))), needle)
+
+    def accepts(self, shown: str) -> bool:
+        """Return whether it is the person shown, folded."""
+        own = _OWN_ADDRESS.search(shown)
+        if self.address:
+            return own is not None and own[1] == self.address
+        if self.domain and own and f".{own[2]}".endswith(f".{self.domain}"):
+            return True
+        return bool(self.words) and self.words.issubset(_WORD.findall(_DOMAIN.sub(" ", shown)))
+
+
+def fold(text: str) -> str:
+    """Return a text without case and accents."""
+    if text.isascii():
+        return text.lower()
+    apart = unicodedata.normalize("NFD", text.casefold())
+    return unicodedata.normalize("NFC", "".join(sign for sign in apart if not unicodedata.combining(sign)))
+
+
+def within(scope: Scope, people: Iterable[str] = ()) -> str | None:
+    """Return the condition for a scope, None if it limits nothing.
+
+    `people` are all who are named in the tables, as they stand there: one that is not among them is nobody's.
+    """
     parts = []
     if scope.sender:
-        parts.append(_person("sender", scope.sender))
+        parts.append(_person("sender", scope.sender, people))
     if scope.recipient:
-        parts.append(_person("recipients", scope.recipient))
+        parts.append(_person("recipients", scope.recipient, people))
     if scope.since:
         parts.append(f"{_LOCAL} >= {_midnight(scope.since)}")
     if scope.until:
@@ -29,19 +80,14 @@ def within(scope: Scope) -> str | None:
     return " AND ".join(parts) or None
 
 
-def documents_within(scope: Scope) -> str | None:
+def documents_within(scope: Scope, people: Iterable[str] = ()) -> str | None:
     """Return the condition of documents for a scope: a meeting, which has no sender, is from whoever took part."""
     own = f"id = {_text(scope.document)}" if scope.document else ""
-    rest = " AND ".join(filter(None, [within(replace(scope, sender=None, document=None)), own])) or None
+    rest = " AND ".join(filter(None, [within(replace(scope, sender=None, document=None), people), own])) or None
     if not scope.sender:
         return rest
-    spoke = f"(kind = 'transcript' AND {_person('recipients', scope.sender)})"
-    return " AND ".join(filter(None, [f"({_person('sender', scope.sender)} OR {spoke})", rest]))
-
-
-def titled(words: Iterable[str]) -> list[str]:
-    """Return the conditions that a title has these words, in any case."""
-    return [f"strpos(lower(title), {_text(word.lower())}) > 0" for word in words]
+    spoke = f"(kind = 'transcript' AND {_person('recipients', scope.sender, people)})"
+    return " AND ".join(filter(None, [f"({_person('sender', scope.sender, people)} OR {spoke})", rest]))
 
 
 def is_address(text: str) -> bool:
@@ -49,20 +95,16 @@ def is_address(text: str) -> bool:
     return _ADDRESS.fullmatch(text.strip()) is not None
 
 
-def _person(column: str, wanted: str) -> str:
-    """Return the condition that a column of people, one a line, has an address, or a part of a name or address."""
-    if not is_address(wanted):
-        return f"strpos(lower({column}), {_text(wanted.lower())}) > 0"
-    wanted = wanted.strip().lower()
-    people = f"concat('\n', lower({column}), '\n')"
-    alone, named = _text(f"\n{wanted}\n"), _text(f"<{wanted}>\n")
-    return f"(strpos({people}, {alone}) > 0 OR strpos({people}, {named}) > 0)"
+def _person(column: str, wanted: str, people: Iterable[str]) -> str:
+    """Return the condition that one of the wanted people stands in a column of people, one a line."""
+    person = PersonFilter.of(wanted)
+    named = ", ".join(_text(one) for one in people if person.accepts(fold(one)))
+    return f"array_has_any(string_to_array({column}, '\n'), [{named}])" if named else "false"
 
 
 def names_person(shown: str, wanted: str) -> bool:
-    """Return whether a person is the one that a scope wants: in any case, an address as a whole, a name in part."""
-    shown, alone = shown.lower(), wanted.strip().lower()
-    return shown == alone or shown.endswith(f"<{alone}>") if is_address(wanted) else wanted.lower() in shown
+    """Return whether a person is the one that a scope wants."""
+    return PersonFilter.of(wanted).accepts(fold(shown))
 
 
 def among(column: str, values: Iterable[str]) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from store.database import Ledger
+from store.filters import PersonFilter, fold
 
 _COLUMNS = "document, seen, warnings, people"
 _BATCH = 500  # variables in one statement, under SQLite's limit
@@ -87,16 +88,30 @@ def provenance_of(ledger: Ledger, documents: Sequence[str]) -> dict[str, Provena
     return found
 
 
-def addresses_of(ledger: Ledger, name: str) -> list[KnownAddress]:
+# Who is known by which name and address in the documents of a collection whose people hold a text: few are read.
+_PEOPLE_OF = """SELECT value ->> 0 AS name, value ->> 1 AS address, value ->> 2 AS sends, min(seen) AS seen,
+    count(*) AS documents FROM intact_provenance AS known, json_each(known.people) WHERE document IN (
+        SELECT document FROM provenance JOIN places USING (document)
+        WHERE collection = :collection AND instr(people, :part))
+    GROUP BY 1, 2, 3"""
+
+
+def _known(collection: str | None) -> str:
+    return "intact_people" if collection is None else f"({_PEOPLE_OF})"
+
+
+def addresses_of(ledger: Ledger, collection: str | None, name: str) -> list[KnownAddress]:
     """Return the addresses that a folded name is known by, as a sender's first, and the first seen first."""
-    sql = """SELECT address, sends, seen, documents FROM intact_people WHERE name = ?
-             ORDER BY sends DESC, seen, documents DESC, address"""
-    rows = ledger.rows.execute(sql, (name,))
+    sql = f"""SELECT address, sends, seen, documents FROM {_known(collection)}
+              WHERE name = :name ORDER BY sends DESC, seen, documents DESC, address"""
+    rows = ledger.rows.execute(sql, {"collection": collection, "part": json.dumps(name), "name": name})
     return [KnownAddress(address, bool(sends), datetime.fromisoformat(at), count) for address, sends, at, count in rows]
 
 
-def senders_named(ledger: Ledger, part: str) -> list[str]:
-    """Return the addresses of senders whose folded name or address has this part, those of most documents first."""
-    sql = """SELECT address FROM intact_people WHERE sends AND address != '' AND instr(name, ?) > 0
-             GROUP BY address ORDER BY max(documents) DESC, address"""
-    return [address for (address,) in ledger.rows.execute(sql, (part,))]
+def senders_named(ledger: Ledger, collection: str | None, wanted: str) -> list[str]:
+    """Return the addresses of senders with a name, those of most documents first."""
+    person = PersonFilter.of(wanted)
+    sql = f"""SELECT name, address FROM {_known(collection)} WHERE sends AND address != ''
+              ORDER BY documents DESC, address"""
+    rows = ledger.rows.execute(sql, {"collection": collection, "part": json.dumps(person.needle)[1:-1]})
+    return list(dict.fromkeys(address for name, address in rows if person.accepts(fold(f"{name} <{address}>"))))

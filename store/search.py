@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from store import documents, vectors
 from store.database import Ledger
 from store.errors import DamagedTable
-from store.filters import among, documents_within, titled, within
+from store.filters import among, documents_within, within
 from store.hits import Hit, Totals, Vectors, hit_of
 from store.types import Row, Scope, in_own_zone
 
@@ -33,26 +33,31 @@ class Reader:
     """
 
     def __init__(
-        self, ledger: Ledger, open_tables: "Callable[[], Tables]", mapped: "MappedIndex | None" = None
+        self,
+        ledger: Ledger,
+        open_tables: "Callable[[], Tables]",
+        mapped: "MappedIndex | None" = None,
+        collection: str | None = None,
     ) -> None:
-        self._ledger, self._open_tables, self._mapped = ledger, open_tables, mapped
+        self._ledger, self._open_tables, self._mapped, self._collection = ledger, open_tables, mapped, collection
 
     def by_words(self, words: Sequence[str], scope: Scope, limit: int) -> list[Hit]:
         """Find the chunks within the scope that contain any of the words, best by BM25 over the whole index first."""
-        view, query = self._view(), self._query(words)
+        view, query, scope = self._view(), self._query(words), scope.inside(self._collection)
         if view:
             return view.by_words(query, scope, limit)
         if not self._tables.has("chunks") and self._ledger.count("chunks"):
             raise DamagedTable("chunks")
         # LanceDB's own scores also count rows that were deleted, until its index is rebuilt.
-        rows = self._tables.by_words(list(query.weights), within(scope), _COLUMNS, _MORE * limit)
+        rows = self._tables.by_words(list(query.weights), self._within(scope), _COLUMNS, _MORE * limit)
         return self._hits(_best(rows, query, limit))
 
     def by_vector(self, vector: Vectors, scope: Scope, limit: int) -> list[Hit]:
         """Find the embedded chunks within the scope nearest to a unit vector (one dimension), nearest first."""
+        scope = scope.inside(self._collection)
         if view := self._view():
             return view.by_vector(vector, scope, limit)
-        near = self._tables.by_vector(self._vectors, vector, within(scope), limit)
+        near = self._tables.by_vector(self._vectors, vector, self._within(scope), limit)
         rows = {row["id"]: row for row in self._tables.select("chunks", among("id", near), _COLUMNS)} if near else {}
         return [hit_of(rows[name], near[name]) for name in near if name in rows]
 
@@ -67,9 +72,10 @@ class Reader:
 
     def chunks_of(self, documents: Sequence[str], scope: Scope) -> list[Hit]:
         """Return all chunks of these documents within the scope, in no order and without vectors."""
+        scope = scope.inside(self._collection)
         if view := self._view():
             return view.chunks_of(documents, scope)
-        return self._where([among("document", documents), within(scope)])
+        return self._where([among("document", documents), self._within(scope)])
 
     def chunks(self, ids: Sequence[str]) -> list[Hit]:
         """Return those of the chunks that are stored, in no order and without vectors."""
@@ -84,13 +90,19 @@ class Reader:
         rows = self._tables.select("documents", among("id", ids), columns)
         return {row["id"]: row | {"date": in_own_zone(row["date"], row["local"])} for row in rows}
 
-    def by_date(self, scope: Scope, title: Sequence[str], limit: int | None, *, oldest: bool) -> tuple[list[str], int]:
+    def by_date(
+        self, scope: Scope, limit: int | None, *, oldest: bool = False, titled: "Callable[[str], bool] | None" = None
+    ) -> tuple[list[str], int]:
         """Return the ids of up to `limit` documents within the scope, by date, and how many there are.
 
-        Their titles have all the words; undated ones come last.
+        Their titles are `titled` so; undated ones come last.
         """
-        conditions = [one for one in (documents_within(scope), *titled(title)) if one]
-        return self._tables.by_date("documents", " AND ".join(conditions) or None, limit, oldest=oldest)
+        scope = scope.inside(self._collection)
+        condition = documents_within(scope, self._tables.people(scope))
+        return self._tables.by_date("documents", condition, limit, oldest=oldest, titled=titled)
+
+    def _within(self, scope: Scope) -> str | None:
+        return within(scope, self._tables.people(scope))
 
     def _where(self, conditions: Sequence[str | None]) -> list[Hit]:
         condition = " AND ".join(f"({one})" for one in conditions if one)

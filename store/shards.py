@@ -19,7 +19,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from store.filters import is_address
+from store.filters import PersonFilter, fold
 from store.hits import Hit, Vectors, hit_of
 from store.types import Chunk, Role, Row, Scope
 
@@ -30,7 +30,7 @@ ROW = (
     "claimed", "title", "date", "local", "sender", "recipients", "collections",
 )  # fmt: skip
 _SEPARATOR = b"\xff"  # no UTF-8 has it
-_MAGIC = b"pkb index 3\n"  # another number for other arrays: files of an earlier one are built again
+_MAGIC = b"pkb index 4\n"  # another number for other arrays: files of an earlier one are built again
 _ALIGN, _BLOCK = 64, 1 << 20
 _UNDATED = np.iinfo(np.int32).min
 _INTERNED = ("sender", "recipients", "collections")
@@ -217,10 +217,10 @@ def _day(row: Row) -> int:
 
 
 def _interned(row: Row, name: str) -> bytes:
-    """Return a value as scopes compare it: people in lower case, one a line; collections as JSON."""
+    """Return a value as scopes compare it: people without case and accents, one a line; collections as JSON."""
     if name == "collections":
         return json.dumps(row[name]).encode()
-    return b"\xff\n%b\n" % row[name].lower().encode("utf-8", "replace")  # text is never \xff
+    return b"\xff\n%b\n" % fold(row[name]).encode("utf-8", "replace")  # text is never \xff
 
 
 def new_file(path: Path) -> BinaryIO:
@@ -456,18 +456,19 @@ class Shard:
         return inside
 
     def _names(self, name: str, wanted: str) -> NDArray[np.bool_]:
-        """Return which distinct values match a person, by the rule of `filters.within` for LanceDB."""
-        alone, whole = wanted.strip().lower(), is_address(wanted)
-        needles = (f"\n{alone}\n", f"<{alone}>\n") if whole else (wanted.lower(),)
-        blob, ends = self.arrays[f"{name}_values"].tobytes(), self.arrays[f"{name}_values_ends"]
-        found = np.zeros(len(ends), np.bool_)
-        for needle in (one.encode("utf-8", "replace") for one in needles):
-            at = blob.find(needle)
-            while at >= 0:
-                value = int(np.searchsorted(ends, at, "right"))
-                first, last = (int(ends[value - 1]) if value else 0) + 2, int(ends[value]) - 1  # within its frame
-                found[value] |= whole or (first <= at and at + len(needle) <= last)
-                at = blob.find(needle, last + 1 if found[value] else at + 1)
+        """Return which distinct values name a person, by the rule of `filters.within` for LanceDB."""
+        person, blob, ends = (
+            PersonFilter.of(wanted),
+            self.arrays[f"{name}_values"].tobytes(),
+            self.arrays[f"{name}_values_ends"],
+        )
+        found, needle = np.zeros(len(ends), np.bool_), person.needle.encode("utf-8", "replace")
+        at = blob.find(needle) if needle else -1
+        while at >= 0:
+            value = int(np.searchsorted(ends, at, "right"))
+            first, last = (int(ends[value - 1]) if value else 0) + 2, int(ends[value])  # within its frame
+            found[value] = any(map(person.accepts, blob[first : last - 1].decode().split("\n")))
+            at = blob.find(needle, last)
         return found
 
     def holding(self, column: str, names: Collection[str]) -> NDArray[np.bool_]:

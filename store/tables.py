@@ -7,7 +7,7 @@ import errno
 import shutil
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from importlib.util import find_spec, module_from_spec
@@ -21,7 +21,7 @@ from store.checksums import Checksums, Chosen, everything, folder_of, nothing
 from store.errors import DamagedTable, DiskFull
 from store.filters import among
 from store.hits import Vectors
-from store.types import Row
+from store.types import Row, Scope
 
 
 def execute_when_used(name: str) -> None:
@@ -159,17 +159,36 @@ class Tables:
             found: list[Row] = query.limit(limit).to_list()
         return found
 
-    def by_date(self, name: str, condition: str | None, limit: int | None, *, oldest: bool) -> tuple[list[str], int]:
+    def by_date(
+        self,
+        name: str,
+        condition: str | None,
+        limit: int | None,
+        *,
+        oldest: bool,
+        titled: Callable[[str], bool] | None = None,
+    ) -> tuple[list[str], int]:
         """Return the ids of up to `limit` rows, newest first, undated ones last; and how many rows there are."""
-        if limit == 0:
+        if limit == 0 and titled is None:
             return [], self.count(name, condition)
         if not self.has(name):
             return [], 0
         with _damage_of(name):
-            query = self._table(name).search().where(condition or "true").select(["id", "date"])
+            query = self._table(name).search().where(condition or "true").select(["id", "date", "title"])
             found: pa.Table = query.limit(None).to_arrow()
+        if titled:
+            found = found.filter(pa.array([titled(title) for title in found["title"].to_pylist()], pa.bool_()))
         order = [("date", "ascending" if oldest else "descending"), ("id", "ascending")]
         return found.sort_by(order)["id"][:limit].to_pylist(), len(found)
+
+    def people(self, scope: Scope) -> list[str]:
+        """Return all who are named in documents, as they stand there; none where a scope asks for nobody."""
+        if not (scope.sender or scope.recipient) or not self.has("documents"):
+            return []
+        with _damage_of("documents"):
+            found: pa.Table = self._table("documents").search().select(["sender", "recipients"]).limit(None).to_arrow()
+        values = (value for column in found.columns for value in column.unique().to_pylist())
+        return sorted({one for value in values for one in value.split("\n")})
 
     def by_words(self, words: Sequence[str], condition: str | None, columns: Sequence[str], limit: int) -> list[Row]:
         """Return the chunks that contain any of the words, best first, with `_score`."""

@@ -123,7 +123,8 @@ def _speaker_of(line: str, speakers: Collection[str]) -> str | None:
 class Scope:
     """The filters of a question; None filters nothing.
 
-    `sender` and `recipient` match in any case: an address as a whole, anything else as a part of name or address.
+    `sender` and `recipient` are an address or a domain, or words of a name or of an address before the @: see
+    `filters.PersonFilter`.
     `since` is inclusive and `until` exclusive; both are compared with the local day of each document. `document` is an
     id.
     """
@@ -134,6 +135,10 @@ class Scope:
     until: date | None = None
     collection: str | None = None
     document: str | None = None
+
+    def inside(self, collection: str | None) -> "Scope":
+        """Return the scope within a collection that a view is limited to, if any."""
+        return self if collection is None else replace(self, collection=collection)
 
 
 ASIDE = 1 << 32  # the item of a place set aside while its file is being read is below minus this, or a multiple of it

@@ -2,20 +2,23 @@
 
 from collections.abc import Callable, Sequence
 
+from engine.ask.keys import scope_of
 from engine.ask.prepare import answer_of
 from engine.types import Answer, Evidence, Source, grouped
 from store.answers import AnswerBank, CachedAnswer, Verifications
 from store.database import Ledger
 from store.errors import PkbError, UsageError
 from store.history import History, HistoryEntry
+from store.types import Scope
 
+Reread = Callable[[Sequence[str], Sequence[float], Scope], Evidence]
 _AGAIN = 'pkb ask "QUESTION"'
 
 
-def last_answer(ledger: Ledger, reread: Callable[[Sequence[str], Sequence[float]], Evidence]) -> Answer:
+def last_answer(ledger: Ledger, reread: Reread) -> Answer:
     """Return the answer shown last, with its sources where they stand now; PkbError if it is not cached.
 
-    `reread` returns evidence once more, as `Backend.reread` does.
+    `reread` returns evidence once more, as `Retriever.reread` does.
     """
     last = History(ledger).last()
     if last is None:
@@ -46,13 +49,11 @@ def _shown(ledger: Ledger, key: bytes, last: HistoryEntry) -> CachedAnswer | Non
     return AnswerBank(ledger).find(pending.matched) if pending else None
 
 
-def _relocated(
-    ledger: Ledger, cached: CachedAnswer, reread: Callable[[Sequence[str], Sequence[float]], Evidence]
-) -> Answer:
+def _relocated(ledger: Ledger, cached: CachedAnswer, reread: Reread) -> Answer:
     """Return an answer with its sources where they stand now, because files are moved."""
     answer = answer_of(cached)
     if cached.generation == ledger.generation:
         return answer
-    evidence = reread(cached.evidence, answer.scores)
+    evidence = reread(cached.evidence, answer.scores, scope_of(cached.scope))
     whole = len(evidence.passages) == len(answer.scores)
     return answer.relocate(evidence.sources) if whole else answer

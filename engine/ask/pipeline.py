@@ -187,7 +187,7 @@ class Asker:
 
             reply = replace(reply, correction=change_of(before, reply, asked.evidence))
         answered = self._answered(ask, reply, ServedFrom(ask.key.digest), ask.trace.saved_s * 1000, asked.evidence)
-        return replace(answered, keep=written.keep)
+        return replace(answered, keep=written.keep) if ask.options.record else answered
 
     def _answered(
         self, ask: PendingQuestion, reply: Answer, served: ServedFrom, saved_ms: float, evidence: "Evidence | None"
@@ -195,11 +195,12 @@ class Asker:
         """Count a reply, and say what has become known of an earlier one."""
         if not ask.options.write_bank:
             served = replace(served, key=None)
-        remember(self._ledger, ask.text, ask.now, reply, served, saved_ms, evidence)
-        if sender := ask.options.scope.sender:
+        if ask.options.record:
+            remember(self._ledger, ask.text, ask.now, reply, served, saved_ms, evidence)
+        if ask.options.scope.sender:
             from engine.retrieval.evidence import matched_senders
 
-            ask.trace.notices.extend(matched_senders(self._ledger, sender))
+            ask.trace.notices.extend(matched_senders(self._ledger, ask.options.scope))
         if ask.options.write_bank:
             reply = self._corrected(ask, reply)
         return AskResult(reply, ask.trace, evidence.covered if evidence else None)

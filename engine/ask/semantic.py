@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from engine.ask.extract import QuoteSettings, quote, quoted_answer
+from engine.ask.keys import scope_of
 from engine.ask.normal_form import normal_question
 from engine.ask.paraphrase import asks_in_same_words, unmatched_words, why_different
 from engine.ask.prepare import (
@@ -103,8 +104,8 @@ def _is_yes(verdict: str) -> bool:
     return re.match(r"yes\b", verdict, re.IGNORECASE) is not None  # "yesterday" is no yes
 
 
-def reject_answer(ledger: Ledger, now: datetime) -> HistoryEntry | None:
-    """Drop the last answer from the cache and return its question; None if it is not cached.
+def reject_answer(ledger: Ledger, now: datetime, collection: str | None = None) -> HistoryEntry | None:
+    """Drop the last answer from the cache and return its question; None if it is not cached, or of another collection.
 
     Asked again, the question is answered from scratch. An answer made for it is never served for another question; one
     of another question is no longer served for questions of the same or a lower similarity.
@@ -112,6 +113,8 @@ def reject_answer(ledger: Ledger, now: datetime) -> HistoryEntry | None:
     last = History(ledger).last()
     cached = AnswerBank(ledger).find(last.key) if last and last.key else None
     if last is None or last.key is None or cached is None:
+        return None
+    if collection not in (None, scope_of(cached.scope).collection):
         return None
     with ledger.transaction():
         answer = answer_of(cached).text if cached.state == "answered" else _record_wrong_hit(ledger, last.key, now)

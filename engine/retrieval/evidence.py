@@ -12,9 +12,9 @@ from typing import Any
 
 from engine.models.types import Embedder
 from engine.retrieval.retrieve import RetrievalLimits, Searchable, join, retrieve
-from engine.text.people import folded_name
 from engine.text.question import Question
 from engine.text.terminal import shorten
+from engine.text.words import words
 from engine.types import SCHEMA, AskOptions, Evidence, Listing, ListOptions, Passage, Source, Trace
 from store.catalog import Catalog
 from store.database import Ledger
@@ -44,10 +44,13 @@ class Known:
     warnings: tuple[str, ...]
 
 
-def known_of(ledger: Ledger, documents: Iterable[str]) -> dict[str, Known]:
-    """Return what is known of documents; nothing of those that were read before it was recorded."""
-    addresses = cache(partial(addresses_of, ledger))
-    found = provenance_of(ledger, list(dict.fromkeys(documents)))
+def known_of(catalogue: Catalog, documents: Iterable[str]) -> dict[str, Known]:
+    """Return what is known of documents; nothing of those that were read before it was recorded.
+
+    Whose a name is, is decided by all that the catalogue may show.
+    """
+    addresses = cache(partial(addresses_of, catalogue.ledger, catalogue.collection))
+    found = provenance_of(catalogue.ledger, list(dict.fromkeys(documents)))
     return {name: Known(one.seen.isoformat(), _warnings(one, addresses)) for name, one in found.items()}
 
 
@@ -75,12 +78,10 @@ def _first(pool: Sequence[KnownAddress]) -> list[KnownAddress]:
     return [one for one in early if one.documents == most]
 
 
-def matched_senders(ledger: Ledger, sender: str) -> list[str]:
+def matched_senders(ledger: Ledger, scope: Scope) -> list[str]:
     """Return a notice where the name in --from fits senders of several addresses; an address is one sender's."""
-    if is_address(sender):
-        return []
-    found = senders_named(ledger, folded_name(sender) or sender.lower())
-    if len(found) < 2:
+    sender = scope.sender
+    if not sender or is_address(sender) or len(found := senders_named(ledger, scope.collection, sender)) < 2:
         return []
     more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     shown = ", ".join(shorten(address, 60) for address in found[:_NAMED])
@@ -120,8 +121,8 @@ def find(
 ) -> Evidence:
     """Retrieve for a question and its vector; a document whose last file vanished a moment ago is left out."""
     with trace.step("retrieve") as step:
-        found = retrieve(bank, vector, question, scope, k, RetrievalLimits())
-        known = known_of(catalogue.ledger, [hit.chunk.document for one in found.passages for hit in one.all_hits])
+        found, catalogue = retrieve(bank, vector, question, scope, k, RetrievalLimits()), catalogue.within(scope)
+        known = known_of(catalogue, [hit.chunk.document for one in found.passages for hit in one.all_hits])
         passages = _graded([one for passage in found.passages if (one := _placed(catalogue, passage, known))])
         step.note = (
             f"{len(found.ranked)} candidates, {len(passages)} sources, {found.covered:.0%} of chunks have vectors"
@@ -145,14 +146,14 @@ def find_after(
 
     Those passages have the best score, so that what is asked is looked for there before anywhere else.
     """
-    before = options.after
+    before, catalogue = options.after, catalogue.within(options.scope)
     found = find(bank, catalogue, vector, question, options.scope, options.k, trace)
     places = catalogue.places_in(before.path) if before else []
     own = [one.document for one in places if before and before.message_id in (None, one.message_id)]
     if before is None or not own:
         return found
     with trace.step("retrieve") as step:
-        leading = _leading(bank, catalogue, question, own, before.quote)
+        leading = _leading(bank, catalogue, question, own, before.quote, options.scope)
         step.note = f"{len(leading)} sources of the answer before"
     held = {chunk.id for one in leading for chunk in one.chunks}
     others = [one for one in found.passages if not held & {chunk.id for chunk in one.chunks}]
@@ -191,15 +192,15 @@ _LEADING = 2  # passages of the document before
 
 
 def _leading(
-    bank: Reader, catalogue: Catalog, question: Question, documents: Sequence[str], quote: str
+    bank: Reader, catalogue: Catalog, question: Question, documents: Sequence[str], quote: str, scope: Scope
 ) -> tuple[Passage, ...]:
     """Return the passage that was quoted, then those of its document that fit the question best."""
-    hits = bank.chunks_of(documents, Scope())
+    hits = bank.chunks_of(documents, scope)
     ranked = retrieve(_Chosen(bank, hits), None, question, Scope(), len(hits), RetrievalLimits()).ranked
     there = [hit for hit in ranked if quote and quote in hit.chunk.text][:1]
     ordered = [replace(hit, score=1.0) for hit in [*there, *(hit for hit in ranked if hit not in there)]]
     joined = join(ordered, _LEADING, RetrievalLimits().joined)
-    known = known_of(catalogue.ledger, documents)
+    known = known_of(catalogue, documents)
     return tuple(one for passage in joined if (one := _placed(catalogue, passage, known)))
 
 
@@ -225,7 +226,7 @@ class _Chosen:
 
 def placed(catalogue: Catalog, passage: Passage) -> Passage | None:
     """Return a passage with the places where it stands; None if its document is in no file any more."""
-    return _placed(catalogue, passage, known_of(catalogue.ledger, [passage.document]))
+    return _placed(catalogue, passage, known_of(catalogue, [passage.document]))
 
 
 def _graded(passages: Sequence[Passage]) -> tuple[Passage, ...]:
@@ -293,14 +294,22 @@ def _source(
 def shown(reader: Reader, catalogue: Catalog, places: Sequence[Place]) -> list[dict[str, Any]]:
     """Return the documents that stand at these places, in order, as plain values."""
     kept = reader.documents([place.document for place in places])
-    known = known_of(catalogue.ledger, list(kept))
+    known = known_of(catalogue, list(kept))
     return [_shown(kept[one.document], one, known.get(one.document)) for one in places if one.document in kept]
 
 
 def listed(reader: Reader, catalogue: Catalog, options: ListOptions) -> Listing:
     """Return documents by date, and how many there are."""
-    ids, total = reader.by_date(options.scope, options.title, options.limit, oldest=options.oldest)
-    known, found = known_of(catalogue.ledger, ids), list[dict[str, Any]]()
+    wanted = frozenset(words(" ".join(options.title)))
+
+    def titled(title: str) -> bool:
+        return bool(wanted) and wanted.issubset(words(title))
+
+    ids, total = reader.by_date(
+        options.scope, options.limit, oldest=options.oldest, titled=titled if options.title else None
+    )
+    catalogue = catalogue.within(options.scope)
+    known, found = known_of(catalogue, ids), list[dict[str, Any]]()
     rows = reader.documents(ids, texts=False)
     for id in ids:
         if id in rows and (places := catalogue.places(id)):

@@ -137,10 +137,10 @@ class _Open:
 
 def open_loops(reader: Reader, catalogue: Catalog, options: OpenLoopOptions, now: datetime) -> OpenLoops:
     """Return what is open within a scope: what is due in the future by date, then the rest, newest first."""
-    ids, total = reader.by_date(options.scope, (), READ, oldest=False)
+    ids, total = reader.by_date(options.scope, READ)
     documents = _documents(reader, ids)
     later = _later(reader, options.scope, documents, whole=len(ids) == total)
-    closing = _Closing(later)
+    closing, catalogue = _Closing(later), catalogue.within(options.scope)
     known = _names(tuple(dict.fromkeys(document.first.sender for document in documents if document.is_personal)))
     found = [one for document in documents for one in candidates(document, options.scope, known)]
     wanted = [one for one in _each_once(found) if options.kind in (None, one.found.kind)]
@@ -269,11 +269,12 @@ def _documents(reader: Reader, ids: Sequence[str]) -> list[_Document]:
 
 
 def _later(reader: Reader, scope: Scope, documents: Sequence[_Document], *, whole: bool) -> Sequence[_Document]:
-    """Return all that may have been written since the first of these documents, from and to anybody."""
-    if whole and scope == Scope(since=scope.since):
+    """Return all of its collection that may have been written since the first of these, from and to anybody."""
+    if whole and scope == Scope(since=scope.since, collection=scope.collection):
         return documents
     days = [document.date.date() for document in documents if document.date]
-    ids, _ = reader.by_date(Scope(since=min(days, default=None)), (), READ, oldest=False)
+    since = Scope(since=min(days, default=None), collection=scope.collection)
+    ids, _ = reader.by_date(since, READ)
     known = {document.first.chunk.document for document in documents}
     return [*documents, *_documents(reader, [id for id in ids if id not in known])]
 

@@ -68,7 +68,7 @@ def answer(opened: Session, text: str, options: "AskOptions", say: "OnText | Non
     """Answer one question; a generated answer is streamed to `say`. On a full or failing disk it is not cached."""
     from sqlite3 import Error
 
-    said = _Stream(say)
+    said, options = _Stream(say), opened.limited(options)
     if opened.ledger.temporary:
         opened.reopen()  # there may be room again
     try:

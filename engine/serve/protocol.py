@@ -169,6 +169,7 @@ class Request:
     now: datetime
     settings: dict[str, str]
     keeps_tensors: bool
+    collection: str | None
     streams: bool
 
 
@@ -177,7 +178,7 @@ def request(opened: "Session", text: str, options: AskOptions, *, streams: bool)
     settings = {key: str(value) for key, value in keys(opened.settings).items()}
     for key in ("model.name", "embed.model"):
         settings[key] = _wherever(settings[key])
-    return pack(Request(text, options, opened.now, settings, opened.keeps_tensors, streams))
+    return pack(Request(text, options, opened.now, settings, opened.keeps_tensors, opened.collection, streams))
 
 
 def _wherever(name: str) -> str:

@@ -53,7 +53,7 @@ class WorkerState:
         time.tzset()  # the time zone may have changed
         base, opened = self._base, Session(self._environ)
         opened.settings, opened.now = under(base.settings, asked.settings), asked.now
-        opened.keeps_tensors, opened.models = asked.keeps_tensors, self.models
+        opened.keeps_tensors, opened.models, opened.collection = asked.keeps_tensors, self.models, asked.collection
         opened.ledger, opened.tables = base.lasting_ledger, self._fresh_tables()  # on a full disk the client answers
         opened.mapped = self._mapped_index
         if opened.settings.embed == base.settings.embed:

@@ -96,8 +96,11 @@ def test_a_search_without_matches_says_so_and_what_to_type_next(pkb: Pkb) -> Non
 def test_a_person_who_is_nobody_is_named(pkb: Pkb, words: tuple[str, str]) -> None:
     unknown = pkb(*words, "--json", "--from", "nobody.at.all")
     assert (unknown.code, unknown.row["sources"]) == (4, [])
-    assert unknown.err == "pkb: no indexed message is from nobody.at.all; try: part of a name or address\n"
-    said = "pkb: no indexed message is to nobody.at.all; try: part of a name or address\n"
+    assert (
+        unknown.err
+        == "pkb: no indexed message is from nobody.at.all; try: a first or last name, an address or @domain\n"
+    )
+    said = "pkb: no indexed message is to nobody.at.all; try: a first or last name, an address or @domain\n"
     assert pkb(*words, "--to", "nobody.at.all", "--json").err == said
     assert "try: pkb search zzz" in pkb("search", "zzz", "--from", "pereira").err
 

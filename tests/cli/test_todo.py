@@ -44,7 +44,10 @@ def test_kinds_are_shown_apart(pkb: Pkb) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--from", "nobody at all"], "no indexed message is from nobody at all; try: part of a name or address"),
+        (
+            ["--from", "nobody at all"],
+            "no indexed message is from nobody at all; try: a first or last name, an address or @domain",
+        ),
         (["--since", "2024-06-19"], "no document is of these days; try: pkb todo --since 2024"),
         (["--doc", "home again"], "nothing is open in 1 document; try: pkb todo --since 2024"),
     ],

@@ -32,6 +32,10 @@ from tests.store.kit import Fuse, HashEmbedder, Killed, Opened, entry, home_in
 WORDS = ("red", "green", "blue", "tea", "Ä1")
 NAMES = "abcdefg"
 PEOPLE = ("Ann Lee <ann@example.org>", "bo@example.org", "Bob ANN", "")
+MORE_PEOPLE = (
+    "Hannah Leeds <hannah.l@mail.example.org>", "announce@ann.org", "Lee, Änn", "ann.lee@lists.org", "李 安 <ann_2@x>",
+    "Ann Müller (Choir) <A.Mueller@EXAMPLE.org>", "Straße <ß@example.org.evil>", "'Ann'", "Zoë O’Brien",
+)  # fmt: skip
 COLLECTIONS = (("Mail",), ("Work",), ("Mail", "Work"))
 DAYS = (date(2024, 5, 3), date(2024, 5, 4), date(2024, 6, 1))
 SMALL = IndexLimits(shard=4, small=2, several=2)
@@ -50,15 +54,19 @@ documents = st.builds(
     ),
     st.sampled_from(NAMES),
     st.lists(texts, min_size=1, max_size=3),
-    st.sampled_from(PEOPLE),
-    st.lists(st.sampled_from(PEOPLE[:3]), max_size=2),
+    st.sampled_from(PEOPLE + MORE_PEOPLE),
+    st.lists(st.sampled_from(PEOPLE[:3] + MORE_PEOPLE), max_size=2),
     st.sampled_from((*DAYS, None)),
     st.sampled_from(COLLECTIONS),
 )
 scopes = st.builds(
     Scope,
-    sender=st.sampled_from((None, None, "ann", "ANN@example.org", "o@example.org", "bo")),
-    recipient=st.sampled_from((None, None, "Lee", "bo@example.org")),
+    sender=st.sampled_from(
+        (None, None, "ann", "ANN@example.org", "o@example.org", "bo", "Lee Ann", "@example.org", "安")
+    ),
+    recipient=st.sampled_from(
+        (None, None, "Lee", "bo@example.org", "example.org", "MULLER", "strasse", "o'brien", "@", "%")
+    ),
     since=st.sampled_from((None, *DAYS)),
     until=st.sampled_from((None, *DAYS)),
     collection=st.sampled_from((None, "Mail", "Work", "None")),
@@ -120,7 +128,10 @@ def embed(opened: Opened, limit: int) -> None:
 def by_words(opened: Opened, words: Sequence[str], scope: Scope) -> list[tuple[str, float]]:
     """Search all rows of LanceDB for words, one by one."""
     every = opened.tables.select("chunks", "true", ["id", "document", "position", "words"])
-    inside = {row["id"] for row in opened.tables.select("chunks", within(scope) or "true", ["id"])}
+    inside = {
+        row["id"]
+        for row in opened.tables.select("chunks", within(scope, opened.tables.people(scope)) or "true", ["id"])
+    }
     split = {row["id"]: row["words"].split(" ") for row in every}
     mean = sum(map(len, split.values())) / max(1, len(split))
     found = list[tuple[float, int, int, str]]()
@@ -139,7 +150,10 @@ def by_words(opened: Opened, words: Sequence[str], scope: Scope) -> list[tuple[s
 def by_vector(opened: Opened, vector: Vectors, scope: Scope) -> dict[str, float]:
     """Return the cosine of every embedded row of LanceDB within the scope."""
     name = opened.ledger.get("vectors") or "vectors"
-    inside = {row["id"] for row in opened.tables.select("chunks", within(scope) or "true", ["id"])}
+    inside = {
+        row["id"]
+        for row in opened.tables.select("chunks", within(scope, opened.tables.people(scope)) or "true", ["id"])
+    }
     held = opened.tables.vectors(name, "true")
     return {each: float(row @ vector) for each, row in held.items() if each in inside}
 

@@ -56,7 +56,7 @@ def everything(ledger: Ledger) -> list[object]:
         RejectedAnswers(ledger).find(b"key-a"),
         ledger.rows.execute("SELECT question, chunk FROM intact_predictions").fetchall(),
         provenance.provenance_of(ledger, ["a"]),
-        provenance.addresses_of(ledger, "ann lee"),
+        provenance.addresses_of(ledger, None, "ann lee"),
         Notices(ledger).pop(b"key-a"),
     ]
 
@@ -155,7 +155,7 @@ def test_rows_of_the_former_version_get_checksums(tmp_path: Path) -> None:
         assert provenance.provenance_of(ledger, ["a"]) == {"a": Provenance(SEEN, (), KNOWN.people)}
         with ledger.transaction():
             provenance.put(ledger, "b", KNOWN)
-        assert [one.documents for one in provenance.addresses_of(ledger, "ann lee")] == [2]
+        assert [one.documents for one in provenance.addresses_of(ledger, None, "ann lee")] == [2]
         assert damaged(ledger) == {}
 
 
