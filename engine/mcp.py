@@ -50,7 +50,7 @@ Collection = Annotated[str | None, Field(description="Only this collection, such
 Title = Annotated[str | None, Field(description="Only documents with all these words in the title.")]
 
 
-class Output(TypedDict):
+class ToolOutput(TypedDict):
     """What every tool returns beside its own: what the user should know, and which text is not to be trusted."""
 
     schema_version: int
@@ -79,7 +79,7 @@ class CitedSource(DescribedDocument):
     text: str
 
 
-class AskOutput(Output):
+class AskOutput(ToolOutput):
     """An answer, how it was found, and its sources, the one it rests on first."""
 
     question: str
@@ -93,7 +93,7 @@ class AskOutput(Output):
     sources: list[CitedSource]
 
 
-class SearchOutput(Output):
+class SearchOutput(ToolOutput):
     """Passages, best first."""
 
     query: str
@@ -107,14 +107,14 @@ class ListedDocument(DescribedDocument):
     collection: str
 
 
-class ListOutput(Output):
+class ListOutput(ToolOutput):
     """Documents by date, and how many there are in all."""
 
     total: int
     documents: list[ListedDocument]
 
 
-class CountOutput(Output):
+class CountOutput(ToolOutput):
     """How many documents there are."""
 
     total: int
@@ -128,7 +128,7 @@ class ShownDocument(DescribedDocument):
     text: str
 
 
-class ShowOutput(Output):
+class ShowOutput(ToolOutput):
     """The documents of a file."""
 
     documents: list[ShownDocument]
@@ -143,13 +143,13 @@ class OpenItem(TypedDict):
     source: CitedSource
 
 
-class TodoOutput(Output):
+class TodoOutput(ToolOutput):
     """What is open, what is due first."""
 
     items: list[OpenItem]
 
 
-class DoneOutput(Output):
+class DoneOutput(ToolOutput):
     """What was changed."""
 
     done: str
@@ -461,9 +461,9 @@ def _open_line(item: OpenItem) -> str:
     return f"    → {', '.join(filter(None, parts))}"
 
 
-def _own(notices: Sequence[str]) -> Output:
+def _own(notices: Sequence[str]) -> ToolOutput:
     """Return what every tool returns; a notice may name addresses of messages."""
-    return Output(schema_version=SCHEMA, notices=[line(one) for one in notices], untrusted=_UNTRUSTED)
+    return ToolOutput(schema_version=SCHEMA, notices=[line(one) for one in notices], untrusted=_UNTRUSTED)
 
 
 def _told(reply: Answer) -> Iterator[str]:
@@ -476,7 +476,7 @@ def _told(reply: Answer) -> Iterator[str]:
         yield f"the earlier answer was {reply.correction.kind}: {reply.correction.before or 'none'}"
 
 
-def _result(own: str, theirs: Sequence[str], output: Output) -> CallToolResult:
+def _result(own: str, theirs: Sequence[str], output: ToolOutput) -> CallToolResult:
     """Return text for a model, and the same as data: what pkb says, and what messages say between markers.
 
     The marker is random, so that no message can end it.
