@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,6 +12,7 @@ from store.errors import DamagedLedger
 from store.types import ASIDE, FileState, Place, Scope
 
 _PLACE = "path, item, document, message_id, lines_before, collection"
+_STATE = "size, mtime_ns, inode, ctime_ns, digest"
 # As many as the index has entries; one at least, unless the document is removed or about to be.
 _EXPECTED = """max((SELECT count(*) FROM places WHERE document = ?1), EXISTS (
     SELECT 1 FROM documents WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM relocations WHERE document = ?1)))"""
@@ -175,7 +176,7 @@ class Catalog:
 
     def files(self, root: str) -> dict[bytes, FileState]:
         """Return the state of every indexed file at or below a path, keyed by the file's path as bytes."""
-        sql = f"SELECT path, size, mtime_ns, inode FROM files WHERE {_BELOW}"
+        sql = f"SELECT path, {_STATE} FROM files WHERE {_BELOW}"
         return {path: FileState(*state) for path, *state in self._rows.execute(sql, _below(root))}
 
     def changed(self) -> list[bytes]:
@@ -184,9 +185,13 @@ class Catalog:
 
     def state(self, path: str) -> FileState | None:
         """Return the state in which a file was read; its mtime is that of no file if it is to be read again."""
-        sql = "SELECT size, mtime_ns, inode FROM files WHERE path = ?"
-        row = self._rows.execute(sql, (path_key(path),)).fetchone()
+        row = self._rows.execute(f"SELECT {_STATE} FROM files WHERE path = ?", (path_key(path),)).fetchone()
         return FileState(*row) if row else None
+
+    def put_states(self, states: Mapping[bytes, FileState]) -> None:
+        """Record files that hold what they held when they were read."""
+        for path, state in states.items():
+            self._put_state(path, state)
 
     def put_file(self, path: str, state: FileState, places: Sequence[Place], problems: Sequence[Problem]) -> None:
         """Record a file that was read completely, with its places and problems in place of the former ones.
@@ -358,8 +363,8 @@ class Catalog:
         self._rows.executemany(f"INSERT OR REPLACE INTO places ({_PLACE}) VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def _put_state(self, key: bytes, state: FileState) -> None:
-        row = (key, state.size, state.mtime_ns, state.inode)
-        self._rows.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", row)
+        row = (key, state.size, state.mtime_ns, state.inode, state.ctime_ns, state.digest)
+        self._rows.execute(f"INSERT OR REPLACE INTO files (path, {_STATE}) VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def _one(self, sql: str, *values: bytes) -> int:
         return int(self._rows.execute(sql, values).fetchone()[0])

@@ -393,8 +393,14 @@ _NO_TRAINING = (
     "DELETE FROM meta WHERE name IN ('adapter.trained', 'forget.mirrors')",
 )
 
+# By what a change of a file is noticed that left its size and mtime; files of before are read once more.
+_STATES = (
+    "ALTER TABLE files ADD COLUMN ctime_ns INTEGER NOT NULL DEFAULT -1",
+    "ALTER TABLE files ADD COLUMN digest BLOB NOT NULL DEFAULT x''",
+)
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FIRST, _KV, _RETRIEVED, _BANK, _IDLE_RUN, _BATTERY, _PAYS, _RUNS, (*_NAMES, *_ANSWERS),
     (*_PEOPLE, *_LINKS, *_REREAD),
-    _PROVENANCE, _READ, _CHECKSUMS, (), _TITLES, _CHANGES, _FORGOTTEN, _NO_ALIASES, _NO_TRAINING,
+    _PROVENANCE, _READ, _CHECKSUMS, (), _TITLES, _CHANGES, _FORGOTTEN, _NO_ALIASES, _NO_TRAINING, _STATES,
 )  # fmt: skip

@@ -10,6 +10,7 @@ Embedding comes afterwards (embed.py). Knows no format, no table and no terminal
 
 import os
 import re
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -80,6 +81,7 @@ def parse_batches(
     reader: Callable[[Path], Iterator[ParsedItem]],
     known: Callable[[str], bool],
     is_forgotten: Callable[[Document, str], bool] = lambda _document, _path: False,
+    with_digest: Callable[[bytes, FileState], FileState] = lambda _path, state: state,
 ) -> Iterator[ParsedBatch | int]:
     """Yield parsed batches and, now and then, the number of files done; a `known` document only adds a place.
 
@@ -87,7 +89,7 @@ def parse_batches(
     """
     batch = ParsedBatch()
     for number, key in enumerate(sorted(files), 1):
-        file = FileRead(os.fsdecode(key), files[key])
+        file = FileRead(os.fsdecode(key), with_digest(key, files[key]))
         batch.files.append(file)
         for item in reader(Path(file.path)):
             if item.document and is_forgotten(item.document, file.path):
@@ -425,6 +427,7 @@ class Ingest:
         self._settled, self._restore = settled, restore
         self._catalogue = Catalog(ledger)
         self._versions = Versions()
+        self._began = 0  # the last scan, in nanoseconds since the epoch
         self._files = 0  # to read, in the roots so far
         self.summary = Summary()
 
@@ -463,8 +466,10 @@ class Ingest:
         if self._restore:
             with self._ledger.transaction():
                 self._catalogue.mark_below_changed(root.path)
-        found = scan.find_changes(os.fsencode(root.path), self._catalogue.files(root.path), ignorable)
+        known, self._began = self._catalogue.files(root.path), time.time_ns()
+        found = scan.find_changes(os.fsencode(root.path), known, ignorable)
         self._postpone_unsettled(found)
+        self._skip_same(found, known)
         self.summary.files += found.seen
         self.summary.new += len(found.new)
         self.summary.changed += len(found.changed)
@@ -483,6 +488,14 @@ class Ingest:
             found.gone.clear()
         self.summary.waiting += len(unsettled)
 
+    def _skip_same(self, found: scan.Changes, known: Mapping[bytes, FileState]) -> None:
+        """Skip files that hold what they held when they were read, as those of a restored or copied folder."""
+        if same := scan.holding_the_same(found.changed, known):
+            found.changed = {path: state for path, state in found.changed.items() if path not in same}
+            states = {path: scan.as_recorded(path, state, self._began) for path, state in same.items()}
+            with self._ledger.transaction():
+                self._catalogue.put_states(states)
+
     def _is_covered(self, root: SourceRoot) -> bool:
         """Return whether an enclosing root has the same collection and kind, so that this one need not be recorded."""
         roots = {os.fsencode(known.path): known for known in self._catalogue.roots()}
@@ -492,13 +505,14 @@ class Ingest:
     def _parse(self, files: Mapping[bytes, FileState]) -> Iterator[Progress]:
         if not files:
             return
-        from engine.ingest.files import read  # lazy: an unchanged folder needs no parser
+        from engine.ingest.files import read, with_digest  # lazy: an unchanged folder needs no parser
 
         for root, own in self._by_root(files).items():
             reader = partial(read, raw_kind=root.kind, limits=self._limits)
             before, self._files = self._files, self._files + len(own)
             yield Progress("read", before, self._files)
-            for step in parse_batches(own, root.collection, reader, self._knowledge.is_indexed, self._tombstones()):
+            rules = (self._knowledge.is_indexed, self._tombstones(), partial(with_digest, raw_kind=root.kind))
+            for step in parse_batches(own, root.collection, reader, *rules):
                 if isinstance(step, int):
                     yield Progress("read", before + step, self._files)
                 else:
@@ -532,6 +546,9 @@ class Ingest:
         self.summary.read += batch.read
         self.summary.duplicates += batch.read - len(batch.documents)
         self.summary.forgotten += batch.forgotten
+        for file in batch.files:
+            if file.complete:
+                file.state = scan.as_recorded(os.fsencode(file.path), file.state, self._began)
         done = 0
         for commit in commit_batch(self._ledger, self._knowledge, batch, self._versions):
             done += commit.added

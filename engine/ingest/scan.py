@@ -1,6 +1,6 @@
 """Finds new, changed and removed files by comparing a walk with the catalog, and which documents new ones replace.
 
-Detects formats. Opens no file.
+Detects formats. Opens no file but to compare its digest.
 """
 
 import os
@@ -8,7 +8,9 @@ import re
 import stat
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b, file_digest
 from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Literal
@@ -153,6 +155,41 @@ def state_of(path: bytes) -> FileState | None:
     return _state(status) if stat.S_ISREG(status.st_mode) else None
 
 
+_COARSEST_NS = 2 * 10**9  # between two times of a file; on FAT, elsewhere less
+_SKEW_NS = 86_400 * 10**9  # that the clock of a file server may be ahead, at most; no write now has a later time
+
+
+def with_digest(path: bytes, state: FileState, *, whole: bool) -> FileState:
+    """Return a file's state with the digest of what is read of it: all or, if it is of no known format, its head."""
+    with suppress(OSError), Path(os.fsdecode(path)).open("rb") as file:  # whoever reads it says why
+        digest = blake2b(file.read(HEAD), digest_size=16)
+        if whole:
+            file_digest(file, lambda: digest)
+        return replace(state, digest=digest.digest())
+    return state
+
+
+def holding_the_same(changed: Mapping[bytes, FileState], known: Mapping[bytes, FileState]) -> dict[bytes, FileState]:
+    """Return those of the changed files that hold what they held when they were read, as after a restore or a copy."""
+    same = dict[bytes, FileState]()
+    for whole in (False, True):
+        left = ((path, one) for path, one in changed.items() if path not in same and known[path].may_be(one))
+        found = {path: with_digest(path, one, whole=whole) for path, one in left}
+        same |= {path: one for path, one in found.items() if one.digest == known[path].digest}
+    return same
+
+
+def as_recorded(path: bytes, state: FileState, began: int) -> FileState:
+    """Return what is recorded of a file whose content was looked at after `began`, in nanoseconds since the epoch.
+
+    A file that was written to just before may be written to again within the same tick of the clock: without its
+    ctime, its content is compared in the next run, too. One that was written to meanwhile is read again.
+    """
+    digest = state.digest if state_of(path) == state else b""
+    young = any(-_SKEW_NS <= began - time <= _COARSEST_NS for time in (state.mtime_ns, state.ctime_ns))
+    return replace(state, ctime_ns=-1 if young and digest else state.ctime_ns, digest=digest)
+
+
 def deepest_walked_folder(root: str, path: str) -> str:
     """Return the deepest folder between `root` and a path below it that a walk would enter now."""
     folder = root
@@ -202,7 +239,7 @@ def _files(root: bytes, found: Changes) -> Iterator[tuple[bytes, FileState]]:
 
 
 def _state(status: os.stat_result) -> FileState:
-    return FileState(status.st_size, status.st_mtime_ns, status.st_ino)
+    return FileState(status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
 
 
 # Versions: which documents of changed and moved files are new versions of former ones.

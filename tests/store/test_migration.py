@@ -132,7 +132,7 @@ def test_every_row_is_there_under_the_new_names(old: Path) -> None:
     found |= {table: checked(found, table) for table in ("verifications", "notices", "rejected_answers", "places")}
     assert {table: found[table] for table in moved} == moved
     assert found["answers_size"] == [(3, 90)]
-    assert found["files"] == [(b"/mail/a", 10, -1, 30)]  # to be read again, for the names in its documents
+    assert found["files"] == [(b"/mail/a", 10, -1, 30, -1, b"")]  # to be read again, for the names in its documents
     values = dict(found["meta"])
     assert len(values.pop("index")) == 16
     assert values == {
@@ -144,7 +144,7 @@ def test_every_row_is_there_under_the_new_names(old: Path) -> None:
 def test_every_file_is_to_be_read_again_for_local_days_and_names(old: Path) -> None:
     open_ledger(old).close()
     found = contents(old)
-    assert found["files"] == [(b"/mail/a", 10, -1, 30)]
+    assert found["files"] == [(b"/mail/a", 10, -1, 30, -1, b"")]
     assert found["documents"] == [
         ("d1", "2024-05-03", 2, 1, "{}"), ("d2", "2024-05-04", 1, 1, "{}"),
     ]  # fmt: skip
