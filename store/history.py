@@ -7,6 +7,8 @@ from datetime import date
 
 from store.database import Ledger
 
+# A hit does a part of the work of its answer: where it took longer, it did so in a slower process, and saved nothing.
+_SAVED = "max(saved_ms, 0)"
 MAX_QUESTIONS = 20_000  # older ones are deleted, with what they retrieved
 _RECENT = 200  # paraphrase lookups
 _COLUMNS = "at, question, tier, answered, total_ms, saved_ms, prompt_tokens, reused_tokens, key, stale"
@@ -102,8 +104,8 @@ class History:
 
     def by_tier(self) -> list[TierCount]:
         """Count questions by tier and by whether a model ran, most frequent first."""
-        sql = """SELECT tier, by_model, count(*), sum(answered), min(total_ms) FILTER (WHERE rank >= 0.5),
-                        min(total_ms) FILTER (WHERE rank >= 0.95), sum(saved_ms)
+        sql = f"""SELECT tier, by_model, count(*), sum(answered), min(total_ms) FILTER (WHERE rank >= 0.5),
+                        min(total_ms) FILTER (WHERE rank >= 0.95), sum({_SAVED})
                  FROM (SELECT tier, prompt_tokens IS NOT NULL AS by_model, answered, total_ms, saved_ms, cume_dist()
                               OVER (PARTITION BY tier, prompt_tokens IS NOT NULL ORDER BY total_ms) AS rank
                        FROM history)
@@ -112,7 +114,7 @@ class History:
 
     def by_day(self, until: float) -> list[DayCount]:
         """Count questions up to a time, in seconds since the epoch, by local day and tier, oldest first."""
-        sql = """SELECT date(at, 'unixepoch', 'localtime'), tier, count(*), sum(saved_ms) FROM history
+        sql = f"""SELECT date(at, 'unixepoch', 'localtime'), tier, count(*), sum({_SAVED}) FROM history
                  WHERE at BETWEEN 0 AND ? GROUP BY 1, 2 ORDER BY 1, 2"""
         return [DayCount(date.fromisoformat(day), *numbers) for day, *numbers in self._rows.execute(sql, (until,))]
 
