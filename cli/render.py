@@ -248,8 +248,9 @@ def show_source(number: int, places: Sequence[Source], whole: str = "", *, rests
 
 
 def show_open_loop(number: int, item: OpenLoop, today: date) -> None:
-    """Print a task or a question, who is to do it and by when, and its source."""
-    who = [f"for {one_line(item.who, 60)}"] if item.who else []
+    """Print a task or a question, who is to do it, who asked for it and by when, and its source."""
+    people = (("for", item.who), ("asked by", item.asked_by))
+    who = [f"{role} {one_line(person, 60)}" for role, person in people if person]
     due = [f"{'overdue since' if item.due < today else 'due'} {item.due:%a %Y-%m-%d}"] if item.due else []
     about = typer.style(f" ({', '.join([*who, *due])})", fg="yellow" if due else None) if who or due else ""
     _print(typer.style(f"[{number}] ", bold=True) + one_line(item.text, _QUOTE) + about, indent=_INDENT)

@@ -135,10 +135,11 @@ class ShowOutput(ToolOutput):
 
 
 class OpenItem(TypedDict):
-    """A task or an unanswered question, who is to do it and by when, as far as the message says."""
+    """A task or an unanswered question, who is to do it, who asked for it and by when, as far as the message says."""
 
     kind: str
     who: str | None
+    asked_by: str | None
     due: str | None
     source: CitedSource
 
@@ -351,6 +352,7 @@ class Tools:
             OpenItem(
                 kind=one.kind,
                 who=one.who,
+                asked_by=one.asked_by,
                 due=one.due.isoformat() if one.due else None,
                 source=_cited(number, one.source),
             )
@@ -457,8 +459,8 @@ def _shown(cited: Sequence[CitedSource]) -> list[str]:
 
 def _open_line(item: OpenItem) -> str:
     """Return what is open of a passage."""
-    parts = (item["kind"], item["who"] and f"by {line(item['who'])}", item["due"] and f"until {item['due']}")
-    return f"    → {', '.join(filter(None, parts))}"
+    about = {"for": item["who"], "asked by": item["asked_by"], "due": item["due"]}
+    return f"    → {', '.join([item['kind'], *(f'{name} {line(value)}' for name, value in about.items() if value)])}"
 
 
 def _own(notices: Sequence[str]) -> ToolOutput:

@@ -436,7 +436,8 @@ LoopKind = Literal["task", "question"]
 class OpenLoop:
     """Something still to be done or answered: what a sentence says, who is to do it, and by which day, if it says so.
 
-    The quote of `source` is that sentence, as it stands in the document.
+    `asked_by` names who wants it of them; None if they said themselves that they would, or another that they will. The
+    quote of `source` is that sentence, as it stands in the document.
     """
 
     kind: LoopKind
@@ -444,11 +445,13 @@ class OpenLoop:
     who: str | None  # a name, or an address where no name is known
     due: date | None
     source: Source
+    asked_by: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the item as JSON values."""
-        due = self.due.isoformat() if self.due else None
-        return {"kind": self.kind, "text": self.text, "who": self.who, "due": due, "source": self.source.to_json()}
+        people = {"who": self.who, "asked_by": self.asked_by}
+        rest = {"due": self.due.isoformat() if self.due else None, "source": self.source.to_json()}
+        return {"kind": self.kind, "text": self.text, **people, **rest}
 
 
 @dataclass(frozen=True, slots=True)

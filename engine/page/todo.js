@@ -38,12 +38,13 @@ function parts(items) {
     .map(([title, found]) => h("section", {}, h("h2", {}, title, h("span", { class: "number" }, ` ${found.length}`)), h("ol", { class: "results" }, found.map(loop))));
 }
 
-function loop({ text, who, due, source }) {
+function loop({ text, who, asked_by, due, source }) {
   const late = due && due < new Date().toISOString().slice(0, 10);
   const when = due && h("span", { class: late ? "late" : "" }, `due ${day(due)}${late ? ", overdue" : ""}`);
-  const facts = h("p", { class: "facts" }, who && h("bdi", {}, oneLine(who)), who && due && " · ", when);
+  const people = [["for ", who], ["asked by ", asked_by]].filter(([, one]) => one).map(([role, one]) => h("span", {}, role, h("bdi", {}, oneLine(one))));
+  const facts = [...people, ...(when ? [when] : [])].flatMap((one, place) => (place ? [" · ", one] : [one]));
   const made = item([source], { brief: true });
-  made.prepend(h("p", { class: "loop", dir: "auto" }, oneLine(text)), ...(who || due ? [facts] : []));
+  made.prepend(h("p", { class: "loop", dir: "auto" }, oneLine(text)), ...(facts.length ? [h("p", { class: "facts" }, ...facts)] : []));
   return made;
 }
 

@@ -125,6 +125,7 @@ class _Open:
     text: str
     found: Commitment
     who: str | None
+    by: str  # whose sentence it is: a speaker, or a sender with address
     due: date | None
 
     @property
@@ -167,8 +168,9 @@ def candidates(document: _Document, scope: Scope, known: Collection[str] = froze
         found = _marked(hit, span) or commitment(text, around)
         if found is None or (found.kind == "question" and answers_itself(following)):
             continue
-        who = _who(document, span, found, text, names)
-        yield _Open(document, hit, text, found, who, due_day(text, hit.written))
+        by = (span.speaker if document.is_meeting else document.first.sender) or ""
+        who = _who(document, by, found, text, around.names)
+        yield _Open(document, hit, text, found, who, by, due_day(text, hit.written))
 
 
 def _marked(hit: Hit, span: Span) -> Commitment | None:
@@ -187,13 +189,13 @@ def _sentences(document: _Document) -> Iterator[tuple[Hit, Span, str]]:
             yield hit, span, text[behind.start : behind.end] if behind and follows else ""
 
 
-def _who(document: _Document, span: Span, found: Commitment, text: str, names: Collection[str]) -> str | None:
-    """Return who is to do something, by name as far as it is known."""
+def _who(document: _Document, by: str, found: Commitment, text: str, names: Collection[str]) -> str | None:
+    """Return who is to do something, by name as far as it is known; whoever asks calls others, and signs."""
     if found.doer == "named":
         return found.name
     if found.doer == "writer":
-        return span.speaker if document.is_meeting else _shown(document.first.sender)
-    if found.doer == "reader" and (called := addressed(text, names)):
+        return _shown(by)
+    if found.doer == "reader" and (called := addressed(text, frozenset(names) - _names((by,)))):
         return called
     alone = not document.is_meeting and len(document.first.recipients) == 1
     return _shown(document.first.recipients[0]) if found.doer == "reader" and alone else None
@@ -303,7 +305,9 @@ def _item(catalogue: Catalog, one: _Open) -> OpenLoop | None:
     if passage is None:
         return None
     source = passage.quoting(passage.sources[0], one.text)
-    return OpenLoop(one.found.kind, " ".join(one.text.split()), one.who, one.due, replace(source, score=0.0))
+    asked_by = _shown(one.by) if one.found.doer == "reader" else None
+    said = " ".join(one.text.split())
+    return OpenLoop(one.found.kind, said, one.who, one.due, replace(source, score=0.0), asked_by)
 
 
 def _without_replies(title: str) -> str:

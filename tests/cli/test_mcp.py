@@ -96,7 +96,9 @@ def test_a_client_reads_asks_and_counts_and_can_cite_what_it_gets(pkb: Pkb) -> N
     assert not declined.structured_content["answered"]
     assert text(declined).startswith("No answer found.")
     expected = pkb("todo", "--since", "2024-05", "--kind", "task", "-n", "3", "--json").row["items"]
-    assert [one["due"] for one in todo.structured_content["items"]] == [one["due"] for one in expected]
+    people = [(one["who"], one["asked_by"], one["due"]) for one in todo.structured_content["items"]]
+    assert people == [(one["who"], one["asked_by"], one["due"]) for one in expected]
+    assert "→ task, for Mira Okafor, asked by Tobias Renn\n" in text(todo)
     assert [one["source"]["path"] for one in todo.structured_content["items"]] == [
         one["source"]["path"] for one in expected
     ]

@@ -13,7 +13,8 @@ from tests.demo import DATA
 def test_an_item_is_shown_with_who_it_is_for_and_where_it_stands(pkb: Pkb) -> None:
     ran = pkb("todo", "--from", "ann.pereira", "-n", "1")
     first, about, place = ran.out.splitlines()
-    assert first == "[1] Could you please bring the white gazebo and two extension leads to the fair? (for Mira Okafor)"
+    text = "Could you please bring the white gazebo and two extension leads to the fair?"
+    assert first == f"[1] {text} (for Mira Okafor, asked by Ann Pereira)"
     assert (
         about.strip() == "Things for the fair · Ann Pereira <ann.pereira@example.net> to Mira Okafor · Mon 2024-06-10"
     )
@@ -23,7 +24,7 @@ def test_an_item_is_shown_with_who_it_is_for_and_where_it_stands(pkb: Pkb) -> No
 
 def test_what_was_due_is_overdue_and_what_is_to_come_is_due(pkb: Pkb) -> None:
     asked = ("todo", "--since", "2024-05", "--doc", "Summer fair: back")
-    assert "(for Fennel Lane parents, overdue since Fri 2024-05-24)" in pkb(*asked).out
+    assert "(for Fennel Lane parents, asked by Ann Pereira, overdue since Fri 2024-05-24)" in pkb(*asked).out
     assert ", due Fri 2024-05-24)" in pkb(*asked, env={"PKB_NOW": "2024-05-20T08:00"}).out
 
 

@@ -75,6 +75,7 @@ def test_a_task_has_who_is_to_do_it_by_when_and_its_source(box: Box) -> None:
     text = "I'll send you the key of the hall at the harbour by Friday, 21 June."
     assert (first.kind, first.text, first.who, first.due) == ("task", text, "Ann Miller", date(2024, 6, 21))
     assert (second.text, second.who, second.due) == ("Please bring the cups.", "Ben Oak", None)
+    assert (first.asked_by, second.asked_by) == (None, "Ann Miller")
     assert first.source.quote == text.replace(" by ", " by\n")
     assert (first.source.path, first.source.sender) == (str(box.folder / "0.eml"), ANN)
 
@@ -166,9 +167,9 @@ def test_only_the_last_thirty_days_are_read_unless_told(box: Box) -> None:
 def test_in_a_meeting_the_speaker_or_who_is_called_is_to_do_it(box: Box) -> None:
     said = "Ann Miller: I'll send you the minutes.\nCarl Reed: Then please book the hall, Ann.\nAnn Miller: What for?\n"
     (box.folder / "2024-06-08 fair meeting.txt").write_text(said * 2)
-    assert [(one.text, one.who, one.source.speaker) for one in box.todo()] == [
-        ("I'll send you the minutes.", "Ann Miller", "Ann Miller"),
-        ("Then please book the hall, Ann.", "Ann", "Carl Reed"),
+    assert [(one.text, one.who, one.asked_by, one.source.speaker) for one in box.todo()] == [
+        ("I'll send you the minutes.", "Ann Miller", None, "Ann Miller"),
+        ("Then please book the hall, Ann.", "Ann", "Carl Reed", "Carl Reed"),
     ]
     assert box.texts(sender="carl") == ["Then please book the hall, Ann."]
 
