@@ -13,6 +13,8 @@ EXTRA  := $(if $(filter Linux,$(SYSTEM)),[cpu])
 # says: without it each process of a test would take a second more.
 QUIET  := OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false \
           PYTHONDONTWRITEBYTECODE=
+# Each run of the tests is the same, down to the order of sets; `make soak` is another one each time.
+SAME   := $(QUIET) PYTHONHASHSEED=0
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-slow attack test-page check fix bench bench-quick docs lock audit screenshots screenshots-page nano adapters soak clean
@@ -32,15 +34,15 @@ demo: $(READY)  ## Ingest the bundled mail and meetings, ask, ask again, show th
 
 test: $(READY)  ## Run the tests (under five minutes on two cores)
 	@echo "pkb: running the tests"
-	@$(QUIET) $(BIN)/python -m pytest -m "not slow and not soak" -n 2 --dist worksteal
+	@$(SAME) $(BIN)/python -m pytest -m "not slow and not soak" -n 2 --dist worksteal
 
 # The property tests run again, with ten times as many examples.
 test-slow: $(READY)  ## Run the slow tests (under thirty minutes on two cores)
 	@echo "pkb: running the slow tests"
-	@$(QUIET) $(BIN)/python -m pytest -m "(slow or hypothesis) and not soak" --hypothesis-profile=thorough -n 2 --dist worksteal
+	@$(SAME) $(BIN)/python -m pytest -m "(slow or hypothesis) and not soak" --hypothesis-profile=thorough -n 2 --dist worksteal
 
 attack: $(READY)  ## Run all attacks on cache, clock, senders, parsers and terminal (about ten minutes)
-	@$(QUIET) $(BIN)/python -m pytest -m "attack and not soak" -n 2 --dist worksteal
+	@$(SAME) $(BIN)/python -m pytest -m "attack and not soak" -n 2 --dist worksteal
 
 $(PAGE): $(READY)
 	@./tests/setup.sh $(VENV) '$(EXTRA)' page
@@ -108,8 +110,9 @@ adapters:  ## Train the role adapters of SmolLM2 into build/adapters (hours; nee
 	@.venv-nano/bin/python -m pip install --quiet --group adapters
 	@.venv-nano/bin/python -m tests.adapters "$(or $(MODEL),gguf/SmolLM2-135M-Instruct.Q4_1)" --data "$(DATA)" --legs 2 $(MORE)
 
-soak: $(READY)  ## Run the long tests: repeated kills, long fuzzing
-	@$(QUIET) $(BIN)/python -m pytest -m soak -s
+soak: $(READY)  ## Explore for hours: repeated kills, new random examples of every property, long fuzzing
+	@$(QUIET) $(BIN)/python -m pytest -m soak --hypothesis-profile=soak -s
+	@$(QUIET) $(BIN)/python -m pytest -m "hypothesis and not soak" --hypothesis-profile=soak -n 2 --dist worksteal
 	@$(QUIET) $(BIN)/python -m tests.fuzz --runs 300000
 
 clean:  ## Remove .venv and caches

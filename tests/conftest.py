@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from cli.app import run
 from engine.models.runtime import load_blas
@@ -20,9 +21,21 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # No test leaves a process behind: those about the resident one turn it on, and see to its end.
 os.environ["PKB_DAEMON"] = "off"
 # Deadlines and that health check say nothing about pkb on a machine that others use too. `make test-slow` is thorough.
-for name, examples in {"quick": 10, "thorough": 100}.items():
-    settings.register_profile(name, max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Both draw the same examples in every run; `make soak` explores, and prints how a failure is reproduced.
+for name, examples in {"quick": 10, "thorough": 100, "soak": 1000}.items():
+    same = name != "soak"
+    settings.register_profile(
+        name,
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+        derandomize=same,
+        print_blob=not same,
+    )
 settings.load_profile("quick")
+# Else examples would hold constants of whatever modules of ours were imported by then.
+_is_ours = vars(providers)["is_local_module_file"]
+vars(providers)["is_local_module_file"] = lambda path: not settings().derandomize and _is_ours(path)
 TMPDIR = os.environ.get("TMPDIR")
 # Attacks that stand beside what they attack; those of tests/attack count without being listed.
 ATTACKS = (

@@ -22,7 +22,7 @@ from time import process_time
 from engine.models import runtime
 runtime.load_blas(1)
 import mlx.core as mx
-square = mx.random.normal((runtime.SIDE, runtime.SIDE))
+square = mx.random.normal((runtime.SIDE, runtime.SIDE), key=mx.random.key(1))
 mx.eval(square @ square)
 for _ in sys.stdin:
     start = process_time()

@@ -100,6 +100,7 @@ def cache_of(model: Mlx, tokens: int, extra: int = 0) -> Any:
     import mlx.core as mx
 
     cache = model.begin()
+    mx.random.seed(tokens)
     model._rows(cache, mx.array([1]))
     kv_cache.compute(cache)
     for layer in cache:

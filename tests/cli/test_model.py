@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -324,7 +325,7 @@ def test_ingest_asks_once_and_uses_no_network_unasked(fresh: Pkb, hub: Hub, note
 
 
 def test_an_interrupted_pull_says_how_to_go_on_and_goes_on(fresh: Pkb, hub: Hub) -> None:
-    content = os.urandom(CHUNK + 1_000_000)
+    content = Random(5).randbytes(CHUNK + 1_000_000)
     hub.add(NAME, {**FILES, "model.safetensors": content})
     hub.hold = CHUNK + 500_000
     command = [sys.executable, "-m", "cli.app", "model", "pull", NAME, "--yes"]

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 from huggingface_hub import close_session, constants, try_to_load_from_cache
@@ -188,7 +189,7 @@ def test_an_interrupted_file_is_fetched_from_where_it_broke_off(
 
 
 def test_a_connection_that_breaks_is_taken_up_again(hub: Hub, server: hubserver.Hub) -> None:
-    content = os.urandom(CHUNK + 2_000_000)
+    content = Random(5).randbytes(CHUNK + 2_000_000)
     server.add(NAME, {**FILES, "model.safetensors": content})
     server.cut = CHUNK + 1_000_000
     told: list[int] = []
