@@ -476,8 +476,7 @@ def _open(
     ropes = movable(model) if settings.kv.reuse == "blocks" else None
     if not kept or not model.form.name:
         return PromptReader(model, None, ropes)
-    experiment = settings.experiment
-    kept_as = open_kv(model, fingerprint, home, ledger, settings.kv, experiment.score, experiment.plan)
+    kept_as = open_kv(model, fingerprint, home, ledger, settings.kv, settings.experiment.score)
     return PromptReader(model, kept_as, ropes)
 
 
@@ -491,13 +490,12 @@ def open_kv(
     ledger: "Ledger",
     settings: "KvSettings",
     score: str = "value",
-    plan: str = "auto",
 ) -> "KvBinding":
     """Open the KV store of a model on this machine's arithmetic; KV of another model or arithmetic is never reused."""
     from importlib.metadata import version
 
     from engine.kv.costs import MeasuredCosts
-    from engine.kv.planners import PLANNERS
+    from engine.kv.planners import auto
     from engine.llm.restore import KvBinding, Planning
     from engine.models.runtime import arithmetic
     from store.kv_tree import root_of
@@ -514,21 +512,21 @@ def open_kv(
         store.note_adapter(root, model.kv_adapter)
     costs = MeasuredCosts(ledger, root.key.hex(), model.name)
     remote = open_remote(settings.remote, home.share) if settings.remote else None
-    return KvBinding(store, root, model, Planning(costs, PLANNERS[plan]), remote)
+    return KvBinding(store, root, model, Planning(costs, auto), remote)
 
 
 def open_store(
     home: "Home", ledger: "Ledger", settings: "KvSettings", sub_step: int = 1, score: str = "value"
 ) -> "KvStore":
     """Open the KV store; only matching prompts needs the sub-step."""
-    from engine.settings import FREQUENCY_WEIGHT, HALF_LIFE_S, RECENCY_WEIGHT
-    from store.kv_store import EvictionWeights, KvLimits, KvStore, scores
+    from engine.settings import HALF_LIFE_S
+    from store.kv_store import KvLimits, KvStore, scores
 
     return KvStore(
         ledger,
         home.kv,
         limits=KvLimits(settings.bytes, settings.daily_bytes),
-        score=scores(EvictionWeights(RECENCY_WEIGHT, FREQUENCY_WEIGHT, HALF_LIFE_S))[score],
+        score=scores(HALF_LIFE_S)[score],
         sub_step=sub_step,
         now=time.time,
         others=home.other_cache_bytes,

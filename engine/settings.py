@@ -164,8 +164,7 @@ class Experiment:
     max_error: float = 0.02
     refresh_k: int = 5  # an answer is stale when a new chunk is among so many nearest (PerCache 4.1.3)
     drafts: int = 8  # tokens of an answer that are guessed and checked at a time
-    score: str = "value"  # what the KV cache evicts by: value, lfu, recency
-    plan: str = "auto"  # whether cached KV is loaded or computed again: a name of engine.kv.planners.PLANNERS
+    score: str = "value"  # what the KV cache evicts by: value, lfu
     stride: int = 5  # questions predicted at a time (PerCache 5)
     history: int = 50  # questions looked back to (PerCache 4.1.2)
     # With a tau above it few hits get through: predicted questions are prefilled and not answered (PerCache 4.3.2).
@@ -178,9 +177,7 @@ class Experiment:
     gone_share: float = 0.2
 
 
-RECENCY_WEIGHT = 0.6  # the prefix-caching article, weighted eviction: .6 recency + .4 frequency
-FREQUENCY_WEIGHT = 0.4
-HALF_LIFE_S = 7 * 86_400.0  # of recency: our own, since the article's recency, as printed, grows with age
+HALF_LIFE_S = 7 * 86_400.0  # of a KV node's worth: our own
 
 
 @dataclass(frozen=True, slots=True)

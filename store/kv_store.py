@@ -24,39 +24,23 @@ T = TypeVar("T")
 Score = Callable[[Node, float], float]  # of a node, now (seconds since the epoch)
 
 
-@dataclass(frozen=True, slots=True)
-class EvictionWeights:
-    """The weights of the scores: shares of recency and frequency, and the half-life of recency in seconds."""
-
-    recency: float
-    frequency: float
-    half_life_s: float
-
-
 def lfu(node: Node, now: float) -> float:
     """Score by use alone (PerCache 4.1.1); of nodes used as often, the least recently used is evicted first."""
     return float(node.uses)
 
 
-def recency(weights: EvictionWeights, node: Node, now: float) -> float:
-    """Score by recency and frequency of use, each between 0 and 1 (the prefix-caching article).
-
-    Recency decays with age here; as the article prints it, it would grow.
-    """
-    return weights.recency * _decay(weights, node, now) + weights.frequency * node.uses / (1 + node.uses)
-
-
-def value(weights: EvictionWeights, node: Node, now: float) -> float:
-    """Score by the seconds that a node is expected to save per byte.
+def value(half_life_s: float, node: Node, now: float) -> float:
+    """Score by the seconds that a node is expected to save per byte; those of one that is not used any more decay.
 
     The deeper a node, the less likely its whole prefix repeats: our own, from replays of questions.
     """
-    return node.seconds * (1 + node.uses) * _decay(weights, node, now) / (node.bytes * node.depth)
+    decay = float(2.0 ** (-max(now - node.last_used, 0.0) / half_life_s))
+    return node.seconds * (1 + node.uses) * decay / (node.bytes * node.depth)
 
 
-def scores(weights: EvictionWeights) -> dict[str, Score]:
+def scores(half_life_s: float) -> dict[str, Score]:
     """Return the scores by name."""
-    return {"value": partial(value, weights), "lfu": lfu, "recency": partial(recency, weights)}
+    return {"value": partial(value, half_life_s), "lfu": lfu}
 
 
 def victims(nodes: Iterable[Node], need: int, score: Score, now: float, keep: Container[Key] = ()) -> list[Node]:
@@ -79,10 +63,6 @@ def victims(nodes: Iterable[Node], need: int, score: Score, now: float, keep: Co
 
 def _ranked(node: Node, score: Score, now: float) -> tuple[float, float, Key]:
     return score(node, now), node.last_used, node.key
-
-
-def _decay(weights: EvictionWeights, node: Node, now: float) -> float:
-    return float(2.0 ** (-max(now - node.last_used, 0.0) / weights.half_life_s))
 
 
 _SLACK = 16 << 10  # for each file to be written, and once more: the growth of the folder itself

@@ -3,9 +3,8 @@
 Pure: they know the seconds that each unit takes, and nothing of models, files and threads.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Literal
 
 Way = Literal["load", "compute", "split", "overlap"]
@@ -47,23 +46,11 @@ def compute(units: Sequence[Unit]) -> LoadPlan:
     return LoadPlan("compute", len(units), sum(unit.compute_s for unit in units))
 
 
-def split(units: Sequence[Unit]) -> LoadPlan:
-    """Divide by the closed form, and load the rest meanwhile.
-
-    With t_c seconds to compute all s tokens and t_l to load them, both at an even rate, computing l tokens takes as
-    long as loading the others at l = s t_l / (t_c + t_l).
-    """
-    t_l, t_c, tokens = loading_s(units), sum(unit.compute_s for unit in units), sum(unit.tokens for unit in units)
-    if t_l is None or t_l + t_c == 0:
-        return load(units)
-    return divided(units, tokens * t_l / (t_c + t_l))
-
-
 def overlap(units: Sequence[Unit]) -> LoadPlan:
     """Compute from the front while a thread loads from the back, up to where both meet (Cake)."""
     if loading_s(units) is None:
         return LoadPlan("overlap", 0, None)
-    plans = (_plan(units, number, "overlap") for number in range(len(units) + 1))
+    plans = (planned(units, number, "overlap") for number in range(len(units) + 1))
     return min(plans, key=lambda plan: plan.seconds or 0.0)
 
 
@@ -83,24 +70,14 @@ def auto(units: Sequence[Unit]) -> LoadPlan:
     return compute(units) if t_c * _CLEAR <= t_l else overlap(units)
 
 
-PLANNERS: Mapping[str, Planner] = {
-    "auto": auto, "load": load, "compute": compute, "split": split, "overlap": overlap,
-}  # fmt: skip
-
-
 def loading_s(units: Sequence[Unit]) -> float | None:
     """Return the seconds of loading all units; None if they are not known."""
     known = [unit.load_s for unit in units if unit.load_s is not None]
     return sum(known) if len(known) == len(units) else None
 
 
-def divided(units: Sequence[Unit], tokens: float) -> LoadPlan:
-    """Return the plan that divides at the border of a unit nearest to a number of tokens."""
-    ends = [0, *accumulate(unit.tokens for unit in units)]
-    return _plan(units, min(range(len(ends)), key=lambda number: abs(ends[number] - tokens)), "split")
-
-
-def _plan(units: Sequence[Unit], computed: int, both: Way) -> LoadPlan:
+def planned(units: Sequence[Unit], computed: int, both: Way) -> LoadPlan:
+    """Return the plan that computes so many units, those in front, and loads the others in the way of `both`."""
     front, back = units[:computed], units[computed:]
     seconds = max(sum(unit.compute_s for unit in front), loading_s(back) or 0.0)
     return LoadPlan(both if front and back else "compute" if front else "load", computed, seconds)

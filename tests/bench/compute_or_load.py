@@ -21,14 +21,13 @@ from typing import Any
 import numpy as np
 
 from engine.kv.costs import MeasuredCosts
-from engine.kv.planners import PLANNERS
 from engine.llm.prefill import Prefilled, PromptReader, prefill
 from engine.llm.restore import KvBinding, Planning
 from engine.models.kv_read import ReadAt
 from engine.types import Trace
 from store.database import Ledger, open_ledger
 from tests.bench.kv_reuse import CachedPrompt, cached_prompt, loaded, prompt
-from tests.bench.recompute import lp
+from tests.bench.recompute import PLANNERS, lp
 
 RATES = (5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 0.0)  # MB/s; 0 for as fast as the disk is
 ROUNDS, TOKENS = 5, 1024

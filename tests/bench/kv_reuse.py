@@ -37,7 +37,7 @@ from tests.bench.slots import LlamaSlots
 from tests.engine.models.ggufs import decode, model_of
 from tests.engine.models.served import write_llama
 from tests.engine.models.shapes import REAL
-from tests.store.kv_kit import WEIGHTS
+from tests.store.kv_kit import HALF_LIFE_S
 
 ROUNDS, LENGTHS = 5, (180, 400, 650, 2000)  # tokens of a prompt, its question left out
 SHARED_LENGTH, SHARED = 650, 2  # tokens of the prompt, and chunks, for partly shared prompts
@@ -99,7 +99,7 @@ class CachedPrompt:
 def opened_store(model: Mlx, folder: Path) -> Iterator[KvStore]:
     """Open the KV store in a folder, which is made if need be, and close it."""
     folder.mkdir(parents=True, exist_ok=True)
-    limits, score = KvLimits(BUDGET, BUDGET), scores(WEIGHTS)["value"]
+    limits, score = KvLimits(BUDGET, BUDGET), scores(HALF_LIFE_S)["value"]
     with closing(open_ledger(folder / "ledger.db", create=True)) as ledger:
         kv = KvStore(ledger, folder / "kv", limits=limits, score=score, sub_step=model.sub_step, now=lambda: 1e9)
         with closing(kv) as store:

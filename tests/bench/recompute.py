@@ -1,6 +1,6 @@
 """References of partial recomputation: KVPR's linear program, and its closed forms with their printed constants.
 
-`engine.kv.planners` uses the closed form for whole-model prefill; tests and measurements hold it against these.
+Tests and measurements hold the planners of pkb against these.
 
 Run `python -m tests.bench.recompute [--lengths N...] [--rates MB/S...]`: by length of a cached prefix and speed of the
 disk, how far the closed form is from the program, and what each strategy takes against loading alone. Nothing is
@@ -10,7 +10,7 @@ JSON for each.
 
 import json
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from scipy.optimize import linprog
 
-from engine.kv.planners import LoadPlan, Unit, compute, divided, load, loading_s, overlap, split
+from engine.kv.planners import LoadPlan, Planner, Unit, auto, compute, load, loading_s, overlap, planned
 
 if TYPE_CHECKING:
     from tests.bench.prices import Curve
@@ -27,6 +27,29 @@ if TYPE_CHECKING:
 LENGTHS, RATES = range(1024, 8193, 1024), (5.0, 10.0, 20.0, 50.0, 100.0, 200.0)  # tokens, MB/s
 SUB_STEP = 128
 TOKEN_BYTES = {"135M": 30 * 2 * 3 * 64 * 4, "0.5B": 24 * 2 * 2 * 64 * 4}  # keys and values in float32
+
+
+def split(units: Sequence[Unit]) -> LoadPlan:
+    """Divide by the closed form, and load the rest meanwhile.
+
+    With t_c seconds to compute all s tokens and t_l to load them, both at an even rate, computing l tokens takes as
+    long as loading the others at l = s t_l / (t_c + t_l).
+    """
+    t_l, t_c, tokens = loading_s(units), sum(unit.compute_s for unit in units), sum(unit.tokens for unit in units)
+    if t_l is None or t_l + t_c == 0:
+        return load(units)
+    return divided(units, tokens * t_l / (t_c + t_l))
+
+
+def divided(units: Sequence[Unit], tokens: float) -> LoadPlan:
+    """Return the plan that divides at the border of a unit nearest to a number of tokens."""
+    ends = [0, *accumulate(unit.tokens for unit in units)]
+    return planned(units, min(range(len(ends)), key=lambda number: abs(ends[number] - tokens)), "split")
+
+
+PLANNERS: Mapping[str, Planner] = {
+    "auto": auto, "load": load, "compute": compute, "split": split, "overlap": overlap,
+}  # fmt: skip
 
 
 def lp(units: Sequence[Unit]) -> LoadPlan:

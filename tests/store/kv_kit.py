@@ -11,7 +11,7 @@ from typing import overload
 
 from store.database import Ledger, open_ledger
 from store.kv_files import Tensor
-from store.kv_store import EvictionWeights, KvLimits, KvStore, Score, scores, size_on_disk
+from store.kv_store import KvLimits, KvStore, Score, scores, size_on_disk
 from store.kv_tree import Node, TreeRoot, root_of
 
 SUB_STEP = 4
@@ -19,7 +19,7 @@ PARTS = {"model": "nano", "adapter": "none", "dtype": "F32"}
 ROOT = root_of(PARTS)
 PLENTY = 1 << 30
 A, B, C = (1, 2, 3, 4, 5, 6), (7, 8), (9, 10, 11, 12)  # segments
-WEIGHTS = EvictionWeights(recency=0.5, frequency=0.5, half_life_s=100.0)
+HALF_LIFE_S = 100.0
 PROJECT = Path(__file__).parents[2]
 
 
@@ -40,7 +40,7 @@ class Kept:
     home: Path
     budget: int = PLENTY
     daily: int = PLENTY
-    score: Score = field(default=scores(WEIGHTS)["value"])
+    score: Score = field(default=scores(HALF_LIFE_S)["value"])
     clock: Clock = field(default_factory=Clock)
     others: Callable[[], int] = lambda: 0
     meanwhile: Callable[[], object] | None = None  # what happens while a file is half written

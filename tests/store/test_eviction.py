@@ -4,11 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.kv_store import EvictionWeights, scores, victims
+from store.kv_store import scores, victims
 from store.kv_tree import Node
 
-WEIGHTS = EvictionWeights(recency=0.6, frequency=0.4, half_life_s=100.0)
-SCORES = scores(WEIGHTS)
+SCORES = scores(100.0)
 ROOT = b"root"
 NOW = 1000.0
 
@@ -35,7 +34,6 @@ TRACE = [
     ("score", "order"),
     [
         ("lfu", ["lately", "cheap", "often"]),
-        ("recency", ["often", "cheap", "lately"]),
         ("value", ["cheap", "often", "lately"]),
     ],
 )
@@ -48,13 +46,13 @@ def test_of_nodes_used_as_often_the_longest_unused_goes_first() -> None:
     assert names(victims(nodes, 1, SCORES["lfu"], NOW)) == ["old"]
 
 
-def test_recency_halves_in_a_half_life() -> None:
-    now, then = (SCORES["recency"](node("a", last_used=at), NOW) for at in (NOW, NOW - 100))
+def test_what_a_node_is_worth_halves_in_a_half_life() -> None:
+    now, then = (SCORES["value"](node("a", last_used=at, seconds=60.0), NOW) for at in (NOW, NOW - 100))
     assert (now, then) == (0.6, 0.3)
 
 
 def test_a_use_in_the_future_counts_as_one_now() -> None:
-    assert SCORES["recency"](node("a", last_used=NOW + 500), NOW) == 0.6
+    assert SCORES["value"](node("a", last_used=NOW + 500, seconds=60.0), NOW) == 0.6
 
 
 def test_value_is_seconds_for_each_byte() -> None:

@@ -12,7 +12,7 @@ from store.kv_files import Header, Tensor, write
 from store.kv_store import KvLimits, KvStore, scores
 from store.kv_tree import Node, first_key, pack
 from tests.store.kit import Opened
-from tests.store.kv_kit import PLENTY, ROOT, SUB_STEP, WEIGHTS, A, B, C, Interrupted, Kept, tensors
+from tests.store.kv_kit import HALF_LIFE_S, PLENTY, ROOT, SUB_STEP, A, B, C, Interrupted, Kept, tensors
 
 
 def damage_missing(path: Path) -> None:
@@ -219,7 +219,7 @@ def test_forgetting_leaves_no_ghost(kept: Kept) -> None:
 @pytest.fixture
 def checked(opened: Opened) -> Iterator[tuple[Opened, KvStore, Node]]:
     """Yield a home with a node in it."""
-    limits, score = KvLimits(PLENTY, PLENTY), scores(WEIGHTS)["value"]
+    limits, score = KvLimits(PLENTY, PLENTY), scores(HALF_LIFE_S)["value"]
     store = KvStore(opened.ledger, opened.home.kv, limits=limits, score=score, sub_step=SUB_STEP, now=lambda: 1.0)
     node = store.keep(ROOT, None, A, 1.0, tensors(1000))
     assert node is not None

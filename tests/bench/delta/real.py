@@ -31,6 +31,7 @@ from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.models.role_adapter import DOWN, UP, sizes_of
 from engine.models.runtime import load_blas
+from engine.settings import HALF_LIFE_S
 from engine.types import Trace
 from store.database import open_ledger
 from store.kv_index import path_keys
@@ -38,7 +39,7 @@ from store.kv_store import KvLimits, KvStore, scores, victims
 from store.kv_tree import Key, Node, TreeRoot, child_key, root_of
 from tests.bench.counting import CountedStore, Idle, bytes_of, folder_of
 from tests.bench.delta.codec import Gridded
-from tests.bench.delta.scenarios import SCENARIOS, USUAL, VALUE, Scenario
+from tests.bench.delta.scenarios import SCENARIOS, VALUE, Scenario
 from tests.bench.delta.simulation import Costs, System, simulate
 from tests.bench.delta.training import LAYERS as ADAPTED
 from tests.bench.delta.training import RANK, SCALE
@@ -246,7 +247,7 @@ class Differences:
 
     def _make_way(self, size: int, keep_: set[Key], now: float) -> bool:
         """Evict until a whole node fits, one at a time: what is left of a path may take other bytes then."""
-        score = scores(USUAL)["value"]
+        score = scores(HALF_LIFE_S)["value"]
         while self.tree.bytes + size > self.budget:
             held = {key: one.bytes for key, one in self.tree._nodes.items()}
             known = [replace(node, bytes=held[key]) for key, node in self.nodes.items() if key in held]
@@ -350,7 +351,7 @@ def opened(folder: Path, budget: int, model: Mlx, clock: list[float]) -> Iterato
     with closing(open_ledger(folder / "ledger.db", create=True)) as ledger:
         limits = KvLimits(budget, PLENTY)
         store = KvStore(
-            ledger, folder / "kv", limits=limits, score=scores(USUAL)["value"], sub_step=model.sub_step,
+            ledger, folder / "kv", limits=limits, score=scores(HALF_LIFE_S)["value"], sub_step=model.sub_step,
             now=lambda: BEGUN + clock[0],
         )  # fmt: skip
         with closing(store):

@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 
 from engine.models.mlx import Mlx
-from engine.settings import FREQUENCY_WEIGHT, HALF_LIFE_S, RECENCY_WEIGHT, Settings
-from store.kv_store import EvictionWeights, Score, scores
+from engine.settings import HALF_LIFE_S, Settings
+from store.kv_store import Score, scores
 from store.kv_tree import TreeRoot, root_of
 from tests.bench.compression import mail_ids, opened
 from tests.bench.delta.similarity import SEGMENT, Layers, computed
 from tests.bench.delta.simulation import Costs, System, simulate
 from tests.bench.delta.tree import DeltaNode, DeltaTree
-from tests.bench.delta.utility import StateOf, UtilityWeights, utility
+from tests.bench.delta.utility import StateOf, UtilityWeights, recent_and_frequent, utility
 from tests.bench.delta.workload import prompts, requests
 from tests.bench.home import NANO
 from tests.bench.sparkv.bitstream import Chunk32
@@ -37,7 +37,7 @@ from tests.bench.sparkv.streaming import blocks_of
 TOKENS, ROUNDS = 1024, 3  # of the prompt whose nodes are measured
 SEVEN_BILLION = 2 * 32 * 4096 * 2  # bytes a token, in half precision
 EIGHT = 9 / 32  # of full width that numbers in 8 bits take, with their scales
-USUAL = EvictionWeights(RECENCY_WEIGHT, FREQUENCY_WEIGHT, HALF_LIFE_S)
+RECENCY_WEIGHT, FREQUENCY_WEIGHT = 0.6, 0.4  # the prefix-caching article, weighted eviction
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,10 @@ SCENARIOS = (
 
 
 def _whatever_the_state(name: str, _: StateOf) -> Score:
-    """Return one of pkb's own scores."""
-    return scores(USUAL)[name]
+    """Return one of pkb's own scores, or recency and frequency weighed as the prefix-caching article does."""
+    if name == "recency":
+        return partial(recent_and_frequent, (RECENCY_WEIGHT, FREQUENCY_WEIGHT), HALF_LIFE_S)
+    return scores(HALF_LIFE_S)[name]
 
 
 VALUE = partial(_whatever_the_state, "value")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from store.kv_store import EvictionWeights, Score, recency
+from store.kv_store import Score
 from store.kv_tree import Key, Node
 
 State = Literal["asking", "connected", "gone"]  # foreground, background and ended, of a client
@@ -26,15 +26,27 @@ class UtilityWeights:
     half_life_s: float = 3 * 86_400.0
 
 
+def recency(half_life_s: float, node: Node, now: float) -> float:
+    """Return what is left of 1 since a node was used last: half after each half-life."""
+    return float(2.0 ** (-max(now - node.last_used, 0.0) / half_life_s))
+
+
+def recent_and_frequent(weights: tuple[float, float], half_life_s: float, node: Node, now: float) -> float:
+    """Score by recency and frequency of use, each between 0 and 1.
+
+    Recency decays with age here; as the prefix-caching article prints it, it would grow.
+    """
+    return weights[0] * recency(half_life_s, node, now) + weights[1] * node.uses / (1 + node.uses)
+
+
 def utility(weights: UtilityWeights, state_of: StateOf) -> Score:
     """Return the score of equation 4; each of its three parts is between 0 and 1."""
-    age = EvictionWeights(1.0, 0.0, weights.half_life_s)
 
     def score(node: Node, now: float) -> float:
         length = min(1.0, len(node.ids) / LONGEST)
         return (
             weights.state * WORTH[state_of(node)]
-            + weights.recency * recency(age, node, now)
+            + weights.recency * recency(weights.half_life_s, node, now)
             + (1 - weights.state - weights.recency) * length
         )
 

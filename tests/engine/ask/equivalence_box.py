@@ -20,7 +20,7 @@ from store.database import Ledger, open_ledger
 from store.kv_files import Tensor, verify, write
 from store.kv_store import KvLimits, KvStore, scores
 from store.kv_tree import root_of
-from tests.store.kv_kit import PLENTY, WEIGHTS
+from tests.store.kv_kit import HALF_LIFE_S, PLENTY
 
 SUB_STEP = 64
 ROOT = root_of({"model": "test", "adapter": ""})
@@ -46,7 +46,7 @@ class Box:
             self.ledger,
             self.folder / "kv",
             limits=KvLimits(self.budget, PLENTY),
-            score=scores(WEIGHTS)["lfu"],
+            score=scores(HALF_LIFE_S)["lfu"],
             sub_step=SUB_STEP if self.model.form.shares_prefix else sys.maxsize,
             now=lambda: 1e6,
         )

@@ -12,7 +12,7 @@ from store.database import Ledger, open_ledger
 from store.home import Home
 from store.kv_store import KvLimits, KvStore, scores, size_on_disk
 from store.kv_tree import root_of
-from tests.store.kv_kit import PLENTY, WEIGHTS, run_python
+from tests.store.kv_kit import HALF_LIFE_S, PLENTY, run_python
 
 SUB_STEP = 64
 BUDGET = 420_000  # bytes: a prompt or two, so that something goes at almost every one
@@ -31,7 +31,7 @@ def open_store(folder: Path) -> Iterator[tuple[Ledger, KvStore]]:
     home = home_in(folder)
     home.create()
     ledger = open_ledger(home.ledger, create=True)
-    limits, score = KvLimits(BUDGET, PLENTY), scores(WEIGHTS)["value"]
+    limits, score = KvLimits(BUDGET, PLENTY), scores(HALF_LIFE_S)["value"]
     store = KvStore(
         ledger, home.kv, limits=limits, score=score, sub_step=SUB_STEP, now=time.time, others=home.other_cache_bytes
     )

@@ -7,17 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.kv.planners import (
-    PLANNERS,
-    LoadPlan,
-    Unit,
-    auto,
-    compute,
-    load,
-    overlap,
-    split,
-)
-from tests.bench.recompute import PRINTED_C1, DecodingSetup, equation_1, equation_2, lp, met
+from engine.kv.planners import LoadPlan, Unit, auto, compute, load, overlap
+from tests.bench.recompute import PRINTED_C1, DecodingSetup, equation_1, equation_2, lp, met, split
 
 SECONDS = st.floats(1e-6, 100)
 UNITS = st.lists(st.builds(Unit, st.integers(1, 200), st.just(1 << 20), SECONDS, SECONDS), max_size=12)
@@ -76,7 +67,7 @@ def test_without_figures_about_loading_both_are_tried_at_once() -> None:
     units = [Unit(64, 1 << 21, 0.1, None)] * 3
     assert auto(units) == LoadPlan("overlap", 0, None)
     assert auto(units[:1]) == LoadPlan("load", 0, None)  # little enough
-    assert [planner(units).way for planner in (PLANNERS["load"], PLANNERS["split"], lp)] == ["load", "load", "load"]
+    assert [planner(units).way for planner in (load, split, lp)] == ["load", "load", "load"]
 
 
 def test_closed_form_and_program_fix_the_division_and_overlapping_does_not() -> None:

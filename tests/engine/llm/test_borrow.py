@@ -11,17 +11,13 @@ from threading import Event
 import numpy as np
 import pytest
 
-from engine.backends import open_kv
 from engine.kv.costs import MeasuredCosts
-from engine.kv.planners import PLANNERS, Planner, auto, compute, overlap
+from engine.kv.planners import Planner, auto, compute, overlap
 from engine.llm.prefill import Prefilled, PromptReader, keep, prefill
 from engine.llm.restore import KvBinding, Planning
 from engine.models.load import load
 from engine.models.mlx import Mlx
-from engine.settings import KvSettings
 from engine.types import Trace
-from store.database import open_ledger
-from store.home import locate
 from store.kv_tree import Key
 from store.remote import Remote, RemoteCall, RemoteMiss
 from tests.effort import slow_only
@@ -131,17 +127,6 @@ def test_what_the_desktop_has_prefilled_is_fetched_and_stored(laptop: Box, deskt
     assert (stats.nodes, stats.fetched.tokens) == (4, sum(LENGTHS))
     read, note = asked(laptop, desktop)
     assert (read.reused, note) == (LENGTHS, "nothing there")  # nothing is left to be asked for
-
-
-def test_a_plan_for_what_is_stored_here_leaves_the_remote_on(model: Mlx, tmp_path: Path) -> None:
-    home, settings = locate({"PKB_HOME": f"{tmp_path}/home", "PKB_CACHE": f"{tmp_path}/cache"}), KvSettings()
-    home.data.mkdir()
-    with closing(open_ledger(home.ledger, create=True)) as ledger:
-        kept = open_kv(model, "f", home, ledger, replace(settings, remote=f"file://{tmp_path}/m"), plan="load")
-        assert kept.remote
-        assert kept.planning
-        assert kept.planning.planner is PLANNERS["load"]
-        kept.store.close()
 
 
 def test_only_what_is_not_here_is_fetched(laptop: Box, desktop: Desktop) -> None:
