@@ -15,7 +15,7 @@ from store.errors import NoModel, NoStore, PkbError, UsageError
 if TYPE_CHECKING:
     from engine.app import Pkb
     from engine.session import Session
-    from engine.types import AskOptions, AskResult
+    from engine.types import Answer, AskOptions, AskResult
 
     Show = Callable[[AskResult, bool], None]
 
@@ -67,9 +67,10 @@ def ask(
         if not question or question == ["-"]:
             _batch(sys.stdin.buffer if question else piped, ask_one, as_json=as_json)
         else:
-            if ask_one(valid_text(" ".join(question))):
+            reply = ask_one(valid_text(" ".join(question)))
+            if reply.answered:
                 return
-            if lost := pkb.unknown_person(scope):
+            if not reply.sources and (lost := pkb.unknown_person(scope)):  # which opens the tables
                 output.say(f"pkb: {lost}; try: a first or last name, an address or @domain")
             raise typer.Exit(4)
 
@@ -91,7 +92,7 @@ def _piped() -> list[bytes]:
     return [] if sys.stdin.isatty() else [line for line in sys.stdin.buffer if line.strip()]
 
 
-def _batch(lines: Iterable[bytes], ask_one: Callable[[str], bool], *, as_json: bool) -> None:
+def _batch(lines: Iterable[bytes], ask_one: "Callable[[str], Answer]", *, as_json: bool) -> None:
     """Answer one question a line; one that fails is reported in its place, and the rest goes on."""
     for line in lines:
         question = line.decode("utf-8", "replace").strip()
@@ -105,15 +106,15 @@ def _batch(lines: Iterable[bytes], ask_one: Callable[[str], bool], *, as_json: b
             output.error(error.code, error.message, error.next_step, as_json=as_json, question=question)
 
 
-def _ask(pkb: "Pkb", options: "AskOptions", show: "Show", question: str, *, streams: bool) -> bool:
-    """Ask one question and print what comes of it; returns whether it was answered."""
+def _ask(pkb: "Pkb", options: "AskOptions", show: "Show", question: str, *, streams: bool) -> "Answer":
+    """Ask one question, print what comes of it, and return it."""
     with output.progress_line(pkb.session) as remove, output.Stream(remove) as streamed:
         answered = pkb.answer(question, options, streamed.say if streams else None)
     try:
         show(answered, streamed.started)
     finally:  # whoever has read enough, and closed the pipe, asks again too
         answered.keep()
-    return answered.reply.answered
+    return answered.reply
 
 
 def _show(answered: "AskResult", streamed: bool, *, as_json: bool, explain: bool, every: bool) -> None:

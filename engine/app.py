@@ -440,7 +440,7 @@ class Pkb:
 
     def matched_senders(self, scope: "Scope") -> list[str]:
         """Return a notice where the sender of a scope is a name that fits senders of several addresses."""
-        from engine.retrieval.evidence import matched_senders
+        from engine.ask.prepare import matched_senders
 
         return matched_senders(self.session.ledger, scope)
 

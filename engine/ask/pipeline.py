@@ -18,6 +18,7 @@ from engine.ask.prepare import (
     begin,
     embed,
     gather_context,
+    matched_senders,
     relocate,
     store_answer,
 )
@@ -198,8 +199,6 @@ class Asker:
         if ask.options.record:
             remember(self._ledger, ask.text, ask.now, reply, served, saved_ms, evidence)
         if ask.options.scope.sender:
-            from engine.retrieval.evidence import matched_senders
-
             ask.trace.notices.extend(matched_senders(self._ledger, ask.options.scope))
         if ask.options.write_bank:
             reply = self._corrected(ask, reply)

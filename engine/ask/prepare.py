@@ -68,6 +68,23 @@ def key_of(backend: Backend, ledger: Ledger, text: str, options: AskOptions, now
     return _key(backend, ledger, _in_document(ledger, text, options, now), now)
 
 
+_NAMED = 3  # addresses in a notice
+
+
+def matched_senders(ledger: Ledger, scope: Scope) -> list[str]:
+    """Return a notice where the name in --from fits senders of several addresses; an address is one sender's."""
+    from engine.text.terminal import shorten
+    from store.filters import is_address
+    from store.provenance import senders_named
+
+    sender = scope.sender
+    if not sender or is_address(sender) or len(found := senders_named(ledger, scope.collection, sender)) < 2:
+        return []
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    shown = ", ".join(shorten(address, 60) for address in found[:_NAMED])
+    return [f"--from {shorten(sender, 40)} fits {len(found)} addresses: {shown}{more}"]
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """A question with its standard wording and options; `whole` if it asks about a whole document."""

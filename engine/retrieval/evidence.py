@@ -17,8 +17,6 @@ from engine.text.terminal import shorten
 from engine.text.words import words
 from engine.types import SCHEMA, AskOptions, Evidence, Listing, ListOptions, Passage, Source, Trace
 from store.catalog import Catalog
-from store.database import Ledger
-from store.filters import is_address
 from store.hits import Hit, Totals, Vectors
 from store.provenance import (
     KnownAddress,
@@ -26,13 +24,11 @@ from store.provenance import (
     Provenance,
     addresses_of,
     provenance_of,
-    senders_named,
 )
 from store.search import Reader
 from store.types import Place, Scope
 
 _DAY = timedelta(days=1)  # addresses first seen closer together came at the same time: many mails are read in one run
-_NAMED = 3  # addresses in a notice
 _LOOK_ALIKE = "@"  # begins the names that are folded addresses
 
 
@@ -76,16 +72,6 @@ def _first(pool: Sequence[KnownAddress]) -> list[KnownAddress]:
     early = [one for one in pool if earliest is not None and one.seen < earliest + _DAY]
     most = max((one.documents for one in early), default=0)
     return [one for one in early if one.documents == most]
-
-
-def matched_senders(ledger: Ledger, scope: Scope) -> list[str]:
-    """Return a notice where the name in --from fits senders of several addresses; an address is one sender's."""
-    sender = scope.sender
-    if not sender or is_address(sender) or len(found := senders_named(ledger, scope.collection, sender)) < 2:
-        return []
-    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    shown = ", ".join(shorten(address, 60) for address in found[:_NAMED])
-    return [f"--from {shorten(sender, 40)} fits {len(found)} addresses: {shown}{more}"]
 
 
 _COPIES = 3  # named beside a source

@@ -149,8 +149,10 @@ def unknown_person(opened: Session, scope: "Scope") -> str | None:
     """Return which of the people in a scope no indexed message is from or to."""
     from engine import operations
     from engine.types import AskOptions
+    from store.provenance import senders_named
 
-    if scope.sender is None and scope.recipient is None:
+    known = scope.sender is None or senders_named(opened.ledger, scope.collection, scope.sender)
+    if known and scope.recipient is None:
         return None
     found = _results_of(opened, "unknown", list[str], options=AskOptions(scope))
     return operations.unknown_person(opened, scope) if found is None else next(iter(found), None)

@@ -185,10 +185,11 @@ def test_a_batch_flushes_each_answer_before_it_reads_on(pkb: Pkb) -> None:
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize("as_json", [True, False])
-def test_an_exact_hit_loads_nothing_heavy(pkb: Pkb, as_json: bool) -> None:
-    pkb("ask", KEY)
-    words = ["ask", KEY, *(["--json"] if as_json else [])]
+@pytest.mark.parametrize("options", [(), ("--json",), ("--from", "ann")])
+@pytest.mark.parametrize("question", [KEY, NONSENSE])
+def test_an_exact_hit_loads_nothing_heavy(pkb: Pkb, question: str, options: tuple[str, ...]) -> None:
+    words = ["ask", question, *options]
+    pkb(*words)
     code = f"import sys; from cli.app import run; run({words!r}); print(); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], env=environment(pkb.folder), capture_output=True, check=True)
     loaded = {name.split(".")[0] for name in done.stdout.decode().splitlines()[-1].split()}
