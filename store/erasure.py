@@ -146,8 +146,7 @@ class Eraser:
         with self._ledger.transaction():
             self._write_down((), tables=has_tables)  # what is examined must not hold the ids itself
         _remove_ledger_copies(self._home)
-        _remove_unfinished_training(self._home)
-        shutil.rmtree(self._home.trial, ignore_errors=True)  # copies of the ledger by earlier versions
+        _remove_leftovers(self._home)
         left = self._rewrite(on_step) if has_tables else []
         left += _shrink(self._ledger)
         on_step("examine", 0, None)
@@ -311,10 +310,13 @@ def _remove_ledger_copies(home: Home) -> None:
             path.unlink()
 
 
-def _remove_unfinished_training(home: Home) -> None:
-    """Remove what an unfinished training of an earlier version has learnt."""
-    for path in home.adapters.glob(".training-*"):
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+def _remove_leftovers(home: Home) -> None:
+    """Remove what earlier versions of pkb left: unfinished trainings, and copies of the ledger by `pkb bench`."""
+    for path in (*home.adapters.glob(".training-*"), home.trial):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _files_below(*folders: Path) -> Iterator[Path]:
