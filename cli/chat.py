@@ -336,15 +336,17 @@ class Conversation:
     def _wrong(self, opened: Session) -> None:
         """Take back the last answer, which is then no ground for what is asked next either."""
         drop_last_answer(self._said, opened, as_json=self._as_json)
-        if self._said[-1].asked is not None:
+        if self._said[-1].asked is not None and self._turns:
             self._turns[-1] = replace(self._turns[-1], answer=None, focus="")
 
     def _condense(self, typed: str, opened: Session) -> "tuple[Condensed, float]":
         """Make a question stand alone; returns the milliseconds that it took, too."""
         from engine.ask.followup import condense
         from engine.serve.client import follow_up_writer
+        from store.history import may_be_followed
 
         begun = time.perf_counter()
+        self._turns = [turn for turn in self._turns if may_be_followed(opened.ledger, turn.asked)]
         condensed = condense(typed, self._turns, follow_up_writer(opened))
         return condensed, (time.perf_counter() - begun) * 1000
 

@@ -43,6 +43,7 @@ def embed(opened: Session) -> "Iterator[Embedded]":
     """Fill in missing vectors, then tidy the tables; DiskFull."""
     from engine.ingest.embed import embed
 
+    opened.ledger.renew()
     with naming_disk(opened.home.data, "pkb ingest"):
         yield from embed(opened.vectors, opened.embedder, opened.locks, partial(_meet, opened))
         with opened.locks.writer():
@@ -208,6 +209,7 @@ def ingest(
     """Bring every root up to date; returns the missing ones whose documents were kept. DiskFull."""
     with naming_disk(opened.home.data, "pkb ingest"):
         finish_forgetting(opened, on_progress)
+        opened.ledger.renew()
         run = ingest_run(opened, prune=prune, restore=restore, settled=settled)
         return _ingest(opened, run, roots, missing, prune=prune, on_progress=on_progress)
 

@@ -23,6 +23,7 @@ from engine.text.question import Synthesis, understand
 from engine.types import SCHEMA, Answer, AskOptions, Source, Trace, grouped
 from store.answers import AnswerBank, CachedAnswer, Origin, RejectedAnswers
 from store.errors import PkbError, UsageError
+from store.history import link_documents
 from store.types import Scope
 
 if TYPE_CHECKING:
@@ -247,6 +248,7 @@ class Importer:
 
         UsageError if its question is empty.
         """
+        self._opened.ledger.renew()
         ask = self._asked(exported)
         if ask.key.writer != exported.writer:
             return "other_model"
@@ -256,8 +258,8 @@ class Importer:
             return "cached"
         if self._is_rejected(ask, exported.reply):
             return "rejected"
-        reply = self._standing(ask, exported)
-        return "missing" if reply is None else self._store(ask, exported, reply)
+        found = self._standing(ask, exported)
+        return "missing" if found is None else self._store(ask, exported, *found)
 
     def _asked(self, exported: ExportedAnswer) -> PendingQuestion:
         """Ask its question as it was asked: one that names its document itself has a key with that document."""
@@ -282,7 +284,7 @@ class Importer:
         rejected = RejectedAnswers(self._opened.ledger).find(ask.key.digest)
         return rejected is not None and rejected[0] == (reply.text or "")
 
-    def _standing(self, ask: PendingQuestion, exported: ExportedAnswer) -> Answer | None:
+    def _standing(self, ask: PendingQuestion, exported: ExportedAnswer) -> "tuple[Answer, Evidence] | None":
         """Return an answer with its sources where they stand here; None where its messages are not here as they were.
 
         Nor where names of people here give its question another form, or where a source does not say what it quotes.
@@ -298,7 +300,8 @@ class Importer:
             if context.read != exported.evidence or not self._is_supported(ask, exported.reply, context.evidence):
                 return None
             evidence = context.evidence
-        return _relocated(exported.reply, evidence)
+        moved = _relocated(exported.reply, evidence)
+        return (moved, evidence) if moved else None
 
     def _is_supported(self, ask: PendingQuestion, reply: Answer, evidence: "Evidence") -> bool:
         """Return whether evidence supports an answer, which may have been changed in the file.
@@ -320,7 +323,7 @@ class Importer:
         with self._opened.locks.reader():
             return len(self._opened.reader.chunks(chunks)) == len(set(chunks))
 
-    def _store(self, ask: PendingQuestion, exported: ExportedAnswer, reply: Answer) -> Imported:
+    def _store(self, ask: PendingQuestion, exported: ExportedAnswer, reply: Answer, evidence: "Evidence") -> Imported:
         reply = replace(reply, matched_question=None, similarity=None)
         key, created = ask.key, min(exported.created, self._opened.now).timestamp()
         about = (reply.question, key.scope, key.writer, key.day, json.dumps(reply.to_json()), exported.evidence)
@@ -331,7 +334,8 @@ class Importer:
         if not self._bank.has_room(key.digest, answer, budget, vector):
             return "no_room"
         self._bank.put(key.digest, answer, budget, vector, None, asked.embedder)
-        return "imported"
+        link_documents(self._opened.ledger, key.digest, evidence.documents)
+        return "imported" if self._opened.ledger.is_current else "missing"
 
 
 def _relocated(reply: Answer, evidence: "Evidence") -> Answer | None:

@@ -55,7 +55,7 @@ class AnswerBank:
     """Entries by key; each method is one short transaction of its own."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self._ledger, self._rows = ledger, ledger.rows
+        self.ledger, self._rows = ledger, ledger.rows
 
     def find(self, key: bytes) -> CachedAnswer | None:
         """Return the entry under a key, whatever its state; None if its row is damaged."""
@@ -89,7 +89,7 @@ class AnswerBank:
         use; above `floor`, a cosine, a new chunk is among the nearest to it. The new entry inherits uses and tau of the
         former one, and its vector where none is given.
         """
-        with self._ledger.transaction():
+        with self.ledger.transaction():
             size = _size(key, answer) + (self._vector_bytes(key) if vector is None else len(vector))
             if size > budget:
                 self.drop(key)
@@ -97,7 +97,7 @@ class AnswerBank:
             self._make_room(budget - size, key)
             self._write(key, answer, size)
             if vector is not None:
-                self._put_vector(key, vector, table_of(embedder) if embedder else self._ledger.get("vectors") or "")
+                self._put_vector(key, vector, table_of(embedder) if embedder else self.ledger.get("vectors") or "")
             if vector is not None or floor is not None:
                 self._rows.execute("UPDATE question_vectors SET floor = ? WHERE key = ?", (floor, key))
 

@@ -16,6 +16,7 @@ from store.errors import DamagedLedger, NoStore, PkbError
 from store.migrations import MIGRATIONS
 
 BUSY_MS = 20_000
+EPOCH: Final = "forget.epoch"  # the counter of how often forgetting began or ended: odd while it goes on
 UNCOMPACTED = "uncompacted"  # the counter of rows written to LanceDB since it was last compacted
 _APPLICATION_ID = 0x706B6231  # "pkb1"
 DAMAGE: Final = (sqlite3.DatabaseError, UnicodeDecodeError)  # the latter for a message that quotes a damaged schema
@@ -25,10 +26,15 @@ class Ledger:
     """An open ledger; `rows` is its connection, for the modules that own tables in it.
 
     A `temporary` one is a copy in memory: what is written to it is lost when it is closed.
+
+    What is derived from documents rests on what was read at an epoch. Triggers drop it where anything was forgotten
+    since then, or is being forgotten: whoever writes it, in the transaction of the write.
     """
 
     def __init__(self, rows: sqlite3.Connection, *, temporary: bool = False) -> None:
         self.rows, self.temporary = rows, temporary
+        self._epoch = epoch = [0]  # no reference to this object, which would keep it open
+        rows.create_function("is_current", 1, lambda now: epoch == [int(now or 0)] and epoch[0] % 2 == 0)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -57,6 +63,20 @@ class Ledger:
     def add(self, name: str, amount: int) -> None:
         """Change a counter inside a transaction of the caller's."""
         self.set(name, str(self.count(name) + amount))
+
+    @property
+    def epoch(self) -> int:
+        """Return the epoch that what is written rests on."""
+        return self._epoch[0]
+
+    def renew(self, epoch: int | None = None) -> None:
+        """Begin to read anew: what is written later rests on what is read from now on, or was read at an epoch."""
+        self._epoch[0] = self.count(EPOCH) if epoch is None else epoch
+
+    @property
+    def is_current(self) -> bool:
+        """Return whether nothing was forgotten since the last `renew`, nor is now; sure inside a transaction only."""
+        return self.epoch == self.count(EPOCH) and self.epoch % 2 == 0
 
     @property
     def generation(self) -> int:
@@ -100,6 +120,7 @@ def open_ledger(path: Path, *, create: bool = False, durable: bool = False) -> L
         register(rows)
         ledger = Ledger(rows)
         _migrate(ledger)
+        ledger.renew()
     except DAMAGE as error:
         _explain(error, path)
     except OSError as error:
@@ -128,6 +149,7 @@ def open_copy(path: Path) -> Ledger:
     register(rows)
     ledger = Ledger(rows, temporary=True)
     _migrate(ledger)
+    ledger.renew()
     return ledger
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from store import provenance
 from store.answers import OF_REMOVED, drop_derived, mark_removed
 from store.catalog import Catalog
-from store.database import BUSY_MS, Ledger
+from store.database import BUSY_MS, EPOCH, Ledger
 from store.documents import Knowledge
 from store.filters import among, holding
 from store.home import Home
@@ -131,6 +131,8 @@ class Eraser:
             self._write_down({*todo, *documents}, tables=bool(todo or documents) or is_unfinished(self._ledger))
             Tombstones(self._ledger).add(names, now)
             _drop_questions(self._ledger, questions)
+            _drop_asked_of(self._ledger, documents)
+            _set_epoch(self._ledger, ended=False)
         return self._finish(before, now, on_step)
 
     def finish(self, now: float, on_step: OnStep) -> Erased:
@@ -145,6 +147,7 @@ class Eraser:
             self._remove(some, now)
         with self._ledger.transaction():
             self._write_down((), tables=has_tables)  # what is examined must not hold the ids itself
+            _set_epoch(self._ledger, ended=True)
         _remove_ledger_copies(self._home)
         _remove_leftovers(self._home)
         left = self._rewrite(on_step) if has_tables else []
@@ -246,6 +249,26 @@ def _drop_questions(ledger: Ledger, questions: Sequence[str]) -> None:
         ledger.rows.executemany("DELETE FROM answers WHERE key = ?", keys)
         for table, column in (("history", "question"), ("predictions", "question"), ("jobs", "subject")):
             ledger.rows.execute(f"DELETE FROM {table} WHERE {column} = ?", one)
+
+
+def _set_epoch(ledger: Ledger, *, ended: bool) -> None:
+    """Begin or end an epoch: what rests on anything that was read before can be stored no more."""
+    ledger.set(EPOCH, str((ledger.count(EPOCH) | 1) + ended))
+
+
+def _drop_asked_of(ledger: Ledger, documents: Collection[str]) -> None:
+    """Delete the questions that were ever answered from documents, and what was predicted from questions."""
+    if not documents:
+        return
+    of_them = "(SELECT key FROM question_documents WHERE document IN (SELECT value FROM json_each(?1)))"
+    asked = f"""SELECT question FROM history WHERE coalesce(key, CAST(id AS BLOB)) IN {of_them}
+                UNION SELECT question FROM answers WHERE key IN {of_them}"""
+    named = (json.dumps(sorted(documents)),)
+    _drop_questions(ledger, [question for (question,) in ledger.rows.execute(asked, named).fetchall()])
+    ledger.rows.execute(f"DELETE FROM rejected_answers WHERE key IN {of_them}", named)
+    ledger.rows.execute("DELETE FROM question_documents WHERE document IN (SELECT value FROM json_each(?1))", named)
+    ledger.rows.execute("DELETE FROM jobs")  # planned again
+    ledger.rows.execute("DELETE FROM answers WHERE origin = 'predicted' AND uses = 0 AND source LIKE 'history/%'")
 
 
 def _questions_about_removed(ledger: Ledger) -> list[int]:

@@ -1,11 +1,11 @@
 """The query history: what was asked, when, which tier answered, what that took, and the chunks retrieved."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 from datetime import date
 
-from store.database import Ledger
+from store.database import EPOCH, Ledger
 
 # A hit does a part of the work of its answer: where it took longer, it did so in a slower process, and saved nothing.
 _SAVED = "max(saved_ms, 0)"
@@ -189,6 +189,24 @@ def last_asked(ledger: Ledger, keys: Sequence[bytes]) -> float | None:
     marks = ", ".join("?" * len(keys))
     found = ledger.rows.execute(f"SELECT max(at) FROM history WHERE key IN ({marks})", list(keys)).fetchone()[0]
     return None if found is None else float(found)
+
+
+def link_documents(ledger: Ledger, key: bytes, documents: Iterable[str], like: bytes | None = None) -> None:
+    """Record documents that a question was answered from, and those of the question that it is `like`.
+
+    `key` is the question's in the answer cache, or its number in the history as text.
+    """
+    sql = "INSERT OR IGNORE INTO question_documents VALUES (?, ?)"
+    ledger.rows.executemany(sql, [(key, document) for document in documents])
+    if like not in (None, key):
+        sql = "INSERT OR IGNORE INTO question_documents SELECT ?, document FROM question_documents WHERE key = ?"
+        ledger.rows.execute(sql, (key, like))
+
+
+def may_be_followed(ledger: Ledger, question: str) -> bool:
+    """Return whether a question of a conversation cannot be about what was forgotten: it is known, or nothing was."""
+    found = ledger.rows.execute("SELECT 1 FROM history WHERE question = ? LIMIT 1", (question,)).fetchone()
+    return found is not None or not ledger.count(EPOCH)
 
 
 class RetrievalLog:

@@ -411,8 +411,8 @@ def _check_pages(ledger: Ledger) -> None:
 
 # A damaged ledger is moved aside, and a new one takes over what cannot be made from documents: folders and history.
 
-_KEPT = ("roots", "history", "rejected_answers")
-_VALUES = ("threads",)  # small values that later results must agree with
+_KEPT = ("roots", "history", "rejected_answers", "question_documents", "forgotten")
+_VALUES = ("threads", "forget.key")  # small values that later results must agree with
 _DAMAGED = ".damaged"
 _FRESH = "ledger.new"
 

@@ -151,6 +151,8 @@ class KvBudget:
         parent = self._index.find(node.parent)
         if node.parent != root.key and (parent is None or parent.state != "complete"):
             return "no_parent"
+        if not self._folder.ledger.is_current:
+            return "deleted"
         if self._index.find(node.key):
             return "in_progress"  # another process is writing it
         return "daily_limit" if self._counts.written(self._now()) + node.bytes > self._limits.daily else ""

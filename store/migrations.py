@@ -399,8 +399,38 @@ _STATES = (
     "ALTER TABLE files ADD COLUMN digest BLOB NOT NULL DEFAULT x''",
 )
 
+# The tables that hold, or are looked up by, what was made of documents: nothing is added that rests on what was read
+# before something was forgotten. See `Ledger.renew`.
+DERIVED: Final = (
+    "answers", "question_vectors", "verifications", "notices", "refresh_candidates", "rejected_answers", "history",
+    "retrievals", "question_documents", "predictions", "jobs", "job_outputs", "kv_nodes", "kv_ghosts",
+)  # fmt: skip
+
+# The documents that a question was ever answered from, by its key (its number in the history where it has none): until
+# no row of it is left.
+_QUESTION_DOCUMENTS = (
+    "CREATE TABLE question_documents (key BLOB, document TEXT, PRIMARY KEY (key, document)) WITHOUT ROWID",
+    *(
+        f"""CREATE TRIGGER {table}_documents_delete AFTER DELETE ON {table} BEGIN
+        DELETE FROM question_documents WHERE key = {key} AND NOT EXISTS (SELECT 1 FROM history WHERE key = {key})
+        AND NOT EXISTS (SELECT 1 FROM answers WHERE key = {key})
+        AND NOT EXISTS (SELECT 1 FROM rejected_answers WHERE key = {key}); END"""
+        for table, key in (
+            ("history", "coalesce(old.key, CAST(old.id AS BLOB))"),
+            ("answers", "old.key"),
+            ("rejected_answers", "old.key"),
+        )
+    ),
+    *(
+        f"""CREATE TRIGGER {table}_current BEFORE INSERT ON {table}
+        WHEN NOT is_current((SELECT value FROM meta WHERE name = 'forget.epoch')) BEGIN SELECT RAISE(IGNORE); END"""
+        for table in DERIVED
+    ),
+)
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FIRST, _KV, _RETRIEVED, _BANK, _IDLE_RUN, _BATTERY, _PAYS, _RUNS, (*_NAMES, *_ANSWERS),
     (*_PEOPLE, *_LINKS, *_REREAD),
     _PROVENANCE, _READ, _CHECKSUMS, (), _TITLES, _CHANGES, _FORGOTTEN, _NO_ALIASES, _NO_TRAINING, _STATES,
+    _QUESTION_DOCUMENTS,
 )  # fmt: skip

@@ -25,7 +25,7 @@ from engine.ask.prepare import (
 from engine.types import Answer, AskOptions, AskResult, Backend, OnText, Step
 from store.answers import AnswerBank, CachedAnswer, Notices, RejectedAnswers
 from store.database import Ledger
-from store.history import History, HistoryEntry, RetrievalLog, lookup_costs, set_lookup_costs
+from store.history import History, HistoryEntry, RetrievalLog, link_documents, lookup_costs, set_lookup_costs
 
 if TYPE_CHECKING:
     from engine.ask.semantic import SemanticLookup, SemanticRules
@@ -38,10 +38,14 @@ _BEST = 2  # best chunks of a question that count as asked about
 
 @dataclass(frozen=True, slots=True)
 class ServedFrom:
-    """The key of a question (None: it was asked past the answer cache), and whether its answer may be outdated."""
+    """The key of a question (None: it was asked past the answer cache), and whether its answer may be outdated.
+
+    `like` is the key of the question whose answer it is.
+    """
 
     key: bytes | None
     stale: bool = False
+    like: bytes | None = None
 
 
 def remember(
@@ -60,7 +64,10 @@ def remember(
     asked = HistoryEntry(*about, *read, served.key, served.stale)
     chunks, best = (in_prompt(evidence), evidence.chunks[:_BEST]) if evidence else ((), ())
     with ledger.transaction():
-        RetrievalLog(ledger).add(History(ledger).add(asked), chunks, best)
+        number = History(ledger).add(asked)
+        RetrievalLog(ledger).add(number, chunks, best)
+        documents = evidence.documents if evidence else ()
+        link_documents(ledger, served.key or str(number).encode(), documents, served.like)
 
 
 def in_prompt(evidence: "Evidence") -> tuple[str, ...]:
@@ -142,7 +149,7 @@ class Asker:
         if ask.options.write_bank:
             with ask.trace.step("count"):
                 self._bank.record_use(ask.key.digest, generation, ask.now.timestamp(), kept.evidence)
-        reply, served = _served(ask, kept, stale=stale), ServedFrom(ask.key.digest, stale=stale)
+        reply, served = _served(ask, kept, stale=stale), ServedFrom(ask.key.digest, stale, ask.key.digest)
         return self._answered(ask, reply, served, kept.made_ms - reply.ms["total"], evidence)
 
     def _lookup(self, ask: PendingQuestion, asked: EmbeddedQuestion) -> "SemanticLookup | None":
@@ -173,7 +180,7 @@ class Asker:
 
             defer_verification(self._ledger, self._room, ask, asked, near)
         saved = near.answer.made_ms - reply.ms["total"]
-        return self._answered(ask, reply, ServedFrom(ask.key.digest), saved, None)
+        return self._answered(ask, reply, ServedFrom(ask.key.digest, like=near.key), saved, None)
 
     def _make(
         self, ask: PendingQuestion, asked: QueryContext, before: CachedAnswer | None, say: OnText | None

@@ -11,6 +11,7 @@ from engine.text.whole_document import WORDINGS, title_words, whole_document_que
 from engine.types import Answer, AskOptions, Backend, Trace
 from store.answers import AnswerBank, CachedAnswer, Origin, State, names_of
 from store.database import Ledger
+from store.history import link_documents
 from store.types import Scope
 
 if TYPE_CHECKING:
@@ -196,6 +197,7 @@ def store_answer(
     made = (ask.generation, tier, ask.now.timestamp(), ask.trace.ms()["total"])
     kept = CachedAnswer(*_about(ask), text, asked.read, *made, state=state, origin=origin, source=source)
     bank.put(ask.key.digest, kept, room.bytes, vector_of(asked), floor_of(ask, asked, room), asked.embedder)
+    link_documents(bank.ledger, ask.key.digest, asked.evidence.documents)
     return kept
 
 

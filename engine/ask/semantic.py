@@ -110,13 +110,14 @@ def reject_answer(ledger: Ledger, now: datetime, collection: str | None = None) 
     Asked again, the question is answered from scratch. An answer made for it is never served for another question; one
     of another question is no longer served for questions of the same or a lower similarity.
     """
-    last = History(ledger).last()
-    cached = AnswerBank(ledger).find(last.key) if last and last.key else None
-    if last is None or last.key is None or cached is None:
-        return None
-    if collection not in (None, scope_of(cached.scope).collection):
-        return None
     with ledger.transaction():
+        ledger.renew()
+        last = History(ledger).last()
+        cached = AnswerBank(ledger).find(last.key) if last and last.key else None
+        if last is None or last.key is None or cached is None:
+            return None
+        if collection not in (None, scope_of(cached.scope).collection):
+            return None
         answer = answer_of(cached).text if cached.state == "answered" else _record_wrong_hit(ledger, last.key, now)
         RejectedAnswers(ledger).add(last.key, answer or "", now.timestamp())
         AnswerBank(ledger).drop(last.key)

@@ -17,6 +17,7 @@ from engine.serve.client import follow_up_writer
 from engine.text.terminal import one_line, plain, valid_text
 from engine.types import Answer, AskOptions, AskResult, FollowedAnswer, OnText, Source
 from store.errors import UsageError
+from store.history import may_be_followed
 
 MODEL = "pkb"
 NOT_FOUND = "No answer found in your messages."
@@ -135,7 +136,8 @@ def _completed(pkb: Pkb, asked: ChatRequest, options: AskOptions) -> tuple[str, 
     """Return the question as it stands alone; one that does not is asked as it is, without the answer cache."""
     turns = list[Turn]()
     for said, answered in asked.before:
-        if whole := condense(said, turns).asked:
+        whole = condense(said, turns).asked
+        if whole and may_be_followed(pkb.session.ledger, whole):
             turns.append(Turn(whole, None if answered in ("", NOT_FOUND) else answered))
     whole = condense(asked.question, turns, follow_up_writer(pkb.session)).asked
     if whole is None:

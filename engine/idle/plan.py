@@ -321,6 +321,7 @@ def queue(session: Session) -> None:
     from engine.idle.scheduler import stored
     from store.jobs import Jobs
 
+    session.ledger.renew()
     now, refreshes = session.now.timestamp(), plan_refreshes(_reasker(session))
     model = session.model_for("abstract")
     summarizer = _summarizer(session, model.load if model else None, lambda: False)

@@ -252,6 +252,7 @@ def _run_idle(session: Session, request: IdleRequest, on_progress: OnProgress) -
             return report
         if not request.dry_run:
             finish_forgetting(session, on_progress)
+            ledger.renew()
         if is_finished(ledger, *_inputs(session, request)):
             report.reason = "nothing has changed since the last complete run"
         else:

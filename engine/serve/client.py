@@ -71,6 +71,7 @@ def answer(opened: Session, text: str, options: "AskOptions", say: "OnText | Non
     said, options = _Stream(say), opened.limited(options)
     if opened.ledger.temporary:
         opened.reopen()  # there may be room again
+    opened.ledger.renew()
     try:
         made = _answer(opened, text, options, said)
     except (OSError, RuntimeError, ValueError, Error) as error:

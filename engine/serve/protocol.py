@@ -162,7 +162,10 @@ def _sure(kind: Any, value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A question, when and how it is asked, and every setting that it is asked under, as text."""
+    """A question, when and how it is asked, and every setting that it is asked under, as text.
+
+    What came of it is not stored where anything was forgotten since its epoch.
+    """
 
     text: str
     options: AskOptions
@@ -171,6 +174,7 @@ class Request:
     keeps_tensors: bool
     collection: str | None
     streams: bool
+    epoch: int
 
 
 def request(opened: "Session", text: str, options: AskOptions, *, streams: bool) -> Any:
@@ -178,7 +182,8 @@ def request(opened: "Session", text: str, options: AskOptions, *, streams: bool)
     settings = {key: str(value) for key, value in keys(opened.settings).items()}
     for key in ("model.name", "embed.model"):
         settings[key] = _wherever(settings[key])
-    return pack(Request(text, options, opened.now, settings, opened.keeps_tensors, opened.collection, streams))
+    how = (opened.keeps_tensors, opened.collection, streams, opened.ledger.epoch)
+    return pack(Request(text, options, opened.now, settings, *how))
 
 
 def _wherever(name: str) -> str:

@@ -59,9 +59,13 @@ class WorkerState:
         if opened.settings.embed == base.settings.embed:
             with suppress(NoModel):
                 opened.embedder, opened.question_vectors = base.embedder, base.question_vectors
+        ledger = opened.ledger
+        before = ledger.epoch
+        ledger.renew(asked.epoch)
         try:
             yield opened
         finally:
+            ledger.renew(before)  # of the idle jobs that this question interrupts
             vars(opened).clear()  # it refers to itself, and would hold what it read until garbage collection
 
     def own(self) -> Session:

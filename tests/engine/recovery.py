@@ -28,7 +28,7 @@ def traces(folder: Path, secret: Secret) -> set[str]:
     found = set(_in_bytes(folder, secret))
     found.update(_in_tables(folder / "tables", secret))
     found.update(_in_ledger(folder / "ledger.db", secret))
-    found.update(_in_kv(folder, secret))
+    found.update(token_files(folder, secret.tokens))
     return found
 
 
@@ -102,9 +102,9 @@ def _in_ledger(path: Path, secret: Secret) -> Iterator[str]:
     rows.close()
 
 
-def _in_kv(folder: Path, secret: Secret) -> Iterator[str]:
-    """Look for the secret's tokens, in order, in the token ids of every file of tensors."""
-    wanted = " ".join(map(str, secret.tokens))
+def token_files(folder: Path, tokens: Sequence[int]) -> Iterator[str]:
+    """Look for tokens, in order, in the token ids of every file of tensors."""
+    wanted = " ".join(map(str, tokens))
     for path in folder.rglob("*.safetensors") if wanted else ():
         size = int.from_bytes(path.read_bytes()[:8], "little")
         about = json.loads(path.read_bytes()[8 : 8 + size])["__metadata__"]
