@@ -137,7 +137,7 @@ def _completed(pkb: Pkb, asked: ChatRequest, options: AskOptions) -> tuple[str, 
     turns = list[Turn]()
     for said, answered in asked.before:
         whole = condense(said, turns).asked
-        if whole and may_be_followed(pkb.session.ledger, whole):
+        if whole and (not options.record or may_be_followed(pkb.session.ledger, whole)):
             turns.append(Turn(whole, None if answered in ("", NOT_FOUND) else answered))
     whole = condense(asked.question, turns, follow_up_writer(pkb.session)).asked
     if whole is None:
