@@ -206,15 +206,20 @@ def plain(text: str) -> str:
     """
     if len(text) > _LONGEST_QUESTION:
         return text
-    text = unicodedata.normalize("NFKC", _without_accents(text)).translate(_SIGNS)
-    text = re.sub(r"(?<=s)' (?=\w)", "'s ", " ".join(text.split()).rstrip(" ?!."))
-    text = _ABBREVIATED.sub(lambda match: _IN_FULL[match[1][:3]], _without_frame(text))
+    text = _framed(text)
     for pattern, instead in _SAID:
         text = pattern.sub(instead, text, count=1)
     text = _LED.sub(r"\2 \1", text, count=1)
     for pattern, instead in _rewrites():
         text = pattern.sub(instead, text)
     return text
+
+
+def _framed(text: str) -> str:
+    """Return a question without polite frames, with one kind of signs and the names of days and months in full."""
+    text = unicodedata.normalize("NFKC", _without_accents(text)).translate(_SIGNS)
+    text = re.sub(r"(?<=s)' (?=\w)", "'s ", " ".join(text.split()).rstrip(" ?!."))
+    return _ABBREVIATED.sub(lambda match: _IN_FULL[match[1][:3]], _without_frame(text))
 
 
 def _without_frame(text: str) -> str:
@@ -239,8 +244,18 @@ def tokens(text: str) -> tuple[str, ...]:
 
     Behind what owns something stands `OWNER`.
     """
+    return tuple(_with_phrases(_split(text)))
+
+
+def literal_tokens(text: str) -> list[str]:
+    """Return the words of a question as written, in lower case, no phrase replaced; verbs in the past are bare."""
+    low = [token.casefold() for token in _split(_framed(text[:_LONGEST_QUESTION]))]
+    return [base(token) if is_past(token) else token for token in low]
+
+
+def _split(text: str) -> list[str]:
     text = _DOTTED.sub(lambda match: match.group().replace(".", "").upper() + " ", text)
-    return tuple(_with_phrases([token for match in _TOKEN.finditer(text) for token in _spelled(match.group())]))
+    return [token for match in _TOKEN.finditer(text) for token in _spelled(match.group())]
 
 
 def _spelled(token: str) -> list[str]:

@@ -97,8 +97,10 @@ def why_different(new: Question, cached: Question, off: frozenset[str] = frozens
 
 
 def asks_in_same_words(new: Question, cached: Question) -> bool:
-    """Return whether each word of two questions has a partner in the other."""
-    return unmatched_words(new, cached) == UnmatchedWords((), ())
+    """Return whether two questions have the same words as written: synonyms, and most other forms, are other words."""
+    one, two = question_features(new), question_features(cached)
+    same = one.literal == two.literal and sorted(one.content) == sorted(two.content)
+    return same and one.persons == two.persons and (one.ways <= two.ways or two.ways <= one.ways)
 
 
 def unmatched_words(new: Question, cached: Question) -> UnmatchedWords:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, takewhile
 
-from engine.ask.normal_form import OWNER, is_determiner, is_past, normal_question, tokens
+from engine.ask.normal_form import OWNER, is_determiner, is_past, literal_tokens, normal_question, tokens
 from engine.text.question import Question
 from engine.text.words import base
 
@@ -60,17 +60,22 @@ _FREE = _set(
     "such it its please through toward towards via within per near 's"
 )
 # Say little by themselves: a question means the same without them.
-_LIGHT = _set(
-    "exactly exact precisely precise actually actual really real truly very indeed particularly particular "
-    "specifically specific basically essentially ultimately eventually finally simply quite generally commonly "
-    "typically usually normally often mainly mostly primarily approximately roughly about name names called "
-    "named known kind kinds type types sort sorts form own whole entire entirely various several certain "
-    "different total overall"
+_ADVERBS = _set(
+    "exactly precisely actually really truly very indeed particularly specifically basically essentially ultimately "
+    "eventually finally simply quite generally commonly typically usually normally often mainly mostly primarily "
+    "approximately roughly about"
+)
+_LIGHT = _ADVERBS | _set(
+    "exact precise actual real particular specific name names called named known kind kinds type types sort sorts form "
+    "own whole entire entirely various several certain different total overall"
 )
 _EXACTLY = _set("exactly precisely actually really indeed currently again please just")
 # The same of an event whose time or place is asked for.
 _SCHEDULED = _set("scheduled planned held due located situated")
+_GOING = _set("by 's going")
 _UNITS = _set("month week weekend weekday season hour decade century")
+# Of the free ones, those that tell things apart.
+_TELLING = _set("near within per through via toward towards such let")
 _EXTRA = 3  # words between a form of "be" and its participle
 _MODIFIERS = 2  # words between a preposition and the noun that it belongs to
 _SUBJECTS = frozenset(("i", "you", "he", "she", "we", "they", "it"))
@@ -81,6 +86,7 @@ _OF_NAMED = frozenset(("his", "her", "their"))
 class QuestionFeatures:
     """One question taken apart; each field is compared by itself."""
 
+    literal: tuple[str, ...]  # the words as asked, sorted, before any phrase was replaced, without function words
     content: tuple[str, ...]  # base forms, in order
     written: tuple[str, ...]  # the same words as written
     heads: tuple[bool, ...]  # of each: whether it is a verb, or what somebody has
@@ -109,6 +115,7 @@ class QuestionFeatures:
 @lru_cache(maxsize=1 << 12)
 def question_features(question: Question) -> QuestionFeatures:
     """Take the normal form of a question apart."""
+    literal = sorted(word for word in literal_tokens(question.text) if not _is_function(word))
     question = normal_question(question)
     found = [token for token in tokens(question.text) if token.casefold() not in _EXACTLY]
     plain = [_lowered(token, question.text) for token in found]
@@ -122,6 +129,7 @@ def question_features(question: Question) -> QuestionFeatures:
     which = [(form, plain[place]) for form, place in zip(content, telling, strict=True)]
     asking = _among(plain, _ASKING)
     return QuestionFeatures(
+        literal=tuple(literal),
         content=tuple(content),
         written=tuple(found[place] for place in telling),
         heads=tuple(words.is_head(place) for place in telling),
@@ -351,6 +359,13 @@ def _tells(word: str) -> bool:
         and word not in _TENSES
         and not any(word in table for table in (_ASKING, _PERSONS, _NEGATIONS))
         and (word in _PLACES or word not in _WAYS | {"by"})
+    )
+
+
+def _is_function(word: str) -> bool:
+    """Return whether a word, as written, tells nothing of what is asked about: without it the same is asked."""
+    return word in (_FREE - _TELLING) | _ADVERBS | _WAYS | _EXACTLY | _GOING or any(
+        word in table for table in (_ASKING, _PERSONS, _TENSES, _NEGATIONS)
     )
 
 

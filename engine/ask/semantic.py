@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from engine.ask.extract import QuoteSettings, quote, quoted_answer
 from engine.ask.keys import scope_of
-from engine.ask.normal_form import normal_question
 from engine.ask.paraphrase import asks_in_same_words, unmatched_words, why_different
 from engine.ask.prepare import (
     BankBudget,
@@ -238,8 +237,11 @@ class SemanticLookup:
             return fresh
         answer = cached.text or ""
         quoted = answer if cached.writer == "quote" else None
-        if quotes and (reason := why_not_entailed(asked, kept, evidence.passages, quoted, rules.least)):
-            return reason
+        lead = bearing(asked, kept, evidence.passages, quoted, rules.least) if quotes else 0
+        if isinstance(lead, str):
+            return lead
+        if quotes and self._backend.has_rival(asked, kept, evidence, lead, ask.options.scope):
+            return "another passage may answer it"
         if asks and not self._backend.entails(asked, evidence, answer, ask.trace):
             return "the model rejects it"
         return fresh
@@ -317,22 +319,22 @@ def _safe(judged: Sequence[bool], max_error: float) -> bool:
 LITTLE = 0.2  # of a question's words that say what it is about: so many may be missing where its answer stands
 
 
-def why_not_entailed(
-    asked: Question, kept: Question, reads: Sequence[Passage], answer: str | None, least: float
-) -> str | None:
-    """Return the reason why the evidence of a kept answer does not bear it for another question; None if it does.
+def bearing(asked: Question, kept: Question, reads: Sequence[Passage], answer: str | None, least: float) -> int | str:
+    """Return which passage of the evidence of a kept answer bears it for another question, else the reason for none.
 
-    `answer` is the kept one where the quote writer made it; None where a model did: then both questions must be quoted
-    the same. `least` is the support that the quote writer needs.
+    The other question is answered in its own words: what is quoted from the same evidence must be the same. `answer` is
+    the kept one where the quote writer made it; None where a model did: then both questions must be quoted the same.
+    `least` is the support that the quote writer needs.
     """
     settings = QuoteSettings(least=least, forced=answer is None)
-    quoted = quote(normal_question(asked), reads, settings)
+    quoted = quote(asked, reads, settings)
     expected = quote(kept, reads, settings).answer if answer is None else answer
-    if not quoted.answer or not expected or not (quoted.answer in expected or expected in quoted.answer):
+    if not quoted.answer or quoted.answer != expected:
         return "another answer"
-    if quoted.source is not None and not _entailed(asked, kept, reads[quoted.source]):
+    assert quoted.source is not None, "an answer has a source"
+    if not _entailed(asked, kept, reads[quoted.source]):
         return "a word that the evidence does not support"
-    return None
+    return quoted.source
 
 
 def _entailed(new: Question, cached: Question, source: Passage) -> bool:

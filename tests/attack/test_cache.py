@@ -13,7 +13,7 @@ import pytest
 from engine.ask.prepare import begin
 from engine.text.whole_document import WORDINGS, whole_document_question
 from store.errors import UsageError
-from tests.attack.lab import BEN, EVIL, Lab, mail
+from tests.attack.lab import ANN, BEN, EVIL, Lab, mail
 
 RENT, KEY = "How much is the boathouse rent?", "Who has the spare key?"
 MAILS = {
@@ -189,3 +189,104 @@ def test_an_answer_of_another_home_needs_its_mail_here(lab: Lab) -> None:
 def test_an_empty_question_has_no_answer_in_the_cache(shared_lab: Lab, question: str) -> None:
     with suppress(UsageError):
         assert shared_lab.ask(question).tier != "exact"
+
+
+@dataclass(frozen=True, slots=True)
+class Lookalikes:
+    """Two questions that look alike, and the sentences of the mails, or of the turns of a meeting, that answer them."""
+
+    kind: str
+    told: list[str]
+    first: str
+    then: str
+
+
+LOOKALIKES = [
+    Lookalikes(**json.loads(line)) for line in Path(__file__).with_name("borrowed.jsonl").read_text().splitlines()
+]
+HOMES = 20  # neighbours in the file are about one place, and stand in different homes
+CLUB = [f"The {one} of the rowing club is in Leeds." for one in ("kitchen", "garage", "library", "office", "garden")]
+SENSES = {
+    "the other thing is not among the sources": Lookalikes(
+        "mails", ["The exam of the rowing club is on Monday.", *CLUB, "The test of the rowing club is on Friday."],
+        "When is the exam of the rowing club?", "When is the test of the rowing club?"),
+    "the other word stands beside the answer in another sense": Lookalikes(
+        "mails", ["The exam of the rowing club is on Monday. Please test the lamps of the rowing club before.", *CLUB,
+                  "The test of the rowing club is on Friday."],
+        "When is the exam of the rowing club?", "When is the test of the rowing club?"),
+    "a phrase of the list": Lookalikes(
+        "mails", ["We schedule the stall of the fair on Monday.", "We set up the stall of the fair on Friday."],
+        "When do we schedule the stall of the fair?", "When do we set up the stall of the fair?"),
+    "two senses of one form": Lookalikes(
+        "mails", ["Ann makes rafts of the old pine boards.", "Ann thinks of the old pine boards that they smell."],
+        "What does Ann think of the old pine boards?", "What does Ann make of the old pine boards?"),
+    "mine and ours": Lookalikes(
+        "mails", ["My locker in the old boathouse is green.", "Our locker in the old boathouse is red."],
+        "Which colour is my locker in the old boathouse?", "Which colour is our locker in the old boathouse?"),
+    "mine and any": Lookalikes(
+        "mails", ["My locker in the old boathouse is green.", "The locker in the old boathouse is red."],
+        "Which colour is my locker in the old boathouse?", "Which colour is the locker in the old boathouse?"),
+    "a form for another form": Lookalikes(
+        "mails", ["The tax form of the tennis club is due on Monday.", "The tax of the tennis club is due on Friday."],
+        "When is the tax form of the tennis club due?", "When is the tax of the tennis club due?"),
+    "in it and near it": Lookalikes(
+        "mails", ["Gus Tindall has a shop in the old harbour.", "Ida Moss has a shop near the old harbour."],
+        "Who has a shop in the old harbour?", "Who has a shop near the old harbour?"),
+    "a word less": Lookalikes(
+        "mails", ["The winter test of the rowing club is on Monday.", *CLUB,
+                  "The test of the rowing club is on Friday."],
+        "When is the winter test of the rowing club?", "When is the test of the rowing club?"),
+    "a synonym of a synonym": Lookalikes(
+        "mails", ["The examination of the rowing club is on Monday.", "The trial of the rowing club is on Friday."],
+        "When is the examination of the rowing club?", "When is the trial of the rowing club?"),
+    "a derived form": Lookalikes(
+        "mails", ["The organ of the parish hall is in Leeds.", "The organisation of the parish hall is in Bergen."],
+        "Where is the organ of the parish hall?", "Where is the organisation of the parish hall?"),
+}  # fmt: skip
+
+
+def archive(folder: Path, pairs: list[Lookalikes]) -> Lab:
+    """Return a home with the mails and meetings of some pairs, and their vectors."""
+    made = Lab(folder)
+    for number, pair in enumerate(pairs):
+        turns = [f"Mira Holt: {sentence}\n\nBen Ode: Right." for sentence in pair.told]
+        if pair.kind == "turns":
+            made.put(f"{number}.txt", "\n\n".join(turns).encode())
+        for each, sentence in enumerate(pair.told if pair.kind != "turns" else ()):
+            day = f"2024-06-{3 + each:02}T10:00+00:00"
+            made.put(f"{number}-{each}.eml", mail(sentence, title="News", sender=BEN if each else ANN, day=day))
+    with made.open() as pkb:
+        pkb.ingest([made.mail])
+    return made
+
+
+def lent(made: Lab, pairs: list[Lookalikes]) -> list[tuple[str, Any, Any]]:
+    """Ask both questions of each pair; return what was lent to the second one that is not said of it anew."""
+    found = []
+    with made.open() as pkb:
+        for pair in pairs:
+            pkb.ask(pair.first)
+            given, anew = pkb.ask(pair.then), pkb.ask(pair.then, cache="off")
+            if given.text != anew.text:
+                found.append((pair.then, given.text, anew.text))
+    return found
+
+
+@pytest.mark.parametrize("home", range(HOMES))
+def test_no_thing_gets_the_answer_of_another_that_the_synonyms_join(tmp_path: Path, home: int) -> None:
+    pairs = LOOKALIKES[home::HOMES]
+    assert lent(archive(tmp_path / "one", pairs), pairs) == []
+
+
+@pytest.mark.parametrize("sense", SENSES)
+def test_no_question_gets_the_answer_of_one_in_another_sense(tmp_path: Path, sense: str) -> None:
+    pair = SENSES[sense]
+    back = Lookalikes(pair.kind, pair.told, pair.then, pair.first)
+    assert lent(archive(tmp_path / "one", [pair]), [pair]) == lent(archive(tmp_path / "two", [pair]), [back]) == []
+
+
+def test_a_paraphrase_in_the_same_words_is_lent_without_reading_again(tmp_path: Path) -> None:
+    made = archive(tmp_path / "one", LOOKALIKES[:1])
+    with made.open() as pkb:
+        pkb.ask(LOOKALIKES[0].first)
+        assert pkb.ask("When will the exam of the rowing club be?").tier == "semantic"

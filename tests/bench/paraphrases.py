@@ -26,7 +26,8 @@ from engine.ask.keys import Wording, key, normalise, reword
 from engine.ask.prepare import BankBudget, PendingQuestion, QueryContext, fingerprint, store_answer
 from engine.ask.semantic import SemanticLookup, SemanticRules
 from engine.models.minilm import MiniLM
-from engine.retrieval.retrieve import RetrievalLimits, retrieve
+from engine.retrieval.evidence import has_rival
+from engine.retrieval.retrieve import RetrievalLimits, Searchable, retrieve
 from engine.text.question import Question, understand
 from engine.text.time_sensitive import moment
 from engine.types import Answer, AskOptions, Evidence, Trace
@@ -99,7 +100,7 @@ def main() -> None:
         tallies = {label: Tally() for label in (*RULES, *thresholds)}
         for number, user in enumerate(load(options.data, name, embedder, options.vectors)):
             pairs = paired(entries(user, embedder))
-            measure(pairs, caches(folder / name / str(number), embedder, thresholds), tallies)
+            measure(pairs, caches(folder / name / str(number), user.bank, embedder, thresholds), tallies)
         for label, tally in tallies.items():
             show(f"{name}: {label}", tally)
         rows += compared(name, tallies)
@@ -167,25 +168,30 @@ def _twins(known: Sequence[Entry]) -> Iterator[Pair]:
             yield a, b
 
 
-def caches(folder: Path, embedder: MiniLM, thresholds: Mapping[str, float]) -> dict[str, Cache]:
+def caches(folder: Path, index: Searchable, embedder: MiniLM, thresholds: Mapping[str, float]) -> dict[str, Cache]:
     """Make an empty cache of each kind."""
     for label in (*RULES, *thresholds):
         (folder / label).mkdir(parents=True)
-    own = {label: pkb(folder / label, rules, embedder) for label, rules in RULES.items()}
+    own = {label: pkb(folder / label, rules, index, embedder) for label, rules in RULES.items()}
     return own | {label: gptcache(folder / label, least, embedder.width) for label, least in thresholds.items()}
 
 
 class _Embedded(Unable):
     """Has the vectors of cached questions and the evidence of each, and takes every answer for entailed."""
 
-    def __init__(self, questions: QuestionVectors, evidence: Mapping[tuple[str, ...], Evidence]) -> None:
-        self._questions, self._evidence = questions, evidence
+    def __init__(
+        self, questions: QuestionVectors, index: Searchable, evidence: Mapping[tuple[str, ...], Evidence]
+    ) -> None:
+        self._questions, self._index, self._evidence = questions, index, evidence
 
     def question_vectors(self) -> QuestionVectors:
         return self._questions
 
     def reread(self, read: Sequence[str], scores: Sequence[float]) -> Evidence:
         return self._evidence[tuple(read)]
+
+    def has_rival(self, asked: Question, kept: Question, evidence: Evidence, lead: int, scope: Scope) -> bool:
+        return has_rival(self._index, asked, kept, evidence, lead, scope)
 
     def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool | None:
         return True
@@ -198,11 +204,12 @@ class OwnBank:
     ledger: Ledger
     questions: QuestionVectors
     rules: SemanticRules
+    index: Searchable
     evidence: dict[tuple[str, ...], Evidence] = field(default_factory=dict)
 
     def lookup(self) -> SemanticLookup:
         """Return what looks up questions."""
-        return SemanticLookup(_Embedded(self.questions, self.evidence), self.ledger, self.rules)
+        return SemanticLookup(_Embedded(self.questions, self.index, self.evidence), self.ledger, self.rules)
 
     def find(self, lookup: SemanticLookup, one: Entry) -> Near | None:
         """Return the question whose answer is served."""
@@ -215,15 +222,15 @@ class OwnBank:
         store_answer(AnswerBank(self.ledger), BUDGET, asked, one.context, one.reply)
 
 
-def own_bank(folder: Path, rules: SemanticRules, embedder: MiniLM) -> OwnBank:
+def own_bank(folder: Path, rules: SemanticRules, index: Searchable, embedder: MiniLM) -> OwnBank:
     """Make an empty answer cache of pkb's."""
     ledger = open_ledger(folder / "ledger.db", create=True)
-    return OwnBank(ledger, QuestionVectors(ledger, embedder.fingerprint, embedder.width), rules)
+    return OwnBank(ledger, QuestionVectors(ledger, embedder.fingerprint, embedder.width), rules, index)
 
 
-def pkb(folder: Path, rules: SemanticRules, embedder: MiniLM) -> Cache:
+def pkb(folder: Path, rules: SemanticRules, index: Searchable, embedder: MiniLM) -> Cache:
     """Make an empty cache of pkb's, to be compared with others."""
-    bank = own_bank(folder, rules, embedder)
+    bank = own_bank(folder, rules, index, embedder)
     lookup = bank.lookup()
 
     def find(one: Entry) -> str | None:

@@ -85,7 +85,7 @@ def judged(
         return
     firsts = _entries(user, [by_id[id] for id in dict.fromkeys(row["of"] for row in own)], embedder)
     with TemporaryDirectory(prefix="pkb-rewordings-") as folder:
-        bank = own_bank(Path(folder), rules, embedder)
+        bank = own_bank(Path(folder), rules, user.bank, embedder)
         for first in firsts.values():
             if bank.find(bank.lookup(), first) is None:
                 bank.put(first)
