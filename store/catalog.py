@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -188,11 +188,6 @@ class Catalog:
         row = self._rows.execute(f"SELECT {_STATE} FROM files WHERE path = ?", (path_key(path),)).fetchone()
         return FileState(*row) if row else None
 
-    def put_states(self, states: Mapping[bytes, FileState]) -> None:
-        """Record files that hold what they held when they were read."""
-        for path, state in states.items():
-            self._put_state(path, state)
-
     def put_file(self, path: str, state: FileState, places: Sequence[Place], problems: Sequence[Problem]) -> None:
         """Record a file that was read completely, with its places and problems in place of the former ones.
 
@@ -211,7 +206,7 @@ class Catalog:
         self._rows.execute("DELETE FROM problems WHERE path = ?", (key,))
         found = [(key, problem.item, problem.reason) for problem in problems]
         self._rows.executemany("INSERT OR REPLACE INTO problems VALUES (?, ?, ?)", found)
-        self._put_state(key, state)
+        self.put_state(key, state)
 
     def replace(self, former: Iterable[Place]) -> None:
         """Remove the places of documents that were replaced."""
@@ -227,7 +222,7 @@ class Catalog:
         for place in places:
             self._replace(key, place)
         self._insert(map(_row, places))
-        self._put_state(key, FileState(0, _CHANGED, 0))
+        self.put_state(key, FileState(0, _CHANGED, 0))
 
     def drop(self, root: str, gone: Iterable[bytes]) -> None:
         """Remove missing files, and the former places in changed files at or below the root."""
@@ -362,7 +357,8 @@ class Catalog:
         self._ledger.raise_generation()  # a document that had no place, as after a kill, is retrieved again
         self._rows.executemany(f"INSERT OR REPLACE INTO places ({_PLACE}) VALUES (?, ?, ?, ?, ?, ?)", rows)
 
-    def _put_state(self, key: bytes, state: FileState) -> None:
+    def put_state(self, key: bytes, state: FileState) -> None:
+        """Record the state of a file."""
         row = (key, state.size, state.mtime_ns, state.inode, state.ctime_ns, state.digest)
         self._rows.execute(f"INSERT OR REPLACE INTO files (path, {_STATE}) VALUES (?, ?, ?, ?, ?, ?)", row)
 

@@ -168,10 +168,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """The `stat` fields by which a file may have changed, and the digest of its content, by which it has.
-
-    Programs can set the mtime back, not the ctime; -1 for one that no file has. The digest is empty if not known.
-    """
+    """What `stat` tells of a file (a ctime of -1: it is compared), and the digest of what was read (empty: none)."""
 
     size: int
     mtime_ns: int
@@ -179,14 +176,9 @@ class FileState:
     ctime_ns: int = -1
     digest: bytes = field(default=b"", compare=False)
 
-    def may_be(self, now: "FileState") -> bool:
-        """Return whether a file may hold `now` what it held; it does not count where it is marked (an mtime of -1)."""
-        return self.mtime_ns != -1 and self.digest != b"" and self.size == now.size
-
     def is_same_but_marked(self, now: "FileState") -> bool:
-        """Return whether a file is `now` as it was, and is read again only because it was marked (an mtime of -1)."""
-        same = (self.size, self.inode) == (now.size, now.inode)
-        return self.mtime_ns == -1 and (self.digest == now.digest if self.digest else same)
+        """Return whether a file is `now` as it was, and is read again only because it was marked (an mtime below 0)."""
+        return self.mtime_ns < 0 and (self.size, self.inode) == (now.size, now.inode)
 
 
 Row = dict[str, Any]

@@ -12,6 +12,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -466,10 +467,12 @@ class Ingest:
         if self._restore:
             with self._ledger.transaction():
                 self._catalogue.mark_below_changed(root.path)
-        known, self._began = self._catalogue.files(root.path), time.time_ns()
-        found = scan.find_changes(os.fsencode(root.path), known, ignorable)
+        self._began = time.time_ns()
+        found = scan.find_changes(os.fsencode(root.path), self._catalogue.files(root.path), ignorable)
         self._postpone_unsettled(found)
-        self._skip_same(found, known)
+        with self._ledger.transaction() if found.same else nullcontext():
+            for path, state in found.same.items():
+                self._catalogue.put_state(path, scan.as_recorded(path, state, self._began))
         self.summary.files += found.seen
         self.summary.new += len(found.new)
         self.summary.changed += len(found.changed)
@@ -487,14 +490,6 @@ class Ingest:
         if unsettled:
             found.gone.clear()
         self.summary.waiting += len(unsettled)
-
-    def _skip_same(self, found: scan.Changes, known: Mapping[bytes, FileState]) -> None:
-        """Skip files that hold what they held when they were read, as those of a restored or copied folder."""
-        if same := scan.holding_the_same(found.changed, known):
-            found.changed = {path: state for path, state in found.changed.items() if path not in same}
-            states = {path: scan.as_recorded(path, state, self._began) for path, state in same.items()}
-            with self._ledger.transaction():
-                self._catalogue.put_states(states)
 
     def _is_covered(self, root: SourceRoot) -> bool:
         """Return whether an enclosing root has the same collection and kind, so that this one need not be recorded."""

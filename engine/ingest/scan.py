@@ -108,6 +108,7 @@ class Changes:
     seen: int = 0
     new: dict[bytes, FileState] = field(default_factory=dict)
     changed: dict[bytes, FileState] = field(default_factory=dict)
+    same: dict[bytes, FileState] = field(default_factory=dict)  # written to, with the content that was read
     gone: set[bytes] = field(default_factory=set)
     unreadable: dict[bytes, str] = field(default_factory=dict)  # path -> reason
     former: dict[bytes, FileState] = field(default_factory=dict)  # of the files that are gone
@@ -126,13 +127,17 @@ def find_changes(root: bytes, known: Mapping[bytes, FileState], is_ignored: Call
     """Return the changes at or below `root` since the `known` states; what cannot be read is not gone."""
     found, present = Changes(), set()
     for path, state in _files(root, found):
-        if known.get(path) == state:
-            present.add(path)
-            found.seen += 1
-        elif path in known or not is_ignored(Path(os.fsdecode(path))):
-            present.add(path)
-            found.seen += 1
-            (found.changed if path in known else found.new)[path] = state
+        before = known.get(path)
+        if before is None and is_ignored(Path(os.fsdecode(path))):
+            continue
+        present.add(path)
+        found.seen += 1
+        if before is None:
+            found.new[path] = state
+        elif before != state and (same := _with_same_digest(path, state, before)):
+            found.same[path] = same
+        elif before != state:
+            found.changed[path] = state
     found.gone = {path for path in known.keys() - present if found.unreadable.keys().isdisjoint(ancestors(path))}
     found.former = {path: known[path] for path in found.gone}
     return found
@@ -169,14 +174,12 @@ def with_digest(path: bytes, state: FileState, *, whole: bool) -> FileState:
     return state
 
 
-def holding_the_same(changed: Mapping[bytes, FileState], known: Mapping[bytes, FileState]) -> dict[bytes, FileState]:
-    """Return those of the changed files that hold what they held when they were read, as after a restore or a copy."""
-    same = dict[bytes, FileState]()
-    for whole in (False, True):
-        left = ((path, one) for path, one in changed.items() if path not in same and known[path].may_be(one))
-        found = {path: with_digest(path, one, whole=whole) for path, one in left}
-        same |= {path: one for path, one in found.items() if one.digest == known[path].digest}
-    return same
+def _with_same_digest(path: bytes, now: FileState, before: FileState) -> FileState | None:
+    """Return a file's state if it holds what was read of it, as after a restore, and is not marked to be read again."""
+    if before.mtime_ns == -1 or before.size != now.size or not before.digest:
+        return None
+    digested = (with_digest(path, now, whole=whole) for whole in (False, True))
+    return next((one for one in digested if one.digest == before.digest), None)
 
 
 def as_recorded(path: bytes, state: FileState, began: int) -> FileState:

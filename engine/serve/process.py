@@ -289,17 +289,6 @@ def stop(home: "Home", timeout_s: float) -> bool:
     return True
 
 
-def release_files(home: "Home") -> None:
-    """Have the process close the files of the home, so that they may be rewritten; the next question reopens them.
-
-    Deleted text may remain in its memory: to forget something, stop it instead.
-    """
-    if link := connect(home):
-        with suppress(ConnectionLost), closing(link):
-            link.send("release", {})
-            next(link.answers())
-
-
 def _environment(opened: "Session") -> dict[str, str]:
     """Return the environment of the process: with the home's paths, without the settings of a single question."""
     home, environ = opened.home, dict(opened.environ)

@@ -318,9 +318,7 @@ class RequestQueue(Thread):
         return self._waiting[0] if self._waiting else None
 
     def _needs_all(self, job: QueuedRequest) -> bool:
-        """Return whether a request needs idle jobs to end first: for another model, or for closed files."""
-        if job.frame["kind"] == "release":
-            return True
+        """Return whether a request needs idle jobs to end first: for another model."""
         try:
             return self._state.needs_other_model(requested(job.frame.get("request")))
         except Broken:
@@ -343,7 +341,6 @@ class RequestQueue(Thread):
             "unknown": self._unknown,
             "complete": self._complete,
             "idle": self._idle_run,
-            "release": self._release,
         }
         kinds[job.frame["kind"]](job)
 
@@ -413,10 +410,3 @@ class RequestQueue(Thread):
         opened = self._state.own()
         opened.now = datetime.fromisoformat(str(job.frame.get("now")))
         serve_idle(job, opened, run_idle)
-
-    def _release(self, job: QueuedRequest) -> None:
-        from engine.models.runtime import release
-
-        self._state.close()
-        release()  # garbage of earlier questions may hold files open
-        job.send("released", {})

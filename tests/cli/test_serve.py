@@ -25,14 +25,13 @@ from engine.serve.process import (
     listen,
     lock_of,
     record_of,
-    release_files,
     socket_paths,
     withdraw,
 )
 from engine.serve.protocol import encode
 from engine.session import Session
 from engine.types import AskOptions, ListOptions, OpenLoopOptions
-from store.locks import Lease, Locks
+from store.locks import Lease
 from store.types import Scope
 from tests.cli.conftest import Pkb
 from tests.cli.serving import Served, served, wait
@@ -493,27 +492,6 @@ def test_what_other_processes_ingest_and_remove_is_seen_at_once(up: Served, tmp_
     up.run("ingest", str(mail), "--prune", "--vectors", "later")
     assert not any("picnic.eml" in one["path"] for one in row(up, "ask", question)["sources"])
     assert up.status()["answered"] == 2
-
-
-@pytest.mark.slow
-def test_it_lets_go_of_what_is_to_be_rewritten(up: Served, tmp_path: Path) -> None:
-    home = up.home
-    before = row(up, "ask", KEY, "--no-cache")
-    with Locks(home.locks).exclusive():
-        release_files(home)
-        assert _open_files(up.pid, home.data) == set()
-        shutil.copytree(home.tables, tmp_path / "tables")
-        shutil.rmtree(home.tables)
-        shutil.copytree(tmp_path / "tables", home.tables)
-    again = row(up, "ask", KEY, "--no-cache")
-    assert (again["answer"], again["sources"]) == (before["answer"], before["sources"])
-    assert up.status()["answered"] == 2
-
-
-def _open_files(pid: int, folder: Path) -> set[str]:
-    """Return what a process has open below a folder, except its own lock."""
-    opened = {one.path for one in psutil.Process(pid).open_files() if one.path.startswith(str(folder))}
-    return opened - {str(folder / "locks" / "serve.lock")}
 
 
 @pytest.mark.slow

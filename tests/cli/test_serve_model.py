@@ -18,7 +18,9 @@ from engine.idle.types import IdleRequest
 from engine.llm.resident import ResidentModel
 from engine.models.load import load
 from engine.models.mlx import Mlx
+from engine.serve.protocol import request
 from engine.serve.worker import Cancelled, QueuedRequest, RequestQueue
+from engine.session import session
 from engine.types import AskOptions
 from store.errors import Locked
 from store.kv_index import KvIndex
@@ -239,7 +241,10 @@ def test_a_client_that_is_killed_no_longer_claims_the_model(home: Served) -> Non
 def test_a_waiting_request_ends_idle_jobs_only_while_its_client_is_there(made: Path, gone: bool) -> None:
     queue = RequestQueue(environment(made), lambda: None)
     queue._current.append(QueuedRequest({"kind": "idle"}, lambda kind, values: None))
-    queue.add(QueuedRequest({"kind": "release"}, lambda kind, values: None, cancelled=gone))
+    with session(environment(made)) as opened:
+        opened.override("model.name", "another/model")
+        asked = request(opened, WORDS[0], AskOptions(), streams=False)
+    queue.add(QueuedRequest({"kind": "ask", "request": asked}, lambda kind, values: None, cancelled=gone))
     with nullcontext() if gone else pytest.raises(Cancelled):
         queue.yield_point()
 
