@@ -86,11 +86,11 @@ def _embed(pkb: "Pkb", when: When, *, quiet: bool) -> int:
     try:
         return _embed_now(pkb, missing, quiet=quiet)
     except NoModel as error:
-        from cli.pull import offer_embedder
+        from cli.pull import offer_embedder, tell_keywords_only
 
         if not quiet and offer_embedder(pkb.session):
             return _embed_now(pkb, missing, quiet=quiet)
-        output.say(f"pkb: {error.message}; keyword search only; try: {error.next_step}")
+        tell_keywords_only(pkb.session, error)
     return missing
 
 

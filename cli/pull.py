@@ -2,6 +2,7 @@
 
 import os
 import sys
+from datetime import datetime, timedelta
 
 from cli import output
 from cli.output import bars
@@ -12,7 +13,7 @@ from engine.models.lookup import InstalledModel, split
 from engine.models.runtime import device
 from engine.session import Session
 from engine.text.terminal import line, size
-from store.errors import PkbError, UsageError
+from store.errors import NoModel, PkbError, UsageError
 
 
 def agreed(question: str, *, yes: bool, default: bool, step: str) -> bool:
@@ -51,19 +52,31 @@ def pull(opened: Session, given: str | None, *, yes: bool, force: bool, use: boo
     _tell(local, role, missing, budget, chosen=chosen, as_json=as_json)
 
 
-_DECLINED = "embedder_declined"  # in the ledger, once the person has said no
+_DECLINED = "embedder_declined_at"  # in the ledger, once the person has said no: when they were last told the way back
+_AGAIN = timedelta(days=7)
+
+
+def tell_keywords_only(opened: Session, error: NoModel) -> None:
+    """Say that search is by keywords only, and what to type; to a person who wants no model, once a week."""
+    declined = opened.ledger.get(_DECLINED) if opened.settings.embed.model == MINILM else None
+    if declined and opened.now < datetime.fromisoformat(declined) + _AGAIN:
+        return
+    output.say(f"pkb: {error.message}; keyword search only; try: {error.next_step}")
+    if declined:
+        opened.ledger.set(_DECLINED, opened.now.isoformat())
 
 
 def offer_embedder(opened: Session) -> bool:
-    """Ask at a terminal, once, whether to download the default embedding model; returns whether that was done."""
+    """Ask at a terminal, until the person says no, whether to download the default embedding model; True if done."""
     from engine.models.minilm import FOLDER_VARIABLE  # imports numpy
 
     usual = opened.settings.embed.model == MINILM and not os.environ.get(FOLDER_VARIABLE)
     if not (usual and sys.stdin.isatty() and sys.stderr.isatty()) or opened.ledger.get(_DECLINED):
         return False
-    question = f"download the embedding model {lookup.EMBEDDER} (91 MB) from Hugging Face, to search by meaning too?"
-    if not agreed(question, yes=False, default=False, step=""):
-        opened.ledger.set(_DECLINED, "yes")
+    name = f"the embedding model {lookup.EMBEDDER} (91 MB)"
+    output.say(f"{name} finds passages that say the same in other words; without it, search is by keywords only")
+    if not agreed("download it from Hugging Face now?", yes=False, default=True, step=""):
+        opened.ledger.set(_DECLINED, (opened.now - _AGAIN).isoformat())
         return False
     try:
         hub = Hub(os.environ)

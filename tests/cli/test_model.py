@@ -309,9 +309,9 @@ def test_ingest_offers_the_embedder_and_embeds_with_it(fresh: Pkb, hub: Hub, not
     hub.add(
         EMBEDDER, {name: (weights / name).read_bytes() for name in ("config.json", "tokenizer.json", minilm.WEIGHTS)}
     )
-    code, written = at_terminal(fresh, "y\n", [sys.executable, "-c", INGEST, "ingest", str(note)])
+    code, written = at_terminal(fresh, "\n", [sys.executable, "-c", INGEST, "ingest", str(note)])
     assert (code, hub.paths() != []) == (0, True)
-    assert f"download the embedding model {EMBEDDER} (91 MB) from Hugging Face" in written
+    assert f"the embedding model {EMBEDDER} (91 MB)" in written
     assert fresh("ingest", "--vectors", "later", "--json").row["without_vector"] == 0
 
 
@@ -320,8 +320,27 @@ def test_ingest_asks_once_and_uses_no_network_unasked(fresh: Pkb, hub: Hub, note
     command = [sys.executable, "-c", INGEST, "ingest", str(note)]
     (_, first), (_, second) = (at_terminal(fresh, "n\n", command) for _ in range(2))
     step = f"keyword search only; try: pkb model pull {EMBEDDER}"
-    assert ("[y/N]" in first, "[y/N]" in second, step in first, step in second) == (True, False, True, True)
+    assert ("[Y/n]" in first, "[Y/n]" in second, step in first, step in second) == (True, False, True, False)
     assert hub.seen == []
+    _, third = at_terminal(fresh, "n\n", ["env", "PKB_NOW=2024-06-28T08:00", *command])  # a week later
+    assert ("[Y/n]" in third, step in third, hub.seen) == (False, True, [])
+
+
+@pytest.mark.slow
+def test_the_end_of_input_is_no_consent_to_a_download(fresh: Pkb, hub: Hub, note: Path) -> None:
+    command = [sys.executable, "-c", INGEST, "ingest", str(note)]
+    _, closed = at_terminal(fresh, "\x04", command)
+    assert ("[Y/n]" in closed, hub.seen) == (True, [])
+
+
+@pytest.mark.slow
+def test_without_a_terminal_nothing_is_asked_and_the_way_is_named(fresh: Pkb, hub: Hub, note: Path) -> None:
+    command = [sys.executable, "-c", INGEST, "ingest", str(note)]
+    for more in ([], ["--json"]):
+        ran = subprocess.run(
+            [*command, *more], capture_output=True, text=True, input="y\n", env=environment(fresh.folder)
+        )
+        assert ("[Y/n]" in ran.stderr, f"try: pkb model pull {EMBEDDER}" in ran.stderr, hub.seen) == (False, True, [])
 
 
 def test_an_interrupted_pull_says_how_to_go_on_and_goes_on(fresh: Pkb, hub: Hub) -> None:
