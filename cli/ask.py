@@ -71,7 +71,7 @@ def ask(
             if reply.answered:
                 return
             if not reply.sources and (lost := pkb.unknown_person(scope)):  # which opens the tables
-                output.say(f"pkb: {lost}; try: a first or last name, an address or @domain")
+                output.say(f"pkb: {lost}; try: a name, an address or @domain")
             raise typer.Exit(4)
 
 

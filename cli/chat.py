@@ -78,7 +78,7 @@ def chat(
         with output.progress_line(opened):
             lost = unknown_person(opened, scope)
         if lost:
-            output.say(f"pkb: {lost}; try: a first or last name, an address or @domain")
+            output.say(f"pkb: {lost}; try: a name, an address or @domain")
     _converse(Conversation(options, as_json=as_json, explain=explain).hear, configure, as_json=as_json)
 
 

@@ -147,7 +147,7 @@ def _print_found(found: "Sequence[SearchResult]", query: str, form: str | None) 
 def _advice(unknown: str | None, query: str, *, limited: bool) -> str:
     """Return why nothing was found, and what to type next."""
     if unknown:
-        return f"{unknown}; try: a first or last name, an address or @domain"
+        return f"{unknown}; try: a name, an address or @domain"
     if limited:
         return f"nothing matches within these filters; try: pkb search {shlex.quote(query)}"
     return "no message has these words; try: pkb search OTHER WORDS"
@@ -278,9 +278,7 @@ def list_documents(
         if not found.total:
             lost = pkb.unknown_person(scope)
             output.say(
-                f"pkb: {lost}; try: a first or last name, an address or @domain"
-                if lost
-                else "pkb: nothing within these limits"
+                f"pkb: {lost}; try: a name, an address or @domain" if lost else "pkb: nothing within these limits"
             )
         raise typer.Exit(0 if found.total else 4)
 

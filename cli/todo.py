@@ -57,11 +57,7 @@ def _notices(pkb: "Pkb", found: "OpenLoops", scope: "Scope") -> list[str]:
     """Return what is not shown, and what to type for it."""
     if not found.items:
         lost = None if found.documents else pkb.unknown_person(scope)
-        return [
-            f"{lost}; try: a first or last name, an address or @domain"
-            if lost
-            else _nothing(pkb, found.documents, scope)
-        ]
+        return [f"{lost}; try: a name, an address or @domain" if lost else _nothing(pkb, found.documents, scope)]
     notices = [f"{len(found.items):,} of {found.total:,}; all: pkb todo -n 0"] if len(found.items) < found.total else []
     if found.read < found.documents:
         notices.append(

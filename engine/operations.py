@@ -91,7 +91,7 @@ def unknown_person(opened: Session, scope: "Scope") -> str | None:
     )
     named = [(alone, said) for alone, said in wanted if alone != nobody]
     with opened.locks.reader() if named else nullcontext():
-        return next((said for alone, said in named if not opened.reader.by_date(alone, 0)[1]), None)
+        return next((said for alone, said in named if not opened.reader.by_date(alone, (), 0, oldest=False)[1]), None)
 
 
 def documents(opened: Session, path: "Path", message_id: str | None) -> "list[dict[str, Any]]":

@@ -90,6 +90,12 @@ def documents_within(scope: Scope, people: Iterable[str] = ()) -> str | None:
     return " AND ".join(filter(None, [f"({_person('sender', scope.sender, people)} OR {spoke})", rest]))
 
 
+def titled(words: Iterable[str]) -> list[str]:
+    """Return the conditions that a title has these words, in any case; long ones may be inflected."""
+    patterns = (rf"(?i)(^|\W){re.escape(word)}{r'\w{0,3}' if len(word) > 3 else ''}(\W|$)" for word in words)
+    return [f"regexp_like(title, {_text(pattern)})" for pattern in patterns]
+
+
 def is_address(text: str) -> bool:
     """Return whether a text is an address, which is compared as a whole."""
     return _ADDRESS.fullmatch(text.strip()) is not None

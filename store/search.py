@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from store import documents, vectors
 from store.database import Ledger
 from store.errors import DamagedTable
-from store.filters import among, documents_within, within
+from store.filters import among, documents_within, titled, within
 from store.hits import Hit, Totals, Vectors, hit_of
 from store.types import Row, Scope, in_own_zone
 
@@ -90,16 +90,14 @@ class Reader:
         rows = self._tables.select("documents", among("id", ids), columns)
         return {row["id"]: row | {"date": in_own_zone(row["date"], row["local"])} for row in rows}
 
-    def by_date(
-        self, scope: Scope, limit: int | None, *, oldest: bool = False, titled: "Callable[[str], bool] | None" = None
-    ) -> tuple[list[str], int]:
+    def by_date(self, scope: Scope, title: Sequence[str], limit: int | None, *, oldest: bool) -> tuple[list[str], int]:
         """Return the ids of up to `limit` documents within the scope, by date, and how many there are.
 
-        Their titles are `titled` so; undated ones come last.
+        Their titles have all the words; undated ones come last.
         """
         scope = scope.inside(self._collection)
-        condition = documents_within(scope, self._tables.people(scope))
-        return self._tables.by_date("documents", condition, limit, oldest=oldest, titled=titled)
+        conditions = [one for one in (documents_within(scope, self._tables.people(scope)), *titled(title)) if one]
+        return self._tables.by_date("documents", " AND ".join(conditions) or None, limit, oldest=oldest)
 
     def _within(self, scope: Scope) -> str | None:
         return within(scope, self._tables.people(scope))

@@ -7,7 +7,7 @@ import errno
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from importlib.util import find_spec, module_from_spec
@@ -159,25 +159,15 @@ class Tables:
             found: list[Row] = query.limit(limit).to_list()
         return found
 
-    def by_date(
-        self,
-        name: str,
-        condition: str | None,
-        limit: int | None,
-        *,
-        oldest: bool,
-        titled: Callable[[str], bool] | None = None,
-    ) -> tuple[list[str], int]:
+    def by_date(self, name: str, condition: str | None, limit: int | None, *, oldest: bool) -> tuple[list[str], int]:
         """Return the ids of up to `limit` rows, newest first, undated ones last; and how many rows there are."""
-        if limit == 0 and titled is None:
+        if limit == 0:
             return [], self.count(name, condition)
         if not self.has(name):
             return [], 0
         with _damage_of(name):
-            query = self._table(name).search().where(condition or "true").select(["id", "date", "title"])
+            query = self._table(name).search().where(condition or "true").select(["id", "date"])
             found: pa.Table = query.limit(None).to_arrow()
-        if titled:
-            found = found.filter(pa.array([titled(title) for title in found["title"].to_pylist()], pa.bool_()))
         order = [("date", "ascending" if oldest else "descending"), ("id", "ascending")]
         return found.sort_by(order)["id"][:limit].to_pylist(), len(found)
 

@@ -354,6 +354,10 @@ class MiniLM:
             for indices, tokens in self._batches(texts):
                 yield indices, self._encode(self._bert, tokens)
 
+    def knows(self, word: str) -> bool:
+        """Return whether a word is one of its vocabulary, and not a chain of pieces that says little."""
+        return len(self._tokenizer.encode(word, add_special_tokens=False).ids) == 1
+
     def _in_parallel(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
         from collections import deque
         from concurrent.futures import Future, ThreadPoolExecutor

@@ -63,6 +63,10 @@ class Qwen3:
         row: Vectors = self.embed([f"Instruct: {TASK}\nQuery:{text}"])[0]
         return row
 
+    def knows(self, word: str) -> bool:
+        """Return whether a word is one of its vocabulary, and not a chain of pieces that says little."""
+        return len(self._loaded.vocabulary.text(f" {word}")) == 1
+
     def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
         """Yield (indices into texts, their rows), a batch of similar length at a time."""
         for indices, tokens in batches(texts, self._loaded.tokens, BATCH[runtime.device()]):

@@ -142,6 +142,10 @@ class Embedder(Protocol):
         """Return the unit row of a search query, which may differ from that of the same text: (width,)."""
         ...
 
+    def knows(self, word: str) -> bool:
+        """Return whether a word is one of its vocabulary, and not a chain of pieces that says little."""
+        ...
+
     def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
         """Yield (indices into texts, their rows) in batches of similar length, which a caller can save one by one."""
         ...

@@ -8,13 +8,17 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from difflib import get_close_matches
 from functools import cache, partial
+from random import Random
+from statistics import fmean, pstdev
 from typing import Any
 
 from engine.models.types import Embedder
 from engine.retrieval.retrieve import RetrievalLimits, Searchable, join, retrieve
 from engine.text.question import Question
 from engine.text.terminal import shorten
+from engine.text.time_sensitive import plain_words
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import SCHEMA, AskOptions, Evidence, Listing, ListOptions, Passage, Source, Trace
 from store.catalog import Catalog
@@ -90,12 +94,48 @@ def gather(
     k: int,
     trace: Trace,
 ) -> Evidence:
-    """Embed a question, where an embedder is given and the bank has vectors, and retrieve for it."""
-    vector = None
-    if embedder is not None and bank.totals().embedded:
-        with trace.step("embed"):
-            vector = embedder.embed_question(question.text)
-    return find(bank, catalogue, vector, question, scope, k, trace)
+    """Embed a question, where an embedder is given and the bank has vectors, and retrieve for it.
+
+    Nothing is found where no word of the question stands in what was found, and its vector tells no more than chance.
+    """
+    if embedder is None or not bank.totals().embedded:
+        return find(bank, catalogue, None, question, scope, k, trace)
+    with trace.step("embed"):
+        vector = embedder.embed_question(question.text)
+    found = find(bank, catalogue, vector, question, scope, k, trace)
+    return found if _holds_words(question, found) or _beats_chance(bank, embedder, question, scope, found) else _NOTHING
+
+
+_NOTHING = Evidence((), (), 0.0)
+_CLOSE, _LEAST_CLOSE = 0.8, 5  # of two words that are one mistyped: the share of letters that agree; the letters
+_SHUFFLES, _DEVIATIONS, _SLACK = 8, 3, 1e-4
+
+
+def _holds_words(question: Question, found: Evidence) -> bool:
+    """Return whether a word of the question, or one that differs by a slip of the keys, stands in what was found."""
+    asked = {*question.content, *question.day_words}
+    held = {word for one in found.passages for hit in one.hits for word in hit.tokens.split(" ")}
+    long = (word for word in asked if len(word) >= _LEAST_CLOSE)
+    return not asked.isdisjoint(held) or any(get_close_matches(word, held, 1, _CLOSE) for word in long)
+
+
+def _beats_chance(bank: Searchable, embedder: Embedder, question: Question, scope: Scope, found: Evidence) -> bool:
+    """Return whether the vector of a question means something here.
+
+    It does if the embedder knows one of its words as a whole; else if it comes nearer to a passage than vectors of the
+    same letters in another order do.
+    """
+    written = [word for word in plain_words(question.text) if not set(question.content).isdisjoint(words(word))]
+    if not found.nearest or any(len(word) > 2 and embedder.knows(word) for word in written):
+        return bool(found.nearest)
+    shuffle, cosines = Random(question.text), list[float]()
+    for _ in range(_SHUFFLES):
+        text = question.text.casefold()
+        for word in written:
+            text = text.replace(word, "".join(shuffle.sample(word, len(word))), 1)
+        vector = embedder.embed_question(text)
+        cosines += [float(hit.vector @ vector) for hit in bank.by_vector(vector, scope, 1) if hit.vector is not None]
+    return found.nearest[0] - _SLACK > fmean(cosines or [1.0]) + _DEVIATIONS * pstdev(cosines or [1.0])
 
 
 def find(
@@ -329,14 +369,7 @@ def shown(reader: Reader, catalogue: Catalog, places: Sequence[Place]) -> list[d
 
 def listed(reader: Reader, catalogue: Catalog, options: ListOptions) -> Listing:
     """Return documents by date, and how many there are."""
-    wanted = frozenset(words(" ".join(options.title)))
-
-    def titled(title: str) -> bool:
-        return bool(wanted) and wanted.issubset(words(title))
-
-    ids, total = reader.by_date(
-        options.scope, options.limit, oldest=options.oldest, titled=titled if options.title else None
-    )
+    ids, total = reader.by_date(options.scope, options.title, options.limit, oldest=options.oldest)
     catalogue = catalogue.within(options.scope)
     known, found = known_of(catalogue, ids), list[dict[str, Any]]()
     rows = reader.documents(ids, texts=False)

@@ -138,7 +138,7 @@ class _Open:
 
 def open_loops(reader: Reader, catalogue: Catalog, options: OpenLoopOptions, now: datetime) -> OpenLoops:
     """Return what is open within a scope: what is due in the future by date, then the rest, newest first."""
-    ids, total = reader.by_date(options.scope, READ)
+    ids, total = reader.by_date(options.scope, (), READ, oldest=False)
     documents = _documents(reader, ids)
     later = _later(reader, options.scope, documents, whole=len(ids) == total)
     closing, catalogue = _Closing(later), catalogue.within(options.scope)
@@ -276,7 +276,7 @@ def _later(reader: Reader, scope: Scope, documents: Sequence[_Document], *, whol
         return documents
     days = [document.date.date() for document in documents if document.date]
     since = Scope(since=min(days, default=None), collection=scope.collection)
-    ids, _ = reader.by_date(since, READ)
+    ids, _ = reader.by_date(since, (), READ, oldest=False)
     known = {document.first.chunk.document for document in documents}
     return [*documents, *_documents(reader, [id for id in ids if id not in known])]
 

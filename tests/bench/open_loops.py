@@ -147,7 +147,7 @@ def _of_home(name: str, folder: Path, data: Path) -> Found:
         assert done.returncode in (0, 3), done.stderr
     with Pkb(environ=environment(own)) as opened:
         reader, catalogue = opened.session.reader, opened.session.catalogue
-        ids, _ = reader.by_date(Scope(), None)
+        ids, _ = reader.by_date(Scope(), (), None, oldest=False)
         files = {id: [relpath(place.path, root) for place in catalogue.places(id)] for id in ids}
         return examine(_documents(reader, ids), files)
 

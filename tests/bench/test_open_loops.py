@@ -43,7 +43,7 @@ def found_in(folder: Path, *messages: tuple[str, str, str, int, str]) -> Found:
     with Pkb(folder / "home", environ={}) as pkb:
         pkb.ingest([mail], embed=False)
         reader, catalogue = pkb.session.reader, pkb.session.catalogue
-        ids, _ = reader.by_date(Scope(), None)
+        ids, _ = reader.by_date(Scope(), (), None, oldest=False)
         files = {id: [Path(place.path).name for place in catalogue.places(id)] for id in ids}
         return examine(_documents(reader, ids), files)
 

@@ -101,6 +101,10 @@ class Remembering:
         self.learn([text for text in dict.fromkeys(texts) if text not in self.known])
         return np.stack([self.known[text] for text in texts]) if texts else self.inner.embed(texts)
 
+    def knows(self, word: str) -> bool:
+        """Return that every word is known."""
+        return True
+
     def embed_question(self, text: str) -> Vectors:
         """Return the unit row of a question."""
         row: Vectors = self.embed([text])[0]

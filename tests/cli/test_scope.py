@@ -96,11 +96,8 @@ def test_a_search_without_matches_says_so_and_what_to_type_next(pkb: Pkb) -> Non
 def test_a_person_who_is_nobody_is_named(pkb: Pkb, words: tuple[str, str]) -> None:
     unknown = pkb(*words, "--json", "--from", "nobody.at.all")
     assert (unknown.code, unknown.row["sources"]) == (4, [])
-    assert (
-        unknown.err
-        == "pkb: no indexed message is from nobody.at.all; try: a first or last name, an address or @domain\n"
-    )
-    said = "pkb: no indexed message is to nobody.at.all; try: a first or last name, an address or @domain\n"
+    assert unknown.err == "pkb: no indexed message is from nobody.at.all; try: a name, an address or @domain\n"
+    said = "pkb: no indexed message is to nobody.at.all; try: a name, an address or @domain\n"
     assert pkb(*words, "--to", "nobody.at.all", "--json").err == said
     assert "try: pkb search zzz" in pkb("search", "zzz", "--from", "pereira").err
 
@@ -160,3 +157,15 @@ def test_days_may_be_named_as_people_do(named: str, first: str, after: str) -> N
 def test_any_text_is_a_day_or_none(text: str, today: date, end: bool) -> None:
     with suppress(ValueError, OverflowError):
         assert isinstance(first_day(text, today, end=end), date)
+
+
+@pytest.mark.parametrize("nonsense", ["zzzz", "zzzz qqqq", "asdfghjkl", "fnord blorf"])
+def test_letters_without_a_meaning_find_nothing_although_some_vector_is_the_nearest(pkb: Pkb, nonsense: str) -> None:
+    ran, as_json = pkb("search", nonsense), pkb("search", nonsense, "--json")
+    assert (ran.code, ran.out) == (4, "No matches.\n")
+    assert (as_json.code, as_json.row["sources"]) == (4, [])
+
+
+@pytest.mark.parametrize("meant", ["reimbursement", "invoice for the bicycle", "vocalists", "reheasral"])
+def test_words_that_stand_nowhere_are_found_by_their_meaning_or_a_slip_of_the_keys(pkb: Pkb, meant: str) -> None:
+    assert pkb("search", meant, "--json").row["sources"]

@@ -47,7 +47,7 @@ def test_kinds_are_shown_apart(pkb: Pkb) -> None:
     [
         (
             ["--from", "nobody at all"],
-            "no indexed message is from nobody at all; try: a first or last name, an address or @domain",
+            "no indexed message is from nobody at all; try: a name, an address or @domain",
         ),
         (["--since", "2024-06-19"], "no document is of these days; try: pkb todo --since 2024"),
         (["--doc", "home again"], "nothing is open in 1 document; try: pkb todo --since 2024"),

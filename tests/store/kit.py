@@ -180,6 +180,9 @@ class HashEmbedder:
         unit: Vectors = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
         return unit
 
+    def knows(self, word: str) -> bool:
+        return True
+
     def embed_question(self, text: str) -> Vectors:
         row: Vectors = self.embed([text])[0]
         return row
