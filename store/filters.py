@@ -92,7 +92,7 @@ def documents_within(scope: Scope, people: Iterable[str] = ()) -> str | None:
 
 def titled(words: Iterable[str]) -> list[str]:
     """Return the conditions that a title has these words, in any case; long ones may be inflected."""
-    patterns = (rf"(?i)(^|\W){re.escape(word)}{r'\w{0,3}' if len(word) > 3 else ''}(\W|$)" for word in words)
+    patterns = (rf"(?i)(^|\W){re.escape(word)}\w{{0,{3 * (len(word) > 3)}}}(\W|$)" for word in words)
     return [f"regexp_like(title, {_text(pattern)})" for pattern in patterns]
 
 

@@ -93,3 +93,14 @@ def test_a_line_fits_the_terminal(width: int) -> None:
     shown = _line(row, width)
     assert cells(shown) <= width
     assert shown.endswith("… (3 copies)")
+
+
+def test_a_word_of_a_title_is_a_whole_word_which_may_be_inflected(archive: Pkb) -> None:
+    assert (titles(archive, "tent"), titles(archive, "ten"), titles(archive, "ents")) == (["Tents"], [], [])
+
+
+@pytest.mark.parametrize(
+    "title", ["(", "a|b", "[x", "%", "'", "\\", "a b", "{2}", "C++", "é", "\udcff", "ent", "#", "&&", "~"]
+)
+def test_any_text_is_a_word_that_no_title_has(archive: Pkb, title: str) -> None:
+    assert (archive("list", title).code, titles(archive, title)) == (4, [])
