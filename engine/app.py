@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, Self
 
 from engine import operations
 from engine.operations import OnProgress, absolute_path
-from engine.text.terminal import line, valid_text
+from engine.text.terminal import line
 from store.errors import Locked, NoModel, PkbError
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ class Pkb:
         """Answer a question, with the trace of how; call the result's `keep` when the answer has been shown."""
         from engine.serve.client import answer
 
-        return answer(self.session, valid_text(question), options, on_text)
+        return answer(self.session, operations.typed(question), options, on_text)
 
     def scope(
         self,
@@ -255,7 +255,7 @@ class Pkb:
         """Return the best matching passages, best first, with their text and places."""
         from engine.serve.client import search
 
-        return search(self.session, valid_text(query), scope, k)
+        return search(self.session, operations.typed(query), scope, k)
 
     def list_documents(self, options: "ListOptions") -> "Listing":
         """Return documents by date, without their text, and how many there are."""

@@ -264,9 +264,19 @@ def finish_forgetting(opened: Session, on_progress: OnProgress) -> None:
                 opened.on_notice(f"something forgotten is still in {line(erased.left[0])}; try: pkb forget")
 
 
+LONGEST_TEXT = 10_000  # characters of a question or a filter: a question of so many takes seconds
+
+
+def typed(text: str, what: str = "the question") -> str:
+    """Return what was typed as valid text; UsageError if it is too long to be looked for."""
+    if len(text) > LONGEST_TEXT:
+        raise UsageError(f"{what} is longer than {LONGEST_TEXT:,} characters", "pkb ask --help")
+    return valid_text(text)
+
+
 def absolute_path(path: Path) -> Path:
     """Return an absolute path without dots and tildes; a tilde that is nobody's home is a name like any other."""
-    with suppress(RuntimeError):
+    with suppress(RuntimeError, ValueError):
         path = path.expanduser()
     return Path(os.path.normpath(path.absolute()))
 
@@ -323,7 +333,7 @@ def scope_of(
 ) -> Scope:
     """Return what --from, --to, --since, --until, --in and --doc leave to look at; UsageError naming what cannot be."""
     for flag, name in (("--from", sender), ("--to", recipient), ("--in", collection), ("--doc", document)):
-        if name is not None and not name.strip():  # which would limit nothing
+        if name is not None and not typed(name, flag).strip():  # which would limit nothing
             raise UsageError(f"{flag} is empty", "pkb ask --help")
     first = None if since is None else _day("--since", since, opened.now)
     last = None if until is None else _day("--until", until, opened.now, end=True)

@@ -4,6 +4,7 @@ Knows nothing of what the rows mean.
 """
 
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -235,5 +236,5 @@ def _check_application(ledger: Ledger, version: int) -> None:
 
 
 def path_key(path: str | os.PathLike[str]) -> bytes:
-    """Return a path as SQLite stores it: bytes, since a file name need not be text."""
-    return os.fsencode(path)
+    """Return a path as SQLite stores it: bytes, since a file name need not be text; half a character is in none."""
+    return os.fsencode(re.sub("[\ud800-\udc7f\udd00-\udfff]", "\ufffd", os.fspath(path)))

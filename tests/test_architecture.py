@@ -81,6 +81,7 @@ LIBRARIES = {
     "pydantic": ("engine/mcp.py",),
     "typing_extensions": ("engine/mcp.py",),
     "anyio": ("engine/mcp.py", "engine/http/*"),
+    "h11": ("engine/http/loopback.py",),
     "starlette": ("engine/http/*",),
     "uvicorn": ("engine/http/*",),
     "cryptography": ("store/peers.py",),
@@ -223,7 +224,13 @@ def test_every_library_is_known_to_its_own_modules_alone() -> None:
 def test_a_library_that_has_places_in_the_code_is_declared_by_the_project() -> None:
     declared = {re.split(r"[<>=;\[ ]", need)[0].replace("-", "_") for need in importlib.metadata.requires("pkb") or ()}
     used = {name.split(".")[0] for path in sources() for name in imports(path)} - {*OURS, *sys.stdlib_module_names}
-    together = {"mlx", "anyio", "pydantic", "typing_extensions"}  # come with mlx-lm, mcp and huggingface-hub
+    together = {
+        "mlx",
+        "anyio",
+        "pydantic",
+        "typing_extensions",
+        "h11",
+    }  # come with mlx-lm, mcp, huggingface-hub, uvicorn
     assert used - declared - together == set()
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from engine.app import Pkb
 from engine.ask.followup import Turn, condense
+from engine.operations import LONGEST_TEXT, typed
 from engine.serve.client import follow_up_writer
 from engine.text.terminal import one_line, plain, valid_text
 from engine.types import Answer, AskOptions, AskResult, FollowedAnswer, OnText, Source
@@ -48,30 +49,34 @@ def parse(body: Any) -> ChatRequest:
     given = _of(dict, body, "the body")
     if (model := given.get("model", MODEL)) != MODEL:
         raise UsageError(f"no model {one_line(str(model), 60)}, only {MODEL}", "GET /v1/models")
-    if given.get("n") not in (None, 1):
+    if _field(int, given, "n", 1) != 1:
         raise UsageError("n must be 1")
     said = list(_messages(_of(list, given.get("messages"), "messages")))
     if not said or said[-1][0] != "user" or not said[-1][1].strip():
         raise UsageError("the last message must be the user's question")
-    own = _of(dict, given.get("pkb") or {}, "pkb")
-    stream = given.get("stream_options") or {}
+    own = _field(dict, given, "pkb", {})
     return ChatRequest(
-        question=said[-1][1].strip(),
+        question=typed(said[-1][1].strip()),
         before=tuple(_turns(said[:-1]))[-_EARLIER:],
-        streams=_of(bool, given.get("stream") or False, "stream"),
-        usage=bool(_of(dict, stream, "stream_options").get("include_usage")),
+        streams=_field(bool, given, "stream", False),
+        usage=bool(_field(dict, given, "stream_options", {}).get("include_usage")),
         filters={name: _text(own.get(name), f"pkb.{name}") for name in _FILTERS},
         k=_sources(own.get("k")),
-        cache=_cache(own.get("cache") or "use"),
-        footnotes=_of(bool, own.get("footnotes", True), "pkb.footnotes"),
+        cache=_cache(_field(str, own, "cache", "use")),
+        footnotes=_field(bool, own, "footnotes", True),
         after=_after(own.get("after")),
     )
 
 
 def _of(kind: Any, value: Any, name: str) -> Any:
-    if not isinstance(value, kind):
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise UsageError(f"{name} is not {'an' if kind is int else 'a'} {_KINDS[kind]}")
     return value
+
+
+def _field(kind: Any, given: Mapping[str, Any], name: str, default: Any) -> Any:
+    value = given.get(name)
+    return default if value is None else _of(kind, value, name)
 
 
 _KINDS: dict[type, str] = {dict: "JSON object", list: "list", str: "text", bool: "boolean", int: "integer"}
@@ -87,7 +92,7 @@ def _sources(value: Any) -> int | None:
     return value if value is None else int(value)
 
 
-def _cache(value: Any) -> tuple[bool, bool]:
+def _cache(value: str) -> tuple[bool, bool]:
     if value not in _CACHE:
         raise UsageError(f"pkb.cache must be {', '.join(_CACHE)}")
     return _CACHE[value]
@@ -110,7 +115,7 @@ def _messages(given: Sequence[Any]) -> Iterator[tuple[str, str]]:
     for number, one in enumerate(given):
         message, name = _of(dict, one, f"messages[{number}]"), f"messages[{number}].content"
         content = message.get("content")
-        parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
+        parts = content if isinstance(content, list) else [{"type": "text", "text": "" if content is None else content}]
         if any(_of(dict, part, name).get("type") != "text" for part in parts):
             raise UsageError(f"{name} has a part that is no text")
         text = "\n".join(_of(str, part.get("text"), name) for part in parts)
@@ -121,7 +126,8 @@ def _turns(said: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """Yield each user message with the answer to it, without footnotes."""
     for (role, text), (answering, answer) in pairwise([*said, ("", "")]):
         if role == "user" and text.strip():
-            yield text.strip(), answer.partition(_FOOTNOTES)[0] if answering == "assistant" else ""
+            said_before, _, _ = answer.partition(_FOOTNOTES)
+            yield text.strip()[:LONGEST_TEXT], said_before[:LONGEST_TEXT] if answering == "assistant" else ""
 
 
 def ask(pkb: Pkb, asked: ChatRequest, say: OnText | None) -> AskResult:

@@ -5,13 +5,17 @@ its page to load anything from elsewhere.
 """
 
 import json
+import re
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from engine.text.terminal import shorten
 
 LOOPBACK = "127.0.0.1"
 HEADERS = {
@@ -24,8 +28,12 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+LONGEST_BODY = 1 << 20  # bytes of a request
+_ONCE = ("host", "origin", "authorization", "content-length", "content-type")
+_NO_ESCAPE = re.compile(rb"%(?![0-9a-fA-F]{2})")
 _API = "/v1/"
 _TOKEN_BYTES = 32
+_LONGEST = 200  # characters of an error, which may name what was asked
 
 
 def read_token(path: Path, *, renew: bool = False) -> str:
@@ -57,7 +65,8 @@ class RequestGuard:
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        if wrong := self._refusal(scope["path"], Headers(scope=scope)):
+        wrong = _malformed(scope) or self._refusal(scope["path"], Headers(scope=scope))
+        if wrong:
             await _refuse(*wrong, with_headers)
         else:
             await self._app(scope, receive, with_headers)
@@ -78,8 +87,25 @@ class RequestGuard:
         return scheme.lower() == "bearer" and secrets.compare_digest(token.strip().encode(), self._token)
 
 
+def _malformed(scope: Scope) -> tuple[int, str] | None:
+    """Return the status and the reason to refuse a request whose address, headers or length are unclear."""
+    headers, address = Headers(scope=scope), scope["raw_path"] + b"?" + scope["query_string"]
+    length = int(headers.get("content-length", "0"))
+    if any(len(headers.getlist(name)) > 1 for name in _ONCE) or {"transfer-encoding", "content-length"} <= {*headers}:
+        return 400, "a header contradicts another"
+    if scope["method"] != "POST" and ("transfer-encoding" in headers or length):
+        return 400, "only POST has a body"
+    if length > LONGEST_BODY:
+        return 400, f"the body is longer than {LONGEST_BODY:,} bytes"
+    try:
+        found = unquote_to_bytes(address).decode()
+    except UnicodeDecodeError:
+        found = "\0"
+    return (400, "the address is not valid text") if "\0" in found or _NO_ESCAPE.search(address) else None
+
+
 async def _refuse(status: int, message: str, send: Send) -> None:
-    kind = "invalid_request_error" if status == 403 else "authentication_error"
+    kind = "authentication_error" if status == 401 else "invalid_request_error"
     body = json.dumps(error(message, kind, status)).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     headers += [(b"www-authenticate", b"Bearer")] if status == 401 else []
@@ -89,4 +115,6 @@ async def _refuse(status: int, message: str, send: Send) -> None:
 
 def error(message: str, kind: str, code: int | str, next_step: str | None = None) -> Mapping[str, Any]:
     """Return an error as OpenAI's clients read it, with what to type next."""
-    return {"error": {"message": message, "type": kind, "param": None, "code": code, "next": next_step}}
+    return {
+        "error": {"message": shorten(message, _LONGEST), "type": kind, "param": None, "code": code, "next": next_step}
+    }

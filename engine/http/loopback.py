@@ -1,13 +1,17 @@
 """Runs the HTTP endpoint on loopback: its port, its token, its address, and the server itself."""
 
+import asyncio
+import json
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from errno import EADDRINUSE
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from engine.http.guard import LOOPBACK, read_token
+from engine.http.guard import HEADERS, LOOPBACK, error, read_token
 from engine.http.routes import application
 from store.errors import PkbError
 from store.home import locate
@@ -16,6 +20,58 @@ PORT = 8642
 _TOKEN = "http.token"
 _WAITING = 128  # connections that are not accepted yet
 _GRACE_S = 3
+_CONNECTIONS = 64  # at a time
+_REQUEST_S, _IDLE_S = 10, 75  # for a request to arrive, or an answer to be read; between two requests
+
+
+class HttpConnection(H11Protocol):
+    """A connection: closed if a request does not arrive or an answer is not read in time, or for a newer connection."""
+
+    _since, _before = 0.0, None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
+        """Begin, in place of the connection that has waited longest if there are too many."""
+        super().connection_made(transport)
+        transport.set_write_buffer_limits(0)  # writing is paused while anything is unread
+        others = [one for one in self.connections if isinstance(one, HttpConnection) and one is not self]
+        if len(others) >= _CONNECTIONS:  # those that are being answered stay
+            waiting = (one for one in others if one._owes() or one.conn.their_state is not h11.DONE)
+            min(waiting, key=lambda one: (not one._owes(), one._since), default=self)._drop()
+        self._since = self.loop.time()
+        self._look()
+
+    def _owes(self) -> bool:
+        """Return whether its client has begun a request that is not whole, or an answer is unread."""
+        state, is_begun = self.conn.their_state, self.cycle is None or self.conn.trailing_data[0] != b""
+        return self.flow.write_paused or state is h11.SEND_BODY or (state is h11.IDLE and is_begun)
+
+    def _look(self) -> None:
+        """Close it if its client has taken too long; else look again in a second."""
+        if self.cycle is not self._before or not self._owes():
+            self._since, self._before = self.loop.time(), self.cycle
+        if self.loop.time() - self._since > _REQUEST_S:
+            if self.cycle or self.conn.trailing_data[0]:
+                self.send_400_response("the request did not arrive in time", 408)
+            self._drop()
+        elif self in self.connections:
+            self.loop.call_later(1, self._look)
+
+    def _drop(self) -> None:
+        self.connections.discard(self)
+        self.transport.abort()
+
+    def send_400_response(self, msg: str, status: int = 400) -> None:
+        """Answer what is no request with a short error, unless its answer was begun; then close."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            body = json.dumps(error(msg, "invalid_request_error", status)).encode()
+            about = HEADERS | {
+                "Content-Type": "application/json",
+                "Content-Length": f"{len(body)}",
+                "Connection": "close",
+            }
+            answer = h11.Response(status_code=status, headers=list(about.items())), h11.Data(body), h11.EndOfMessage()
+            self.transport.write(b"".join(self.conn.send(event) or b"" for event in answer))
+        self.transport.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +101,14 @@ def serve(environ: Mapping[str, str], port: int, ready: Callable[[HttpAddress], 
     app = application(environ, port=endpoint.port, token=endpoint.token)
     config = uvicorn.Config(
         app,
+        http=HttpConnection,
         log_config=None,  # a traceback in a log could hold mail
         log_level="critical",
         access_log=False,
         lifespan="off",
         ws="none",
         server_header=False,
+        timeout_keep_alive=_IDLE_S,
         timeout_graceful_shutdown=_GRACE_S,
     )
     ready(endpoint)

@@ -6,6 +6,7 @@ with all other clients. When a client goes away, its question is cancelled.
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from importlib.resources import files
@@ -22,12 +23,12 @@ from starlette.routing import Route
 
 from engine.app import Pkb
 from engine.http import completions
-from engine.http.guard import RequestGuard, error
+from engine.http.guard import LONGEST_BODY, RequestGuard, error
 from engine.text.terminal import in_json, line, valid_text
 from engine.types import SCHEMA, AskResult, ListOptions, LoopKind
 from store.errors import Locked, NoModel, NoStore, PkbError, UsageError, as_pkb_error
 
-LONGEST_BODY = 1 << 20  # bytes of a request
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _CLOSED = 499  # nobody reads it
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _FILTERS = ("sender", "recipient", "since", "until", "collection")
@@ -56,7 +57,8 @@ def application(environ: Mapping[str, str], *, port: int, token: str) -> Request
         Route("/", _file, methods=["GET"]),
         Route("/{name}", _file, methods=["GET"]),
     ]
-    made = Starlette(routes=routes, exception_handlers={HTTPException: _unknown})
+    made = Starlette(routes=routes, exception_handlers={HTTPException: _unknown, Exception: _unknown})
+    made.router.redirect_slashes = False
     return RequestGuard(made, port=port, token=token)
 
 
@@ -143,9 +145,9 @@ async def _models(request: Request) -> Response:
 async def _file(request: Request) -> Response:
     """Return a file of the page."""
     name = request.path_params.get("name", "index.html")
-    found = files("engine.page").joinpath(name)
     kind = _TYPES.get(f".{name.rpartition('.')[2]}")
-    if kind is None or not found.is_file():
+    found = next((one for one in files("engine.page").iterdir() if one.name == name), None)
+    if kind is None or found is None:
         raise HTTPException(404)
     return Response(found.read_bytes(), media_type=kind)
 
@@ -193,9 +195,13 @@ async def _body(request: Request) -> bytes:
 
 def _decoded(body: bytes) -> Any:
     try:
-        return json.loads(body)
+        found = json.loads(body.decode())
+        written = json.dumps(found, ensure_ascii=False).encode()  # which half of a surrogate pair is refused by
     except (ValueError, RecursionError):
         raise UsageError("the body is no JSON") from None
+    if _NUL.search(written):
+        raise UsageError("the body has a NUL character")
+    return found
 
 
 async def _unless_gone(request: Request, wanted: Callable[[], Awaitable[_Event]]) -> _Event:

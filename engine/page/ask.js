@@ -56,7 +56,7 @@ async function ask(question, cache = "use") {
 // The source of the last answer, in which a follow-up that means nothing by itself is looked for first.
 function followed() {
   const source = turns.map((one) => one.source).filter(Boolean).pop();
-  return source ? { after: { path: source.path, message_id: source.message_id, quote: source.quote } } : {};
+  return source?.path.isWellFormed() ? { after: { path: source.path, message_id: source.message_id, quote: source.quote } } : {};
 }
 
 function messages() {

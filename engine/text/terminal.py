@@ -116,5 +116,5 @@ def duration(seconds: float) -> str:
 
 
 def valid_text(words: str) -> str:
-    """Return what was typed as valid text: a question is stored, so bytes that are not UTF-8 are replaced."""
-    return words.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    """Return what was typed as valid text: a question is stored, so what is not Unicode is replaced."""
+    return re.sub("[\ud800-\udfff]", "\ufffd", words)

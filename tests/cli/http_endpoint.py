@@ -1,12 +1,14 @@
 """The HTTP endpoint of a home in a process of its own, for tests."""
 
 import json
+import socket
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from http.client import HTTPException, HTTPResponse
 from typing import Any
 from urllib.error import HTTPError
 
@@ -58,6 +60,30 @@ class Served:
         except HTTPError as found:
             with found:
                 return Reply(found.code, _lower(found.headers), found.read())
+
+    def head(self, method: str, target: str, *headers: str) -> bytes:
+        """Return the head of a request with the token, without the empty line that ends it."""
+        host = self.root.removeprefix("http://")
+        own = [f"{method} {target} HTTP/1.1", f"Host: {host}", f"Authorization: Bearer {self.token}", *headers]
+        return "".join(f"{line}\r\n" for line in own).encode("latin-1")
+
+    def connect(self) -> socket.socket:
+        """Return a connection."""
+        host, _, port = self.root.removeprefix("http://").rpartition(":")
+        return socket.create_connection((host, int(port)), PATIENCE_S)
+
+    def send(self, *pieces: bytes) -> Reply:
+        """Send bytes as they are, until the answer comes, and return it; the status is 0 if there is none."""
+        with self.connect() as end:
+            with suppress(OSError):  # closed meanwhile
+                for piece in pieces:
+                    end.sendall(piece)
+            try:
+                with closing(HTTPResponse(end)) as answer:
+                    answer.begin()
+                    return Reply(answer.status, _lower(answer.headers), answer.read())
+            except (HTTPException, OSError):
+                return Reply(0, {}, b"")
 
 
 def _lower(headers: Any) -> dict[str, str]:
