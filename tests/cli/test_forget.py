@@ -1,6 +1,5 @@
 """`pkb forget` on a terminal: what it lists, asks and says, and that a running background server keeps nothing."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -54,7 +53,7 @@ def test_ingest_says_what_it_kept_out(pkb: Pkb, tmp_path: Path) -> None:
     note.write_text("From: Zora <zora@example.org>\nMessage-ID: <z@example.org>\n\nThe gate code changed.\n")
     pkb("ingest", str(note.parent))
     assert pkb("forget", "z@example.org", "--yes").code == 0
-    os.utime(note, (1, 1))
+    note.write_text(f"{note.read_text()}\n")  # read again
     assert "kept out 1 forgotten document" in pkb("ingest", str(note.parent)).out
     assert pkb("ingest", "--restore").code == 2
     assert "1 document added" in pkb("ingest", str(note.parent), "--restore").out
