@@ -247,9 +247,24 @@ def tokens(text: str) -> tuple[str, ...]:
     return tuple(_with_phrases(_split(text)))
 
 
-def literal_tokens(text: str) -> list[str]:
-    """Return the words of a question as written, in lower case, no phrase replaced; verbs in the past are bare."""
-    low = [token.casefold() for token in _split(_framed(text[:_LONGEST_QUESTION]))]
+# Words that the plain form drops or brings in, which tell nothing of what is asked about.
+_FORMAL = "address e mail email going use uses used kind kinds type types sort sorts reason mak belongs moment"
+
+
+def literal_tokens(text: str) -> Iterator[str]:
+    """Yield the words of a plain form as written, in lower case, no phrase replaced; verbs in the past are bare.
+
+    A word that the plain form dropped is yielded behind "less ", and one that it brought in once more behind "more ".
+    """
+    formal = _FORMAL.split()
+    written, formed = _bare(_framed(text[:_LONGEST_QUESTION])), _bare(plain(text))
+    yield from formed
+    yield from (f"less {word}" for word in written if word not in formed and word not in formal)
+    yield from (f"more {word}" for word in formed if word not in written and word not in formal)
+
+
+def _bare(text: str) -> list[str]:
+    low = [token.casefold() for token in _split(text)]
     return [base(token) if is_past(token) else token for token in low]
 
 

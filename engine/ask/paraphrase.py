@@ -100,7 +100,7 @@ def asks_in_same_words(new: Question, cached: Question) -> bool:
     """Return whether two questions have the same words as written: synonyms, and most other forms, are other words."""
     one, two = question_features(new), question_features(cached)
     same = one.literal == two.literal and sorted(one.content) == sorted(two.content)
-    return same and one.persons == two.persons and (one.ways <= two.ways or two.ways <= one.ways)
+    return same and (one.persons, one.ways) == (two.persons, two.ways)
 
 
 def unmatched_words(new: Question, cached: Question) -> UnmatchedWords:

@@ -115,7 +115,7 @@ class QuestionFeatures:
 @lru_cache(maxsize=1 << 12)
 def question_features(question: Question) -> QuestionFeatures:
     """Take the normal form of a question apart."""
-    literal = sorted(word for word in literal_tokens(question.text) if not _is_function(word))
+    literal = sorted(word for word in literal_tokens(question.text) if not _is_function(word.rpartition(" ")[2]))
     question = normal_question(question)
     found = [token for token in tokens(question.text) if token.casefold() not in _EXACTLY]
     plain = [_lowered(token, question.text) for token in found]

@@ -206,6 +206,7 @@ def reread(bank: Reader, catalogue: Catalog, chunks: Sequence[str], scores: Sequ
 
 _RIVALS, _AS_MUCH = 20, 0.9  # chunks that are looked at; of what the evidence says of a question
 _TOKEN = re.compile(r"\w+")
+_FUNCTION = FUNCTION_WORDS - {"about", "for", "from", "to", "with"}  # a talk about the church is no talk for the church
 
 
 def has_rival(bank: Searchable, asked: Question, kept: Question, evidence: Evidence, lead: int, scope: Scope) -> bool:
@@ -234,9 +235,9 @@ def has_rival(bank: Searchable, asked: Question, kept: Question, evidence: Evide
 
 
 def _terms(text: str) -> dict[str, str]:
-    """Return the words of a question that are no function words, stemmed and as written, each with its stem."""
+    """Return the words of a question that tell what is asked, stemmed and as written, each with its stem."""
     stems = {token: words(token) for token in _TOKEN.findall(text.casefold())}
-    telling = {token: found[0] for token, found in stems.items() if not FUNCTION_WORDS.issuperset(found)}
+    telling = {token: found[0] for token, found in stems.items() if not _FUNCTION.issuperset(found)}
     return {f"={token}": stem for token, stem in telling.items()} | {stem: stem for stem in telling.values()}
 
 
