@@ -17,13 +17,15 @@ from typing import Any
 
 from engine.app import Pkb
 from engine.ask.prepare import prepare
+from engine.forget import ForgetPlan
 from engine.idle.plan import _reasker
 from engine.idle.predict import from_forms, offer
 from engine.models.load import load
+from store import kv_store
 from store.answers import AnswerBank
 from store.errors import Locked, PkbError
 from store.history import past
-from store.kv_tree import pack
+from store.kv_tree import Node, pack
 from store.types import Scope
 from tests.attack.lab import Lab, mail
 from tests.demo import NANO
@@ -92,7 +94,9 @@ class Home(Lab):
     def elsewhere(self, action: str) -> "Iterator[Callable[[], None]]":
         """Run an action in another process, up to where it is held; yields what lets it go on and waits for its end."""
         command = [sys.executable, "-m", "tests.attack.forgetting", action]
-        environ = {**os.environ, **self.environ, "PKB_MAIL": str(self.folder)}
+        with self.pkb() as pkb:
+            (document,) = pkb.session.catalogue.documents_with_message_id(ID)
+        environ = {**os.environ, **self.environ, "PKB_MAIL": str(self.folder), "PKB_DOCUMENT": document}
         with subprocess.Popen(command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
             assert other.stdout
             assert b"held\n" in iter(other.stdout.readline, b""), action
@@ -195,10 +199,17 @@ def keep() -> None:
 
 
 def writing_a_node() -> None:
-    """Store what a model read: held while the file of a node is written."""
-    from store import kv_store
+    """Store what a model read: held while the file of the mail's own node is written."""
+    from store.kv_store import KvStore
 
-    _slow(kv_store, "verify", after=True)
+    plain = KvStore._write
+
+    def write(store: KvStore, node: Node, *parts: Any) -> str:
+        if node.document == os.environ["PKB_DOCUMENT"]:
+            _slow(kv_store, "verify", after=True)
+        return plain(store, node, *parts)
+
+    KvStore._write = write  # type: ignore[method-assign]
     with _open(model=True) as pkb:
         pkb.ask(QUESTION)
 
@@ -313,6 +324,28 @@ def refresh() -> None:
         pkb.idle(budget_s=30)
 
 
+def embed() -> None:
+    """Embed new mail: held before the vectors are computed."""
+    from engine.models.minilm import MiniLM
+
+    _slow(MiniLM, "embed_batches")
+    with _open() as pkb:
+        list(pkb.embed())
+
+
+def session() -> None:
+    """Keep a home open: held between a question, and mail, idle jobs and another question."""
+    with _open() as pkb:
+        pkb.ask(QUESTION)
+        pkb.search(WORDS[0])
+        _hold()
+        Path(os.environ["PKB_MAIL"], "mail", "new.eml").write_bytes(mail("The unicycle is blue.", title="Unicycle"))
+        pkb.ingest()
+        pkb.idle(budget_s=30)
+        pkb.ask(OTHER)
+        assert pkb.ask(OTHER).tier == "exact"
+
+
 # Attacks: what is done to a home, with the mail forgotten at the end of it.
 
 
@@ -348,6 +381,26 @@ def exported(home: Home) -> None:
     (home.folder / "export.jsonl").unlink()
 
 
+def embedding(home: Home) -> None:
+    """Have new mail embedded while it is forgotten."""
+    home.put("late.eml", hidden("The Zebulonite unicycle is in Brambleweir.", "late@choir.example", "Unicycle"))
+    with home.pkb() as pkb:
+        pkb.ingest([home.mail], embed=False)
+    with home.elsewhere("embed") as go_on:
+        home.forget(ID, "late@choir.example")
+        go_on()
+
+
+def node(home: Home) -> None:
+    """Forget while the file of a node is written: refused until that has ended, or done."""
+    with home.elsewhere("writing_a_node") as go_on:
+        with suppress(PkbError):
+            home.forget()
+        go_on()
+    with home.pkb() as pkb:
+        pkb.forget(ForgetPlan())
+
+
 def at_idle(home: Home) -> None:
     """Forget while idle jobs run: refused, and done when they have ended."""
     _asked(home, QUESTION)
@@ -379,7 +432,7 @@ WRITES: dict[str, Callable[[Home], None]] = {
     "a question that is declined": meanwhile("decline"),
     "a model that writes": meanwhile("model"),
     "a model's KV, stored after the answer": meanwhile("keep"),
-    "a node whose file is being written": meanwhile("writing_a_node"),
+    "a node whose file is being written": node,
     "an exact hit": meanwhile("exact", QUESTION),
     "a paraphrase hit": meanwhile("paraphrase", QUESTION),
     "an import": exported,
@@ -390,6 +443,8 @@ WRITES: dict[str, Callable[[Home], None]] = {
     "a follow-up over HTTP": http_follow_up,
     "an answer marked as wrong meanwhile": meanwhile("wrong", QUESTION),
     "an idle run": at_idle,
+    "new mail that is being embedded": embedding,
+    "a home that stays open": meanwhile("session"),
 }
 
 
