@@ -82,7 +82,10 @@ class Retriever:
                 return find_after(*parts, question, options, trace)
             if options.scope.document and (found := self._fact(catalog, question, options.scope.document, trace)):
                 return found
-            return find(*parts, question, options.scope, options.k, trace)
+            found = find(*parts, question, options.scope, options.k, trace)
+        from engine.ask.updates import settled
+
+        return settled(question, found)
 
     def _fact(self, catalog: "Catalog", question: "Question", document: str, trace: "Trace") -> "Evidence | None":
         """Return the answer of a document's header, if it has one."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date, datetime
+from enum import IntEnum
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -24,6 +25,15 @@ SCHEMA = 2  # of every JSON object that a command prints; raised when a key chan
 Tier = Literal["exact", "semantic", "prefix", "blocks", "full"]
 Writer = Literal["model", "quote"]
 STAGES = ("embed", "match", "retrieve", "load", "prefill", "first_token", "decode", "total")
+
+
+class Trust(IntEnum):
+    """How far a text counts where others say otherwise: by what is odd, quoted, of an address that is new, or known."""
+
+    WARNED = 0
+    QUOTED = 1
+    NEW = 2
+    KNOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +59,7 @@ class Source:
     first_seen: str | None = None  # ISO
     warnings: tuple[str, ...] = ()  # why the sender or the date may not be what it says
     span: tuple[int, int] | None = None  # where the answer stands in `quote`, of the source that it rests on
+    rival: bool = False  # another sender says something else, here or in another source
 
     def to_json(self) -> dict[str, Any]:
         """Return the source as JSON values."""
@@ -181,7 +192,9 @@ class Answer:
         if quotes:
             quotes.insert(self.lead, quotes.pop(0))
         span = self.sources[0].span if self.sources else None
-        return replace(self, sources=resting(sources(quotes, self.lead), span))
+        rivals, moved = iter([source.rival for source in self.sources if not source.copy]), sources(quotes, self.lead)
+        flagged = tuple(one if one.copy else replace(one, rival=next(rivals, False)) for one in moved)
+        return replace(self, sources=resting(flagged, span))
 
 
 def grouped(sources: Sequence[Source]) -> list[list[Source]]:
@@ -255,12 +268,16 @@ class Trace:
 class Passage:
     """Neighbouring hits of one document, in order, and the places where they stand, those of copies last.
 
-    `copies` are hits in other documents whose text is the same.
+    `copies` are hits in other documents whose text is the same. Where several senders answer a question differently,
+    `rival` is what this one says, and `outranked` has the ids of chunks that no answer is made of.
     """
 
     hits: "tuple[Hit, ...]"
     copies: "tuple[Hit, ...]" = ()
     sources: tuple[Source, ...] = ()
+    trust: Trust = Trust.KNOWN
+    rival: str = ""
+    outranked: frozenset[str] = frozenset()
 
     @property
     def chunks(self) -> tuple[Chunk, ...]:
@@ -270,7 +287,7 @@ class Passage:
     def about(self, *, scored: bool) -> str:
         """Return what an answer depends on besides chunk ids: people, dates, headers and, if `scored`, the score."""
         people = [self.sender, *self.recipients, str(self.date), *(hit.chunk.header for hit in self.hits)]
-        return "\n".join([*people, f"{self.score:.3f}" if scored else ""])
+        return "\n".join([*people, self.rival, *sorted(self.outranked), f"{self.score:.3f}" if scored else ""])
 
     @property
     def all_hits(self) -> "tuple[Hit, ...]":
@@ -336,6 +353,16 @@ class Passage:
         hit = self._hit_at(place)
         return hit.author if hit else ""
 
+    def trust_at(self, place: int) -> Trust:
+        """Return how far the text at an offset of `text` counts."""
+        hit = self._hit_at(place)
+        return min(self.trust, Trust.QUOTED) if hit and hit.is_quoted else self.trust
+
+    def is_outranked(self, place: int | None = None) -> bool:
+        """Return whether no answer is made of the text at an offset of `text`, by default of any of it."""
+        hit = None if place is None else self._hit_at(place)
+        return all(one.chunk.id in self.outranked for one in ([hit] if hit else self.hits))
+
     def _hit_at(self, place: int) -> "Hit | None":
         end = -1
         for hit in self.hits:
@@ -356,6 +383,7 @@ class Passage:
             author=hit.chunk.author,
             written=hit.chunk.written.isoformat() if hit.chunk.written else None,
             speaker=hit.speaker_of(quote),
+            rival=bool(self.rival),
         )
 
     @property
@@ -401,7 +429,7 @@ class Evidence:
         pairs = list(zip(self.passages, quotes, strict=True))
         ordered = [*pairs[lead : lead + 1], *pairs[:lead], *pairs[lead + 1 :]]
         return tuple(
-            replace(source, quote=quote) if source.copy else passage.quoting(source, quote)
+            replace(source, quote=quote) if source.copy else passage.quoting(source, quote or passage.rival)
             for passage, quote in ordered
             for source in passage.sources
         )

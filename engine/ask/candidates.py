@@ -12,6 +12,7 @@ from itertools import pairwise
 from math import log
 
 from engine.ask.time_constraints import COMING, Occurrence, TimeConstraint, is_of_day
+from engine.text.commitments import is_instruction
 from engine.text.question import Question
 from engine.text.relative_dates import resolve
 from engine.text.sentences import Span
@@ -297,7 +298,7 @@ def _read(question: Question, read: Passage, index: int, kind: Kind | None, when
     found, whole, told_events = list[Candidate](), read.text, events(read.text)
     for place, span in enumerate(read.sentences()):
         text, written = whole[span.start : span.end], read.written_at(span.start)
-        if _SEPARATOR.fullmatch(text):
+        if _SEPARATOR.fullmatch(text) or read.is_outranked(span.start) or is_instruction(text):
             continue
         parts = [one for one in find(text, kind) if not _EXCLUDED.search(text[: one.start])] if kind else []
         if kind == "place" and (span.speaker or "").lower() in _PLACES:
@@ -329,7 +330,7 @@ def _subject(
     That of a reply was written on another day, so that it says nothing by "Friday".
     """
     text = read.hits[0].title.strip()
-    if kind not in ("date", "time") or read.is_meeting or not text or read.hits[0].is_quoted:
+    if kind not in ("date", "time") or read.is_meeting or not text or read.hits[0].is_quoted or read.is_outranked(0):
         return
     written = None if _REPLIED.match(text) else read.date
     spans = tuple(
@@ -443,3 +444,36 @@ def _asks(text: str) -> bool:
 def _quoted_whole(one: Candidate, idf: Mapping[str, float]) -> bool:
     """Return whether a quoted line has a span of the kind asked for and all words of the question."""
     return one.text.startswith(">") and bool(one.spans) and set(idf) <= one.words
+
+
+_WORDING: tuple[tuple[Kind, str], ...] = (
+    ("email", r"e-?mail address(?:es)?|address\w* .*\be-?mail"),
+    (
+        "phone",
+        r"(?:what(?:['’]s| is| are| was)?|which|find|give me)(?: [\w'’.]+){0,4}"
+        r" (?:phone|telephone|fax|cell|mobile|pager|dial-?in) (?:numbers?|no)|numbers? to (?:call|join|dial)"
+        r"|(?:his|her|their) (?:\w+ )?(?:phone|telephone|fax|cell|mobile)",
+    ),
+    ("duration", r"how long(?! ago)|how many (?:\w+ )?(?:minutes|hours|days|weeks|months|years)"),
+    ("date", r"what(?:['’]s| is| was) (?:[\w'’.-]+ ){1,5}date(?= ?\?|$)"),
+    (
+        "link",
+        r"url|hyperlink|(?:what(?:['’]s| is| was| are)?|which|where is|find|give me|send me)"
+        r"(?: (?!(?:for|of|on|to|in|at)\b)[\w'’.]+){0,4} (?:links?|web ?sites?|web page|web address)",
+    ),
+)
+_KINDS = tuple((kind, re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE)) for kind, pattern in _WORDING)
+_DEFINITION = re.compile(r"\s*[Ww]ho(?:['’]s| is| are| was| were)\s+[A-Z][\w.,'’ -]*\?*\s*$")
+
+
+def wanted(question: Question) -> Kind | None:
+    """Return which kind of span a question asks for, if any."""
+    for kind, pattern in _KINDS:
+        if pattern.search(question.text):
+            return kind
+    asked = question.asked
+    if question.priced:
+        return "money"
+    if asked == "yes/no" or asked == "other" or (asked == "person" and _DEFINITION.match(question.text)):
+        return None
+    return asked

@@ -18,6 +18,7 @@ from engine.ask.candidates import (
     own_words,
     share,
     tells_own,
+    wanted,
 )
 from engine.ask.followup import followed, reason_of, span_behind, who_said, with_neighbours
 from engine.ask.support import support
@@ -342,7 +343,7 @@ def _contact(question: Question, reads: Sequence[Passage], kind: Kind) -> Select
     """Find the address or number of whom the question names; that of anybody else is no answer."""
     names, best, fit = [set(words(name)) for name in question.names], None, 0.4
     for index, read in enumerate(reads):
-        for part in (read.sender, *read.recipients, read.header, read.text):
+        for part in () if read.is_outranked() else (read.sender, *read.recipients, read.header, read.text):
             for one in find(part, kind):
                 if kind == "phone" and not _is_line_asked(question.text, line_of(part, one)):
                     continue
@@ -397,26 +398,6 @@ def _is_one_of(person: str, asked: Sequence[frozenset[str]]) -> bool:
 
 def _tells_of(one: Candidate, asked: Sequence[frozenset[str]]) -> bool:
     return _is_one_of(one.speaker or "", asked) or any(name <= one.words for name in asked)
-
-
-_WORDING: tuple[tuple[Kind, str], ...] = (
-    ("email", r"e-?mail address(?:es)?|address\w* .*\be-?mail"),
-    (
-        "phone",
-        r"(?:what(?:['’]s| is| are| was)?|which|find|give me)(?: [\w'’.]+){0,4}"
-        r" (?:phone|telephone|fax|cell|mobile|pager|dial-?in) (?:numbers?|no)|numbers? to (?:call|join|dial)"
-        r"|(?:his|her|their) (?:\w+ )?(?:phone|telephone|fax|cell|mobile)",
-    ),
-    ("duration", r"how long(?! ago)|how many (?:\w+ )?(?:minutes|hours|days|weeks|months|years)"),
-    ("date", r"what(?:['’]s| is| was) (?:[\w'’.-]+ ){1,5}date(?= ?\?|$)"),
-    (
-        "link",
-        r"url|hyperlink|(?:what(?:['’]s| is| was| are)?|which|where is|find|give me|send me)"
-        r"(?: (?!(?:for|of|on|to|in|at)\b)[\w'’.]+){0,4} (?:links?|web ?sites?|web page|web address)",
-    ),
-)
-_KINDS = tuple((kind, re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE)) for kind, pattern in _WORDING)
-_DEFINITION = re.compile(r"\s*[Ww]ho(?:['’]s| is| are| was| were)\s+[A-Z][\w.,'’ -]*\?*\s*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -486,19 +467,6 @@ def quote(
     span = (said.span or (0, len(own))) if said.quote else None
     where = (said.answer, said.highlight, said.source)
     return Quote(*where, quotes, supported.value, said.resolved, span, reason=supported.pro if is_supported else "")
-
-
-def wanted(question: Question) -> Kind | None:
-    """Return which kind of span a question asks for, if any."""
-    for kind, pattern in _KINDS:
-        if pattern.search(question.text):
-            return kind
-    asked = question.asked
-    if question.priced:
-        return "money"
-    if asked == "yes/no" or asked == "other" or (asked == "person" and _DEFINITION.match(question.text)):
-        return None
-    return asked
 
 
 def _quotes(found: Sequence[Candidate], count: int) -> tuple[str, ...]:

@@ -15,9 +15,9 @@ from prompts import version
 from store.errors import UsageError
 from store.types import Scope
 
-_QUOTE = "quote-8"  # raised when the same evidence would be quoted in another way
-_MODEL = "model-3"  # raised when the same evidence would be put to a model in another form, or its answer cut elsewhere
-_ROLES = "roles-4"  # raised when a model with a role adapter would choose another answer
+_QUOTE = "quote-9"  # raised when the same evidence would be quoted in another way
+_MODEL = "model-4"  # raised when the same evidence would be put to a model in another form, or its answer cut elsewhere
+_ROLES = "roles-5"  # raised when a model with a role adapter would choose another answer
 _PROMPTS = ("answer", "question")
 _TRAILING = " .?!…,;:。？！、"  # not all punctuation: C and C# are two things
 _APOSTROPHES = str.maketrans("’‘ʼ`´", "'''''")

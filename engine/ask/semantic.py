@@ -29,6 +29,7 @@ from engine.ask.prepare import (
     wording_of,
 )
 from engine.ask.question_features import question_features
+from engine.ask.updates import settled
 from engine.llm.generate import read, segments_of
 from engine.llm.prefill import PromptReader
 from engine.llm.prompt import Ids, Order, in_document_order
@@ -230,7 +231,7 @@ class SemanticLookup:
         if near.answer.generation != ask.generation:
             fresh, evidence = self._retrieved(ask, near)
         elif quotes or asks:
-            evidence = self._backend.reread(near.answer.evidence, cached.scores)
+            evidence = settled(kept, self._backend.reread(near.answer.evidence, cached.scores))
         if evidence and fingerprint(evidence, ask.key.writer) != near.answer.evidence:
             return "its evidence has changed"
         if not evidence or not (quotes or asks):

@@ -8,19 +8,22 @@ mail did, or with the first hit after an idle run found out.
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING
 
-from engine.ask.candidates import Candidate, content, share
+from engine.ask.candidates import Candidate, CandidateWeights, candidates, content, share, tells_own, wanted
 from engine.ask.keys import normalise
 from engine.ask.prepare import answer_of
-from engine.ask.time_constraints import TimeConstraint
+from engine.ask.time_constraints import TimeConstraint, time_constraint
+from engine.text.people import name_and_address
 from engine.text.question import Question
+from engine.text.spans import Kind, find
+from engine.text.terminal import shorten
 from engine.text.time_sensitive import phrases, plain_words, word_lists
 from engine.text.words import FUNCTION_WORDS, words
-from engine.types import Answer, Correction, Passage, Source
+from engine.types import Answer, Correction, Passage, Source, Trust
 from store.answers import CachedAnswer, Notice
 
 if TYPE_CHECKING:
@@ -44,6 +47,137 @@ _SUPERSEDED = re.compile(
     r"|in \w+ we (?:moved|said)|propose)\b",
     re.IGNORECASE,
 )
+
+
+# Of the question, that a sentence must say, with its subject and those beside it, to be one of several answers, to take
+# the place of another, and to be told beside another that counts as much.
+_TOUCHES, _CLAIMS, _SURE = 0.5, 0.6, 0.8
+_AS_MUCH = 0.8  # of what a less trusted sentence says of the question, that a more trusted one must
+_SAME_TIME = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """A sentence that answers a question, how far who says it counts, and since when pkb knows of it."""
+
+    said: Candidate
+    kind: Kind | None  # asked for
+    read: Passage
+    trust: Trust
+    covers: float
+    asked: frozenset[str]  # words of the question
+    about: frozenset[str]  # those of them in its sentence and subject
+    answers: tuple[frozenset[str], ...]  # the words of each span of the kind asked for, else each number
+
+    @property
+    def origin(self) -> tuple[str, bool]:
+        """Return the address that it came from, or what else tells who sent it, and whether that is in doubt."""
+        address = name_and_address(self.read.sender)[1] or self.read.sender or self.read.document
+        return address, self.trust == Trust.WARNED
+
+    def outranks(self, other: "_Claim") -> bool:
+        """Return whether this counts more: by who says it, and of two whom nobody knows, by who said it first."""
+        if self.trust != other.trust or self.trust == Trust.KNOWN or self.origin == other.origin:
+            return self.trust > other.trust
+        if self.seen and other.seen and abs(self.seen - other.seen) >= _SAME_TIME:
+            return self.seen < other.seen
+        return self.read.date is not None and other.read.date is not None and self.read.date < other.read.date
+
+    @property
+    def seen(self) -> datetime | None:
+        """Return when pkb first saw its document."""
+        return next((datetime.fromisoformat(one.first_seen) for one in self.read.sources if one.first_seen), None)
+
+    def agrees(self, other: "_Claim") -> bool:
+        """Return whether another says this too: all its spans or numbers, any of two who count alike, or its words."""
+        if not self.answers or not other.answers:
+            return same_answer(self.said.text, other.said.text)
+        same = [any(one <= two or two <= one for two in other.answers) for one in self.answers]
+        return any(same) if self.trust == other.trust and not says_change(self.said.text) else all(same)
+
+    def differs(self, other: "_Claim") -> bool:
+        """Return whether this says something else of the same: with a span or number, or in many of the same words."""
+        if 2 * len(self.about & other.about) < len(self.asked) or self.agrees(other):
+            return False
+        own, others = (frozenset(filter(str.isalpha, one.said.words - FUNCTION_WORDS)) for one in (self, other))
+        changes = says_change(self.said.text) and 2 * len(own & others & self.asked) >= len(self.asked)
+        alike = changes or 2 * len(own & others) >= min(len(own), len(others))
+        return alike or bool(self.kind and self.answers and other.answers)
+
+
+def settled(question: Question, evidence: "Evidence") -> "Evidence":
+    """Return evidence without answers from chunks that say something else than a sender who is trusted more.
+
+    Passages of several senders that differ are marked as rivals.
+    """
+    if evidence.leading or len(evidence.passages) < 2:
+        return evidence
+    claims = _claims(question, evidence.passages)
+    lost = [one for one in claims if _loses(one, claims)]
+    kept = [one for one in claims if not any(one is other for other in lost)]
+    sure = [one for one in kept if one.covers >= _SURE and not one.read.is_meeting]
+    rivals = [one for one in sure if any(one.origin != other.origin and one.differs(other) for other in sure)]
+    return replace(evidence, passages=tuple(_marked(one, lost, [*lost, *rivals]) for one in evidence.passages))
+
+
+def _claims(question: Question, reads: Sequence[Passage]) -> list[_Claim]:
+    kind = wanted(question)
+    asked, when = content(question), time_constraint(question, kind)
+    whole = frozenset(asked)
+    found = candidates(question, reads, kind, when, CandidateWeights())
+    own = [[one for one in found if one.read == number] for number in range(len(reads))]
+    claims = list[_Claim]()
+    for one in found:
+        read = reads[one.read]
+        covers = share(asked, _around(own[one.read], one) | _title_words(read))
+        answers = _answers(question, one, kind)
+        if covers >= _TOUCHES and (answers or not kind or says_change(one.text)) and not one.text.endswith("?"):
+            about = whole & (one.words | _title_words(read) if kind or whole & one.words else frozenset())
+            claims.append(_Claim(one, kind, read, read.trust_at(one.span.start), covers, whole, about, answers))
+    return claims
+
+
+def _answers(question: Question, one: Candidate, kind: Kind | None) -> tuple[frozenset[str], ...]:
+    """Return the words of each part of a sentence that may answer: spans of the kind asked for, numbers, a speaker."""
+    if not kind:
+        numbers = (word for word in one.words.difference(question.words) if any(map(str.isdigit, word)))
+        return tuple(frozenset([number]) for number in numbers)
+    spans = one.spans or (find(one.text, "time") if kind == "date" else ())
+    parts = [one.text[span.start : span.end] for span in spans]
+    if kind == "person" and one.speaker and tells_own(question, one.text):
+        parts = [one.speaker]
+    return tuple(frozenset(words(part)) - FUNCTION_WORDS for part in parts)
+
+
+def _loses(one: _Claim, claims: Sequence[_Claim]) -> bool:
+    """Return whether a claim is another than one that counts more and says as much of what is asked."""
+    least = max(_CLAIMS, _AS_MUCH * one.covers)
+    above = [other for other in claims if other.outranks(one) and other.covers >= least]
+    return any(map(one.differs, above)) and not any(map(one.agrees, above))
+
+
+def _marked(read: Passage, lost: Sequence[_Claim], rivals: Sequence[_Claim]) -> Passage:
+    own = [one for one in rivals if one.read is read]
+    best = max(own, key=lambda one: one.said.score, default=None)
+    least = max((one.trust for one in lost if one.read.document == read.document), default=None)
+    hits = [
+        hit
+        for hit in read.hits
+        if least is not None and (min(read.trust, Trust.QUOTED) if hit.is_quoted else read.trust) <= least
+    ]
+    said = best.said.text if best and not best.said.is_subject else ""
+    return replace(read, rival=said, outranked=frozenset(hit.chunk.id for hit in hits))
+
+
+def rival_notices(reply: Answer) -> list[str]:
+    """Return what other senders say where an answer is not what all of them say."""
+    first = next(iter(reply.sources), None)
+    others = [one for one in reply.sources[1:] if one.rival and not one.copy and reply.answered]
+    shown = [one for one in others if first and one.sender != first.sender and one.quote != first.quote]
+    return [f"another mail, from {shorten(one.sender, 80)}, says: {shorten(one.quote, 160)}" for one in shown[:_RIVALS]]
+
+
+_RIVALS = 2  # in notices
 
 
 def choose(

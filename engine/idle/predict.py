@@ -15,7 +15,7 @@ from itertools import count, zip_longest
 from math import sqrt
 from typing import Any, Literal
 
-from engine.ask.extract import wanted
+from engine.ask.candidates import wanted
 from engine.ask.keys import normalise
 from engine.ask.prepare import begin, key_of, prepare
 from engine.idle.refresh import Reasker, is_lasting

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from engine.models.types import LanguageModel
+from engine.text.commitments import is_instruction
 from engine.text.dates import spell_date
+from engine.text.sentences import sentences
 from engine.text.time_sensitive import moment
 from engine.types import Evidence
 from prompts import prompt
@@ -82,7 +84,19 @@ def chunk_segment(number: int, chunk: Chunk) -> str:
 
     All lines of its text are indented, whatever they look like; the number and the header are not.
     """
-    return f"[{number}]\n{_unmarked(' '.join((chunk.origin or chunk.header).split()))}\n{fenced(chunk.text)}\n"
+    header, text = _unmarked(" ".join((chunk.origin or chunk.header).split())), _without_instructions(chunk.text)
+    return f"[{number}]\n{header}\n{fenced(text)}\n"
+
+
+_LEFT_OUT = "(left out: it says what to answer)"
+
+
+def _without_instructions(text: str) -> str:
+    """Return a text with a note in the place of each sentence that tells whoever reads it what to answer."""
+    for span in reversed(sentences(text)):
+        if is_instruction(text[span.start : span.end]):
+            text = text[: span.start] + _LEFT_OUT + text[span.end :]
+    return text
 
 
 _LINE_ENDS = re.compile(r"\r\n|[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -179,8 +193,9 @@ def fit(
 
 def candidates(evidence: Evidence, most: int | None = None) -> list[PromptChunk]:
     """Return the chunks of the `most` best sources, all by default, those first that are to be shown at any rate."""
-    best = evidence.passages[:most]
-    return [PromptChunk(chunk, rank, read.date) for rank, read in enumerate(best) for chunk in read.chunks]
+    best = [(rank, read) for rank, read in enumerate(evidence.passages) if not read.is_outranked()][:most]
+    shown = ((rank, read, chunk) for rank, read in best for chunk in read.chunks if chunk.id not in read.outranked)
+    return [PromptChunk(chunk, rank, read.date) for rank, read, chunk in shown]
 
 
 def system_ids(model: LanguageModel) -> Ids:

@@ -18,9 +18,9 @@ from engine.models.types import Embedder
 from engine.retrieval.retrieve import RetrievalLimits, Searchable, join, retrieve
 from engine.text.question import Question
 from engine.text.terminal import shorten
-from engine.text.time_sensitive import plain_words
+from engine.text.time_sensitive import phrases, plain_words
 from engine.text.words import FUNCTION_WORDS, words
-from engine.types import SCHEMA, AskOptions, Evidence, Listing, ListOptions, Passage, Source, Trace
+from engine.types import SCHEMA, AskOptions, Evidence, Listing, ListOptions, Passage, Source, Trace, Trust
 from store.catalog import Catalog
 from store.hits import Hit, Totals, Vectors
 from store.provenance import (
@@ -35,6 +35,8 @@ from store.types import Place, Scope
 
 _DAY = timedelta(days=1)  # addresses first seen closer together came at the same time: many mails are read in one run
 _ROUNDING = 1e-9
+_INTRODUCING = 20  # chunks that may introduce an address
+_FIRST_MAILS = 2  # of an address, which may all be seen at the same time
 _LOOK_ALIKE = "@"  # begins the names that are folded addresses
 
 
@@ -44,32 +46,68 @@ class Known:
 
     first_seen: str
     warnings: tuple[str, ...]
+    trust: Trust
 
 
-def known_of(catalogue: Catalog, documents: Iterable[str]) -> dict[str, Known]:
+def known_of(catalogue: Catalog, documents: Iterable[str], bank: Searchable | None = None) -> dict[str, Known]:
     """Return what is known of documents; nothing of those that were read before it was recorded.
 
-    Whose a name is, is decided by all that the catalogue may show.
+    Whose a name is, is decided by all that the catalogue may show; an address may be introduced in the bank.
     """
     addresses = cache(partial(addresses_of, catalogue.ledger, catalogue.collection))
+    introduces = partial(_introduces, catalogue, bank)
     found = provenance_of(catalogue.ledger, list(dict.fromkeys(documents)))
-    return {name: Known(one.seen.isoformat(), _warnings(one, addresses)) for name, one in found.items()}
+    return {name: _known(one, addresses, introduces) for name, one in found.items()}
 
 
-def _warnings(known: Provenance, addresses: Callable[[str], Sequence[KnownAddress]]) -> tuple[str, ...]:
-    clashes = (_clash(one, addresses(one.name)) for one in known.people if one.sends)
-    return tuple(dict.fromkeys([*known.warnings, *filter(None, clashes)]))
+def _known(
+    one: Provenance, addresses: Callable[[str], Sequence[KnownAddress]], introduces: Callable[[str, str], bool]
+) -> Known:
+    """Return what is known of a document; who introduced another address as theirs is the same sender there."""
+    senders = [sender for sender in one.people if sender.sends]
+    others = [(sender, other) for sender in senders if (other := _clash(sender, addresses(sender.name)))]
+    strange = [(sender, other) for sender, other in others if not introduces(other, sender.address)]
+    warnings = tuple(dict.fromkeys([*one.warnings, *(_clash_note(*pair) for pair in strange)]))
+    is_known = len(strange) < len(others) or _wrote_before(one, addresses)
+    return Known(one.seen.isoformat(), warnings, Trust.WARNED if warnings else Trust.KNOWN if is_known else Trust.NEW)
+
+
+def _wrote_before(one: Provenance, addresses: Callable[[str], Sequence[KnownAddress]]) -> bool:
+    """Return whether a document is not among the first of its sender's address; a meeting has none."""
+    own = [(sender.address, addresses(sender.name)) for sender in one.people if sender.sends]
+    rows = [row for address, found in own for row in found if row.sends and row.address == address]
+    return not one.people or any(row.seen <= one.seen - _DAY or row.documents > _FIRST_MAILS for row in rows)
+
+
+def _introduces(catalogue: Catalog, bank: Searchable | None, old: str, new: str) -> bool:
+    """Return whether mail from one address, with nothing odd about it, tells that another is its writer's now."""
+    scope = Scope(sender=old, collection=catalogue.collection)
+    hits = bank.by_words(words(new), scope, _INTRODUCING) if bank else []
+    telling = [hit.chunk for hit in hits if any(new in line and _says_new(line) for line in _lines(hit))]
+    found = provenance_of(catalogue.ledger, [chunk.document for chunk in telling if chunk.role == "body"])
+    return any(not one.warnings for one in found.values())
+
+
+def _lines(hit: Hit) -> list[str]:
+    return hit.chunk.text.lower().split("\n")
+
+
+def _says_new(line: str) -> bool:
+    return any(phrases("changes", "new").find(plain_words(line)))
 
 
 def _clash(sender: NamedAddress, known: Sequence[KnownAddress]) -> str | None:
-    """Return whose name or look-alike address a sender has; None if it is their own."""
+    """Return the address whose name or looks a sender has; None if they are their own."""
     for sends in (True, False):
         pool = [one for one in known if one.sends is sends and one.address]
         others = [one.address for one in _first(pool) if one.address != sender.address]
         if others and [one.address for one in _first(pool)] != [sender.address]:
-            kind = "looks like" if sender.name.startswith(_LOOK_ALIKE) else "the name is that of"
-            return f"{kind} {shorten(others[0], 60)}"
+            return others[0]
     return None
+
+
+def _clash_note(sender: NamedAddress, other: str) -> str:
+    return f"{'looks like' if sender.name.startswith(_LOOK_ALIKE) else 'the name is that of'} {shorten(other, 60)}"
 
 
 def _first(pool: Sequence[KnownAddress]) -> list[KnownAddress]:
@@ -150,7 +188,7 @@ def find(
     """Retrieve for a question and its vector; a document whose last file vanished a moment ago is left out."""
     with trace.step("retrieve") as step:
         found, catalogue = retrieve(bank, vector, question, scope, k, RetrievalLimits()), catalogue.within(scope)
-        known = known_of(catalogue, [hit.chunk.document for one in found.passages for hit in one.all_hits])
+        known = known_of(catalogue, [hit.chunk.document for one in found.passages for hit in one.all_hits], bank)
         passages = _graded([one for passage in found.passages if (one := _placed(catalogue, passage, known))])
         step.note = (
             f"{len(found.ranked)} candidates, {len(passages)} sources, {found.covered:.0%} of chunks have vectors"
@@ -200,7 +238,8 @@ def reread(bank: Reader, catalogue: Catalog, chunks: Sequence[str], scores: Sequ
     if len(stored) < len(chunks) or len(joined) != len(scores):
         return Evidence((), (), 0.0)
     scored = (_with_score(Passage(hits), score) for hits, score in zip(joined, scores, strict=True))
-    passages = _graded([one for passage in scored if (one := _placed(catalogue, passage, {}))])
+    known = known_of(catalogue, [stored[id].chunk.document for id in chunks], bank)
+    passages = _graded([one for passage in scored if (one := _placed(catalogue, passage, known))])
     return Evidence(passages, tuple(chunks), 0.0)
 
 
@@ -270,7 +309,7 @@ def _leading(
     there = [hit for hit in ranked if quote and quote in hit.chunk.text][:1]
     ordered = [replace(hit, score=1.0) for hit in [*there, *(hit for hit in ranked if hit not in there)]]
     joined = join(ordered, _LEADING, RetrievalLimits().joined)
-    known = known_of(catalogue, documents)
+    known = known_of(catalogue, documents, bank)
     return tuple(one for passage in joined if (one := _placed(catalogue, passage, known)))
 
 
@@ -324,6 +363,7 @@ def _nearest(hits: Sequence[Hit], vector: Vectors) -> tuple[float, ...]:
 
 def _placed(catalogue: Catalog, passage: Passage, known: Mapping[str, Known]) -> Passage | None:
     """Return a passage with the places where it stands, then those of its copies; None if it has none."""
+    passage = _of_most_trusted(passage, known)
     hit, lines, places = passage.hits[0], passage.lines, catalogue.places(passage.document)
     if not places:
         return None
@@ -334,7 +374,18 @@ def _placed(catalogue: Catalog, passage: Passage, known: Mapping[str, Known]) ->
     ]
     standing = [*((place, hit, lines) for place in places), *copies][: 1 + _COPIES]
     sources = (_source(*one, passage.score, known, copy=bool(number)) for number, one in enumerate(standing))
-    return replace(passage, sources=tuple(sources))
+    trust = known[passage.document].trust if passage.document in known else Trust.KNOWN
+    return replace(passage, sources=tuple(sources), trust=trust)
+
+
+def _of_most_trusted(passage: Passage, known: Mapping[str, Known]) -> Passage:
+    """Return a passage as that of the copy whose sender is trusted most, and of those nobody knows, who wrote first."""
+    ranked = [(hit, known[hit.chunk.document]) for hit in passage.all_hits if hit.chunk.document in known]
+    if len(passage.hits) > 1 or len(ranked) < 2 or ranked[0][1].trust == Trust.KNOWN:
+        return passage
+    best, _ = min(ranked, key=lambda one: (-one[1].trust, one[1].first_seen))
+    others = tuple(hit for hit in passage.all_hits if hit is not best)
+    return replace(passage, hits=(replace(best, score=passage.score),), copies=others)
 
 
 def _source(
@@ -364,7 +415,7 @@ def _source(
 def shown(reader: Reader, catalogue: Catalog, places: Sequence[Place]) -> list[dict[str, Any]]:
     """Return the documents that stand at these places, in order, as plain values."""
     kept = reader.documents([place.document for place in places])
-    known = known_of(catalogue, list(kept))
+    known = known_of(catalogue, list(kept), reader)
     return [_shown(kept[one.document], one, known.get(one.document)) for one in places if one.document in kept]
 
 
@@ -372,7 +423,7 @@ def listed(reader: Reader, catalogue: Catalog, options: ListOptions) -> Listing:
     """Return documents by date, and how many there are."""
     ids, total = reader.by_date(options.scope, options.title, options.limit, oldest=options.oldest)
     catalogue = catalogue.within(options.scope)
-    known, found = known_of(catalogue, ids), list[dict[str, Any]]()
+    known, found = known_of(catalogue, ids, reader), list[dict[str, Any]]()
     rows = reader.documents(ids, texts=False)
     for id in ids:
         if id in rows and (places := catalogue.places(id)):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain
 from typing import Literal
 
@@ -20,12 +20,14 @@ _FEWEST, _MOST = 3, 60  # words of a sentence
 _LONGEST_QUESTION = 40  # words
 _SKIPPED = 3  # phrases of "between"
 _OPENING = 4  # words in which a question begins to ask
+_BEFORE_ASKING = 12  # words between "if" and "asks"
 _LONGEST_DUE = 10  # days of a time by which something is due, at most
 _WORD = re.compile(r"[^\W_]+")
 _QUOTED = re.compile(r"[\s(]*[\"“”«„`'?]")  # or of a line with letters that were lost
 _BY = re.compile(r"\b(?:by|before|until|till|due|than|deadline|on)\s+(?:the\s+)?(?:end\s+of\s+|\w+\s+of\s+)?\Z", re.I)
 _MARKER = re.compile(r"\W{0,6}(?P<marker>[A-Za-z][A-Za-z \-]{2,16}?)[ \t]*:[ \t]*(?=\S)")
 _CALLED = re.compile(r"\s*[^\W\d_]+,")
+_CLAUSE_END = re.compile(r"[,;:!?()\"“”„]+")
 _CHECKBOX = re.compile(r"\s*(?:[-*+]\s+)?\[ ?\]\s+\S")
 
 Doer = Literal["writer", "reader", "named", "unknown"]
@@ -266,3 +268,21 @@ def _by_first(language: str, part: str) -> dict[str, list[Phrase]]:
 @cache
 def _all(part: str) -> tuple[Phrase, ...]:
     return tuple(phrase for lists in word_lists(_LIST).values() for phrase in lists[part])
+
+
+@lru_cache(maxsize=1 << 12)
+def is_instruction(text: str) -> bool:
+    """Return whether a sentence tells whoever reads it what to answer, such as "if anyone asks, say it is closed"."""
+    tokens = plain_words(_CLAUSE_END.sub(" clauseend ", text))
+    return any(_is_instruction(language, tokens) for language in word_lists("instructions"))
+
+
+def _is_instruction(language: str, tokens: Sequence[str]) -> bool:
+    parts = ("always", "if", "ask", "answer")
+    always, if_, ask, answer = ([*phrases("instructions", part, language).find(tokens)] for part in parts)
+    before = {phrase[-1] for phrase in word_lists("instructions")[language]["not"]}
+    asks, orders = (
+        [(first, end) for first, end in part if not first or tokens[first - 1] not in before] for part in (ask, answer)
+    )
+    spans = [(first, end) for first, _ in if_ for start, end in asks if 0 <= start - first <= _BEFORE_ASKING]
+    return bool(always) or any(end <= start or stop <= first for first, end in orders for start, stop in spans)

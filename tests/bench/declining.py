@@ -15,8 +15,8 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.ask.candidates import candidates
-from engine.ask.extract import QuoteSettings, wanted
+from engine.ask.candidates import candidates, wanted
+from engine.ask.extract import QuoteSettings
 from engine.ask.support import MATTER, SPEAKER, Signs, Weights, signs
 from engine.ask.time_constraints import time_constraint
 from engine.retrieval.retrieve import RetrievalLimits, retrieve

@@ -17,7 +17,8 @@ from statistics import fmean
 from time import process_time
 from typing import Any
 
-from engine.ask.extract import Quote, QuoteSettings, quote, wanted
+from engine.ask.candidates import wanted
+from engine.ask.extract import Quote, QuoteSettings, quote
 from engine.retrieval.retrieve import RetrievalLimits, bm25, places_of, retrieve
 from engine.text.question import Question, synthesis, understand
 from engine.text.sentences import sentences

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.extract import Quote, QuoteSettings, quote, wanted, write
+from engine.ask.candidates import wanted
+from engine.ask.extract import Quote, QuoteSettings, quote, write
 from engine.text.question import understand
 from engine.types import Evidence, Passage, Trace
 from tests.bench.indexed import load
