@@ -61,7 +61,7 @@ def test_the_other_version_is_told_with_its_sender_and_again_from_the_cache(tmp_
     lab.read({"one.eml": mail(RENT.said)})
     lab.later(days=2)
     lab.read({"other.eml": mail(f"Correction: {RENT.false}", sender=STRANGER, day="2024-06-20T10:00+00:00")})
-    wanted = f"another mail, from {STRANGER}, says: Correction: {RENT.false}"
+    wanted = f"another mail, from {STRANGER}, says: {RENT.false}"
     with lab.open() as pkb:
         for tier in ("full", "exact"):
             made = pkb.answer(RENT.question, AskOptions())
