@@ -4,18 +4,16 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
-from engine.ingest import scan
 from engine.ingest.headers import decode_text
 from engine.ingest.mail import read_mail
 from engine.ingest.scan import HEAD, detect
 from engine.ingest.transcripts import may_be_transcript, read_transcripts
 from engine.ingest.types import Bug, ParseLimits, UnreadableItem, isolate, item_or_bug
-from store.types import FileState, ParsedItem
+from store.types import ParsedItem
 
 UNKNOWN = "not mail or a transcript"
 
@@ -55,7 +53,11 @@ def _read_open(
     file: BinaryIO, name: str, raw_kind: str | None, limits: ParseLimits, status: os.stat_result
 ) -> Iterator[ParsedItem]:
     head = file.read(HEAD)
-    kind = _kind(name, head, raw_kind)
+    kind = raw_kind or detect(name, head)
+    if raw_kind == "mail" and name.lower().endswith(".emlx"):
+        kind = "emlx"
+    if kind is None and may_be_transcript(name, decode_text(head)):
+        kind = "transcript"
     if not head:
         yield _unreadable("empty")
     elif kind == "mbox":
@@ -67,22 +69,6 @@ def _read_open(
         yield from _read_transcripts(name, head + _read_rest(file, status, limits.file_bytes), limits)
     else:
         yield _unreadable(UNKNOWN)
-
-
-def with_digest(path: bytes, state: FileState, raw_kind: str | None) -> FileState:
-    """Return a file's state with the digest of what is read of it."""
-    named = Path(os.fsdecode(path))
-    with suppress(OSError, Bug), named.open("rb") as file:  # whoever reads the file says why
-        kind = isolate(lambda: _kind(_name(named), file.read(HEAD), raw_kind))
-        return scan.with_digest(path, state, whole=kind is not None)
-    return state
-
-
-def _kind(name: str, head: bytes, raw_kind: str | None) -> str | None:
-    if raw_kind == "mail" and name.lower().endswith(".emlx"):
-        return "emlx"
-    kind = raw_kind or detect(name, head)
-    return "transcript" if kind is None and may_be_transcript(name, decode_text(head)) else kind
 
 
 def _read_rest(file: BinaryIO, status: os.stat_result, most: int) -> bytes:

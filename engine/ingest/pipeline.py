@@ -82,7 +82,6 @@ def parse_batches(
     reader: Callable[[Path], Iterator[ParsedItem]],
     known: Callable[[str], bool],
     is_forgotten: Callable[[Document, str], bool] = lambda _document, _path: False,
-    with_digest: Callable[[bytes, FileState], FileState] = lambda _path, state: state,
 ) -> Iterator[ParsedBatch | int]:
     """Yield parsed batches and, now and then, the number of files done; a `known` document only adds a place.
 
@@ -90,7 +89,7 @@ def parse_batches(
     """
     batch = ParsedBatch()
     for number, key in enumerate(sorted(files), 1):
-        file = FileRead(os.fsdecode(key), with_digest(key, files[key]))
+        file = FileRead(os.fsdecode(key), scan.with_digest(key, files[key]))
         batch.files.append(file)
         for item in reader(Path(file.path)):
             if item.document and is_forgotten(item.document, file.path):
@@ -500,14 +499,13 @@ class Ingest:
     def _parse(self, files: Mapping[bytes, FileState]) -> Iterator[Progress]:
         if not files:
             return
-        from engine.ingest.files import read, with_digest  # lazy: an unchanged folder needs no parser
+        from engine.ingest.files import read  # lazy: an unchanged folder needs no parser
 
         for root, own in self._by_root(files).items():
             reader = partial(read, raw_kind=root.kind, limits=self._limits)
             before, self._files = self._files, self._files + len(own)
             yield Progress("read", before, self._files)
-            rules = (self._knowledge.is_indexed, self._tombstones(), partial(with_digest, raw_kind=root.kind))
-            for step in parse_batches(own, root.collection, reader, *rules):
+            for step in parse_batches(own, root.collection, reader, self._knowledge.is_indexed, self._tombstones()):
                 if isinstance(step, int):
                     yield Progress("read", before + step, self._files)
                 else:

@@ -160,15 +160,16 @@ def state_of(path: bytes) -> FileState | None:
     return _state(status) if stat.S_ISREG(status.st_mode) else None
 
 
+_LARGE = 1 << 20  # bytes from which a file of another program is not read as a whole
 _COARSEST_NS = 2 * 10**9  # between two times of a file; on FAT, elsewhere less
 _SKEW_NS = 86_400 * 10**9  # that the clock of a file server may be ahead, at most; no write now has a later time
 
 
-def with_digest(path: bytes, state: FileState, *, whole: bool) -> FileState:
-    """Return a file's state with the digest of what is read of it: all or, if it is of no known format, its head."""
+def with_digest(path: bytes, state: FileState) -> FileState:
+    """Return a file's state with the digest of its content; of a large one that is no mail or text, of its head."""
     with suppress(OSError), Path(os.fsdecode(path)).open("rb") as file:  # whoever reads it says why
-        digest = blake2b(file.read(HEAD), digest_size=16)
-        if whole:
+        digest = blake2b(head := file.read(HEAD), digest_size=16)
+        if state.size < _LARGE or b"\0" not in head or detect(os.fsdecode(path), head):
             file_digest(file, lambda: digest)
         return replace(state, digest=digest.digest())
     return state
@@ -178,15 +179,15 @@ def _with_same_digest(path: bytes, now: FileState, before: FileState) -> FileSta
     """Return a file's state if it holds what was read of it, as after a restore, and is not marked to be read again."""
     if before.mtime_ns == -1 or before.size != now.size or not before.digest:
         return None
-    digested = (with_digest(path, now, whole=whole) for whole in (False, True))
-    return next((one for one in digested if one.digest == before.digest), None)
+    found = with_digest(path, now)
+    return found if found.digest == before.digest else None
 
 
 def as_recorded(path: bytes, state: FileState, began: int) -> FileState:
     """Return what is recorded of a file whose content was looked at after `began`, in nanoseconds since the epoch.
 
-    A file that was written to just before may be written to again within the same tick of the clock: without its
-    ctime, its content is compared in the next run, too. One that was written to meanwhile is read again.
+    One that was written to just before may be written to again within the same tick of the clock: it has no ctime, so
+    that its content is compared in the next run. One that was written to since has no digest, and is read again.
     """
     digest = state.digest if state_of(path) == state else b""
     young = any(-_SKEW_NS <= began - time <= _COARSEST_NS for time in (state.mtime_ns, state.ctime_ns))
