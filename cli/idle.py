@@ -20,7 +20,7 @@ from cli.output import bars, duration, session
 from engine.session import Session
 from engine.stats import so_far
 from engine.text.terminal import one_line, plain, size
-from store.errors import NoModel, NoStore, PkbError
+from store.errors import NoModel, NoStore, PkbError, UsageError
 from store.home import Home, locate
 
 if TYPE_CHECKING:
@@ -418,7 +418,11 @@ def idle(
     Example: pkb idle --budget 10m
     """
     if install or uninstall or status:
-        arrange("install" if install else "uninstall" if uninstall else "status", as_json=as_json)
+        action: Action = "install" if install else "uninstall" if uninstall else "status"
+        of_a_run = dry_run or force or verbose or (budget, most, predictions) != ("10m", _MANY, _MANY)
+        if of_a_run or install + uninstall + status > 1:
+            raise UsageError(f"--{action} cannot be combined with other options than --json", f"pkb idle --{action}")
+        arrange(action, as_json=as_json)
         return
     from engine.idle.types import IdleReport, IdleRequest
 

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cli.app import run
 from cli.idle import (
     MARK,
     Action,
@@ -245,6 +246,18 @@ def test_launchd_gets_an_agent_and_loads_it(tools: Path, tmp_path: Path, capsys:
         f"launchctl bootstrap {domain} {agent}",
     ]
     assert (run("uninstall", capsys, "darwin")["installed"], agent.exists()) == (False, False)
+
+
+@pytest.mark.parametrize("action", ["--install", "--uninstall", "--status"])
+@pytest.mark.parametrize("other", [("--dry-run",), ("--force",), ("--verbose",), ("--budget", "1h"), ("--max", "3")])
+def test_no_option_of_a_run_is_dropped_in_silence(
+    tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], action: str, other: tuple[str, ...]
+) -> None:
+    (tools / "crontab").write_text(CRONTAB)
+    (tools / "crontab").chmod(0o700)
+    assert run(["idle", action, *other]) == 2
+    assert f"{action} cannot be combined" in capsys.readouterr().err
+    assert not (tmp_path / "table").exists()
 
 
 def test_a_machine_without_a_scheduler_is_an_error(tools: Path) -> None:
