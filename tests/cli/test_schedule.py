@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli.app import run
+from cli.app import run as pkb
 from cli.idle import (
     MARK,
     Action,
@@ -255,7 +255,7 @@ def test_no_option_of_a_run_is_dropped_in_silence(
 ) -> None:
     (tools / "crontab").write_text(CRONTAB)
     (tools / "crontab").chmod(0o700)
-    assert run(["idle", action, *other]) == 2
+    assert pkb(["idle", action, *other]) == 2
     assert f"{action} cannot be combined" in capsys.readouterr().err
     assert not (tmp_path / "table").exists()
 
