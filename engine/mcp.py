@@ -239,8 +239,8 @@ class Tools:
             scope = pkb.scope(sender, recipient, since, until, collection, document)
             made = pkb.answer(valid_text(question), pkb.options(scope, sources))
             made.keep()
-            notices += [*made.trace.notices, *_told(made.reply)]
-        reply = made.reply
+            reply, matched = made.reply, made.reply.matched_question
+            notices += [*made.trace.notices, *([f"the answer to an earlier question: {matched}"] if matched else [])]
         cited = [_cited(number, source) for number, source in enumerate(_originals(reply), 1)]
         output = AskOutput(
             **_own(notices),
@@ -251,7 +251,7 @@ class Tools:
             writer=reply.writer,
             stale=reply.stale,
             age_s=reply.age_s,
-            matched_question=reply.matched_question and line(reply.matched_question),
+            matched_question=matched and line(matched),
             sources=cited,
         )
         if reply.text is None:
@@ -466,16 +466,6 @@ def _open_line(item: OpenItem) -> str:
 def _own(notices: Sequence[str]) -> ToolOutput:
     """Return what every tool returns; a notice may name addresses of messages."""
     return ToolOutput(schema_version=SCHEMA, notices=[line(one) for one in notices], untrusted=_UNTRUSTED)
-
-
-def _told(reply: Answer) -> Iterator[str]:
-    """Yield what else the asker is told of an answer."""
-    if reply.stale:
-        yield "the answer may be outdated"
-    if reply.matched_question:
-        yield f"this is the answer to a question asked before: {reply.matched_question}"
-    if reply.correction:
-        yield f"the earlier answer was {reply.correction.kind}: {reply.correction.before or 'none'}"
 
 
 def _result(own: str, theirs: Sequence[str], output: ToolOutput) -> CallToolResult:

@@ -94,12 +94,12 @@ def unknown_person(opened: Session, scope: "Scope") -> str | None:
         return next((said for alone, said in named if not opened.reader.by_date(alone, (), 0, oldest=False)[1]), None)
 
 
-def documents(opened: Session, path: "Path", message_id: str | None) -> "list[dict[str, Any]]":
+def documents(opened: Session, path: str, message_id: str | None) -> "list[dict[str, Any]]":
     """Return the documents that a file holds, as kept, with the lines that sources name."""
     from engine.retrieval.evidence import shown
 
     wanted = (message_id or "").strip("<>")
-    places = [p for p in opened.catalogue.places_in(str(path)) if not wanted or p.message_id == wanted]
+    places = [p for p in opened.catalogue.places_in(path) if not wanted or p.message_id == wanted]
     with opened.locks.reader():
         return shown(opened.reader, opened.catalogue, places)
 

@@ -21,15 +21,12 @@ _LOCAL = "coalesce(local, CAST(date AS TIMESTAMP))"
 
 @dataclass(frozen=True, slots=True)
 class PersonFilter:
-    """Whom a scope wants, folded: an address or a domain as a whole, or words of a name or of an address before the @.
-
-    `needle` is a text that whoever is wanted holds; empty if nobody can be.
-    """
+    """Whom a scope wants, folded: an address or a domain as a whole, or words of a name or a local part."""
 
     address: str
     domain: str
     words: frozenset[str]
-    needle: str
+    needle: str  # that whoever is wanted holds; empty if nobody can be
 
     @classmethod
     def of(cls, wanted: str) -> "PersonFilter":

@@ -141,28 +141,19 @@ def gather(
     with trace.step("embed"):
         vector = embedder.embed_question(question.text)
     found = find(bank, catalogue, vector, question, scope, k, trace)
-    return found if _holds_words(question, found) or _beats_chance(bank, embedder, question, scope, found) else _NOTHING
+    asked = {*question.content, *question.day_words}
+    held = {word for one in found.passages for hit in one.hits for word in hit.tokens.split(" ")}
+    slips = (get_close_matches(word, held, 1, _CLOSE) for word in asked if len(word) >= _LEAST_CLOSE)
+    there = not asked.isdisjoint(held) or any(slips)
+    return found if there or _beats_chance(bank, embedder, question, scope, found) else Evidence((), (), 0.0)
 
 
-_NOTHING = Evidence((), (), 0.0)
 _CLOSE, _LEAST_CLOSE = 0.8, 5  # of two words that are one mistyped: the share of letters that agree; the letters
 _SHUFFLES, _DEVIATIONS, _SLACK = 8, 3, 1e-4
 
 
-def _holds_words(question: Question, found: Evidence) -> bool:
-    """Return whether a word of the question, or one that differs by a slip of the keys, stands in what was found."""
-    asked = {*question.content, *question.day_words}
-    held = {word for one in found.passages for hit in one.hits for word in hit.tokens.split(" ")}
-    long = (word for word in asked if len(word) >= _LEAST_CLOSE)
-    return not asked.isdisjoint(held) or any(get_close_matches(word, held, 1, _CLOSE) for word in long)
-
-
 def _beats_chance(bank: Searchable, embedder: Embedder, question: Question, scope: Scope, found: Evidence) -> bool:
-    """Return whether the vector of a question means something here.
-
-    It does if the embedder knows one of its words as a whole; else if it comes nearer to a passage than vectors of the
-    same letters in another order do.
-    """
+    """Return whether the embedder knows a word of a question, or the vectors of its shuffled letters are less near."""
     written = [word for word in plain_words(question.text) if not set(question.content).isdisjoint(words(word))]
     if not found.nearest or any(len(word) > 2 and embedder.knows(word) for word in written):
         return bool(found.nearest)

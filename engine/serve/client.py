@@ -6,7 +6,7 @@ declines, this process does the work. Every exact hit imports this module: heavy
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -109,77 +109,64 @@ def _keep(opened: Session, made: "AskResult") -> None:
 
 def search(opened: Session, query: str, scope: "Scope", k: int) -> "list[SearchResult]":
     """Return the best matching passages, best first."""
-    from engine import operations
-    from engine.types import AskOptions, SearchResult
+    from engine.operations import search_results
+    from engine.types import SearchResult
 
-    options = AskOptions(scope, k)
-    found = _results_of(opened, "search", list[SearchResult], text=query, options=options)
-    return operations.search_results(opened, query, scope, k) if found is None else found
+    return _look_up(opened, "search", list[SearchResult], search_results, query, scope, k)
 
 
 def documents(opened: Session, path: "Path", message_id: str | None) -> list[dict[str, Any]]:
     """Return the documents that a file holds, as kept, with the lines that sources name."""
-    from engine import operations
+    from engine.operations import documents
 
-    place = [str(path)] if message_id is None else [str(path), message_id]
-    found = _results_of(opened, "show", list[dict[str, Any]], place=place)
-    return operations.documents(opened, path, message_id) if found is None else found
+    return _look_up(opened, "show", list[dict[str, Any]], documents, str(path), message_id)
 
 
 def list_documents(opened: Session, options: "ListOptions") -> "Listing":
     """Return documents by date, and how many there are."""
-    from engine import operations
-    from engine.serve.protocol import pack
+    from engine.operations import list_documents
     from engine.types import Listing
 
-    found = _results_of(opened, "list", Listing, which=pack(options))
-    return operations.list_documents(opened, options) if found is None else found
+    return _look_up(opened, "list", Listing, list_documents, options)
 
 
 def open_loops(opened: Session, options: "OpenLoopOptions") -> "OpenLoops":
     """Return what is still to be done and what is unanswered."""
-    from engine import operations
-    from engine.serve.protocol import pack
+    from engine.operations import open_loops
     from engine.types import OpenLoops
 
-    found = _results_of(opened, "todo", OpenLoops, which=pack(options))
-    return operations.open_loops(opened, options) if found is None else found
+    return _look_up(opened, "todo", OpenLoops, open_loops, options)
 
 
 def unknown_person(opened: Session, scope: "Scope") -> str | None:
     """Return which of the people in a scope no indexed message is from or to."""
-    from engine import operations
-    from engine.types import AskOptions
+    from engine.operations import unknown_person
     from store.provenance import senders_named
 
     known = scope.sender is None or senders_named(opened.ledger, scope.collection, scope.sender)
     if known and scope.recipient is None:
         return None
-    found = _results_of(opened, "unknown", list[str], options=AskOptions(scope))
-    return operations.unknown_person(opened, scope) if found is None else next(iter(found), None)
+    return _look_up(opened, "unknown", str | None, unknown_person, scope)
 
 
-def _results_of(
-    opened: Session, kind: str, of: type[T], *, text: str = "", options: "AskOptions | None" = None, **values: Any
-) -> T | None:
-    """Have the resident process look something up; None if this process must."""
+def _look_up(opened: Session, kind: str, of: Any, here: Callable[..., T], *given: Any) -> T:
+    """Have the resident process look something up, or do it here."""
     opened.on_wait()  # before slow imports
-    if not _server_may_answer(opened):
-        return None
-    from engine.serve.process import ConnectionLost
-    from engine.serve.protocol import Broken, request, unpack
-    from engine.types import AskOptions
+    if _server_may_answer(opened):
+        from engine.serve.process import ConnectionLost
+        from engine.serve.protocol import Broken, pack, request, unpack
+        from engine.types import AskOptions
 
-    if (link := _reach_or_start(opened)) is None:
-        return None
-    try:
-        with closing(link):
-            asked = request(opened, text, options or AskOptions(), streams=False)
-            link.send(kind, {"request": asked, **values})
-            frame = next(link.answers())
-            return unpack(of, frame.get("results")) if frame["kind"] == "found" else None
-    except (ConnectionLost, Broken):
-        return None
+        with suppress(ConnectionLost, Broken), ExitStack() as held:
+            if link := _reach_or_start(opened):
+                held.enter_context(closing(link))
+                asked = request(opened, "", AskOptions(), streams=False)
+                link.send(kind, {"request": asked, "given": pack(list(given))})
+                frame = next(link.answers())
+                if frame["kind"] == "found":
+                    found: T = unpack(of, frame.get("results"))
+                    return found
+    return here(opened, *given)
 
 
 def wants(opened: Session) -> bool:

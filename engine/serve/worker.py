@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
-from pathlib import Path
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any
 
@@ -334,15 +333,10 @@ class RequestQueue(Thread):
     def _serve(self, job: QueuedRequest) -> None:
         kinds: dict[str, Callable[[QueuedRequest], None]] = {
             "ask": self._ask,
-            "search": self._search,
-            "show": self._show,
-            "list": self._list,
-            "todo": self._todo,
-            "unknown": self._unknown,
             "complete": self._complete,
             "idle": self._idle_run,
         }
-        kinds[job.frame["kind"]](job)
+        kinds.get(job.frame["kind"], self._look_up)(job)
 
     def _ask(self, job: QueuedRequest) -> None:
         asked = requested(job.frame.get("request"))
@@ -356,45 +350,23 @@ class RequestQueue(Thread):
             job.send("answered", {"answer": answer(answered)})
             answered.keep()
 
-    def _search(self, job: QueuedRequest) -> None:
-        from engine.operations import search_results
+    def _look_up(self, job: QueuedRequest) -> None:
+        from engine import operations
+        from engine.types import ListOptions, OpenLoopOptions
+        from store.types import Scope
 
-        asked = requested(job.frame.get("request"))
-        with self._state.session(asked) as opened:
-            found = search_results(opened, asked.text, asked.options.scope, asked.options.k)
-            job.send("found", {"results": pack(found)})
-
-    def _show(self, job: QueuedRequest) -> None:
-        from engine.operations import documents
-
-        path, *message_id = unpack(list[str], job.frame.get("place"))
+        known: dict[str, tuple[Any, ...]] = {
+            "search": (operations.search_results, str, Scope, int),
+            "show": (operations.documents, str, str | None),
+            "list": (operations.list_documents, ListOptions),
+            "todo": (operations.open_loops, OpenLoopOptions),
+            "unknown": (operations.unknown_person, Scope),
+        }
+        operation, *kinds = known[job.frame["kind"]]
+        values = zip(kinds, unpack(list[Any], job.frame.get("given")), strict=True)
+        given = [unpack(kind, value) for kind, value in values]
         with self._state.session(requested(job.frame.get("request"))) as opened:
-            found = documents(opened, Path(path), next(iter(message_id), None))
-            job.send("found", {"results": found})
-
-    def _list(self, job: QueuedRequest) -> None:
-        from engine.operations import list_documents
-        from engine.types import ListOptions
-
-        options = unpack(ListOptions, job.frame.get("which"))
-        with self._state.session(requested(job.frame.get("request"))) as opened:
-            job.send("found", {"results": pack(list_documents(opened, options))})
-
-    def _todo(self, job: QueuedRequest) -> None:
-        from engine.operations import open_loops
-        from engine.types import OpenLoopOptions
-
-        options = unpack(OpenLoopOptions, job.frame.get("which"))
-        with self._state.session(requested(job.frame.get("request"))) as opened:
-            job.send("found", {"results": pack(open_loops(opened, options))})
-
-    def _unknown(self, job: QueuedRequest) -> None:
-        from engine.operations import unknown_person
-
-        asked = requested(job.frame.get("request"))
-        with self._state.session(asked) as opened:
-            found = unknown_person(opened, asked.options.scope)
-            job.send("found", {"results": [found] if found else []})
+            job.send("found", {"results": pack(operation(opened, *given))})
 
     def _complete(self, job: QueuedRequest) -> None:
         from engine.serve.client import completed

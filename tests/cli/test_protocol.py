@@ -29,7 +29,9 @@ MOMENTS = some.datetimes(datetime(1971, 1, 1), datetime(2090, 1, 1)).map(
 SCOPES = some.builds(Scope, *[some.none() | TEXT] * 2, *[some.none() | some.dates()] * 2, some.none() | TEXT)
 FOLLOWED = some.builds(FollowedAnswer, path=TEXT, message_id=some.none() | TEXT, quote=TEXT)
 MANNERS = some.builds(AskOptions, scope=SCOPES, after=some.none() | FOLLOWED)
-REQUESTS = some.builds(Request, TEXT, MANNERS, MOMENTS, some.dictionaries(TEXT, TEXT), some.booleans(), some.booleans())
+REQUESTS = some.builds(
+    Request, TEXT, MANNERS, MOMENTS, some.dictionaries(TEXT, TEXT), some.booleans(), some.none() | TEXT
+)
 REPLIES = some.builds(
     Answer,
     tokens=some.none() | some.dictionaries(TEXT, some.integers()),
