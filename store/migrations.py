@@ -428,9 +428,12 @@ _QUESTION_DOCUMENTS = (
     ),
 )
 
+# Answers limited to a collection may name places and senders of others.
+_VIEWS = ("""DELETE FROM answers WHERE scope LIKE '%"collection": "%'""",)
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FIRST, _KV, _RETRIEVED, _BANK, _IDLE_RUN, _BATTERY, _PAYS, _RUNS, (*_NAMES, *_ANSWERS),
     (*_PEOPLE, *_LINKS, *_REREAD),
     _PROVENANCE, _READ, _CHECKSUMS, (), _TITLES, _CHANGES, _FORGOTTEN, _NO_ALIASES, _NO_TRAINING, _STATES,
-    _QUESTION_DOCUMENTS,
+    (*_VIEWS, *_QUESTION_DOCUMENTS),
 )  # fmt: skip

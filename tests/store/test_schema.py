@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from engine.ask.keys import key
 from engine.ask.prepare import answer_of
 from engine.types import Answer, Source
 from store.answers import AnswerBank, CachedAnswer, upgrade_answer_json
 from store.database import Ledger, migrate_to, open_ledger
 from store.history import History, HistoryEntry, RetrievalLog
 from store.migrations import MIGRATIONS
+from store.types import Scope
 from tests.effort import slow_only
 
 # As a former version wrote it, with schema 8 of the ledger.
@@ -140,3 +142,17 @@ def test_questions_asked_before_tokens_were_counted_stay(tmp_path: Path) -> None
         assert history.add(HistoryEntry(2.0, "when?", "prefix", True, 10.0, 0.0, 300, 200)) == 8
         assert [(t.tier, t.questions) for t in history.by_tier()] == [("full", 1), ("prefix", 1)]
         assert RetrievalLog(ledger).lists(10) == []
+
+
+def test_answers_limited_to_a_collection_by_an_older_pkb_are_dropped_for_they_may_tell_of_others(
+    tmp_path: Path,
+) -> None:
+    path, limits = tmp_path / "ledger.db", (Scope(), Scope(sender="collection"), Scope(collection="work"))
+    with closing(open_ledger(path, create=True)) as ledger:
+        for scope in limits:
+            asked = key("when?", scope, "quote", None)
+            made = ("{}", ("c",), 1, "full", 1.0, 1.0)
+            AnswerBank(ledger).put(asked.digest, CachedAnswer("when?", asked.scope, "quote", None, *made), 10_000)
+        ledger.rows.execute(MIGRATIONS[-1][0])
+        kept = [scope for scope in limits if AnswerBank(ledger).find(key("when?", scope, "quote", None).digest)]
+    assert kept == [Scope(), Scope(sender="collection")]
