@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, Self
 
 from engine import operations
@@ -57,14 +58,24 @@ def _silent(step: str, done: int, total: int | None) -> None:
     """Report progress to nobody."""
 
 
+_UMASK, _FOUND = Lock(), list[int]()  # of the process; what each that is open found
+
+
 @contextmanager
 def _private_files() -> Iterator[None]:
-    """Make whatever the process writes readable by its user alone, LanceDB's threads included."""
-    before = os.umask(0o077)
+    """Make whatever the process writes readable by its user alone, LanceDB's threads included.
+
+    The last one that ends, of however many there are at a time, brings back the umask that the first one found.
+    """
+    with _UMASK:
+        _FOUND.append(os.umask(0o077))
     try:
         yield
     finally:
-        os.umask(before)
+        with _UMASK:
+            before = _FOUND.pop()
+            if not _FOUND:
+                os.umask(before)
 
 
 class Pkb:

@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -129,3 +131,45 @@ def test_a_folder_of_its_own_holds_caches_and_settings_too(home: Path) -> None:
     with Pkb(home) as pkb:
         places = (pkb.session.home.data, pkb.session.home.cache, pkb.session.home.config.parent)
     assert {home, home / "cache"} == set(places)
+
+
+def umask() -> int:
+    """Return the umask of this process."""
+    found = os.umask(0o022)
+    os.umask(found)
+    return found
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
+def test_objects_closed_in_any_order_leave_the_umask_as_it_was(tmp_path: Path, order: tuple[int, ...]) -> None:
+    before = os.umask(0o027)
+    try:
+        opened = [Pkb(tmp_path / str(number)) for number in range(3)]
+        for number in order:
+            assert umask() == 0o077
+            opened[number].close()
+            opened[number].close()
+        assert umask() == 0o027
+    finally:
+        os.umask(before)
+
+
+def test_objects_opened_and_closed_in_threads_leave_the_umask_as_it_was(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+
+    def use(number: int) -> int:
+        with Pkb(tmp_path / str(number)):
+            return umask_of_a_file(tmp_path / f"{number}.txt")
+
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            assert set(pool.map(use, range(80))) == {0o600}
+        assert umask() == 0o022
+    finally:
+        os.umask(before)
+
+
+def umask_of_a_file(path: Path) -> int:
+    """Return the mode that a new file gets."""
+    path.touch()
+    return path.stat().st_mode & 0o777
