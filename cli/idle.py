@@ -417,6 +417,8 @@ def idle(
 
     Example: pkb idle --budget 10m
     """
+    if dry_run and (install or uninstall):
+        raise UsageError("--dry-run is for jobs; a schedule is shown by --status", "pkb idle --status")
     if install or uninstall or status:
         action: Action = "install" if install else "uninstall" if uninstall else "status"
         of_a_run = dry_run or force or verbose or (budget, most, predictions) != ("10m", _MANY, _MANY)

@@ -6,9 +6,11 @@ import os
 import plistlib
 import shlex
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,7 @@ from cli.idle import (
     with_line,
 )
 from store.errors import PkbError
+from tests.cli.conftest import Pkb, commands
 from tests.cli.test_json import compare
 
 HERE = Command(
@@ -281,3 +284,43 @@ def test_the_output_names_what_was_written_and_where(
     assert capsys.readouterr().out == f"crontab: written\n  {line}pkb idle runs every hour by cron\n"
     arrange("uninstall", as_json=False, system="linux")
     assert capsys.readouterr().out == "crontab: removed\npkb idle is not scheduled with cron\n"
+
+
+@pytest.mark.parametrize("action", ["--install", "--uninstall"])
+@pytest.mark.parametrize("before", [True, False])
+def test_a_dry_run_neither_installs_nor_uninstalls(
+    pkb: Pkb, tools: Path, tmp_path: Path, action: str, before: bool
+) -> None:
+    (tools / "crontab").write_text(CRONTAB, "utf-8")
+    (tools / "crontab").chmod(0o700)
+    if action == "--uninstall":
+        assert pkb("idle", "--install").code == 0
+    found = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and "demo" not in path.parts}
+    words = ["--dry-run", action] if before else [action, "--json", "--dry-run"]
+    ran = pkb("idle", *words)
+    assert (ran.code, "pkb idle --status" in ran.err + ran.out) == (2, True)
+    kept = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and "demo" not in path.parts}
+    assert kept == found
+
+
+def test_every_command_that_has_a_dry_run_changes_no_file_with_it(pkb: Pkb) -> None:
+    having = {name for name, one in commands().items() if any("--dry-run" in option.opts for option in one.params)}
+    assert having == {"forget", "idle"}
+    assert pkb("ask", "when is rehearsal?").code == 0
+
+    def state() -> tuple[set[Path], list[str]]:
+        files = {path for path in pkb.folder.rglob("*") if "locks" not in path.parts and not path.name.endswith("-shm")}
+        with closing(sqlite3.connect(pkb.folder / "home" / "ledger.db")) as ledger:
+            return files, list(ledger.iterdump())
+
+    found = state()
+    for words in (
+        ["idle", "--dry-run", "--force"],
+        ["idle", "--force", "--budget", "5s", "--dry-run", "--json"],
+        ["idle", "--dry-run", "--max", "1", "--max-predictions", "0", "-v"],
+        ["forget", "--from", "ann", "--dry-run"],
+        ["forget", "--dry-run", "--yes", "--from", "ann", "--json"],
+        ["forget", "--question", "when is rehearsal?", "--yes", "--dry-run"],
+    ):
+        assert pkb(*words).code in (0, 1)
+        assert state() == found
