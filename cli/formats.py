@@ -8,6 +8,7 @@ from typing import Any
 
 from cli.render import from_home
 from engine.text.terminal import line, one_line, plain
+from engine.types import cited_numbers
 
 _COLUMNS = ("number", "title", "sender", "date", "path", "first_line", "last_line", "message_id", "score", "quote")
 _FORMULA = tuple("=+-@＝＋－＠")  # what begins a formula in a spreadsheet, behind blanks in some
@@ -43,10 +44,10 @@ def print_markdown(rows: Iterable[Mapping[str, Any]]) -> None:
         print("\n".join(source_lines(row)), end="\n\n")
 
 
-def source_lines(row: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of one source in Markdown: what it is, where it stands, what it says."""
+def source_lines(row: Mapping[str, Any], number: str = "") -> Iterator[str]:
+    """Yield the lines of one source in Markdown: its number, what it is, where it stands, what it says."""
     name, day = _flat(row["author"] or row["sender"] or row["speaker"] or ""), (row["date"] or "no date")[:_DAY]
-    yield " · ".join(filter(None, [f"- **{_flat(row['title']) or 'no subject'}**", name, day])) + "  "
+    yield " · ".join(filter(None, [f"- {number}**{_flat(row['title']) or 'no subject'}**", name, day])) + "  "
     first, last = row["lines"]
     of = "" if row["own_lines"] else " of pkb show"
     yield f"  {_code(from_home(line(row['path'])))}, lines {first} to {last}{of}"
@@ -78,9 +79,11 @@ def _answer_lines(reply: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"## {_flat(reply['question'])}", "")
     lines = filter(None, escaped(reply["answer"] or "No answer found.").split("\n"))
     yield from ("\\\n".join(lines), "")  # a line ends behind a backslash alone
-    for row in reply["sources"] if reply["answer"] else ():
-        if row["quote"] and not row["copy"]:
-            yield from (*source_lines(row), "")
+    cited = cited_numbers(reply["answer"] or "")
+    originals = [row for row in reply["sources"] if not row["copy"]] if reply["answer"] else []
+    for number, row in enumerate(originals, 1):
+        if row["quote"] or number in cited:
+            yield from (*source_lines(row, f"[{number}] " if cited else ""), "")
 
 
 def escaped(text: str) -> str:

@@ -98,11 +98,12 @@ def _bearing(reply: Answer, read: Sequence[_Numbered]) -> list[_Numbered]:
     if reply.text is None:
         return list(read[:_SHOWN])
     if reply.writer == "model":
-        return [one for one in read if one[1][0].quote][:_SHOWN]
+        return [one for one in read if one[1][0].quote]
     start, end = reply.highlight or (0, len(reply.text))
     wanted = _content(reply.text[start:end])
-    agreeing = (one for one in read[1:] if _agrees(wanted, _content(one[1][0].quote)))
-    return [*read[:1], *islice(agreeing, _SHOWN - 1)]
+    cited = [one for one in read if one[0] == 1 or one[0] in reply.cited]
+    others = (one for one in read if one not in cited and _agrees(wanted, _content(one[1][0].quote)))
+    return sorted([*cited, *islice(others, max(0, _SHOWN - len(cited)))], key=lambda one: one[0])
 
 
 def _agrees(wanted: set[str], said: set[str]) -> bool:
@@ -183,8 +184,8 @@ def _fitting(reply: Answer, read: Sequence[_Numbered], columns: int, left: int) 
     """Return a row for each source and what is quoted of those that matter, as far as so many rows last."""
     bearing, made = _bearing(reply, read), dict[int, list[str]]()
     for number, places in [*bearing, *(one for one in read if one not in bearing)]:
-        if made and left < 1:
-            break
+        if made and left < 1 and number not in reply.cited:
+            continue
         rests = number == 1 and reply.answered
         quoted = _FEW if rests else int(not reply.answered and (number, places) in bearing)
         made[number] = [_heading(number, places[0], columns, rests=rests)]

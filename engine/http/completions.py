@@ -153,7 +153,7 @@ def _completed(pkb: Pkb, asked: ChatRequest, options: AskOptions) -> tuple[str, 
 
 def footnotes(reply: Answer) -> str:
     """Return the sources of an answer as text: what each is and where it stands."""
-    found = [source for source in reply.sources if not source.copy][:_NOTED]
+    found = [source for source in reply.sources if not source.copy][: max(_NOTED, *reply.cited, 0)]
     return _FOOTNOTES + "\n".join(_noted(number, one) for number, one in enumerate(found, 1)) if found else ""
 
 

@@ -196,10 +196,11 @@ function noted(answer) {
 function showSources(turn, answer) {
   const items = grouped(answer.sources).map((group, index) =>
     item(group, { number: index + 1, rests: answer.answered && index === (answer.answer_source ?? 0) }));
-  const [shown, others] = [items.slice(0, FULL), items.slice(FULL)];
+  const cited = answer.answered ? Array.from(answer.answer.matchAll(/^\[(\d{1,3})\] /gm), (found) => Number(found[1])) : [];
+  const full = Math.max(FULL, ...cited), [shown, others] = [items.slice(0, full), items.slice(full)];
   if (!items.length) return;
   turn.sources.append(h("h3", {}, answer.answered ? "Sources" : "Closest passages"), h("ol", {}, shown));
   if (!others.length) return;
-  const list = h("ol", { start: FULL + 1 }, others);
+  const list = h("ol", { start: full + 1 }, others);
   turn.sources.append(h("details", {}, h("summary", {}, count(others.length, "more source")), list));
 }

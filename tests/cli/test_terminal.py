@@ -14,10 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cli.formats import export_lines
 from cli.output import bars, console, progress_line, session
 from cli.render import show_answer, show_source
+from engine.http.completions import footnotes
 from engine.text.question import Synthesis
-from engine.types import Answer, AskResult, Source, Trace
+from engine.types import Answer, AskResult, Source, Trace, Writer, cited_numbers
 from tests.cli.conftest import Pkb
 from tests.demo import DATA, environment
 from tests.effort import slow_only
@@ -375,3 +377,50 @@ def test_bars_that_counted_nothing_and_those_of_a_pipe_leave_nothing(monkeypatch
     with bars(quiet=False) as tick:
         tick("scan", 0, None)
     assert (piped.getvalue(), "━" in screen.getvalue().rpartition("\x1b[2K")[2]) == ("", False)
+
+
+def listing(*numbers: int, writer: Writer = "quote") -> Answer:
+    """Return an answer that names these of its nine sources, each with a copy."""
+    day = "2024-05-02T10:00:00"
+    sources = [
+        Source(f"/m/{number}{copy}.eml", None, f"Mail {number}", day, (1, 2), 1.0, quote, copy=copy, date_claimed=day)
+        for number in range(1, 10)
+        for copy, quote in ((False, f"said {number}" if number in numbers else ""), (True, ""))
+    ]
+    lines = "\n".join(f"[{number}] 2 May 2024, Ann: said {number}" for number in numbers)
+    return Answer("What was said?", lines, "full", writer, None, tuple(sources), {"total": 1.0})
+
+
+LISTS = [(1, 3), (2, 3), (1, 2, 3, 4, 5), (7, 9), (1, 9), tuple(range(1, 10))]
+
+
+@pytest.mark.parametrize("numbers", LISTS, ids=str)
+@pytest.mark.parametrize("most", [None, 4, 8, 40])
+@pytest.mark.parametrize("writer", ["quote", "model"])
+def test_every_source_that_an_answer_names_is_shown_under_its_number(
+    monkeypatch: pytest.MonkeyPatch, numbers: tuple[int, ...], most: int | None, writer: Writer
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    reply = listing(*numbers, writer=writer)
+    with redirect_stdout(io.StringIO()) as out:
+        show_answer(AskResult(reply, Trace()), streamed=True, explain=False, most=most)
+    shown = re.findall(r"^\s*\[(\d+)\] Mail (\d+)", out.getvalue(), re.MULTILINE)
+    assert all(number == title for number, title in shown)
+    assert {str(number) for number in numbers} <= {number for number, _ in shown}
+
+
+@pytest.mark.parametrize("numbers", LISTS, ids=str)
+def test_footnotes_and_markdown_number_every_source_that_an_answer_names(numbers: tuple[int, ...]) -> None:
+    reply = listing(*numbers)
+    noted = re.findall(r"^\[(\d+)\] Mail (\d+)", footnotes(reply), re.MULTILINE)
+    exported = "\n".join(export_lines([{"kind": "answer", "origin": "user", "uses": 1, "reply": reply.to_json()}]))
+    listed = re.findall(r"^- \[(\d+)\] \*\*Mail (\d+)", exported, re.MULTILINE)
+    for found in (noted, listed):
+        assert all(number == title for number, title in found)
+        assert {str(number) for number in numbers} <= {number for number, _ in found}
+    assert reply.cited == set(numbers)
+
+
+@pytest.mark.parametrize("text", ["see [3] there", "[2024] was good", "[x] done", " [3] said", "[3]said"])
+def test_a_bracket_elsewhere_names_no_source(text: str) -> None:
+    assert cited_numbers(text) == frozenset()
