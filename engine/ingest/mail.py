@@ -94,8 +94,9 @@ def _warnings(headers: Headers, senders: Sequence[Address], visible: Sequence[Ad
     """Return what is odd about who sent a message; a mailing list that it came by may be named as it likes."""
     listed = headers.first("list-id") or headers.first("list-post")
     posted_to = [one.address for one in visible if one.address] if listed else []
+    bulk = headers.first("list-unsubscribe")  # comes through, and is answered to, other companies
     sent_by, replies_to = (
-        [one.address for one in parse_addresses(headers.first(name))] for name in ("sender", "reply-to")
+        [one.address for one in parse_addresses("" if bulk else headers.first(name))] for name in ("sender", "reply-to")
     )
     found = header_warnings([(one.name, one.address) for one in senders], sent_by, replies_to, posted_to)
     failed = _FAILED.search(headers.first("authentication-results"))

@@ -19,7 +19,7 @@ from store.types import Document, DocumentPassage, ParsedItem
 
 # Raise it with each change after which a file is decoded to another text, date, sender or role: every file is then read
 # again by the next `pkb ingest`, and what is decoded anew replaces what was decoded before.
-PARSER_VERSION: Final = 3
+PARSER_VERSION: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +113,7 @@ def in_users_zone(clock: datetime) -> datetime:
 
 
 _SKEW = timedelta(hours=1)  # between the clocks of a sender and of who receives: a date this much later is believed
+_ZONES = timedelta(hours=26)  # between any two zones: a date this much later has another reason than a clock
 _OLDEST = datetime(1990, 1, 1, tzinfo=UTC)  # a server's clock that says an earlier time was not set
 _PEOPLE = 20  # recipients whose names are kept; a longer list knows nobody better
 LOOK_ALIKE = "@"  # before a folded address, which no folded name begins with
@@ -131,7 +132,8 @@ def as_seen(document: Document, seen: datetime) -> Document:
     if document.date is None or document.date <= seen + _SKEW:
         return replace(document, passages=passages)
     date = seen.astimezone(document.date.tzinfo)
-    return replace(document, date=date, claimed=document.date, passages=passages)
+    claimed = document.date if document.date > seen + _ZONES else None
+    return replace(document, date=date, claimed=claimed, passages=passages)
 
 
 def _not_after(passage: DocumentPassage, seen: datetime) -> DocumentPassage:

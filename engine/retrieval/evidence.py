@@ -16,6 +16,7 @@ from typing import Any
 
 from engine.models.types import Embedder
 from engine.retrieval.retrieve import RetrievalLimits, Searchable, join, retrieve
+from engine.text.people import domain_of
 from engine.text.question import Question
 from engine.text.terminal import shorten
 from engine.text.time_sensitive import phrases, plain_words
@@ -37,6 +38,7 @@ _DAY = timedelta(days=1)  # addresses first seen closer together came at the sam
 _ROUNDING = 1e-9
 _INTRODUCING = 20  # chunks that may introduce an address
 _FIRST_MAILS = 2  # of an address, which may all be seen at the same time
+_ROUTES = ("sent by", "replies go to")  # odd only where an address that is known went other ways before
 _LOOK_ALIKE = "@"  # begins the names that are folded addresses
 
 
@@ -67,8 +69,9 @@ def _known(
     senders = [sender for sender in one.people if sender.sends]
     others = [(sender, other) for sender in senders if (other := _clash(sender, addresses(sender.name)))]
     strange = [(sender, other) for sender, other in others if not introduces(other, sender.address)]
-    warnings = tuple(dict.fromkeys([*one.warnings, *(_clash_note(*pair) for pair in strange)]))
     is_known = len(strange) < len(others) or _wrote_before(one, addresses)
+    own = [warning for warning in one.warnings if is_known or not warning.startswith(_ROUTES)]
+    warnings = tuple(dict.fromkeys([*own, *(_clash_note(*pair) for pair in strange)]))
     return Known(one.seen.isoformat(), warnings, Trust.WARNED if warnings else Trust.KNOWN if is_known else Trust.NEW)
 
 
@@ -100,10 +103,17 @@ def _clash(sender: NamedAddress, known: Sequence[KnownAddress]) -> str | None:
     """Return the address whose name or looks a sender has; None if they are their own."""
     for sends in (True, False):
         pool = [one for one in known if one.sends is sends and one.address]
-        others = [one.address for one in _first(pool) if one.address != sender.address]
+        others = [one.address for one in _first(pool) if not _is_own(sender, one.address)]
         if others and [one.address for one in _first(pool)] != [sender.address]:
             return others[0]
     return None
+
+
+def _is_own(sender: NamedAddress, address: str) -> bool:
+    """Return whether an address is a sender's, or one of the organisation that has their name and their domain."""
+    domain = domain_of(address)
+    named = domain.partition(".")[0] in sender.name.split()
+    return address == sender.address or (named and domain == domain_of(sender.address))
 
 
 def _clash_note(sender: NamedAddress, other: str) -> str:
