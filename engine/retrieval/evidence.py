@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from difflib import get_close_matches
 from functools import cache, partial
+from math import inf
 from random import Random
 from statistics import fmean, pstdev
 from typing import Any
@@ -384,7 +385,11 @@ def _of_most_trusted(passage: Passage, known: Mapping[str, Known]) -> Passage:
     ranked = [(hit, known[hit.chunk.document]) for hit in passage.all_hits if hit.chunk.document in known]
     if len(passage.hits) > 1 or len(ranked) < 2 or ranked[0][1].trust == Trust.KNOWN:
         return passage
-    best, _ = min(ranked, key=lambda one: (-one[1].trust, one[1].first_seen))
+
+    def order(one: tuple[Hit, Known]) -> tuple[int, str, float]:
+        return -one[1].trust, one[1].first_seen[:10], one[0].date.timestamp() if one[0].date else inf
+
+    best, _ = min(ranked, key=order)
     others = tuple(hit for hit in passage.all_hits if hit is not best)
     return replace(passage, hits=(replace(best, score=passage.score),), copies=others)
 
