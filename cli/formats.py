@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cli.render import from_home
-from engine.text.terminal import line, one_line, plain
-from engine.types import cited_numbers
+from engine.text.terminal import cited_numbers, line, one_line, plain
 
 _COLUMNS = ("number", "title", "sender", "date", "path", "first_line", "last_line", "message_id", "score", "quote")
 _FORMULA = tuple("=+-@＝＋－＠")  # what begins a formula in a spreadsheet, behind blanks in some

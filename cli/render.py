@@ -19,7 +19,7 @@ import typer
 
 from cli import output
 from engine.text.links import takes_hyperlinks, uri_of
-from engine.text.terminal import count, hyperlink, line, one_line, plain, rows, unstyled, wrap
+from engine.text.terminal import cited_numbers, count, hyperlink, line, one_line, plain, rows, unstyled, wrap
 from engine.text.words import FUNCTION_WORDS
 from engine.types import Answer, AskResult, Correction, OpenLoop, Source, grouped
 
@@ -101,7 +101,8 @@ def _bearing(reply: Answer, read: Sequence[_Numbered]) -> list[_Numbered]:
         return [one for one in read if one[1][0].quote]
     start, end = reply.highlight or (0, len(reply.text))
     wanted = _content(reply.text[start:end])
-    cited = [one for one in read if one[0] == 1 or one[0] in reply.cited]
+    numbers = {1, *cited_numbers(reply.text)}
+    cited = [one for one in read if one[0] in numbers]
     others = (one for one in read if one not in cited and _agrees(wanted, _content(one[1][0].quote)))
     return sorted([*cited, *islice(others, max(0, _SHOWN - len(cited)))], key=lambda one: one[0])
 
@@ -184,7 +185,7 @@ def _fitting(reply: Answer, read: Sequence[_Numbered], columns: int, left: int) 
     """Return a row for each source and what is quoted of those that matter, as far as so many rows last."""
     bearing, made = _bearing(reply, read), dict[int, list[str]]()
     for number, places in [*bearing, *(one for one in read if one not in bearing)]:
-        if made and left < 1 and number not in reply.cited:
+        if made and left < 1 and number not in cited_numbers(reply.text or ""):
             continue
         rests = number == 1 and reply.answered
         quoted = _FEW if rests else int(not reply.answered and (number, places) in bearing)

@@ -3,7 +3,6 @@
 Light to import: an answer from the cache must not wait for numpy or LanceDB.
 """
 
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -130,11 +129,6 @@ class Answer:
         return self.text is not None
 
     @property
-    def cited(self) -> frozenset[int]:
-        """Return the numbers of the sources that an answer names: each at the begin of a line of a list."""
-        return cited_numbers(self.text or "")
-
-    @property
     def span(self) -> str:
         """Return the highlighted part of the text, empty if there is none."""
         return self.text[slice(*self.highlight)] if self.text and self.highlight else ""
@@ -201,11 +195,6 @@ class Answer:
         rivals, moved = iter([source.rival for source in self.sources if not source.copy]), sources(quotes, self.lead)
         flagged = tuple(one if one.copy else replace(one, rival=next(rivals, False)) for one in moved)
         return replace(self, sources=resting(flagged, span))
-
-
-def cited_numbers(text: str) -> frozenset[int]:
-    """Return the numbers at the begin of the lines of a list, each of the source that a line is from."""
-    return frozenset(map(int, re.findall(r"^\[(\d{1,3})\] ", text, re.MULTILINE)))
 
 
 def grouped(sources: Sequence[Source]) -> list[list[Source]]:

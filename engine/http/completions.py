@@ -15,7 +15,7 @@ from engine.app import Pkb
 from engine.ask.followup import Turn, condense
 from engine.operations import LONGEST_TEXT, typed
 from engine.serve.client import follow_up_writer
-from engine.text.terminal import one_line, plain, valid_text
+from engine.text.terminal import cited_numbers, one_line, plain, valid_text
 from engine.types import Answer, AskOptions, AskResult, FollowedAnswer, OnText, Source
 from store.errors import UsageError
 from store.history import may_be_followed
@@ -153,7 +153,7 @@ def _completed(pkb: Pkb, asked: ChatRequest, options: AskOptions) -> tuple[str, 
 
 def footnotes(reply: Answer) -> str:
     """Return the sources of an answer as text: what each is and where it stands."""
-    found = [source for source in reply.sources if not source.copy][: max(_NOTED, *reply.cited, 0)]
+    found = [source for source in reply.sources if not source.copy][: max(_NOTED, *cited_numbers(reply.text or ""), 0)]
     return _FOOTNOTES + "\n".join(_noted(number, one) for number, one in enumerate(found, 1)) if found else ""
 
 

@@ -91,6 +91,11 @@ def rows(text: str, width: int, indent: str = "") -> int:
     return sum(max(1, -(-cells(one) // width)) for one in lines)
 
 
+def cited_numbers(answer: str) -> frozenset[int]:
+    """Return the numbers of the sources that the lines of a list begin with."""
+    return frozenset(map(int, re.findall(r"^\[(\d{1,3})\] ", answer, re.MULTILINE)))
+
+
 def count(number: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun, in the plural where needed."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {plural or f'{noun}s'}"

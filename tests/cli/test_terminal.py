@@ -19,7 +19,8 @@ from cli.output import bars, console, progress_line, session
 from cli.render import show_answer, show_source
 from engine.http.completions import footnotes
 from engine.text.question import Synthesis
-from engine.types import Answer, AskResult, Source, Trace, Writer, cited_numbers
+from engine.text.terminal import cited_numbers
+from engine.types import Answer, AskResult, Source, Trace, Writer
 from tests.cli.conftest import Pkb
 from tests.demo import DATA, environment
 from tests.effort import slow_only
@@ -418,7 +419,7 @@ def test_footnotes_and_markdown_number_every_source_that_an_answer_names(numbers
     for found in (noted, listed):
         assert all(number == title for number, title in found)
         assert {str(number) for number in numbers} <= {number for number, _ in found}
-    assert reply.cited == set(numbers)
+    assert cited_numbers(reply.text or "") == set(numbers)
 
 
 @pytest.mark.parametrize("text", ["see [3] there", "[2024] was good", "[x] done", " [3] said", "[3]said"])
