@@ -3,9 +3,7 @@
 import io
 import json
 import shutil
-import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -135,12 +133,11 @@ def test_a_masked_export_is_refused_however_it_says_so(pkb: Pkb, value: object) 
 
 
 def test_jobs_of_a_kind_that_is_gone_leave_with_the_migration(lab: Lab, pkb: Pkb) -> None:
-    with closing(sqlite3.connect(pkb.session.home.ledger)) as rows:
-        rows.execute("INSERT INTO jobs VALUES (1, 'train', 'own', 1, 1, 0, 'pending', 0, '')")
-        rows.execute("INSERT INTO meta VALUES ('adapter.trained', '12'), ('forget.mirrors', '{}')")
-        for statement in next(one for one in MIGRATIONS if any("'train'" in words for words in one)):
-            rows.execute(statement)
-        rows.commit()
+    rows = pkb.session.ledger.rows
+    rows.execute("INSERT INTO jobs VALUES (1, 'train', 'own', 1, 1, 0, 'pending', 0, '')")
+    rows.execute("INSERT INTO meta VALUES ('adapter.trained', '12'), ('forget.mirrors', '{}')")
+    for statement in next(one for one in MIGRATIONS if any("'train'" in words for words in one)):
+        rows.execute(statement)
     with lab.open() as opened:
         assert opened.stats()["idle"]["pending"] == {}
         assert [opened.session.ledger.get(name) for name in ("adapter.trained", "forget.mirrors")] == [None, None]
