@@ -415,7 +415,9 @@ def _described(row: Mapping[str, Any]) -> DescribedDocument:
         recipients=[line(one) for one in row["recipients"]],
         path=plain(row["path"]),
         message_id=row["message_id"] and line(row["message_id"]),
-        warnings=[line(one) for one in row["warnings"]],
+        warnings=[
+            line(one) for one in (*row["warnings"], *(["another sender says otherwise"] * row.get("rival", False)))
+        ],
     )
 
 
