@@ -209,7 +209,7 @@ def writing_a_node() -> None:
             _slow(kv_store, "verify", after=True)
         return plain(store, node, *parts)
 
-    KvStore._write = write  # type: ignore[method-assign]
+    KvStore._write = write  # type: ignore[assignment, method-assign]
     with _open(model=True) as pkb:
         pkb.ask(QUESTION)
 
