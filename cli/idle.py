@@ -417,13 +417,11 @@ def idle(
 
     Example: pkb idle --budget 10m
     """
-    if dry_run and (install or uninstall):
-        raise UsageError("--dry-run is for jobs; a schedule is shown by --status", "pkb idle --status")
     if install or uninstall or status:
         action: Action = "install" if install else "uninstall" if uninstall else "status"
         of_a_run = dry_run or force or verbose or (budget, most, predictions) != ("10m", _MANY, _MANY)
         if of_a_run or install + uninstall + status > 1:
-            raise UsageError(f"--{action} cannot be combined with other options than --json", f"pkb idle --{action}")
+            raise UsageError(f"--{action} cannot be combined with other options than --json", "pkb idle --status")
         arrange(action, as_json=as_json)
         return
     from engine.idle.types import IdleReport, IdleRequest
