@@ -248,24 +248,23 @@ def tokens(text: str) -> tuple[str, ...]:
 
 
 # Words that the plain form drops or brings in, which tell nothing of what is asked about.
-_FORMAL = "address e mail email going use uses used kind kinds type types sort sorts reason mak belongs moment"
+_FORMAL = "address e mail email going use uses used kind kinds type types sort sorts reason made makes belongs moment"
 
 
 def literal_tokens(text: str) -> Iterator[str]:
-    """Yield the words of a plain form as written, in lower case, no phrase replaced; verbs in the past are bare.
+    """Yield the words of a plain form as written, in lower case, no phrase replaced.
 
     A word that the plain form dropped is yielded behind "less ", and one that it brought in once more behind "more ".
     """
     formal = _FORMAL.split()
-    written, formed = _bare(_framed(text[:_LONGEST_QUESTION])), _bare(plain(text))
+    written, formed = _lowered(_framed(text[:_LONGEST_QUESTION])), _lowered(plain(text))
     yield from formed
     yield from (f"less {word}" for word in written if word not in formed and word not in formal)
     yield from (f"more {word}" for word in formed if word not in written and word not in formal)
 
 
-def _bare(text: str) -> list[str]:
-    low = [token.casefold() for token in _split(text)]
-    return [base(token) if is_past(token) else token for token in low]
+def _lowered(text: str) -> list[str]:
+    return [token.casefold() for token in _split(text)]
 
 
 def _split(text: str) -> list[str]:

@@ -1,10 +1,11 @@
 """Whether two questions may share an answer, by their words: what differs between them, and what that turns round."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from engine.ask.normal_form import normal_question
+from engine.ask.normal_form import is_past, normal_question
 from engine.ask.question_features import PREPOSITIONS, QuestionFeatures, question_features
 from engine.text.question import Question
 from engine.text.words import base, one_root
@@ -53,7 +54,6 @@ _WHY = {
     "way": "another direction",
     "words": "other words",
 }
-PARTS = tuple(_WHY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +64,8 @@ class UnmatchedWords:
     cached: tuple[str, ...]
 
 
-def why_different(new: Question, cached: Question, off: frozenset[str] = frozenset()) -> str | None:
-    """Return why two questions may not share an answer; None if they may, provided that the evidence agrees.
-
-    `off` names parts to leave out, for measurements.
-    """
+def why_different(new: Question, cached: Question) -> str | None:
+    """Return why two questions may not share an answer; None if they may, provided that the evidence agrees."""
     one, two = question_features(new), question_features(cached)
     pairs = _aligned(one.content, two.content)
     left = _left(one.content, two.content, pairs)
@@ -93,14 +90,21 @@ def why_different(new: Question, cached: Question, off: frozenset[str] = frozens
         "place": one.places != two.places,
         "words": _unlike(one.kind, two.kind) or not _tolerable(left, one, two, broad=new.asked == "other"),
     }
-    return next((_WHY[part] for part in PARTS if doubts[part] and part not in off), None)
+    return next((_WHY[part] for part in _WHY if doubts[part]), None)
 
 
 def asks_in_same_words(new: Question, cached: Question) -> bool:
     """Return whether two questions have the same words as written: synonyms, and most other forms, are other words."""
     one, two = question_features(new), question_features(cached)
-    same = one.literal == two.literal and sorted(one.content) == sorted(two.content)
+    same = _in_tense(one.literal, two.literal) and sorted(one.content) == sorted(two.content)
     return same and (one.persons, one.ways) == (two.persons, two.ways)
+
+
+def _in_tense(one: Sequence[str], two: Sequence[str]) -> bool:
+    """Return whether words are the same, but for verbs of which one or the other is in the past."""
+    ours, theirs = ([*(Counter(a) - Counter(b)).elements()] for a, b in ((one, two), (two, one)))
+    pairs = zip(sorted(ours, key=base), sorted(theirs, key=base), strict=False)
+    return len(ours) == len(theirs) and all(base(a) == base(b) and (is_past(a) or is_past(b)) for a, b in pairs)
 
 
 def unmatched_words(new: Question, cached: Question) -> UnmatchedWords:

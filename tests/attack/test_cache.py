@@ -232,6 +232,15 @@ SENSES = {
     "in it and near it": Lookalikes(
         "mails", ["Gus Tindall has a shop in the old harbour.", "Ida Moss has a shop near the old harbour."],
         "Who has a shop in the old harbour?", "Who has a shop near the old harbour?"),
+    "about it and of it": Lookalikes(
+        "mails", ["The talk about the old church is on Monday.", "The talk of the old church is on Friday."],
+        "When is the talk about the old church?", "When is the talk of the old church?"),
+    "for it and with it": Lookalikes(
+        "mails", ["The concert for the old school is in Leeds.", "The concert with the old school is in Bergen."],
+        "Where is the concert for the old school?", "Where is the concert with the old school?"),
+    "one and several": Lookalikes(
+        "mails", ["The saving of the book club is 350 euros.", "The savings of the book club are 900 euros."],
+        "How much is the saving of the book club?", "How much are the savings of the book club?"),
     "a word less": Lookalikes(
         "mails", ["The winter test of the rowing club is on Monday.", *CLUB,
                   "The test of the rowing club is on Friday."],
