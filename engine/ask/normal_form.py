@@ -249,8 +249,8 @@ def tokens(text: str) -> tuple[str, ...]:
 
 # Words that the plain form drops or brings in, which tell nothing of what is asked about.
 _FORMAL = """
-address e mail email going use uses used kind kinds type types sort sorts reason made makes belongs moment think thoughts
-opinion opinions view views take attitude
+address e mail email going use uses used kind kinds type types sort sorts reason made makes belongs moment
+think thoughts opinion opinions view views take attitude
 """
 
 
