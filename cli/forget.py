@@ -33,6 +33,9 @@ def forget(
     until: Until = None,
     collection: Collection = None,
     quoting: Annotated[bool, typer.Option("--quoting", help="Forget the messages that quote them, too.")] = False,
+    deleted: Annotated[
+        bool, typer.Option("--deleted", help="Erase what is left of documents that are no longer indexed.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be forgotten.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
@@ -43,8 +46,8 @@ def forget(
     """
     with open_pkb() as pkb:
         scope = pkb.scope(sender, recipient, since, until, collection)
-        _require_one(targets, question, limited=any((sender, recipient, since, until, collection)))
-        planned = pkb.plan_forgetting(targets or [], scope, question=question, quoting=quoting)
+        _require_one(targets, question, limited=any((sender, recipient, since, until, collection, deleted)))
+        planned = pkb.plan_forgetting(targets or [], scope, question=question, quoting=quoting, deleted=deleted)
         if not as_json:
             _show_plan(planned)
             if planned.is_empty and (dry_run or not pkb.forgets):
@@ -58,7 +61,7 @@ def forget(
         if as_json:
             output.data(_row(planned, erased))
         elif erased:
-            _show(pkb, erased)
+            _show(pkb, erased, len(planned.removed))
     raise typer.Exit(0 if erased or not planned.is_empty else 4)
 
 
@@ -72,17 +75,25 @@ def _is_agreed(planned: "ForgetPlan", *, yes: bool) -> bool:
     """Return whether the person agrees; UsageError where nobody can answer."""
     from cli.pull import agreed
 
-    what = count(len(planned.documents), "document") if planned.documents else "this question"
+    what = (
+        count(len(planned.ids), "document") if planned.ids else "this question" if planned.questions else "their rest"
+    )
     return agreed(f"forget {what} for good?", yes=yes, default=False, step="pkb forget ... --yes")
 
 
 def _show_plan(planned: "ForgetPlan") -> None:
-    for row in planned.documents[:_LISTED]:
-        day = row["date"].date().isoformat() if row["date"] else "no date   "
-        who = row["sender"] or ", ".join(row["recipients"])
-        print(line(f"{day}  {one_line(who, 30):<30}  {one_line(row['title'], 60) or 'no subject'}"))
-    if len(planned.documents) > _LISTED:
-        print(f"and {count(len(planned.documents) - _LISTED, 'more document')}")
+    related = {one.row["id"] for one in planned.related}
+    named = [row for row in planned.documents if row["id"] not in related]
+    for row in named[:_LISTED]:
+        print(_line(row))
+    if len(named) > _LISTED:
+        print(f"and {count(len(named) - _LISTED, 'more document')}")
+    if planned.removed:
+        print(f"{count(len(planned.removed), 'document')} no longer indexed")
+    if planned.unlisted:
+        print("what is left of documents that an earlier version of pkb removed")
+    for one in planned.related:  # every one: nobody can agree to what is not shown
+        print(f"{_line(one.row)}  ({one.reason})" + f": not forgotten; pkb forget {one.row['id']}" * bool(one.stays))
     for question in planned.questions:
         print(f"question: {one_line(question, 200)}")
     for name in planned.adapters:
@@ -90,10 +101,20 @@ def _show_plan(planned: "ForgetPlan") -> None:
     if planned.quoted_by:
         also = count(planned.quoted_by, "other message quotes", "other messages quote")
         output.say(f"pkb: {also} them and would keep that text; to forget those too: --quoting")
+    if planned.left:
+        left = count(planned.left, "document", "documents")
+        output.say(f"pkb: {left} removed earlier may still be found in files; to erase them: pkb forget --deleted")
 
 
-def _show(pkb: "Pkb", erased: "Erased") -> None:
+def _line(row: dict[str, Any]) -> str:
+    day = row["date"].date().isoformat() if row["date"] else "no date   "
+    who = row["sender"] or ", ".join(row["recipients"])
+    return line(f"{day}  {one_line(who, 30):<30}  {one_line(row['title'], 60) or 'no subject'}")
+
+
+def _show(pkb: "Pkb", erased: "Erased", removed: int) -> None:
     parts = {
+        "removed document": removed,
         "document": erased.documents,
         "chunk": erased.chunks,
         "answer": erased.answers,
@@ -111,19 +132,23 @@ def _row(planned: "ForgetPlan", erased: "Erased | None") -> dict[str, Any]:
     names = ("documents", "chunks", "answers", "questions", "nodes", "files")
     return {
         "schema": output.SCHEMA,
-        "documents": [
-            {
-                "id": row["id"],
-                "title": row["title"],
-                "sender": row["sender"],
-                "message_id": row["message_id"],
-                "date": row["date"].isoformat() if row["date"] else None,
-            }
-            for row in planned.documents
-        ],
+        "documents": [_about(row) for row in planned.documents],
+        "removed": len(planned.removed),
+        "unlisted": planned.unlisted,
         "questions": list(planned.questions),
         "adapters": list(planned.adapters),
         "copies": planned.copies,
         "quoted_by": planned.quoted_by,
+        "related": [
+            _about(one.row)
+            | {"reason": one.reason, "sentences": one.sentences, "forgotten": one.row["id"] in planned.ids}
+            for one in planned.related
+        ],
+        "left": planned.left,
         "erased": {name: getattr(erased, name) for name in names} if erased else None,
     }
+
+
+def _about(row: dict[str, Any]) -> dict[str, Any]:
+    about = {name: row[name] for name in ("id", "title", "sender", "message_id")}
+    return about | {"date": row["date"].isoformat() if row["date"] else None}

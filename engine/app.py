@@ -415,13 +415,19 @@ class Pkb:
         return last
 
     def plan_forgetting(
-        self, targets: Sequence[str], scope: "Scope", *, question: str | None = None, quoting: bool = False
+        self,
+        targets: Sequence[str],
+        scope: "Scope",
+        *,
+        question: str | None = None,
+        quoting: bool = False,
+        deleted: bool = False,
     ) -> "ForgetPlan":
         """Return what would be forgotten: files, folders, Message-IDs or numbers of sources, or a question."""
         from engine.forget import ForgetRequest, plan
 
-        named = tuple(self._target(target) for target in targets)
-        return plan(self.session, ForgetRequest(named, scope, question, quoting))
+        named = tuple(one for target in targets for one in self._target(target))
+        return plan(self.session, ForgetRequest(named, scope, question, quoting, deleted))
 
     def forget(self, planned: "ForgetPlan", on_progress: OnProgress = _silent) -> "Erased":
         """Erase what was planned, with all that was made from it; PkbError if any of it is still found afterwards."""
@@ -442,12 +448,13 @@ class Pkb:
 
         return kept_elsewhere(self.session)
 
-    def _target(self, target: str) -> str:
-        """Return the Message-ID or file of the source with a number; anything else as it is."""
+    def _target(self, target: str) -> list[str]:
+        """Return the ids of the document that the source with a number stands in; anything else as it is."""
         if not (target.isascii() and target.isdecimal() and len(target) <= _DIGITS):
-            return target
-        source = self.source(int(target))
-        return source.message_id or source.path
+            return [target]
+        from engine.forget import documents_of
+
+        return documents_of(self.session, self.source(int(target)))
 
     def matched_senders(self, scope: "Scope") -> list[str]:
         """Return a notice where the sender of a scope is a name that fits senders of several addresses."""

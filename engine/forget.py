@@ -1,21 +1,29 @@
 """Forgetting what the user names: which documents and questions that is, and erasing them while nothing else runs."""
 
 import json
-import re
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
+from math import log2
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
+from engine.ingest.mail import bare_title, is_reply
 from engine.inventory import remove_adapter, trained_adapters
 from engine.operations import OnProgress, absolute_path
 from engine.session import Session
-from engine.text.terminal import line
+from engine.text.sentences import RunIndex, WordRun, word_runs
+from engine.text.terminal import count, line
+from engine.text.words import FUNCTION_WORDS, words
+from store.catalog import FormerNames
+from store.documents import names_of_text, own_texts
 from store.errors import Locked, PkbError, UsageError
 from store.filters import among, documents_within
-from store.types import Scope, in_own_zone
+from store.types import Role, Row, Scope, in_own_zone, plain_words, words_of_message
 
 if TYPE_CHECKING:
+    from engine.types import Source
     from store.erasure import Erased
 
 _STOP_S = 20.0  # for the background server to end
@@ -27,55 +35,100 @@ _COLUMNS = ("id", "kind", "title", "sender", "recipients", "message_id", "date",
 class ForgetRequest:
     """What to forget: files, folders and Message-IDs, limited by a scope; or a question.
 
-    With `quoting`, also the messages that quote one of them.
+    With `quoting`, also the messages that quote one of them; with `deleted`, only what the index no longer has.
     """
 
     targets: tuple[str, ...] = ()
     scope: Scope = field(default_factory=Scope)
     question: str | None = None
     quoting: bool = False
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """Another document that holds some of the sentences, and why it `stays` even where those that quote them go."""
+
+    row: Row
+    sentences: int  # 0: a passage too short to be found elsewhere
+    replies: bool
+    stays: str
+
+    @property
+    def reason(self) -> str:
+        """Return in words why it is named."""
+        held = count(self.sentences, "sentence") if self.sentences else "" if self.stays else "a passage"
+        verb = "has" if self.stays else "quotes"
+        return ", ".join(filter(None, (self.stays, "replies" * self.replies, held and f"{verb} {held}")))
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetPlan:
-    """What would be forgotten: documents, newest first, and questions as they are kept.
+    """What would be forgotten: documents, newest first, ids of removed ones, and questions as they are kept.
 
-    `copies` is the number of files in which they stand, `quoted_by` that of other documents that quote them. `adapters`
-    go with them: earlier versions of pkb trained them on answers.
+    `copies` is the number of files in which they stand, `related` are other documents that hold their text. `adapters`
+    go with them: earlier versions of pkb trained them on answers. `unlisted`: an older pkb removed more documents;
+    `left` removed ones are not named.
     """
 
-    documents: tuple[dict[str, Any], ...] = ()
+    documents: tuple[Row, ...] = ()
+    removed: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()
     copies: int = 0
-    quoted_by: int = 0
+    related: tuple[Related, ...] = ()
     adapters: tuple[str, ...] = ()
+    unlisted: bool = False
+    left: int = 0
     request: ForgetRequest = field(default_factory=ForgetRequest)
 
     @property
     def is_empty(self) -> bool:
         """Return whether there is nothing to forget."""
-        return not self.documents and not self.questions
+        return not (self.documents or self.removed or self.questions or self.unlisted)
+
+    @property
+    def ids(self) -> list[str]:
+        """Return the ids of all documents, stored or removed."""
+        return [*(row["id"] for row in self.documents), *self.removed]
+
+    @property
+    def quoted_by(self) -> int:
+        """Count the documents that quote them and would keep that text."""
+        return len({one.row["id"] for one in self.related if not one.stays}.difference(self.ids))
 
 
 def plan(opened: Session, request: ForgetRequest) -> ForgetPlan:
-    """Find what a request names; UsageError where a file or a Message-ID is not indexed, or nothing is named."""
+    """Find what a request names; UsageError where a file or a Message-ID was never indexed, or nothing is named."""
     if request.question is not None:
         questions = _same_questions(opened, request.question)
         return ForgetPlan(questions=questions, adapters=trained_adapters(opened) if questions else (), request=request)
-    if not request.targets and request.scope == Scope():
+    is_limited = request.scope != Scope()
+    if not request.targets and not is_limited and not request.deleted:
         raise UsageError("nothing named to forget", "pkb forget --help")
+    if is_limited and request.deleted:
+        raise UsageError("removed documents have no sender, day or collection any more", "pkb forget --deleted")
     with opened.locks.reader():
         return _plan(opened, request)
 
 
 def _plan(opened: Session, request: ForgetRequest) -> ForgetPlan:
-    ids = _with_copies(opened, _documents(opened, request))
-    quoting = _quoting(opened, ids)
-    ids = _with_copies(opened, [*ids, *quoting]) if request.quoting else ids
-    places = [place for one in ids for place in opened.catalogue.places(one)]
-    files, others = {place.path for place in places}, {*quoting} - {*ids}
+    from store.erasure import UNLISTED
+
+    named, removed = _documents(opened, request), _removed(opened)
+    copies, others = _same_message(opened, named)
+    related = _related(opened, named | copies, others)
+    quoting = {one.row["id"] for one in related if request.quoting and not one.stays}
+    ids = sorted(named | copies | quoting)
+    files = {place.path for one in ids for place in opened.catalogue.places(one)}
     return ForgetPlan(
-        tuple(_rows(opened, ids)), (), len(files), len(others), trained_adapters(opened) if ids else (), request
+        documents=tuple(_rows(opened, ids)),
+        removed=tuple(sorted(named & removed)),
+        copies=len(files),
+        related=tuple(related),
+        adapters=trained_adapters(opened) if ids else (),
+        unlisted=request.deleted and not request.targets and opened.ledger.get(UNLISTED) is not None,
+        left=len(removed - named),
+        request=request,
     )
 
 
@@ -87,13 +140,14 @@ def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> "Er
     ledger = opened.lasting_ledger
     if not stop(opened.home, _STOP_S):  # deleted text may be in its memory
         raise Locked("the background server does not end", "pkb serve --stop")
-    ids = [row["id"] for row in planned.documents]
+    ids = planned.ids
     with opened.locks.idle() as alone:
         if not alone:
             raise Locked("pkb idle is running", "try again when it is done")
         with opened.locks.exclusive():
             _require_unchanged(opened, planned)
             names = [name for row in planned.documents for name in _names(opened, row)]
+            names += [name for _, name in names_of_text(opened.tables, ids)]
             for name in planned.adapters:
                 remove_adapter(opened, name)
             eraser, now = Eraser(opened.home, ledger, opened.tables, opened.mapped), opened.now.timestamp()
@@ -106,10 +160,8 @@ def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> "Er
 
 def _require_unchanged(opened: Session, planned: ForgetPlan) -> None:
     """Refuse to forget what is no longer what the user was shown: another version of it would stay."""
-    if planned.documents:
-        now = {row["id"] for row in _plan(opened, planned.request).documents}
-        if now != {row["id"] for row in planned.documents}:
-            raise PkbError("these messages have just changed; nothing was forgotten", "the same command again")
+    if planned.ids and {*_plan(opened, planned.request).ids} != {*planned.ids}:
+        raise PkbError("these messages have just changed; nothing was forgotten", "the same command again")
 
 
 def is_unfinished(opened: Session) -> bool:
@@ -143,54 +195,198 @@ def _same_questions(opened: Session, question: str) -> tuple[str, ...]:
     return tuple(sorted(one for one in stored_questions(opened.ledger) if normalise(one) == wanted))
 
 
-def _documents(opened: Session, request: ForgetRequest) -> list[str]:
-    """Return the ids of the documents that a request names, within its scope."""
-    limit = documents_within(request.scope, opened.tables.people(request.scope))
-    if not request.targets:
-        return sorted(row["id"] for row in opened.tables.select("documents", limit or "true", ["id"]))
-    named = sorted({one for target in request.targets for one in _named(opened, target)})
+def _documents(opened: Session, request: ForgetRequest) -> set[str]:
+    """Return the ids of the documents that a request names, within its scope: no removed one is within any."""
+    limit, removed = documents_within(request.scope, opened.tables.people(request.scope)), _removed(opened)
+    if not request.targets and not request.deleted:
+        return {row["id"] for row in opened.tables.select("documents", limit or "true", ["id"])}
+    named = {one for target in request.targets for one in _named(opened, target)}
+    if request.deleted:
+        return named & removed if request.targets else removed
     if limit is None:
         return named
     found = set[str]()
-    for some in _batches(named):
+    for some in _batches(sorted(named)):
         condition = f"{among('id', some)} AND {limit}"
         found.update(row["id"] for row in opened.tables.select("documents", condition, ["id"]))
-    return sorted(found)
+    return found
 
 
-def _named(opened: Session, target: str) -> list[str]:
-    """Return the documents of a Message-ID, file or folder; UsageError if there is none, and no run is unfinished."""
-    identified = re.fullmatch(r"<?([^\s<>/]+@[^\s<>/]+)>?", target)
-    if identified and (found := opened.catalogue.documents_with_message_id(identified[1])):
-        return found
-    if found := opened.catalogue.documents_below(str(absolute_path(Path(target)))):
-        return found
-    if is_unfinished(opened):  # the same command again: it is no longer indexed, and still to be erased
-        return []
-    raise UsageError(f"{line(target)} is not indexed: no file, folder or Message-ID", "pkb list --paths")
+def _named(opened: Session, target: str) -> set[str]:
+    """Return the documents of a Message-ID, id, file or folder, those that are no longer indexed among them.
 
-
-def _with_copies(opened: Session, ids: Sequence[str]) -> list[str]:
-    """Add the copies of messages: same Message-ID and sender, another content, such as the footer of a list.
-
-    Their tombstones would remove those when their files are next read.
+    UsageError if there is none, and no run is unfinished.
     """
-    own = {(row["message_id"], row["sender"].casefold()) for row in _rows(opened, ids) if row["message_id"]}
-    same = {one for message_id, _ in own for one in opened.catalogue.documents_with_message_id(message_id)}
-    copies = (row for row in _rows(opened, sorted(same)) if (row["message_id"], row["sender"].casefold()) in own)
-    return sorted({*ids, *(row["id"] for row in copies)})
+    from store.erasure import UNLISTED
+
+    former, message_id = FormerNames(opened.ledger), target.strip().removeprefix("<").removesuffix(">")
+    stored = opened.catalogue.documents_with_message_id(message_id) or _known(opened, [target])
+    if found := {*stored, *former.documents(f"id\0{message_id}")}:
+        return found
+    paths = _paths(opened, Path(target))
+    for path in paths:
+        if found := {*opened.catalogue.documents_below(path), *former.documents(f"path\0{path}")}:
+            return found
+    moved = (former.documents(f"path\0{path}", removed=False) for path in paths)
+    if (found := set(next(filter(None, moved), ())) or _known(opened, _read(Path(paths[0])))) or is_unfinished(opened):
+        return found  # none: the same command again, which still has to be finished
+    remedy = "pkb forget --deleted" if opened.ledger.get(UNLISTED) else "pkb list --paths"
+    raise UsageError(f"pkb never indexed {line(target)}: no file, folder or Message-ID", remedy)
 
 
-def _quoting(opened: Session, ids: Sequence[str]) -> set[str]:
-    """Return the other documents that quote one of these."""
+def documents_of(opened: Session, source: "Source") -> list[str]:
+    """Return the document that a source stands in, by its text: another one may have its Message-ID."""
+    places = opened.catalogue.places_in(source.path)
+    ids = sorted({place.document for place in places if place.message_id == source.message_id})
+    rows = opened.tables.select("chunks", among("document", ids), ["document", "text"]) if len(ids) > 1 else []
+    return sorted({row["document"] for row in rows if source.quote in row["text"]}) or ids or [source.path]
+
+
+def _removed(opened: Session) -> set[str]:
+    return {*FormerNames(opened.ledger).documents()}
+
+
+def _paths(opened: Session, path: Path) -> list[str]:
+    """Return the paths that a file may be indexed by: as named, without links, and as its root was named."""
+    here = absolute_path(path)
+    real = Path(os.path.realpath(here))
+    roots = [(Path(root.path), os.path.realpath(root.path)) for root in opened.catalogue.roots()]
+    linked = [root / real.relative_to(end) for root, end in roots if real.is_relative_to(end)]
+    return list(dict.fromkeys(map(str, (here, real, *linked))))
+
+
+def _known(opened: Session, ids: Collection[str]) -> set[str]:
+    """Return those of some ids that are of documents which are, or were, indexed."""
+    stored = (
+        row["id"] for some in _batches([*ids]) for row in opened.tables.select("documents", among("id", some), ["id"])
+    )
+    return {*stored, *_removed(opened).intersection(ids)}
+
+
+def _read(path: Path) -> list[str]:
+    """Return the ids of the documents of a file: it may have been moved since it was indexed."""
+    from engine.ingest.files import read
+    from engine.ingest.types import ParseLimits
+
+    items = read(path, None, ParseLimits()) if path.is_file() else ()
+    return [item.document.id for item in items if item.document]
+
+
+def _same_message(opened: Session, ids: Collection[str]) -> tuple[set[str], set[str]]:
+    """Return the other documents with the Message-IDs of some: copies, which hold all of their own words, and others.
+
+    A copy may have the footer of a list, or another encoding; anybody can send another text with the same Message-ID.
+    """
+    named = {row["id"]: row["message_id"] for row in _rows(opened, ids) if row["message_id"]}
+    same = {one for message_id in {*named.values()} for one in opened.catalogue.documents_with_message_id(message_id)}
+    rows = {row["id"]: row for row in _rows(opened, same)} if same - named.keys() else {}
+    own = {one: "\n".join(texts) for one, texts in own_texts(opened.tables, [*rows]).items()}
+    copies = set[str]()
+    for one in rows.keys() - named.keys():
+        there = f" {' '.join(plain_words(rows[one]['title']) + plain_words(own.get(one, '')))} "
+        originals = (rows[two] for two, message_id in named.items() if message_id == rows[one]["message_id"])
+        texts = (words_of_message(row["title"], own.get(row["id"], "")) for row in originals)
+        copies.update(one for words in texts if words and f" {' '.join(words)} " in there)
+    return copies, rows.keys() - named.keys() - copies
+
+
+def _quoting(opened: Session, ids: Collection[str]) -> set[str]:
+    """Return the other documents that quote a passage of one of these as a whole."""
     from store.documents import quoting
 
     return quoting(opened.ledger, ids) - {*ids}
 
 
-def _rows(opened: Session, ids: Sequence[str]) -> list[dict[str, Any]]:
+# Other documents that hold sentences of what is named.
+
+_OWN: Final[tuple[Role, ...]] = ("body", "attachment", "event")
+_MOST_SEARCHED = 2000  # documents whose sentences are looked for in all others
+_PRIOR = 300  # texts of no archive in particular, which have no word of it
+_FUNCTION, _LETTER = 1.0, 2.0  # bits of a function word, and of a letter of an unspaced script
+_HABITUAL, _COMMON, _SHARE = 3, 30, 0.02  # documents with a run that cannot quote it; all those of other subjects
+_SKEW = timedelta(days=1)  # between the clocks of writer and quoter, and of a meeting without a time
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A run of words of documents that are named: in which of their sentences, and the rows of those documents."""
+
+    sentence: int
+    rows: list[Row]
+
+    def is_before(self, row: Row) -> bool:
+        """Return whether a document is older than all these, so that it cannot quote them."""
+        first = min((one["date"] for one in self.rows if one["date"]), default=None)
+        return bool(first and row["date"] and row["date"] < first - _SKEW)
+
+    def is_common(self, holders: Sequence[Row], documents: int) -> bool:
+        """Return whether it is nobody's own: older documents have it, or its sender writes it often, or all do."""
+        titles, senders = {bare_title(one["title"]) for one in self.rows}, {one["sender"] for one in self.rows}
+        others = [row for row in holders if bare_title(row["title"]) not in titles]
+        unable = sum(row["sender"] in senders or self.is_before(row) for row in others)
+        return unable >= _HABITUAL or len(others) > max(_COMMON, _SHARE * documents)
+
+
+def _related(opened: Session, ids: Collection[str], same: Collection[str]) -> list[Related]:
+    """Return the other documents with sentences of some, and those of the `same` Message-ID, newest first."""
+    named = {row["id"]: row for row in _rows(opened, ids)}
+    sources = _sources(opened, named) if len(named) <= _MOST_SEARCHED else {}
+    index, titles = RunIndex(sources), {bare_title(row["title"]) for row in named.values()}
+    texts = opened.tables.matching("documents", "text", index.pattern, ["id", "text"]) if sources else ()
+    held = {row["id"]: runs for row in texts if row["id"] not in named and (runs := index.found(row["text"]))}
+    quoting = _quoting(opened, ids)
+    rows = {row["id"]: row for row in _rows(opened, {*held, *quoting, *same})}
+    common, found = _common(opened, sources, held, rows), list[Related]()
+    for one, row in rows.items():
+        own = [sources[run] for run in held.get(one, set()) - common]
+        answers = bare_title(row["title"]) in titles
+        if own or one in same or (answers and one in quoting):
+            older = bool(own) and all(source.is_before(row) for source in own)
+            stays = "same Message-ID, another text" if one in same else "older" if older else ""
+            sentences = len({source.sentence for source in own})
+            found.append(Related(row, sentences, answers and is_reply(row["title"]), stays))
+    return found
+
+
+def _sources(opened: Session, named: Mapping[str, Row]) -> dict[WordRun, _Source]:
+    """Return the runs of the own words of documents."""
+    own, found = own_texts(opened.tables, [*named], _OWN), dict[WordRun, _Source]()
+    weigh, number = _weigher(opened, {word for texts in own.values() for one in texts for word in plain_words(one)}), 0
+    for document, texts in own.items():
+        for text in texts:
+            number += len(text)  # more than it has sentences
+            for run, sentence in word_runs(text, weigh):
+                found.setdefault(run, _Source(number + sentence, [])).rows.append(named[document])
+    return found
+
+
+def _weigher(opened: Session, vocabulary: Collection[str]) -> Callable[[str], float]:
+    """Return what tells how many bits a word has: as often as it halves the number of texts that have it."""
+    stems = {word: next(iter(words(word)), word) for word in vocabulary}
+    counted, texts = opened.reader.frequencies([*stems.values()]), opened.reader.totals().chunks + _PRIOR
+
+    def weigh(word: str) -> float:
+        if len(word) == 1 and not word.isascii():
+            return _LETTER
+        return _FUNCTION if stems[word] in FUNCTION_WORDS else log2(texts / (counted.get(stems[word], 0) + 1))
+
+    return weigh
+
+
+def _common(
+    opened: Session, sources: Mapping[WordRun, _Source], held: Mapping[str, set[WordRun]], rows: Mapping[str, Row]
+) -> set[WordRun]:
+    """Return the runs that are nobody's own."""
+    holders, documents = dict[WordRun, list[Row]](), opened.catalogue.counts()["documents"]
+    for one, runs in held.items():
+        for run in runs:
+            holders.setdefault(run, []).append(rows[one])
+    return {run for run, found in holders.items() if sources[run].is_common(found, documents)}
+
+
+def _rows(opened: Session, ids: Iterable[str]) -> list[Row]:
     """Return what is shown of documents, newest first."""
-    rows = [row for some in _batches(ids) for row in opened.tables.select("documents", among("id", some), _COLUMNS)]
+    rows = [row for some in _batches([*ids]) for row in opened.tables.select("documents", among("id", some), _COLUMNS)]
     for row in rows:
         row["date"] = in_own_zone(row["date"], row.pop("local"))
         row["recipients"] = row["recipients"].split("\n") if row["recipients"] else []
@@ -199,15 +395,15 @@ def _rows(opened: Session, ids: Sequence[str]) -> list[dict[str, Any]]:
     )
 
 
-def _names(opened: Session, row: dict[str, Any]) -> list[str]:
+def _names(opened: Session, row: Row) -> list[str]:
     """Return what a stored document is recognised by when its file is read again."""
     from store.erasure import names_of
 
     if row["kind"] == "mail" or row["message_id"]:
-        return names_of(row["id"], row["message_id"], row["sender"])
+        return names_of(row["id"])
     day = row["date"].date().isoformat() if row["date"] else ""
     kept_at = [f"{place.path}\0{row['title']}\0{day}" for place in opened.catalogue.places(row["id"])]
-    return [name for one in kept_at or [""] for name in names_of(row["id"], None, row["sender"], one)]
+    return [name for one in kept_at or [""] for name in names_of(row["id"], one)]
 
 
 def _batches(ids: Sequence[str]) -> list[Sequence[str]]:

@@ -5,6 +5,10 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+from secrets import token_hex
 
 from store.checksums import intact
 from store.database import Ledger, path_key
@@ -59,6 +63,63 @@ def _tuple(names: str) -> tuple[str, ...]:
     return tuple(sorted(json.loads(names)))
 
 
+class FormerNames:
+    """What documents were recognised by where they are no longer: keyed digests, changed inside a transaction."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger, self._rows = ledger, ledger.rows
+
+    def add(self, names: Iterable[tuple[str, str]]) -> None:
+        """Remember documents by a name of each."""
+        found = ((document, self.digest(name)) for document, name in names)
+        self._rows.executemany("INSERT OR IGNORE INTO former_names VALUES (?, ?)", found)
+
+    def leave(self, places: Iterable[tuple[str | bytes, str, str | None]]) -> None:
+        """Remember documents by path, folders and Message-ID of a place that is about to be removed."""
+        for path, document, message_id in places:
+            file = os.fsdecode(path)
+            names = [f"path\0{one}" for one in (file, *map(str, Path(file).parents))]
+            self.add((document, name) for name in (*names, f"id\0{message_id}"))
+
+    def remove(self, documents: Iterable[str]) -> None:
+        """Forget the former names of documents."""
+        self._rows.executemany("DELETE FROM former_names WHERE document = ?", [(one,) for one in documents])
+
+    def documents(self, name: str | None = None, *, removed: bool = True) -> list[str]:
+        """Return the documents that had a name, or any: those removed from the index, or those that are still in it."""
+        sql = f"""SELECT DISTINCT document FROM former_names WHERE coalesce(name = ?, true)
+                  AND document {"NOT" if removed else ""} IN (SELECT id FROM documents) ORDER BY document"""
+        return [document for (document,) in self._rows.execute(sql, (name and self.digest(name),))]
+
+    def digest(self, name: str) -> bytes:
+        """Return the digest of a name; of a text, digests of its message and its words, with their number between."""
+        kind, *parts = name.split("\0")
+        if kind != "text":
+            return self._digest(name)
+        message_id, count, words = parts
+        return self.of_message(message_id) + int(count).to_bytes(4, "big") + self._digest(f"{message_id}\0{words}")
+
+    def is_within(self, digest: bytes, message_id: str, words: Sequence[str]) -> bool:
+        """Return whether these words hold the text of a digest: all of its words, one after the other."""
+        count = int.from_bytes(digest[16:20], "big")
+        runs = (" ".join(words[at : at + count]) for at in range(len(words) - count + 1))
+        return any(self.digest(f"text\0{message_id}\0{count}\0{run}") == digest for run in runs)
+
+    def of_message(self, message_id: str) -> bytes:
+        """Return how the digests of texts of a message begin."""
+        return self._digest(f"text of\0{message_id}")
+
+    def _digest(self, name: str) -> bytes:
+        data = name.encode("utf-8", "surrogatepass")
+        return blake2b(data, key=self._key, digest_size=16, person=b"pkb forgotten").digest()
+
+    @cached_property
+    def _key(self) -> bytes:
+        if (text := self._ledger.get(_KEY)) is None:
+            self._ledger.set(_KEY, text := token_hex(32))
+        return bytes.fromhex(text)
+
+
 @dataclass(frozen=True, slots=True)
 class SourceRoot:
     """A folder or file named to `pkb ingest`, its collection, and the kind given for it, if any."""
@@ -93,6 +154,7 @@ class Problem:
 
 
 BUG = "bug in pkb:"  # what the reason of a problem begins with if the file is to be read again by another version
+_KEY = "forget.key"  # a small value of the ledger
 _BELOW = "(path = ? OR (path > ? AND path < ?))"
 _Row = tuple[bytes, int, str, str | None, int | None, str]  # of a place
 _CHANGED = -1  # the mtime of a file to read again
@@ -212,6 +274,7 @@ class Catalog:
         """Remove the places of documents that were replaced."""
         gone = list(former)
         mark_moved(self._ledger, (place.document for place in gone))
+        FormerNames(self._ledger).leave((place.path, place.document, place.message_id) for place in gone)
         rows = [(path_key(place.path), place.document) for place in gone]
         self._rows.executemany("DELETE FROM places WHERE path = ? AND document = ?", rows)
 
@@ -228,11 +291,13 @@ class Catalog:
         """Remove missing files, and the former places in changed files at or below the root."""
         keys = [(path,) for path in gone]
         former = f"item < 0 AND {_BELOW}"
-        former_documents = self._rows.execute(f"SELECT document FROM places WHERE {former}", _below(root)).fetchall()
+        sql = "SELECT path, document, message_id FROM places WHERE "
+        places = self._rows.execute(sql + former, _below(root)).fetchall()
         for key in keys:
-            former_documents += self._rows.execute("SELECT document FROM places WHERE path = ?", key).fetchall()
-        mark_moved(self._ledger, (document for (document,) in former_documents))
-        if former_documents:
+            places += self._rows.execute(f"{sql} path = ?", key).fetchall()
+        mark_moved(self._ledger, (document for _, document, _ in places))
+        FormerNames(self._ledger).leave(places)
+        if places:
             self._ledger.raise_generation()  # a document without a place is not retrieved any more
         self._rows.execute(f"DELETE FROM places WHERE {former}", _below(root))
         for table in ("files", "places", "problems"):

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 
 from store import catalog, provenance
 from store.answers import drop_derived, mark_removed, unmark_removed
-from store.catalog import Catalog
+from store.catalog import Catalog, FormerNames
 from store.database import UNCOMPACTED, Ledger
 from store.filters import among, holding
 from store.kv_folder import KvFolder
 from store.kv_index import has_nodes
-from store.types import IndexedDocument, Kind, chunk_rows, document_row, in_own_zone
+from store.types import IndexedDocument, Kind, chunk_rows, document_row, in_own_zone, words_of_message
 
 if TYPE_CHECKING:
     from store.tables import Tables
@@ -157,6 +157,25 @@ def quoting(ledger: Ledger, documents: Iterable[str]) -> set[str]:
     return {row[0] for document in documents for row in ledger.rows.execute(_QUOTING, (document,))}
 
 
+def own_texts(tables: "Tables", documents: Sequence[str], roles: Sequence[str] = ("body",)) -> dict[str, list[str]]:
+    """Return the texts of documents' own chunks, in order; without their quotes and signatures."""
+    found: dict[str, list[str]] = {}
+    condition = f"{among('document', documents)} AND {among('role', roles)}"
+    rows = tables.select("chunks", condition, ["document", "position", "text"]) if documents else []
+    for row in sorted(rows, key=lambda row: int(row["position"])):
+        found.setdefault(row["document"], []).append(row["text"])
+    return found
+
+
+def names_of_text(tables: "Tables", documents: Sequence[str]) -> list[tuple[str, str]]:
+    """Return what copies of stored messages are recognised by, each with its document."""
+    columns, own = ["id", "message_id", "title"], own_texts(tables, documents)
+    rows = tables.select("documents", among("id", documents), columns) if documents else []
+    words = {row["id"]: words_of_message(row["title"], "\n".join(own.get(row["id"], ()))) for row in rows}
+    texts = [(row["id"], row["message_id"], words[row["id"]]) for row in rows if row["message_id"] and words[row["id"]]]
+    return [(document, f"text\0{message_id}\0{len(found)}\0{' '.join(found)}") for document, message_id, found in texts]
+
+
 def release(ledger: Ledger, documents: Iterable[str]) -> set[str]:
     """Release the passages of removed documents; returns the documents that quote them, which must index them now."""
     orphaned: set[str] = set()
@@ -269,6 +288,7 @@ class Knowledge:
         stale = tuple(row["id"] for row in old if row["document"] in rewritten and row["id"] not in new)
         tally = FrequencyDelta().count(row["words"] for row in old if row["document"] in rewritten)
         change = Change(tuple(entry.document.id for entry in entries), tuple(removes), tally, stale)
+        former_names = names_of_text(self._tables, removes)
         number = begin_change(self._ledger, change, time.time())
         self._delete_derived(rewritten)
         if entries:
@@ -277,6 +297,7 @@ class Knowledge:
         with self._ledger.transaction():
             self._mark_indexed(same)
             catalog.clear_moved(self._ledger, rewritten)
+            FormerNames(self._ledger).add(former_names)
             record()
             catalog.clear_moved(self._ledger, removes)
             self._delete_rows([*rewritten, *removes], gone=removes)

@@ -12,28 +12,27 @@ import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
-from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from store import provenance
 from store.answers import OF_REMOVED, drop_derived, mark_removed
-from store.catalog import Catalog
+from store.catalog import Catalog, FormerNames
 from store.database import BUSY_MS, EPOCH, Ledger
 from store.documents import Knowledge
 from store.filters import among, holding
 from store.home import Home
 from store.kv_folder import KvFolder
 from store.kv_index import has_nodes
-from store.types import Document
+from store.types import Document, plain_words
 from store.vectors import VectorStore
 
 if TYPE_CHECKING:
     from store.mapped_index import MappedIndex
     from store.tables import Tables
 
-_KEY, _PENDING = "forget.key", "forget.pending"  # small values of the ledger
+_PENDING = "forget.pending"  # a small value of the ledger
+UNLISTED = "forget.unlisted"  # another: an older pkb may have removed documents without a record
 _AT_ONCE = 500  # documents in one commit
 _PATIENCE_S, _POLL_MS = 10.0, 100  # for which readers of the ledger are waited for
 _EXAMINED = 200  # ids that files are searched for
@@ -44,53 +43,56 @@ class Tombstones:
     """Which documents were forgotten; changed inside the caller's transaction."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self._ledger, self._key = ledger, b""
+        self._ledger, self._digests = ledger, FormerNames(ledger)
 
     def __len__(self) -> int:
         return int(self._ledger.rows.execute("SELECT count(*) FROM forgotten").fetchone()[0])
 
     def add(self, names: Iterable[str], at: float) -> None:
         """Remember documents by what `names_of` returns."""
-        rows = [(self._digest(name), at) for name in names]
+        rows = [(self._digests.digest(name), at) for name in names]
         self._ledger.rows.executemany("INSERT OR REPLACE INTO forgotten VALUES (?, ?)", rows)
 
-    def hold(self, names: Collection[str]) -> bool:
-        """Return whether any of these names was forgotten."""
-        marks = ", ".join("?" * len(names))
-        sql = f"SELECT 1 FROM forgotten WHERE digest IN ({marks})"
-        return self._ledger.rows.execute(sql, [self._digest(name) for name in names]).fetchone() is not None
+    def add_removed(self, documents: Iterable[str], at: float) -> None:
+        """Remember documents that the index no longer has by the texts that they were of."""
+        sql = (
+            "INSERT OR REPLACE INTO forgotten SELECT name, ? FROM former_names WHERE document = ? AND length(name) > 16"
+        )
+        self._ledger.rows.executemany(sql, [(at, document) for document in documents])
 
-    def remove(self, names: Iterable[str]) -> None:
-        """Let a document in again."""
-        rows = [(self._digest(name),) for name in names]
-        self._ledger.rows.executemany("DELETE FROM forgotten WHERE digest = ?", rows)
+    def remove(self, digests: Iterable[bytes]) -> None:
+        """Let a document in again, by what was found of it."""
+        self._ledger.rows.executemany("DELETE FROM forgotten WHERE digest = ?", [(digest,) for digest in digests])
 
-    def _digest(self, name: str) -> bytes:
-        if not self._key:
-            if (text := self._ledger.get(_KEY)) is None:
-                text = token_hex(32)
-                self._ledger.set(_KEY, text)
-            self._key = bytes.fromhex(text)
-        data = name.encode("utf-8", "surrogatepass")
-        return blake2b(data, key=self._key, digest_size=16, person=b"pkb forgotten").digest()
+    def found(self, document: Document, path: str) -> list[bytes]:
+        """Return by what a document of a file is recognised as forgotten; empty if it is not."""
+        day = document.date.date().isoformat() if document.date else ""
+        is_message = document.message_id or document.kind == "mail"
+        names = names_of(document.id, "" if is_message else f"{path}\0{document.title}\0{day}")
+        if document.message_id:  # of tombstones that an older pkb made
+            names.append(f"message\0{document.message_id}\0{document.sender.casefold()}")
+        digests = [self._digests.digest(name) for name in names]
+        sql = f"SELECT digest FROM forgotten WHERE digest IN ({', '.join('?' * len(digests))})"
+        return [row[0] for row in self._ledger.rows.execute(sql, digests)] + self._texts(document)
+
+    def _texts(self, document: Document) -> list[bytes]:
+        """Return the forgotten texts of the same Message-ID that a document holds in full."""
+        if not (message_id := document.message_id):
+            return []
+        begin = self._digests.of_message(message_id)
+        sql = "SELECT digest FROM forgotten WHERE digest > ? AND digest < ?"
+        texts = [row[0] for row in self._ledger.rows.execute(sql, (begin, begin + b"\xff"))]
+        own = "\n".join(passage.text for passage in document.passages if passage.role == "body") if texts else ""
+        words = plain_words(document.title) + plain_words(own)
+        return [digest for digest in texts if self._digests.is_within(digest, message_id, words)]
 
 
-def names_of(document: str, message_id: str | None, sender: str, kept_at: str = "") -> list[str]:
-    """Return what a document is recognised by: its content, and a message also by its Message-ID and sender.
+def names_of(document: str, kept_at: str = "") -> list[str]:
+    """Return what a document is recognised by: its content.
 
     `kept_at` is the path, title and day of a meeting, which has no Message-ID and may grow.
     """
-    names = [f"content\0{document}"]
-    if message_id:
-        names.append(f"message\0{message_id}\0{sender.casefold()}")
-    return [*names, f"meeting\0{kept_at}"] if kept_at else names
-
-
-def names_of_parsed(document: Document, path: str) -> list[str]:
-    """Return what a document of a file is recognised by."""
-    day = document.date.date().isoformat() if document.date else ""
-    meeting = "" if document.message_id or document.kind == "mail" else f"{path}\0{document.title}\0{day}"
-    return names_of(document.id, document.message_id, document.sender, meeting)
+    return [f"content\0{document}", *([f"meeting\0{kept_at}"] if kept_at else [])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +126,17 @@ class Eraser:
     def erase(
         self, documents: Sequence[str], names: Iterable[str], questions: Sequence[str], now: float, on_step: OnStep
     ) -> Erased:
-        """Forget documents, recognised by names when their files are read again, and questions as they are kept."""
+        """Forget documents, recognised by names when their files are read again, and questions as they are kept.
+
+        Without a question, the tables are rewritten even where no document is named: for what was removed before.
+        """
         before = self._counts()
         with self._ledger.transaction():
             todo = self._unfinished()
-            self._write_down({*todo, *documents}, tables=bool(todo or documents) or is_unfinished(self._ledger))
+            tables = bool(todo or documents or not questions) or is_unfinished(self._ledger)
+            self._write_down({*todo, *documents}, tables=tables)
             Tombstones(self._ledger).add(names, now)
+            Tombstones(self._ledger).add_removed(documents, now)
             _drop_questions(self._ledger, questions)
             _drop_asked_of(self._ledger, documents)
             _set_epoch(self._ledger, ended=False)
@@ -158,7 +165,8 @@ class Eraser:
             if left:  # the next run must look for them again
                 self._write_down(documents, tables=has_tables)
             else:
-                self._ledger.rows.execute("DELETE FROM meta WHERE name = ?", (_PENDING,))
+                done = (_PENDING, UNLISTED if has_tables else "")
+                self._ledger.rows.execute("DELETE FROM meta WHERE name IN (?, ?)", done)
         counted = {name: max(0, before[name] - after) for name, after in self._counts().items()}
         return Erased(**counted, files=sum(1 for _ in _files(self._home)), left=tuple(left))
 
@@ -184,6 +192,7 @@ class Eraser:
             drop_derived(self._ledger, now)
             _drop_history(self._ledger, asked)
             catalogue.replace(places)
+            FormerNames(self._ledger).remove(documents)
 
         self._knowledge.commit((), record, documents)
         provenance.prune(self._ledger)

@@ -380,6 +380,14 @@ _CHANGES = (
 # Digests of what the user told pkb to forget, so that it is not indexed again.
 _FORGOTTEN = ("CREATE TABLE forgotten (digest BLOB PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID",)
 
+# Digests of what documents were recognised by that a file no longer has: paths, folders, Message-IDs, texts. What an
+# older pkb removed has none.
+_FORMER_NAMES = (
+    "CREATE TABLE former_names (document TEXT, name BLOB, PRIMARY KEY (document, name)) WITHOUT ROWID",
+    "CREATE INDEX former_names_name ON former_names (name)",
+    "INSERT INTO meta SELECT 'forget.unlisted', '1' WHERE EXISTS (SELECT 1 FROM documents)",
+)
+
 # Refused paraphrases are no longer judged.
 _NO_ALIASES = (
     "DROP VIEW IF EXISTS intact_aliases",
@@ -435,5 +443,5 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     _FIRST, _KV, _RETRIEVED, _BANK, _IDLE_RUN, _BATTERY, _PAYS, _RUNS, (*_NAMES, *_ANSWERS),
     (*_PEOPLE, *_LINKS, *_REREAD),
     _PROVENANCE, _READ, _CHECKSUMS, (), _TITLES, _CHANGES, _FORGOTTEN, _NO_ALIASES, _NO_TRAINING, _STATES,
-    (*_VIEWS, *_QUESTION_DOCUMENTS),
+    (*_VIEWS, *_QUESTION_DOCUMENTS), _FORMER_NAMES,
 )  # fmt: skip

@@ -1,5 +1,7 @@
 """Immutable values shared by all packages: documents, chunks, scopes, places."""
 
+import re
+import unicodedata
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timezone
@@ -80,6 +82,26 @@ class Chunk:
     written: datetime | None = None  # of a quote or forward, in its writer's zone; None where that is not known
     author: str = ""  # of a quote or forward, as it says; empty where it does not
     origin: str = ""
+
+
+_UNSPACED = re.compile(
+    r"([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff])"
+)  # scripts without spaces
+_PLAIN = re.compile(r"[^\W_]+")
+_FEW = 8  # words, which many messages may share
+
+
+def plain_words(text: str) -> list[str]:
+    """Return the words of a text in order, whatever its case, marks and line breaks; of unspaced scripts, letters."""
+    if text.isascii():
+        return _PLAIN.findall(text.lower())
+    return _PLAIN.findall(_UNSPACED.sub(r" \1 ", unicodedata.normalize("NFKC", text).casefold().replace("\xad", "")))
+
+
+def words_of_message(title: str, own: str) -> list[str]:
+    """Return the words that every copy of a message has: its own; few of them behind those of its title."""
+    words = plain_words(own)
+    return plain_words(title) + words if len(words) < _FEW else words
 
 
 LONGEST_SPEAKER = 100  # characters of a speaker's name

@@ -149,6 +149,13 @@ def is_forward(title: str) -> bool:
     return _FORWARD.match(title, _skip_tags(title)) is not None
 
 
+def bare_title(title: str) -> str:
+    """Return a subject without marks of replies and forwards and tags of lists, as all of a conversation have it."""
+    while mark := _REPLY.match(title) or _TAG.match(title):
+        title = title[mark.end() :]
+    return " ".join(title.casefold().split())
+
+
 def _skip_tags(title: str) -> int:
     end = 0
     while tag := _TAG.match(title, end):

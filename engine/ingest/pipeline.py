@@ -32,7 +32,7 @@ from store import provenance as provenance_store
 from store.catalog import BUG, Catalog, Problem, SourceRoot
 from store.database import Ledger
 from store.documents import Knowledge
-from store.erasure import Tombstones, names_of_parsed
+from store.erasure import Tombstones
 from store.types import Document, DocumentPassage, FileState, IndexedDocument, ParsedItem, Place
 
 _BATCH_DOCUMENTS, _BATCH_CHARS = 20_000, 64_000_000
@@ -517,12 +517,10 @@ class Ingest:
         tombstones = Tombstones(self._ledger)
 
         def is_forgotten(document: Document, path: str) -> bool:
-            names = names_of_parsed(document, path)
-            if not tombstones.hold(names):
-                return False
-            if self._restore:
-                tombstones.remove(names)
-            return not self._restore
+            found = tombstones.found(document, path)
+            if found and self._restore:
+                tombstones.remove(found)
+            return bool(found) and not self._restore
 
         return is_forgotten if len(tombstones) else lambda _document, _path: False
 

@@ -1,13 +1,14 @@
 """Sentence splitting for mail, chats and transcripts, with the speaker where a line starts with "Name:".
 
-Handles scripts with and without spaces, wrapped lines, lists and abbreviations.
+Handles scripts with and without spaces, wrapped lines, lists and abbreviations. Sentences of one text are found in
+others by runs of their words.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from store.types import turns
+from store.types import plain_words, turns
 
 FULL_LINE = 48  # characters: a line of mail at least this long was wrapped and continues on the next one
 _RAGGED = 8  # characters: a wrapped line may be this much shorter than the next word would have allowed
@@ -131,3 +132,60 @@ def _ends_sentence(text: str, start: int, end: int, stop: re.Match[str]) -> bool
         return False
     numbers_a_list = last.isdigit() and stop.start() - start <= len(last)
     return not numbers_a_list
+
+
+# Sentences in other texts, however they are quoted: wrapped, marked, cut, punctuated otherwise.
+
+_LEAST, _ENOUGH = 6, 24.0  # different words of a run, and bits: a word has as many as it halves the number of texts
+_THREE = 3
+_MOST_THREES = 2000  # in one regular expression
+
+
+@dataclass(frozen=True, slots=True)
+class WordRun:
+    """Words in a row, rare enough together to be one text's own; `three` are the rarest neighbours among them."""
+
+    words: str
+    three: str
+
+
+def word_runs(text: str, weigh: Callable[[str], float]) -> list[tuple[WordRun, int]]:
+    """Return the shortest run from each word that is long and rare enough, and the number of its sentence."""
+    spans = enumerate(sentences(text))
+    split = [(number, word) for number, span in spans for word in plain_words(text[span.start : span.end])]
+    words, weights = [word for _, word in split], [weigh(word) for _, word in split]
+    found, end = list[tuple[WordRun, int]](), 0
+    for start, (number, _) in enumerate(split):
+        while end < len(words) and not _is_enough(words[start:end], weights[start:end]):
+            end += 1
+        if _is_enough(words[start:end], weights[start:end]):
+            at = max(range(start, end - _THREE + 1), key=lambda at: sum(weights[at : at + _THREE]))
+            run = WordRun(f" {' '.join(words[start:end])} ", " ".join(words[at : at + _THREE]))
+            found.append((run, number))
+    return found
+
+
+def _is_enough(words: Sequence[str], weights: Sequence[float]) -> bool:
+    return len({*words}) >= _LEAST and sum(weights) >= _ENOUGH
+
+
+class RunIndex:
+    """Runs of words, to be found in texts."""
+
+    def __init__(self, runs: Iterable[WordRun]) -> None:
+        self._by_three: dict[str, set[WordRun]] = {}
+        for run in runs:
+            self._by_three.setdefault(run.three, set()).add(run)
+
+    @property
+    def pattern(self) -> str:
+        """Return a regular expression, for any case, that matches every text with a run, and others."""
+        threes = self._by_three if len(self._by_three) <= _MOST_THREES else ()
+        return "|".join(r"[\W_]*".join(three.split()) for three in threes)
+
+    def found(self, text: str) -> set[WordRun]:
+        """Return the runs in a text."""
+        words = plain_words(text)
+        threes = set(map(" ".join, zip(words, words[1:], words[2:], strict=False))) & self._by_three.keys()
+        joined = f" {' '.join(words)} " if threes else ""
+        return {run for three in threes for run in self._by_three[three] if run.words in joined}
