@@ -132,6 +132,7 @@ def test_what_forget_prints_is_as_documented(pkb: Pkb) -> None:
     add_trained(pkb.folder / "home" / "adapters", "own", make_adapter(NANO, pkb.folder / "trained").folder)
     rows.append(pkb("forget", "--question", "when was the concert", "--yes", "--json").row)
     rows.append(pkb("forget", "--from", "nobody@example.org", "--json").row)
+    rows.append(pkb("forget", "20240515120002.4711@example.org", "--dry-run", "--json").row)  # which others quote
     compare("pkb forget", rows)
 
 
