@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from email.utils import parsedate_tz
+from functools import lru_cache
 from hashlib import blake2b
 
 from engine.ingest.calendar import MOST_EVENTS, event_texts
@@ -149,6 +150,7 @@ def is_forward(title: str) -> bool:
     return _FORWARD.match(title, _skip_tags(title)) is not None
 
 
+@lru_cache(maxsize=1 << 14)
 def bare_title(title: str) -> str:
     """Return a subject without marks of replies and forwards and tags of lists, as all of a conversation have it."""
     while mark := _REPLY.match(title) or _TAG.match(title):
