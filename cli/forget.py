@@ -88,10 +88,8 @@ def _show_plan(planned: "ForgetPlan") -> None:
         print(_line(row))
     if len(named) > _LISTED:
         print(f"and {count(len(named) - _LISTED, 'more document')}")
-    if planned.removed:
+    if planned.removed or planned.request.deleted:
         print(f"{count(len(planned.removed), 'document')} no longer indexed")
-    if planned.unlisted:
-        print("what is left of documents that an earlier version of pkb removed")
     for one in planned.related:  # every one: nobody can agree to what is not shown
         print(f"{_line(one.row)}  ({one.reason})" + f": not forgotten; pkb forget {one.row['id']}" * bool(one.stays))
     for question in planned.questions:
@@ -134,7 +132,6 @@ def _row(planned: "ForgetPlan", erased: "Erased | None") -> dict[str, Any]:
         "schema": output.SCHEMA,
         "documents": [_about(row) for row in planned.documents],
         "removed": len(planned.removed),
-        "unlisted": planned.unlisted,
         "questions": list(planned.questions),
         "adapters": list(planned.adapters),
         "copies": planned.copies,

@@ -17,7 +17,7 @@ from engine.text.sentences import RunIndex, WordRun, word_runs
 from engine.text.terminal import count, line
 from engine.text.words import FUNCTION_WORDS, words
 from store.catalog import FormerNames
-from store.documents import names_of_text, own_texts
+from store.documents import names_of_text, own_texts, quoting
 from store.errors import Locked, PkbError, UsageError
 from store.filters import among, documents_within
 from store.types import Role, Row, Scope, in_own_zone, plain_words, words_of_message
@@ -67,8 +67,7 @@ class ForgetPlan:
     """What would be forgotten: documents, newest first, ids of removed ones, and questions as they are kept.
 
     `copies` is the number of files in which they stand, `related` are other documents that hold their text. `adapters`
-    go with them: earlier versions of pkb trained them on answers. `unlisted`: an older pkb removed more documents;
-    `left` removed ones are not named.
+    go with them: earlier versions of pkb trained them on answers. `left` removed ones are not named.
     """
 
     documents: tuple[Row, ...] = ()
@@ -77,14 +76,14 @@ class ForgetPlan:
     copies: int = 0
     related: tuple[Related, ...] = ()
     adapters: tuple[str, ...] = ()
-    unlisted: bool = False
     left: int = 0
     request: ForgetRequest = field(default_factory=ForgetRequest)
 
     @property
     def is_empty(self) -> bool:
         """Return whether there is nothing to forget."""
-        return not (self.documents or self.removed or self.questions or self.unlisted)
+        everything = self.request.deleted and not self.request.targets  # what an older pkb removed has left no names
+        return not (self.documents or self.removed or self.questions or everything)
 
     @property
     def ids(self) -> list[str]:
@@ -112,13 +111,10 @@ def plan(opened: Session, request: ForgetRequest) -> ForgetPlan:
 
 
 def _plan(opened: Session, request: ForgetRequest) -> ForgetPlan:
-    from store.erasure import UNLISTED
-
     named, removed = _documents(opened, request), _removed(opened)
     copies, others = _same_message(opened, named)
     related = _related(opened, named | copies, others)
-    quoting = {one.row["id"] for one in related if request.quoting and not one.stays}
-    ids = sorted(named | copies | quoting)
+    ids = sorted(named | copies | {one.row["id"] for one in related if request.quoting and not one.stays})
     files = {place.path for one in ids for place in opened.catalogue.places(one)}
     return ForgetPlan(
         documents=tuple(_rows(opened, ids)),
@@ -126,7 +122,6 @@ def _plan(opened: Session, request: ForgetRequest) -> ForgetPlan:
         copies=len(files),
         related=tuple(related),
         adapters=trained_adapters(opened) if ids else (),
-        unlisted=request.deleted and not request.targets and opened.ledger.get(UNLISTED) is not None,
         left=len(removed - named),
         request=request,
     )
@@ -217,8 +212,6 @@ def _named(opened: Session, target: str) -> set[str]:
 
     UsageError if there is none, and no run is unfinished.
     """
-    from store.erasure import UNLISTED
-
     former, message_id = FormerNames(opened.ledger), target.strip().removeprefix("<").removesuffix(">")
     stored = opened.catalogue.documents_with_message_id(message_id) or _known(opened, [target])
     if found := {*stored, *former.documents(f"id\0{message_id}")}:
@@ -230,8 +223,8 @@ def _named(opened: Session, target: str) -> set[str]:
     moved = (former.documents(f"path\0{path}", removed=False) for path in paths)
     if (found := set(next(filter(None, moved), ())) or _known(opened, _read(Path(paths[0])))) or is_unfinished(opened):
         return found  # none: the same command again, which still has to be finished
-    remedy = "pkb forget --deleted" if opened.ledger.get(UNLISTED) else "pkb list --paths"
-    raise UsageError(f"pkb never indexed {line(target)}: no file, folder or Message-ID", remedy)
+    what = f"pkb never indexed {line(target)}: no file, folder or Message-ID"
+    raise UsageError(what, "pkb list --paths, or pkb forget --deleted for all that was removed")
 
 
 def documents_of(opened: Session, source: "Source") -> list[str]:
@@ -257,10 +250,7 @@ def _paths(opened: Session, path: Path) -> list[str]:
 
 def _known(opened: Session, ids: Collection[str]) -> set[str]:
     """Return those of some ids that are of documents which are, or were, indexed."""
-    stored = (
-        row["id"] for some in _batches([*ids]) for row in opened.tables.select("documents", among("id", some), ["id"])
-    )
-    return {*stored, *_removed(opened).intersection(ids)}
+    return {one for one in ids if opened.catalogue.places(one)} | _removed(opened).intersection(ids)
 
 
 def _read(path: Path) -> list[str]:
@@ -288,13 +278,6 @@ def _same_message(opened: Session, ids: Collection[str]) -> tuple[set[str], set[
         texts = (words_of_message(row["title"], own.get(row["id"], "")) for row in originals)
         copies.update(one for words in texts if words and f" {' '.join(words)} " in there)
     return copies, rows.keys() - named.keys() - copies
-
-
-def _quoting(opened: Session, ids: Collection[str]) -> set[str]:
-    """Return the other documents that quote a passage of one of these as a whole."""
-    from store.documents import quoting
-
-    return quoting(opened.ledger, ids) - {*ids}
 
 
 # Other documents that hold sentences of what is named.
@@ -334,13 +317,13 @@ def _related(opened: Session, ids: Collection[str], same: Collection[str]) -> li
     index, titles = RunIndex(sources), {bare_title(row["title"]) for row in named.values()}
     texts = opened.tables.matching("documents", "text", index.pattern, ["id", "text"]) if sources else ()
     held = {row["id"]: runs for row in texts if row["id"] not in named and (runs := index.found(row["text"]))}
-    quoting = _quoting(opened, ids)
-    rows = {row["id"]: row for row in _rows(opened, {*held, *quoting, *same})}
+    whole = quoting(opened.ledger, ids)  # those that quote a passage as it is, however short
+    rows = {row["id"]: row for row in _rows(opened, {*held, *whole, *same} - named.keys())}
     common, found = _common(opened, sources, held, rows), list[Related]()
     for one, row in rows.items():
         own = [sources[run] for run in held.get(one, set()) - common]
         answers = bare_title(row["title"]) in titles
-        if own or one in same or (answers and one in quoting):
+        if own or one in same or (answers and one in whole):
             older = bool(own) and all(source.is_before(row) for source in own)
             stays = "same Message-ID, another text" if one in same else "older" if older else ""
             sentences = len({source.sentence for source in own})

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from store.tables import Tables
 
 _PENDING = "forget.pending"  # a small value of the ledger
-UNLISTED = "forget.unlisted"  # another: an older pkb may have removed documents without a record
 _AT_ONCE = 500  # documents in one commit
 _PATIENCE_S, _POLL_MS = 10.0, 100  # for which readers of the ledger are waited for
 _EXAMINED = 200  # ids that files are searched for
@@ -165,8 +164,7 @@ class Eraser:
             if left:  # the next run must look for them again
                 self._write_down(documents, tables=has_tables)
             else:
-                done = (_PENDING, UNLISTED if has_tables else "")
-                self._ledger.rows.execute("DELETE FROM meta WHERE name IN (?, ?)", done)
+                self._ledger.rows.execute("DELETE FROM meta WHERE name = ?", (_PENDING,))
         counted = {name: max(0, before[name] - after) for name, after in self._counts().items()}
         return Erased(**counted, files=sum(1 for _ in _files(self._home)), left=tuple(left))
 

@@ -380,12 +380,10 @@ _CHANGES = (
 # Digests of what the user told pkb to forget, so that it is not indexed again.
 _FORGOTTEN = ("CREATE TABLE forgotten (digest BLOB PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID",)
 
-# Digests of what documents were recognised by that a file no longer has: paths, folders, Message-IDs, texts. What an
-# older pkb removed has none.
+# Digests of what documents were recognised by that a file no longer has: paths, folders, Message-IDs, texts.
 _FORMER_NAMES = (
     "CREATE TABLE former_names (document TEXT, name BLOB, PRIMARY KEY (document, name)) WITHOUT ROWID",
     "CREATE INDEX former_names_name ON former_names (name)",
-    "INSERT INTO meta SELECT 'forget.unlisted', '1' WHERE EXISTS (SELECT 1 FROM documents)",
 )
 
 # Refused paraphrases are no longer judged.

@@ -103,7 +103,7 @@ def test_what_is_left_of_all_removed_mail_is_counted_first_and_erased_together(t
     (tmp_path / "mail" / "all.mbox").write_text(box([other(20), SECOND, other(21)]))
     with Pkb(tmp_path / "home") as pkb:
         read(pkb, tmp_path / "mail")
-        assert pkb.plan_forgetting([], Scope(), deleted=True).is_empty
+        assert pkb.plan_forgetting([], Scope(), deleted=True).removed == ()
         file.write_text(EDITED)
         (tmp_path / "mail" / "all.mbox").write_text(box([other(20), other(21)]))
         read(pkb, tmp_path / "mail")
@@ -113,7 +113,7 @@ def test_what_is_left_of_all_removed_mail_is_counted_first_and_erased_together(t
         assert (len(planned.removed), planned.documents) == (2, ())
         pkb.forget(planned)
         assert traces(tmp_path / "home", SECRET) == set()
-        assert pkb.plan_forgetting([], Scope(), deleted=True).is_empty
+        assert pkb.plan_forgetting([], Scope(), deleted=True).ids == []
         assert pkb.session.catalogue.counts()["documents"] == 15  # nobody named what stays
 
 
