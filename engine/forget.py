@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from math import log2
@@ -292,22 +292,22 @@ _SKEW = timedelta(days=1)  # between the clocks of writer and quoter, and of a m
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A run of words of documents that are named: in which of their sentences, and the rows of those documents."""
+    """A run of words of what is named: its sentence there, the documents it is from, and others that hold it."""
 
     sentence: int
     rows: list[Row]
+    holders: list[Row]
 
     def is_before(self, row: Row) -> bool:
         """Return whether a document is older than all these, so that it cannot quote them."""
         first = min((one["date"] for one in self.rows if one["date"]), default=None)
         return bool(first and row["date"] and row["date"] < first - _SKEW)
 
-    def is_common(self, holders: Sequence[Row], documents: int) -> bool:
+    def is_common(self, most: float) -> bool:
         """Return whether it is nobody's own: older documents have it, or its sender writes it often, or all do."""
         titles, senders = {bare_title(one["title"]) for one in self.rows}, {one["sender"] for one in self.rows}
-        others = [row for row in holders if bare_title(row["title"]) not in titles]
-        unable = sum(row["sender"] in senders or self.is_before(row) for row in others)
-        return unable >= _HABITUAL or len(others) > max(_COMMON, _SHARE * documents)
+        others = [row for row in self.holders if bare_title(row["title"]) not in titles]
+        return len(others) > most or sum(row["sender"] in senders or self.is_before(row) for row in others) >= _HABITUAL
 
 
 def _related(opened: Session, ids: Collection[str], same: Collection[str]) -> list[Related]:
@@ -319,52 +319,41 @@ def _related(opened: Session, ids: Collection[str], same: Collection[str]) -> li
     held = {row["id"]: runs for row in texts if row["id"] not in named and (runs := index.found(row["text"]))}
     whole = quoting(opened.ledger, ids)  # those that quote a passage as it is, however short
     rows = {row["id"]: row for row in _rows(opened, {*held, *whole, *same} - named.keys())}
-    common, found = _common(opened, sources, held, rows), list[Related]()
+    for one, runs in held.items():
+        for run in runs:
+            sources[run].holders.append(rows[one])
+    most = max(_COMMON, _SHARE * opened.catalogue.counts()["documents"])
+    own, found = {run: source for run, source in sources.items() if not source.is_common(most)}, list[Related]()
     for one, row in rows.items():
-        own = [sources[run] for run in held.get(one, set()) - common]
+        held_here = [own[run] for run in held.get(one, ()) if run in own]
         answers = bare_title(row["title"]) in titles
-        if own or one in same or (answers and one in whole):
-            older = bool(own) and all(source.is_before(row) for source in own)
+        if held_here or one in same or (answers and one in whole):
+            older = bool(held_here) and all(source.is_before(row) for source in held_here)
             stays = "same Message-ID, another text" if one in same else "older" if older else ""
-            sentences = len({source.sentence for source in own})
+            sentences = len({source.sentence for source in held_here})
             found.append(Related(row, sentences, answers and is_reply(row["title"]), stays))
     return found
 
 
 def _sources(opened: Session, named: Mapping[str, Row]) -> dict[WordRun, _Source]:
     """Return the runs of the own words of documents."""
-    own, found = own_texts(opened.tables, [*named], _OWN), dict[WordRun, _Source]()
-    weigh, number = _weigher(opened, {word for texts in own.values() for one in texts for word in plain_words(one)}), 0
+    own, found, number = own_texts(opened.tables, [*named], _OWN), dict[WordRun, _Source](), 0
+    weights = _weights(opened, {word for texts in own.values() for one in texts for word in plain_words(one)})
     for document, texts in own.items():
         for text in texts:
             number += len(text)  # more than it has sentences
-            for run, sentence in word_runs(text, weigh):
-                found.setdefault(run, _Source(number + sentence, [])).rows.append(named[document])
+            for run, sentence in word_runs(text, weights):
+                found.setdefault(run, _Source(number + sentence, [], [])).rows.append(named[document])
     return found
 
 
-def _weigher(opened: Session, vocabulary: Collection[str]) -> Callable[[str], float]:
-    """Return what tells how many bits a word has: as often as it halves the number of texts that have it."""
+def _weights(opened: Session, vocabulary: Collection[str]) -> dict[str, float]:
+    """Return the bits of words: as many as each halves the number of texts that have it."""
     stems = {word: next(iter(words(word)), word) for word in vocabulary}
     counted, texts = opened.reader.frequencies([*stems.values()]), opened.reader.totals().chunks + _PRIOR
-
-    def weigh(word: str) -> float:
-        if len(word) == 1 and not word.isascii():
-            return _LETTER
-        return _FUNCTION if stems[word] in FUNCTION_WORDS else log2(texts / (counted.get(stems[word], 0) + 1))
-
-    return weigh
-
-
-def _common(
-    opened: Session, sources: Mapping[WordRun, _Source], held: Mapping[str, set[WordRun]], rows: Mapping[str, Row]
-) -> set[WordRun]:
-    """Return the runs that are nobody's own."""
-    holders, documents = dict[WordRun, list[Row]](), opened.catalogue.counts()["documents"]
-    for one, runs in held.items():
-        for run in runs:
-            holders.setdefault(run, []).append(rows[one])
-    return {run for run, found in holders.items() if sources[run].is_common(found, documents)}
+    bits = {word: log2(texts / (counted.get(stem, 0) + 1)) for word, stem in stems.items()}
+    bits |= dict.fromkeys((word for word, stem in stems.items() if stem in FUNCTION_WORDS), _FUNCTION)
+    return bits | dict.fromkeys((word for word in stems if len(word) == 1 and not word.isascii()), _LETTER)
 
 
 def _rows(opened: Session, ids: Iterable[str]) -> list[Row]:

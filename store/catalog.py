@@ -92,24 +92,7 @@ class FormerNames:
         return [document for (document,) in self._rows.execute(sql, (name and self.digest(name),))]
 
     def digest(self, name: str) -> bytes:
-        """Return the digest of a name; of a text, digests of its message and its words, with their number between."""
-        kind, *parts = name.split("\0")
-        if kind != "text":
-            return self._digest(name)
-        message_id, count, words = parts
-        return self.of_message(message_id) + int(count).to_bytes(4, "big") + self._digest(f"{message_id}\0{words}")
-
-    def is_within(self, digest: bytes, message_id: str, words: Sequence[str]) -> bool:
-        """Return whether these words hold the text of a digest: all of its words, one after the other."""
-        count = int.from_bytes(digest[16:20], "big")
-        runs = (" ".join(words[at : at + count]) for at in range(len(words) - count + 1))
-        return any(self.digest(f"text\0{message_id}\0{count}\0{run}") == digest for run in runs)
-
-    def of_message(self, message_id: str) -> bytes:
-        """Return how the digests of texts of a message begin."""
-        return self._digest(f"text of\0{message_id}")
-
-    def _digest(self, name: str) -> bytes:
+        """Return the digest of a name."""
         data = name.encode("utf-8", "surrogatepass")
         return blake2b(data, key=self._key, digest_size=16, person=b"pkb forgotten").digest()
 

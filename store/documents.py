@@ -24,7 +24,7 @@ from store.database import UNCOMPACTED, Ledger
 from store.filters import among, holding
 from store.kv_folder import KvFolder
 from store.kv_index import has_nodes
-from store.types import IndexedDocument, Kind, chunk_rows, document_row, in_own_zone, words_of_message
+from store.types import IndexedDocument, Kind, chunk_rows, document_row, in_own_zone, text_names
 
 if TYPE_CHECKING:
     from store.tables import Tables
@@ -171,9 +171,8 @@ def names_of_text(tables: "Tables", documents: Sequence[str]) -> list[tuple[str,
     """Return what copies of stored messages are recognised by, each with its document."""
     columns, own = ["id", "message_id", "title"], own_texts(tables, documents)
     rows = tables.select("documents", among("id", documents), columns) if documents else []
-    words = {row["id"]: words_of_message(row["title"], "\n".join(own.get(row["id"], ()))) for row in rows}
-    texts = [(row["id"], row["message_id"], words[row["id"]]) for row in rows if row["message_id"] and words[row["id"]]]
-    return [(document, f"text\0{message_id}\0{len(found)}\0{' '.join(found)}") for document, message_id, found in texts]
+    named = ((row, "\n".join(own.get(row["id"], ()))) for row in rows if row["message_id"])
+    return [(row["id"], name) for row, text in named for name in text_names(row["message_id"], row["title"], text)]
 
 
 def release(ledger: Ledger, documents: Iterable[str]) -> set[str]:

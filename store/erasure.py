@@ -24,7 +24,7 @@ from store.filters import among, holding
 from store.home import Home
 from store.kv_folder import KvFolder
 from store.kv_index import has_nodes
-from store.types import Document, plain_words
+from store.types import Document, text_names
 from store.vectors import VectorStore
 
 if TYPE_CHECKING:
@@ -53,10 +53,8 @@ class Tombstones:
         self._ledger.rows.executemany("INSERT OR REPLACE INTO forgotten VALUES (?, ?)", rows)
 
     def add_removed(self, documents: Iterable[str], at: float) -> None:
-        """Remember documents that the index no longer has by the texts that they were of."""
-        sql = (
-            "INSERT OR REPLACE INTO forgotten SELECT name, ? FROM former_names WHERE document = ? AND length(name) > 16"
-        )
+        """Remember documents that the index no longer has by what was remembered of them."""
+        sql = "INSERT OR REPLACE INTO forgotten SELECT name, ? FROM former_names WHERE document = ?"
         self._ledger.rows.executemany(sql, [(at, document) for document in documents])
 
     def remove(self, digests: Iterable[bytes]) -> None:
@@ -68,22 +66,13 @@ class Tombstones:
         day = document.date.date().isoformat() if document.date else ""
         is_message = document.message_id or document.kind == "mail"
         names = names_of(document.id, "" if is_message else f"{path}\0{document.title}\0{day}")
-        if document.message_id:  # of tombstones that an older pkb made
+        if document.message_id:  # the first of tombstones that an older pkb made
             names.append(f"message\0{document.message_id}\0{document.sender.casefold()}")
+            own = "\n".join(passage.text for passage in document.passages if passage.role == "body")
+            names += text_names(document.message_id, document.title, own)
         digests = [self._digests.digest(name) for name in names]
         sql = f"SELECT digest FROM forgotten WHERE digest IN ({', '.join('?' * len(digests))})"
-        return [row[0] for row in self._ledger.rows.execute(sql, digests)] + self._texts(document)
-
-    def _texts(self, document: Document) -> list[bytes]:
-        """Return the forgotten texts of the same Message-ID that a document holds in full."""
-        if not (message_id := document.message_id):
-            return []
-        begin = self._digests.of_message(message_id)
-        sql = "SELECT digest FROM forgotten WHERE digest > ? AND digest < ?"
-        texts = [row[0] for row in self._ledger.rows.execute(sql, (begin, begin + b"\xff"))]
-        own = "\n".join(passage.text for passage in document.passages if passage.role == "body") if texts else ""
-        words = plain_words(document.title) + plain_words(own)
-        return [digest for digest in texts if self._digests.is_within(digest, message_id, words)]
+        return [row[0] for row in self._ledger.rows.execute(sql, digests)]
 
 
 def names_of(document: str, kept_at: str = "") -> list[str]:

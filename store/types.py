@@ -104,6 +104,12 @@ def words_of_message(title: str, own: str) -> list[str]:
     return plain_words(title) + words if len(words) < _FEW else words
 
 
+def text_names(message_id: str, title: str, own: str) -> list[str]:
+    """Return what copies of a message are recognised by: its id with its words; nothing where it has none."""
+    words = " ".join(words_of_message(title, own))
+    return [f"text\0{message_id}\0{words}"] if words else []
+
+
 LONGEST_SPEAKER = 100  # characters of a speaker's name
 
 

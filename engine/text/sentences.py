@@ -5,7 +5,7 @@ others by runs of their words.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from store.types import plain_words, turns
@@ -149,24 +149,22 @@ class WordRun:
     three: str
 
 
-def word_runs(text: str, weigh: Callable[[str], float]) -> list[tuple[WordRun, int]]:
+def word_runs(text: str, bits: Mapping[str, float]) -> list[tuple[WordRun, int]]:
     """Return the shortest run from each word that is long and rare enough, and the number of its sentence."""
     spans = enumerate(sentences(text))
     split = [(number, word) for number, span in spans for word in plain_words(text[span.start : span.end])]
-    words, weights = [word for _, word in split], [weigh(word) for _, word in split]
+    words, weights = [word for _, word in split], [bits[word] for _, word in split]
     found, end = list[tuple[WordRun, int]](), 0
     for start, (number, _) in enumerate(split):
-        while end < len(words) and not _is_enough(words[start:end], weights[start:end]):
+        while not (enough := len({*words[start:end]}) >= _LEAST and sum(weights[start:end]) >= _ENOUGH) and end < len(
+            words
+        ):
             end += 1
-        if _is_enough(words[start:end], weights[start:end]):
+        if enough:
             at = max(range(start, end - _THREE + 1), key=lambda at: sum(weights[at : at + _THREE]))
             run = WordRun(f" {' '.join(words[start:end])} ", " ".join(words[at : at + _THREE]))
             found.append((run, number))
     return found
-
-
-def _is_enough(words: Sequence[str], weights: Sequence[float]) -> bool:
-    return len({*words}) >= _LEAST and sum(weights) >= _ENOUGH
 
 
 class RunIndex:
