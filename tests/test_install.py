@@ -82,7 +82,9 @@ def test_a_plain_install_names_the_command_that_makes_it_as_fast_as_the_developm
 ) -> None:
     subprocess.run(["uv", "tool", "install", "-q", str(PROJECT)], env=uv, check=True)
     plain = compute(uv)
-    assert (plain["state"], plain["next"]) == ("note", f"uv tool install {shlex.quote(f'{PROJECT}[cpu]')}")
+    python = f"{uv['UV_TOOL_DIR']}/pkb/bin/python"
+    add = f"uv pip install --python {python} {shlex.quote(f'{PROJECT}[cpu]')}"
+    assert (plain["state"], plain["next"]) == ("note", add)
     subprocess.run([*shlex.split(plain["next"]), "-q"], env=uv, check=True)
     assert (compute(uv)["state"], compute(uv)["next"]) == ("ok", None)
     fresh, ours = rates = fastest([f"{uv['UV_TOOL_DIR']}/pkb/bin/python", "-I"], [sys.executable], env=uv)

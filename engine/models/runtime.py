@@ -210,7 +210,10 @@ def has_backend() -> bool:
 
 
 def install_command(*extras: str) -> str:
-    """Return the command that installs pkb with all it needs on this system and extras, by what installed it."""
+    """Return the command that adds extras, and what this system needs, to this installation, and removes nothing.
+
+    Installing pkb anew, by uv or pipx, would remove each extra that is not named and all that was added since.
+    """
     import json
     from importlib.metadata import distribution
     from shlex import quote
@@ -218,17 +221,22 @@ def install_command(*extras: str) -> str:
 
     origin = json.loads(distribution("pkb").read_text("direct_url.json") or "{}")
     checkout = unquote(urlsplit(origin.get("url", "")).path) or "."
-    if origin.get("dir_info", {}).get("editable"):
-        return f"make -C {quote(checkout)} clean setup"
-    wanted_extras = ",".join([*(["cpu"] if sys.platform == "linux" else []), *extras])
+    backend = ["cpu"] if sys.platform == "linux" and not _cuda_wheels() else []  # the same files as of CUDA's
+    wanted_extras = ",".join(dict.fromkeys([*backend, *extras]))
     wanted = quote(checkout + (f"[{wanted_extras}]" if wanted_extras else ""))
-    if Path(sys.prefix, "uv-receipt.toml").is_file():
-        return f"uv tool install {wanted}"
+    if origin.get("dir_info", {}).get("editable"):
+        wanted = f"-e {wanted}"
     if Path(sys.prefix, "pipx_metadata.json").is_file():
-        return f"pipx install --force {wanted}"
-    if find_spec("pip") is None:
+        return f"pipx runpip {quote(Path(sys.prefix).name)} install {wanted}"
+    if find_spec("pip") is None:  # as in the environments of uv
         return f"uv pip install --python {quote(sys.executable)} {wanted}"
     return f"{quote(sys.executable)} -m pip install {wanted}"
+
+
+def _cuda_wheels() -> bool:
+    spec = find_spec("mlx")
+    places = spec.submodule_search_locations if spec else None
+    return any(next(Path(place).parent.glob("mlx_cuda*.dist-info"), None) for place in places or ())
 
 
 @once
@@ -236,10 +244,7 @@ def device() -> Device:
     """Return the device that MLX computes on, without importing it."""
     if sys.platform == "darwin":
         return "metal" if platform.machine() == "arm64" else "cpu"
-    spec = find_spec("mlx")
-    places = spec.submodule_search_locations if spec else None
-    wheels = [wheel for place in places or () for wheel in Path(place).parent.glob("mlx_cuda*.dist-info")]
-    return "cuda" if wheels and any(gpu.exists() for gpu in GPUS) else "cpu"
+    return "cuda" if _cuda_wheels() and any(gpu.exists() for gpu in GPUS) else "cpu"
 
 
 _loaded: list[Blas] = []  # at most one: MLX links to it for good
