@@ -101,10 +101,9 @@ def plan(opened: Session, request: ForgetRequest) -> ForgetPlan:
     if request.question is not None:
         questions = _same_questions(opened, request.question)
         return ForgetPlan(questions=questions, adapters=trained_adapters(opened) if questions else (), request=request)
-    is_limited = request.scope != Scope()
-    if not request.targets and not is_limited and not request.deleted:
+    if not request.targets and request.scope == Scope() and not request.deleted:
         raise UsageError("nothing named to forget", "pkb forget --help")
-    if is_limited and request.deleted:
+    if request.scope != Scope() and request.deleted:
         raise UsageError("removed documents have no sender, day or collection any more", "pkb forget --deleted")
     with opened.locks.reader():
         return _plan(opened, request)
@@ -223,8 +222,7 @@ def _named(opened: Session, target: str) -> set[str]:
     moved = (former.documents(f"path\0{path}", removed=False) for path in paths)
     if (found := set(next(filter(None, moved), ())) or _known(opened, _read(Path(paths[0])))) or is_unfinished(opened):
         return found  # none: the same command again, which still has to be finished
-    what = f"pkb never indexed {line(target)}: no file, folder or Message-ID"
-    raise UsageError(what, "pkb list --paths, or pkb forget --deleted for all that was removed")
+    raise UsageError(f"pkb never indexed {line(target)}: no file, folder or Message-ID", "pkb list --paths")
 
 
 def documents_of(opened: Session, source: "Source") -> list[str]:
@@ -258,8 +256,7 @@ def _read(path: Path) -> list[str]:
     from engine.ingest.files import read
     from engine.ingest.types import ParseLimits
 
-    items = read(path, None, ParseLimits()) if path.is_file() else ()
-    return [item.document.id for item in items if item.document]
+    return [item.document.id for item in read(path, None, ParseLimits()) if item.document]
 
 
 def _same_message(opened: Session, ids: Collection[str]) -> tuple[set[str], set[str]]:
