@@ -15,7 +15,16 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, get_args
 
 from engine.ask.keys import is_model
-from engine.ask.prepare import PendingQuestion, answer_of, begin, embed, fingerprint, gather_context, vector_of
+from engine.ask.prepare import (
+    PendingQuestion,
+    answer_of,
+    begin,
+    documents_of,
+    embed,
+    fingerprint,
+    gather_context,
+    vector_of,
+)
 from engine.operations import OnProgress
 from engine.serve.protocol import Broken, pack, unpack
 from engine.session import Session
@@ -334,7 +343,7 @@ class Importer:
         if not self._bank.has_room(key.digest, answer, budget, vector):
             return "no_room"
         self._bank.put(key.digest, answer, budget, vector, None, asked.embedder)
-        link_documents(self._opened.ledger, key.digest, evidence.documents)
+        link_documents(self._opened.ledger, key.digest, documents_of(evidence))
         return "imported" if self._opened.ledger.is_current else "missing"
 
 

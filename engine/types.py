@@ -419,11 +419,6 @@ class Evidence:
         about = "\0".join(passage.about(scored=scored) for passage in self.passages).encode("utf-8", "replace")
         return (*self.chunks, blake2b(about, digest_size=8).hexdigest()) if self.passages else self.chunks
 
-    @property
-    def documents(self) -> tuple[str, ...]:
-        """Return the documents of all chunks and their copies, each once."""
-        return tuple(dict.fromkeys(hit.chunk.document for one in self.passages for hit in one.all_hits))
-
     def sources(self, quotes: Sequence[str], lead: int = 0) -> tuple[Source, ...]:
         """Return all places with the quote of their passage: those of the passage at index `lead`, then by rank."""
         pairs = list(zip(self.passages, quotes, strict=True))

@@ -126,7 +126,6 @@ class Eraser:
             Tombstones(self._ledger).add(names, now)
             Tombstones(self._ledger).add_removed(documents, now)
             _drop_questions(self._ledger, questions)
-            _drop_asked_of(self._ledger, documents)
             _set_epoch(self._ledger, ended=False)
         return self._finish(before, now, on_step)
 
@@ -175,9 +174,8 @@ class Eraser:
 
         def record() -> None:
             mark_removed(self._ledger, chunks, now)
-            asked = _questions_about_removed(self._ledger)
+            _drop_asked_of(self._ledger, documents)
             drop_derived(self._ledger, now)
-            _drop_history(self._ledger, asked)
             catalogue.replace(places)
             FormerNames(self._ledger).remove(documents)
 
@@ -253,39 +251,22 @@ def _set_epoch(ledger: Ledger, *, ended: bool) -> None:
 
 
 def _drop_asked_of(ledger: Ledger, documents: Collection[str]) -> None:
-    """Delete the questions that were ever answered from documents, and what was predicted from questions."""
-    if not documents:
-        return
-    of_them = "(SELECT key FROM question_documents WHERE document IN (SELECT value FROM json_each(?1)))"
+    """Delete the questions that were ever answered from documents or removed chunks, and what was predicted from some.
+
+    In rows of an older pkb the chunks alone tell what a question was about.
+    """
+    of_them = f"""(SELECT key FROM question_documents WHERE document IN (SELECT value FROM json_each(?1))
+        UNION SELECT coalesce(key, CAST(id AS BLOB)) FROM history JOIN retrievals ON retrievals.question = history.id
+        WHERE {OF_REMOVED.format("chunks")} UNION SELECT key FROM answers WHERE {OF_REMOVED.format("evidence")})"""
     asked = f"""SELECT question FROM history WHERE coalesce(key, CAST(id AS BLOB)) IN {of_them}
                 UNION SELECT question FROM answers WHERE key IN {of_them}"""
     named = (json.dumps(sorted(documents)),)
-    _drop_questions(ledger, [question for (question,) in ledger.rows.execute(asked, named).fetchall()])
+    questions = [question for (question,) in ledger.rows.execute(asked, named).fetchall()]
     ledger.rows.execute(f"DELETE FROM rejected_answers WHERE key IN {of_them}", named)
+    _drop_questions(ledger, questions)
     ledger.rows.execute("DELETE FROM question_documents WHERE document IN (SELECT value FROM json_each(?1))", named)
     ledger.rows.execute("DELETE FROM jobs")  # planned again
     ledger.rows.execute("DELETE FROM answers WHERE origin = 'predicted' AND uses = 0 AND source LIKE 'history/%'")
-
-
-def _questions_about_removed(ledger: Ledger) -> list[int]:
-    """Return the history ids of all questions that retrieved removed chunks or were answered from them.
-
-    Of questions with the same key only the first has a retrieval log; the others are found by the key.
-    """
-    sql = f"""WITH retrieved (id) AS (SELECT question FROM retrievals WHERE {OF_REMOVED.format("chunks")}),
-              about (key) AS (
-                  SELECT key FROM history JOIN retrieved USING (id) WHERE key IS NOT NULL
-                  UNION SELECT key FROM answers WHERE {OF_REMOVED.format("evidence")}),
-              served (key) AS (
-                  SELECT key FROM about
-                  UNION SELECT verifications.key FROM verifications JOIN about ON matched = about.key)
-              SELECT id FROM retrieved UNION SELECT id FROM history JOIN served USING (key)"""
-    return [number for (number,) in ledger.rows.execute(sql)]
-
-
-def _drop_history(ledger: Ledger, numbers: Iterable[int]) -> None:
-    """Delete questions from the history by their numbers."""
-    ledger.rows.executemany("DELETE FROM history WHERE id = ?", [(number,) for number in numbers])
 
 
 def _shrink(ledger: Ledger) -> list[str]:

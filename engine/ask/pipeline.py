@@ -16,6 +16,7 @@ from engine.ask.prepare import (
     QueryContext,
     answer_of,
     begin,
+    documents_of,
     embed,
     gather_context,
     matched_senders,
@@ -66,7 +67,7 @@ def remember(
     with ledger.transaction():
         number = History(ledger).add(asked)
         RetrievalLog(ledger).add(number, chunks, best)
-        documents = evidence.documents if evidence else ()
+        documents = documents_of(evidence) if evidence else ()
         link_documents(ledger, served.key or str(number).encode(), documents, served.like)
 
 

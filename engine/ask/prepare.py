@@ -197,8 +197,13 @@ def store_answer(
     made = (ask.generation, tier, ask.now.timestamp(), ask.trace.ms()["total"])
     kept = CachedAnswer(*_about(ask), text, asked.read, *made, state=state, origin=origin, source=source)
     bank.put(ask.key.digest, kept, room.bytes, vector_of(asked), floor_of(ask, asked, room), asked.embedder)
-    link_documents(bank.ledger, ask.key.digest, asked.evidence.documents)
+    link_documents(bank.ledger, ask.key.digest, documents_of(asked.evidence))
     return kept
+
+
+def documents_of(evidence: "Evidence") -> set[str]:
+    """Return the documents of all chunks and their copies."""
+    return {hit.chunk.document for one in evidence.passages for hit in one.all_hits}
 
 
 def answer_of(kept: CachedAnswer) -> Answer:
