@@ -6,6 +6,7 @@ again. A kill at any moment leaves the mark of an unfinished run, and `finish` d
 """
 
 import json
+import os
 import re
 import shutil
 import sqlite3
@@ -174,7 +175,7 @@ class Eraser:
 
         def record() -> None:
             mark_removed(self._ledger, chunks, now)
-            _drop_asked_of(self._ledger, documents)
+            _drop_asked_of(self._ledger, _with_earlier_versions(self._ledger, documents))
             drop_derived(self._ledger, now)
             catalogue.replace(places)
             FormerNames(self._ledger).remove(documents)
@@ -267,6 +268,30 @@ def _drop_asked_of(ledger: Ledger, documents: Collection[str]) -> None:
     ledger.rows.execute("DELETE FROM question_documents WHERE document IN (SELECT value FROM json_each(?1))", named)
     ledger.rows.execute("DELETE FROM jobs")  # planned again
     ledger.rows.execute("DELETE FROM answers WHERE origin = 'predicted' AND uses = 0 AND source LIKE 'history/%'")
+
+
+_FEW = 3  # removed documents that had a name, so that it is no mailbox
+
+
+def _with_earlier_versions(ledger: Ledger, documents: Collection[str]) -> set[str]:
+    """Add the removed documents that some are later versions of: by Message-ID, or by a file that was theirs alone."""
+    former, catalogue = FormerNames(ledger), Catalog(ledger)
+    places = [place for document in documents for place in catalogue.places(document)]
+    names = [f"id\0{place.message_id}" for place in places if place.message_id]
+    names += [f"path\0{one.path}" for one in places if not one.message_id or len(catalogue.places_in(one.path)) == 1]
+    found = {*documents, *(one for name in names for one in former.documents(name))}
+    paths = {Path(os.fsdecode(path)).parent for (path,) in ledger.rows.execute("SELECT DISTINCT path FROM places")}
+    others = {former.digest(f"path\0{one}") for path in paths for one in (path, *path.parents)}
+    left, had = [*found], "SELECT name FROM former_names WHERE document = ? AND length(name) = 16"
+    while left:  # through files that they stood in before
+        for name in (
+            {name for (name,) in ledger.rows.execute(had, (left.pop(),))} - others - {former.digest("id\0None")}
+        ):
+            sql = "SELECT document FROM former_names WHERE name = ? AND document NOT IN (SELECT id FROM documents)"
+            more = {document for (document,) in ledger.rows.execute(sql, (name,))}
+            left += more - found if len(more) <= _FEW else ()
+            found |= more if len(more) <= _FEW else set()
+    return found
 
 
 def _shrink(ledger: Ledger) -> list[str]:
