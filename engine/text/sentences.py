@@ -137,8 +137,8 @@ def _ends_sentence(text: str, start: int, end: int, stop: re.Match[str]) -> bool
 # Sentences in other texts, however they are quoted: wrapped, marked, cut, punctuated otherwise.
 
 _LEAST, _ENOUGH = 6, 24.0  # different words of a run, and bits: a word has as many as it halves the number of texts
-_THREE = 3
-_MOST_THREES = 2000  # in one regular expression
+_THREE, _WIDEST = 3, 50  # words
+_MOST_THREES = 200  # in one regular expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +156,8 @@ def word_runs(text: str, bits: Mapping[str, float]) -> list[tuple[WordRun, int]]
     words, weights = [word for _, word in split], [bits[word] for _, word in split]
     found, end = list[tuple[WordRun, int]](), 0
     for start, (number, _) in enumerate(split):
-        while not (enough := len({*words[start:end]}) >= _LEAST and sum(weights[start:end]) >= _ENOUGH) and end < len(
-            words
-        ):
+        last = min(len(words), start + _WIDEST)
+        while not (enough := len({*words[start:end]}) >= _LEAST and sum(weights[start:end]) >= _ENOUGH) and end < last:
             end += 1
         if enough:
             at = max(range(start, end - _THREE + 1), key=lambda at: sum(weights[at : at + _THREE]))
