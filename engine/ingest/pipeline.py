@@ -99,6 +99,8 @@ def parse_batches(
             if batch.full:
                 yield batch
                 batch = ParsedBatch(files=[file])
+        if file.places:
+            file.state = scan.indexed(key, file.state)
         file.complete = True
         if number % _PROGRESS_EVERY == 0:
             yield number

@@ -160,26 +160,39 @@ def state_of(path: bytes) -> FileState | None:
     return _state(status) if stat.S_ISREG(status.st_mode) else None
 
 
+_WHOLE = 16  # bytes of the digest of a whole file
 _LARGE = 1 << 20  # bytes from which a file of another program is not read as a whole
 _COARSEST_NS = 2 * 10**9  # between two times of a file; on FAT, elsewhere less
 _SKEW_NS = 86_400 * 10**9  # that the clock of a file server may be ahead, at most; no write now has a later time
 
 
-def with_digest(path: bytes, state: FileState) -> FileState:
-    """Return a file's state with the digest of its content; of a large one that is no mail or text, of its head."""
+def with_digest(path: bytes, state: FileState, *, whole: bool = False) -> FileState:
+    """Return a file's state with the digest of its content, or a shorter one of the head of a large one of no format.
+
+    The head tells nothing of a change further on: what was indexed is digested as a `whole`.
+    """
     with suppress(OSError), Path(os.fsdecode(path)).open("rb") as file:  # whoever reads it says why
-        digest = blake2b(head := file.read(HEAD), digest_size=16)
-        if state.size < _LARGE or b"\0" not in head or detect(os.fsdecode(path), head):
+        head = file.read(HEAD)
+        whole = whole or state.size < _LARGE or b"\0" not in head or detect(os.fsdecode(path), head) is not None
+        digest = blake2b(head, digest_size=_WHOLE if whole else _WHOLE // 2)
+        if whole:
             file_digest(file, lambda: digest)
         return replace(state, digest=digest.digest())
     return state
 
 
+def indexed(path: bytes, state: FileState) -> FileState:
+    """Return the state of a file that documents were made of."""
+    return state if len(state.digest) in (0, _WHOLE) else with_digest(path, state, whole=True)
+
+
 def _with_same_digest(path: bytes, now: FileState, before: FileState) -> FileState | None:
     """Return a file's state if it holds what was read of it, as after a restore, and is not marked to be read again."""
-    if before.mtime_ns == -1 or before.size != now.size or not before.digest:
+    whole = len(before.digest) == _WHOLE
+    trusted = whole or (before.digest and before.mtime_ns == now.mtime_ns)
+    if before.mtime_ns == -1 or before.size != now.size or not trusted:
         return None
-    found = with_digest(path, now)
+    found = with_digest(path, now, whole=whole)
     return found if found.digest == before.digest else None
 
 

@@ -153,3 +153,27 @@ def test_a_mail_folder_moved_to_another_disk_and_back_makes_no_version_of_any_ta
     lab.read()
     assert state()[1] == before[1]
     assert lab.ask(question(0)).tier == "exact"
+
+
+LONG = "Ben: We talked about the lake and the boats for long.\n\n" * 12_000
+SAID = "Meeting: codes\nDate: 2024-06-03\n\n" + LONG + "Ann: The code of the shed is {}.\n"
+CODINGS = {"utf-16": "c.txt", "utf-16-le": "d.txt", "utf-16-be": "e.md"}
+
+
+@pytest.mark.parametrize("keeps_times", [False, True])
+def test_a_large_text_with_zero_bytes_is_read_again_wherever_it_changed(lab: Lab, keeps_times: bool) -> None:
+    paths = {coding: lab.put(name, SAID.format("1111").encode(coding)) for coding, name in CODINGS.items()}
+    assert min(path.stat().st_size for path in paths.values()) > 1 << 20
+    lab.read()
+    lab.later(days=1)
+    for coding, path in paths.items():
+        times = path.stat()
+        path.write_bytes(SAID.format("2222").encode(coding))
+        if keeps_times:
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    lab.read()
+    assert "2222" in (lab.ask("What is the code of the shed?").text or "")
+    with lab.open() as pkb:
+        texts = [one["text"] for path in paths.values() for one in pkb.show(path)]
+    assert [("2222" in text, "1111" in text) for text in texts] == [(True, False)] * len(texts)
+    assert texts
