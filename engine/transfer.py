@@ -25,6 +25,7 @@ from engine.ask.prepare import (
     gather_context,
     vector_of,
 )
+from engine.ask.updates import settled
 from engine.operations import OnProgress
 from engine.serve.protocol import Broken, pack, unpack
 from engine.session import Session
@@ -300,7 +301,8 @@ class Importer:
         """
         if ask.key.digest.hex() != exported.key:
             return None
-        evidence = self._opened.retriever.reread(exported.evidence, exported.reply.scores)
+        question = understand(ask.wording.text, ask.now, ask.wording.names)
+        evidence = settled(question, self._opened.retriever.reread(exported.evidence, exported.reply.scores))
         found = fingerprint(evidence, exported.writer) == exported.evidence
         if not found or not self._is_supported(ask, exported.reply, evidence):
             if not self._are_indexed(exported.evidence[:-1]):

@@ -123,7 +123,8 @@ def test_new_mail_that_would_change_an_imported_answer_does(
 ) -> None:
     (tmp_path / "mail").mkdir()
     (tmp_path / "mail" / "1.eml").write_text(
-        "From: gus@example.org\nDate: Tue, 18 Jun 2024 10:00:00 +0000\nSubject: Spare key to the workshop\n\n"
+        "From: Gus Tindall <gus.tindall@example.com>\nDate: Tue, 18 Jun 2024 10:00:00 +0000\n"
+        "Subject: Spare key to the workshop\n\n"
         "Priya Raman has the spare key to the workshop now.\n"
     )
     with opened(copy) as pkb:
