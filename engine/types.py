@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SCHEMA = 2  # of every JSON object that a command prints; raised when a key changes its meaning or goes away
 Tier = Literal["exact", "semantic", "prefix", "blocks", "full"]
 Writer = Literal["model", "quote"]
+FIRST_MAIL = "nobody wrote from this address before"  # what an answer says of a source that is new
 STAGES = ("embed", "match", "retrieve", "load", "prefill", "first_token", "decode", "total")
 
 
@@ -276,6 +277,7 @@ class Passage:
     copies: "tuple[Hit, ...]" = ()
     sources: tuple[Source, ...] = ()
     trust: Trust = Trust.KNOWN
+    note: str = ""  # said of it where it answers
     rival: str = ""
     outranked: frozenset[str] = frozenset()
 
@@ -345,25 +347,25 @@ class Passage:
 
     def written_at(self, place: int) -> datetime | None:
         """Return when the text at an offset of `text` was written; None if that is not known."""
-        hit = self._hit_at(place)
+        hit = self.hit_at(place)
         return hit.written if hit else None
 
     def author_at(self, place: int) -> str:
         """Return who wrote the text at an offset of `text`: the sender, or whom a quoted or forwarded part names."""
-        hit = self._hit_at(place)
+        hit = self.hit_at(place)
         return hit.author if hit else ""
 
-    def trust_at(self, place: int) -> Trust:
-        """Return how far the text at an offset of `text` counts."""
-        hit = self._hit_at(place)
+    def trust_of(self, hit: "Hit | None") -> Trust:
+        """Return how far one of its hits counts."""
         return min(self.trust, Trust.QUOTED) if hit and hit.is_quoted else self.trust
 
     def is_outranked(self, place: int | None = None) -> bool:
         """Return whether no answer is made of the text at an offset of `text`, by default of any of it."""
-        hit = None if place is None else self._hit_at(place)
+        hit = None if place is None else self.hit_at(place)
         return all(one.chunk.id in self.outranked for one in ([hit] if hit else self.hits))
 
-    def _hit_at(self, place: int) -> "Hit | None":
+    def hit_at(self, place: int) -> "Hit | None":
+        """Return the hit at an offset of `text`."""
         end = -1
         for hit in self.hits:
             end += len(hit.chunk.text) + 1
@@ -403,7 +405,7 @@ class Evidence:
 
     `chunks` are the ids of all their chunks; `nearest` has the cosines of the ranked chunks, best first. The first
     `leading` passages of a follow-up are from the document of the answer before, whose quote was `said`. `fact` is the
-    answer if a document's header gives one.
+    answer if a document's header gives one. `scored` are the sentences that may answer, where all were scored already.
     """
 
     passages: tuple[Passage, ...]
@@ -413,6 +415,7 @@ class Evidence:
     leading: int = 0
     said: str = ""
     fact: str = ""
+    scored: tuple[Any, ...] = ()
 
     def fingerprint(self, *, scored: bool) -> tuple[str, ...]:
         """Name all that an answer depends on: the chunks, best first, and a digest of what is said about them."""
@@ -423,11 +426,13 @@ class Evidence:
         """Return all places with the quote of their passage: those of the passage at index `lead`, then by rank."""
         pairs = list(zip(self.passages, quotes, strict=True))
         ordered = [*pairs[lead : lead + 1], *pairs[:lead], *pairs[lead + 1 :]]
-        return tuple(
+        found = tuple(
             replace(source, quote=quote) if source.copy else passage.quoting(source, quote or passage.rival)
             for passage, quote in ordered
             for source in passage.sources
         )
+        notes = [passage.note for passage, _ in ordered[:1] if passage.note and found]
+        return (*(replace(found[0], warnings=(*found[0].warnings, one)) for one in notes), *found[len(notes) :])
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,9 +45,7 @@ class KnownAddress:
 
 def first_seen(ledger: Ledger, documents: Iterable[str]) -> dict[str, datetime]:
     """Return when documents were first seen, for those that are known; a removed one is known until `prune`."""
-    sql = "SELECT seen FROM intact_provenance WHERE document = ?"
-    found = ((document, ledger.rows.execute(sql, (document,)).fetchone()) for document in documents)
-    return {document: datetime.fromisoformat(row[0]) for document, row in found if row}
+    return {document: one.seen for document, one in provenance_of(ledger, list(documents)).items()}
 
 
 def put(ledger: Ledger, document: str, known: Provenance) -> None:

@@ -437,14 +437,15 @@ def quote(
     settings: QuoteSettings | None = None,
     leading: int = 0,
     told: str = "",
+    scored: Sequence[Candidate] = (),
 ) -> Quote:
-    """Answer a question from what was read for it, or decline.
+    """Answer a question from what was read for it, or decline; `scored` are its candidates, if they are known.
 
     A follow-up is answered from the first `leading` passages alone; `told` was quoted from one of them before.
     """
     settings, kind = settings or QuoteSettings(), wanted(question)
     when = time_constraint(question, kind)
-    found = candidates(question, reads, kind, when, settings.weights)
+    found = list(scored) or candidates(question, reads, kind, when, settings.weights)
     if when.coming and not any(one.day for one in found):  # nothing is to come any more: what was, by the newest source
         when = time_constraint(question, kind, max((read.date.date() for read in reads if read.date), default=None))
         found = candidates(question, reads, kind, when, settings.weights)
@@ -488,8 +489,8 @@ def write(question: Question, evidence: Evidence, trace: Trace, least: float) ->
 def quoted_answer(question: Question, evidence: Evidence, trace: Trace, least: float) -> tuple[Answer, float]:
     """Return the answer that `write` gives, and the probability that the evidence holds one."""
     with trace.step("write") as step:
-        settings, leading = QuoteSettings(least=least), evidence.leading
-        quoted = _who_said(question, evidence) or quote(question, evidence.passages, settings, leading, evidence.said)
+        known = (QuoteSettings(least=least), evidence.leading, evidence.said, evidence.scored)
+        quoted = _who_said(question, evidence) or quote(question, evidence.passages, *known)
         step.note = _note(quoted)
         lead = quoted.source or 0
         sources = resting(evidence.sources(_checked(evidence, quoted), lead), quoted.span)

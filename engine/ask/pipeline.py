@@ -208,10 +208,10 @@ class Asker:
             remember(self._ledger, ask.text, ask.now, reply, served, saved_ms, evidence)
         if ask.options.scope.sender:
             ask.trace.notices.extend(matched_senders(self._ledger, ask.options.scope))
-        if any(source.rival for source in reply.sources):
-            from engine.ask.updates import rival_notices
+        if reply.answered and any(source.rival or source.warnings for source in reply.sources):
+            from engine.ask.updates import sender_notices
 
-            ask.trace.notices.extend(rival_notices(reply))
+            ask.trace.notices.extend(sender_notices(reply))
         if ask.options.write_bank:
             reply = self._corrected(ask, reply)
         return AskResult(reply, ask.trace, evidence.covered if evidence else None)

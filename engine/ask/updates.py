@@ -23,7 +23,7 @@ from engine.text.spans import Kind, find
 from engine.text.terminal import shorten
 from engine.text.time_sensitive import phrases, plain_words, word_lists
 from engine.text.words import FUNCTION_WORDS, words
-from engine.types import Answer, Correction, Passage, Source, Trust
+from engine.types import FIRST_MAIL, Answer, Correction, Passage, Source, Trust
 from store.answers import CachedAnswer, Notice
 
 if TYPE_CHECKING:
@@ -112,19 +112,19 @@ def settled(question: Question, evidence: "Evidence") -> "Evidence":
     """
     if evidence.leading or len(evidence.passages) < 2:
         return evidence
-    claims = _claims(question, evidence.passages)
-    lost = [one for one in claims if _loses(one, claims)]
-    kept = [one for one in claims if not any(one is other for other in lost)]
-    sure = [one for one in kept if one.covers >= _SURE and not one.read.is_meeting]
-    rivals = [one for one in sure if any(one.origin != other.origin and one.differs(other) for other in sure)]
-    return replace(evidence, passages=tuple(_marked(one, lost, [*lost, *rivals]) for one in evidence.passages))
-
-
-def _claims(question: Question, reads: Sequence[Passage]) -> list[_Claim]:
     kind = wanted(question)
-    asked, when = content(question), time_constraint(question, kind)
-    whole = frozenset(asked)
-    found = candidates(question, reads, kind, when, CandidateWeights())
+    found = candidates(question, evidence.passages, kind, time_constraint(question, kind), CandidateWeights())
+    claims = _claims(question, evidence.passages, found)
+    lost = [one for one in claims if _loses(one, claims)]
+    told = [one for one in claims if one.covers >= _SURE and not one.read.is_meeting]
+    sure = [one for one in told if not any(one is other for other in lost)]
+    rivals = [one for one in sure if any(one.origin != other.origin and one.differs(other) for other in sure)]
+    marked = tuple(_marked(one, lost, [*lost, *rivals]) for one in evidence.passages)
+    return replace(evidence, passages=marked, scored=() if lost else tuple(found))
+
+
+def _claims(question: Question, reads: Sequence[Passage], found: Sequence[Candidate]) -> list[_Claim]:
+    kind, asked, whole = wanted(question), content(question), frozenset(content(question))
     own = [[one for one in found if one.read == number] for number in range(len(reads))]
     claims = list[_Claim]()
     for one in found:
@@ -133,7 +133,9 @@ def _claims(question: Question, reads: Sequence[Passage]) -> list[_Claim]:
         answers = _answers(question, one, kind)
         if covers >= _TOUCHES and (answers or not kind or says_change(one.text)) and not one.text.endswith("?"):
             about = whole & (one.words | _title_words(read) if kind or whole & one.words else frozenset())
-            claims.append(_Claim(one, kind, read, read.trust_at(one.span.start), covers, whole, about, answers))
+            claims.append(
+                _Claim(one, kind, read, read.trust_of(read.hit_at(one.span.start)), covers, whole, about, answers)
+            )
     return claims
 
 
@@ -157,27 +159,31 @@ def _loses(one: _Claim, claims: Sequence[_Claim]) -> bool:
 
 
 def _marked(read: Passage, lost: Sequence[_Claim], rivals: Sequence[_Claim]) -> Passage:
-    own = [one for one in rivals if one.read is read]
-    best = max(own, key=lambda one: one.said.score, default=None)
-    least = max((one.trust for one in lost if one.read.document == read.document), default=None)
-    hits = [
-        hit
-        for hit in read.hits
-        if least is not None and (min(read.trust, Trust.QUOTED) if hit.is_quoted else read.trust) <= least
-    ]
-    said = best.said.text if best and not best.said.is_subject else ""
-    return replace(read, rival=said, outranked=frozenset(hit.chunk.id for hit in hits))
-
-
-def rival_notices(reply: Answer) -> list[str]:
-    """Return what other senders say where an answer is not what all of them say."""
-    first = next(iter(reply.sources), None)
-    others = [one for one in reply.sources[1:] if one.rival and not one.copy and reply.answered]
-    shown = [one for one in others if first and one.sender != first.sender and one.quote != first.quote]
-    return [f"another mail, from {shorten(one.sender, 80)}, says: {shorten(one.quote, 160)}" for one in shown[:_RIVALS]]
+    best = max((one for one in rivals if one.read is read), key=lambda one: one.said.score, default=None)
+    least = max((one.trust for one in lost if one.read.document == read.document), default=-1)
+    outranked = frozenset(hit.chunk.id for hit in read.hits if read.trust_of(hit) <= least)
+    return replace(read, rival=best.said.text if best and not best.said.is_subject else "", outranked=outranked)
 
 
 _RIVALS = 2  # in notices
+
+
+def sender_notices(reply: Answer) -> list[str]:
+    """Return what other senders say where not all say the same, and why an answer's only source may be somebody else's.
+
+    A mail that was forged in the name and address of who is quoted is told by its warnings.
+    """
+    first, others = reply.sources[0], [one for one in reply.sources[1:] if not one.copy]
+    rivals = [one for one in others if one.rival and one.quote != first.quote]
+    strange = [one for one in rivals if one.sender != first.sender or set(one.warnings) - set(first.warnings)]
+    told = [f"another mail, from {_sender(one)}, says: {shorten(one.quote, 160)}" for one in strange[:_RIVALS]]
+    trusted = [first, *(one for one in others if same_answer(first.quote, one.quote, reply.span))]
+    alone = all(one.warnings and FIRST_MAIL not in one.warnings for one in trusted)
+    return [*([f"only a doubtful mail says so, from {_sender(first)}"] if alone else []), *told]
+
+
+def _sender(source: Source) -> str:
+    return shorten(source.sender, 80) + "".join(f" ({shorten(one, 80)})" for one in source.warnings)
 
 
 def choose(

@@ -84,26 +84,20 @@ def read_envelope(headers: Headers) -> Envelope:
         links=tuple(dict.fromkeys(own + others))[:MOST_LINKS],
         message_id=own[0] if own else None,
         received=_received(headers),
-        warnings=_warnings(headers, senders, visible),
+        warnings=_warnings(headers, senders),
     )
 
 
 _FAILED = re.compile(r"\bdmarc=(?:fail|permerror)\b", re.IGNORECASE)
 
 
-def _warnings(headers: Headers, senders: Sequence[Address], visible: Sequence[Address]) -> tuple[str, ...]:
-    """Return what is odd about who sent a message; a mailing list that it came by may be named as it likes."""
-    listed = headers.first("list-id") or headers.first("list-post")
-    posted_to = [one.address for one in visible if one.address] if listed else []
-    bulk = headers.first("list-unsubscribe")  # comes through, and is answered to, other companies
-    sent_by, replies_to = (
-        [one.address for one in parse_addresses("" if bulk else headers.first(name))] for name in ("sender", "reply-to")
-    )
-    found = header_warnings([(one.name, one.address) for one in senders], sent_by, replies_to, posted_to)
-    failed = _FAILED.search(headers.first("authentication-results"))
-    return (
-        (*found, f"the receiving server could not confirm the sender ({failed.group().lower()})") if failed else found
-    )
+def _warnings(headers: Headers, senders: Sequence[Address]) -> tuple[str, ...]:
+    """Return what is odd about who sent a message."""
+    sender, replies = (parse_addresses(headers.first(name)) for name in ("sender", "reply-to"))
+    routes = [[one.address for one in found if one.address] for found in (sender, replies)]
+    found = header_warnings([(one.name, one.address) for one in senders], *routes)
+    failed = [one.lower() for one in _FAILED.findall(headers.first("authentication-results"))][:1]
+    return (*found, *(f"the receiving server could not confirm the sender ({one})" for one in failed))
 
 
 def parse_date(value: str) -> datetime | None:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import Final, TypeVar
 
-from engine.text.people import folded_address, folded_name, name_and_address
+from engine.text.people import LOOK_ALIKE, WAYS, folded_address, folded_name, name_and_address, ways_of
 from store.catalog import BUG
 from store.errors import PkbError
 from store.provenance import NamedAddress, Provenance
@@ -116,7 +116,6 @@ _SKEW = timedelta(hours=1)  # between the clocks of a sender and of who receives
 _ZONES = timedelta(hours=26)  # between any two zones: a date this much later has another reason than a clock
 _OLDEST = datetime(1990, 1, 1, tzinfo=UTC)  # a server's clock that says an earlier time was not set
 _PEOPLE = 20  # recipients whose names are kept; a longer list knows nobody better
-LOOK_ALIKE = "@"  # before a folded address, which no folded name begins with
 
 
 def seen_at(document: Document, before: datetime | None, now: datetime) -> datetime:
@@ -143,11 +142,14 @@ def _not_after(passage: DocumentPassage, seen: datetime) -> DocumentPassage:
 
 def provenance(document: Document, seen: datetime) -> Provenance:
     """Return what is recorded of a document."""
-    people: tuple[NamedAddress, ...] = ()
+    people, sender = list[NamedAddress](), name_and_address(document.sender)[1].lower()
     if document.kind == "mail":
         named = [(document.sender, True), *((one, False) for one in document.recipients[:_PEOPLE])]
-        people = tuple(dict.fromkeys(found for shown, sends in named for found in _named(shown, sends=sends)))
-    return Provenance(seen.astimezone(UTC), document.warnings, people)
+        people += [found for shown, sends in named for found in _named(shown, sends=sends)]
+        people += [
+            NamedAddress(f"{WAYS}{sender}", one, sends=False) for one in ways_of(sender, document.warnings) if sender
+        ]
+    return Provenance(seen.astimezone(UTC), document.warnings, tuple(dict.fromkeys(people)))
 
 
 def _named(shown: str, *, sends: bool) -> list[NamedAddress]:

@@ -17,21 +17,15 @@ from typing import Any
 
 from engine.models.types import Embedder
 from engine.retrieval.retrieve import RetrievalLimits, Searchable, join, retrieve
-from engine.text.people import domain_of
+from engine.text.people import LOOK_ALIKE, ROUTES, WAYS, domain_of, ways_of
 from engine.text.question import Question
 from engine.text.terminal import shorten
 from engine.text.time_sensitive import phrases, plain_words
 from engine.text.words import FUNCTION_WORDS, words
-from engine.types import SCHEMA, AskOptions, Evidence, Listing, ListOptions, Passage, Source, Trace, Trust
+from engine.types import FIRST_MAIL, SCHEMA, AskOptions, Evidence, Listing, ListOptions, Passage, Source, Trace, Trust
 from store.catalog import Catalog
 from store.hits import Hit, Totals, Vectors
-from store.provenance import (
-    KnownAddress,
-    NamedAddress,
-    Provenance,
-    addresses_of,
-    provenance_of,
-)
+from store.provenance import KnownAddress, NamedAddress, Provenance, addresses_of, provenance_of
 from store.search import Reader
 from store.types import Place, Scope
 
@@ -39,17 +33,18 @@ _DAY = timedelta(days=1)  # addresses first seen closer together came at the sam
 _ROUNDING = 1e-9
 _INTRODUCING = 20  # chunks that may introduce an address
 _FIRST_MAILS = 2  # of an address, which may all be seen at the same time
-_ROUTES = ("sent by", "replies go to")  # odd only where an address that is known went other ways before
-_LOOK_ALIKE = "@"  # begins the names that are folded addresses
+_PEOPLE = 8  # names and addresses of a mail, one of which may be of older mail
+_Addresses = Callable[[str], Sequence[KnownAddress]]
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
     """When a document was first seen (ISO, in UTC), and why its sender may not be who the name says."""
 
-    first_seen: str
-    warnings: tuple[str, ...]
-    trust: Trust
+    first_seen: str | None = None
+    warnings: tuple[str, ...] = ()
+    trust: Trust = Trust.KNOWN
+    note: str = ""
 
 
 def known_of(catalogue: Catalog, documents: Iterable[str], bank: Searchable | None = None) -> dict[str, Known]:
@@ -63,37 +58,54 @@ def known_of(catalogue: Catalog, documents: Iterable[str], bank: Searchable | No
     return {name: _known(one, addresses, introduces) for name, one in found.items()}
 
 
-def _known(
-    one: Provenance, addresses: Callable[[str], Sequence[KnownAddress]], introduces: Callable[[str, str], bool]
-) -> Known:
+def _known(one: Provenance, addresses: _Addresses, introduces: Callable[[str, str], bool]) -> Known:
     """Return what is known of a document; who introduced another address as theirs is the same sender there."""
     senders = [sender for sender in one.people if sender.sends]
     others = [(sender, other) for sender in senders if (other := _clash(sender, addresses(sender.name)))]
     strange = [(sender, other) for sender, other in others if not introduces(other, sender.address)]
     is_known = len(strange) < len(others) or _wrote_before(one, addresses)
-    own = [warning for warning in one.warnings if is_known or not warning.startswith(_ROUTES)]
+    own = [each for each in one.warnings if not each.startswith(ROUTES) or _is_unusual(each, one, addresses)]
     warnings = tuple(dict.fromkeys([*own, *(_clash_note(*pair) for pair in strange)]))
-    return Known(one.seen.isoformat(), warnings, Trust.WARNED if warnings else Trust.KNOWN if is_known else Trust.NEW)
+    trust = Trust.WARNED if warnings else Trust.KNOWN if is_known else Trust.NEW
+    rows = (row for each in one.people[:_PEOPLE] for row in addresses(each.name) if trust == Trust.NEW)
+    note = FIRST_MAIL if any(row.seen <= one.seen - _DAY for row in rows) else ""
+    return Known(one.seen.isoformat(), warnings, trust, note)
 
 
-def _wrote_before(one: Provenance, addresses: Callable[[str], Sequence[KnownAddress]]) -> bool:
+def _wrote_before(one: Provenance, addresses: _Addresses) -> bool:
     """Return whether a document is not among the first of its sender's address; a meeting has none."""
     own = [(sender.address, addresses(sender.name)) for sender in one.people if sender.sends]
     rows = [row for address, found in own for row in found if row.sends and row.address == address]
     return not one.people or any(row.seen <= one.seen - _DAY or row.documents > _FIRST_MAILS for row in rows)
 
 
+def _is_unusual(route: str, one: Provenance, addresses: _Addresses) -> bool:
+    """Return whether mail of a sender came otherwise before, and this by no list that mail went to before.
+
+    Nothing else in its header takes a warning away: whoever forges a mail writes all of that.
+    """
+    sender = next((each.address for each in one.people if each.sends), "")
+    ways, other = addresses(f"{WAYS}{sender}"), route.rpartition(" ")[2].lower()
+    own = [way for way in ways if way.address == domain_of(sender)]
+    usual = {way.address for way in own or _first(ways, 0.5)}  # a shop has several
+
+    def is_by_list(address: str, known: Sequence[KnownAddress]) -> bool:
+        is_its = domain_of(other) == domain_of(address) and address.partition("@")[0] in other
+        before = any(row.seen <= one.seen - _DAY for row in known) and not any(row.sends for row in known)
+        return before and (other == address or (is_its and route.startswith(ROUTES[0])))
+
+    alike = [each for each in one.people if each.name.startswith(LOOK_ALIKE) and not each.name.startswith(WAYS)]
+    rows = {each.address: [row for row in addresses(each.name) if row.address == each.address] for each in alike}
+    return usual.isdisjoint(ways_of(sender, [route])) and not any(map(is_by_list, rows, rows.values()))
+
+
 def _introduces(catalogue: Catalog, bank: Searchable | None, old: str, new: str) -> bool:
     """Return whether mail from one address, with nothing odd about it, tells that another is its writer's now."""
     scope = Scope(sender=old, collection=catalogue.collection)
     hits = bank.by_words(words(new), scope, _INTRODUCING) if bank else []
-    telling = [hit.chunk for hit in hits if any(new in line and _says_new(line) for line in _lines(hit))]
-    found = provenance_of(catalogue.ledger, [chunk.document for chunk in telling if chunk.role == "body"])
-    return any(not one.warnings for one in found.values())
-
-
-def _lines(hit: Hit) -> list[str]:
-    return hit.chunk.text.lower().split("\n")
+    lines = [(hit.chunk, line) for hit in hits for line in hit.chunk.text.lower().split("\n")]
+    telling = [one.document for one, line in lines if one.role == "body" and new in line and _says_new(line)]
+    return any(not one.warnings for one in provenance_of(catalogue.ledger, telling).values())
 
 
 def _says_new(line: str) -> bool:
@@ -118,15 +130,15 @@ def _is_own(sender: NamedAddress, address: str) -> bool:
 
 
 def _clash_note(sender: NamedAddress, other: str) -> str:
-    return f"{'looks like' if sender.name.startswith(_LOOK_ALIKE) else 'the name is that of'} {shorten(other, 60)}"
+    return f"{'looks like' if sender.name.startswith(LOOK_ALIKE) else 'the name is that of'} {shorten(other, 60)}"
 
 
-def _first(pool: Sequence[KnownAddress]) -> list[KnownAddress]:
-    """Return the addresses that were seen first; of those, the ones of most documents."""
+def _first(pool: Sequence[KnownAddress], least: float = 1.0) -> list[KnownAddress]:
+    """Return the addresses that were seen first; of those, the ones of most documents, or of at least a share of it."""
     earliest = min((one.seen for one in pool), default=None)
     early = [one for one in pool if earliest is not None and one.seen < earliest + _DAY]
     most = max((one.documents for one in early), default=0)
-    return [one for one in early if one.documents == most]
+    return [one for one in early if one.documents >= least * most]
 
 
 _COPIES = 3  # named beside a source
@@ -376,8 +388,8 @@ def _placed(catalogue: Catalog, passage: Passage, known: Mapping[str, Known]) ->
     ]
     standing = [*((place, hit, lines) for place in places), *copies][: 1 + _COPIES]
     sources = (_source(*one, passage.score, known, copy=bool(number)) for number, one in enumerate(standing))
-    trust = known[passage.document].trust if passage.document in known else Trust.KNOWN
-    return replace(passage, sources=tuple(sources), trust=trust)
+    own = known.get(passage.document, Known())
+    return replace(passage, sources=tuple(sources), trust=own.trust, note=own.note)
 
 
 def _of_most_trusted(passage: Passage, known: Mapping[str, Known]) -> Passage:
@@ -387,7 +399,7 @@ def _of_most_trusted(passage: Passage, known: Mapping[str, Known]) -> Passage:
         return passage
 
     def order(one: tuple[Hit, Known]) -> tuple[int, str, float]:
-        return -one[1].trust, one[1].first_seen[:10], one[0].date.timestamp() if one[0].date else inf
+        return -one[1].trust, str(one[1].first_seen)[:10], one[0].date.timestamp() if one[0].date else inf
 
     best, _ = min(ranked, key=order)
     others = tuple(hit for hit in passage.all_hits if hit is not best)
@@ -400,7 +412,7 @@ def _source(
     """Name one place; its lines are the file's own where the text stands there as it is, else the decoded text's."""
     before, own = place.lines_before or 0, place.lines_before is not None
     about = (place.path, place.message_id, hit.title, hit.date.isoformat() if hit.date else None)
-    of_document, claimed = known.get(hit.chunk.document), hit.claimed or hit.date
+    of_document, claimed = known.get(hit.chunk.document, Known()), hit.claimed or hit.date
     return Source(
         *about,
         lines=(lines[0] + before, lines[1] + before),
@@ -413,8 +425,8 @@ def _source(
         role=hit.chunk.role,
         author=hit.chunk.author,
         date_claimed=claimed.isoformat() if claimed else None,
-        first_seen=of_document.first_seen if of_document else None,
-        warnings=of_document.warnings if of_document else (),
+        first_seen=of_document.first_seen,
+        warnings=of_document.warnings,
     )
 
 

@@ -27,18 +27,10 @@ _TITLES = re.compile(
     re.IGNORECASE,
 )
 # Alphabets with letters that look like Latin ones; others, such as Chinese, may stand in one word with Latin letters.
-_ALPHABETS = (
-    "CYRILLIC",
-    "GREEK",
-    "ARMENIAN",
-    "CHEROKEE",
-    "COPTIC",
-    "LISU",
-    "GOTHIC",
-    "DESERET",
-    "CANADIAN",
-    "GEORGIAN",
-)
+_SCRIPTS = ("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU", "GOTHIC", "DESERET", "CANADIAN", "GEORGIAN")
+# Before a folded address, which no folded name begins with; before an address whose mail came by some ways.
+LOOK_ALIKE, WAYS = "@", "@ "
+ROUTES = ("sent by ", "replies go to ")  # begin warnings that are none where mail of an address always comes so
 _LEAST_LABEL = 3  # letters: below a country's domain, a shorter label is a kind of company, as in co.uk
 
 
@@ -121,7 +113,7 @@ def _is_mixed(word: str) -> bool:
     latin = any("a" <= c <= "z" for c in word.casefold())
     others = (c for c in word if not c.isascii())
     return latin and any(
-        ord(c.casefold()[:1]) in _LOOK_ALIKES or unicodedata.name(c, "").startswith(_ALPHABETS) for c in others
+        ord(c.casefold()[:1]) in _LOOK_ALIKES or unicodedata.name(c, "").startswith(_SCRIPTS) for c in others
     )
 
 
@@ -130,34 +122,24 @@ def _splits_latin(name: str) -> bool:
     return re.search("[A-Za-z][\u200c\u200d\u00ad]|[\u200c\u200d\u00ad][A-Za-z]", name) is not None
 
 
-def header_warnings(
-    senders: Sequence[tuple[str, str]],
-    sent_by: Sequence[str],
-    replies_to: Sequence[str],
-    posted_to: Sequence[str] = (),
-) -> tuple[str, ...]:
-    """Return what is odd about the header of a message, in words.
-
-    `senders` are the names and addresses of its From fields; `posted_to` are addresses of a mailing list that it came
-    by: replies to the list, and a Sender field of its domain, are as usual.
-    """
-    lists = {domain_of(one) for one in posted_to}
+def header_warnings(senders: Sequence[tuple[str, str]], sent_by: Sequence[str], replies: Sequence[str]) -> list[str]:
+    """Return what is odd about the header of a message with these names and addresses in its From fields, in words."""
     name, address = senders[0] if senders else ("", "")
     found = [odd_name(name, address)]
     found += [f"also from {shorten(other or shown, 60)}" for shown, other in senders[1:2]]
-    found += [f"sent by {shorten(one, 60)}" for one in _others(sent_by, address, lists, whole=True)]
-    posted = {one.lower() for one in posted_to}
-    replies = [one for one in replies_to if one.lower() not in posted]
-    found += [f"replies go to {shorten(one, 60)}" for one in _others(replies, address, set(), whole=False)]
-    if address.count("@") > 1:
-        found.append("the address has several @")
-    if not address.isascii() and folded_address(address).isascii():
-        found.append("the address has look-alike letters")
-    return tuple(one for one in found if one)
+    found += [f"sent by {_ended(one)}" for one in sent_by if one.lower() != address.lower()][:1]
+    found += [f"replies go to {_ended(one)}" for one in replies if domain_of(one) != domain_of(address)][:1]
+    found += ["the address has several @"] * (address.count("@") > 1)
+    found += ["the address has look-alike letters"] * (not address.isascii() and folded_address(address).isascii())
+    return [one for one in found if one]
 
 
-def _others(addresses: Sequence[str], own: str, lists: set[str], *, whole: bool) -> list[str]:
-    """Return the first address that is another than one's own: as a `whole`, or by its domain."""
-    same = own.lower() if whole else domain_of(own)
-    others = (one for one in addresses if one and (one.lower() if whole else domain_of(one)) != same)
-    return [one for one in others if domain_of(one) not in lists][:1]
+def _ended(address: str) -> str:
+    """Return an address, of a long one only the domain: what is in front of it is often another for each mail."""
+    return shorten(address if len(address) <= 60 else f"…{address[address.rfind('@') :]}", 60)
+
+
+def ways_of(own: str, warnings: Sequence[str]) -> list[str]:
+    """Return how a mail came, by its warnings: by other domains, or addresses of one's own; else by that domain."""
+    others = [one.rpartition(" ")[2].lower() for one in warnings if one.startswith(ROUTES)]
+    return [one if domain_of(one) == domain_of(own) else domain_of(one) for one in others] or [domain_of(own)]
