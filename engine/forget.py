@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from math import log2
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Final
 
 from engine.ingest.mail import bare_title, is_reply
@@ -219,10 +220,14 @@ def _named(opened: Session, target: str) -> set[str]:
     for path in paths:
         if found := {*opened.catalogue.documents_below(path), *former.documents(f"path\0{path}")}:
             return found
-    moved = (former.documents(f"path\0{path}", removed=False) for path in paths)
-    if (found := set(next(filter(None, moved), ())) or _known(opened, _read(Path(paths[0])))) or is_unfinished(opened):
+    if (found := _known(opened, _read(Path(paths[0])))) or is_unfinished(opened):
         return found  # none: the same command again, which still has to be finished
-    raise UsageError(f"pkb never indexed {line(target)}: no file, folder or Message-ID", "pkb list --paths")
+    ids = (one for path in paths for one in former.documents(f"path\0{path}", removed=False))
+    for place in (place for one in ids for place in opened.catalogue.places(one)):
+        alone = len(opened.catalogue.places_in(place.path)) == 1
+        step = f"pkb forget {quote(place.path if alone else place.document)}"
+        raise UsageError(f"what was in {line(target)} is now at {line(place.path)}", step)
+    raise UsageError(f"{line(target)} was never indexed: no file, folder or Message-ID", "pkb list --paths")
 
 
 def documents_of(opened: Session, source: "Source") -> list[str]:

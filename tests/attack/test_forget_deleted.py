@@ -65,7 +65,6 @@ WAYS: dict[str, tuple[Callable[[Path], object], bool, str]] = {
     "its file, not read since": (Path.unlink, False, "mail/sub/hidden.eml"),
     "its id, kept by the guard": (delete_most, True, ID),
     "its file, kept by the guard": (delete_most, True, "mail/sub/hidden.eml"),
-    "its former path": (move, True, "mail/sub/hidden.eml"),
     "its former path, not read since": (move, False, "mail/sub/hidden.eml"),
     "its new path, not read since": (move, False, "mail/moved.eml"),
     "its id, edited": (lambda file: file.write_text(EDITED), True, ID),
@@ -96,6 +95,46 @@ def test_deleted_mail_is_named_and_erased(way: str, tmp_path: Path, monkeypatch:
         write(tmp_path / "mail")
         pkb.ingest([tmp_path / "mail"])
         assert traces(tmp_path / "home", SECRET) == set()
+
+
+def rescue_folder(folder: Path, to: str) -> Path:
+    """Move all that a folder holds to another."""
+    (folder.parent / to).mkdir(parents=True, exist_ok=True)
+    for path in folder.iterdir():
+        path.rename(folder.parent / to / path.name)
+    return folder.parent / to / "hidden.eml"
+
+
+def into_a_box(file: Path) -> Path:
+    file.unlink()
+    (file.parents[1] / "b.mbox").write_text(box([other(30), HIDDEN]))
+    return file.parents[1] / "b.mbox"
+
+
+RESCUES: dict[str, Callable[[Path], Path]] = {
+    "beside": lambda file: file.rename(file.parents[1] / "moved.eml"),
+    "out of its folder": lambda file: rescue_folder(file.parent, "Inbox"),
+    "below its folder": lambda file: file.rename(file.parents[1] / "sub.eml"),
+    "into another maildir": lambda file: rescue_folder(file.parent, "Inbox/cur"),
+    "with its folder": lambda file: file.parent.rename(file.parents[1] / "Kept") / "hidden.eml",
+    "into a box": into_a_box,
+}
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+@pytest.mark.parametrize("way", RESCUES)
+def test_mail_that_was_rescued_is_not_named_by_the_folder_it_left(way: str, deleted: bool, tmp_path: Path) -> None:
+    file = write(tmp_path / "mail")
+    with Pkb(tmp_path / "home") as pkb:
+        read(pkb, tmp_path / "mail")
+        now = RESCUES[way](file)
+        read(pkb, tmp_path / "mail")
+        there = next(one for one in pkb.session.catalogue.places_in(str(now)) if one.message_id == ID[1:-1])
+        for former in (file, file.parent):
+            with pytest.raises(UsageError, match=f"is now at {now}") as caught:
+                pkb.plan_forgetting([str(former)], Scope(), deleted=deleted)
+            assert caught.value.next_step == f"pkb forget {there.document if way == 'into a box' else now}"
+        assert pkb.plan_forgetting([there.document], Scope()).ids == [there.document]
 
 
 def test_what_is_left_of_all_removed_mail_is_counted_first_and_erased_together(tmp_path: Path) -> None:
