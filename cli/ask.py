@@ -119,7 +119,7 @@ def _ask(pkb: "Pkb", options: "AskOptions", show: "Show", question: str, *, stre
 
 def _show(answered: "AskResult", streamed: bool, *, as_json: bool, explain: bool, every: bool) -> None:
     if as_json:
-        row = answered.reply.to_json()
+        row = answered.reply.to_json() | {"notices": answered.trace.notices}
         output.data(row | {"explain": answered.trace.to_json()} if explain else row)
     else:
         from cli.render import show_answer

@@ -98,7 +98,7 @@ def _bearing(reply: Answer, read: Sequence[_Numbered]) -> list[_Numbered]:
     if reply.text is None:
         return list(read[:_SHOWN])
     if reply.writer == "model":
-        return [one for one in read if one[1][0].quote]
+        return [one for one in read if one[0] == 1 or one[1][0].quote]
     start, end = reply.highlight or (0, len(reply.text))
     wanted = _content(reply.text[start:end])
     numbers = {1, *cited_numbers(reply.text)}

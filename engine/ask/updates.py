@@ -177,9 +177,9 @@ def sender_notices(reply: Answer) -> list[str]:
     rivals = [one for one in others if one.rival and one.quote != first.quote]
     strange = [one for one in rivals if one.sender != first.sender or set(one.warnings) - set(first.warnings)]
     told = [f"another mail, from {_sender(one)}, says: {shorten(one.quote, 160)}" for one in strange[:_RIVALS]]
-    trusted = [first, *(one for one in others if same_answer(first.quote, one.quote, reply.span))]
+    trusted = [first, *(one for one in others if one.quote and same_answer(first.quote, one.quote, reply.span))]
     alone = all(one.warnings and FIRST_MAIL not in one.warnings for one in trusted)
-    return [*([f"only a doubtful mail says so, from {_sender(first)}"] if alone else []), *told]
+    return [*([f"the answer rests on a doubtful mail alone, from {_sender(first)}"] if alone else []), *told]
 
 
 def _sender(source: Source) -> str:

@@ -164,7 +164,7 @@ def _noted(number: int, source: Source) -> str:
 
 
 def answer_json(result: AskResult) -> dict[str, Any]:
-    """Return the extension of a response: the answer as `pkb ask --json` prints it, with its notices."""
+    """Return the extension of a response: the answer as `pkb ask --json` prints it."""
     return {**result.reply.to_json(), "notices": result.trace.notices}
 
 

@@ -150,7 +150,7 @@ def test_an_answer_of_a_sender_who_is_new_or_doubtful_says_so(tmp_path: Path) ->
         again = pkb.answer("Who is the tenor?", AskOptions())
     assert (new.reply.answered, doubtful.reply.answered, again.reply.tier) == (True, True, "exact")
     assert FIRST_MAIL in warnings(new.reply.sources[0].to_json())
-    wanted = f"only a doubtful mail says so, from {ANN} (replies go to {EVIL})"
+    wanted = f"the answer rests on a doubtful mail alone, from {ANN} (replies go to {EVIL})"
     assert [wanted in one.trace.notices for one in (new, doubtful, again)] == [False, True, True]
 
 
