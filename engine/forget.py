@@ -8,7 +8,7 @@ from datetime import timedelta
 from math import log2
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from engine.ingest.mail import bare_title, is_reply
 from engine.inventory import remove_adapter, trained_adapters
@@ -21,7 +21,7 @@ from store.catalog import FormerNames
 from store.documents import names_of_text, own_texts, quoting
 from store.errors import Locked, PkbError, UsageError
 from store.filters import among, documents_within
-from store.types import Role, Row, Scope, in_own_zone, plain_words, words_of_message
+from store.types import FEW_WORDS, Row, Scope, address, in_own_zone, is_rewritten, plain_words
 
 if TYPE_CHECKING:
     from engine.types import Source
@@ -265,26 +265,33 @@ def _read(path: Path) -> list[str]:
 
 
 def _same_message(opened: Session, ids: Collection[str]) -> tuple[set[str], set[str]]:
-    """Return the other documents with the Message-IDs of some: copies, which hold all of their own words, and others.
-
-    A copy may have the footer of a list, or another encoding; anybody can send another text with the same Message-ID.
-    """
+    """Return the other documents with the Message-IDs of some: copies, and others, as anybody can write one."""
     named = {row["id"]: row["message_id"] for row in _rows(opened, ids) if row["message_id"]}
     same = {one for message_id in {*named.values()} for one in opened.catalogue.documents_with_message_id(message_id)}
     rows = {row["id"]: row for row in _rows(opened, same)} if same - named.keys() else {}
-    own = {one: "\n".join(texts) for one, texts in own_texts(opened.tables, [*rows]).items()}
-    copies = set[str]()
-    for one in rows.keys() - named.keys():
-        there = f" {' '.join(plain_words(rows[one]['title']) + plain_words(own.get(one, '')))} "
-        originals = (rows[two] for two, message_id in named.items() if message_id == rows[one]["message_id"])
-        texts = (words_of_message(row["title"], own.get(row["id"], "")) for row in originals)
-        copies.update(one for words in texts if words and f" {' '.join(words)} " in there)
-    return copies, rows.keys() - named.keys() - copies
+    texts = own_texts(opened.tables, [*rows])
+    own = {one: f" {' '.join(plain_words(chr(10).join(texts.get(one, ()))))} " for one in rows}
+    others = rows.keys() - named.keys()
+    originals = {one: [two for two in named if named[two] == rows[one]["message_id"]] for one in others}
+    copies = {
+        one for one in others if any(_is_copy(rows[one], own[one], rows[two], own[two]) for two in originals[one])
+    }
+    return copies, others - copies
+
+
+def _is_copy(row: Row, own: str, original: Row, words: str) -> bool:
+    """Return whether a message is another, perhaps with a banner in front or, by a mailing list, anything around it."""
+    before, found, after = own.partition(words)
+    added, listed = len(before.split()) + len(after.split()), is_rewritten(row["sender"], row["recipients"])
+    if not words.strip() or not found or bare_title(row["title"]) != bare_title(original["title"]):
+        return False
+    if not listed and address(row["sender"]) != address(original["sender"]):
+        return False
+    return not added or (added < len(words.split()) >= FEW_WORDS and (listed or not after.strip()))
 
 
 # Other documents that hold sentences of what is named.
 
-_OWN: Final[tuple[Role, ...]] = ("body", "attachment", "event")
 _MOST_SEARCHED = 2000  # documents whose sentences are looked for in all others
 _PRIOR = 300  # texts of no archive in particular, which have no word of it
 _FUNCTION, _LETTER = 1.0, 2.0  # bits of a function word, and of a letter of an unspaced script
@@ -339,7 +346,7 @@ def _related(opened: Session, ids: Collection[str], same: Collection[str]) -> li
 
 def _sources(opened: Session, named: Mapping[str, Row]) -> dict[WordRun, _Source]:
     """Return the runs of the own words of documents."""
-    own, found, number = own_texts(opened.tables, [*named], _OWN), dict[WordRun, _Source](), 0
+    own, found, number = own_texts(opened.tables, [*named]), dict[WordRun, _Source](), 0
     weights = _weights(opened, {word for texts in own.values() for one in texts for word in plain_words(one)})
     for document, texts in own.items():
         for text in texts:

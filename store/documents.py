@@ -24,7 +24,7 @@ from store.database import UNCOMPACTED, Ledger
 from store.filters import among, holding
 from store.kv_folder import KvFolder
 from store.kv_index import has_nodes
-from store.types import IndexedDocument, Kind, chunk_rows, document_row, in_own_zone, text_names
+from store.types import OWN_ROLES, IndexedDocument, Kind, chunk_rows, document_row, in_own_zone, text_names
 
 if TYPE_CHECKING:
     from store.tables import Tables
@@ -157,10 +157,10 @@ def quoting(ledger: Ledger, documents: Iterable[str]) -> set[str]:
     return {row[0] for document in documents for row in ledger.rows.execute(_QUOTING, (document,))}
 
 
-def own_texts(tables: "Tables", documents: Sequence[str], roles: Sequence[str] = ("body",)) -> dict[str, list[str]]:
+def own_texts(tables: "Tables", documents: Sequence[str]) -> dict[str, list[str]]:
     """Return the texts of documents' own chunks, in order; without their quotes and signatures."""
     found: dict[str, list[str]] = {}
-    condition = f"{among('document', documents)} AND {among('role', roles)}"
+    condition = f"{among('document', documents)} AND {among('role', OWN_ROLES)}"
     rows = tables.select("chunks", condition, ["document", "position", "text"]) if documents else []
     for row in sorted(rows, key=lambda row: int(row["position"])):
         found.setdefault(row["document"], []).append(row["text"])
@@ -169,10 +169,9 @@ def own_texts(tables: "Tables", documents: Sequence[str], roles: Sequence[str] =
 
 def names_of_text(tables: "Tables", documents: Sequence[str]) -> list[tuple[str, str]]:
     """Return what copies of stored messages are recognised by, each with its document."""
-    columns, own = ["id", "message_id", "title"], own_texts(tables, documents)
+    columns, own = ["id", "message_id", "title", "sender"], own_texts(tables, documents)
     rows = tables.select("documents", among("id", documents), columns) if documents else []
-    named = ((row, "\n".join(own.get(row["id"], ()))) for row in rows if row["message_id"])
-    return [(row["id"], name) for row, text in named for name in text_names(row["message_id"], row["title"], text)]
+    return [(row["id"], name) for row in rows for name in text_names(row, "\n".join(own.get(row["id"], ())))]
 
 
 def release(ledger: Ledger, documents: Iterable[str]) -> set[str]:

@@ -25,7 +25,7 @@ from store.filters import among, holding
 from store.home import Home
 from store.kv_folder import KvFolder
 from store.kv_index import has_nodes
-from store.types import Document, text_names
+from store.types import OWN_ROLES, Document, is_rewritten, text_names
 from store.vectors import VectorStore
 
 if TYPE_CHECKING:
@@ -69,8 +69,9 @@ class Tombstones:
         names = names_of(document.id, "" if is_message else f"{path}\0{document.title}\0{day}")
         if document.message_id:  # the first of tombstones that an older pkb made
             names.append(f"message\0{document.message_id}\0{document.sender.casefold()}")
-            own = "\n".join(passage.text for passage in document.passages if passage.role == "body")
-            names += text_names(document.message_id, document.title, own)
+            own = "\n".join(passage.text for passage in document.passages if passage.role in OWN_ROLES)
+            about = {"message_id": document.message_id, "title": document.title, "sender": document.sender}
+            names += text_names(about, own)[: 1 + is_rewritten(document.sender, document.recipients)]
         digests = [self._digests.digest(name) for name in names]
         sql = f"SELECT digest FROM forgotten WHERE digest IN ({', '.join('?' * len(digests))})"
         return [row[0] for row in self._ledger.rows.execute(sql, digests)]

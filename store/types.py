@@ -2,10 +2,10 @@
 
 import re
 import unicodedata
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timezone
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
     from store.provenance import Provenance
@@ -88,7 +88,8 @@ _UNSPACED = re.compile(
     r"([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff])"
 )  # scripts without spaces
 _PLAIN = re.compile(r"[^\W_]+")
-_FEW = 8  # words, which many messages may share
+FEW_WORDS = 8  # which many messages may share
+OWN_ROLES: Final[tuple[Role, ...]] = ("body", "attachment", "event")  # without quotes and signatures
 
 
 def plain_words(text: str) -> list[str]:
@@ -98,16 +99,25 @@ def plain_words(text: str) -> list[str]:
     return _PLAIN.findall(_UNSPACED.sub(r" \1 ", unicodedata.normalize("NFKC", text).casefold().replace("\xad", "")))
 
 
-def words_of_message(title: str, own: str) -> list[str]:
-    """Return the words that every copy of a message has: its own; few of them behind those of its title."""
+def text_names(row: "Row", own: str) -> list[str]:
+    """Return what a message is recognised by: its id, sender and own words, few of them with its title.
+
+    The second name has no sender: a mailing list may have put its own address there.
+    """
     words = plain_words(own)
-    return plain_words(title) + words if len(words) < _FEW else words
+    few = plain_words(row["title"]) if len(words) < FEW_WORDS else []
+    senders = (address(row["sender"]), "") if words and row["message_id"] else ()
+    return [f"text\0{row['message_id']}\0{one}\0{' '.join(few + words)}" for one in senders]
 
 
-def text_names(message_id: str, title: str, own: str) -> list[str]:
-    """Return what copies of a message are recognised by: its id with its words; nothing where it has none."""
-    words = " ".join(words_of_message(title, own))
-    return [f"text\0{message_id}\0{words}"] if words else []
+def address(person: str) -> str:
+    """Return the address of a person as mail names it."""
+    return person.rpartition("<")[2].rstrip(">").casefold()
+
+
+def is_rewritten(sender: str, recipients: Iterable[str]) -> bool:
+    """Return whether a mailing list put its own address where the sender's was."""
+    return address(sender) in map(address, recipients)
 
 
 LONGEST_SPEAKER = 100  # characters of a speaker's name

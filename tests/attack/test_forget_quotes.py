@@ -147,10 +147,44 @@ def test_a_forged_copy_does_not_take_the_message_with_it_nor_keep_it_out(tmp_pat
         assert pkb.session.catalogue.counts()["documents"] == 2
 
 
+REAL = "Hi Ben,\n\nthe boathouse rent is eight hundred crowns a month, and the key hangs behind the green door."
+SHORT = "Yes, fine with me."
+BORROWED = {  # the real text, what the forged message says, its subject, and whose it claims to be
+    "a greeting": (REAL, "Hi Ben,", "Rent", "eve"),
+    "a greeting, sender and all": (REAL, "Hi Ben,", "Rent", "ann"),
+    "a first part": (REAL, REAL[:70], "Rent", "ann"),
+    "a last part": (REAL, REAL[60:], "Rent", "eve"),
+    "all but the end": (REAL, REAL[:-12], "Rent", "ann"),
+    "all of it by somebody else": (REAL, REAL, "Rent", "eve"),
+    "more in front": (REAL, f"Buy pills at pills dot example.\n\n{REAL}", "Rent", "ann"),
+    "more behind a line": (REAL, f"{REAL}\n\n{'_' * 47}\nBuy pills at pills dot example.", "Pills", "ann"),
+    "nothing": (SHORT, "", "Rent", "ann"),
+    "a word of a short one": (SHORT, "fine", "Yes", "ann"),
+    "a short one, by somebody else": (SHORT, SHORT, "Rent", "eve"),
+    "a subject": (SHORT, SHORT, "Pills", "ann"),
+}
+
+
+@pytest.mark.parametrize("forged", BORROWED)
+def test_a_forged_message_takes_no_other_with_it_and_keeps_none_out(tmp_path: Path, forged: str) -> None:
+    real, text, title, who = BORROWED[forged]
+    (tmp_path / "spam.eml").write_text(mail(text, "same", title, who, 9))
+    (tmp_path / "real.eml").write_text(mail(real, "same", "Rent", "ann", 9))
+    with Pkb(tmp_path / "home") as pkb:
+        pkb.ingest([tmp_path])
+        planned = pkb.plan_forgetting([str(tmp_path / "spam.eml")], Scope())
+        assert [one.stays for one in planned.related] == ["same Message-ID, another text"]
+        pkb.forget(planned)
+        (tmp_path / "real.eml").unlink()
+        pkb.ingest([tmp_path])
+        (tmp_path / "again.eml").write_text(f"X-Seen: yes\n{mail(real, 'same', 'Rent', 'ann', 9)}")
+        assert (pkb.ingest([tmp_path]).forgotten, pkb.session.catalogue.counts()["documents"]) == (0, 1)
+
+
 @pytest.mark.parametrize("first", [True, False])
 def test_true_copies_go_with_a_message_and_are_kept_out_later(tmp_path: Path, first: bool) -> None:
     copies = {
-        "list": mail(FOOTER, "hidden", "[papers] papers", "Quillon via papers", 9),
+        "list": mail(FOOTER, "hidden", "[papers] papers", "papers", 9).replace("To: Bo <bo@", "To: Papers <papers@"),
         "banner": mail(BANNER, "hidden", "papers", "quillon", 9),
         "encoded": mail(f"<p>{TEXT.replace(chr(10), '<br>')}</p>", "hidden", "papers", "quillon", 10, HTML),
     }
