@@ -266,26 +266,22 @@ def _read(path: Path) -> list[str]:
 
 def _same_message(opened: Session, ids: Collection[str]) -> tuple[set[str], set[str]]:
     """Return the other documents with the Message-IDs of some: copies, and others, as anybody can write one."""
-    named = {row["id"]: row["message_id"] for row in _rows(opened, ids) if row["message_id"]}
-    same = {one for message_id in {*named.values()} for one in opened.catalogue.documents_with_message_id(message_id)}
-    rows = {row["id"]: row for row in _rows(opened, same)} if same - named.keys() else {}
-    texts = own_texts(opened.tables, [*rows])
-    own = {one: f" {' '.join(plain_words(chr(10).join(texts.get(one, ()))))} " for one in rows}
-    others = rows.keys() - named.keys()
-    originals = {one: [two for two in named if named[two] == rows[one]["message_id"]] for one in others}
-    copies = {
-        one for one in others if any(_is_copy(rows[one], own[one], rows[two], own[two]) for two in originals[one])
-    }
-    return copies, others - copies
+    named = {row["id"]: row for row in _rows(opened, ids) if row["message_id"]}
+    by_id = {row["message_id"]: opened.catalogue.documents_with_message_id(row["message_id"]) for row in named.values()}
+    pairs = [(one, two) for two, row in named.items() for one in {*by_id[row["message_id"]]} - named.keys()]
+    rows = {row["id"]: row for row in _rows(opened, {one for one, _ in pairs})} | named
+    texts = own_texts(opened.tables, [*{one for pair in pairs for one in pair}])
+    own = {one: f" {' '.join(plain_words(chr(10).join(texts.get(one, ()))))} " for pair in pairs for one in pair}
+    copies = {one for one, two in pairs if _is_copy(rows[one], own[one], rows[two], own[two])}
+    return copies, {one for one, _ in pairs} - copies
 
 
 def _is_copy(row: Row, own: str, original: Row, words: str) -> bool:
     """Return whether a message is another, perhaps with a banner in front or, by a mailing list, anything around it."""
     before, found, after = own.partition(words)
     added, listed = len(before.split()) + len(after.split()), is_rewritten(row["sender"], row["recipients"])
-    if not words.strip() or not found or bare_title(row["title"]) != bare_title(original["title"]):
-        return False
-    if not listed and address(row["sender"]) != address(original["sender"]):
+    same = bare_title(row["title"]) == bare_title(original["title"]) and words.strip() and found
+    if not same or not (listed or address(row["sender"]) == address(original["sender"])):
         return False
     return not added or (added < len(words.split()) >= FEW_WORDS and (listed or not after.strip()))
 

@@ -144,7 +144,6 @@ class Eraser:
         with self._ledger.transaction():
             self._write_down((), tables=has_tables)  # what is examined must not hold the ids itself
             _set_epoch(self._ledger, ended=True)
-        _remove_ledger_copies(self._home)
         _remove_leftovers(self._home)
         left = self._rewrite(on_step) if has_tables else []
         left += _shrink(self._ledger)
@@ -329,16 +328,10 @@ def _nodes_left(ledger: Ledger, home: Home) -> Iterator[str]:
     yield from map(str, folder.orphans())
 
 
-def _remove_ledger_copies(home: Home) -> None:
-    """Remove what a repair of the ledger left beside it."""
-    for path in home.data.glob("ledger.*"):
-        if path.name.removeprefix(home.ledger.name) not in ("", "-wal", "-shm"):
-            path.unlink()
-
-
 def _remove_leftovers(home: Home) -> None:
-    """Remove what earlier versions of pkb left: unfinished trainings, and copies of the ledger by `pkb bench`."""
-    for path in (*home.adapters.glob(".training-*"), home.trial):
+    """Remove unfinished trainings, and copies of the ledger by a repair and `pkb bench`, which earlier versions left."""
+    copies = {*home.data.glob("ledger.*")} - {home.data / f"{home.ledger.name}{end}" for end in ("", "-wal", "-shm")}
+    for path in (*copies, *home.adapters.glob(".training-*"), home.trial):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
