@@ -438,9 +438,9 @@ class Pkb:
     @property
     def forgets(self) -> bool:
         """Return whether forgetting was begun and not finished."""
-        from engine.forget import is_unfinished
+        from store.erasure import is_unfinished
 
-        return is_unfinished(self.session)
+        return is_unfinished(self.session.ledger)
 
     def kept_elsewhere(self) -> list[str]:
         """Return where copies may be that forgetting does not reach."""

@@ -14,18 +14,18 @@ from engine.ingest.mail import bare_title, is_reply
 from engine.inventory import remove_adapter, trained_adapters
 from engine.operations import OnProgress, absolute_path
 from engine.session import Session
-from engine.text.sentences import RunIndex, WordRun, word_runs
+from engine.text.sentences import RunIndex, WordRun, readings, word_runs
 from engine.text.terminal import count, line
 from engine.text.words import FUNCTION_WORDS, words
 from store.catalog import FormerNames
 from store.documents import names_of_text, own_texts, quoting
+from store.erasure import Erased, Eraser, is_unfinished, names_of, stored_questions
 from store.errors import Locked, PkbError, UsageError
 from store.filters import among, documents_within
 from store.types import FEW_WORDS, Row, Scope, address, in_own_zone, is_rewritten, plain_words
 
 if TYPE_CHECKING:
     from engine.types import Source
-    from store.erasure import Erased
 
 _STOP_S = 20.0  # for the background server to end
 _AT_ONCE = 5000  # documents in one condition
@@ -127,10 +127,9 @@ def _plan(opened: Session, request: ForgetRequest) -> ForgetPlan:
     )
 
 
-def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> "Erased":
+def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> Erased:
     """Erase what was planned, or with nothing planned what a killed run left; PkbError if something remains."""
     from engine.serve.process import stop
-    from store.erasure import Eraser
 
     ledger = opened.lasting_ledger
     if not stop(opened.home, _STOP_S):  # deleted text may be in its memory
@@ -159,13 +158,6 @@ def _require_unchanged(opened: Session, planned: ForgetPlan) -> None:
         raise PkbError("these messages have just changed; nothing was forgotten", "the same command again")
 
 
-def is_unfinished(opened: Session) -> bool:
-    """Return whether a run was killed before its end."""
-    from store.erasure import is_unfinished
-
-    return is_unfinished(opened.ledger)
-
-
 def kept_elsewhere(opened: Session) -> list[str]:
     """Return where copies may be that this machine does not reach, and what to type."""
     from store.remote import masked
@@ -184,7 +176,6 @@ def kept_elsewhere(opened: Session) -> list[str]:
 def _same_questions(opened: Session, question: str) -> tuple[str, ...]:
     """Return the kept questions that differ at most in case, spaces and punctuation."""
     from engine.ask.keys import normalise
-    from store.erasure import stored_questions
 
     wanted = normalise(question)
     return tuple(sorted(one for one in stored_questions(opened.ledger) if normalise(one) == wanted))
@@ -220,7 +211,7 @@ def _named(opened: Session, target: str) -> set[str]:
     for path in paths:
         if found := {*opened.catalogue.documents_below(path), *former.documents(f"path\0{path}")}:
             return found
-    if (found := _known(opened, _read(Path(paths[0])))) or is_unfinished(opened):
+    if (found := _known(opened, _read(Path(paths[0])))) or is_unfinished(opened.ledger):
         return found  # none: the same command again, which still has to be finished
     ids = (one for path in paths for one in former.documents(f"path\0{path}", removed=False))
     for place in (place for one in ids for place in opened.catalogue.places(one)):
@@ -320,8 +311,9 @@ def _related(opened: Session, ids: Collection[str], same: Collection[str]) -> li
     named = {row["id"]: row for row in _rows(opened, ids)}
     sources = _sources(opened, named) if len(named) <= _MOST_SEARCHED else {}
     index, titles = RunIndex(sources), {bare_title(row["title"]) for row in named.values()}
-    texts = opened.tables.matching("documents", "text", index.pattern, ["id", "text"]) if sources else ()
-    held = {row["id"]: runs for row in texts if row["id"] not in named and (runs := index.found(row["text"]))}
+    texts = opened.tables.each("documents", ["id", "title", "text"]) if sources else ()
+    all_held = ((row["id"], index.found(_searched(row, titles))) for row in texts if row["id"] not in named)
+    held = {one: runs for one, runs in all_held if runs}
     whole = quoting(opened.ledger, ids)  # those that quote a passage as it is, however short
     rows = {row["id"]: row for row in _rows(opened, {*held, *whole, *same} - named.keys())}
     for one, runs in held.items():
@@ -340,15 +332,20 @@ def _related(opened: Session, ids: Collection[str], same: Collection[str]) -> li
     return found
 
 
+def _searched(row: Row, titles: Collection[str]) -> str:
+    """Return where sentences are looked for; the subject of a conversation is no quote in it."""
+    return str(row["text"]) if bare_title(row["title"]) in titles else f"{row['title']}\n\n{row['text']}"
+
+
 def _sources(opened: Session, named: Mapping[str, Row]) -> dict[WordRun, _Source]:
     """Return the runs of the own words of documents."""
     own, found, number = own_texts(opened.tables, [*named]), dict[WordRun, _Source](), 0
-    weights = _weights(opened, {word for texts in own.values() for one in texts for word in plain_words(one)})
-    for document, texts in own.items():
-        for text in texts:
-            number += len(text)  # more than it has sentences
-            for run, sentence in word_runs(text, weights):
-                found.setdefault(run, _Source(number + sentence, [], [])).rows.append(named[document])
+    texts = [(row, readings(text)) for one, row in named.items() for text in (row["title"], *own.get(one, ()))]
+    weights = _weights(opened, {word for _, read in texts for one in read for word in plain_words(one)})
+    for row, read in texts:
+        number += len(read[0])  # more than it has sentences
+        for run, sentence in (pair for one in read for pair in word_runs(one, weights)):
+            found.setdefault(run, _Source(number + sentence, [], [])).rows.append(row)
     return found
 
 
@@ -374,8 +371,6 @@ def _rows(opened: Session, ids: Iterable[str]) -> list[Row]:
 
 def _names(opened: Session, row: Row) -> list[str]:
     """Return what a stored document is recognised by when its file is read again."""
-    from store.erasure import names_of
-
     if row["kind"] == "mail" or row["message_id"]:
         return names_of(row["id"])
     day = row["date"].date().isoformat() if row["date"] else ""

@@ -122,21 +122,19 @@ class Eraser:
         """
         before = self._counts()
         with self._ledger.transaction():
-            todo = self._unfinished()
-            tables = bool(todo or documents or not questions) or is_unfinished(self._ledger)
+            todo, _ = self._pending()
+            tables = bool(documents or not questions) or is_unfinished(self._ledger)
             self._write_down({*todo, *documents}, tables=tables)
             Tombstones(self._ledger).add(names, now)
             Tombstones(self._ledger).add_removed(documents, now)
             _drop_questions(self._ledger, questions)
             _set_epoch(self._ledger, ended=False)
-        return self._finish(before, now, on_step)
+        return self.finish(now, on_step, before)
 
-    def finish(self, now: float, on_step: OnStep) -> Erased:
-        """Do all of an unfinished run again."""
-        return self._finish(self._counts(), now, on_step)
-
-    def _finish(self, before: dict[str, int], now: float, on_step: OnStep) -> Erased:
-        documents, has_tables = self._unfinished(), self._tables_too()
+    def finish(self, now: float, on_step: OnStep, before: dict[str, int] | None = None) -> Erased:
+        """Do all of an unfinished run (again); `before` counts what there was."""
+        before = before or self._counts()
+        documents, has_tables = self._pending()
         self._knowledge.recover()
         for number, some in enumerate(_batches(documents)):
             on_step("remove", number * _AT_ONCE, len(documents))
@@ -157,12 +155,10 @@ class Eraser:
         counted = {name: max(0, before[name] - after) for name, after in self._counts().items()}
         return Erased(**counted, files=sum(1 for _ in _files(self._home)), left=tuple(left))
 
-    def _unfinished(self) -> list[str]:
-        found: list[str] = json.loads(self._ledger.get(_PENDING) or '{"documents": []}')["documents"]
-        return found
-
-    def _tables_too(self) -> bool:
-        return bool(json.loads(self._ledger.get(_PENDING) or '{"tables": false}')["tables"])
+    def _pending(self) -> tuple[list[str], bool]:
+        """Return the documents that a run has still to remove, and whether it rewrites the tables."""
+        found = json.loads(self._ledger.get(_PENDING) or '{"documents": [], "tables": false}')
+        return found["documents"], found["tables"]
 
     def _write_down(self, documents: Collection[str], *, tables: bool) -> None:
         self._ledger.set(_PENDING, json.dumps({"documents": sorted(documents), "tables": tables}))
@@ -329,7 +325,7 @@ def _nodes_left(ledger: Ledger, home: Home) -> Iterator[str]:
 
 
 def _remove_leftovers(home: Home) -> None:
-    """Remove unfinished trainings, and copies of the ledger by a repair and `pkb bench`, which earlier versions left."""
+    """Remove unfinished trainings, and copies of the ledger by a repair or `pkb bench`: earlier versions left them."""
     copies = {*home.data.glob("ledger.*")} - {home.data / f"{home.ledger.name}{end}" for end in ("", "-wal", "-shm")}
     for path in (*copies, *home.adapters.glob(".training-*"), home.trial):
         if path.is_dir() and not path.is_symlink():

@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from store.checksums import Checksums, Chosen, everything, folder_of, nothing
 from store.errors import DamagedTable, DiskFull
@@ -160,14 +159,11 @@ class Tables:
             found: list[Row] = query.limit(limit).to_list()
         return found
 
-    def matching(self, name: str, column: str, pattern: str, columns: Sequence[str]) -> Iterator[Row]:
-        """Yield columns of the rows in which a regular expression (RE2) matches, in any case; they include the one."""
-        if not self.has(name):
-            return
+    def each(self, name: str, columns: Sequence[str]) -> Iterator[Row]:
+        """Yield columns of all rows of a table, some at a time."""
         with _damage_of(name):
             for batch in self._table(name).search().select(list(columns)).limit(None).to_batches():
-                mask = pc.match_substring_regex(batch[column], pattern, ignore_case=True)
-                yield from batch.filter(mask).to_pylist()
+                yield from batch.to_pylist()
 
     def by_date(self, name: str, condition: str | None, limit: int | None, *, oldest: bool) -> tuple[list[str], int]:
         """Return the ids of up to `limit` rows, newest first, undated ones last; and how many rows there are."""

@@ -88,6 +88,7 @@ _UNSPACED = re.compile(
     r"([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff])"
 )  # scripts without spaces
 _PLAIN = re.compile(r"[^\W_]+")
+_UNSEEN = re.compile(r"[\xad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
 FEW_WORDS = 8  # which many messages may share
 OWN_ROLES: Final[tuple[Role, ...]] = ("body", "attachment", "event")  # without quotes and signatures
 
@@ -96,7 +97,7 @@ def plain_words(text: str) -> list[str]:
     """Return the words of a text in order, whatever its case, marks and line breaks; of unspaced scripts, letters."""
     if text.isascii():
         return _PLAIN.findall(text.lower())
-    return _PLAIN.findall(_UNSPACED.sub(r" \1 ", unicodedata.normalize("NFKC", text).casefold().replace("\xad", "")))
+    return _PLAIN.findall(_UNSPACED.sub(r" \1 ", unicodedata.normalize("NFKC", _UNSEEN.sub("", text)).casefold()))
 
 
 def text_names(row: "Row", own: str) -> list[str]:

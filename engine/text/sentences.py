@@ -138,7 +138,22 @@ def _ends_sentence(text: str, start: int, end: int, stop: re.Match[str]) -> bool
 
 _LEAST, _ENOUGH = 6, 24.0  # different words of a run, and bits: a word has as many as it halves the number of texts
 _THREE, _WIDEST = 3, 50  # words
-_MOST_THREES = 200  # in one regular expression
+_FRONT = re.compile(  # marks of quotes, initials, numbers, times and speakers in front of a line
+    r"(?:[ \t]*+(?:[|>]|[^\W\d_]{1,12}>|<[^<>\n]{1,60}>|\[[^\[\]\n]{1,40}\]|\d[\d:.,/)-]*+(?=\s|$)(?:[ \t]*+-->.*)?))*+"
+    r"[ \t]*+(?:[*_]*+[^\W\d_][^:\n\"?!]{0,60}:[*_]*+(?=\s|$))?"
+)
+_HYPHEN = re.compile(
+    r"(?<=[^\W\d_])[-\u2010\xad][ \t]*+\r?\n[ \t]*+(?=[^\W\d_])"
+)  # in a wrapped word, or in one with a hyphen
+
+
+def readings(text: str) -> list[str]:
+    """Return a text as it is, without what stands in front of lines, and in order of that: others may interrupt one."""
+    fronts = [(line, _FRONT.match(line)) for line in text.split("\n")]
+    split = [(re.sub(r"\s|[\d:.,]+", "", match[0]), line[match.end() :]) for line, match in fronts if match]
+    bare = "\n".join(rest for _, rest in split)
+    sorted_bare = "\n".join(rest for _, rest in sorted(split, key=lambda one: one[0]))
+    return list(dict.fromkeys(one for found in (text, bare, sorted_bare) for one in (found, _HYPHEN.sub("", found))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,19 +185,16 @@ class RunIndex:
     """Runs of words, to be found in texts."""
 
     def __init__(self, runs: Iterable[WordRun]) -> None:
-        self._by_three: dict[str, set[WordRun]] = {}
+        self._by_word: dict[str, set[WordRun]] = {}
         for run in runs:
-            self._by_three.setdefault(run.three, set()).add(run)
-
-    @property
-    def pattern(self) -> str:
-        """Return a regular expression, for any case, that matches every text with a run, and others."""
-        threes = self._by_three if len(self._by_three) <= _MOST_THREES else ()
-        return "|".join(r"[\W_]*".join(three.split()) for three in threes)
+            self._by_word.setdefault(max(run.three.split(), key=len), set()).add(run)
 
     def found(self, text: str) -> set[WordRun]:
         """Return the runs in a text."""
-        words = plain_words(text)
-        threes = set(map(" ".join, zip(words, words[1:], words[2:], strict=False))) & self._by_three.keys()
-        joined = f" {' '.join(words)} " if threes else ""
-        return {run for three in threes for run in self._by_three[three] if run.words in joined}
+        there = {word for one in {text, _HYPHEN.sub("", text)} for word in plain_words(one)}
+        near = [run for word in there & self._by_word.keys() for run in self._by_word[word]]
+        near, found = [run for run in near if there.issuperset(run.three.split())], set[WordRun]()
+        for words in map(plain_words, readings(text) if near else ()):
+            threes, joined = {*map(" ".join, zip(words, words[1:], words[2:], strict=False))}, f" {' '.join(words)} "
+            found.update(run for run in near if run.three in threes and run.words in joined)
+        return found

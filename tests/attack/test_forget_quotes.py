@@ -55,6 +55,29 @@ QUOTES = {
     "attachment": mail(NOTE, "w16", "Minutes", "ann", extra=PARTS),
     "initials": mail("\n".join(f"QF> {line}" for line in textwrap.wrap(WAITS, 60)), "w17"),
     "soft line ends": mail(f"Hm.\n\n{SOFT}", "w18"),
+    "names and marks": mail("\n".join(f"Quillon> {line}" for line in textwrap.wrap(PAYS, 24)), "w20"),
+    "hyphens": mail(
+        WAITS.replace("Zebu", "Zebu-\n").replace("Bramble", "Bramble-\n").replace("Tal", "Tal-\n"), "w21", "So"
+    ),
+    "hyphens behind marks": mail(marked(PAYS.replace("Otto", "Otto-\n").replace("cro", "cro-\n")), "w22", "So"),
+    "numbers": mail("\n".join(f"{at} {one}" for at, one in enumerate(textwrap.wrap(PAYS, 24), 1)), "w23", "So"),
+    "numbers and signs": mail("\n".join(f"{at:03}: {one}" for at, one in enumerate(textwrap.wrap(PAYS, 24))), "w24"),
+    "no width": mail(
+        WAITS.replace("bu", "b\u200bu").replace("am", "a\u00adm").replace("ff", "f\u2060f"), "w25", extra=UTF8
+    ),
+    "cut by answers": mail(
+        "> The Zebulonite shipment waits\n\nwhat?\n\n> in locker Brambleweir until\n\nno!\n\n> the customs officer",
+        "w26",
+    ),
+    "cut by deep answers": mail(
+        ">> The Zebulonite shipment waits\n> hm\n>> in locker Brambleweir\nno!\n> > until the customs", "w27"
+    ),
+    "in a subject": mail("Is that so?", "w28", WAITS),
+    "a log of a chat": mail(
+        "[10:01] Bo: The Zebulonite shipment waits\n[10:02] Ann: yes\n[10:03] Bo: in locker Brambleweir until",
+        "w29",
+        "Log",
+    ),
     "to somebody else": mail(f'What does "{WAITS[52:]}" mean?', "w19", "Tallinn", "bo"),
 }
 OTHERS = {
@@ -71,6 +94,13 @@ MEETING = """WEBVTT
 
 00:00:09.000 --> 00:00:12.000
 <v Ruth>Brambleweir until the customs officer from Tallinn has counted it
+"""
+TURNS = """Meeting: papers
+Date: 2024-03-12
+
+Bo: She told me the Zebulonite shipment waits in.
+Ann: Locker Brambleweir.
+Bo: Until the customs officer from Tallinn has counted it, yes.
 """
 FOOTER = f"{TEXT}\n{'_' * 47}\nPapers mailing list\nhttps://lists.example.org/papers"
 BANNER = f"CAUTION: this mail came from outside.\n\n{TEXT}"
@@ -91,6 +121,7 @@ def pkb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pkb]:
     for name, text in {**QUOTES, **OTHERS}.items():
         (folder / f"{name}.eml").write_text(text)
     (folder / "meeting.vtt").write_text(MEETING)
+    (folder / "turns.txt").write_text(TURNS)
     with Pkb(folder / "home") as opened:
         opened.ingest([folder])
         yield opened
@@ -102,13 +133,13 @@ def named(pkb: Pkb, related: tuple[Related, ...]) -> set[str]:
 
 def test_every_quote_is_named_before_anything_is_done_and_nothing_else(pkb: Pkb) -> None:
     planned = pkb.plan_forgetting([NAMED], Scope())
-    assert (len(planned.documents), planned.quoted_by) == (1, len(QUOTES) + 1)
-    assert named(pkb, planned.related) == {*QUOTES, "meeting"}
+    assert (len(planned.documents), planned.quoted_by) == (1, len(QUOTES) + 2)
+    assert named(pkb, planned.related) == {*QUOTES, "meeting", "turns"}
 
 
 def test_quoting_takes_all_that_were_named(pkb: Pkb) -> None:
     planned = pkb.plan_forgetting([NAMED], Scope(), quoting=True)
-    assert (len(planned.documents), planned.quoted_by) == (len(QUOTES) + 2, 0)
+    assert (len(planned.documents), planned.quoted_by) == (len(QUOTES) + 3, 0)
 
 
 def test_the_reason_says_how_much_is_quoted(pkb: Pkb) -> None:
