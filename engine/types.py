@@ -270,7 +270,8 @@ class Passage:
     """Neighbouring hits of one document, in order, and the places where they stand, those of copies last.
 
     `copies` are hits in other documents whose text is the same. Where several senders answer a question differently,
-    `rival` is what this one says, and `outranked` has the ids of chunks that no answer is made of.
+    `rival` is what this one says, or `beside` if who answers is not known; of chunks that are `outranked` by their ids
+    no answer is made.
     """
 
     hits: "tuple[Hit, ...]"
@@ -279,6 +280,7 @@ class Passage:
     trust: Trust = Trust.KNOWN
     note: str = ""  # said of it where it answers
     rival: str = ""
+    beside: str = ""
     outranked: frozenset[str] = frozenset()
 
     @property
@@ -289,7 +291,9 @@ class Passage:
     def about(self, *, scored: bool) -> str:
         """Return what an answer depends on besides chunk ids: people, dates, headers and, if `scored`, the score."""
         people = [self.sender, *self.recipients, str(self.date), *(hit.chunk.header for hit in self.hits)]
-        return "\n".join([*people, self.rival, *sorted(self.outranked), f"{self.score:.3f}" if scored else ""])
+        return "\n".join(
+            [*people, self.rival, self.beside, *sorted(self.outranked), f"{self.score:.3f}" if scored else ""]
+        )
 
     @property
     def all_hits(self) -> "tuple[Hit, ...]":
@@ -378,15 +382,9 @@ class Passage:
         hit = next((hit for hit in self.hits if quote in hit.chunk.text), next(iter(self.hits), None))
         if hit is None:
             return replace(source, quote=quote)
-        return replace(
-            source,
-            quote=quote,
-            role=hit.chunk.role,
-            author=hit.chunk.author,
-            written=hit.chunk.written.isoformat() if hit.chunk.written else None,
-            speaker=hit.speaker_of(quote),
-            rival=bool(self.rival),
-        )
+        written = hit.chunk.written.isoformat() if hit.chunk.written else None
+        source = replace(source, role=hit.chunk.role, author=hit.chunk.author, written=written)
+        return replace(source, quote=quote, speaker=hit.speaker_of(quote))
 
     @property
     def header(self) -> str:
@@ -426,11 +424,13 @@ class Evidence:
         """Return all places with the quote of their passage: those of the passage at index `lead`, then by rank."""
         pairs = list(zip(self.passages, quotes, strict=True))
         ordered = [*pairs[lead : lead + 1], *pairs[:lead], *pairs[lead + 1 :]]
-        found = tuple(
-            replace(source, quote=quote) if source.copy else passage.quoting(source, quote or passage.rival)
-            for passage, quote in ordered
-            for source in passage.sources
-        )
+        doubted = any(one.trust_of(one.hit_at(one.text.find(said))) < Trust.KNOWN for one, said in ordered[:1])
+        found = list[Source]()
+        for at, (passage, said) in enumerate(ordered):
+            rival = passage.rival or (passage.beside if doubted else "")
+            quote = (at and rival) or said or rival
+            quoted = (one if one.copy else passage.quoting(one, quote) for one in passage.sources)
+            found += (replace(one, quote=quote, rival=bool(rival) and not one.copy) for one in quoted)
         notes = [passage.note for passage, _ in ordered[:1] if passage.note and found]
         return (*(replace(found[0], warnings=(*found[0].warnings, one)) for one in notes), *found[len(notes) :])
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from math import log
 
 from engine.ask.time_constraints import COMING, Occurrence, TimeConstraint, is_of_day
-from engine.text.commitments import is_instruction
+from engine.text.commitments import instruction_end
 from engine.text.question import Question
 from engine.text.relative_dates import resolve
 from engine.text.sentences import Span
@@ -297,8 +297,9 @@ def _price_words(part: str) -> frozenset[str]:
 def _read(question: Question, read: Passage, index: int, kind: Kind | None, when: TimeConstraint) -> list[Candidate]:
     found, whole, told_events = list[Candidate](), read.text, events(read.text)
     for place, span in enumerate(read.sentences()):
+        span = replace(span, start=span.start + instruction_end(whole[span.start : span.end]))
         text, written = whole[span.start : span.end], read.written_at(span.start)
-        if _SEPARATOR.fullmatch(text) or read.is_outranked(span.start) or is_instruction(text):
+        if _SEPARATOR.fullmatch(text) or read.is_outranked(span.start):
             continue
         parts = [one for one in find(text, kind) if not _EXCLUDED.search(text[: one.start])] if kind else []
         if kind == "place" and (span.speaker or "").lower() in _PLACES:

@@ -208,7 +208,7 @@ class Asker:
             remember(self._ledger, ask.text, ask.now, reply, served, saved_ms, evidence)
         if ask.options.scope.sender:
             ask.trace.notices.extend(matched_senders(self._ledger, ask.options.scope))
-        if reply.answered and any(source.rival or source.warnings for source in reply.sources):
+        if any(source.rival or (reply.answered and source.warnings) for source in reply.sources):
             from engine.ask.updates import sender_notices
 
             ask.trace.notices.extend(sender_notices(reply))

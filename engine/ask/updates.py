@@ -17,6 +17,7 @@ from engine.ask.candidates import Candidate, CandidateWeights, candidates, conte
 from engine.ask.keys import normalise
 from engine.ask.prepare import answer_of
 from engine.ask.time_constraints import TimeConstraint, time_constraint
+from engine.text.commitments import instruction_end
 from engine.text.people import name_and_address
 from engine.text.question import Question
 from engine.text.spans import Kind, find
@@ -110,28 +111,50 @@ def settled(question: Question, evidence: "Evidence") -> "Evidence":
 
     Passages of several senders that differ are marked as rivals.
     """
-    if evidence.leading or len(evidence.passages) < 2:
+    if evidence.leading:
         return evidence
     kind = wanted(question)
     found = candidates(question, evidence.passages, kind, time_constraint(question, kind), CandidateWeights())
-    claims = _claims(question, evidence.passages, found)
+    all_claims = _claims(question, evidence.passages, found)
+    claims = [one for one in all_claims if one.covers >= _TOUCHES]
     lost = [one for one in claims if _loses(one, claims)]
     told = [one for one in claims if one.covers >= _SURE and not one.read.is_meeting]
     sure = [one for one in told if not any(one is other for other in lost)]
     rivals = [one for one in sure if any(one.origin != other.origin and one.differs(other) for other in sure)]
-    marked = tuple(_marked(one, lost, [*lost, *rivals]) for one in evidence.passages)
-    return replace(evidence, passages=marked, scored=() if lost else tuple(found))
+    beside = _beside([one for one in all_claims if not any(one is other for other in lost)])
+    marked = (_marked(one, lost, [*lost, *rivals], beside) for one in evidence.passages)
+    told_what = tuple(one if one.rival else replace(one, rival=_left_out(question, one)) for one in marked)
+    return replace(evidence, passages=told_what, scored=() if lost else tuple(found))
+
+
+def _beside(claims: Sequence[_Claim]) -> _Claim | None:
+    """Return what a known sender says of some of what is asked, where the best sentence is of another and says else."""
+    doubted = [one for one in claims if one.trust < Trust.KNOWN and one.covers >= _TOUCHES]
+    best = max(doubted, key=lambda one: one.said.score, default=None)
+    known = [one for one in claims if best and one.trust == Trust.KNOWN and one.answers and not one.agrees(best)]
+    return max(known, key=lambda one: (one.covers, one.said.score), default=None)
+
+
+def _left_out(question: Question, read: Passage) -> str:
+    """Return a sentence that was left out as it tells what to answer, and may else have answered."""
+    asked, title = content(question), _title_words(read)
+    texts = (read.text[span.start : span.end] for span in read.sentences())
+    told = (one for one in texts if instruction_end(one) and share(asked, frozenset(words(one)) | title) >= _SURE)
+    return next(told, "")
 
 
 def _claims(question: Question, reads: Sequence[Passage], found: Sequence[Candidate]) -> list[_Claim]:
     kind, asked, whole = wanted(question), content(question), frozenset(content(question))
     own = [[one for one in found if one.read == number] for number in range(len(reads))]
+    is_told = any(read.trust_of(hit) < Trust.KNOWN for read in reads for hit in read.hits)  # whatever is known beside
     claims = list[_Claim]()
     for one in found:
         read = reads[one.read]
         covers = share(asked, _around(own[one.read], one) | _title_words(read))
+        if not covers or (covers < _TOUCHES and (not is_told or read.is_meeting)):
+            continue
         answers = _answers(question, one, kind)
-        if covers >= _TOUCHES and (answers or not kind or says_change(one.text)) and not one.text.endswith("?"):
+        if (answers or not kind or says_change(one.text)) and not one.text.endswith("?"):
             about = whole & (one.words | _title_words(read) if kind or whole & one.words else frozenset())
             claims.append(
                 _Claim(one, kind, read, read.trust_of(read.hit_at(one.span.start)), covers, whole, about, answers)
@@ -158,11 +181,12 @@ def _loses(one: _Claim, claims: Sequence[_Claim]) -> bool:
     return any(map(one.differs, above)) and not any(map(one.agrees, above))
 
 
-def _marked(read: Passage, lost: Sequence[_Claim], rivals: Sequence[_Claim]) -> Passage:
+def _marked(read: Passage, lost: Sequence[_Claim], rivals: Sequence[_Claim], beside: _Claim | None) -> Passage:
     best = max((one for one in rivals if one.read is read), key=lambda one: one.said.score, default=None)
     least = max((one.trust for one in lost if one.read.document == read.document), default=-1)
     outranked = frozenset(hit.chunk.id for hit in read.hits if read.trust_of(hit) <= least)
-    return replace(read, rival=best.said.text if best and not best.said.is_subject else "", outranked=outranked)
+    said, known = (one.said.text if one and not one.said.is_subject else "" for one in (best, beside))
+    return replace(read, rival=said, beside=known if beside and beside.read is read else "", outranked=outranked)
 
 
 _RIVALS = 2  # in notices
@@ -174,12 +198,16 @@ def sender_notices(reply: Answer) -> list[str]:
     A mail that was forged in the name and address of who is quoted is told by its warnings.
     """
     first, others = reply.sources[0], [one for one in reply.sources[1:] if not one.copy]
-    rivals = [one for one in others if one.rival and one.quote != first.quote]
-    strange = [one for one in rivals if one.sender != first.sender or set(one.warnings) - set(first.warnings)]
+    orders = [one for one in (first, *others) if one.rival and instruction_end(one.quote)]
+    left_out = [f"a sentence that tells what to answer was left out, from {_sender(one)}" for one in orders[:_RIVALS]]
+    if not reply.answered:
+        return left_out
+    rivals = [one for one in others if one.rival and one.quote != first.quote and one not in orders]
+    strange = [one for one in rivals if one.sender != first.sender or set(one.warnings) ^ set(first.warnings)]
     told = [f"another mail, from {_sender(one)}, says: {shorten(one.quote, 160)}" for one in strange[:_RIVALS]]
     trusted = [first, *(one for one in others if one.quote and same_answer(first.quote, one.quote, reply.span))]
     alone = all(one.warnings and FIRST_MAIL not in one.warnings for one in trusted)
-    return [*([f"the answer rests on a doubtful mail alone, from {_sender(first)}"] if alone else []), *told]
+    return [*([f"the answer rests on a doubtful mail alone, from {_sender(first)}"] if alone else []), *told, *left_out]
 
 
 def _sender(source: Source) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from engine.models.types import LanguageModel
-from engine.text.commitments import is_instruction
+from engine.text.commitments import instruction_end
 from engine.text.dates import spell_date
 from engine.text.sentences import sentences
 from engine.text.time_sensitive import moment
@@ -92,10 +92,10 @@ _LEFT_OUT = "(left out: it says what to answer)"
 
 
 def _without_instructions(text: str) -> str:
-    """Return a text with a note in the place of each sentence that tells whoever reads it what to answer."""
+    """Return a text with a note in the place of each clause that tells whoever reads it what to answer."""
     for span in reversed(sentences(text)):
-        if is_instruction(text[span.start : span.end]):
-            text = text[: span.start] + _LEFT_OUT + text[span.end :]
+        if end := instruction_end(text[span.start : span.end]):
+            text = f"{text[: span.start]}{_LEFT_OUT} {text[span.start + end :]}"
     return text
 
 

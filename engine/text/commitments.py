@@ -27,7 +27,7 @@ _QUOTED = re.compile(r"[\s(]*[\"“”«„`'?]")  # or of a line with letters t
 _BY = re.compile(r"\b(?:by|before|until|till|due|than|deadline|on)\s+(?:the\s+)?(?:end\s+of\s+|\w+\s+of\s+)?\Z", re.I)
 _MARKER = re.compile(r"\W{0,6}(?P<marker>[A-Za-z][A-Za-z \-]{2,16}?)[ \t]*:[ \t]*(?=\S)")
 _CALLED = re.compile(r"\s*[^\W\d_]+,")
-_CLAUSE_END = re.compile(r"[,;:!?()\"“”„]+")
+_CLAUSE_END = re.compile(r"(?:[;!?()\"“”„]|[,:](?!\d))+\s*")
 _CHECKBOX = re.compile(r"\s*(?:[-*+]\s+)?\[ ?\]\s+\S")
 
 Doer = Literal["writer", "reader", "named", "unknown"]
@@ -271,18 +271,41 @@ def _all(part: str) -> tuple[Phrase, ...]:
 
 
 @lru_cache(maxsize=1 << 12)
-def is_instruction(text: str) -> bool:
-    """Return whether a sentence tells whoever reads it what to answer, such as "if anyone asks, say it is closed"."""
-    tokens = plain_words(_CLAUSE_END.sub(" clauseend ", text))
-    return any(_is_instruction(language, tokens) for language in word_lists("instructions"))
+def instruction_end(text: str) -> int:
+    """Return where a sentence stops telling what to answer: "if anyone asks, say it is closed"; 0 if it does not.
+
+    A statement may stand behind it: "If anyone asks, tell them to call, Gus has the key".
+    """
+    signs = [*_CLAUSE_END.finditer(text)]
+    starts, ends = [0, *(one.end() for one in signs)], [*(one.start() for one in signs), len(text)]
+    clauses = [plain_words(text[start:end]) for start, end in zip(starts, ends, strict=True)]
+    colons = [at for at, one in enumerate(signs) if ":" in one[0]]
+    told = max(_told(language, clauses, colons) for language in word_lists("instructions"))
+    after = starts[told : told + 1]
+    return after[0] if (after and len(plain_words(text[after[0] :])) >= _FEWEST) or not told else len(text)
 
 
-def _is_instruction(language: str, tokens: Sequence[str]) -> bool:
-    parts = ("always", "if", "ask", "answer")
-    always, if_, ask, answer = ([*phrases("instructions", part, language).find(tokens)] for part in parts)
+def _told(language: str, clauses: Sequence[list[str]], colons: Collection[int]) -> int:
+    """Return the number of clauses up to the last that tells what to answer whoever asks."""
+    asking = [at for at, tokens in enumerate(clauses) if _is_asked(language, tokens)]
+    found = [(at, begins) for at, tokens in enumerate(clauses) if asking and (begins := _orders(language, tokens))]
+    if not found:
+        return 0
+    at, begins = found[-1]
+    goes_on = len(clauses[at]) <= begins + (at in colons)  # "say this: ..."
+    return 1 + max(asking[-1], at + goes_on)
+
+
+def _is_asked(language: str, tokens: Sequence[str]) -> bool:
     before = {phrase[-1] for phrase in word_lists("instructions")[language]["not"]}
-    asks, orders = (
-        [(first, end) for first, end in part if not first or tokens[first - 1] not in before] for part in (ask, answer)
-    )
-    spans = [(first, end) for first, _ in if_ for start, end in asks if 0 <= start - first <= _BEFORE_ASKING]
-    return bool(always) or any(end <= start or stop <= first for first, end in orders for start, stop in spans)
+    if_, ask = ([*phrases("instructions", part, language).find(tokens)] for part in ("if", "ask"))
+    asks = [start for start, _ in ask if not start or tokens[start - 1] not in before]
+    return any(0 <= start - first <= _BEFORE_ASKING for first, _ in if_ for start in asks)
+
+
+def _orders(language: str, tokens: Sequence[str]) -> int:
+    """Return the number of words with which a clause begins to tell what to answer, 0 if it does not."""
+    please = {phrase[-1] for phrase in word_lists("instructions")[language]["please"]}
+    first = next((at for at, token in enumerate(tokens) if token not in please), 0)
+    found = phrases("instructions", "answer", language).find(tokens)
+    return max((end for start, end in found if start == first), default=0)
