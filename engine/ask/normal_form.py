@@ -58,114 +58,17 @@ _LED = re.compile(
     rf"|other than)\b(?:(?!\b(?:wh|how))[^,?])+),\s+((?:wh(?:at|en|ere|o|om|ose|ich|y)|how|{_AUX})\b[^?]+)",
     re.IGNORECASE,
 )
-_DAY = r"(?:monday|tuesday|wednesday|thursday|friday|saturday|sunday)"
 _ABBREVIATED = re.compile(r"\b(Tues?|Wed|Thurs?|Fri|Feb|Apr|Aug|Sept?|Oct|Nov|Dec)\b\.?")
 _IN_FULL = {"Tue": "Tuesday", "Wed": "Wednesday", "Thu": "Thursday", "Fri": "Friday", "Feb": "February",
             "Apr": "April", "Aug": "August", "Sep": "September", "Oct": "October", "Nov": "November",
             "Dec": "December"}  # fmt: skip
-_OPINION = r"(?:thoughts?|opinions?|views?|take|feelings?|attitude) (?:on|about|of|towards?)\b"
-# Phrases and their one form, in this order.
-_REWRITES = (
-    (r"\b(who|what|which|when|where|why|how)(?: was| is|'s) it that\b", r"\1"),
-    (
-        r"\b(who|what|which|when|where)(?: was| is|'s) it (?=(?:the|my|our|his|her|we|they|i|(?-i:[A-Z])\S*)\b)",
-        r"\1 ",
-    ),
-    (r"\b(who|what|when|where|how)'s (?=(?:\w+ed|been|got|done|gone|made|said)\b)", r"\1 has "),
-    (r"\bwho (?:is|was) the sender of\b", "who sent"),
-    (
-        r"\bwho (?:was|were|is|are|has|have)(?: been)? (.+) "
-        r"(\w+ed|sent|made|built|held|led|paid|told|written|given) by\Z",
-        r"who \2 \1",
-    ),
-    (r"\bwho (?:was|is) (.*\b(?:email|message|mail|letter|note)\b.*) from\Z", r"who sent \1"),
-    (r"\bwho (?:did )?(.+?) (?:come|came) from\Z", r"who sent \1"),
-    (rf"\bwhat(?: is| are|'s) (.+?)'s {_OPINION}", r"what does \1 think about"),
-    (rf"\bwhat (?:was|were) (.+?)'s {_OPINION}", r"what did \1 think about"),
-    (r"\bhow (did|does|do) (.+?) feel about\b", r"what \1 \2 think about"),
-    (r"\bwhat (did|does|do) (.+?) (?:make|think) of\b", r"what \1 \2 think about"),
-    (r"\bthought of\b", "thought about"),
-    (r"\bwhat(?: is|'s| was) (.+?)'s reason for\b", r"why did \1"),
-    (r"\bwhat(?: is|'s| was) the reason (?:behind|for) (.+?)'s (?:decision|choice) to\b", r"why did \1 decide to"),
-    (r"\b(?:has|have) (\S+(?: \S+)?) got\b", r"does \1 have"),
-    (r"'s (?=(?:going|gonna|getting|coming|being|been|not|the|a|an|in|on|at|their|your|my|his|her) )", " is "),
-    (rf"\b({_DAY})'s (\w+(?: \w+)?)(?=$| (?:for|about|with|in|at|to|of)\b)", r"\2 on \1"),
-    (r"\b(tomorrow|yesterday|today|tonight)'s (\w+(?: \w+)?)", r"\2 \1"),
-    (r"\b(?:at|on|in|by|for) (?=(?:what|which|whose|whom) )", ""),
-    (r"\bwhat(?: did|'d) (.+?) have to say\b", r"what did \1 say"),
-    (r"\b(\w+)'d (?=(?:be|like|love|want|need|have|prefer|rather|you|i|we|they)\b)", r"\1 would "),
-    (r"\b(what|who|where|when|how|why)'d\b", r"\1 did"),
-    (r"\bis it (?:ok|okay|all right|alright|fine) (?:if|for) (?:i|me to)\b", "can i"),
-    (r"\bwhat (?:made|makes|led|caused) (?=\w)", "why did "),
-    (r"\bhow frequently\b", "how often"),
-    (r"\b(?:how come|for (?:what|which) reason|what (?:is|was|'s) the reason(?: that| why)?)\b", "why"),
-    (r"\b(?:what|which) hour\b", "what time"),
-    (
-        r"\b(?:what|which) (?:year|date|day)(?= (?:is|are|was|were|do|does|did|has|have|had|will|can|could)\b)",
-        "when",
-    ),
-    (r"\bwhen was the first time(?: that)? (.+?) (\w+ed)\b", r"when did \1 first \2"),
-    (r"\b(?:what|which) (?:person|people)\b", "who"),
-    (r"\b(?:what|which) (?:kind|type|sort|form|category)s?(?: of)?(?: an?)?\b", "what"),
-    (r"\bwhat(?: is|'s| was) the name of\b", "what is"),
-    (r"\bwhere (?:can|could|do|should|may) i (e-?mail|phone|call|ring|reach)\b", r"what is \1 of"),
-    (r"\be-mail", "email"),
-    (
-        r"\b(?:what|which) (?:email )?address (?:can|could|should|do|would) i (?:use to )?email\b",
-        "what is email of",
-    ),
-    (
-        r"\b(?:what|which) email address (?:can|could|should|do|would) i (?:use to )?(?:contact|reach)\b",
-        "what is email of",
-    ),
-    (r"\b(?:what|which) (?:email )?address (?:can|could|should) (.+?) be emailed(?: at)?", r"what is email of \1"),
-    (
-        r"\b(?:what|which) email(?: address)? (?:is|can|could) (.+?) "
-        r"(?:reachable|be (?:reached|contacted))(?: at)?",
-        r"what is email of \1",
-    ),
-    (r"\bemail(?: address)? (?:that )?(.+?) can be (?:contacted|reached|emailed) (?:at|on|under)", r"email of \1"),
-    (r"\bemail(?:ing)? address(?=(?:es)?\b)", "email"),
-    (r"\b(?:tele)?phone numbers?\b", "phone"),
-    (
-        r"\b(?:what|which) (?:phone|number) (?:can|could|should|do|would) i "
-        r"(?:call|phone|ring|use to (?:call|phone))(?: for)? (.+?)(?: on| at)?\Z",
-        r"what is phone of \1",
-    ),
-    (r"\b(?:what|which) (email|phone|fax) (?:does|do) (.+?) (?:use|have)\Z", r"what is \1 of \2"),
-    (r"\b(?:what|which) (email|phone|fax) (?:can|could|should) i use for (.+)", r"what is \1 of \2"),
-    (r"\b(?:what|which) (email|phone|fax) can be used to (?:reach|contact|call) (.+)", r"what is \1 of \2"),
-    (r"\b(email|phone|fax) (?:that )?(.+?) uses\Z", r"\1 of \2"),
-    (r"\b(email|phone|fax) (?:that )?(?:belongs to|is listed for|is used by)\b", r"\1 is of"),
-    (r"\bfrom whom? did (.+?) (?:get|receive) (?=\w)", r"who sent \1 "),
-    (r"\bwho did (.+?) (?:get|receive) (.+?) from\Z", r"who sent \1 \2"),
-    (r"\bwho (?:is|will|'s) (?:getting|receiving|get|receive) (.+?) from (.+)", r"who will \2 give \1 to"),
-    (r"\b(?:ph\.? ?d\.?)(?= [a-z]\b)", "PhD"),
-    (r"\bwork friends?\b", "friends from work"),
-    (r"\bwhat did people (?=\w)", "what did they "),
-    (r"\b(?:around|about|approximately|roughly) (?=\d)", ""),
-    (r"\b(?:right now|at the moment|at present|at the present time|these days|nowadays)\b", "currently"),
-    (r"\b(?:at all|so far|as well|in fact|of course|by chance|or so)\b", ""),
-    (r"\b(?:is|are|am|was|were) (?:about|going) to (?=\w)(?!the\b|a\b|an\b|my\b|our\b)", "will "),
-    (r"\b(?:is|are) (\S+(?: \S+)?) going to (?=\w)(?!the\b|a\b|an\b|my\b|our\b)", r"will \1 "),
-    (r"\bgoing to (?=\w)(?!the\b|a\b|an\b|my\b|our\b)", "will "),
-    (r"\b(?:has|have|had|ought|need|needs|needed|is supposed|are supposed) to (?=\w)", "should "),
-    (r"\b(?:would|'d) like to (?=\w)|\b(?:wants?|wish(?:es)?) to (?=\w)", "want to "),
-    (r"\bused to (?=\w)", "did "),
-    (r"\bin order to\b", "to"),
-    (r"\b(?:the )?one of the\b", "one of the"),
-    (r"\b(?:takes?|taking|took|taken) place\b", "happen"),
-    (r"\b(?:takes?|taking|took|taken) part\b", "participate"),
-    (r"\bvia\b|\bby way of\b", "through"),
-    (r"\bconcerning\b|\bregarding\b|\bwith regards? to\b|\bwith respect to\b|\bin regard to\b", "about"),
-    (r"\banother\b", "other"),
-)
 
 
 @cache
 def _rewrites() -> tuple[tuple[re.Pattern[str], str], ...]:
     """Compile the phrases, when the first question is compared: a process that compares none is quicker."""
-    return tuple((re.compile(pattern, re.IGNORECASE), instead) for pattern, instead in _REWRITES)
+    lines = (line.split("  ->  ") for line in prompt("rewrites").splitlines() if not line.startswith("#"))
+    return tuple((re.compile(pattern, re.IGNORECASE), instead[1:-1]) for pattern, instead in lines)
 
 
 _SIGNS = str.maketrans("’‘ʼ`´‐‑‒–—", "'''''-----")

@@ -122,9 +122,9 @@ def settled(question: Question, evidence: "Evidence") -> "Evidence":
     sure = [one for one in told if not any(one is other for other in lost)]
     rivals = [one for one in sure if any(one.origin != other.origin and one.differs(other) for other in sure)]
     beside = _beside([one for one in all_claims if not any(one is other for other in lost)])
-    marked = (_marked(one, lost, [*lost, *rivals], beside) for one in evidence.passages)
-    told_what = tuple(one if one.rival else replace(one, rival=_left_out(question, one)) for one in marked)
-    return replace(evidence, passages=told_what, scored=() if lost else tuple(found))
+    marked = [_marked(one, lost, [*lost, *rivals], beside) for one in evidence.passages]
+    marked = [one if one.rival else replace(one, rival=_left_out(question, one)) for one in marked]
+    return replace(evidence, passages=tuple(marked), scored=() if lost else tuple(found))
 
 
 def _beside(claims: Sequence[_Claim]) -> _Claim | None:

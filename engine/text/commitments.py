@@ -27,7 +27,7 @@ _QUOTED = re.compile(r"[\s(]*[\"“”«„`'?]")  # or of a line with letters t
 _BY = re.compile(r"\b(?:by|before|until|till|due|than|deadline|on)\s+(?:the\s+)?(?:end\s+of\s+|\w+\s+of\s+)?\Z", re.I)
 _MARKER = re.compile(r"\W{0,6}(?P<marker>[A-Za-z][A-Za-z \-]{2,16}?)[ \t]*:[ \t]*(?=\S)")
 _CALLED = re.compile(r"\s*[^\W\d_]+,")
-_CLAUSE_END = re.compile(r"(?:[;!?()\"“”„]|[,:](?!\d))+\s*")
+_CLAUSE_END = re.compile(r"((?:[;!?()\"“”„]|[,:](?!\d))+\s*)")
 _CHECKBOX = re.compile(r"\s*(?:[-*+]\s+)?\[ ?\]\s+\S")
 
 Doer = Literal["writer", "reader", "named", "unknown"]
@@ -276,13 +276,12 @@ def instruction_end(text: str) -> int:
 
     A statement may stand behind it: "If anyone asks, tell them to call, Gus has the key".
     """
-    signs = [*_CLAUSE_END.finditer(text)]
-    starts, ends = [0, *(one.end() for one in signs)], [*(one.start() for one in signs), len(text)]
-    clauses = [plain_words(text[start:end]) for start, end in zip(starts, ends, strict=True)]
-    colons = [at for at, one in enumerate(signs) if ":" in one[0]]
-    told = max(_told(language, clauses, colons) for language in word_lists("instructions"))
-    after = starts[told : told + 1]
-    return after[0] if (after and len(plain_words(text[after[0] :])) >= _FEWEST) or not told else len(text)
+    pieces = [*_CLAUSE_END.split(text), ""]  # each clause, and the signs behind it
+    clauses = [plain_words(clause) for clause in pieces[::2]]
+    colons = [at for at, signs in enumerate(pieces[1::2]) if ":" in signs]
+    end = 2 * max(_told(language, clauses, colons) for language in word_lists("instructions"))
+    is_statement = not end or len(plain_words("".join(pieces[end:]))) >= _FEWEST
+    return len("".join(pieces[:end])) if is_statement else len(text)
 
 
 def _told(language: str, clauses: Sequence[list[str]], colons: Collection[int]) -> int:

@@ -63,6 +63,8 @@ PAIRS = {
     "a name for another": Pair("What did Ann write about the rent?", "What did Ben write about the rent?"),
     "a year": Pair("How much was the rent in 2023?", "How much was the rent in 2024?"),
     "a polite frame": Pair(f"Could you tell me {RENT[0].lower()}{RENT[1:]}", RENT),
+    "a view that is no opinion": Pair("What is Ann's view of the rent?", "What are Ann's opinions on the rent?"),
+    "a view of several": Pair("What was Ben's view of the rent?", "What were Ben's thoughts about the rent?"),
     "half a surrogate": Pair("Who has the spare key \udcff?", KEY),
     "a right-to-left mark": Pair("\u202eWho has the spare key?", KEY),
 }
