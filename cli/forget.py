@@ -75,9 +75,8 @@ def _is_agreed(planned: "ForgetPlan", *, yes: bool) -> bool:
     """Return whether the person agrees; UsageError where nobody can answer."""
     from cli.pull import agreed
 
-    what = (
-        count(len(planned.ids), "document") if planned.ids else "this question" if planned.questions else "their rest"
-    )
+    parts = {"document": len(planned.ids), "question": len(planned.questions)}
+    what = " and ".join(count(number, name) for name, number in parts.items() if number) or "their rest"
     return agreed(f"forget {what} for good?", yes=yes, default=False, step="pkb forget ... --yes")
 
 
@@ -92,8 +91,9 @@ def _show_plan(planned: "ForgetPlan") -> None:
         print(f"{count(len(planned.removed), 'document')} no longer indexed")
     for one in planned.related:  # every one: nobody can agree to what is not shown
         print(f"{_line(one.row)}  ({one.reason})" + f": not forgotten; pkb forget {one.row['id']}" * bool(one.stays))
-    for question in planned.questions:
-        print(f"question: {one_line(question, 200)}")
+    for number, question in enumerate(planned.questions, 1):
+        why = f"  ({number} of {len(planned.questions)} with words that nothing else has)" if planned.ids else ""
+        print(f"question: {one_line(question, 200)}{why}")
     for name in planned.adapters:
         output.say(f"pkb: adapter {name} was trained on answers by an earlier version of pkb: it is removed")
     if planned.quoted_by:
@@ -132,6 +132,7 @@ def _row(planned: "ForgetPlan", erased: "Erased | None") -> dict[str, Any]:
         "schema": output.SCHEMA,
         "documents": [_about(row) for row in planned.documents],
         "removed": len(planned.removed),
+        "removed_ids": list(planned.removed),
         "questions": list(planned.questions),
         "adapters": list(planned.adapters),
         "copies": planned.copies,

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -18,7 +19,7 @@ from engine.text.sentences import RunIndex, WordRun, readings, word_runs
 from engine.text.terminal import count, line
 from engine.text.words import FUNCTION_WORDS, words
 from store.catalog import FormerNames
-from store.documents import names_of_text, own_texts, quoting
+from store.documents import frequencies_of, names_of_text, own_texts, quoting
 from store.erasure import Erased, Eraser, is_unfinished, names_of, stored_questions
 from store.errors import Locked, PkbError, UsageError
 from store.filters import among, documents_within
@@ -82,9 +83,8 @@ class ForgetPlan:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether there is nothing to forget."""
-        everything = self.request.deleted and not self.request.targets  # what an older pkb removed has left no names
-        return not (self.documents or self.removed or self.questions or everything)
+        """Return whether there is nothing to forget; what an older pkb removed has left no names."""
+        return not (self.ids or self.questions or (self.request.deleted and not self.request.targets))
 
     @property
     def ids(self) -> list[str]:
@@ -119,6 +119,7 @@ def _plan(opened: Session, request: ForgetRequest) -> ForgetPlan:
     return ForgetPlan(
         documents=tuple(_rows(opened, ids)),
         removed=tuple(sorted(named & removed)),
+        questions=_questions_of(opened, ids, named & removed),
         copies=len(files),
         related=tuple(related),
         adapters=trained_adapters(opened) if ids else (),
@@ -139,7 +140,7 @@ def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> Era
         if not alone:
             raise Locked("pkb idle is running", "try again when it is done")
         with opened.locks.exclusive():
-            _require_unchanged(opened, planned)
+            planned = _unchanged(opened, planned)
             names = [name for row in planned.documents for name in _names(opened, row)]
             names += [name for _, name in names_of_text(opened.tables, ids)]
             for name in planned.adapters:
@@ -152,10 +153,12 @@ def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> Era
     return erased
 
 
-def _require_unchanged(opened: Session, planned: ForgetPlan) -> None:
-    """Refuse to forget what is no longer what the user was shown: another version of it would stay."""
-    if planned.ids and {*_plan(opened, planned.request).ids} != {*planned.ids}:
+def _unchanged(opened: Session, planned: ForgetPlan) -> ForgetPlan:
+    """Return the plan as it is now, where it names what the user was shown: another version of it would stay."""
+    now = _plan(opened, planned.request) if planned.ids else planned
+    if {*now.ids} != {*planned.ids}:
         raise PkbError("these messages have just changed; nothing was forgotten", "the same command again")
+    return now
 
 
 def kept_elsewhere(opened: Session) -> list[str]:
@@ -179,6 +182,16 @@ def _same_questions(opened: Session, question: str) -> tuple[str, ...]:
 
     wanted = normalise(question)
     return tuple(sorted(one for one in stored_questions(opened.ledger) if normalise(one) == wanted))
+
+
+def _questions_of(opened: Session, ids: Sequence[str], removed: Collection[str]) -> tuple[str, ...]:
+    """Return the kept questions with a word that no other document has; of removed ones, any word may have been."""
+    rows = (row for some in _batches(ids) for row in opened.tables.select("chunks", among("document", some), ["words"]))
+    theirs = Counter(word for row in rows for word in {*row["words"].split(" ")})
+    asked = {one: {*words(one)} - FUNCTION_WORDS for one in stored_questions(opened.ledger)} if ids or removed else {}
+    counted = frequencies_of(opened.ledger, [*set[str]().union(*asked.values())])
+    lost = {word for found in asked.values() for word in found if counted.get(word, 0) <= theirs[word]}
+    return tuple(sorted(one for one, found in asked.items() if found & (lost if removed else lost & theirs.keys())))
 
 
 def _documents(opened: Session, request: ForgetRequest) -> set[str]:
@@ -312,7 +325,10 @@ def _related(opened: Session, ids: Collection[str], same: Collection[str]) -> li
     sources = _sources(opened, named) if len(named) <= _MOST_SEARCHED else {}
     index, titles = RunIndex(sources), {bare_title(row["title"]) for row in named.values()}
     texts = opened.tables.each("documents", ["id", "title", "text"]) if sources else ()
-    all_held = ((row["id"], index.found(_searched(row, titles))) for row in texts if row["id"] not in named)
+    others = (
+        (row, "" if bare_title(row["title"]) in titles else row["title"]) for row in texts if row["id"] not in named
+    )
+    all_held = ((row["id"], index.found(f"{title}\n\n{row['text']}")) for row, title in others)
     held = {one: runs for one, runs in all_held if runs}
     whole = quoting(opened.ledger, ids)  # those that quote a passage as it is, however short
     rows = {row["id"]: row for row in _rows(opened, {*held, *whole, *same} - named.keys())}
@@ -330,11 +346,6 @@ def _related(opened: Session, ids: Collection[str], same: Collection[str]) -> li
             sentences = len({source.sentence for source in held_here})
             found.append(Related(row, sentences, answers and is_reply(row["title"]), stays))
     return found
-
-
-def _searched(row: Row, titles: Collection[str]) -> str:
-    """Return where sentences are looked for; the subject of a conversation is no quote in it."""
-    return str(row["text"]) if bare_title(row["title"]) in titles else f"{row['title']}\n\n{row['text']}"
 
 
 def _sources(opened: Session, named: Mapping[str, Row]) -> dict[WordRun, _Source]:

@@ -12,6 +12,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -210,7 +211,9 @@ class Eraser:
                     yield f"rows of the table {name}"
         yield from _nodes_left(self._ledger, self._home)
         wanted = [document.encode() for document in documents[:_EXAMINED]]
-        yield from (str(path) for path in _readable_files(self._home) if wanted and _holds(path, wanted))
+        apart = (self._home.tables, self._home.index, self._home.kv)  # LanceDB compresses ids, KV files hold none
+        files = (path for path in _files(self._home) if not any(path.is_relative_to(folder) for folder in apart))
+        yield from (str(path) for path in files if wanted and _holds(path, wanted))
 
     def _counts(self) -> dict[str, int]:
         sql = """SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM answers),
@@ -280,9 +283,8 @@ def _with_earlier_versions(ledger: Ledger, documents: Collection[str]) -> set[st
     others = {former.digest(f"path\0{one}") for path in paths for one in (path, *path.parents)}
     left, had = [*found], "SELECT name FROM former_names WHERE document = ? AND length(name) = 16"
     while left:  # through files that they stood in before
-        for name in (
-            {name for (name,) in ledger.rows.execute(had, (left.pop(),))} - others - {former.digest("id\0None")}
-        ):
+        theirs = {name for (name,) in ledger.rows.execute(had, (left.pop(),))}
+        for name in theirs - others - {former.digest("id\0None")}:
             sql = "SELECT document FROM former_names WHERE name = ? AND document NOT IN (SELECT id FROM documents)"
             more = {document for (document,) in ledger.rows.execute(sql, (name,))}
             left += more - found if len(more) <= _FEW else ()
@@ -320,8 +322,7 @@ def _nodes_left(ledger: Ledger, home: Home) -> Iterator[str]:
     sql = "SELECT count(*) FROM kv_nodes WHERE document != '' AND document NOT IN (SELECT id FROM documents)"
     if count := ledger.rows.execute(sql).fetchone()[0]:
         yield f"{count} nodes of the KV cache"
-    folder = KvFolder(ledger, home.kv)
-    yield from map(str, folder.orphans())
+    yield from map(str, KvFolder(ledger, home.kv).orphans())
 
 
 def _remove_leftovers(home: Home) -> None:
@@ -335,16 +336,9 @@ def _remove_leftovers(home: Home) -> None:
 
 
 def _files_below(*folders: Path) -> Iterator[Path]:
-    """Yield the files that a rewrite must replace."""
-    for path in (path for folder in folders for path in folder.rglob("*")):
-        if path.is_file() and path.suffix != ".json":
-            yield path
-
-
-def _readable_files(home: Home) -> Iterator[Path]:
-    """Yield the files in which ids stand as they are: LanceDB compresses them, KV files hold none."""
-    apart = (home.tables, home.index, home.kv)
-    return (path for path in _files(home) if not any(path.is_relative_to(folder) for folder in apart))
+    """Return the files that a rewrite must replace."""
+    every = (path for folder in folders for path in folder.rglob("*"))
+    return (path for path in every if path.is_file() and path.suffix != ".json")
 
 
 def _files(home: Home) -> Iterator[Path]:
@@ -354,12 +348,9 @@ def _files(home: Home) -> Iterator[Path]:
 def _holds(path: Path, wanted: Sequence[bytes]) -> bool:
     """Return whether a file has any of some ids."""
     pattern, longest, tail = re.compile(b"|".join(map(re.escape, wanted))), max(map(len, wanted)), b""
-    try:
-        with path.open("rb") as file:
-            while block := file.read(_BLOCK):
-                if pattern.search(tail + block):
-                    return True
-                tail = block[-longest:]
-    except FileNotFoundError:
-        pass  # removed meanwhile
+    with suppress(FileNotFoundError), path.open("rb") as file:  # removed meanwhile
+        while block := file.read(_BLOCK):
+            if pattern.search(tail + block):
+                return True
+            tail = block[-longest:]
     return False
