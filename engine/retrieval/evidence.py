@@ -20,7 +20,7 @@ from engine.retrieval.retrieve import RetrievalLimits, Searchable, join, retriev
 from engine.text.people import LOOK_ALIKE, ROUTES, WAYS, domain_of, ways_of
 from engine.text.question import Question
 from engine.text.terminal import shorten
-from engine.text.time_sensitive import phrases, plain_words
+from engine.text.time_sensitive import phrases, plain_words, word_lists
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import FIRST_MAIL, SCHEMA, AskOptions, Evidence, Listing, ListOptions, Passage, Source, Trace, Trust
 from store.catalog import Catalog
@@ -103,13 +103,24 @@ def _introduces(catalogue: Catalog, bank: Searchable | None, old: str, new: str)
     """Return whether mail from one address, with nothing odd about it, tells that another is its writer's now."""
     scope = Scope(sender=old, collection=catalogue.collection)
     hits = bank.by_words(words(new), scope, _INTRODUCING) if bank else []
-    lines = [(hit.chunk, line) for hit in hits for line in hit.chunk.text.lower().split("\n")]
-    telling = [one.document for one, line in lines if one.role == "body" and new in line and _says_new(line)]
+    lines = [(hit.chunk, line) for hit in hits for line in _SENTENCE_END.split(hit.chunk.text.lower())]
+    telling = [one.document for one, line in lines if one.role == "body" and new in line and _says_mine(line, new)]
     return any(not one.warnings for one in provenance_of(catalogue.ledger, telling).values())
 
 
-def _says_new(line: str) -> bool:
-    return any(phrases("changes", "new").find(plain_words(line)))
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\s*\n\s*")
+
+
+def _says_mine(sentence: str, address: str) -> bool:
+    """Return whether a sentence says that an address is its writer's now, and has no word that may say otherwise."""
+    told = plain_words(sentence.replace(address, " "))
+    lists = [parts for parts in word_lists("changes").values() if "mine" in parts]
+    is_mine = any(
+        {*told} <= {word for part in ("mine", "i") for (word,) in parts[part]}
+        and not {*told}.isdisjoint(word for (word,) in parts["i"])
+        for parts in lists
+    )
+    return is_mine and "?" not in sentence and any(phrases("changes", "new").find(told))
 
 
 def _clash(sender: NamedAddress, known: Sequence[KnownAddress]) -> str | None:
