@@ -368,7 +368,8 @@ class Conversation:
 
     def _show(self, answered: "AskResult", typed: str, condensed: "Condensed", most: int, *, streamed: bool) -> None:
         if self._as_json:
-            row = answered.reply.to_json() | {"question": typed, "asked": condensed.asked}
+            about = {"notices": answered.trace.notices, "question": typed, "asked": condensed.asked}
+            row = answered.reply.to_json() | about
             output.data(row | {"explain": answered.trace.to_json()} if self._explain else row)
             return
         from cli.render import show_answer

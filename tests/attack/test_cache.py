@@ -58,7 +58,7 @@ PAIRS = {
     "a Cyrillic letter": Pair("Who has the spаre key?", KEY),
     "full width": Pair("Ｗｈｏ has the spare key?", KEY),
     "a null": Pair("Who has the spare\0 key?", KEY),
-    "an end that differs after 20,000 letters": Pair("x " * 10_000 + RENT, "x " * 10_000 + KEY),
+    "an end that differs after 9,000 letters": Pair("x " * 4_500 + RENT, "x " * 4_500 + KEY),
     "a negation": Pair(KEY, "Who has no spare key?"),
     "a name for another": Pair("What did Ann write about the rent?", "What did Ben write about the rent?"),
     "a year": Pair("How much was the rent in 2023?", "How much was the rent in 2024?"),

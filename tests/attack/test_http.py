@@ -1,5 +1,6 @@
 """Connections to the page that never finish what they begin."""
 
+import shutil
 import socket
 import time
 from collections.abc import Iterator
@@ -25,8 +26,10 @@ BEGUN = {
 
 
 @pytest.fixture(scope="module")
-def http(made: Path) -> Iterator[Served]:
-    with http_endpoint({**environment(made), "PKB_DAEMON": "off"}) as found:
+def http(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    home = tmp_path_factory.mktemp("http") / "home"
+    shutil.copytree(made, home)  # what is asked is recorded there
+    with http_endpoint({**environment(home), "PKB_DAEMON": "off"}) as found:
         yield found
 
 

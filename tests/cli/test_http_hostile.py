@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 from collections.abc import Iterator
 from http.client import HTTPResponse
 from pathlib import Path
@@ -26,8 +27,10 @@ SHORT = 3_000  # bytes of an error
 
 
 @pytest.fixture(scope="module")
-def http(made: Path) -> Iterator[Served]:
-    with http_endpoint({**environment(made), "PKB_DAEMON": "off"}) as found:
+def http(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    home = tmp_path_factory.mktemp("http") / "home"
+    shutil.copytree(made, home)  # what is asked is recorded there
+    with http_endpoint({**environment(home), "PKB_DAEMON": "off"}) as found:
         yield found
 
 
