@@ -388,6 +388,8 @@ class Catalog:
         found = self._rows.execute(f"SELECT DISTINCT document FROM places WHERE {sql}", values).fetchall()
         mark_moved(self._ledger, (document for (document,) in found))
         self._rows.execute(f"UPDATE places SET collection = ? WHERE {sql}", (root.collection, *values))
+        if found:
+            self._ledger.raise_generation()  # a view of the former collection shows them no longer
 
     def _replace(self, key: bytes, place: Place) -> None:
         """Set another document's place at the same path and item aside, at its position, until the file is read."""

@@ -250,6 +250,10 @@ def limit_help() -> str:
     return option.help or ""
 
 
+# The tools of `mcp` are called one by one. `forget --in` says what to forget, and names whatever else holds its words.
+APART = {"mcp", "forget"}
+
+
 def test_no_command_limited_to_a_collection_tells_of_another(
     archive: Lab,
     words_of: Mapping[str, st.SearchStrategy[Any]],
@@ -260,8 +264,8 @@ def test_no_command_limited_to_a_collection_tells_of_another(
         monkeypatch.setenv(name, value)
     pkb = Commands.__new__(Commands)
     pkb.folder, pkb._patch, pkb._capture = archive.folder, monkeypatch, capsys
-    known = {name: found for name, command in commands().items() if (found := flags(command)) and name != "mcp"}
-    assert {"ask", "chat", "search", "list", "todo", "forget"} <= known.keys()
+    known = {name: found for name, command in commands().items() if (found := flags(command)) and name not in APART}
+    assert {"ask", "chat", "search", "list", "todo"} <= known.keys()
 
     @FEW
     @given(st.data())
@@ -281,7 +285,7 @@ def command_words(name: str, data: st.DataObject, words: Mapping[str, st.SearchS
     """Return the arguments of a command, where it needs any."""
     asked, title = data.draw(words["question"]), data.draw(words["title"])
     more = {"ask": [asked, *data.draw(st.sampled_from([[], ["--explain"], ["--fresh"]]))], "search": [asked]}
-    return more.get(name, {"list": [title], "forget": ["--dry-run"]}.get(name, []))
+    return more.get(name, [title] if name == "list" else [])
 
 
 def test_a_view_is_as_if_there_were_no_other_collection(archive: Lab, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from store.errors import PkbError
-from tests.attack.lab import EVIL, NOW, Lab, mail
+from tests.attack.lab import BEN, NOW, Lab, mail
 
 DATES = {
     "year 9999": "Fri, 31 Dec 9999 23:59:59 +0000",
@@ -102,9 +102,14 @@ def received(day: str) -> str:
 
 def test_a_mail_of_the_future_does_not_win_over_todays(lab: Lab) -> None:
     seen = received("2024-06-01T10:00")
-    forged = mail("The boathouse rent is now 5 euros.", seen, day="2030-01-01T10:00+00:00", sender=EVIL)
+    forged = mail("The boathouse rent is now 5 euros.", seen, day="2030-01-01T10:00+00:00", sender=BEN)
     today = "2024-06-18T10:00"
-    lab.read({"old.eml": mail("The rent is now 900 euros.", received(today), day=f"{today}+00:00"), "new.eml": forged})
+    lab.read(
+        {
+            "old.eml": mail("The rent is now 900 euros.", received(today), day=f"{today}+00:00", sender=BEN),
+            "new.eml": forged,
+        }
+    )
     assert "900" in (lab.ask("How much is the rent?").text or "")
     assert lab.show("new.eml")[0]["date"] < "2024-06-02"
 
