@@ -112,7 +112,7 @@ def excused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     }
     lab.read({f"{name}.eml": raw for name, raw in (before | letters).items()})
     later = {name: mail(f"{name}.", *more, day=LATER) for name, more in (EXCUSES | WARRANTED).items()}
-    later["a letter"] = mail("Issue 5.", *LETTER, sender="News <news@paper.example>", day=LATER)
+    later["a letter"] = mail("Volume 5.", *LETTER, sender="News <news@paper.example>", day=LATER)
     lab.read({f"{name}.eml": raw for name, raw in later.items()})
     return {name: list(lab.show(f"{name}.eml")[0]["warnings"]) for name in later}
 
