@@ -201,7 +201,7 @@ class Asker:
     def _answered(
         self, ask: PendingQuestion, reply: Answer, served: ServedFrom, saved_ms: float, evidence: "Evidence | None"
     ) -> AskResult:
-        """Count a reply, and say what has become known of an earlier one."""
+        """Record a reply, and add a correction where an earlier answer has changed."""
         if not ask.options.write_bank:
             served = replace(served, key=None)
         if ask.options.record:

@@ -144,7 +144,7 @@ _PROBED = 8  # of so many questions one is looked up even if that does not pay
 
 
 def pays(costs: LookupCosts, question: int) -> bool:
-    """Return whether a hit would save time, by measured times; `question` is the question's number."""
+    """Return whether a hit saves time by the costs measured so far; `question` is the number of the question."""
     if costs.lookups < _ENOUGH or not costs.misses or question % _PROBED == 0:
         return True
     return costs.lookup_ms / costs.lookups < costs.rest_ms / costs.misses
