@@ -4,10 +4,12 @@ The host is checked against DNS rebinding, the origin against other pages in the
 its page to load anything from elsewhere.
 """
 
+import asyncio
 import json
 import re
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -29,6 +31,7 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 LONGEST_BODY = 1 << 20  # bytes of a request
+_DRAINED, _LINGER_S = 4 * LONGEST_BODY, 1  # bytes that are read after an answer, and how long each part may take
 _ONCE = ("host", "origin", "authorization", "content-length", "content-type")
 _NO_ESCAPE = re.compile(rb"%(?![0-9a-fA-F]{2})")
 _API = "/v1/"
@@ -48,6 +51,26 @@ def read_token(path: Path, *, renew: bool = False) -> str:
     return token
 
 
+class _RequestBody:
+    """The body of a request; what nobody has read of it can be thrown away before the connection is closed."""
+
+    def __init__(self, receive: Receive, *, is_open: bool) -> None:
+        self._receive, self.is_open = receive, is_open
+
+    async def receive(self) -> Message:
+        """Return the next part."""
+        message = await self._receive()
+        self.is_open = self.is_open and bool(message.get("more_body"))
+        return message
+
+    async def drain(self) -> None:
+        """Throw away the rest, unless it is very long or its client is slow."""
+        left = _DRAINED
+        with suppress(TimeoutError):
+            while self.is_open and left > 0:
+                left -= len((await asyncio.wait_for(self.receive(), _LINGER_S)).get("body", b""))
+
+
 class RequestGuard:
     """Refuses requests that are not for this host and port, not from its own page, or without the token."""
 
@@ -60,16 +83,22 @@ class RequestGuard:
         if scope["type"] != "http":
             return
 
+        body = _RequestBody(receive, is_open=scope["method"] == "POST")
+
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(HEADERS)
+            elif not message.get("more_body") and body.is_open:  # else its client is cut off while it is sending
+                await send({**message, "more_body": True})
+                await body.drain()
+                message = {"type": "http.response.body"}
             await send(message)
 
         wrong = _malformed(scope) or self._refusal(scope["path"], Headers(scope=scope))
         if wrong:
             await _refuse(*wrong, with_headers)
         else:
-            await self._app(scope, receive, with_headers)
+            await self._app(scope, body.receive, with_headers)
 
     def _refusal(self, path: str, headers: Headers) -> tuple[int, str] | None:
         """Return the status and the reason to refuse a request; None if it is allowed."""

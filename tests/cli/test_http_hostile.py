@@ -174,6 +174,13 @@ def test_a_body_without_an_end_is_refused_at_once(http: Served, method: str, pat
     assert is_refused(http.send(http.head(method, path, length) + b"\r\n", *[b" " * 0x10000] * most))
 
 
+def test_a_client_that_sends_all_before_it_reads_gets_the_answer(http: Served) -> None:
+    for size in (LONGEST_BODY + 1, 3 * LONGEST_BODY):
+        found = http.get(COMPLETIONS, b" " * size)
+        assert (found.status, "the body is longer" in found.row["error"]["message"]) == (400, True)
+    assert http.get(COMPLETIONS, b" " * LONGEST_BODY, token="x").status == 401
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "G" * 3_000])
 @pytest.mark.parametrize("path", sorted({path for _, path in routes()} - {COMPLETIONS}))
 def test_another_method_is_refused(http: Served, method: str, path: str) -> None:
