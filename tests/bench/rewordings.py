@@ -2,8 +2,8 @@
 
 Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.rewordings DATA [--round N...] [--tau T] [--vectors FOLDER] [--show]`.
 For each question of tests/bench/judged/rewordings.jsonl there is one rewording and one trap, written without knowing
-the rules. Rounds 1 to 3 were looked at before the rules were final, round 4 was not. The first questions of a user are
-asked and quoted, then all others, each against these alone. --show prints what was refused, and why.
+the rules. Rounds 1 to 3 were looked at before the rules were final, rounds 4 and 5 were not. The first questions of a
+user are asked and quoted, then all others, each against these alone. --show prints what was refused, and why.
 """
 
 import json
