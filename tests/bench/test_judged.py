@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.bench.judged import VERDICTS, plain_verdict, table, wilson
+from tests.bench.judged import VERDICTS, plain_verdict, read_lines, table, wilson
+
+QUESTIONS = Path(__file__).parent / "judged"
 
 
 @pytest.mark.parametrize(
@@ -45,3 +49,14 @@ def test_table_counts_every_verdict() -> None:
 def test_table_refuses_an_unknown_verdict() -> None:
     with pytest.raises(ValueError, match="rihgt"):
         table(["rihgt"])
+
+
+@pytest.mark.parametrize("name", ["mail_unseen.jsonl", "meetings_unseen.jsonl"])
+def test_unseen_questions_name_where_their_answer_stands(name: str) -> None:
+    asked = read_lines(QUESTIONS / name)
+    assert len({question["id"] for question in asked}) == len(asked) == 30
+    for question in asked:
+        assert len(question["docs"]) == len(question["lines"])
+        assert bool(question["docs"]) == bool(question["gold"]) == (question["kind"] != "none")
+        assert all(path.startswith(question["folder"] + "/") for path in question["docs"])
+    assert sum(question["kind"] == "none" for question in asked) == 6
