@@ -23,8 +23,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="ORG/NAME, ORG/NAME@COMMIT or a folder, as list shows it.")]
 Usable = Annotated[
-    str,
-    typer.Argument(metavar="NAME", help="As list shows it, a folder, a GGUF file, openai:URL#NAME, or quote."),
+    str, typer.Argument(metavar="NAME", help="As list shows it, a folder, a GGUF file, openai:URL#NAME, or quote.")
 ]
 
 

@@ -280,9 +280,7 @@ def _idle_lines(idle: dict[str, Any]) -> Iterator[Line]:
         yield "", f"pending for pkb idle: {pending}"
 
 
-def stats(
-    as_json: Annotated[bool, typer.Option("--json", help="Print the statistics as JSON.")] = False,
-) -> None:
+def stats(as_json: Annotated[bool, typer.Option("--json", help="Print the statistics as JSON.")] = False) -> None:
     """Show the time that caches saved, hit rates, latency and sizes.
 
     Example: pkb stats --json

@@ -127,8 +127,7 @@ def watch(
     ] = "5s",
     rescan: Annotated[str, typer.Option("--rescan", metavar="TIME", help="Rescan everything this often.")] = "1h",
     poll: Annotated[
-        str | None,
-        typer.Option("--poll", metavar="TIME", help="Poll this often instead of using file events."),
+        str | None, typer.Option("--poll", metavar="TIME", help="Poll this often instead of using file events.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON event per line.")] = False,
 ) -> None:

@@ -275,11 +275,7 @@ class Pkb:
         return list_documents(self.session, options)
 
     def todo(
-        self,
-        *,
-        kind: "LoopKind | None" = None,
-        limit: int | None = 20,
-        **filters: str | None,
+        self, *, kind: "LoopKind | None" = None, limit: int | None = 20, **filters: str | None
     ) -> "list[OpenLoop]":
         """Return tasks not done and questions not answered, as far as the words of mail and meetings show.
 

@@ -498,12 +498,7 @@ _NEVER = sys.maxsize  # longer than any segment: no prefix of one is reused
 
 
 def open_kv(
-    model: "Mlx",
-    fingerprint: str,
-    home: "Home",
-    ledger: "Ledger",
-    settings: "KvSettings",
-    score: str = "value",
+    model: "Mlx", fingerprint: str, home: "Home", ledger: "Ledger", settings: "KvSettings", score: str = "value"
 ) -> "KvBinding":
     """Open the KV store of a model on this machine's arithmetic; KV of another model or arithmetic is never reused."""
     from importlib.metadata import version

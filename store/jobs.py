@@ -20,10 +20,7 @@ if TYPE_CHECKING:
     from store.types import Row
 
 
-_USED = {
-    "answers": "answers.uses > 0 OR answers.origin = 'user'",
-    "kv_nodes": "kv_nodes.uses > job_outputs.uses",
-}
+_USED = {"answers": "answers.uses > 0 OR answers.origin = 'user'", "kv_nodes": "kv_nodes.uses > job_outputs.uses"}
 
 
 @dataclass(frozen=True, slots=True)

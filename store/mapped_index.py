@@ -161,11 +161,7 @@ class MappedIndex:
     """The mapped index of one home, as one process sees it."""
 
     def __init__(
-        self,
-        home: Home,
-        ledger: Ledger,
-        open_tables: "Callable[[], Tables]",
-        limits: IndexLimits = IndexLimits(),
+        self, home: Home, ledger: Ledger, open_tables: "Callable[[], Tables]", limits: IndexLimits = IndexLimits()
     ) -> None:
         self._limits = limits
         self._folder, self._lock = home.index, Lease(home.locks / "index")

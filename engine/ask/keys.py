@@ -124,10 +124,7 @@ def _frame() -> re.Pattern[str]:
     wondering = rf"{WONDERING}|i(?: want| need) to know|i wonder|i forg[eo]t|any idea"
     asked = rf"(?P<asked>{told}|{known}|(?:can|could) you (?:remember|recall|say)|{wondering})\b\W*"
     greetings = rf"(?:{GREETING}\W*)"
-    return re.compile(
-        rf"\W*(?:{greetings}*{asked}|{greetings}+)(?={BEFORE_IT}{QUESTION_WORD})",
-        re.IGNORECASE,
-    )
+    return re.compile(rf"\W*(?:{greetings}*{asked}|{greetings}+)(?={BEFORE_IT}{QUESTION_WORD})", re.IGNORECASE)
 
 
 @cache

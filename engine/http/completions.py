@@ -104,9 +104,7 @@ def _after(value: Any) -> FollowedAnswer | None:
     given = _of(dict, value, "pkb.after")
     path, message_id, quote = (given.get(name) for name in ("path", "message_id", "quote"))
     return FollowedAnswer(
-        _of(str, path, "pkb.after.path"),
-        _text(message_id, "pkb.after.message_id"),
-        _of(str, quote, "pkb.after.quote"),
+        _of(str, path, "pkb.after.path"), _text(message_id, "pkb.after.message_id"), _of(str, quote, "pkb.after.quote")
     )
 
 

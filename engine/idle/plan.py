@@ -126,10 +126,7 @@ class IdlePlanner:
     def _refresh(self) -> Handler:
         from engine.idle.refresh import plan_refreshes, refresh
 
-        return Handler(
-            lambda: self._load_for(plan_refreshes(self._reasker)),
-            lambda job: refresh(self._reasker, job),
-        )
+        return Handler(lambda: self._load_for(plan_refreshes(self._reasker)), lambda job: refresh(self._reasker, job))
 
     def _verify(self) -> Handler:
         from engine.idle.refresh import plan_verifications, verify
@@ -143,8 +140,7 @@ class IdlePlanner:
     def _summarize(self) -> Handler:
         summarizer = _summarizer(self.session, self._load_for_task("abstract"), self.is_over)
         return Handler(
-            lambda: plan_summaries(self.session, summarizer) if self._may_use_model() else [],
-            summarizer.run,
+            lambda: plan_summaries(self.session, summarizer) if self._may_use_model() else [], summarizer.run
         )
 
     def _predict(self) -> Handler:

@@ -284,11 +284,7 @@ def _plan_and_run(session: Session, request: IdleRequest, report: IdleReport, on
 
     planning, why_stop = PlanningBudget(request.seconds / _PLANNING, is_over), _why_stop(session, request, Machine())
     planner = IdlePlanner(
-        session,
-        force=request.force,
-        predictions=request.predictions,
-        begin_planning=planning.begin,
-        is_over=is_over,
+        session, force=request.force, predictions=request.predictions, begin_planning=planning.begin, is_over=is_over
     )
     if request.dry_run:
         report.results = [

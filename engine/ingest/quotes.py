@@ -310,10 +310,7 @@ IN_FORWARD = QuoteRoles("forward", "forward")
 
 
 def passages_of(
-    text: str,
-    quotes: QuoteRoles = IN_REPLY,
-    first_line: int = 1,
-    sent: datetime | None = None,
+    text: str, quotes: QuoteRoles = IN_REPLY, first_line: int = 1, sent: datetime | None = None
 ) -> tuple[DocumentPassage, ...]:
     """Return the paragraphs of a mail's text with their roles; lines count from `first_line`.
 

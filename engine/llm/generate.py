@@ -431,11 +431,7 @@ def ask_about(
 
 
 def prefill_prompt(
-    load: Callable[[], PromptReader],
-    question: Question,
-    evidence: Evidence,
-    trace: Trace,
-    options: GenerateOptions,
+    load: Callable[[], PromptReader], question: Question, evidence: Evidence, trace: Trace, options: GenerateOptions
 ) -> None:
     """Prefill all of a question's prompt but its last segment, and cache that; nothing is answered."""
     if not evidence.passages:

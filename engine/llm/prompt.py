@@ -57,12 +57,7 @@ def in_document_order(shown: Sequence[PromptChunk]) -> list[PromptChunk]:
 
 
 def answer_prompt(
-    question: str,
-    now: datetime,
-    shown: Sequence[PromptChunk],
-    order: Order = in_document_order,
-    *,
-    roles: bool = False,
+    question: str, now: datetime, shown: Sequence[PromptChunk], order: Order = in_document_order, *, roles: bool = False
 ) -> Prompt:
     """Write the prompt for a question asked now, with `roles` for a model with a role adapter."""
     ordered = order(shown)
@@ -169,12 +164,7 @@ class Segments:
 
 
 def fit(
-    model: LanguageModel,
-    question: str,
-    now: datetime,
-    evidence: Evidence,
-    most: int,
-    order: Order = in_document_order,
+    model: LanguageModel, question: str, now: datetime, evidence: Evidence, most: int, order: Order = in_document_order
 ) -> Segments:
     """Make a prompt that leaves room for an answer, of the best chunks that fit; PkbError if not one does."""
     left = model.context - min(most, model.context // _ANSWER_SHARE)

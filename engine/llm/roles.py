@@ -124,8 +124,4 @@ def log_odds(probability: float) -> float:
 
 
 # Fitted by tests/bench/reading.py on 790 questions of four sets; docs/log/models.md has its figures.
-WEIGHTS = Weights(
-    holds=(0.783, 1.041, -0.351, 0.219),
-    own=(-1.27, 0.814, 0.609),
-    least=0.708,
-)
+WEIGHTS = Weights(holds=(0.783, 1.041, -0.351, 0.219), own=(-1.27, 0.814, 0.609), least=0.708)

@@ -238,11 +238,7 @@ class _Exchange(Thread):
             return PkbError(f"no secure connection to {place}: its certificate or protocol is not valid", "pkb doctor")
         if self._socket is not None:
             return PkbError(f"the model server at {place} broke off", "see its log, then ask again")
-        known = {
-            ConnectionRefusedError: "nothing listens there",
-            TimeoutError: "no reply",
-            gaierror: "no such host",
-        }
+        known = {ConnectionRefusedError: "nothing listens there", TimeoutError: "no reply", gaierror: "no such host"}
         reason = next((words for kind, words in known.items() if isinstance(error, kind)), "it cannot be reached")
         return NoModel(f"no model server at {place}: {reason}", "start it, or: pkb model use quote")
 

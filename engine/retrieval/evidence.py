@@ -202,13 +202,7 @@ def _beats_chance(bank: Searchable, embedder: Embedder, question: Question, scop
 
 
 def find(
-    bank: Searchable,
-    catalogue: Catalog,
-    vector: Vectors | None,
-    question: Question,
-    scope: Scope,
-    k: int,
-    trace: Trace,
+    bank: Searchable, catalogue: Catalog, vector: Vectors | None, question: Question, scope: Scope, k: int, trace: Trace
 ) -> Evidence:
     """Retrieve for a question and its vector; a document whose last file vanished a moment ago is left out."""
     with trace.step("retrieve") as step:
@@ -226,12 +220,7 @@ def find(
 
 
 def find_after(
-    bank: Reader,
-    catalogue: Catalog,
-    vector: Vectors | None,
-    question: Question,
-    options: AskOptions,
-    trace: Trace,
+    bank: Reader, catalogue: Catalog, vector: Vectors | None, question: Question, options: AskOptions, trace: Trace
 ) -> Evidence:
     """Retrieve for a follow-up: first from the document of the answer before, what was quoted there and what fits best.
 

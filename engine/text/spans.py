@@ -219,10 +219,7 @@ _AROUND: dict[Kind, tuple[str, str]] = {
         rf"(?:\b(?:from|between)\s+)?(?<![\w:/]){_DAY}(?:{_TO}|{_AND})",
         rf"(?:{_TO}|,\s+|{_AND}){_DAY}{_AFTER_DAY}",
     ),
-    "time": (
-        rf"(?:\b(?:from|between)\s+)?(?<![\w:]){_HOUR}(?:{_TO}|{_AND})",
-        rf"(?:{_TO}|{_AND})(?:{_CLOCK})|{_ZONE}",
-    ),
+    "time": (rf"(?:\b(?:from|between)\s+)?(?<![\w:]){_HOUR}(?:{_TO}|{_AND})", rf"(?:{_TO}|{_AND})(?:{_CLOCK})|{_ZONE}"),
     "duration": (_BEFORE_NUMBER + "|" + rf"{_NUMBER}\s+and\s+", r"\s+and\s+a\s+half\b"),
     "number": (_BEFORE_NUMBER, f"{_SCALE}|{_MEASURE}"),
     "amount": (_BEFORE_NUMBER, _RATE),
