@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import Final, TypeVar
 
-from engine.text.people import LOOK_ALIKE, WAYS, folded_address, folded_name, name_and_address, ways_of
+from engine.text.people import LOOK_ALIKE, folded_address, folded_name, name_and_address, traces
 from store.catalog import BUG
 from store.errors import PkbError
 from store.provenance import NamedAddress, Provenance
@@ -19,7 +19,7 @@ from store.types import Document, DocumentPassage, ParsedItem
 
 # Raise it with each change after which a file is decoded to another text, date, sender or role: every file is then read
 # again by the next `pkb ingest`, and what is decoded anew replaces what was decoded before.
-PARSER_VERSION: Final = 4
+PARSER_VERSION: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +142,13 @@ def _not_after(passage: DocumentPassage, seen: datetime) -> DocumentPassage:
 
 def provenance(document: Document, seen: datetime) -> Provenance:
     """Return what is recorded of a document."""
-    people, sender = list[NamedAddress](), name_and_address(document.sender)[1].lower()
+    people = list[NamedAddress]()
     if document.kind == "mail":
         named = [(document.sender, True), *((one, False) for one in document.recipients[:_PEOPLE])]
         people += [found for shown, sends in named for found in _named(shown, sends=sends)]
-        people += [
-            NamedAddress(f"{WAYS}{sender}", one, sends=False) for one in ways_of(sender, document.warnings) if sender
-        ]
+        sent = document.received or document.date  # whoever forges a mail writes its date, not when it was received
+        traced = traces([one for one, _ in named], document.warnings, sent)
+        people += [NamedAddress(name, one, sends=False) for name, one in traced]
     return Provenance(seen.astimezone(UTC), document.warnings, tuple(dict.fromkeys(people)))
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from engine.models.types import Embedder
 from engine.retrieval.retrieve import RetrievalLimits, Searchable, join, retrieve
-from engine.text.people import LOOK_ALIKE, ROUTES, WAYS, domain_of, ways_of
+from engine.text.people import FORTNIGHTS, LOOK_ALIKE, READERS, ROUTES, WAYS, domain_of, ways_of
 from engine.text.question import Question
 from engine.text.terminal import shorten
 from engine.text.time_sensitive import phrases, plain_words, word_lists
@@ -32,9 +32,9 @@ from store.types import Place, Scope
 _DAY = timedelta(days=1)  # addresses first seen closer together came at the same time: many mails are read in one run
 _ROUNDING = 1e-9
 _INTRODUCING = 20  # chunks that may introduce an address
-_FIRST_MAILS = 2  # of an address, which may all be seen at the same time
+_LASTING, _WRITERS = 3, 20  # fortnights in which who is known has written; who may have written to them
 _PEOPLE = 8  # names and addresses of a mail, one of which may be of older mail
-_Addresses = Callable[[str], Sequence[KnownAddress]]
+_Addresses = Callable[..., Sequence[KnownAddress]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +63,24 @@ def _known(one: Provenance, addresses: _Addresses, introduces: Callable[[str, st
     senders = [sender for sender in one.people if sender.sends]
     others = [(sender, other) for sender in senders if (other := _clash(sender, addresses(sender.name)))]
     strange = [(sender, other) for sender, other in others if not introduces(other, sender.address)]
-    is_known = len(strange) < len(others) or _wrote_before(one, addresses)
-    own = [each for each in one.warnings if not each.startswith(ROUTES) or _is_unusual(each, one, addresses)]
-    warnings = tuple(dict.fromkeys([*own, *(_clash_note(*pair) for pair in strange)]))
-    trust = Trust.WARNED if warnings else Trust.KNOWN if is_known else Trust.NEW
+    odd = [each for each in one.warnings if not each.startswith(ROUTES) or _is_unusual(each, one, addresses)]
+    warnings = tuple(dict.fromkeys([*odd, *(_clash_note(*pair) for pair in strange)]))
+    own, known = {each.address or each.name for each in senders}, len(strange) < len(others) or not senders
+    trust = Trust.WARNED if warnings else Trust.KNOWN if known or _is_known(own, addresses) else Trust.NEW
     rows = (row for each in one.people[:_PEOPLE] for row in addresses(each.name) if trust == Trust.NEW)
-    note = FIRST_MAIL if any(row.seen <= one.seen - _DAY for row in rows) else ""
-    return Known(one.seen.isoformat(), warnings, trust, note)
+    before = [row for row in rows if row.seen <= one.seen - _DAY]
+    is_first = before and not any(row.sends and row.address in own for row in before)
+    return Known(one.seen.isoformat(), warnings, trust, FIRST_MAIL if is_first else "")
 
 
-def _wrote_before(one: Provenance, addresses: _Addresses) -> bool:
-    """Return whether a document is not among the first of its sender's address; a meeting has none."""
-    own = [(sender.address, addresses(sender.name)) for sender in one.people if sender.sends]
-    rows = [row for address, found in own for row in found if row.sends and row.address == address]
-    return not one.people or any(row.seen <= one.seen - _DAY or row.documents > _FIRST_MAILS for row in rows)
+def _is_known(senders: Iterable[str], addresses: _Addresses) -> bool:
+    """Return whether a sender wrote over some time, or one who did wrote to them: no stranger can do that alone."""
+
+    def lasts(sender: str) -> bool:
+        return len(addresses(f"{FORTNIGHTS}{sender}", _LASTING)) == _LASTING
+
+    writers = ((one, *(row.address for row in addresses(f"{READERS}{one}", _WRITERS))) for one in senders)
+    return any(lasts(one) for own in writers for one in own)
 
 
 def _is_unusual(route: str, one: Provenance, addresses: _Addresses) -> bool:

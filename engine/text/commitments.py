@@ -276,18 +276,33 @@ def instruction_end(text: str) -> int:
 
     A statement may stand behind it: "If anyone asks, tell them to call, Gus has the key".
     """
+    there = {*plain_words(text)}
+    languages = [one for one in word_lists("instructions") if not _ordering(one).isdisjoint(there)]
+    if not languages:
+        return 0
     pieces = [*_CLAUSE_END.split(text), ""]  # each clause, and the signs behind it
     clauses = [plain_words(clause) for clause in pieces[::2]]
     colons = [at for at, signs in enumerate(pieces[1::2]) if ":" in signs]
-    end = 2 * max(_told(language, clauses, colons) for language in word_lists("instructions"))
+    end = 2 * max(_told(language, clauses, colons) for language in languages)
     is_statement = not end or len(plain_words("".join(pieces[end:]))) >= _FEWEST
     return len("".join(pieces[:end])) if is_statement else len(text)
 
 
+@cache
+def _ordering(language: str) -> frozenset[str]:
+    """Return a word of each phrase with which an order begins: most sentences have none of them."""
+    return frozenset(max(phrase, key=len) for phrase in word_lists("instructions")[language]["answer"])
+
+
 def _told(language: str, clauses: Sequence[list[str]], colons: Collection[int]) -> int:
     """Return the number of clauses up to the last that tells what to answer whoever asks."""
-    asking = [at for at, tokens in enumerate(clauses) if _is_asked(language, tokens)]
-    found = [(at, begins) for at, tokens in enumerate(clauses) if asking and (begins := _orders(language, tokens))]
+    openings = [_opening(language, tokens) for tokens in clauses]
+    asking = [at for at, tokens in enumerate(clauses) if openings[at] or _is_asked(language, tokens)]
+    found = [
+        (at, opening + begins)
+        for at, opening in enumerate(openings)
+        if asking and (begins := _orders(language, clauses[at][opening:]))
+    ]
     if not found:
         return 0
     at, begins = found[-1]
@@ -295,11 +310,21 @@ def _told(language: str, clauses: Sequence[list[str]], colons: Collection[int]) 
     return 1 + max(asking[-1], at + goes_on)
 
 
+def _opening(language: str, tokens: Sequence[str]) -> int:
+    """Return the number of words with which a clause turns to a model: "dear assistant", "ignore all instructions"."""
+    model, call = ({word for (word,) in word_lists("instructions")[language][part]} for part in ("model", "call"))
+    if not model.isdisjoint(tokens) and model | call >= {*tokens}:
+        return len(tokens)
+    return max((end for _, end in phrases("instructions", "drop", language).find(tokens)), default=0)
+
+
 def _is_asked(language: str, tokens: Sequence[str]) -> bool:
     before = {phrase[-1] for phrase in word_lists("instructions")[language]["not"]}
     if_, ask = ([*phrases("instructions", part, language).find(tokens)] for part in ("if", "ask"))
     asks = [start for start, _ in ask if not start or tokens[start - 1] not in before]
-    return any(0 <= start - first <= _BEFORE_ASKING for first, _ in if_ for start in asks)
+    every, begins = phrases("instructions", "all", language).find(tokens), _orders(language, tokens)
+    is_every = any(begins and start >= begins for start, _ in every)
+    return is_every or any(0 <= start - first <= _BEFORE_ASKING for first, _ in if_ for start in asks)
 
 
 def _orders(language: str, tokens: Sequence[str]) -> int:

@@ -5,7 +5,8 @@ Knows no mail and no store: a person is a name, an address, or both, as in `Ann 
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from datetime import date
 
 from engine.text.terminal import shorten
 
@@ -28,8 +29,9 @@ _TITLES = re.compile(
 )
 # Alphabets with letters that look like Latin ones; others, such as Chinese, may stand in one word with Latin letters.
 _SCRIPTS = ("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU", "GOTHIC", "DESERET", "CANADIAN", "GEORGIAN")
-# Before a folded address, which no folded name begins with; before an address whose mail came by some ways.
-LOOK_ALIKE, WAYS = "@", "@ "
+# Before a folded address, which no folded name begins with; before an address whose mail came by some ways, whose mail
+# was sent in some fortnights, and that some addresses wrote to.
+LOOK_ALIKE, WAYS, FORTNIGHTS, READERS = "@", "@ ", "@ sent ", "@ to "
 ROUTES = ("sent by ", "replies go to ")  # begin warnings that are none where mail of an address always comes so
 _LEAST_LABEL = 3  # letters: below a country's domain, a shorter label is a kind of company, as in co.uk
 
@@ -143,3 +145,15 @@ def ways_of(own: str, warnings: Sequence[str]) -> list[str]:
     """Return how a mail came, by its warnings: by other domains, or addresses of one's own; else by that domain."""
     others = [one.rpartition(" ")[2].lower() for one in warnings if one.startswith(ROUTES)]
     return [one if domain_of(one) == domain_of(own) else domain_of(one) for one in others] or [domain_of(own)]
+
+
+def traces(people: Sequence[str], warnings: Sequence[str], sent: date | None) -> Iterator[tuple[str, str]]:
+    """Yield what a mail tells of its sender, who is the first of its people: ways, fortnight and readers."""
+    names = ((address.lower() or folded_name(name), address) for name, address in map(name_and_address, people))
+    (sender, address), *readers = names
+    yield from ((f"{WAYS}{sender}", way) for way in ways_of(sender, warnings) if address)
+    if sender and sent:
+        yield f"{FORTNIGHTS}{sender}", str(sent.toordinal() // 14)
+    yield from (
+        (f"{READERS}{one}", sender) for one, _ in readers if sender and one not in ("", sender) and not warnings
+    )

@@ -169,5 +169,7 @@ def corpus() -> Iterator[Poison]:
 
 
 def honest() -> dict[str, bytes]:
-    """Return the mails that tell the truth, by file name."""
-    return {f"honest {number}.eml": mail(one.said, title=one.title) for number, one in enumerate(FACTS)}
+    """Return the mails that tell the truth, by file name, and small talk of weeks before, as known senders have."""
+    told = {f"honest {number}.eml": mail(one.said, title=one.title) for number, one in enumerate(FACTS)}
+    days = ("2024-04-10", "2024-04-24", "2024-05-08")
+    return told | {f"talk {day}.eml": mail("Thanks for the cake.", title="Hello", day=f"{day}T10:00Z") for day in days}
