@@ -175,13 +175,14 @@ def _run(args: list[str], *, as_json: bool) -> int:
     except BrokenPipeError:
         raise
     except _from_outside() as error:
-        from store.errors import explain
+        from store.errors import as_pkb_error, explain
 
         sys.stdout.flush()  # where this fails too, it is what failed
-        if (known := explain(error)) is None:
+        if explain(error) is None:
             raise
-        output.error(1, *known, as_json=as_json)
-        return 1
+        known = as_pkb_error(error)
+        output.error(known.code, known.message, known.next_step, as_json=as_json)
+        return known.code
 
 
 def _from_outside() -> tuple[type[Exception], ...]:

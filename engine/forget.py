@@ -21,8 +21,9 @@ from engine.text.words import FUNCTION_WORDS, words
 from store.catalog import FormerNames
 from store.documents import frequencies_of, names_of_text, own_texts, quoting
 from store.erasure import Erased, Eraser, is_unfinished, names_of, stored_questions
-from store.errors import Locked, PkbError, UsageError
+from store.errors import PkbError, UsageError
 from store.filters import among, documents_within
+from store.locks import blocked, naming_writer
 from store.types import FEW_WORDS, Row, Scope, address, in_own_zone, is_rewritten, plain_words
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def plan(opened: Session, request: ForgetRequest) -> ForgetPlan:
         raise UsageError("nothing named to forget", "pkb forget --help")
     if request.scope != Scope() and request.deleted:
         raise UsageError("removed documents have no sender, day or collection any more", "pkb forget --deleted")
-    with opened.locks.reader():
+    with opened.locks.reader(), naming_writer(opened.home.ledger):
         return _plan(opened, request)
 
 
@@ -130,16 +131,17 @@ def _plan(opened: Session, request: ForgetRequest) -> ForgetPlan:
 
 def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> Erased:
     """Erase what was planned, or with nothing planned what a killed run left; PkbError if something remains."""
-    from engine.serve.process import stop
+    from engine.serve.process import lock_of, stop
 
-    ledger = opened.lasting_ledger
     if not stop(opened.home, _STOP_S):  # deleted text may be in its memory
-        raise Locked("the background server does not end", "pkb serve --stop")
-    ids = planned.ids
+        raise blocked("the background server does not end", lock_of(opened.home), step="pkb serve --stop")
     with opened.locks.idle() as alone:
         if not alone:
-            raise Locked("pkb idle is running", "try again when it is done")
-        with opened.locks.exclusive():
+            raise blocked("pkb idle is running", opened.home.locks / "idle.lock")
+        with opened.locks.exclusive(), naming_writer(opened.home.ledger):
+            ledger, ids = opened.lasting_ledger, planned.ids
+            with ledger.transaction():  # whoever holds it, as one that answers may, leaves nothing half done here
+                pass
             planned = _unchanged(opened, planned)
             names = [name for row in planned.documents for name in _names(opened, row)]
             names += [name for _, name in names_of_text(opened.tables, ids)]

@@ -114,7 +114,10 @@ class NoModel(PkbError):
 
 def as_pkb_error(error: Exception) -> PkbError:
     """Return what failed as an error for the user, without the message of a library, which could hold mail."""
-    return error if isinstance(error, PkbError) else PkbError(*(explain(error) or ("it failed", "pkb doctor")))
+    if isinstance(error, PkbError):
+        return error
+    known = explain(error) or ("it failed", "pkb doctor")
+    return (Locked if known == _LEDGER[5] else PkbError)(*known)
 
 
 def explain(error: Exception) -> tuple[str, str] | None:

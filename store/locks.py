@@ -6,6 +6,7 @@ readers (rewriting tables): it holds the gate while it waits, so that no new rea
 
 import fcntl
 import os
+import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -137,7 +138,7 @@ class Locks:
             try:
                 access.acquire_write(timeout=timeout_s)
             except Timeout:
-                raise Locked("another pkb is reading", "try again when it is done") from None
+                raise blocked("another pkb is reading", self._folder / "access.db") from None
             try:
                 yield
             finally:
@@ -171,7 +172,7 @@ class Locks:
         try:
             lock.acquire(timeout=timeout_s)
         except Timeout:
-            raise Locked(f"another pkb {doing}", "try again when it is done") from None
+            raise blocked(f"another pkb {doing}", Path(lock.lock_file)) from None
         try:
             yield
         finally:
@@ -190,6 +191,33 @@ class Locks:
             path.unlink()
         # Not the shared instance: each thread of a process must hold the lock itself.
         return ReadWriteLock(path, is_singleton=False)
+
+
+def blocked(what: str, *files: Path, step: str = "try again when it is done") -> Locked:
+    """Return the error that a lock of some files is held: by which process, and how it goes on, where Linux tells."""
+    with suppress(OSError):
+        inodes = {str(one.stat().st_ino) for one in files if one.exists()}
+        held = [line.split() for line in Path("/proc/locks").read_text().splitlines() if "->" not in line]
+        rows = [row for row in held if row[5].rpartition(":")[2] in inodes and row[4] != str(os.getpid())]
+        for pid in (row[4] for row in sorted(rows, key=lambda row: row[3] != "WRITE")):  # a writer first
+            is_stopped = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+            who = f"process {pid}, which is stopped" if is_stopped else f"process {pid}"
+            return Locked(f"{what} ({who})", f"kill -CONT {pid}" if is_stopped else step)
+    return Locked(what, step)
+
+
+@contextmanager
+def naming_writer(database: Path) -> Iterator[None]:
+    """Raise Locked, with the process that writes, where a block finds a database locked for longer than SQLite waits.
+
+    Of a database with a write-ahead log, the locks are on its shared memory.
+    """
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+            raise
+        raise blocked("another pkb is writing", database.with_name(f"{database.name}-shm")) from None
 
 
 def _remove_folder(path: Path) -> None:
