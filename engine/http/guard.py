@@ -18,6 +18,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engine.text.terminal import shorten
+from store.errors import Locked, PkbError
 
 LOOPBACK = "127.0.0.1"
 HEADERS = {
@@ -37,6 +38,12 @@ _NO_ESCAPE = re.compile(rb"%(?![0-9a-fA-F]{2})")
 _API = "/v1/"
 _TOKEN_BYTES = 32
 _LONGEST = 200  # characters of an error, which may name what was asked
+_NEXT: Mapping[int | str, str] = {  # to an error that does not say itself what to do
+    **dict.fromkeys((401, 403), "pkb serve --http"),  # which prints address and token
+    **dict.fromkeys((404, 405, "model_not_found"), "GET /v1/models"),
+    **dict.fromkeys((408, Locked.code), "the request again"),
+    **dict.fromkeys((PkbError.code, 500), "pkb doctor"),
+}
 
 
 def read_token(path: Path, *, renew: bool = False) -> str:
@@ -143,7 +150,6 @@ async def _refuse(status: int, message: str, send: Send) -> None:
 
 
 def error(message: str, kind: str, code: int | str, next_step: str | None = None) -> Mapping[str, Any]:
-    """Return an error as OpenAI's clients read it, with what to type next."""
-    return {
-        "error": {"message": shorten(message, _LONGEST), "type": kind, "param": None, "code": code, "next": next_step}
-    }
+    """Return an error as OpenAI's clients read it, with what to type, or to ask for, next."""
+    step = next_step or _NEXT.get(code, "the request again, corrected")
+    return {"error": {"message": shorten(message, _LONGEST), "type": kind, "param": None, "code": code, "next": step}}

@@ -59,7 +59,7 @@ def test_a_request_that_does_not_arrive_closes_its_connection(http: Served, piec
 def test_a_body_that_does_not_arrive_is_refused_as_late(http: Served) -> None:
     for headers, begun in (("Content-Length: 9", b"{"), ("Transfer-Encoding: chunked", b"9\r\n{")):
         found = http.send(http.head("POST", COMPLETIONS, headers) + b"\r\n" + begun)
-        assert (found.status, found.row["error"]["code"]) == (408, 408)
+        assert (found.status, found.row["error"]["code"], found.row["error"]["next"]) == (408, 408, "the request again")
 
 
 def test_a_chunk_of_any_size_that_does_not_come_is_refused_as_late(http: Served) -> None:

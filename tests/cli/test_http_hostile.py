@@ -47,8 +47,9 @@ ROUTES = [pytest.param(*one, id=" ".join(one)) for one in routes()]
 
 
 def is_refused(found: Reply) -> bool:
-    """Return whether it is a short error with a message."""
-    return 400 <= found.status < 500 and len(found.body) < SHORT and bool(found.row["error"]["message"])
+    """Return whether it is a short error with a message, which says what to do next."""
+    is_short = 400 <= found.status < 500 and len(found.body) < SHORT
+    return is_short and bool(found.row["error"]["message"] and found.row["error"]["next"])
 
 
 def body(**more: Any) -> bytes:
@@ -69,6 +70,26 @@ TARGETS = {
     "no digits": "%zz",
     "overlong": "%C0%AF",
 }
+
+
+WRONG = {
+    "another method": ("PATCH", "", {}),
+    "another address": ("GET", "/no", {}),
+    "another host": ("", "", {"Host": "evil.example"}),
+    "another page": ("", "", {"Origin": "http://evil.example"}),
+    "no filter": ("", "?q=key&path=x&k=0&limit=x&since=never&kind=x&collection=none", {}),
+}
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+@pytest.mark.parametrize("wrong", WRONG)
+def test_every_error_says_what_to_do_next(http: Served, method: str, path: str, wrong: str) -> None:
+    other, more, headers = WRONG[wrong]
+    lines = {"Host": http.root.removeprefix("http://"), "Authorization": f"Bearer {http.token}", **headers}
+    about = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    asked = f"{other or method} {path.replace('{name}', 'x')}{more} HTTP/1.1\r\n{about}\r\n"
+    found = http.send(asked.encode())
+    assert is_refused(found) or (found.status == 200 and wrong == "no filter")
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
