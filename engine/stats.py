@@ -124,16 +124,9 @@ def _adapters(opened: Session) -> dict[str, Any]:
 
 def _folders(opened: Session) -> list[dict[str, Any]]:
     """Return what is indexed of each folder or file named to `pkb ingest`, and when it was last read."""
+    names = ("files", "documents", "first", "last", "read")
     return [
-        {
-            "path": one.root.path,
-            "collection": one.root.collection,
-            "files": one.files,
-            "documents": one.documents,
-            "first": one.first,
-            "last": one.last,
-            "read": one.read,
-        }
+        {"path": one.root.path, "collection": one.root.collection} | {name: getattr(one, name) for name in names}
         for one in opened.catalogue.root_counts()
     ]
 

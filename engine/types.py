@@ -99,6 +99,9 @@ class Correction:
         return cls(values["kind"], values["before"] or "", cause)
 
 
+_PLAIN = ("tier", "writer", "model", "adapter", "matched_question", "similarity", "age_s", "stale", "lead")
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """An answer, or the finding that there is none, with the sources: the one it rests on first, the others by rank.
@@ -144,15 +147,7 @@ class Answer:
             "synthesis": self.synthesis,
             "correction": self.correction.to_json() if self.correction else None,
             "highlight": list(self.highlight) if self.highlight else None,
-            "tier": self.tier,
-            "writer": self.writer,
-            "model": self.model,
-            "adapter": self.adapter,
-            "matched_question": self.matched_question,
-            "similarity": self.similarity,
-            "age_s": self.age_s,
-            "stale": self.stale,
-            "lead": self.lead,
+            **{name: getattr(self, name) for name in _PLAIN},
             "answer_source": 0 if self.answered and self.sources else None,
             "sources": [source.to_json() for source in self.sources],
             "tokens": self.tokens,
@@ -164,8 +159,9 @@ class Answer:
         """Return the answer that `to_json` made these values of; ValueError if their schema is another."""
         if values["schema"] != SCHEMA:
             raise ValueError(f"an answer of schema {values['schema']}")
-        same = ("question", "tier", "writer", "model", "matched_question", "similarity", "age_s", "stale", "lead")
+        plain: dict[str, Any] = {name: values.get(name) for name in _PLAIN}
         return cls(
+            question=values["question"],
             text=values["answer"],
             highlight=_pair(values["highlight"]) if values["highlight"] else None,
             sources=tuple(Source.from_json(source) for source in values["sources"]),
@@ -173,8 +169,7 @@ class Answer:
             correction=Correction.from_json(values["correction"]) if values.get("correction") else None,
             ms={stage: ms for stage, ms in values["ms"].items() if ms is not None},
             synthesis=values.get("synthesis"),
-            adapter=values.get("adapter"),
-            **{name: values[name] for name in same},
+            **plain,
         )
 
     def served(self, question: str, ms: dict[str, float], age_s: float, *, stale: bool) -> "Answer":

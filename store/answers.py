@@ -472,18 +472,10 @@ def _keys(
     return [key for (key,) in ledger.rows.execute(sql, (*about, *values, limit))]
 
 
-_MOST_VARIABLES = 500  # in one statement, under SQLite's limit
-
-
 def names_of(ledger: Ledger, words: Sequence[str]) -> Mapping[str, str]:
     """Return those of some words and pairs of words that name people, each in the form that most documents have."""
-    found: dict[str, str] = {}
-    for start in range(0, len(words), _MOST_VARIABLES):
-        some = words[start : start + _MOST_VARIABLES]
-        marks = ", ".join("?" * len(some))
-        sql = f"SELECT word, form FROM names WHERE word IN ({marks}) ORDER BY documents, form"
-        found |= dict(ledger.rows.execute(sql, some))
-    return found
+    sql = "SELECT word, form FROM names WHERE word IN (SELECT value FROM json_each(?)) ORDER BY documents, form"
+    return dict(ledger.rows.execute(sql, (json.dumps(words),)).fetchall())
 
 
 class RejectedAnswers:

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 _TRIED_BY = "tried_by"  # the small value of the ledger that names the version of pkb that read files last
 _DECODED_BY = "decoded_by"  # the small value of the ledger that names the version of the parsers
-_BATCH = 500  # variables in one statement, under SQLite's limit
 
 
 @dataclass(slots=True)
@@ -67,12 +66,8 @@ def apply_frequencies(ledger: Ledger, tally: FrequencyDelta, sign: int) -> None:
 
 def frequencies_of(ledger: Ledger, words: Sequence[str]) -> Mapping[str, int]:
     """Return the number of chunks that contain each word; unknown words are left out."""
-    found: dict[str, int] = {}
-    for start in range(0, len(words), _BATCH):
-        some = words[start : start + _BATCH]
-        marks = ", ".join("?" * len(some))
-        found |= dict(ledger.rows.execute(f"SELECT word, chunks FROM frequencies WHERE word IN ({marks})", some))
-    return found
+    sql = "SELECT word, chunks FROM frequencies WHERE word IN (SELECT value FROM json_each(?))"
+    return dict(ledger.rows.execute(sql, (json.dumps(words),)).fetchall())
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from store.database import Ledger
 from store.filters import PersonFilter, fold
 
 _COLUMNS = "document, seen, warnings, people"
-_BATCH = 500  # variables in one statement, under SQLite's limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +75,12 @@ def recount(ledger: Ledger) -> None:
 
 def provenance_of(ledger: Ledger, documents: Sequence[str]) -> dict[str, Provenance]:
     """Return the provenance of documents, for those that were read since it is recorded."""
-    found: dict[str, Provenance] = {}
-    for start in range(0, len(documents), _BATCH):
-        some = documents[start : start + _BATCH]
-        sql = f"SELECT {_COLUMNS} FROM intact_provenance WHERE document IN ({', '.join('?' * len(some))})"
-        for document, seen, warnings, people in ledger.rows.execute(sql, some):
-            named = tuple(NamedAddress(name, address, bool(sends)) for name, address, sends in json.loads(people))
-            found[document] = Provenance(datetime.fromisoformat(seen), tuple(json.loads(warnings)), named)
+    found, sql = dict[str, Provenance](), f"SELECT {_COLUMNS} FROM intact_provenance WHERE document IN "
+    for document, seen, warnings, people in ledger.rows.execute(
+        f"{sql} (SELECT value FROM json_each(?))", (json.dumps(documents),)
+    ):
+        named = tuple(NamedAddress(name, address, bool(sends)) for name, address, sends in json.loads(people))
+        found[document] = Provenance(datetime.fromisoformat(seen), tuple(json.loads(warnings)), named)
     return found
 
 

@@ -56,46 +56,39 @@ _ABOUT = [
     pa.field("recipients", pa.string(), nullable=False),  # one per line
     pa.field("collections", pa.list_(pa.string()), nullable=False),
 ]
+
+
+def _fields(kind: pa.DataType, *names: str, nullable: bool = False) -> list[pa.Field]:
+    return [pa.field(name, kind, nullable=nullable) for name in names]
+
+
 _DOCUMENTS = [
-    pa.field("id", pa.string(), nullable=False),
-    pa.field("kind", pa.string(), nullable=False),
-    pa.field("title", pa.string(), nullable=False),
-    pa.field("message_id", pa.string()),
-    pa.field("text", pa.large_string(), nullable=False),
-    pa.field("claimed", pa.string()),  # ISO; the date it gives itself, where that is later than it was first seen
+    *_fields(pa.string(), "id", "kind", "title"),
+    *_fields(pa.string(), "message_id", nullable=True),
+    *_fields(pa.large_string(), "text"),
+    *_fields(pa.string(), "claimed", nullable=True),  # ISO; the date it gives itself, if later than it was first seen
     *_ABOUT,
 ]
 _CHUNKS = [
-    pa.field("id", pa.string(), nullable=False),
-    pa.field("document", pa.string(), nullable=False),
-    pa.field("position", pa.int32(), nullable=False),
-    pa.field("header", pa.string(), nullable=False),
-    pa.field("text", pa.string(), nullable=False),
-    pa.field("words", pa.string(), nullable=False),
-    pa.field("first", pa.int32(), nullable=False),
-    pa.field("last", pa.int32(), nullable=False),
-    pa.field("title", pa.string(), nullable=False),
-    pa.field("role", pa.string()),
-    pa.field("written", pa.string()),  # ISO; of quotes and forwards
-    pa.field("author", pa.string()),  # likewise
-    pa.field("origin", pa.string()),
-    pa.field("claimed", pa.string()),
+    *_fields(pa.string(), "id", "document"),
+    *_fields(pa.int32(), "position"),
+    *_fields(pa.string(), "header", "text", "words"),
+    *_fields(pa.int32(), "first", "last"),
+    *_fields(pa.string(), "title"),
+    *_fields(pa.string(), "role", "written", "author", "origin", "claimed", nullable=True),  # dates in ISO, of quotes
     *_ABOUT,
 ]
 # Apart from the chunks: filling a column rewrites its rows, and leaves them outside the full-text index until it is
 # rebuilt (540 ms a query at 100,000 chunks, against 7).
-_VECTORS = [pa.field("id", pa.string(), nullable=False), pa.field("document", pa.string(), nullable=False), *_ABOUT]
+_VECTORS = [*_fields(pa.string(), "id", "document"), *_ABOUT]
 
 _ABSTRACTS = [
-    pa.field("id", pa.string(), nullable=False),
-    pa.field("text", pa.string(), nullable=False),
-    pa.field("chunks", pa.list_(pa.string()), nullable=False),
-    pa.field("documents", pa.list_(pa.string()), nullable=False),
-    pa.field("date", _DATE),
-    pa.field("made", pa.float64(), nullable=False),
-    pa.field("writer", pa.string(), nullable=False),
-    pa.field("asked", pa.int32(), nullable=False),
-    pa.field("drawn", pa.int32(), nullable=False),
+    *_fields(pa.string(), "id", "text"),
+    *_fields(pa.list_(pa.string()), "chunks", "documents"),
+    *_fields(_DATE, "date", nullable=True),
+    *_fields(pa.float64(), "made"),
+    *_fields(pa.string(), "writer"),
+    *_fields(pa.int32(), "asked", "drawn"),
 ]
 
 # Our own tokens, already folded and stemmed: the full-text index and rank-bm25 must agree on them.

@@ -248,17 +248,9 @@ class IndexedDocument:
 
 def document_row(entry: IndexedDocument) -> Row:
     """Return the row of the document itself."""
-    d = entry.document
-    row = {
-        "id": d.id,
-        "kind": d.kind,
-        "title": d.title,
-        "message_id": d.message_id,
-        "text": d.text,
-        "sender": d.sender,
-        "claimed": d.claimed and d.claimed.isoformat(),
-    }
-    return row | _about(entry)
+    document, names = entry.document, ("id", "kind", "title", "message_id", "text", "sender")
+    row = {name: getattr(document, name) for name in names}
+    return row | {"claimed": document.claimed and document.claimed.isoformat()} | _about(entry)
 
 
 def chunk_rows(entry: IndexedDocument) -> list[Row]:

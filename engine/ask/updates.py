@@ -7,6 +7,7 @@ mail did, or with the first hit after an idle run found out.
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -404,10 +405,12 @@ def same_answer(one: str | None, other: str | None, span: str = "", other_span: 
     if _is_negated(one) == _is_negated(other):  # "at the front desk" is no more so in "not at the front desk"
         if span and other_span:
             return normalise(span) == normalise(other_span)
-        if span and _contains(words(other), words(span)):
+        if words(span) and f" {' '.join(words(span))} " in f" {' '.join(words(other))} ":
             return True
     shorter, longer = sorted((_content(one), _content(other)), key=len)
-    return _nearly_contains(longer, shorter) and not any(map(_changes_meaning, _extra_words(longer, shorter)))
+    extra = Counter(longer) - Counter(shorter)  # a negation or a number more can change an answer
+    says_else = (_NEGATION.fullmatch(word) or any(map(str.isdigit, word)) for word in extra)
+    return _nearly_contains(longer, shorter) and not any(says_else)
 
 
 def _content(text: str) -> list[str]:
@@ -423,22 +426,3 @@ def _nearly_contains(longer: list[str], shorter: list[str]) -> bool:
     left = iter(longer)
     in_order = all(word in left for word in shorter)
     return bool(shorter) and in_order and 2 * len(shorter) >= _SAME_F1 * (len(shorter) + len(longer))
-
-
-def _extra_words(longer: list[str], shorter: list[str]) -> list[str]:
-    """Return the words of the longer list that the shorter one lacks."""
-    left = list(longer)
-    for word in shorter:
-        left.remove(word)
-    return left
-
-
-def _changes_meaning(word: str) -> bool:
-    """Return whether one more such word can change an answer: a negation or a number."""
-    return bool(_NEGATION.fullmatch(word)) or any(sign.isdigit() for sign in word)
-
-
-def _contains(text: list[str], phrase: list[str]) -> bool:
-    """Return whether a list of words holds a phrase."""
-    starts = range(len(text) - len(phrase) + 1) if phrase else range(0)
-    return any(text[start : start + len(phrase)] == phrase for start in starts)
