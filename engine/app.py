@@ -110,8 +110,14 @@ class Pkb:
             environ["PKB_DAEMON"] = "off"
         self._stack = ExitStack()
         self._stack.enter_context(_private_files())
-        self.session: Session = self._stack.enter_context(session(environ))
-        self.session.collection, self.session.read_only = collection, read_only
+        self._session: Session = self._stack.enter_context(session(environ))
+        self._session.collection, self._session.read_only = collection, read_only
+
+    @property
+    def session(self) -> "Session":
+        """Return the session of the home, opened anew where the home was removed meanwhile."""
+        self._session.look_again()
+        return self._session
 
     def __enter__(self) -> Self:
         return self

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 _ON_LEDGER = (
-    "ledger", "catalogue", "knowledge", "reader", "mapped", "vectors", "asker", "backend", "_local_model",
+    "ledger", "tables", "catalogue", "knowledge", "reader", "mapped", "vectors", "asker", "backend", "_local_model",
     "question_vectors",
 )  # fmt: skip
 
@@ -74,7 +74,7 @@ class Session:
         self.before_retrieval: Callable[[], None] = lambda: None
         self.collection: str | None = None  # that everything here is limited to
         self.read_only = False  # questions leave nothing behind: no history, no answer, no count
-        self._create, self._told, self._experiment = False, False, experiment
+        self._create, self._told, self._experiment, self._file = False, False, experiment, 0
 
     @cached_property
     def settings(self) -> "Settings":
@@ -125,6 +125,13 @@ class Session:
 
         return exists(self.home.ledger)
 
+    def look_again(self) -> None:
+        """Begin anew where the ledger that is open is no longer that of the home, which was removed or replaced."""
+        is_open = self._file and "ledger" in vars(self) and not self.ledger.temporary
+        if is_open and not (self.there and self.home.ledger.stat().st_ino == self._file):
+            self.reopen()
+            self._create = False
+
     @cached_property
     def now(self) -> "datetime":
         """Return the time at which questions are asked."""
@@ -144,7 +151,9 @@ class Session:
         if not self.there and has_tables(self.home):
             raise DamagedLedger(self.home.ledger, "is missing")
         try:
-            return open_ledger(self.home.ledger, create=self._create, durable=self._create)
+            opened = open_ledger(self.home.ledger, create=self._create, durable=self._create)
+            self._file = self.home.ledger.stat().st_ino
+            return opened
         except OperationalError as error:
             if self._create or (why := disk_failure(error, self.home.data)) is None:
                 raise

@@ -1,6 +1,7 @@
 """The Python API, used as a notebook would use it: one folder, bundled mail, no server, answers by quotes."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations
@@ -13,6 +14,7 @@ from engine.app import CacheUse, Pkb
 from engine.ingest.follow import Followed, Intervals
 from engine.ingest.pipeline import Summary
 from store.errors import NoStore, PkbError, UsageError
+from tests.attack.lab import Lab, mail
 from tests.demo import DATA
 
 KEY = "Who has the spare key to the workshop?"
@@ -31,6 +33,25 @@ class UntilRead(WatchPrinter):
     def read(self, path: str, summary: Summary, left: int | None, seconds: float, *, always: bool) -> None:
         if summary.kept:
             raise KeyboardInterrupt
+
+
+REMOVED = (["home"], ["home", "cache"], ["home/tables", "home/ledger.db"])
+
+
+@pytest.mark.parametrize("names", REMOVED, ids="+".join)
+def test_a_home_that_is_removed_under_an_open_pkb_is_made_anew(tmp_path: Path, names: list[str]) -> None:
+    lab, question = Lab(tmp_path), "How much is the rent?"
+    lab.read({"one.eml": mail("The rent is 900 euros.")})
+    with lab.open() as pkb:
+        for _ in range(3):
+            assert pkb.ask(question).text == "900 euros"
+            assert len(pkb.show(lab.mail / "one.eml")) == 1
+            for name in names:
+                path = tmp_path / name
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            with pytest.raises(NoStore):
+                pkb.ask(question)
+            pkb.ingest([lab.mail], embed=False)
 
 
 @pytest.fixture(scope="module")
