@@ -3,7 +3,7 @@
 import json
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from math import log2
@@ -22,7 +22,7 @@ from store.catalog import FormerNames
 from store.documents import frequencies_of, names_of_text, own_texts, quoting
 from store.erasure import Erased, Eraser, is_unfinished, names_of, stored_questions
 from store.errors import PkbError, UsageError
-from store.filters import among, documents_within
+from store.filters import among, batches, documents_within
 from store.locks import blocked, naming_writer
 from store.types import FEW_WORDS, Row, Scope, address, in_own_zone, is_rewritten, plain_words
 
@@ -188,7 +188,7 @@ def _same_questions(opened: Session, question: str) -> tuple[str, ...]:
 
 def _questions_of(opened: Session, ids: Sequence[str], removed: Collection[str]) -> tuple[str, ...]:
     """Return the kept questions with a word that no other document has; of removed ones, any word may have been."""
-    rows = (row for some in _batches(ids) for row in opened.tables.select("chunks", among("document", some), ["words"]))
+    rows = _select(opened, "chunks", "document", ids, ["words"])
     theirs = Counter(word for row in rows for word in {*row["words"].split(" ")})
     asked = {one: {*words(one)} - FUNCTION_WORDS for one in stored_questions(opened.ledger)} if ids or removed else {}
     counted = frequencies_of(opened.ledger, [*set[str]().union(*asked.values())])
@@ -206,11 +206,7 @@ def _documents(opened: Session, request: ForgetRequest) -> set[str]:
         return named & removed if request.targets else removed
     if limit is None:
         return named
-    found = set[str]()
-    for some in _batches(sorted(named)):
-        condition = f"{among('id', some)} AND {limit}"
-        found.update(row["id"] for row in opened.tables.select("documents", condition, ["id"]))
-    return found
+    return {row["id"] for row in _select(opened, "documents", "id", sorted(named), ["id"], limit)}
 
 
 def _named(opened: Session, target: str) -> set[str]:
@@ -371,9 +367,16 @@ def _weights(opened: Session, vocabulary: Collection[str]) -> dict[str, float]:
     return bits | dict.fromkeys((word for word in stems if len(word) == 1 and not word.isascii()), _LETTER)
 
 
+def _select(
+    opened: Session, table: str, column: str, ids: Sequence[str], columns: Sequence[str], limit: str = "true"
+) -> Iterator[Row]:
+    for some in batches(ids, _AT_ONCE):
+        yield from opened.tables.select(table, f"{among(column, some)} AND {limit}", columns)
+
+
 def _rows(opened: Session, ids: Iterable[str]) -> list[Row]:
     """Return what is shown of documents, newest first."""
-    rows = [row for some in _batches([*ids]) for row in opened.tables.select("documents", among("id", some), _COLUMNS)]
+    rows = [*_select(opened, "documents", "id", [*ids], _COLUMNS)]
     for row in rows:
         row["date"] = in_own_zone(row["date"], row.pop("local"))
         row["recipients"] = row["recipients"].split("\n") if row["recipients"] else []
@@ -389,7 +392,3 @@ def _names(opened: Session, row: Row) -> list[str]:
     day = row["date"].date().isoformat() if row["date"] else ""
     kept_at = [f"{place.path}\0{row['title']}\0{day}" for place in opened.catalogue.places(row["id"])]
     return [name for one in kept_at or [""] for name in names_of(row["id"], one)]
-
-
-def _batches(ids: Sequence[str]) -> list[Sequence[str]]:
-    return [ids[start : start + _AT_ONCE] for start in range(0, len(ids), _AT_ONCE)]

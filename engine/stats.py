@@ -168,30 +168,17 @@ def _kv(opened: Session) -> dict[str, Any]:
     store.close()
     days, others = KvCounts(opened.ledger).written_by_day(), opened.home.other_cache_bytes()
     return {
-        "reuse": settings.reuse,
-        "nodes": found.nodes,
-        "bytes": found.bytes,
-        "budget": settings.bytes,
-        "other_bytes": others,
-        "written_today": found.written_today,
-        "daily_budget": settings.daily_bytes,
+        "reuse": settings.reuse, "nodes": found.nodes, "bytes": found.bytes, "budget": settings.bytes,
+        "other_bytes": others, "written_today": found.written_today, "daily_budget": settings.daily_bytes,
         "written_by_day": {day.isoformat(): size for day, size in days.items()},
-        "hits": found.hits.count,
-        "partial": found.partial.count,
-        "tokens": found.hits.tokens,
-        "saved_s": _seconds(found.hits.seconds),
-        "computed_tokens": found.computed.tokens + found.overlap.tokens,
-        "fetched_tokens": found.fetched.tokens,
-        "fetched_bytes": found.fetched.bytes,
+        "hits": found.hits.count, "partial": found.partial.count, "tokens": found.hits.tokens,
+        "saved_s": _seconds(found.hits.seconds), "computed_tokens": found.computed.tokens + found.overlap.tokens,
+        "fetched_tokens": found.fetched.tokens, "fetched_bytes": found.fetched.bytes,
         "fetched_saved_s": _seconds(found.fetched.seconds),
-        "slow_loads": found.slow.count,
-        "lost_s": _seconds(found.slow.seconds),
-        "removed": _counts(found.removed),
+        "slow_loads": found.slow.count, "lost_s": _seconds(found.slow.seconds), "removed": _counts(found.removed),
         "removed_bytes": {reason: tally.bytes for reason, tally in found.removed.items()},
-        "refused": _counts(found.refused),
-        "ghosts": found.ghosts,
-        "more_would_save_s": _seconds(found.missed.seconds),
-    }
+        "refused": _counts(found.refused), "ghosts": found.ghosts, "more_would_save_s": _seconds(found.missed.seconds),
+    }  # fmt: skip
 
 
 def _idle_counts(opened: Session) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from store import catalog, provenance
 from store.answers import drop_derived, mark_removed, unmark_removed
 from store.catalog import Catalog, FormerNames
 from store.database import UNCOMPACTED, Ledger
-from store.filters import among, holding
+from store.filters import among, batches, holding
 from store.kv_folder import KvFolder
 from store.kv_index import has_nodes
 from store.types import OWN_ROLES, IndexedDocument, Kind, chunk_rows, document_row, in_own_zone, text_names
@@ -228,9 +228,8 @@ def complete_titles(ledger: Ledger, open_tables: "Callable[[], Tables]") -> None
     """Fill in the titles of documents that were indexed before titles were recorded."""
     missing = "SELECT id FROM documents WHERE id NOT IN (SELECT document FROM titles)"
     ids = [id for (id,) in ledger.rows.execute(missing)]
-    for start in range(0, len(ids), _AT_ONCE):
-        some = among("id", ids[start : start + _AT_ONCE])
-        rows = open_tables().select("documents", some, ["id", "kind", "title", "date", "local"])
+    for some in batches(ids, _AT_ONCE):
+        rows = open_tables().select("documents", among("id", some), ["id", "kind", "title", "date", "local"])
         found = [(row["id"], row["kind"], row["title"], in_own_zone(row["date"], row["local"])) for row in rows]
         with ledger.transaction():
             for id, kind, title, moment in found:
@@ -373,8 +372,7 @@ class Knowledge:
                 catalog.mark_updating(self._ledger, chain(*changed.values()))
                 self._ledger.add(UNCOMPACTED, sum(map(len, changed.values())))
         for collections, members in changed.items():
-            for start in range(0, len(members), _AT_ONCE):
-                some = members[start : start + _AT_ONCE]
+            for some in batches(members, _AT_ONCE):
                 self._tables.set_collections(some, collections, self._ledger.get("vectors") or "vectors")
         if moved:
             with self._ledger.transaction():

@@ -22,7 +22,7 @@ from store.answers import OF_REMOVED, drop_derived, mark_removed
 from store.catalog import Catalog, FormerNames
 from store.database import BUSY_MS, EPOCH, Ledger
 from store.documents import Knowledge
-from store.filters import among, holding
+from store.filters import among, batches, holding
 from store.home import Home
 from store.kv_folder import KvFolder
 from store.kv_index import has_nodes
@@ -137,7 +137,7 @@ class Eraser:
         before = before or self._counts()
         documents, has_tables = self._pending()
         self._knowledge.recover()
-        for number, some in enumerate(_batches(documents)):
+        for number, some in enumerate(batches(documents, _AT_ONCE)):
             on_step("remove", number * _AT_ONCE, len(documents))
             self._remove(some, now)
         with self._ledger.transaction():
@@ -205,7 +205,7 @@ class Eraser:
     def _remains(self, documents: Sequence[str]) -> Iterator[str]:
         """Yield where something of forgotten documents is still found."""
         for name in self._tables.names() if documents else ():
-            for some in _batches(documents):
+            for some in batches(documents, _AT_ONCE):
                 column = "id" if name == "documents" else "document"
                 if self._tables.count(name, holding("documents", some) if name == "abstracts" else among(column, some)):
                     yield f"rows of the table {name}"
@@ -221,10 +221,6 @@ class Eraser:
         documents, answers, questions, nodes = self._ledger.rows.execute(sql).fetchone()
         counted = {"documents": documents, "answers": answers, "questions": questions, "nodes": nodes}
         return counted | {"chunks": self._ledger.count("chunks")}
-
-
-def _batches(documents: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (documents[start : start + _AT_ONCE] for start in range(0, len(documents), _AT_ONCE))
 
 
 def stored_questions(ledger: Ledger) -> set[str]:

@@ -5,7 +5,7 @@ Also which person a name stands for, for all who filter by people: each decides 
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -91,6 +91,11 @@ def titled(words: Iterable[str]) -> list[str]:
     """Return the conditions that a title has these words, in any case; long ones may be inflected."""
     patterns = (rf"(?i)(^|\W){re.escape(word)}\w{{0,{3 * (len(word) > 3)}}}(\W|$)" for word in words)
     return [f"regexp_like(title, {_text(pattern)})" for pattern in patterns]
+
+
+def batches(ids: Sequence[str], most: int) -> Iterator[Sequence[str]]:
+    """Yield ids, so many at a time."""
+    return (ids[start : start + most] for start in range(0, len(ids), most))
 
 
 def is_address(text: str) -> bool:
