@@ -17,10 +17,10 @@ from engine.operations import OnProgress, absolute_path
 from engine.session import Session
 from engine.text.sentences import RunIndex, WordRun, readings, word_runs
 from engine.text.terminal import count, line
-from engine.text.words import FUNCTION_WORDS, words
+from engine.text.words import FUNCTION_WORDS, content_words, words
 from store.catalog import FormerNames
 from store.documents import frequencies_of, names_of_text, own_texts, quoting
-from store.erasure import Erased, Eraser, is_unfinished, names_of, stored_questions
+from store.erasure import Erased, Eraser, is_unfinished, names_of, questions_of, stored_questions
 from store.errors import PkbError, UsageError
 from store.filters import among, batches, documents_within
 from store.locks import blocked, naming_writer
@@ -187,13 +187,14 @@ def _same_questions(opened: Session, question: str) -> tuple[str, ...]:
 
 
 def _questions_of(opened: Session, ids: Sequence[str], removed: Collection[str]) -> tuple[str, ...]:
-    """Return the kept questions with a word that no other document has; of removed ones, any word may have been."""
+    """Return the kept questions with a word that no other document has, or had when the last one was removed."""
     rows = _select(opened, "chunks", "document", ids, ["words"])
     theirs = Counter(word for row in rows for word in {*row["words"].split(" ")})
-    asked = {one: {*words(one)} - FUNCTION_WORDS for one in stored_questions(opened.ledger)} if ids or removed else {}
+    asked = {one: content_words(one) for one in stored_questions(opened.ledger)} if ids or removed else {}
     counted = frequencies_of(opened.ledger, [*set[str]().union(*asked.values())])
     lost = {word for found in asked.values() for word in found if counted.get(word, 0) <= theirs[word]}
-    return tuple(sorted(one for one, found in asked.items() if found & (lost if removed else lost & theirs.keys())))
+    linked = dict.fromkeys(questions_of(opened.ledger, removed), lost)
+    return tuple(sorted(one for one, found in asked.items() if found & linked.get(one, lost & theirs.keys())))
 
 
 def _documents(opened: Session, request: ForgetRequest) -> set[str]:

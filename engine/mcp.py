@@ -244,16 +244,10 @@ class Tools:
         cited = [_cited(number, source) for number, source in enumerate(_originals(reply), 1)]
         output = AskOutput(
             **_own(notices),
-            question=reply.question,
-            answer=reply.text and plain(reply.text),
-            answered=reply.answered,
-            tier=reply.tier,
-            writer=reply.writer,
-            stale=reply.stale,
-            age_s=reply.age_s,
-            matched_question=matched and line(matched),
-            sources=cited,
-        )
+            question=reply.question, answer=reply.text and plain(reply.text), answered=reply.answered,
+            tier=reply.tier, writer=reply.writer, stale=reply.stale, age_s=reply.age_s,
+            matched_question=matched and line(matched), sources=cited,
+        )  # fmt: skip
         if reply.text is None:
             return _result("No answer found. Closest passages:", _shown(cited), output)
         return _result("", [plain(reply.text), "", *_shown(cited)], output)

@@ -214,9 +214,10 @@ class Session:
     @cached_property
     def knowledge(self) -> "Knowledge":
         """Return the writing side of the knowledge bank."""
+        from engine.text.words import content_words
         from store.documents import Knowledge
 
-        return Knowledge(self.ledger, lambda: self.tables)
+        return Knowledge(self.ledger, lambda: self.tables, content_words)
 
     @cached_property
     def reader(self) -> "Reader":

@@ -9,7 +9,7 @@ the catalogue, in that transaction.
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cached_property
@@ -252,8 +252,14 @@ def _id(row: "Row") -> str:
 class Knowledge:
     """Changes to the index; every method but `stored` and `is_indexed` needs the writer lock."""
 
-    def __init__(self, ledger: Ledger, open_tables: "Callable[[], Tables]") -> None:
-        self._ledger, self._open_tables = ledger, open_tables
+    def __init__(
+        self,
+        ledger: Ledger,
+        open_tables: "Callable[[], Tables]",
+        words_of: Callable[[str], Set[str]] = lambda _: frozenset(),
+    ) -> None:
+        """`words_of` returns the words of a question as the index has them."""
+        self._ledger, self._open_tables, self._words_of = ledger, open_tables, words_of
 
     def stored(self, documents: Iterable[str]) -> set[str]:
         """Return which of these documents are stored."""
@@ -299,12 +305,23 @@ class Knowledge:
                 self._insert_rows(entry)
             drop_derived(self._ledger, time.time())
             apply_frequencies(self._ledger, FrequencyDelta().count(t for entry in entries for t in entry.tokens), 1)
+            self._link_questions([row for row in old if row["document"] in removes])
             self._ledger.add(UNCOMPACTED, len(entries) + len(removes))
             acknowledge(self._ledger, number, change)
             if not removes and not stale:
                 end_change(self._ledger, number)
         if removes or stale:
             self._finish(number, change)
+
+    def _link_questions(self, rows: "Sequence[Row]") -> None:
+        """Note which questions of the history have a word that only removed chunks had: they go with these."""
+        own = [(row["document"], {*row["words"].split(" ")}) for row in rows]
+        every = set[str]().union(*(words for _, words in own))
+        lost = every - frequencies_of(self._ledger, [*every]).keys()
+        sql = "SELECT DISTINCT coalesce(key, CAST(id AS BLOB)), question FROM history"
+        asked = [(key, lost & self._words_of(text)) for key, text in self._ledger.rows.execute(sql)] if lost else []
+        found = {(key, one) for key, held in asked if held for one, words in own if words & held}
+        self._ledger.rows.executemany("INSERT OR IGNORE INTO question_documents VALUES (?, ?)", sorted(found))
 
     def recover(self) -> int:
         """Finish or roll back the changes of killed writers; returns their number.

@@ -230,6 +230,13 @@ def stored_questions(ledger: Ledger) -> set[str]:
     return {question for (question,) in ledger.rows.execute(sql)}
 
 
+def questions_of(ledger: Ledger, documents: Collection[str]) -> set[str]:
+    """Return the kept questions that were ever answered from documents, or have words that they alone had."""
+    sql = """SELECT question FROM history JOIN question_documents AS of
+             ON of.key = coalesce(history.key, CAST(id AS BLOB)) WHERE document IN (SELECT value FROM json_each(?))"""
+    return {question for (question,) in ledger.rows.execute(sql, (json.dumps([*documents]),))}
+
+
 def _drop_questions(ledger: Ledger, questions: Sequence[str]) -> None:
     """Delete questions with their answers, predictions and jobs, inside the caller's transaction."""
     for one in [(question,) for question in questions]:

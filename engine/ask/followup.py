@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from engine.ask.candidates import Candidate, content, has_sign
 from engine.llm.stopping import complete
 from engine.text.question import ASKING_WORDS, Question, understand, whose_words
-from engine.text.words import FUNCTION_WORDS, words
+from engine.text.words import FUNCTION_WORDS, content_words, words
 from engine.types import Answer, Evidence, Passage
 from prompts import prompt
 
@@ -292,14 +292,14 @@ def trusted(written: str, text: str, turns: Sequence[Turn]) -> str | None:
     """Return the question that a model completed; None if it adds unknown names or is still incomplete."""
     line = _line(written)
     before = " ".join(part for turn in turns for part in (turn.asked, turn.answer or ""))
-    known, own = _content(f"{before} {text}"), _content(core(text))
+    known, own = content_words(f"{before} {text}"), content_words(core(text))
     named = {word for name in _NAMED.findall(f" {bare(line)}") for word in words(name)}
-    filled = (_content(line) & _content(before)) - own
+    filled = (content_words(line) & content_words(before)) - own
     if not line or lacks(line) is not None or not named <= known | FUNCTION_WORDS:
         return None
     asking = re.match(r"(?:how \w+|whom?|what|which|when|where|why)\b(?! about)(?<!how about)", core(text), re.I)
     asks = set(words(asking[0])) if asking else set()
-    return line if filled and own <= _content(line) and asks <= set(words(line)) else None
+    return line if filled and own <= content_words(line) and asks <= set(words(line)) else None
 
 
 def with_model(load: "Callable[[], PromptReader]") -> Write:
@@ -331,10 +331,6 @@ def _line(written: str) -> str:
     lines = (bare(_LABEL.sub("", line).rstrip("\"”*'` ")) for line in written.splitlines())
     line = next((line for line in lines if line), "")
     return f"{line[:1].upper()}{line[1:]}?" if len(line.split()) > 1 else ""
-
-
-def _content(text: str) -> set[str]:
-    return set(words(text)) - FUNCTION_WORDS
 
 
 _BECAUSE = re.compile(r"\b(?:because|since|due to|so that|in order to|the (?:main )?reason)\b", re.IGNORECASE)

@@ -27,7 +27,7 @@ from engine.text.label import name_forms
 from engine.text.people import folded_address, folded_name, name_and_address
 from engine.text.sentences import Span, sentences, spoken_sentences
 from engine.text.time_sensitive import plain_words
-from engine.text.words import FUNCTION_WORDS, words
+from engine.text.words import content_words
 from engine.types import OpenLoop, OpenLoopOptions, OpenLoops, Passage
 from store.catalog import Catalog
 from store.filters import names_person
@@ -109,7 +109,7 @@ class _Document:
     def done(self) -> tuple[frozenset[str], ...]:
         """Return the words of each sentence that says that something is done."""
         texts = (hit.chunk.text[span.start : span.end] for hit, span, _ in _sentences(self))
-        return tuple(_content(text) for text in texts if says_done(text))
+        return tuple(content_words(text) for text in texts if says_done(text))
 
     def follows(self, other: "_Document") -> bool:
         """Return whether it may have been written after another one; where a date is missing, it may."""
@@ -216,7 +216,7 @@ class _Closing:
         """Return whether something that was written later says that it is done, or answers it."""
         thread = [other for other in self._by_thread.get(one.document.thread, ()) if other.follows(one.document)]
         if one.document.is_meeting:
-            return any(_shares(_content(one.text), done) for document in thread for done in document.done)
+            return any(_shares(content_words(one.text), done) for document in thread for done in document.done)
         elsewhere = any(_is_about(document, one) for document in self._elsewhere(one))
         return elsewhere or any(_closes(document, one) for document in thread)
 
@@ -238,7 +238,7 @@ def _closes(document: _Document, one: _Open) -> bool:
     if one.found.replies:
         return replied
     doer = document.sender in one.is_of or (one.found.doer in ("named", "unknown") and replied)
-    wanted = _content(one.text)
+    wanted = content_words(one.text)
     done = any(len(said) <= _TERSE or not said.isdisjoint(wanted) for said in document.done)
     return done and (doer or document.sender == one.document.sender)
 
@@ -251,7 +251,7 @@ def _meet(document: _Document, other: _Document) -> bool:
 
 def _is_about(document: _Document, one: _Open) -> bool:
     """Return whether a message of another subject is about an open sentence, and closes it."""
-    wanted = _content(one.text)
+    wanted = content_words(one.text)
     if one.found.replies:
         return _shares(wanted, document.words)
     return any(_shares(wanted, done) for done in document.done)
@@ -314,10 +314,6 @@ def _without_replies(title: str) -> str:
     while match := _REPLIED.match(title):
         title = title[match.end() :]
     return title
-
-
-def _content(text: str) -> frozenset[str]:
-    return frozenset(words(text)) - FUNCTION_WORDS
 
 
 @lru_cache(1 << 12)

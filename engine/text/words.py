@@ -49,6 +49,11 @@ def words(text: str) -> list[str]:
     return found
 
 
+def content_words(text: str) -> frozenset[str]:
+    """Return the words of a text that say something."""
+    return frozenset(words(text)) - FUNCTION_WORDS
+
+
 def _normalise(text: str) -> str:
     """Return the text casefolded and composed, without common accents, with one kind of apostrophe and hyphen."""
     if text.isascii():

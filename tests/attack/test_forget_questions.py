@@ -98,6 +98,19 @@ def test_erasing_what_is_left_takes_questions_with_words_that_nothing_has(lab: L
     assert forget(lab, deleted=True) == (ASKED,)
 
 
+@pytest.mark.parametrize("after", ["edited", "deleted"])
+@pytest.mark.parametrize("named", ["<sec@choir.example>", None])
+def test_a_question_with_words_that_nothing_ever_had_stays(tmp_path: Path, after: str, named: str | None) -> None:
+    lab = Lab(tmp_path)
+    lab.read(OTHERS | {"sec.eml": HIDDEN})
+    stay = ("Where is the rehaersal?", "Who has the kite?", "What did doctor Xanadu say?")
+    for question in (*stay, ASKED):
+        lab.ask(question, until="2024-06-01")
+    AFTER[after](lab)
+    assert forget(lab, *filter(None, [named]), deleted=named is None) == (ASKED,)
+    assert asked(lab) == {*stay}
+
+
 def test_questions_asked_between_plan_and_confirmation_go_too(lab: Lab) -> None:
     lab.read({"sec.eml": HIDDEN})
     with lab.open() as pkb:
