@@ -68,9 +68,7 @@ def tell_keywords_only(opened: Session, error: NoModel) -> None:
 
 def offer_embedder(opened: Session) -> bool:
     """Ask at a terminal, until the person says no, whether to download the default embedding model; True if done."""
-    from engine.models.minilm import FOLDER_VARIABLE  # imports numpy
-
-    usual = opened.settings.embed.model == MINILM and not os.environ.get(FOLDER_VARIABLE)
+    usual = opened.settings.embed.model == MINILM and not os.environ.get(lookup.FOLDER_VARIABLE)
     if not (usual and sys.stdin.isatty() and sys.stderr.isatty()) or opened.ledger.get(_DECLINED):
         return False
     name = f"the embedding model {lookup.EMBEDDER} (91 MB)"
@@ -154,8 +152,6 @@ def _tell(
 def _embeds(local: InstalledModel) -> str:
     if local.name != lookup.EMBEDDER:
         return f"to embed with it: pkb config set embed.model {local.name}"
-    from engine.models.minilm import find_weights
-
-    if (used := find_weights()) != local.folder:
+    if (used := lookup.find_weights()) != local.folder:
         return f"embeddings are still computed by the copy in {used}"
     return "embeddings are computed by it; next: pkb ingest"

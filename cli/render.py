@@ -306,11 +306,12 @@ def _answer(reply: Answer) -> str:
     if reply.text is None:
         closest = " Closest passages:" if reply.sources else ""
         return typer.style(f"No answer found.{closest}", fg="yellow")
+    said = typer.style("Closest passage: ", fg="yellow") if reply.grade == "closest" else ""
     if reply.highlight is None:
-        return plain(reply.text)
+        return said + plain(reply.text)
     start, end = reply.highlight
-    found = typer.style(plain(reply.text[start:end]), fg="green", bold=True)
-    return plain(reply.text[:start]) + found + plain(reply.text[end:])
+    found = typer.style(plain(reply.text[start:end]), fg="green", bold=reply.grade != "closest")
+    return said + plain(reply.text[:start]) + found + plain(reply.text[end:])
 
 
 _BEFORE = 160  # characters of an earlier answer

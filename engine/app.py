@@ -318,13 +318,13 @@ class Pkb:
 
     def last_answer(self) -> "Answer":
         """Return the answer to the question asked last; PkbError if it is not cached."""
-        from engine.ask.last_answer import last_answer
+        from engine.ask.pipeline import last_answer
 
         return last_answer(self.session.ledger, self.session.retriever.reread)
 
     def source(self, number: int) -> "Source":
         """Return a source of the last answer by the number that `pkb ask` shows; UsageError if there is none."""
-        from engine.ask.last_answer import source_of
+        from engine.ask.pipeline import source_of
 
         return source_of(self.last_answer(), number)
 

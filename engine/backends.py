@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from engine.models.lookup import InstalledModel
     from engine.models.mlx import Mlx
     from engine.models.openai import ServerModel
+    from engine.models.reader import SpanReader
     from engine.models.role_adapter import RoleAdapter
     from engine.models.types import Embedder
     from engine.settings import KvSettings, ModelSettings, Settings
@@ -141,16 +142,18 @@ class _Retrieving:
 
 @dataclass(frozen=True, slots=True)
 class Extractive(_Retrieving):
-    """Answers with sentences of the evidence; declines where the support is below `decline_below`."""
+    """Answers with sentences of the evidence, which `reader` chooses; declines below a support of `decline_below`."""
 
     decline_below: float
+    reader: "Callable[[], SpanReader | None]" = lambda: None
+    version: str = ""  # of the reader, empty if there is none
 
     @property
     def fingerprint(self) -> str:
         """Name all that an answer depends on beside the evidence."""
         from engine.ask.keys import by_quotes
 
-        return f"{by_quotes(self.decline_below)}/{self.retriever.embedder_name}"
+        return f"{by_quotes(self.decline_below, self.version)}/{self.retriever.embedder_name}"
 
     def generate(
         self, question: "Question", evidence: "Evidence", trace: "Trace", on_text: "OnText | None"
@@ -161,7 +164,7 @@ class Extractive(_Retrieving):
         with trace.step("import"):
             from engine.ask.extract import write
 
-        return write(question, evidence, trace, self.decline_below)
+        return write(question, evidence, trace, self.decline_below, self.reader())
 
     def prefill(self, question: "Question", evidence: "Evidence", trace: "Trace") -> None:
         """Do nothing: quotes have no prompt."""

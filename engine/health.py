@@ -47,6 +47,7 @@ def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, 
     yield _finished("memory", _memory)
     yield _finished("packages", _packages)
     yield _finished("embedder", lambda: _embedder(settings.embed.model, environ))
+    yield _finished("reader", lambda: _reader(home))
     yield _finished("compute", lambda: _compute(home, settings, threads, environ))
     yield _finished("cache", lambda: _cache_space(home, settings.kv))
     yield _finished("model", lambda: _model(settings.model, environ))
@@ -150,16 +151,26 @@ def _version(name: str) -> str:
 
 
 def _embedder(name: str, environ: Mapping[str, str]) -> Check:
-    from engine.models import minilm, qwen3
+    from engine.models import lookup, qwen3
 
     try:
         if name == "minilm":
-            return Check("embedder", "ok", f"all-MiniLM-L6-v2 in {minilm.find_weights()}")
+            return Check("embedder", "ok", f"all-MiniLM-L6-v2 in {lookup.find_weights()}")
         return Check("embedder", "ok", f"{name} in {qwen3.find_model(name, environ).folder}")
     except NoModel as error:
         return Check("embedder", "note", f"{error.message}: keyword search only", error.next_step)
     except UsageError as error:
         return Check("embedder", "bad", error.message, error.next_step)
+
+
+def _reader(home: Home) -> Check:
+    """Check whether the reader, which chooses quoted answers, has the weights that it needs."""
+    from engine.models.lookup import reader_version
+
+    try:
+        return Check("reader", "ok", f"version {reader_version(home.cache / 'digests')}")
+    except NoModel as error:
+        return Check("reader", "note", f"{error.message}: answers are found by words alone", error.next_step)
 
 
 def _compute(home: Home, settings: Settings, threads: int, environ: Mapping[str, str]) -> Check:

@@ -20,7 +20,7 @@ from engine.models.adapters import (
     parse_collections,
     spell_collections,
 )
-from engine.models.lookup import EMBEDDER, InstalledModel, Role, architecture, find, installed, role
+from engine.models.lookup import EMBEDDER, InstalledModel, Role, architecture, find, find_weights, installed, role
 from engine.models.runtime import device
 from engine.session import Session
 from engine.settings import SERVED
@@ -143,8 +143,6 @@ def _selected(opened: Session) -> tuple[InstalledModel | None, NoModel | None]:
 
 def _embedder(opened: Session) -> InstalledModel | None:
     """Return the embedder in use; MiniLM may be an installed package instead of a download."""
-    from engine.models.minilm import find_weights
-
     name = opened.settings.embed.model
     try:
         if name != MINILM:

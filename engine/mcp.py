@@ -26,7 +26,7 @@ from typing_extensions import TypedDict
 
 from engine.app import Pkb
 from engine.text.terminal import count, line, one_line, plain, valid_text
-from engine.types import SCHEMA, Answer, ListOptions
+from engine.types import SCHEMA, Answer, Grade, ListOptions
 from engine.types import Source as FoundSource
 from store.errors import PkbError, as_pkb_error
 
@@ -85,6 +85,7 @@ class AskOutput(ToolOutput):
     question: str
     answer: str | None
     answered: bool
+    grade: Grade | None
     tier: str
     writer: str
     stale: bool
@@ -245,12 +246,13 @@ class Tools:
         output = AskOutput(
             **_own(notices),
             question=reply.question, answer=reply.text and plain(reply.text), answered=reply.answered,
-            tier=reply.tier, writer=reply.writer, stale=reply.stale, age_s=reply.age_s,
+            grade=reply.grade, tier=reply.tier, writer=reply.writer, stale=reply.stale, age_s=reply.age_s,
             matched_question=matched and line(matched), sources=cited,
         )  # fmt: skip
         if reply.text is None:
             return _result("No answer found. Closest passages:", _shown(cited), output)
-        return _result("", [plain(reply.text), "", *_shown(cited)], output)
+        above = "The closest passage, which may not answer:" if reply.grade == "closest" else ""
+        return _result(above, [plain(reply.text), "", *_shown(cited)], output)
 
     def search(
         self,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from engine.llm.prefill import PromptReader
     from engine.llm.prompt import Order
     from engine.llm.resident import ResidentModel
+    from engine.models.reader import SpanReader
     from engine.models.types import Embedder
     from engine.settings import Experiment, Settings
     from engine.types import AskOptions, Backend
@@ -299,7 +300,26 @@ class Session:
         """
         from engine.backends import Extractive
 
-        return self._local_model or Extractive(self.retriever, self.settings.ask.decline_below)
+        version = self.reader_version
+        quotes = self.retriever, self.settings.ask.decline_below, lambda: self.span_reader if version else None, version
+        return self._local_model or Extractive(*quotes)
+
+    @cached_property
+    def reader_version(self) -> str:
+        """Return the version of the reader; empty if the embedder's weights, which it needs, are not installed."""
+        from engine.models.lookup import reader_version
+
+        try:
+            return reader_version(self.home.cache / "digests")
+        except NoModel:
+            return ""
+
+    @cached_property
+    def span_reader(self) -> "SpanReader":
+        """Return the reader, which marks answers in texts."""
+        from engine.models.reader import SpanReader
+
+        return SpanReader()
 
     def model_for(self, task: str) -> "LocalModel | None":
         """Return the language model with the adapter of a task, such as abstract or predict; None if pkb quotes."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SCHEMA = 2  # of every JSON object that a command prints; raised when a key changes its meaning or goes away
 Tier = Literal["exact", "semantic", "prefix", "blocks", "full"]
 Writer = Literal["model", "quote"]
+Grade = Literal["answer", "closest"]  # how sure a quoted answer is
 FIRST_MAIL = "nobody wrote from this address before"  # what an answer says of a source that is new
 STAGES = ("embed", "match", "retrieve", "load", "prefill", "first_token", "decode", "total")
 
@@ -64,9 +65,8 @@ class Source:
 
     def to_json(self) -> dict[str, Any]:
         """Return the source as JSON values."""
-        lists = {"lines": self.lines, "recipients": self.recipients, "warnings": self.warnings}
-        span = {"span": list(self.span) if self.span else None}
-        return {**asdict(self), **{name: list(values) for name, values in lists.items()}, **span}
+        lists = {name: list(getattr(self, name)) for name in ("lines", "recipients", "warnings")}
+        return asdict(self) | lists | {"span": list(self.span) if self.span else None}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Source":
@@ -126,6 +126,7 @@ class Answer:
     synthesis: str | None = None  # what it asks for that no passage answers, where it was declined for that
     correction: Correction | None = None  # of the answer that its asker had before; told once, never cached
     adapter: str | None = None  # the user's adapter that the model had on
+    grade: Grade | None = None  # of a quote; None for no answer, or a model's
 
     @property
     def answered(self) -> bool:
@@ -144,6 +145,7 @@ class Answer:
             "question": self.question,
             "answer": self.text,
             "answered": self.answered,
+            "grade": self.grade,
             "synthesis": self.synthesis,
             "correction": self.correction.to_json() if self.correction else None,
             "highlight": list(self.highlight) if self.highlight else None,
@@ -169,6 +171,7 @@ class Answer:
             correction=Correction.from_json(values["correction"]) if values.get("correction") else None,
             ms={stage: ms for stage, ms in values["ms"].items() if ms is not None},
             synthesis=values.get("synthesis"),
+            grade=values.get("grade"),
             **plain,
         )
 
@@ -184,8 +187,7 @@ class Answer:
 
     def relocate(self, sources: Callable[[Sequence[str], int], tuple[Source, ...]]) -> "Answer":
         """Return the answer with other sources: `sources` takes quotes by rank, and the rank of the first."""
-        quotes = [source.quote for source in self.sources if not source.copy]
-        if quotes:
+        if quotes := [source.quote for source in self.sources if not source.copy]:
             quotes.insert(self.lead, quotes.pop(0))
         span = self.sources[0].span if self.sources else None
         rivals, moved = iter([source.rival for source in self.sources if not source.copy]), sources(quotes, self.lead)
@@ -477,9 +479,9 @@ class OpenLoop:
 
     def to_json(self) -> dict[str, Any]:
         """Return the item as JSON values."""
-        people = {"who": self.who, "asked_by": self.asked_by}
-        rest = {"due": self.due.isoformat() if self.due else None, "source": self.source.to_json()}
-        return {"kind": self.kind, "text": self.text, **people, **rest}
+        due = self.due.isoformat() if self.due else None
+        people = {"who": self.who, "asked_by": self.asked_by, "due": due}
+        return {"kind": self.kind, "text": self.text, **people, "source": self.source.to_json()}
 
 
 @dataclass(frozen=True, slots=True)

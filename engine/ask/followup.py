@@ -5,12 +5,12 @@ source that it came from. Knows no model and no cache.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
-from engine.ask.candidates import Candidate, content, has_sign
+from engine.ask.candidates import Candidate, content
 from engine.llm.stopping import complete
 from engine.text.question import ASKING_WORDS, Question, understand, whose_words
 from engine.text.words import FUNCTION_WORDS, content_words, words
@@ -344,42 +344,6 @@ def reason_of(found: Sequence[Candidate], best: Candidate) -> Candidate | None:
     later = [one for one in found if one.read == best.read and 0 < one.place - best.place <= _REASON]
     given = (one for one in later if one.span.turn == best.span.turn and _BECAUSE.search(one.text))
     return min(given, key=lambda one: one.place, default=None)
-
-
-_TELLS, _TELLS_LITTLE = 7, 3  # words that are not the question's, up to which a sentence is shown with those beside it
-_SHORTEST = 4  # words of a sentence beside another: a greeting or the name below a mail has fewer
-
-
-def with_neighbours(question: Question, found: Sequence[Candidate], best: Candidate) -> list[Candidate]:
-    """Return a sentence with its neighbours, if it says little beyond the question.
-
-    A sentence that repeats the question often stands next to the one that answers it: "Now to the tickets."
-    """
-    asks, new = best.text.endswith("?"), len(best.words - FUNCTION_WORDS - set(question.words))
-    tells = not asks and has_sign(question, best.text)
-    first = 0 if asks or tells or new > _TELLS_LITTLE else -1
-    goes_on = any(one.span.turn == best.span.turn for one in _beside(found, best) if one.place > best.place)
-    explains = goes_on and core(question.text).lower().startswith(("why", "how"))
-    last = int(asks or explains or (new <= _TELLS and not tells))
-    return [one for one in _beside(found, best) if first <= one.place - best.place <= last]
-
-
-def _beside(found: Sequence[Candidate], best: Candidate) -> Iterator[Candidate]:
-    """Yield a sentence and its neighbours; in mail, only those by the same author."""
-    for one in found:
-        is_near = one.read == best.read and abs(one.place - best.place) <= 1 and not one.is_subject
-        is_own = one.span.speaker is not None or one.speaker == best.speaker
-        is_reply = one.span.speaker is not None and best.text.endswith("?")
-        if one is best or (is_near and is_own and (is_reply or len(one.text.split()) >= _SHORTEST)):
-            yield one
-
-
-def span_behind(found: Sequence[Candidate], best: Candidate) -> Candidate | None:
-    """Return the next sentence of the same turn where it gives the place, day ... asked for and the best does not."""
-    behind = (
-        one for one in found if (one.read, one.place, one.span.turn) == (best.read, best.place + 1, best.span.turn)
-    )
-    return next((one for one in behind if one.spans and not best.spans), None)
 
 
 _CONCLUDES = re.compile(r"(?:and )?(?:so|therefore|thus|hence|that['’]?s why|that is why)\b", re.IGNORECASE)

@@ -15,7 +15,7 @@ from prompts import version
 from store.errors import UsageError
 from store.types import Scope
 
-_QUOTE = "quote-9"  # raised when the same evidence would be quoted in another way
+_QUOTE = "quote-10"  # raised when the same evidence would be quoted in another way
 _MODEL = "model-4"  # raised when the same evidence would be put to a model in another form, or its answer cut elsewhere
 _ROLES = "roles-5"  # raised when a model with a role adapter would choose another answer
 _PROMPTS = ("answer", "question")
@@ -187,9 +187,9 @@ def scope_of(limits: str) -> Scope:
     return Scope(**{**parts, **days})
 
 
-def by_quotes(least: float) -> str:
-    """Name the quote writer."""
-    return f"{_QUOTE}/{least}"
+def by_quotes(least: float, reader: str = "") -> str:
+    """Name the quote writer, and the version of the reader that it has."""
+    return "/".join((_QUOTE, *filter(None, [reader]), str(least)))
 
 
 def by_model(fingerprint: str, most: int, *options: str) -> str:

@@ -3,12 +3,12 @@
 Knows the bank of answers; opens nothing itself (the means do, when they are called), prints nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from engine.ask.keys import is_model
+from engine.ask.keys import is_model, scope_of
 from engine.ask.prepare import (
     BankBudget,
     EmbeddedQuestion,
@@ -23,10 +23,12 @@ from engine.ask.prepare import (
     relocate,
     store_answer,
 )
-from engine.types import Answer, AskOptions, AskResult, Backend, OnText, Step
-from store.answers import AnswerBank, CachedAnswer, Notices, RejectedAnswers
+from engine.types import Answer, AskOptions, AskResult, Backend, OnText, Source, Step, grouped
+from store.answers import AnswerBank, CachedAnswer, Notices, RejectedAnswers, Verifications
 from store.database import Ledger
+from store.errors import PkbError, UsageError
 from store.history import History, HistoryEntry, RetrievalLog, link_documents, lookup_costs, set_lookup_costs
+from store.types import Scope
 
 if TYPE_CHECKING:
     from engine.ask.semantic import SemanticLookup, SemanticRules
@@ -247,3 +249,51 @@ def _match_note(ask: PendingQuestion, kept: CachedAnswer | None) -> str:
     if kept.state != "answered":
         return {"pending": "semantic hit, not verified yet", "prefilled": "prefilled, not answered"}[kept.state]
     return f"cached in generation {kept.generation}, now {ask.generation}"
+
+
+Reread = Callable[[Sequence[str], Sequence[float], Scope], "Evidence"]
+_AGAIN = 'pkb ask "QUESTION"'
+
+
+def last_answer(ledger: Ledger, reread: Reread) -> Answer:
+    """Return the answer shown last, with its sources where they stand now; PkbError if it is not cached.
+
+    `reread` returns evidence once more, as `Retriever.reread` does.
+    """
+    last = History(ledger).last()
+    if last is None:
+        raise UsageError("no question was asked yet", 'pkb ask "when is rehearsal?"')
+    if last.key is None:
+        raise PkbError("the last question was asked without the answer cache, so its sources are not stored", _AGAIN)
+    cached = _shown(ledger, last.key, last)
+    if cached is None or cached.state != "answered" or cached.created > last.at:
+        raise PkbError("the last answer was removed or replaced since", _AGAIN)
+    return _relocated(ledger, cached, reread)
+
+
+def source_of(answer: Answer, number: int) -> Source:
+    """Return the source of an answer that `pkb ask` shows under a number; UsageError if there is none."""
+    groups = grouped(answer.sources)
+    if not groups:
+        raise UsageError("the last answer has no sources", _AGAIN)
+    if not 0 < number <= len(groups):
+        raise UsageError(f"no source {number}: the last answer has {len(groups)}", "pkb show 1")
+    return groups[number - 1][0]
+
+
+def _shown(ledger: Ledger, key: bytes, last: HistoryEntry) -> CachedAnswer | None:
+    """Return the entry whose answer was shown, of a paraphrase hit that of the matched question; None if it is gone."""
+    if last.tier != "semantic":
+        return AnswerBank(ledger).find(key)
+    pending = Verifications(ledger).find(key)
+    return AnswerBank(ledger).find(pending.matched) if pending else None
+
+
+def _relocated(ledger: Ledger, cached: CachedAnswer, reread: Reread) -> Answer:
+    """Return an answer with its sources where they stand now, because files are moved."""
+    answer = answer_of(cached)
+    if cached.generation == ledger.generation:
+        return answer
+    evidence = reread(cached.evidence, answer.scores, scope_of(cached.scope))
+    whole = len(evidence.passages) == len(answer.scores)
+    return answer.relocate(evidence.sources) if whole else answer

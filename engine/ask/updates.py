@@ -8,13 +8,13 @@ mail did, or with the first hit after an idle run found out.
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING
 
-from engine.ask.candidates import Candidate, CandidateWeights, candidates, content, share, tells_own, wanted
+from engine.ask.candidates import Candidate, candidates, content, share, wanted
 from engine.ask.keys import normalise
 from engine.ask.prepare import answer_of
 from engine.ask.time_constraints import TimeConstraint, time_constraint
@@ -36,21 +36,6 @@ if TYPE_CHECKING:
 _SAYS_NEW, _SAME_TITLE = 0.6, 0.5
 _SAID = 0.3  # of the question, that a newer sentence must say
 _SAME, _SOURCE = 0.9, 0.6  # of the best sentence's fit, and of its source's score, that a newer one must have
-# Phrases that announce a change.
-_CHANGED = re.compile(
-    r"\b(?:now|instead(?! of)|no longer|any ?more|(?:starting|from) (?:now|today|on|\d|(?:the )?[A-Z]\w+day)|cheaper"
-    r"|new (?:date|time|place|price|room)|(?:move|goe|change|come|put)s? (?:\w+ ){0,6}?(?:to|back|by|down)|moved to"
-    r"|(?:is|are) (?:off|cancelled|postponed))\b",
-    re.IGNORECASE,
-)
-# Signs that it says what no longer does, or never did.
-_SUPERSEDED = re.compile(
-    r"\b(?:used to|told you|had (?:planned|said)|would (?:be|cost|have|like)|(?:was|were) (?:going )?to"
-    r"|in \w+ we (?:moved|said)|propose)\b",
-    re.IGNORECASE,
-)
-
-
 # Of the question, that a sentence must say, with its subject and those beside it, to be one of several answers, to take
 # the place of another, and to be told beside another that counts as much.
 _TOUCHES, _CLAIMS, _SURE = 0.5, 0.6, 0.8
@@ -115,7 +100,7 @@ def settled(question: Question, evidence: "Evidence") -> "Evidence":
     if evidence.leading:
         return evidence
     kind = wanted(question)
-    found = candidates(question, evidence.passages, kind, time_constraint(question, kind), CandidateWeights())
+    found = candidates(question, evidence.passages, kind, time_constraint(question, kind))
     all_claims = _claims(question, evidence.passages, found)
     claims = [one for one in all_claims if one.covers >= _TOUCHES]
     lost = [one for one in claims if _loses(one, claims)]
@@ -170,8 +155,6 @@ def _answers(question: Question, one: Candidate, kind: Kind | None) -> tuple[fro
         return tuple(frozenset([number]) for number in numbers)
     spans = one.spans or (find(one.text, "time") if kind == "date" else ())
     parts = [one.text[span.start : span.end] for span in spans]
-    if kind == "person" and one.speaker and tells_own(question, one.text):
-        parts = [one.speaker]
     return tuple(frozenset(words(part)) - FUNCTION_WORDS for part in parts)
 
 
@@ -186,7 +169,7 @@ def _marked(read: Passage, lost: Sequence[_Claim], rivals: Sequence[_Claim], bes
     best = max((one for one in rivals if one.read is read), key=lambda one: one.said.score, default=None)
     least = max((one.trust for one in lost if one.read.document == read.document), default=-1)
     outranked = frozenset(hit.chunk.id for hit in read.hits if read.trust_of(hit) <= least)
-    said, known = (one.said.text if one and not one.said.is_subject else "" for one in (best, beside))
+    said, known = (one.said.text if one else "" for one in (best, beside))
     return replace(read, rival=said, beside=known if beside and beside.read is read else "", outranked=outranked)
 
 
@@ -215,24 +198,17 @@ def _sender(source: Source) -> str:
     return shorten(source.sender, 80) + "".join(f" ({shorten(one, 80)})" for one in source.warnings)
 
 
-def choose(
-    question: Question, reads: Sequence[Passage], found: Sequence[Candidate], near: float, sign: float
-) -> Candidate:
+def choose(question: Question, reads: Sequence[Passage], found: Sequence[Candidate], near: float) -> Candidate:
     """Return the best sentence; where the question asks how things are, the newest of those less than `near` below it.
 
-    `sign` is what a sign of change adds to a score, of a question about a day too where it does not ask for what was.
     What has no date, or rivals without one, is left as it is.
     """
-    if not question.current:
-        return max(found, key=_order(sign if question.dates and not question.past else 0.0))
-    best = max(found, key=_order(sign))
-    least = best.score + sign * _sign(best) - near
-    rivals = [one for one in found if one.score + sign * _sign(one) >= least and _rival_sentence(one, best, reads)]
-    dates = [one.written for one in rivals]
-    known = [date for date in dates if date is not None]
-    if len(known) < len(dates):
+    best = max(found, key=_order)
+    rivals = [one for one in found if one.score >= best.score - near and _rival_sentence(one, best, reads)]
+    known = [one.written for one in rivals if one.written is not None]
+    if not question.current or len(known) < len(rivals):
         return best
-    return max((one for one in rivals if one.written == max(known)), key=_order(sign))
+    return max((one for one in rivals if one.written == max(known)), key=_order)
 
 
 def _rival_sentence(one: Candidate, best: Candidate, reads: Sequence[Passage]) -> bool:
@@ -241,12 +217,8 @@ def _rival_sentence(one: Candidate, best: Candidate, reads: Sequence[Passage]) -
     return one is best or (close and one.fit >= _SAID and bool(one.spans) >= bool(best.spans))
 
 
-def _order(sign: float) -> Callable[[Candidate], tuple[float, int, int]]:
-    return lambda one: (one.score + sign * _sign(one), -one.read, -one.place)
-
-
-def _sign(one: Candidate) -> int:
-    return (_CHANGED.search(one.text) is not None) - (_SUPERSEDED.search(one.text) is not None)
+def _order(one: Candidate) -> tuple[float, int, int]:
+    return one.score, -one.read, -one.place
 
 
 def soonest(reads: Sequence[Passage], found: Sequence[Candidate], best: Candidate, when: TimeConstraint) -> Candidate:
@@ -257,7 +229,7 @@ def soonest(reads: Sequence[Passage], found: Sequence[Candidate], best: Candidat
     about = tuple(when.about)
     least = share(about, best.words)
     coming = [one for one in found if one.begins and share(about, one.words) >= least]
-    changed = [one for one in coming if _sign(one) > 0]
+    changed = [one for one in coming if says_change(one.text)]
     left = [one for one in coming if not any(_is_outdated(one, other, reads, when) for other in changed)]
     return min(left, key=lambda one: (one.begins or datetime.max, one.read, one.place), default=best)
 

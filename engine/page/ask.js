@@ -115,7 +115,7 @@ function finish(turn, { answer }) {
   turn.answer.classList.toggle("long", text.length > LONG);
   turn.answer.classList.toggle("none", !answer.answered);
   turn.answer.replaceChildren(...marked(text, spanOf(answer)));
-  turn.above.append(...understood(turn.question, answer), ...corrected(answer.correction));
+  turn.above.append(...understood(turn.question, answer), ...corrected(answer.correction), ...graded(answer));
   turn.below.append(how(turn, answer), ...noted(answer));
   showSources(turn, answer);
   const groups = grouped(answer.sources).length;
@@ -147,6 +147,10 @@ const same = (a, b) => oneLine(a).toLowerCase() === oneLine(b).toLowerCase();
 
 function understood(question, answer) {
   return answer.question && !same(question, answer.question) ? [h("p", { class: "how" }, `Understood as: ${oneLine(answer.question)}`)] : [];
+}
+
+function graded({ grade }) {
+  return grade === "closest" ? [h("p", { class: "how" }, "The closest passage, which may not answer:")] : [];
 }
 
 function corrected(correction) {

@@ -58,6 +58,7 @@ class WorkerState:
         if opened.settings.embed == base.settings.embed:
             with suppress(NoModel):
                 opened.embedder, opened.question_vectors = base.embedder, base.question_vectors
+                opened.span_reader = base.span_reader
         ledger = opened.ledger
         before = ledger.epoch
         ledger.renew(asked.epoch)
@@ -75,6 +76,7 @@ class WorkerState:
         opened.mapped = self._mapped_index
         with suppress(NoModel):
             opened.embedder, opened.question_vectors = self._base.embedder, self._base.question_vectors
+            opened.span_reader = self._base.span_reader
         # After any waiting question: planning idle jobs retrieves hundreds of times.
         opened.before_retrieval = lambda: self.models.yield_point()
         return opened
@@ -92,7 +94,8 @@ class WorkerState:
         opened = self.own()
         ask = begin(opened.backend, opened.ledger, "what", AskOptions(), opened.now)
         asked = gather_context(opened.backend, ask)
-        write(asked.question, asked.evidence, ask.trace, opened.settings.ask.decline_below)
+        reader = opened.span_reader if opened.reader_version else None
+        write(asked.question, asked.evidence, ask.trace, opened.settings.ask.decline_below, reader)
         _ = opened.asker, opened.rules()  # which import what they are made of
 
     @property

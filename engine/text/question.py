@@ -68,11 +68,6 @@ _PAST = re.compile(
 )
 # The next of something, not "next to" and not "who is coming".
 NEXT = re.compile(r"\b(?:next(?! to\b)|upcoming|(?:my|our|the|your|his|her|their) coming)\b", re.IGNORECASE)
-_HOW_MANY = re.compile(
-    r"\bhow many (?P<things>(?:[\w'’-]+ ){1,4}?(?=(?:do|does|did|is|are|was|were|will|would|can|could|has|have|had)\b)"
-    r"|[\w'’-]+)",
-    re.IGNORECASE,
-)
 _SOME_DAY = date(2000, 1, 1)  # any day will do to see whether a word is a date
 _NOT_NAMES = frozenset((*dates.WEEKDAYS, "i", "im", "ok"))
 
@@ -113,12 +108,6 @@ class Question:
     def priced(self) -> bool:
         """Return whether it asks what something costs."""
         return self.asked == "amount" and _asks_price(self.text) is not None
-
-    @property
-    def counted(self) -> tuple[str, ...]:
-        """Return the words of the things whose number is asked for, as stemmed by words(); empty if none are."""
-        match = _HOW_MANY.search(self.text)
-        return tuple(words(match["things"])) if match else ()
 
     @property
     def content(self) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from tests.demo import DATA, QUESTIONS, environment
 KEY = "Who has the spare key to the workshop?"
 NONSENSE = "Which quorv blimmers the zant?"
 KEYS = [
-    "schema", "question", "answer", "answered", "synthesis",
+    "schema", "question", "answer", "answered", "grade", "synthesis",
     "correction", "highlight", "tier", "writer", "model", "adapter", "matched_question",
     "similarity", "age_s", "stale", "lead", "answer_source", "sources", "tokens", "ms", "notices",
 ]  # fmt: skip

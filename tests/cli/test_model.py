@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from engine.models import lookup, minilm, runtime
+from engine.models import lookup, runtime
 from engine.models.lookup import EMBEDDER, find
 from engine.models.runtime import device
 from engine.settings import load as load_config
@@ -229,7 +229,7 @@ def test_the_embedder_is_fetched_but_does_not_answer(fresh: Pkb, hub: Hub) -> No
     done = process(fresh, "pull", EMBEDDER, "--yes")
     assert (done.returncode, chosen(fresh)) == (0, ("", ""))
     (said,) = done.stdout.splitlines()[1:]
-    installed = minilm.find_weights() != find(EMBEDDER, None, os.environ).folder
+    installed = lookup.find_weights() != find(EMBEDDER, None, os.environ).folder
     assert said.startswith("embeddings are still computed by" if installed else "it embeds passages")
 
 
@@ -269,20 +269,20 @@ class Hides:
     def find_spec(name: str, path: object, target: object = None) -> object:
         from importlib.machinery import ModuleSpec
 
-        return ModuleSpec(name, None) if name == minilm.PACKAGE else None
+        return ModuleSpec(name, None) if name == lookup.PACKAGE else None
 
 
 def test_the_embedder_that_was_fetched_is_found_where_none_is_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "meta_path", [Hides, *sys.meta_path])
-    monkeypatch.delenv(minilm.FOLDER_VARIABLE, raising=False)
+    monkeypatch.delenv(lookup.FOLDER_VARIABLE, raising=False)
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     with pytest.raises(NoModel) as caught:
-        minilm.find_weights()
+        lookup.find_weights()
     assert caught.value.next_step == f"pkb model pull {EMBEDDER}"
     folder = cached(os.environ, EMBEDDER, OLD)
-    assert minilm.find_weights() == folder
+    assert lookup.find_weights() == folder
 
 
 INGEST = """
@@ -297,7 +297,7 @@ main()
 @pytest.fixture
 def note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a transcript to ingest where no embedder is installed."""
-    monkeypatch.delenv(minilm.FOLDER_VARIABLE, raising=False)
+    monkeypatch.delenv(lookup.FOLDER_VARIABLE, raising=False)
     path = tmp_path / "note.txt"
     path.write_text("2024-06-03\n\nEve: the boat is in the shed.\nIda: good.\n")
     return path
@@ -307,7 +307,8 @@ def note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_ingest_offers_the_embedder_and_embeds_with_it(fresh: Pkb, hub: Hub, note: Path) -> None:
     weights = find_weights_or_skip()
     hub.add(
-        EMBEDDER, {name: (weights / name).read_bytes() for name in ("config.json", "tokenizer.json", minilm.WEIGHTS)}
+        EMBEDDER,
+        {name: (weights / name).read_bytes() for name in ("config.json", "tokenizer.json", lookup.MINILM_WEIGHTS)},
     )
     code, written = at_terminal(fresh, "\n", [sys.executable, "-c", INGEST, "ingest", str(note)])
     assert (code, hub.paths() != []) == (0, True)

@@ -72,7 +72,7 @@ class SmallHome:
         session = Session(self.environ)
         session.make()
         session.ledger = open_ledger(self.folder / "home" / "ledger.db", create=True)  # waits for no disk
-        session.embedder = WordEmbedder()
+        session.embedder, session.reader_version = WordEmbedder(), ""
         session.now = NOW
         return session
 

@@ -95,6 +95,7 @@ class Archive:
         session = Session(self.home.environ)
         session.now, session.ledger, session.tables = self.now, self.session.ledger, self.session.tables
         session.embedder, session.models = self.session.embedder, self.session.models
+        session.reader_version = ""
         return session
 
     def _write(self, name: str) -> None:

@@ -38,13 +38,6 @@ def test_what_is_now_holds_against_what_was_told() -> None:
     assert answered("How much is a seat at the weir?", read) == "10 pounds"
 
 
-def test_of_a_day_that_is_asked_about_what_was_once_moved_to_it_is_told_last() -> None:
-    moved = "Remember that in March we moved the fair to 22 June, which nobody likes."
-    reads = (changed(OLD, text=moved), changed(NEW, text="The concert is on 22 June."))
-    assert answered("What is on 22 June?", *reads) == "The concert is on 22 June."
-    assert answered("What was on 22 June?", *reads) == moved
-
-
 @pytest.mark.parametrize(
     ("text", "amount"),
     [
@@ -99,19 +92,6 @@ def test_a_price_is_an_amount_of_money_of_the_thing_that_is_asked_for(language: 
     said, *others = (changed(OLD, header="From: Ben, Garden", text=text) for text in PRICED[language])
     assert (answered(question, said) or "none").startswith("420 ")
     assert [answered(question, other) for other in others] == [None, None]
-
-
-@pytest.mark.parametrize(
-    ("text", "amount"),
-    [
-        ("The fence is done. It costs only 420 euros.", "420 euros"),
-        ("How about the fence? 420 euros.", "420 euros"),
-        ("The fence is done. 12 euros for lunch.", None),
-        ("The fence has 3 posts at 12 euros each. The fence costs 420 euros.", "420 euros"),
-    ],
-)
-def test_a_sentence_that_goes_on_gives_the_price_of_what_the_one_before_names(text: str, amount: str | None) -> None:
-    assert answered("How much is the fence?", changed(OLD, header="From: Ben, Garden", text=text)) == amount
 
 
 @pytest.mark.parametrize("question", ["How much is left of the fence?", "How much does Ann weigh?", "How far is it?"])

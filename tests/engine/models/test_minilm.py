@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.models.minilm import BATCH, MAX_TOKENS, MiniLM, find_weights
+from engine.models.lookup import find_weights
+from engine.models.minilm import BATCH, MAX_TOKENS, MiniLM
 from engine.models.tokens import pack
 from engine.models.types import Embedder
 from store.errors import NoModel

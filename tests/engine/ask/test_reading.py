@@ -1,0 +1,73 @@
+"""Answers that the reader chooses: what it marks, who says it, what is left out, and how sure an answer is."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from engine.ask.extract import Quote, QuoteSettings, quote
+from engine.models.reader import SpanReader
+from engine.text.question import understand
+from engine.types import Passage
+from tests.engine.ask.passages import changed, of_text
+from tests.engine.models.test_minilm import find_weights_or_skip
+
+NOW = datetime(2024, 6, 18, 8, tzinfo=UTC)
+MAIL = of_text("From: Ann Lee, Rehearsal", "", datetime(2024, 5, 3, tzinfo=UTC), "Ann Lee <ann@example.org>", 1.0)
+TALK = of_text("Meeting: talk, Friday 3 May 2024", "", datetime(2024, 5, 3, tzinfo=UTC), "", 1.0, ("Ann", "Ben"))
+
+
+@pytest.fixture(scope="module")
+def settings() -> QuoteSettings:
+    return QuoteSettings(reader=SpanReader(find_weights_or_skip()))
+
+
+def answered(settings: QuoteSettings, question: str, *reads: Passage) -> Quote:
+    return quote(understand(question, NOW), reads, settings)
+
+
+def test_a_sentence_in_other_words_than_the_question_answers(settings: QuoteSettings) -> None:
+    text = "Mrs Cole will sing for us. She's the head of the town library. Thanks for the cake."
+    found = answered(settings, "What is Mrs Cole's job?", changed(MAIL, text=text))
+    assert found.answer == "She's the head of the town library."
+    assert found.highlight
+    assert "head of the town library" in found.answer[slice(*found.highlight)]
+
+
+def test_a_date_is_read_by_rules_in_the_sentence_that_was_chosen(settings: QuoteSettings) -> None:
+    found = answered(settings, "When is the supper?", changed(MAIL, text="The supper is tomorrow, 7 pm, in the hall."))
+    assert (found.answer, found.grade) == ("4 May 2024, 7 pm", "answer")
+
+
+def test_who_tells_of_himself_is_named(settings: QuoteSettings) -> None:
+    talk = changed(TALK, text="Ann: The shed is full.\nBen: From today I keep the spare key to the shed.")
+    found = answered(settings, "Who has the spare key to the shed?", talk)
+    assert found.answer == "Ben: From today I keep the spare key to the shed."
+    assert found.highlight == (0, 3)
+
+
+def test_what_another_speaker_says_of_himself_does_not_answer(settings: QuoteSettings) -> None:
+    talk = changed(TALK, text="Ann: Lovely weather.\nBen: I bought a silver trumpet in Oslo.")
+    assert answered(settings, "What did Ann buy in Oslo?", talk).answer is None
+
+
+@pytest.mark.parametrize("line", ["Subject: a trip to Bergen", "https://example.org/b", "bergen.pdf", "Hi Ben,"])
+def test_a_heading_link_file_or_greeting_is_no_answer(settings: QuoteSettings, line: str) -> None:
+    found = answered(settings, "Where does the choir go?", changed(MAIL, text=f"{line}\n\nIt rained."))
+    assert line not in (found.answer or "")
+
+
+def test_what_no_source_tells_is_declined(settings: QuoteSettings) -> None:
+    found = answered(settings, "What does the ferry to Bergen cost?", changed(MAIL, text="The rehearsal was fun."))
+    assert (found.answer, found.grade) == (None, None)
+    assert found.support < 0.5
+
+
+def test_the_number_of_whom_a_question_names_is_told_by_rules_alone(settings: QuoteSettings) -> None:
+    mail = changed(MAIL, text="Rob Cone\n(925) 555-3879\nFax (925) 555-3550")
+    assert answered(settings, "What is Rob Cone's fax number?", mail).answer == "(925) 555-3550"
+    assert answered(settings, "What is Bob Roe's fax number?", mail).answer is None
+
+
+def test_other_languages_are_answered_by_words(settings: QuoteSettings) -> None:
+    mail = changed(MAIL, text="Die Probe ist am Montag um 20 Uhr im kleinen Saal.")
+    assert answered(settings, "Wann ist die Probe?", mail).answer == mail.text
