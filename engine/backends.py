@@ -58,6 +58,7 @@ class Retriever:
     question_vectors: "Callable[[], QuestionVectors | None]"
     before_retrieval: Callable[[], None]
     embedder_name: str  # as the settings name it
+    span_reader: "Callable[[], SpanReader | None]" = lambda: None
 
     def embed(self, text: str, trace: "Trace") -> "Vectors | None":
         """Return the unit vector of a question, None if there are no vectors to compare it with."""
@@ -108,7 +109,7 @@ class Retriever:
         from engine.retrieval.evidence import has_rival
 
         with self.locks().reader():
-            return has_rival(self.reader(), asked, kept, evidence, lead, scope)
+            return has_rival(self.reader(), asked, kept, evidence, lead, scope, self.span_reader())
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +143,9 @@ class _Retrieving:
 
 @dataclass(frozen=True, slots=True)
 class Extractive(_Retrieving):
-    """Answers with sentences of the evidence, which `reader` chooses; declines below a support of `decline_below`."""
+    """Answers with sentences of the evidence, which a reader chooses; declines below a support of `decline_below`."""
 
     decline_below: float
-    reader: "Callable[[], SpanReader | None]" = lambda: None
     version: str = ""  # of the reader, empty if there is none
 
     @property
@@ -164,7 +164,7 @@ class Extractive(_Retrieving):
         with trace.step("import"):
             from engine.ask.extract import write
 
-        return write(question, evidence, trace, self.decline_below, self.reader())
+        return write(question, evidence, trace, self.decline_below, self.retriever.span_reader())
 
     def prefill(self, question: "Question", evidence: "Evidence", trace: "Trace") -> None:
         """Do nothing: quotes have no prompt."""

@@ -300,9 +300,7 @@ class Session:
         """
         from engine.backends import Extractive
 
-        version = self.reader_version
-        quotes = self.retriever, self.settings.ask.decline_below, lambda: self.span_reader if version else None, version
-        return self._local_model or Extractive(*quotes)
+        return self._local_model or Extractive(self.retriever, self.settings.ask.decline_below, self.reader_version)
 
     @cached_property
     def reader_version(self) -> str:
@@ -315,11 +313,11 @@ class Session:
             return ""
 
     @cached_property
-    def span_reader(self) -> "SpanReader":
-        """Return the reader, which marks answers in texts."""
+    def span_reader(self) -> "SpanReader | None":
+        """Return the reader, which marks answers in texts; None without the embedder's weights."""
         from engine.models.reader import SpanReader
 
-        return SpanReader()
+        return SpanReader() if self.reader_version else None
 
     def model_for(self, task: str) -> "LocalModel | None":
         """Return the language model with the adapter of a task, such as abstract or predict; None if pkb quotes."""
@@ -362,7 +360,8 @@ class Session:
         from engine.backends import Retriever
 
         parts = (lambda: self.reader, lambda: self.catalogue, lambda: self.locks, lambda: self.questions)
-        return Retriever(lambda: self.question_embedder, *parts, self.before_retrieval, self.settings.embed.model)
+        names = self.before_retrieval, self.settings.embed.model
+        return Retriever(lambda: self.question_embedder, *parts, *names, lambda: self.span_reader)
 
     @property
     def questions(self) -> "QuestionVectors | None":
@@ -390,7 +389,8 @@ class Session:
         from engine.ask.semantic import SemanticRules
 
         parts = self.settings.experiment
-        return SemanticRules(tau, self.settings.ask.decline_below, parts.guard, parts.verify, parts.check)
+        rules = (tau, self.settings.ask.decline_below, parts.guard, parts.verify, parts.check)
+        return SemanticRules(*rules, lambda: self.span_reader)
 
     @cached_property
     def order(self) -> "Order":

@@ -44,6 +44,7 @@ from store.history import History, HistoryEntry, LookupCosts
 from store.kv_index import path_keys
 
 if TYPE_CHECKING:
+    from engine.models.reader import SpanReader
     from store.question_index import Near
 
 
@@ -158,7 +159,7 @@ _VERIFIED = 2  # of those that the guard lets through
 class SemanticRules:
     """The least cosine of two questions, and what may speak against a hit; each part can be left out.
 
-    `least` is the support under which a quote is no answer.
+    `least` is the support under which a quote is no answer, `reader` what chooses quotes.
     """
 
     tau: float
@@ -166,6 +167,7 @@ class SemanticRules:
     guard: bool = True
     verify: bool = True
     check: bool = True
+    reader: "Callable[[], SpanReader | None]" = lambda: None
 
 
 class SemanticLookup:
@@ -237,8 +239,8 @@ class SemanticLookup:
         if not evidence or not (quotes or asks):
             return fresh
         answer = cached.text or ""
-        quoted = answer if cached.writer == "quote" else None
-        lead = bearing(asked, kept, evidence.passages, quoted, rules.least) if quotes else 0
+        quoted, reader = answer if cached.writer == "quote" else None, rules.reader()
+        lead = bearing(asked, kept, evidence.passages, quoted, rules.least, reader) if quotes else 0
         if isinstance(lead, str):
             return lead
         if quotes and self._backend.has_rival(asked, kept, evidence, lead, ask.options.scope):
@@ -320,14 +322,21 @@ def _safe(judged: Sequence[bool], max_error: float) -> bool:
 LITTLE = 0.2  # of a question's words that say what it is about: so many may be missing where its answer stands
 
 
-def bearing(asked: Question, kept: Question, reads: Sequence[Passage], answer: str | None, least: float) -> int | str:
+def bearing(
+    asked: Question,
+    kept: Question,
+    reads: Sequence[Passage],
+    answer: str | None,
+    least: float,
+    reader: "SpanReader | None" = None,
+) -> int | str:
     """Return which passage of the evidence of a kept answer bears it for another question, else the reason for none.
 
     The other question is answered in its own words: what is quoted from the same evidence must be the same. `answer` is
     the kept one where the quote writer made it; None where a model did: then both questions must be quoted the same.
-    `least` is the support that the quote writer needs.
+    `least` is the support that the quote writer needs, which `reader` chooses for.
     """
-    settings = QuoteSettings(least=least, forced=answer is None)
+    settings = QuoteSettings(least=least, forced=answer is None, reader=reader)
     quoted = quote(asked, reads, settings)
     expected = quote(kept, reads, settings).answer if answer is None else answer
     if not quoted.answer or quoted.answer != expected:

@@ -25,7 +25,9 @@ from engine.ask.extract import write
 from engine.ask.keys import Wording, key, normalise, reword
 from engine.ask.prepare import BankBudget, PendingQuestion, QueryContext, fingerprint, store_answer
 from engine.ask.semantic import SemanticLookup, SemanticRules
+from engine.ask.updates import settled
 from engine.models.minilm import MiniLM
+from engine.models.reader import SpanReader
 from engine.retrieval.evidence import has_rival
 from engine.retrieval.retrieve import RetrievalLimits, Searchable, retrieve
 from engine.text.question import Question, understand
@@ -45,11 +47,12 @@ from tests.engine.ask.backend import Unable
 SETS = ("paraphrase", "locomo", "qmsum", "clinton-foia")
 NEEDED = ("gptcache", "faiss", "sqlalchemy")
 K, LEAST, TAU, BUDGET = 5, 0.5, 0.85, BankBudget(1 << 30, 5)
+READER = SpanReader()
 OVERLAP = 0.6  # least share of common words of near twins
 TIMED, ROUNDS = 100, 3  # pairs of each user that are timed, evenly spaced, and how often
 RULES = {
-    "pkb": SemanticRules(TAU, LEAST),
-    "pkb, tau 0.70": SemanticRules(0.7, LEAST),
+    "pkb": SemanticRules(TAU, LEAST, reader=lambda: READER),
+    "pkb, tau 0.70": SemanticRules(0.7, LEAST, reader=lambda: READER),
     "pkb, guard alone": SemanticRules(TAU, LEAST, verify=False, check=False),
     "cosine 0.85": SemanticRules(TAU, LEAST, guard=False, verify=False, check=False),
     "cosine 0.95": SemanticRules(0.95, LEAST, guard=False, verify=False, check=False),
@@ -138,7 +141,7 @@ def entry(user: IndexedUser, row: dict[str, Any], text: str, vector: Vectors, em
     evidence = retrieved(user, question, vector)
     own = key(text, Scope(), "quote", moment(text, NOW, dated=False))
     pending = PendingQuestion(text, AskOptions(), own, 0, NOW, Trace(), Wording(text))
-    reply = write(question, evidence, Trace(), LEAST).reply
+    reply = write(question, evidence, Trace(), LEAST, READER).reply
     read = fingerprint(evidence, "quote")
     return Entry(row, pending, QueryContext(question, vector, embedder, evidence, read), reply)
 
@@ -147,7 +150,7 @@ def retrieved(user: IndexedUser, question: Question, vector: Vectors | None) -> 
     """Return the evidence for a question."""
     found = retrieve(user.bank, vector, question, Scope(), K, RetrievalLimits())
     chunks = tuple(chunk.id for passage in found.passages for chunk in passage.chunks)
-    return Evidence(found.passages, chunks, found.covered)
+    return settled(question, Evidence(found.passages, chunks, found.covered))
 
 
 def paired(known: Sequence[Entry]) -> list[Pair]:
@@ -191,7 +194,7 @@ class _Embedded(Unable):
         return self._evidence[tuple(read)]
 
     def has_rival(self, asked: Question, kept: Question, evidence: Evidence, lead: int, scope: Scope) -> bool:
-        return has_rival(self._index, asked, kept, evidence, lead, scope)
+        return has_rival(self._index, asked, kept, evidence, lead, scope, READER)
 
     def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool | None:
         return True

@@ -21,7 +21,7 @@ from engine.ask.semantic import upper as upper_bound
 from engine.models.minilm import MiniLM
 from engine.types import Trace
 from tests.bench.indexed import IndexedUser, load
-from tests.bench.paraphrases import LEAST, TAU, Entry, OwnBank, entry, own_bank, worded
+from tests.bench.paraphrases import LEAST, READER, TAU, Entry, OwnBank, entry, own_bank, worded
 
 JUDGED = Path(__file__).with_name("judged") / "rewordings.jsonl"
 
@@ -50,7 +50,7 @@ def main() -> None:
     for name in dict.fromkeys(row["set"] for row in texts):
         counts = Counter[str]()
         for user in load(options.data, name, embedder, options.vectors):
-            for one in judged(user, texts, embedder, SemanticRules(options.tau, LEAST)):
+            for one in judged(user, texts, embedder, SemanticRules(options.tau, LEAST, reader=lambda: READER)):
                 counts[one.outcome] += 1
                 if one.outcome == "served" or (options.show and one.outcome == "miss"):
                     print(f"{one.outcome} [{one.note}] {one.first} => {one.text}")
