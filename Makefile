@@ -17,7 +17,7 @@ QUIET  := OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_NUM_THREADS=1 TOKENIZERS_
 SAME   := $(QUIET) PYTHONHASHSEED=0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow attack test-page check fix bench bench-quick docs lock audit screenshots screenshots-page nano adapters soak clean
+.PHONY: help setup demo test test-slow attack test-page check fix bench bench-quick docs lock audit screenshots screenshots-page nano adapters reader soak clean
 
 help:  ## Show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-16s %s\n", $$1, $$2 }'
@@ -109,6 +109,13 @@ adapters:  ## Train the role adapters of SmolLM2 into build/adapters (hours; nee
 	@.venv-nano/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	@.venv-nano/bin/python -m pip install --quiet --group adapters
 	@.venv-nano/bin/python -m tests.adapters "$(or $(MODEL),gguf/SmolLM2-135M-Instruct.Q4_1)" --data "$(DATA)" --legs 2 $(MORE)
+
+reader:  ## Train the reader of quotes into build/reader (hours on a CPU; DATA=FILE adds reading sets, see docs/reader.md)
+	@test -x .venv-nano/bin/python || python3 -m venv .venv-nano
+	@.venv-nano/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	@.venv-nano/bin/python -m pip install --quiet --group nano
+	@PKB_MINILM=$$($(BIN)/python -c 'from engine.models.lookup import find_weights; print(find_weights())') \
+		.venv-nano/bin/python -m tests.reader $(if $(DATA),--data "$(DATA)") $(MORE)
 
 soak: $(READY)  ## Explore for hours: repeated kills, new random examples of every property, long fuzzing
 	@$(QUIET) $(BIN)/python -m pytest -m soak --hypothesis-profile=soak -s
