@@ -9,6 +9,7 @@ documents.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,6 +40,7 @@ MOST = 208  # tokens of a question and a window, as trained
 WINDOW, QUESTION, HEADER = 190, 40, 48  # tokens at most
 SPAN = 20  # tokens of an answer at most
 BATCH = 2048  # tokens
+KEPT = 500  # texts whose scores are kept, about 3 KB each; of the words nothing is
 _START, _END, _EVIDENCE, _RELEVANCE = range(4)  # columns of logits
 _PARTS = {
     "q": "attention.self.query",
@@ -110,10 +112,19 @@ class SpanReader:
 
     def __init__(self, folder: Path | None = None, *, weights: Path = READER, device: str = "cpu") -> None:
         self._weights, self._folder = weights, find_weights(folder)
+        self._kept = dict[bytes, list[WindowScores]]()
         self._xp: Arrays = numpy_arrays() if device == "cpu" else mlx_arrays()
 
     def read(self, question: str, texts: Sequence[tuple[str, str]]) -> list[list[WindowScores]]:
-        """Return the scores of the windows of each text, given with its header, in order."""
+        """Return the scores of the windows of each text, given with its header, in order; those read last are kept."""
+        keys = [_key(question, *text) for text in texts]
+        known = {key: self._kept[key] for key in keys if key in self._kept}
+        new = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
+        known |= zip(new, self._read(question, [*new.values()]), strict=True)
+        self._kept = (self._kept if len(self._kept) < KEPT else {}) | known
+        return [known[key] for key in keys]
+
+    def _read(self, question: str, texts: Sequence[tuple[str, str]]) -> list[list[WindowScores]]:
         first, *asked, last = self._tokenizer.encode(question).ids
         opening = [first, *asked[:QUESTION], last]
         windows = sorted(self._windows(texts, MOST - len(opening) - 1), key=lambda one: len(one.ids))
@@ -170,6 +181,10 @@ class SpanReader:
     @cached_property
     def _tokenizer(self) -> "Tokenizer":
         return open_tokenizer(self._folder / TOKENS)
+
+
+def _key(*texts: str) -> bytes:
+    return blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _parts(text: str, body: "Encoding", room: int) -> Iterator[tuple[int, int]]:

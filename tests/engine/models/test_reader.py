@@ -7,7 +7,7 @@ import pytest
 
 from engine.models import lookup
 from engine.models.lookup import MINILM_WEIGHTS, TOKENS, reader_version
-from engine.models.reader import MOST, SPAN, SpanReader
+from engine.models.reader import KEPT, MOST, SPAN, SpanReader
 from store.errors import NoModel
 from tests.engine.models.test_minilm import find_weights_or_skip
 
@@ -94,3 +94,13 @@ def test_other_weights_than_the_reader_was_trained_on_are_an_error(
     with pytest.raises(NoModel) as caught:
         reader_version(None)
     assert caught.value.next_step == f"unset {lookup.FOLDER_VARIABLE}"
+
+
+def test_few_scores_are_kept_and_no_words() -> None:
+    reader = SpanReader(find_weights_or_skip())
+    for number in range(KEPT + 2):
+        reader._kept[b"%d" % number] = []
+    first, again = reader.read("Who will lead?", [MAIL]), reader.read("Who will lead?", [MAIL])
+    assert first[0] is again[0]
+    assert len(reader._kept) == 1
+    assert b"lead" not in b"".join(reader._kept)
