@@ -109,7 +109,7 @@ class Retriever:
         from engine.retrieval.evidence import has_rival
 
         with self.locks().reader():
-            return has_rival(self.reader(), asked, kept, evidence, lead, scope, self.span_reader())
+            return has_rival(self.reader(), asked, kept, evidence, lead, scope)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from functools import cache, partial
 from math import inf
 from random import Random
 from statistics import fmean, pstdev
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine.models.types import Embedder
 from engine.retrieval.retrieve import RetrievalLimits, Searchable, join, retrieve
@@ -28,9 +28,6 @@ from store.hits import Hit, Totals, Vectors
 from store.provenance import KnownAddress, NamedAddress, Provenance, addresses_of, provenance_of
 from store.search import Reader
 from store.types import Place, Scope
-
-if TYPE_CHECKING:
-    from engine.models.reader import SpanReader
 
 _DAY = timedelta(days=1)  # addresses first seen closer together came at the same time: many mails are read in one run
 _ROUNDING = 1e-9
@@ -269,20 +266,11 @@ _TOKEN = re.compile(r"\w+")
 _FUNCTION = FUNCTION_WORDS - {"about", "for", "from", "to", "with"}  # a talk about the church is no talk for the church
 
 
-def has_rival(
-    bank: Searchable,
-    asked: Question,
-    kept: Question,
-    evidence: Evidence,
-    lead: int,
-    scope: Scope,
-    reader: "SpanReader | None" = None,
-) -> bool:
+def has_rival(bank: Searchable, asked: Question, kept: Question, evidence: Evidence, lead: int, scope: Scope) -> bool:
     """Return whether a chunk may answer a question rather than the passage at `lead`, which answered a kept one.
 
-    It says as much of the question as any of the evidence does, the change of words gains it more than the passage, and
-    a `reader` marks an answer in it. How much is said is the sum of the inverse frequencies of the words, each as
-    written and stemmed.
+    It says as much of the question as any of the evidence does, and the change of words gains it more than the passage.
+    How much is said is the sum of the inverse frequencies of the words, each as written and stemmed.
     """
     new, old = _terms(asked.text), _terms(kept.text)
     if new == old:
@@ -299,16 +287,8 @@ def has_rival(
     read = {hit.chunk.id: _held(hit) for passage in evidence.passages for hit in passage.hits}
     source = {hit.chunk.id for hit in evidence.passages[lead].hits}
     least, gained = _AS_MUCH * max(says(new, held) for held in read.values()), max(gains(read[id]) for id in source)
-    others = ((hit, _held(hit)) for hit in bank.by_words(searched, scope, _RIVALS) if hit.chunk.id not in source)
-    rivals = [hit for hit, held in others if says(new, held) >= least and gains(held) > gained + _ROUNDING]
-    return bool(rivals) and (reader is None or _answers(reader, asked, rivals))
-
-
-def _answers(reader: "SpanReader", asked: Question, hits: Sequence[Hit]) -> bool:
-    """Return whether a reader marks an answer to a question in any of some chunks."""
-    windows = reader.read(asked.text, [(f"{hit.chunk.header}\n", hit.chunk.text) for hit in hits])
-    marks = (window.best(0, len(hit.chunk.text)) for hit, found in zip(hits, windows, strict=True) for window in found)
-    return any(mark is not None and mark.margin >= 0 for mark in marks)
+    others = (_held(hit) for hit in bank.by_words(searched, scope, _RIVALS) if hit.chunk.id not in source)
+    return any(says(new, held) >= least and gains(held) > gained + _ROUNDING for held in others)
 
 
 def _terms(text: str) -> dict[str, str]:

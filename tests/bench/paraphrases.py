@@ -194,7 +194,7 @@ class _Embedded(Unable):
         return self._evidence[tuple(read)]
 
     def has_rival(self, asked: Question, kept: Question, evidence: Evidence, lead: int, scope: Scope) -> bool:
-        return has_rival(self._index, asked, kept, evidence, lead, scope, READER)
+        return has_rival(self._index, asked, kept, evidence, lead, scope)
 
     def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool | None:
         return True
