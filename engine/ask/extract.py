@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from engine.ask.candidates import Candidate, candidates, content, event_fit, share, wanted
 from engine.ask.followup import followed, reason_of, who_said
@@ -33,9 +33,7 @@ _PARTIAL = re.compile(r"the\s+\S+", re.IGNORECASE)  # a day of no month
 _DIGIT = re.compile(r"\d")  # a day without one, such as "tomorrow", is that of an unknown day in an undated text
 _FIRST = re.compile(r"\b(?:I|we)\b")
 _WHY = re.compile(r"\s*(?:why|how come)\b", re.IGNORECASE)
-_READ: tuple[Kind, ...] = (
-    *("date", "time", "duration", "number", "amount", "money"), *("email", "phone", "link", "person"),
-)  # fmt: skip
+_READ = {*get_args(Kind)} - {"place"}  # whole by rules
 _EXACT: tuple[Kind, ...] = ("money", "email", "phone", "link")  # which only a sentence with a span of the kind tells
 _TOLD = 0.6  # of a question, that the mail whose sender is asked for says
 # Of sentences so near the best one the newest holds, as words score and as the reader does.
@@ -103,8 +101,9 @@ def _from_sentence(question: Question, best: Candidate, kind: Kind | None) -> Se
         return _by_speaker(best, best.speaker)
     spans = best.spans
     if best.mark and kind:
-        marked = tuple(one for one in find(best.text, kind) if one.start < last and first < one.end)
-        spans = marked or (spans if kind in ("date", "time") else ())
+        marked = [one for one in find(best.text, kind) if one.start < last and first < one.end]
+        marked = [one for one in marked if not _DIGIT.search(best.text[first : one.start])]  # "2 and a half (23 hours)"
+        spans = tuple(marked) or (spans if kind in ("date", "time") else ())
     if kind and spans and (best.mark is None or (kind in _READ and kind != "number")):
         return _span(question, replace(best, spans=spans), kind)
     if kind == "date" and best.written and _own_day(question, best):
