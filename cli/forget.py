@@ -131,9 +131,12 @@ def _row(planned: "ForgetPlan", erased: "Erased | None") -> dict[str, Any]:
     return {
         "schema": output.SCHEMA,
         "documents": [_about(row) for row in planned.documents],
-        "removed": len(planned.removed), "removed_ids": list(planned.removed),
-        "questions": list(planned.questions), "adapters": list(planned.adapters),
-        "copies": planned.copies, "quoted_by": planned.quoted_by,
+        "removed": len(planned.removed),
+        "removed_ids": list(planned.removed),
+        "questions": list(planned.questions),
+        "adapters": list(planned.adapters),
+        "copies": planned.copies,
+        "quoted_by": planned.quoted_by,
         "related": [
             _about(one.row)
             | {"reason": one.reason, "sentences": one.sentences, "forgotten": one.row["id"] in planned.ids}
@@ -141,7 +144,7 @@ def _row(planned: "ForgetPlan", erased: "Erased | None") -> dict[str, Any]:
         ],
         "left": planned.left,
         "erased": {name: getattr(erased, name) for name in names} if erased else None,
-    }  # fmt: skip
+    }
 
 
 def _about(row: dict[str, Any]) -> dict[str, Any]:

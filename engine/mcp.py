@@ -245,10 +245,17 @@ class Tools:
         cited = [_cited(number, source) for number, source in enumerate(_originals(reply), 1)]
         output = AskOutput(
             **_own(notices),
-            question=reply.question, answer=reply.text and plain(reply.text), answered=reply.answered,
-            grade=reply.grade, tier=reply.tier, writer=reply.writer, stale=reply.stale, age_s=reply.age_s,
-            matched_question=matched and line(matched), sources=cited,
-        )  # fmt: skip
+            question=reply.question,
+            answer=reply.text and plain(reply.text),
+            answered=reply.answered,
+            grade=reply.grade,
+            tier=reply.tier,
+            writer=reply.writer,
+            stale=reply.stale,
+            age_s=reply.age_s,
+            matched_question=matched and line(matched),
+            sources=cited,
+        )
         if reply.text is None:
             return _result("No answer found. Closest passages:", _shown(cited), output)
         above = "The closest passage, which may not answer:" if reply.grade == "closest" else ""

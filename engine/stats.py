@@ -54,8 +54,14 @@ def gather(opened: Session) -> dict[str, Any]:
         "kv": _kv(opened),
         "bytes": opened.home.sizes(),
         "tiers": [
-            {"tier": t.tier, "by_model": t.by_model, "questions": t.questions, "answered": t.answered,
-             "median_ms": round(t.median_ms, 3), "saved_s": round(t.saved_ms / 1000, 3)}
+            {
+                "tier": t.tier,
+                "by_model": t.by_model,
+                "questions": t.questions,
+                "answered": t.answered,
+                "median_ms": round(t.median_ms, 3),
+                "saved_s": round(t.saved_ms / 1000, 3),
+            }
             for t in tiers
         ],
         "saved_s": round(sum(t.saved_ms for t in tiers) / 1000, 3),
@@ -64,16 +70,25 @@ def gather(opened: Session) -> dict[str, Any]:
             "weeks": by_period(days, _WEEK, _WEEKS),
             "days": by_period(days, 1, _DAYS),
             "latency": [
-                {"tier": t.tier, "by_model": t.by_model, "questions": t.questions,
-                 "p50_ms": round(t.median_ms, 3), "p95_ms": round(t.p95_ms, 3)}
+                {
+                    "tier": t.tier,
+                    "by_model": t.by_model,
+                    "questions": t.questions,
+                    "p50_ms": round(t.median_ms, 3),
+                    "p95_ms": round(t.p95_ms, 3),
+                }
                 for t in tiers
             ],
         },
         "stale_served": history.stale(),
-        "prompts": {"questions": prompts.questions, "with_reuse": prompts.with_reuse, "tokens": prompts.tokens,
-                    "reused": prompts.reused},
+        "prompts": {
+            "questions": prompts.questions,
+            "with_reuse": prompts.with_reuse,
+            "tokens": prompts.tokens,
+            "reused": prompts.reused,
+        },
         "idle": _idle_counts(opened),
-    }  # fmt: skip
+    }
 
 
 def by_period(counts: "Sequence[DayCount]", length: int, most: int) -> list[dict[str, Any]]:

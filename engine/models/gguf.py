@@ -265,13 +265,21 @@ def config(header: GgufHeader) -> dict[str, Any]:
         raise header.refusal("it is a mixture of experts")
     found = sizes(header)
     return {
-        "model_type": header.architecture, "hidden_size": found.width, "num_hidden_layers": found.layers,
-        "intermediate_size": found.inner, "num_attention_heads": found.heads, "num_key_value_heads": found.kv_heads,
-        "head_dim": found.head, "rms_norm_eps": header.real("attention.layer_norm_rms_epsilon"),
-        "vocab_size": found.vocabulary, "max_position_embeddings": header.number("context_length"),
-        "rope_theta": header.real("rope.freq_base", 10000.0), "rope_scaling": _rope_scaling(header, found),
-        "tie_word_embeddings": "output.weight" not in header.tensors, **more(header, found),
-    }  # fmt: skip
+        "model_type": header.architecture,
+        "hidden_size": found.width,
+        "num_hidden_layers": found.layers,
+        "intermediate_size": found.inner,
+        "num_attention_heads": found.heads,
+        "num_key_value_heads": found.kv_heads,
+        "head_dim": found.head,
+        "rms_norm_eps": header.real("attention.layer_norm_rms_epsilon"),
+        "vocab_size": found.vocabulary,
+        "max_position_embeddings": header.number("context_length"),
+        "rope_theta": header.real("rope.freq_base", 10000.0),
+        "rope_scaling": _rope_scaling(header, found),
+        "tie_word_embeddings": "output.weight" not in header.tensors,
+        **more(header, found),
+    }
 
 
 LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}

@@ -418,11 +418,20 @@ def _source(
     about = (place.path, place.message_id, hit.title, hit.date.isoformat() if hit.date else None)
     of_document, claimed = known.get(hit.chunk.document, Known()), hit.claimed or hit.date
     return Source(
-        *about, lines=(lines[0] + before, lines[1] + before), score=round(score, 6), quote="", own_lines=own, copy=copy,
-        sender="" if hit.is_meeting else hit.sender, recipients=hit.recipients, role=hit.chunk.role,
-        author=hit.chunk.author, date_claimed=claimed.isoformat() if claimed else None,
-        first_seen=of_document.first_seen, warnings=of_document.warnings,
-    )  # fmt: skip
+        *about,
+        lines=(lines[0] + before, lines[1] + before),
+        score=round(score, 6),
+        quote="",
+        own_lines=own,
+        copy=copy,
+        sender="" if hit.is_meeting else hit.sender,
+        recipients=hit.recipients,
+        role=hit.chunk.role,
+        author=hit.chunk.author,
+        date_claimed=claimed.isoformat() if claimed else None,
+        first_seen=of_document.first_seen,
+        warnings=of_document.warnings,
+    )
 
 
 def shown(reader: Reader, catalogue: Catalog, places: Sequence[Place]) -> list[dict[str, Any]]:
@@ -455,10 +464,13 @@ def _about(row: dict[str, Any], place: Place, known: Known | None) -> dict[str, 
     """Return what is known of a document beside its text."""
     claimed = row["claimed"] or (row["date"] and row["date"].isoformat())
     return {
-        "path": place.path, "item": place.item,
+        "path": place.path,
+        "item": place.item,
         **{name: row[name] for name in ("message_id", "kind", "title", "sender")},
         "recipients": [name for name in row["recipients"].split("\n") if name],
-        "date": row["date"].isoformat() if row["date"] else None, "date_claimed": claimed,
-        "first_seen": known.first_seen if known else None, "warnings": list(known.warnings) if known else [],
+        "date": row["date"].isoformat() if row["date"] else None,
+        "date_claimed": claimed,
+        "first_seen": known.first_seen if known else None,
+        "warnings": list(known.warnings) if known else [],
         "collection": place.collection,
-    }  # fmt: skip
+    }
