@@ -133,6 +133,7 @@ def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> Era
     """Erase what was planned, or with nothing planned what a killed run left; PkbError if something remains."""
     from engine.serve.process import lock_of, stop
 
+    opened.refuse_unsafe()
     if not stop(opened.home, _STOP_S):  # deleted text may be in its memory
         raise blocked("the background server does not end", lock_of(opened.home), step="pkb serve --stop")
     with opened.locks.idle() as alone:
