@@ -78,7 +78,12 @@ def read_words(
     held = [_told(read).union(*(one.words for one in found if one.read == number)) for number, read in enumerate(reads)]
     told = max((share(asked, each) for each in held), default=0.0)
     said = max((share(asked, one.words) for one in found), default=0.0)
-    return Reading(list(found), support := max(0.0, (told + said) / 2 - _LESS), _grade(support))
+    less = 0 if _is_foreign(question) else _LESS  # whose words for asking are counted, too: no answer says them
+    return Reading(list(found), support := max(0.0, (told + said) / 2 - less), _grade(support))
+
+
+def _is_foreign(question: Question) -> bool:
+    return _ENGLISH.isdisjoint(plain_words(question.text))
 
 
 def _grade(support: float) -> Grade:
@@ -90,7 +95,7 @@ def is_beyond(question: Question, found: Sequence[Candidate]) -> bool:
     best = max(found, key=lambda one: one.score, default=None)
     said = plain_words(best.text) if best else []
     is_foreign = len(said) >= _TELLING and _ENGLISH.isdisjoint(said)
-    return question.asked == "yes/no" or is_foreign or _ENGLISH.isdisjoint(plain_words(question.text))
+    return question.asked == "yes/no" or is_foreign or _is_foreign(question)
 
 
 def _told(read: Passage) -> frozenset[str]:
