@@ -86,6 +86,7 @@ def result(question: dict[str, Any], reply: dict[str, Any], data: Path) -> dict[
     return kept | {
         "answer": reply["answer"],
         "declined": not answered,
+        "grade": reply.get("grade"),
         "sources": [os.path.relpath(source["path"], data) for source in sources],
         "answer_source": chosen if sources else None,
         "quote": sources[chosen]["quote"] if sources else None,

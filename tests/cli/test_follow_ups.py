@@ -108,7 +108,7 @@ def test_the_background_server_looks_in_the_document_of_the_answer_before(home: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("folder", "least", "most"), [("enron/slinger-r", 11, 6), ("zoom/focil", 7, 7)])
+@pytest.mark.parametrize(("folder", "least", "most"), [("enron/slinger-r", 11, 6), ("zoom/focil", 6, 8)])
 def test_follow_ups_over_real_data_are_answered_or_declined(
     fresh: Pkb, shared: Path, folder: str, least: int, most: int
 ) -> None:
