@@ -35,6 +35,7 @@ _FIRST = re.compile(r"\b(?:I|we)\b")
 _WHY = re.compile(r"\s*(?:why|how come)\b", re.IGNORECASE)
 _READ = {*get_args(Kind)} - {"place"}  # whole by rules
 _EXACT: tuple[Kind, ...] = ("money", "email", "phone", "link")  # which only a sentence with a span of the kind tells
+_COUNTED: tuple[Kind, ...] = ("number", "amount", "money", "duration")  # a sentence without one is no answer
 _TOLD = 0.6  # of a question, that the mail whose sender is asked for says
 # Of sentences so near the best one the newest holds, as words score and as the reader does.
 _NEAR, _READ_NEAR = 0.6, 2.0
@@ -289,7 +290,8 @@ def quote(
     quotes = (*quotes[: answer.source], own, *quotes[answer.source + 1 :])
     span = (answer.span or (0, len(own))) if answer.quote else None
     where = (answer.answer, answer.highlight, answer.source)
-    return Quote(*where, quotes, support, span, grade=reading.grade)
+    is_told = kind not in _COUNTED or bool(find(answer.answer, kind))
+    return Quote(*where, quotes, support, span, grade=reading.grade if is_told else "closest")
 
 
 def _reading(

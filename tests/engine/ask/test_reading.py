@@ -71,3 +71,12 @@ def test_the_number_of_whom_a_question_names_is_told_by_rules_alone(settings: Qu
 def test_other_languages_are_answered_by_words(settings: QuoteSettings) -> None:
     mail = changed(MAIL, text="Die Probe ist am Montag um 20 Uhr im kleinen Saal.")
     assert answered(settings, "Wann ist die Probe?", mail).answer == mail.text
+
+
+def test_a_sentence_without_a_number_is_the_closest_passage_where_one_is_asked_for(settings: QuoteSettings) -> None:
+    mail = changed(MAIL, text="I present a petition that many people signed against the new road.")
+    found = answered(settings, "How many people signed the petition against the new road?", mail)
+    assert (found.answer and "petition" in found.answer, found.grade) == (True, "closest")
+    mail = changed(MAIL, text="I present a petition that 212 people signed against the new road.")
+    found = answered(settings, "How many people signed the petition against the new road?", mail)
+    assert (found.answer and "212" in found.answer, found.grade) == (True, "answer")
