@@ -219,7 +219,7 @@ def _size_lines(row: dict[str, Any]) -> Iterator[Line]:
 
 
 def _index_lines(row: dict[str, Any]) -> Iterator[Line]:
-    """Yield the lines about what is indexed, from where, and the model."""
+    """Yield the lines about the index, its folders and the model."""
     index, names = row["index"], row["collections"].items()
     files = f"{count(index['documents'], 'document')} in {count(index['files'], 'file')}"
     yield "indexed", f"{files}, {count(index['chunks'], 'chunk')}"

@@ -306,7 +306,7 @@ _LINKS = (
     """CREATE TABLE predictions (
         question TEXT NOT NULL, chunk TEXT NOT NULL, PRIMARY KEY (question, chunk)) WITHOUT ROWID""",
     "CREATE INDEX predictions_chunk ON predictions (chunk)",
-    # Chunks of documents removed lately: what another process was deriving from one meanwhile is removed later.
+    # Chunks removed lately, so that what another process derived from them meanwhile can be removed too.
     "CREATE TABLE removed_chunks (chunk TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID",
 )
 

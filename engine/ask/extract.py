@@ -282,10 +282,8 @@ def quote(
     elif found and not _is_of_name(question, kind) and (leading or support >= settings.least):
         answer = format_answer(question, reads, found, kind, when)
     if answer is None:
-        reason = (
-            "no sentence gives what is asked for" if support >= settings.least else "no sentence is likely to answer"
-        )
-        return Quote(None, None, None, quotes, support, reason=reason)
+        lacking = "gives what is asked for" if support >= settings.least else "is likely to answer"
+        return Quote(None, None, None, quotes, support, reason=f"no sentence {lacking}")
     own = answer.quote or quotes[answer.source]
     quotes = (*quotes[: answer.source], own, *quotes[answer.source + 1 :])
     span = (answer.span or (0, len(own))) if answer.quote else None

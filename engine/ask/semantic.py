@@ -334,7 +334,7 @@ def bearing(
 
     The other question is answered in its own words: what is quoted from the same evidence must be the same. `answer` is
     the kept one where the quote writer made it; None where a model did: then both questions must be quoted the same.
-    `least` is the support that the quote writer needs, which `reader` chooses for.
+    `least` is the support that an answer needs, `reader` what chooses quotes.
     """
     settings = QuoteSettings(least=least, forced=answer is None, reader=reader)
     quoted = quote(asked, reads, settings)

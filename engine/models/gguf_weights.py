@@ -323,7 +323,7 @@ def _plain(plan: Plan, place: TensorPlace, raw: Bytes) -> tuple[NDArray[Any]]:
 
 
 def _rotated_heads(header: GgufHeader, name: str, found: Sizes) -> int:
-    """Return the heads whose rows llama.cpp reorders, so that the two numbers of a rotation stand side by side."""
+    """Return how many heads have rows that llama.cpp reorders, to put the two numbers of each rotation side by side."""
     if header.architecture != "llama":
         return 0
     return {"attn_q": found.heads, "attn_k": found.kv_heads}.get(_stem(name), 0)

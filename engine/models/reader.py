@@ -42,7 +42,7 @@ SPAN = 20  # tokens of an answer at most
 BATCH = 2048  # tokens
 KEPT = 500  # texts whose scores are kept, about 3 KB each; of the words nothing is
 _START, _END, _EVIDENCE, _RELEVANCE = range(4)  # columns of logits
-_PARTS = {
+PARTS = {
     "q": "attention.self.query",
     "k": "attention.self.key",
     "v": "attention.self.value",
@@ -162,14 +162,14 @@ class SpanReader:
 
         def dense(number: int, part: str) -> Dense:
             at = f"layers.{number}.{part}"
-            weight = base[f"encoder.layer.{number}.{_PARTS[part]}.weight"] + own[f"{at}.B"] @ own[f"{at}.A"]
+            weight = base[f"encoder.layer.{number}.{PARTS[part]}.weight"] + own[f"{at}.B"] @ own[f"{at}.A"]
             return Dense(array(weight), array(own[f"{at}.bias"]))
 
         def norm(at: str) -> tuple[Array, Array]:
             return array(own[f"{at}.weight"]), array(own[f"{at}.bias"])
 
         def layer(number: int) -> Layer:
-            query, key, value, mix, up, down = (dense(number, part) for part in _PARTS)
+            query, key, value, mix, up, down = (dense(number, part) for part in PARTS)
             return Layer(query, key, value, mix, up, down, norm(f"layers.{number}.n1"), norm(f"layers.{number}.n2"))
 
         layers = tuple(layer(number) for number in range(sum(name.endswith(".up.A") for name in own)))

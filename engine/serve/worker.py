@@ -55,10 +55,7 @@ class WorkerState:
         opened.keeps_tensors, opened.models, opened.collection = asked.keeps_tensors, self.models, asked.collection
         opened.ledger, opened.tables = base.lasting_ledger, self._fresh_tables()  # on a full disk the client answers
         opened.mapped = self._mapped_index
-        if opened.settings.embed == base.settings.embed:
-            with suppress(NoModel):
-                opened.embedder, opened.question_vectors = base.embedder, base.question_vectors
-                opened.span_reader = base.span_reader
+        self._share_models(opened)
         ledger = opened.ledger
         before = ledger.epoch
         ledger.renew(asked.epoch)
@@ -68,15 +65,21 @@ class WorkerState:
             ledger.renew(before)  # of the idle jobs that this question interrupts
             vars(opened).clear()  # it refers to itself, and would hold what it read until garbage collection
 
+    def _share_models(self, opened: Session) -> None:
+        """Let a session use the embedder and the reader that are loaded; without one it looks for it itself."""
+        if opened.settings.embed == self._base.settings.embed:
+            with suppress(NoModel):
+                opened.embedder, opened.question_vectors = self._base.embedder, self._base.question_vectors
+        if self._base.span_reader:
+            opened.span_reader = self._base.span_reader
+
     def own(self) -> Session:
         """Return a session for the process's own jobs: the settings and the time as they are now."""
         opened = Session(self._environ)
         opened.settings, opened.models = self._base.settings, self.models
         opened.ledger, opened.tables = self._base.lasting_ledger, self._fresh_tables()
         opened.mapped = self._mapped_index
-        with suppress(NoModel):
-            opened.embedder, opened.question_vectors = self._base.embedder, self._base.question_vectors
-            opened.span_reader = self._base.span_reader
+        self._share_models(opened)
         # After any waiting question: planning idle jobs retrieves hundreds of times.
         opened.before_retrieval = lambda: self.models.yield_point()
         return opened
@@ -94,8 +97,7 @@ class WorkerState:
         opened = self.own()
         ask = begin(opened.backend, opened.ledger, "what", AskOptions(), opened.now)
         asked = gather_context(opened.backend, ask)
-        reader = opened.span_reader if opened.reader_version else None
-        write(asked.question, asked.evidence, ask.trace, opened.settings.ask.decline_below, reader)
+        write(asked.question, asked.evidence, ask.trace, opened.settings.ask.decline_below, opened.span_reader)
         _ = opened.asker, opened.rules()  # which import what they are made of
 
     @property

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from engine.models.minilm import EPSILON, HEADS, open_tensors
-from engine.models.reader import _PARTS as PARTS
+from engine.models.reader import PARTS
 from tests.reader.windows import Batch
 
 HELD = -1e4  # logit of a token that is no answer
