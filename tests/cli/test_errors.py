@@ -2,6 +2,8 @@
 
 import re
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -170,6 +172,18 @@ def test_a_ledger_that_is_none_is_an_error(pkb: Pkb) -> None:
         assert (ran.code, ran.out.count("\n"), ran.err.count("\n")) == (1, 0, 1)
         assert ran.err.startswith("pkb: ")
         assert "bug" not in ran.err
+
+
+@pytest.mark.parametrize("name", ["saved_ms", "is_current", "message_id", "intact_answers"])
+def test_a_damaged_name_in_the_schema_is_said_and_mended(pkb: Pkb, name: str) -> None:
+    with closing(sqlite3.connect(path := pkb.folder / "home" / "ledger.db")) as rows, rows:
+        rows.execute("PRAGMA writable_schema = ON")
+        rows.execute("UPDATE sqlite_schema SET sql = replace(sql, ?, ?)", (name, f"{name[:-1]}Z"))
+    ran = pkb("ask", "Who has the spare key to the workshop?", "--no-cache")
+    assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)
+    assert re.search(r"ledger\.db\)? is damaged; try: .*pkb check --repair$", ran.err)
+    assert pkb("check", "--repair").err.startswith(f"pkb: rebuilt {path}: all documents must be read again")
+    assert pkb("stats").code == 0
 
 
 def test_damaged_tables_are_named_without_a_traceback_or_mail(pkb: Pkb) -> None:
