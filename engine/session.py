@@ -315,9 +315,9 @@ class Session:
     @cached_property
     def span_reader(self) -> "SpanReader | None":
         """Return the reader, which marks answers in texts; None without the embedder's weights."""
-        from engine.models.reader import SpanReader
+        from engine.models.reader import open_reader
 
-        return SpanReader() if self.reader_version else None
+        return open_reader(self.reader_version) if self.reader_version else None
 
     def model_for(self, task: str) -> "LocalModel | None":
         """Return the language model with the adapter of a task, such as abstract or predict; None if pkb quotes."""

@@ -8,7 +8,7 @@ documents.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -181,6 +181,13 @@ class SpanReader:
     @cached_property
     def _tokenizer(self) -> "Tokenizer":
         return open_tokenizer(self._folder / TOKENS)
+
+
+@lru_cache(maxsize=1)
+def open_reader(version: str) -> SpanReader:
+    """Return the reader of a version, one for all sessions of a process."""
+    del version  # which the cache goes by
+    return SpanReader()
 
 
 def _key(*texts: str) -> bytes:

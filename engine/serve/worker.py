@@ -66,12 +66,10 @@ class WorkerState:
             vars(opened).clear()  # it refers to itself, and would hold what it read until garbage collection
 
     def _share_models(self, opened: Session) -> None:
-        """Let a session use the embedder and the reader that are loaded; without one it looks for it itself."""
+        """Let a session use the embedder that is loaded; without one it looks for it itself."""
         if opened.settings.embed == self._base.settings.embed:
             with suppress(NoModel):
                 opened.embedder, opened.question_vectors = self._base.embedder, self._base.question_vectors
-        if self._base.span_reader:
-            opened.span_reader = self._base.span_reader
 
     def own(self) -> Session:
         """Return a session for the process's own jobs: the settings and the time as they are now."""
