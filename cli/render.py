@@ -307,11 +307,12 @@ def _answer(reply: Answer) -> str:
         closest = " Closest passages:" if reply.sources else ""
         return typer.style(f"No answer found.{closest}", fg="yellow")
     said = typer.style("Closest passage: ", fg="yellow") if reply.grade == "closest" else ""
+    before = typer.style(f" (before: {plain(reply.before)})", dim=True) if reply.before else ""
     if reply.highlight is None:
-        return said + plain(reply.text)
+        return said + plain(reply.text) + before
     start, end = reply.highlight
     found = typer.style(plain(reply.text[start:end]), fg="green", bold=reply.grade != "closest")
-    return said + plain(reply.text[:start]) + found + plain(reply.text[end:])
+    return said + plain(reply.text[:start]) + found + plain(reply.text[end:]) + before
 
 
 _BEFORE = 160  # characters of an earlier answer

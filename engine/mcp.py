@@ -84,6 +84,7 @@ class AskOutput(ToolOutput):
 
     question: str
     answer: str | None
+    before: str | None
     answered: bool
     grade: Grade | None
     tier: str
@@ -247,6 +248,7 @@ class Tools:
             **_own(notices),
             question=reply.question,
             answer=reply.text and plain(reply.text),
+            before=reply.before and plain(reply.before),
             answered=reply.answered,
             grade=reply.grade,
             tier=reply.tier,
@@ -259,7 +261,8 @@ class Tools:
         if reply.text is None:
             return _result("No answer found. Closest passages:", _shown(cited), output)
         above = "The closest passage, which may not answer:" if reply.grade == "closest" else ""
-        return _result(above, [plain(reply.text), "", *_shown(cited)], output)
+        before = [f"(before: {plain(reply.before)})"] if reply.before else []
+        return _result(above, [plain(reply.text), *before, "", *_shown(cited)], output)
 
     def search(
         self,

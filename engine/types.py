@@ -99,7 +99,7 @@ class Correction:
         return cls(values["kind"], values["before"] or "", cause)
 
 
-_PLAIN = ("tier", "writer", "model", "adapter", "matched_question", "similarity", "age_s", "stale", "lead")
+_PLAIN = ("tier", "writer", "model", "adapter", "matched_question", "similarity", "age_s", "stale", "lead", "before")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +127,7 @@ class Answer:
     correction: Correction | None = None  # of the answer that its asker had before; told once, never cached
     adapter: str | None = None  # the user's adapter that the model had on
     grade: Grade | None = None  # of a quote; None for no answer, or a model's
+    before: str | None = None  # what it was until a newer message changed it, and by which message
 
     @property
     def answered(self) -> bool:

@@ -79,7 +79,6 @@ class Candidate:
     speaker: str | None
     spans: tuple[Found, ...]
     day: bool | None = None  # of a day that the question names (True), of another (False), unknown (None)
-    fit: float = 3.0  # share, by idf, of the question's words in it, and half of those before it
     score: float = 0.0
     written: datetime | None = None  # with its source, or as the message that the source quotes there
     event: EventSpan | None = None  # of whose lines it is one
@@ -127,11 +126,10 @@ def candidates(
         for place, one in enumerate(each):
             before = each[place - 1].words if place else frozenset[str]()
             own, near = coverage(idf, one.words), coverage(idf, before)
-            fit = (own + coverage(idf, one.words | before)) / 2
             of_kind = bool(one.spans) * (_CAPITAL if kind in ("place", "person") else _OF_KIND)
             day = _OF_DAY * (is_of_day(question, one.written) or one.day is True)
             score = _SOURCE * read.score / best + _WORDS * own + _NEAR * near + of_kind + day - asks(one.text)
-            scored.append(replace(one, fit=fit, score=score - _ASIDE_LESS * bool(_ASIDE.match(one.text))))
+            scored.append(replace(one, score=score - _ASIDE_LESS * bool(_ASIDE.match(one.text))))
     return _of_event(question, when, scored)
 
 

@@ -14,7 +14,7 @@ from engine.ask.candidates import Candidate, candidates, content, event_fit, sha
 from engine.ask.followup import followed, reason_of, who_said
 from engine.ask.reading import Reading, is_beyond, read_sources, read_words
 from engine.ask.time_constraints import NONE, TimeConstraint, time_constraint
-from engine.ask.updates import choose, newest_update, soonest
+from engine.ask.updates import latest, soonest
 from engine.llm.prompt import Segments
 from engine.models.types import LanguageModel
 from engine.text.dates import spell_date
@@ -37,8 +37,6 @@ _READ = {*get_args(Kind)} - {"place"}  # whole by rules
 _EXACT: tuple[Kind, ...] = ("money", "email", "phone", "link")  # which only a sentence with a span of the kind tells
 _COUNTED: tuple[Kind, ...] = ("number", "amount", "money", "duration")  # a sentence without one is no answer
 _TOLD = 0.6  # of a question, that the mail whose sender is asked for says
-# Of sentences so near the best one the newest holds, as words score and as the reader does.
-_NEAR, _READ_NEAR = 0.6, 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +51,7 @@ class SelectedSentence:
     highlight: tuple[int, int] | None = None
     quote: str | None = None
     span: tuple[int, int] | None = None
+    before: str | None = None
 
 
 def format_answer(
@@ -68,15 +67,18 @@ def format_answer(
     if unread and not (right := _timed(question, right, when, unread)):
         assert unread.event
         return SelectedSentence(f"{unread.event.title}: the time cannot be read", unread.read, quote=unread.text)
-    near = _READ_NEAR if any(one.mark for one in right) else _NEAR
-    best = choose(_as_it_is(question), reads, right, near)
+    best, former = max(right, key=lambda one: (one.score, -one.read, -one.place)), None
     if when.coming:
         best = soonest(reads, right, best, when)
-    elif update := newest_update(question, reads, right, best):
-        found, best = update
+    else:
+        best, former = latest(question, reads, right, best, kind)
     said = _from_sentence(question, best, kind)
     if said and _WHY.match(question.text) and (reason := reason_of(found, best)):
         said = replace(said, answer=f"{said.answer} {_flat(reason.text)}")
+    if said and former and former.mark and former.written and (told := _from_sentence(question, former, kind)):
+        value, marked = told.answer[slice(*(told.highlight or (0, 0)))], _flat(former.marked)
+        origin = f"{'meeting' if reads[former.read].is_meeting else 'mail'} of {spell_date(former.written)}"
+        said = replace(said, before=f"{marked if value in marked else value}, {origin}")
     return replace(said, quote=best.text) if said else None
 
 
@@ -107,8 +109,8 @@ def _from_sentence(question: Question, best: Candidate, kind: Kind | None) -> Se
         spans = tuple(marked) or (spans if kind in ("date", "time") else ())
     if kind and spans and (best.mark is None or (kind in _READ and kind != "number")):
         return _span(question, replace(best, spans=spans), kind)
-    if kind == "date" and best.written and _own_day(question, best):
-        return _on_own_day(best)
+    if kind == "date" and best.written and _PAST.search(question.text) and _FIRST.search(best.text):
+        return _on_own_day(best)  # its date most likely says when
     if kind == "person" and best.speaker and _FIRST.search(best.text) and not find(best.marked, "person"):
         return _by_speaker(best, best.speaker)
     if best.mark is None and kind in _READ and kind != "person":
@@ -120,16 +122,6 @@ def _in_sentence(best: Candidate, span: Found) -> SelectedSentence:
     said, text = _spoken(best), _flat(best.text[span.start : span.end])
     start = len(said) - len(_flat(best.text)) + len(_flat(best.text[: span.start] + "|")) - 1
     return SelectedSentence(said, best.read, (start, start + len(text)), span=(span.start, span.end))
-
-
-def _own_day(question: Question, best: Candidate) -> bool:
-    """Return whether a question about the past is answered in the first person: its date most likely says when."""
-    return bool(best.written and _PAST.search(question.text) and _FIRST.search(best.text))
-
-
-def _as_it_is(question: Question) -> Question:
-    """Return a question without the days that it asks to be confirmed: it asks how things are, and the newest holds."""
-    return replace(question, dates=()) if question.asked == "yes/no" else question
 
 
 def _on_own_day(best: Candidate) -> SelectedSentence:
@@ -246,6 +238,7 @@ class Quote:
     synthesis: Synthesis | None = None
     reason: str = ""
     grade: Grade | None = None
+    before: str | None = None
 
 
 def quote(
@@ -289,7 +282,8 @@ def quote(
     span = (answer.span or (0, len(own))) if answer.quote else None
     where = (answer.answer, answer.highlight, answer.source)
     is_told = kind not in _COUNTED or bool(find(answer.answer, kind))
-    return Quote(*where, quotes, support, span, grade=reading.grade if is_told else "closest")
+    grade = reading.grade if is_told else "closest"
+    return Quote(*where, quotes, support, span, grade=grade, before=answer.before if grade == "answer" else None)
 
 
 def _reading(
@@ -364,6 +358,7 @@ def quoted_answer(
         lead=lead,
         synthesis=quoted.synthesis,
         grade=quoted.grade,
+        before=quoted.before,
     )
     return reply, quoted.support
 

@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import cache
+from itertools import pairwise, product
+from math import inf
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from engine.ask.candidates import Candidate, candidates, content, share, wanted
@@ -19,11 +21,13 @@ from engine.ask.keys import normalise
 from engine.ask.prepare import answer_of
 from engine.ask.time_constraints import TimeConstraint, time_constraint
 from engine.text.commitments import instruction_end
+from engine.text.dates import Days
 from engine.text.people import name_and_address
 from engine.text.question import Question
-from engine.text.spans import Kind, find
+from engine.text.relative_dates import resolve
+from engine.text.spans import Found, Kind, find
 from engine.text.terminal import shorten
-from engine.text.time_sensitive import phrases, plain_words, word_lists
+from engine.text.time_sensitive import phrases, plain_words
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import FIRST_MAIL, Answer, Correction, Passage, Source, Trust
 from store.answers import CachedAnswer, Notice
@@ -32,10 +36,7 @@ if TYPE_CHECKING:
     from engine.types import Evidence
 
 
-# Of the question's words, that a message must have to change what another says; and one with the same subject.
-_SAYS_NEW, _SAME_TITLE = 0.6, 0.5
-_SAID = 0.3  # of the question, that a newer sentence must say
-_SAME, _SOURCE = 0.9, 0.6  # of the best sentence's fit, and of its source's score, that a newer one must have
+_AS_LIKELY = 0.6  # of the best sentence's margin over no answer, that one must have that gives another value
 # Of the question, that a sentence must say, with its subject and those beside it, to be one of several answers, to take
 # the place of another, and to be told beside another that counts as much.
 _TOUCHES, _CLAIMS, _SURE = 0.5, 0.6, 0.8
@@ -80,15 +81,14 @@ class _Claim:
         if not self.answers or not other.answers:
             return same_answer(self.said.text, other.said.text)
         same = [any(one <= two or two <= one for two in other.answers) for one in self.answers]
-        return any(same) if self.trust == other.trust and not says_change(self.said.text) else all(same)
+        return any(same) if self.trust == other.trust else all(same)
 
     def differs(self, other: "_Claim") -> bool:
         """Return whether this says something else of the same: with a span or number, or in many of the same words."""
         if 2 * len(self.about & other.about) < len(self.asked) or self.agrees(other):
             return False
         own, others = (frozenset(filter(str.isalpha, one.said.words - FUNCTION_WORDS)) for one in (self, other))
-        changes = says_change(self.said.text) and 2 * len(own & others & self.asked) >= len(self.asked)
-        alike = changes or 2 * len(own & others) >= min(len(own), len(others))
+        alike = 2 * len(own & others) >= min(len(own), len(others))
         return alike or bool(self.kind and self.answers and other.answers)
 
 
@@ -140,7 +140,7 @@ def _claims(question: Question, reads: Sequence[Passage], found: Sequence[Candid
         if not covers or (covers < _TOUCHES and (not is_told or read.is_meeting)):
             continue
         answers = _answers(question, one, kind)
-        if (answers or not kind or says_change(one.text)) and not one.text.endswith("?"):
+        if (answers or not kind) and not one.text.endswith("?"):
             about = whole & (one.words | _title_words(read) if kind or whole & one.words else frozenset())
             claims.append(
                 _Claim(one, kind, read, read.trust_of(read.hit_at(one.span.start)), covers, whole, about, answers)
@@ -198,27 +198,108 @@ def _sender(source: Source) -> str:
     return shorten(source.sender, 80) + "".join(f" ({shorten(one, 80)})" for one in source.warnings)
 
 
-def choose(question: Question, reads: Sequence[Passage], found: Sequence[Candidate], near: float) -> Candidate:
-    """Return the best sentence; where the question asks how things are, the newest of those less than `near` below it.
+def latest(
+    question: Question, reads: Sequence[Passage], found: Sequence[Candidate], best: Candidate, kind: Kind | None
+) -> tuple[Candidate, Candidate | None]:
+    """Return the newest sentence that gives what the best one does, and the last before it that gave another value.
 
-    What has no date, or rivals without one, is left as it is.
+    The best itself where the newest says the same, the question asks for what was, or nobody knows when it was said.
     """
-    best = max(found, key=_order)
-    rivals = [one for one in found if one.score >= best.score - near and _rival_sentence(one, best, reads)]
-    known = [one.written for one in rivals if one.written is not None]
-    if not question.current or len(known) < len(rivals):
-        return best
-    return max((one for one in rivals if one.written == max(known)), key=_order)
+    confirms = question.asked == "yes/no"  # the days that it names are to be confirmed
+    if question.past or (question.dates and not confirms) or best.written is None:
+        return best, None
+    values, order = _Values(question, reads, found, best, kind), attrgetter("written", "score")
+    told = [one for one in found if one.written and values.gives(one)]
+    newest = max((one for one in told if one is best or values.replaces(one, best)), key=order)
+    former = [one for one in told if values.replaces(newest, one) and not values.same(newest, one)]
+    is_same = values.same(newest, best) and _is_negated(newest.text) == _is_negated(best.text)
+    return best if is_same else newest, max(former, key=order, default=None)
 
 
-def _rival_sentence(one: Candidate, best: Candidate, reads: Sequence[Passage]) -> bool:
-    """Return whether a sentence says something of the same matter."""
-    close = one.fit >= _SAME * best.fit and reads[one.read].score >= _SOURCE * reads[best.read].score
-    return one is best or (close and one.fit >= _SAID and bool(one.spans) >= bool(best.spans))
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """What sentences give of what a question asks for, beside what the best one gives."""
+
+    question: Question
+    reads: Sequence[Passage]
+    found: Sequence[Candidate]
+    best: Candidate
+    kind: Kind | None
+
+    def gives(self, one: Candidate) -> bool:
+        """Return whether a sentence may give it: a span of the kind that the best one has, rather than nothing."""
+        is_of_kind = bool(self._spans(one)) >= bool(self._spans(self.best)) and one.score > -inf
+        return one is self.best or (is_of_kind and (one.mark.margin > 0 if one.mark else not self.best.mark))
+
+    def replaces(self, new: Candidate, old: Candidate) -> bool:
+        """Return whether a sentence changes what an older one gave: it names that, or tells it of the same thing.
+
+        Who says it wrote or read the older message, or goes on in its thread, and is not trusted less. Of persons that
+        several people name, each may be right.
+        """
+        now, before = self.reads[new.read], self.reads[old.read]
+        trust, least = (read.trust_of(read.hit_at(one.span.start)) for read, one in ((now, new), (before, old)))
+        if trust < least or not (new.written and old.written and old.written < new.written):
+            return False
+        is_open = trust == Trust.KNOWN and self.kind != "person"
+        known = _names([*_writers(before, old), *((before.sender, *before.recipients) if is_open else ())])
+        is_known = any(one <= two or two <= one for one in _names(_writers(now, new)) for two in known)
+        is_thread = _title_words(before) - FUNCTION_WORDS <= _title_words(now) and bool(now.hits[0].title)
+        said = _around([one for one in self.found if one.read == new.read and one.written == new.written], new)
+        is_named = bool(new.mark or new.spans) and not said.isdisjoint(self._value(old) - self._value(new))
+        likely = is_named or (self._is_likely(new, old, said, is_thread) and self._is_alike(new, old))
+        return likely and (is_known or (is_open and is_thread))
+
+    def _is_likely(self, new: Candidate, old: Candidate, said: frozenset[str], is_thread: bool) -> bool:
+        """Return whether two sentences are about as likely as the best to answer; by words, whether the newer is."""
+        if new.mark and old.mark and self.best.mark:
+            return min(new.mark.margin, old.mark.margin) >= _AS_LIKELY * self.best.mark.margin
+        asked = content(self.question)
+        least = _TOUCHES if is_thread and new.spans else max(_CLAIMS, share(asked, old.words))
+        return share(asked, said if new.spans else new.words) >= least
+
+    def _is_alike(self, new: Candidate, old: Candidate) -> bool:
+        """Return whether no word asked for has another in its place: the second payment is not the first payment."""
+        lost = {*content(self.question)}.difference(words(new.text))
+        pairs = (pairwise([word for word in words(one.text) if word not in self._aside(one)]) for one in (old, new))
+        return not any((a in lost and b == d) or (b in lost and a == c) for (a, b), (c, d) in product(*pairs))
+
+    def _aside(self, one: Candidate) -> frozenset[str]:
+        return FUNCTION_WORDS | (self._value(one) if one.mark or one.spans else frozenset())
+
+    def same(self, one: Candidate, other: Candidate) -> bool:
+        """Return whether two sentences give one value: days that meet, or words of which one has all of the other."""
+        first, second = self._days(one), self._days(other)
+        if first and second:
+            return any(a.first <= b.last and b.first <= a.last for a, b in product(first, second))
+        if not any(each.mark or each.spans for each in (one, other)):
+            return same_answer(one.text, other.text)
+        own, others = self._value(one), self._value(other)
+        return own <= others or others <= own or (self.kind == "person" and not own.isdisjoint(others))
+
+    def _spans(self, one: Candidate) -> list[Found]:
+        """Return the spans of the kind asked for that meet what the reader marked; of persons and places none."""
+        first, last = one.highlight
+        spans = find(one.text, self.kind) if self.kind and self.kind not in ("person", "place") else []
+        return [span for span in spans if span.start < last and first < span.end]
+
+    def _days(self, one: Candidate) -> list[Days]:
+        said = [one.text[span.start : span.end] for span in self._spans(one)] if self.kind == "date" else []
+        return [days for each in said if one.written and (days := resolve(each, one.written))]
+
+    def _value(self, one: Candidate) -> frozenset[str]:
+        first, last = (one.spans[0].start, one.spans[0].end) if one.spans and not one.mark else one.highlight
+        said = frozenset(words(one.text[first:last] or one.speaker or "")) - FUNCTION_WORDS
+        return said - frozenset(self.question.words) or said
 
 
-def _order(one: Candidate) -> tuple[float, int, int]:
-    return one.score, -one.read, -one.place
+def _writers(read: Passage, one: Candidate) -> tuple[str, ...]:
+    """Return who wrote a sentence, of a meeting all who took part."""
+    return read.recipients if read.is_meeting else (read.author_at(one.span.start),)
+
+
+def _names(people: Sequence[str]) -> list[frozenset[str]]:
+    return [name for one in people if (name := frozenset(words(name_and_address(one)[0] or one)))]
 
 
 def soonest(reads: Sequence[Passage], found: Sequence[Candidate], best: Candidate, when: TimeConstraint) -> Candidate:
@@ -229,63 +310,15 @@ def soonest(reads: Sequence[Passage], found: Sequence[Candidate], best: Candidat
     about = tuple(when.about)
     least = share(about, best.words)
     coming = [one for one in found if one.begins and share(about, one.words) >= least]
-    changed = [one for one in coming if says_change(one.text)]
-    left = [one for one in coming if not any(_is_outdated(one, other, reads, when) for other in changed)]
+    changed = [(one.written, _title_words(reads[one.read])) for one in coming if says_change(one.text)]
+
+    def is_outdated(one: Candidate) -> bool:
+        title = _title_words(reads[one.read])
+        newer = (other for at, other in changed if one.written and at and one.written < at)
+        return any(title == other or len(about) > 1 for other in newer)
+
+    left = [one for one in coming if not is_outdated(one)]
     return min(left, key=lambda one: (one.begins or datetime.max, one.read, one.place), default=best)
-
-
-def _is_outdated(one: Candidate, change: Candidate, reads: Sequence[Passage], when: TimeConstraint) -> bool:
-    """Return whether a newer sentence changes another: of the same title, or of a matter that the question tells."""
-    old, new = reads[one.read], reads[change.read]
-    same = old.hits[0].title == new.hits[0].title or len(when.about) > 1
-    return same and old.date is not None and new.date is not None and old.date < new.date
-
-
-def newest_update(
-    question: Question, reads: Sequence[Passage], found: Sequence[Candidate], best: Candidate
-) -> tuple[Sequence[Candidate], Candidate] | None:
-    """Return the sentences of the newest mail that changes what the best sentence says, and the one that answers.
-
-    Where the best sentence is itself of the newest mail, that is the one behind it if it only announces a change.
-    None where nothing has changed, or the question asks for what was.
-    """
-    if question.past or question.dates or reads[best.read].is_meeting or best.written is None:
-        return None
-    if update := _update(question, reads, found, best):
-        return update, _changed_sentence(question, update, best)
-    older = [one for one in found if one.written and one.written < best.written and not reads[one.read].is_meeting]
-    former = max(older, key=lambda one: one.score, default=None)
-    if former is None:
-        return None
-    behind = _announced(found, _with_new_spans(best, former), former.words.union(content(question)))
-    return None if behind.place == best.place else (found, behind)
-
-
-def _update(
-    question: Question, reads: Sequence[Passage], found: Sequence[Candidate], best: Candidate
-) -> list[Candidate]:
-    """Return the sentences of the newest mail that says that something of what is asked has changed."""
-    assert best.written
-    asked, title = content(question), _title_words(reads[best.read])
-    least = max(_SAYS_NEW, share(asked, best.words | title))
-    newer = (
-        [one for one in found if one.read == number and one.written and one.written > best.written]
-        for number, read in enumerate(reads)
-        if not read.is_meeting and not read.hits[0].is_quoted
-    )
-
-    def telling(own: Sequence[Candidate]) -> list[Candidate]:
-        about = _title_words(reads[own[0].read])
-        signs = [one for one in own if says_change(one.text)]
-        if signs and title <= about <= title | _change_words():
-            said = share(asked, about.union(*(one.words for one in own)))
-            return list(own) if said >= _SAME_TITLE else []
-        places = {one.place + step for one in signs if share(asked, _around(own, one)) >= least for step in (0, 1)}
-        near = [one for one in own if one.place in places]
-        return near if not best.spans or any(one.spans for one in near) else []
-
-    updates = [told for own in newer if own and (told := telling(own))]
-    return max(updates, key=lambda own: max(filter(None, (one.written for one in own))), default=[])
 
 
 def _around(own: Sequence[Candidate], one: Candidate) -> frozenset[str]:
@@ -293,41 +326,9 @@ def _around(own: Sequence[Candidate], one: Candidate) -> frozenset[str]:
     return frozenset[str]().union(*(other.words for other in own if abs(other.place - one.place) <= 1))
 
 
-def _changed_sentence(question: Question, update: Sequence[Candidate], former: Candidate) -> Candidate:
-    """Return the sentence of an update that answers: with a span where the former has one, a change, the best."""
-
-    def order(one: Candidate) -> tuple[bool, float, int]:
-        return bool(one.spans) >= bool(former.spans), one.score + says_change(one.text), -one.place
-
-    new = [_with_new_spans(one, former) for one in update]
-    return _announced(new, max(new, key=order), former.words.union(content(question)))
-
-
-def _with_new_spans(one: Candidate, former: Candidate) -> Candidate:
-    """Leave out the days, places ... that the former sentence gave: a change takes them back."""
-    before = " ".join(former.text.split())
-    new = (span for span in one.spans if " ".join(one.text[span.start : span.end].split()) not in before)
-    return replace(one, spans=tuple(new))
-
-
-def _announced(found: Sequence[Candidate], best: Candidate, known: frozenset[str]) -> Candidate:
-    """Return the sentence behind one that says that something has changed, and not what it is now; else that one."""
-    after = [one for one in found if (one.read, one.place) == (best.read, best.place + 1)]
-    goes_on = after and after[0].span.turn == best.span.turn and not best.spans
-    only_announces = says_change(best.text) and not (best.words - known - _change_words())
-    return after[0] if goes_on and only_announces else best
-
-
 def says_change(text: str) -> bool:
     """Return whether a text says that something is no longer as it was."""
     return any(phrases("changes", "new").find(plain_words(text)))
-
-
-@cache
-def _change_words() -> frozenset[str]:
-    """Return the words of change as `words` stems them, with those that say nothing."""
-    listed = (word for parts in word_lists("changes").values() for phrase in parts["new"] for word in phrase)
-    return FUNCTION_WORDS.union(*(words(word.strip("*.")) for word in listed), words("please sorry unfortunately"))
 
 
 def _title_words(read: Passage) -> frozenset[str]:

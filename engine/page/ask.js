@@ -115,6 +115,7 @@ function finish(turn, { answer }) {
   turn.answer.classList.toggle("long", text.length > LONG);
   turn.answer.classList.toggle("none", !answer.answered);
   turn.answer.replaceChildren(...marked(text, spanOf(answer)));
+  if (answer.before) turn.answer.append(h("small", {}, ` (before: ${oneLine(answer.before)})`));
   turn.above.append(...understood(turn.question, answer), ...corrected(answer.correction), ...graded(answer));
   turn.below.append(how(turn, answer), ...noted(answer));
   showSources(turn, answer);

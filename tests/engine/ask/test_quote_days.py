@@ -136,7 +136,7 @@ def test_what_a_mail_quotes_is_of_the_day_on_which_it_was_written() -> None:
 
 def test_the_newest_of_several_is_by_when_it_was_written() -> None:
     old = quoting("The skiff race starts at Mill Bridge.", WRITTEN)
-    new = changed(OLD, text="The skiff race starts at Oak Weir.", date=WRITTEN + timedelta(days=2))
+    new = changed(OLD, text="The skiff race starts at Oak Weir.", date=WRITTEN + timedelta(days=2), sender=old.sender)
     assert answered("Where does the skiff race start?", old, new).source == 1
 
 

@@ -17,6 +17,8 @@ CASES = Path(__file__).parents[2] / "data" / "updates.txt"
 FIRST = datetime(2024, 5, 10, 9, tzinfo=UTC)
 # "this weekend" limits the question to days that neither mail speaks of; "library" is in two mails.
 MISSED = {"Who is on call this weekend?", "When does the library close?"}
+# Told with other words than the question's, where words choose; denied, and the new place stands behind.
+MISSED |= {"Is the red sofa still available?", "Quand a lieu la visite du jardin ?", "Where do I hand in the forms?"}
 
 
 @dataclass(frozen=True, slots=True)
