@@ -11,6 +11,7 @@ from functools import cache
 from math import log
 from typing import TYPE_CHECKING
 
+from engine.ask.normal_form import plain
 from engine.ask.time_constraints import COMING, TimeConstraint, is_of_day
 from engine.text.commitments import instruction_end
 from engine.text.question import Question
@@ -244,6 +245,13 @@ _WORDING: tuple[tuple[Kind, str], ...] = (
     ),
 )
 _KINDS = tuple((kind, re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE)) for kind, pattern in _WORDING)
+# What somebody has, in a plain form: "what is Ann's email", "what is the phone of Ann"; but "the subject of Ann's email".
+_OWNED = (
+    r"what(?:['’]s| is| be)(?: (?!(?:of|in|from|to|about|on|for)\b)\S+)* (?:\S+['’]s?|my|his|her|their|our) {0}\W*\Z"
+    r"|what(?:['’]s| is| be) (?:the )?{0} of\b(?!.*\b(?:about|from)\b)|how .*\b(?:reach|contact) .*\bby {0}\W*\Z"
+)
+_NOUNS: tuple[tuple[Kind, str], ...] = (("email", "email"), ("phone", "(?:phone|mobile|cell)(?: number)?"))
+_CONTACTS = tuple((kind, re.compile(_OWNED.format(noun), re.IGNORECASE)) for kind, noun in _NOUNS)
 _DEFINITION = re.compile(r"\s*[Ww]ho(?:['’]s| is| are| was| were)\s+[A-Z][\w.,'’ -]*\?*\s*$")
 
 
@@ -252,6 +260,9 @@ def wanted(question: Question) -> Kind | None:
     for kind, pattern in _KINDS:
         if pattern.search(question.text):
             return kind
+    form = plain(question.text)
+    if contact := next((kind for kind, pattern in _CONTACTS if pattern.match(form)), None):
+        return contact
     asked = question.asked
     if question.priced:
         return "money"

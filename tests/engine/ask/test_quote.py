@@ -233,11 +233,32 @@ def test_a_line_break_in_a_sentence_is_a_blank_in_the_answer() -> None:
     assert "\n" not in (answered("What did Ben buy in Oslo?", text).answer or "")
 
 
+HAVING = (
+    "What's Ann Lee's {}?",
+    "what is the {} of Ann Lee",
+    "Ann's {}?",
+    "Do you know Ann's {}?",
+    "Could you tell me Ann's {} please?",
+    "Remind me of Ann's {}",
+    "Ann - her {} again?",
+    "What is my landlord's {}?",
+    "How can I reach Ann by {}?",
+)
+
+
 @pytest.mark.parametrize(
     ("question", "kind"),
     [
         ("What is Ann's e-mail address?", "email"),
         ("What is the mobile number of Ann?", "phone"),
+        *((form.format("email"), "email") for form in HAVING),
+        *((form.format("phone number"), "phone") for form in HAVING),
+        ("Where can I email Ann?", "email"),
+        ("Ann's mobile?", "phone"),
+        ("What is the subject of Ann's email?", None),
+        ("What is the email of Friday about?", None),
+        ("What did Ann's email say?", None),
+        ("Who sent Ann's email?", "person"),
         ("How long did it take?", "duration"),
         ("How long ago was it?", "date"),
         ("Who came?", "person"),
