@@ -104,13 +104,6 @@ class Retriever:
             catalog = self.catalog().within(scope) if scope else self.catalog()
             return reread(self.reader(), catalog, read[:-1], scores)
 
-    def has_rival(self, asked: "Question", kept: "Question", evidence: "Evidence", lead: int, scope: "Scope") -> bool:
-        """Return whether another chunk than those of the passage at `lead` may answer a question."""
-        from engine.retrieval.evidence import has_rival
-
-        with self.locks().reader():
-            return has_rival(self.reader(), asked, kept, evidence, lead, scope)
-
 
 @dataclass(frozen=True, slots=True)
 class _Retrieving:
@@ -131,10 +124,6 @@ class _Retrieving:
     def reread(self, read: Sequence[str], scores: Sequence[float]) -> "Evidence":
         """Return evidence once more by its fingerprint and the scores of its passages; empty if it is not all there."""
         return self.retriever.reread(read, scores)
-
-    def has_rival(self, asked: "Question", kept: "Question", evidence: "Evidence", lead: int, scope: "Scope") -> bool:
-        """Return whether another chunk than those of the passage at `lead` may answer a question."""
-        return self.retriever.has_rival(asked, kept, evidence, lead, scope)
 
     def question_vectors(self) -> "QuestionVectors | None":
         """Return the vectors of cached questions; None without the embedder that made them."""

@@ -577,9 +577,6 @@ class Backend(Protocol):
     def reread(self, read: Sequence[str], scores: Sequence[float]) -> Evidence:
         """Return evidence once more by its fingerprint and the scores of its passages; empty if it is not all there."""
 
-    def has_rival(self, asked: "Question", kept: "Question", evidence: Evidence, lead: int, scope: Scope) -> bool:
-        """Return whether another chunk than those of the passage at `lead` may answer a question."""
-
     def generate(
         self, question: "Question", evidence: Evidence, trace: Trace, on_text: OnText | None
     ) -> GeneratedAnswer:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 RETRIEVAL = 5.0  # of a passage's score, beside the reader's
 _ENGLISH_TEXT = "what when where who which why how is are did does has have the a and to of for on at by from it i we"
 _ENGLISH = frozenset(_ENGLISH_TEXT.split())
-ANSWERS = 0.75  # probability of an answer, from which it is one and not the closest passage
+ANSWERS = 0.85  # probability of an answer, from which it is one and not the closest passage
 # Log odds fitted on LoCoMo and the judged mails and meetings in equal parts, and moved so that even odds, below which
 # pkb declines by default, are those of one right answer in four.
 _START = -1.5

@@ -1,7 +1,7 @@
-"""The semantic tier: another question's answer, where cosine, words and the evidence of that answer speak for it.
+"""The semantic tier: another question's answer, where cosine, words and a fresh quote speak for it.
 
-near? -> guard -> still fresh? -> supported by its evidence for this question -> served, without retrieval; an idle run
-makes the question's own answer. Any doubt is a miss.
+near? -> guard -> still fresh? -> in other words: quoted alike? -> served; an idle run makes the question's own answer.
+Any doubt is a miss.
 """
 
 import math
@@ -192,7 +192,7 @@ class SemanticLookup:
                 asked.vector, scope=key.scope, writer=key.writer, day=key.day, least=self._rules.tau, most=_LOOKED_AT
             )
             for one in near:
-                found = self._judged(ask, asked.question, one)
+                found = self._judged(ask, asked, one)
                 if not isinstance(found, str):
                     step.note = f"{one.similarity:.3f}"
                     return found
@@ -202,12 +202,12 @@ class SemanticLookup:
             step.note = "; ".join(notes) or f"none above {self._rules.tau:g}"
         return None
 
-    def _judged(self, ask: PendingQuestion, asked: Question, near: "Near") -> "Near | str":
+    def _judged(self, ask: PendingQuestion, asked: EmbeddedQuestion, near: "Near") -> "Near | str":
         """Return the cached question if its answer may be served, with current sources; else the reason."""
         if reason := self._why_refused(near):
             return reason
         kept = understood(self._ledger, near.answer.question, ask.now)
-        reason = why_different(asked, kept) if self._rules.guard else None
+        reason = why_different(asked.question, kept) if self._rules.guard else None
         if reason is not None:
             return reason
         self._verified += 1
@@ -224,10 +224,10 @@ class SemanticLookup:
             return "its answer was marked wrong"
         return None
 
-    def _verify(self, ask: PendingQuestion, asked: Question, kept: Question, near: "Near") -> "Near | str":
+    def _verify(self, ask: PendingQuestion, asked: EmbeddedQuestion, kept: Question, near: "Near") -> "Near | str":
         """Return the cached question if its answer is still valid, and valid for this question; else the reason."""
         rules, cached = self._rules, answer_of(near.answer)
-        quotes = rules.verify and not (rules.guard and asks_in_same_words(asked, kept))
+        quotes = rules.verify and not (rules.guard and asks_in_same_words(asked.question, kept))
         asks = rules.check and cached.writer == "model"  # a quote is checked by quoting alone
         fresh, evidence = near, None
         if near.answer.generation != ask.generation:
@@ -238,14 +238,12 @@ class SemanticLookup:
             return "its evidence has changed"
         if not evidence or not (quotes or asks):
             return fresh
-        answer = cached.text or ""
-        quoted, reader = answer if cached.writer == "quote" else None, rules.reader()
-        lead = bearing(asked, kept, evidence.passages, quoted, rules.least, reader) if quotes else 0
-        if isinstance(lead, str):
-            return lead
-        if quotes and self._backend.has_rival(asked, kept, evidence, lead, ask.options.scope):
-            return "another passage may answer it"
-        if asks and not self._backend.entails(asked, evidence, answer, ask.trace):
+        if quotes:
+            found = gather_context(self._backend, replace(ask, trace=Trace()), asked).evidence
+            quoted = cached.text if cached.writer == "quote" else None
+            if why := why_unlike(asked.question, kept, found, evidence, quoted, rules.least, rules.reader()):
+                return why
+        if asks and not self._backend.entails(asked.question, evidence, cached.text or "", ask.trace):
             return "the model rejects it"
         return fresh
 
@@ -322,29 +320,27 @@ def _safe(judged: Sequence[bool], max_error: float) -> bool:
 LITTLE = 0.2  # of a question's words that say what it is about: so many may be missing where its answer stands
 
 
-def bearing(
+def why_unlike(
     asked: Question,
     kept: Question,
-    reads: Sequence[Passage],
+    found: Evidence,
+    evidence: Evidence,
     answer: str | None,
     least: float,
     reader: "SpanReader | None" = None,
-) -> int | str:
-    """Return which passage of the evidence of a kept answer bears it for another question, else the reason for none.
+) -> str | None:
+    """Return why a kept answer is not that of a question in other words; None if it is.
 
-    The other question is answered in its own words: what is quoted from the same evidence must be the same. `answer` is
-    the kept one where the quote writer made it; None where a model did: then both questions must be quoted the same.
-    `least` is the support that an answer needs, `reader` what chooses quotes.
+    What is quoted from what was `found` for the question must be the same. `answer` is the kept one where the quote
+    writer made it; None where a model did: then what is quoted for the kept question from its evidence counts. `least`
+    is the support that an answer needs, `reader` what chooses quotes.
     """
     settings = QuoteSettings(least=least, forced=answer is None, reader=reader)
-    quoted = quote(asked, reads, settings)
-    expected = quote(kept, reads, settings).answer if answer is None else answer
-    if not quoted.answer or quoted.answer != expected:
+    quoted = quote(asked, found.passages, settings)
+    expected = quote(kept, evidence.passages, settings).answer if answer is None else answer
+    if found.fact or quoted.source is None or quoted.answer != expected:
         return "another answer"
-    assert quoted.source is not None, "an answer has a source"
-    if not _entailed(asked, kept, reads[quoted.source]):
-        return "a word that the evidence does not support"
-    return quoted.source
+    return None if _entailed(asked, kept, found.passages[quoted.source]) else "a word that the evidence does not support"
 
 
 def _entailed(new: Question, cached: Question, source: Passage) -> bool:

@@ -5,7 +5,7 @@ is said of the address that came later; if it is not known which did, of both.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from difflib import get_close_matches
@@ -21,7 +21,7 @@ from engine.text.people import FORTNIGHTS, LOOK_ALIKE, READERS, ROUTES, WAYS, do
 from engine.text.question import Question
 from engine.text.terminal import shorten
 from engine.text.time_sensitive import phrases, plain_words, word_lists
-from engine.text.words import FUNCTION_WORDS, words
+from engine.text.words import words
 from engine.types import FIRST_MAIL, SCHEMA, AskOptions, Evidence, Listing, ListOptions, Passage, Source, Trace, Trust
 from store.catalog import Catalog
 from store.hits import Hit, Totals, Vectors
@@ -30,7 +30,6 @@ from store.search import Reader
 from store.types import Place, Scope
 
 _DAY = timedelta(days=1)  # addresses first seen closer together came at the same time: many mails are read in one run
-_ROUNDING = 1e-9
 _INTRODUCING = 20  # chunks that may introduce an address
 _LASTING, _WRITERS = 3, 20  # fortnights in which who is known has written; who may have written to them
 _PEOPLE = 8  # names and addresses of a mail, one of which may be of older mail
@@ -259,48 +258,6 @@ def reread(bank: Reader, catalogue: Catalog, chunks: Sequence[str], scores: Sequ
     known = known_of(catalogue, [stored[id].chunk.document for id in chunks], bank)
     passages = _graded([one for passage in scored if (one := _placed(catalogue, passage, known))])
     return Evidence(passages, tuple(chunks), 0.0)
-
-
-_RIVALS, _AS_MUCH = 20, 0.9  # chunks that are looked at; of what the evidence says of a question
-_TOKEN = re.compile(r"\w+")
-_FUNCTION = FUNCTION_WORDS - {"about", "for", "from", "to", "with"}  # a talk about the church is no talk for the church
-
-
-def has_rival(bank: Searchable, asked: Question, kept: Question, evidence: Evidence, lead: int, scope: Scope) -> bool:
-    """Return whether a chunk may answer a question rather than the passage at `lead`, which answered a kept one.
-
-    It says as much of the question as any of the evidence does, and the change of words gains it more than the passage.
-    How much is said is the sum of the inverse frequencies of the words, each as written and stemmed.
-    """
-    new, old = _terms(asked.text), _terms(kept.text)
-    if new == old:
-        return False
-    searched = list(dict.fromkeys(new.values()))
-    frequencies, totals = bank.frequencies([*searched, *old.values()]), bank.totals()
-
-    def says(terms: Mapping[str, str], held: Set[str]) -> float:
-        return sum(totals.inverse_frequency(frequencies.get(terms[term], 0)) for term in terms.keys() & held)
-
-    def gains(held: Set[str]) -> float:
-        return says(new, held) - says(old, held)
-
-    read = {hit.chunk.id: _held(hit) for passage in evidence.passages for hit in passage.hits}
-    source = {hit.chunk.id for hit in evidence.passages[lead].hits}
-    least, gained = _AS_MUCH * max(says(new, held) for held in read.values()), max(gains(read[id]) for id in source)
-    others = (_held(hit) for hit in bank.by_words(searched, scope, _RIVALS) if hit.chunk.id not in source)
-    return any(says(new, held) >= least and gains(held) > gained + _ROUNDING for held in others)
-
-
-def _terms(text: str) -> dict[str, str]:
-    """Return the words of a question that tell what is asked, stemmed and as written, each with its stem."""
-    stems = {token: words(token) for token in _TOKEN.findall(text.casefold())}
-    telling = {token: found[0] for token, found in stems.items() if not _FUNCTION.issuperset(found)}
-    return {f"={token}": stem for token, stem in telling.items()} | {stem: stem for stem in telling.values()}
-
-
-def _held(hit: Hit) -> frozenset[str]:
-    written = _TOKEN.findall(f"{hit.chunk.header} {hit.chunk.text}".casefold())
-    return frozenset((*hit.tokens.split(), *(f"={token}" for token in written)))
 
 
 def _joined(hits: Sequence[Hit]) -> list[tuple[Hit, ...]]:

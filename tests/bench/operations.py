@@ -19,7 +19,7 @@ import numpy as np
 
 from engine.ask.extract import write
 from engine.ask.paraphrase import why_different
-from engine.ask.semantic import bearing
+from engine.ask.semantic import why_unlike
 from engine.text.question import understand
 from engine.types import AskOptions, Trace
 from store.answers import AnswerBank, CachedAnswer
@@ -142,8 +142,8 @@ def of_home(home: Home, texts: Sequence[str]) -> Iterator[Timed]:
 
     def check(number: int) -> Work:
         at = number % len(texts)
-        one, reads = asked[at], found[at].passages
-        return lambda: (why_different(one, one), bearing(one, one, reads, said[at], least))
+        one, evidence = asked[at], found[at]
+        return lambda: (why_different(one, one), why_unlike(one, one, evidence, evidence, said[at], least))
 
     def predict(_: int) -> Work:
         return lambda: (home.predict(PREDICTED), home.idle(("populate",)))

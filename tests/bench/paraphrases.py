@@ -28,7 +28,6 @@ from engine.ask.semantic import SemanticLookup, SemanticRules
 from engine.ask.updates import settled
 from engine.models.minilm import MiniLM
 from engine.models.reader import SpanReader
-from engine.retrieval.evidence import has_rival
 from engine.retrieval.retrieve import RetrievalLimits, Searchable, retrieve
 from engine.text.question import Question, understand
 from engine.text.time_sensitive import moment
@@ -138,7 +137,7 @@ def worded(question: str) -> str:
 def entry(user: IndexedUser, row: dict[str, Any], text: str, vector: Vectors, embedder: str) -> Entry:
     """Retrieve for one question, and quote."""
     question = understand(text, NOW)
-    evidence = retrieved(user, question, vector)
+    evidence = retrieved(user.bank, question, vector)
     own = key(text, Scope(), "quote", moment(text, NOW, dated=False))
     pending = PendingQuestion(text, AskOptions(), own, 0, NOW, Trace(), Wording(text))
     reply = write(question, evidence, Trace(), LEAST, READER).reply
@@ -146,9 +145,9 @@ def entry(user: IndexedUser, row: dict[str, Any], text: str, vector: Vectors, em
     return Entry(row, pending, QueryContext(question, vector, embedder, evidence, read), reply)
 
 
-def retrieved(user: IndexedUser, question: Question, vector: Vectors | None) -> Evidence:
+def retrieved(index: Searchable, question: Question, vector: Vectors | None) -> Evidence:
     """Return the evidence for a question."""
-    found = retrieve(user.bank, vector, question, Scope(), K, RetrievalLimits())
+    found = retrieve(index, vector, question, Scope(), K, RetrievalLimits())
     chunks = tuple(chunk.id for passage in found.passages for chunk in passage.chunks)
     return settled(question, Evidence(found.passages, chunks, found.covered))
 
@@ -193,8 +192,8 @@ class _Embedded(Unable):
     def reread(self, read: Sequence[str], scores: Sequence[float]) -> Evidence:
         return self._evidence[tuple(read)]
 
-    def has_rival(self, asked: Question, kept: Question, evidence: Evidence, lead: int, scope: Scope) -> bool:
-        return has_rival(self._index, asked, kept, evidence, lead, scope)
+    def retrieve(self, question: Question, vector: Vectors | None, options: AskOptions, trace: Trace) -> Evidence:
+        return retrieved(self._index, question, vector)
 
     def entails(self, question: Question, evidence: Evidence, answer: str, trace: Trace) -> bool | None:
         return True

@@ -28,9 +28,6 @@ class Wrapped:
     def reread(self, read: Sequence[str], scores: Sequence[float]) -> Evidence:
         return self.backend.reread(read, scores)
 
-    def has_rival(self, asked: Question, kept: Question, evidence: Evidence, lead: int, scope: Scope) -> bool:
-        return self.backend.has_rival(asked, kept, evidence, lead, scope)
-
     def generate(self, question: Question, evidence: Evidence, trace: Trace, on_text: OnText | None) -> GeneratedAnswer:
         return self.backend.generate(question, evidence, trace, on_text)
 
@@ -59,9 +56,6 @@ class Unable:
         raise AssertionError("no question reaches this backend")
 
     def reread(self, read: Sequence[str], scores: Sequence[float]) -> Evidence:
-        raise AssertionError("no question reaches this backend")
-
-    def has_rival(self, asked: Question, kept: Question, evidence: Evidence, lead: int, scope: Scope) -> bool:
         raise AssertionError("no question reaches this backend")
 
     def generate(self, question: Question, evidence: Evidence, trace: Trace, on_text: OnText | None) -> GeneratedAnswer:

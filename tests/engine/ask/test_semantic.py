@@ -201,7 +201,7 @@ NONE = replace(RULES, guard=False, verify=False, check=False)
 @pytest.mark.parametrize(
     ("rules", "reason"),
     [
-        (replace(NONE, verify=True), "a word that the evidence does not support"),
+        (replace(NONE, verify=True), "another answer"),
         (replace(NONE, guard=True), ""),
     ],
 )
