@@ -340,7 +340,9 @@ def why_unlike(
     expected = quote(kept, evidence.passages, settings).answer if answer is None else answer
     if found.fact or quoted.source is None or quoted.answer != expected:
         return "another answer"
-    return None if _entailed(asked, kept, found.passages[quoted.source]) else "a word that the evidence does not support"
+    return (
+        None if _entailed(asked, kept, found.passages[quoted.source]) else "a word that the evidence does not support"
+    )
 
 
 def _entailed(new: Question, cached: Question, source: Passage) -> bool:

@@ -33,7 +33,9 @@ def evidence(reads: list[Passage]) -> Evidence:
     return Evidence(tuple(reads), (), 1.0)
 
 
-def unlike(asked: Question, reads: list[Passage], answer: str | None, before: list[Passage] | None = None) -> str | None:
+def unlike(
+    asked: Question, reads: list[Passage], answer: str | None, before: list[Passage] | None = None
+) -> str | None:
     """Return why the answer to KEPT, from what was read before, is not that of a question, for which this is found."""
     return why_unlike(asked, KEPT, evidence(reads), evidence(reads if before is None else before), answer, 0.5)
 
