@@ -18,8 +18,19 @@ from typing import Any
 import typer
 
 from cli import output
-from engine.text.links import takes_hyperlinks, uri_of
-from engine.text.terminal import cited_numbers, count, hyperlink, line, one_line, plain, rows, unstyled, wrap
+from engine.text.terminal import (
+    cited_numbers,
+    count,
+    hyperlink,
+    line,
+    one_line,
+    plain,
+    rows,
+    takes_hyperlinks,
+    unstyled,
+    uri_of,
+    wrap,
+)
 from engine.text.words import FUNCTION_WORDS
 from engine.types import Answer, AskResult, Correction, OpenLoop, Source, grouped
 

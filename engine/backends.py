@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from store.errors import PkbError
 
 if TYPE_CHECKING:
-    from engine.llm.generate import GenerateOptions
+    from engine.llm.generate import GenerateOptions, Judge
     from engine.llm.prefill import PromptReader
     from engine.llm.prompt import Order
     from engine.llm.resident import ResidentModel
@@ -59,6 +59,7 @@ class Retriever:
     before_retrieval: Callable[[], None]
     embedder_name: str  # as the settings name it
     span_reader: "Callable[[], SpanReader | None]" = lambda: None
+    version: str = ""  # of the reader of spans, empty if there is none
 
     def embed(self, text: str, trace: "Trace") -> "Vectors | None":
         """Return the unit vector of a question, None if there are no vectors to compare it with."""
@@ -135,14 +136,13 @@ class Extractive(_Retrieving):
     """Answers with sentences of the evidence, which a reader chooses; declines below a support of `decline_below`."""
 
     decline_below: float
-    version: str = ""  # of the reader, empty if there is none
 
     @property
     def fingerprint(self) -> str:
         """Name all that an answer depends on beside the evidence."""
         from engine.ask.keys import by_quotes
 
-        return f"{by_quotes(self.decline_below, self.version)}/{self.retriever.embedder_name}"
+        return f"{by_quotes(self.decline_below, self.retriever.version)}/{self.retriever.embedder_name}"
 
     def generate(
         self, question: "Question", evidence: "Evidence", trace: "Trace", on_text: "OnText | None"
@@ -171,7 +171,8 @@ class Extractive(_Retrieving):
 class LocalModel(_Retrieving):
     """Answers with a language model, as of `now`, in at most `max_tokens` tokens.
 
-    `load` returns the model, which stays in memory. Up to `drafts` tokens at a time are guessed from the evidence.
+    What it writes is judged by the reader, if there is one: a quote needs a support of `decline_below`. `load` returns
+    the model, which stays in memory. Up to `drafts` tokens at a time are guessed from the evidence.
     """
 
     fingerprint: str
@@ -180,6 +181,7 @@ class LocalModel(_Retrieving):
     now: datetime
     max_tokens: int
     order: "Callable[[], Order]"
+    decline_below: float
     drafts: int
     roles: bool  # whether a role adapter fits the model
     adapter: "Adapter | None" = field(default=None, kw_only=True)  # the user's, which the model has on
@@ -207,8 +209,12 @@ class LocalModel(_Retrieving):
         if evidence.fact:
             return _of_header(question, evidence, trace, self.name)
         with trace.step("import"):
+            from engine.ask.extract import write
             from engine.llm.generate import generate
+            from engine.text.question import synthesis
 
+        if self.roles and synthesis(question.text):  # a model so small writes nonsense
+            return write(question, evidence, trace, self.decline_below)
         written, adapter = generate(self.load, question, evidence, trace, self._options(), on_text), self.adapter
         return replace(written, reply=replace(written.reply, adapter=adapter.name)) if adapter else written
 
@@ -228,9 +234,16 @@ class LocalModel(_Retrieving):
     def _options(self) -> "GenerateOptions":
         from engine.llm.generate import GenerateOptions
 
-        quote = quoted if self.roles else None
-        options = GenerateOptions(self.name, self.now, self.max_tokens, self.order(), self.drafts, drafts_of, quote)
-        return replace(options, adapter=self.adapter.name) if self.adapter else options
+        options = GenerateOptions(self.name, self.now, self.max_tokens, self.order(), self.drafts, drafts_of)
+        return replace(options, adapter=self.adapter.name if self.adapter else None, gate=self._judge)
+
+    def _judge(self, question: "Question", evidence: "Evidence") -> "Judge | None":
+        """Return what judges the answers to a question, None where words have to."""
+        from engine.ask.gate import judge_of, part_of_quote
+
+        about, reader = (question, evidence, self.decline_below), self.retriever.span_reader()
+        judge = judge_of(*about, reader) if reader else None
+        return judge or (partial(part_of_quote, *about) if self.roles else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +271,8 @@ class ServedModel(LocalModel):
                 notices.append(f"the prompt took {last.prompt} of {window} tokens: the server may have left out some")
         notices += [self.warning] if self.warning else []
         cut = f"the answer was cut at {self.max_tokens} tokens"
-        notices += [cut] if last.is_cut and not any(told.startswith(cut) for told in notices) else []
+        is_cut = last.is_cut and written.reply.writer == "model"
+        notices += [cut] if is_cut and not any(told.startswith(cut) for told in notices) else []
         return replace(written, reply=_counted(written.reply, last.prompt, last.generated, last.reused))
 
     def prefill(self, question: "Question", evidence: "Evidence", trace: "Trace") -> None:
@@ -295,14 +309,6 @@ def drafts_of(*parts: "Any") -> "list[list[int]]":
     return draft_answers(*parts)
 
 
-def quoted(question: "Question", evidence: "Evidence") -> "tuple[Answer, float]":
-    """Return the best quoted answer, and the probability that the evidence holds an answer."""
-    from engine.ask.extract import quoted_answer
-    from engine.types import Trace
-
-    return quoted_answer(question, evidence, Trace(asked=False), least=0.0)
-
-
 def local_model(
     retriever: Retriever,
     home: "Home",
@@ -319,12 +325,12 @@ def local_model(
 
     With `kept` the model uses and fills the KV cache.
     """
-    from engine.ask.keys import by_model, by_roles
+    from engine.ask.keys import by_gate, by_model, by_roles
     from engine.models.adapters import wardrobe_of
     from engine.models.lookup import find, fingerprint
     from engine.models.role_adapter import find_adapter
 
-    chosen = settings.model
+    chosen, least = settings.model, settings.ask.decline_below
     found = find(chosen.name, chosen.revision or None, environ)
     notes = home.cache / "digests"
     digest, role = fingerprint(found, notes), find_adapter(found.folder, notes)
@@ -333,9 +339,9 @@ def local_model(
         roles = role is not None and (adapter is None or adapter.activated)
         load = cache(lambda: _load_model(found, digest, role, adapter, home, ledger(), settings, models(), kept=kept))
         options = (by_roles(role.digest) if role and roles else "", *_options(settings))
-        options = (*options, f"adapter {adapter.digest}" if adapter else "")
+        options = (*options, f"adapter {adapter.digest}" if adapter else "", by_gate(least, retriever.version))
         named = f"{by_model(digest, chosen.max_tokens, *options)}/{retriever.embedder_name}"
-        parts = (named, found.name, load, now, chosen.max_tokens, order, settings.experiment.drafts, roles)
+        parts = (named, found.name, load, now, chosen.max_tokens, order, least, settings.experiment.drafts, roles)
         return LocalModel(retriever, *parts, adapter=adapter, role_adapter=role)
 
     wardrobe = wardrobe_of(home, settings.adapter, found.folder, digest)
@@ -360,7 +366,7 @@ def served_model(
 
     The server is reached when it is to write, and before that only to learn whether the model's files have changed.
     """
-    from engine.ask.keys import by_model
+    from engine.ask.keys import by_gate, by_model
     from engine.models.endpoint import endpoint_of, exposure
 
     chosen, endpoint = settings.model, endpoint_of(settings.model)
@@ -376,9 +382,10 @@ def served_model(
     load = cache(lambda: _reader(served()))
     name, digest = _known(chosen, endpoint, served, ledger(), environ)
     found, limited = replace(endpoint, name=name), f"context {chosen.context}" if chosen.context else ""
-    named = by_model(_identity(found, digest), chosen.max_tokens, limited)
-    parts = (f"{named}/{retriever.embedder_name}", found.shown, load, now, chosen.max_tokens)
-    return ServedModel(retriever, *parts, order, drafts=0, roles=False, served=served, warning=exposure(endpoint))
+    least = settings.ask.decline_below
+    named = by_model(_identity(found, digest), chosen.max_tokens, limited, by_gate(least, retriever.version))
+    parts = (f"{named}/{retriever.embedder_name}", found.shown, load, now, chosen.max_tokens, order, least)
+    return ServedModel(retriever, *parts, drafts=0, roles=False, served=served, warning=exposure(endpoint))
 
 
 def _reader(model: "ServerModel") -> "PromptReader":

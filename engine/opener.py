@@ -7,8 +7,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from engine.text.links import message_uri
-from engine.text.terminal import line
+from engine.text.terminal import line, message_uri
 from store.errors import PkbError, UsageError
 
 _OPENER = "PKB_OPENER"

@@ -300,7 +300,7 @@ class Session:
         """
         from engine.backends import Extractive
 
-        return self._local_model or Extractive(self.retriever, self.settings.ask.decline_below, self.reader_version)
+        return self._local_model or Extractive(self.retriever, self.settings.ask.decline_below)
 
     @cached_property
     def reader_version(self) -> str:
@@ -361,7 +361,7 @@ class Session:
 
         parts = (lambda: self.reader, lambda: self.catalogue, lambda: self.locks, lambda: self.questions)
         names = self.before_retrieval, self.settings.embed.model
-        return Retriever(lambda: self.question_embedder, *parts, *names, lambda: self.span_reader)
+        return Retriever(lambda: self.question_embedder, *parts, *names, lambda: self.span_reader, self.reader_version)
 
     @property
     def questions(self) -> "QuestionVectors | None":

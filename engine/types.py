@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SCHEMA = 2  # of every JSON object that a command prints; raised when a key changes its meaning or goes away
 Tier = Literal["exact", "semantic", "prefix", "blocks", "full"]
 Writer = Literal["model", "quote"]
-Grade = Literal["answer", "closest"]  # how sure a quoted answer is
+Grade = Literal["answer", "closest"]  # how sure an answer is
 FIRST_MAIL = "nobody wrote from this address before"  # what an answer says of a source that is new
 STAGES = ("embed", "match", "retrieve", "load", "prefill", "first_token", "decode", "total")
 
@@ -126,7 +126,7 @@ class Answer:
     synthesis: str | None = None  # what it asks for that no passage answers, where it was declined for that
     correction: Correction | None = None  # of the answer that its asker had before; told once, never cached
     adapter: str | None = None  # the user's adapter that the model had on
-    grade: Grade | None = None  # of a quote; None for no answer, or a model's
+    grade: Grade | None = None  # None for no answer, or a model's that no reader judged
     before: str | None = None  # what it was until a newer message changed it, and by which message
 
     @property

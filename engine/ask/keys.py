@@ -18,6 +18,7 @@ from store.types import Scope
 _QUOTE = "quote-11"  # raised when the same evidence would be quoted in another way
 _MODEL = "model-4"  # raised when the same evidence would be put to a model in another form, or its answer cut elsewhere
 _ROLES = "roles-5"  # raised when a model with a role adapter would choose another answer
+_GATE = "gate-1"  # raised when the reader would judge the same answer in another way
 _PROMPTS = ("answer", "question")
 _TRAILING = " .?!…,;:。？！、"  # not all punctuation: C and C# are two things
 _APOSTROPHES = str.maketrans("’‘ʼ`´", "'''''")
@@ -205,6 +206,11 @@ def by_roles(adapter: str) -> str:
     return f"{_ROLES} {version('roles', 'check')} {adapter} {_QUOTE}"
 
 
+def by_gate(least: float, reader: str) -> str:
+    """Name what judges a model's answers with a reader, and quotes in their place; empty without a reader."""
+    return reader and f"{_GATE} {by_quotes(least, reader)}"
+
+
 def is_model(writer: str) -> bool:
     """Return whether a writer is a language model, which is told the date."""
     return writer.startswith(_MODEL)
@@ -212,4 +218,4 @@ def is_model(writer: str) -> bool:
 
 def reads_scores(writer: str) -> bool:
     """Return whether an answer depends on the scores of its sources: a quoted one, alone or beside a model's."""
-    return not is_model(writer) or f"/{_ROLES} " in writer
+    return not is_model(writer) or any(f"/{name} " in writer for name in (_ROLES, _GATE))

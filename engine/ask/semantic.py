@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from engine.ask.extract import QuoteSettings, quote, quoted_answer
+from engine.ask.extract import QuoteSettings, quote
 from engine.ask.keys import scope_of
 from engine.ask.paraphrase import asks_in_same_words, unmatched_words, why_different
 from engine.ask.prepare import (
@@ -33,7 +33,7 @@ from engine.ask.updates import settled
 from engine.llm.generate import read, segments_of
 from engine.llm.prefill import PromptReader
 from engine.llm.prompt import Ids, Order, in_document_order
-from engine.llm.roles import VERDICTS, check_ids, confirms
+from engine.llm.roles import LEAST_YES, VERDICTS, check_ids
 from engine.models.types import LanguageModel
 from engine.text.question import Question
 from engine.text.words import words
@@ -69,25 +69,22 @@ def entails(
             step.note = "KV cache missing"
             return None
         found = read(reading, before, Trace(), held)
-        verdict, step.note = _verdict(reading.model, found.cache, sum(map(len, before)), question, evidence, answer)
+        verdict, step.note = _verdict(reading.model, found.cache, sum(map(len, before)), question, answer)
         found.release()
         return verdict
 
 
-def _verdict(
-    model: LanguageModel, cache: Any, start: int, question: Question, evidence: Evidence, answer: str
-) -> tuple[bool | None, str]:
+def _verdict(model: LanguageModel, cache: Any, start: int, question: Question, answer: str) -> tuple[bool | None, str]:
     """Ask whether the prompt in a cache supports an answer; returns the verdict, and a note of it.
 
-    A model with a role adapter says yes to many answers of lookalike questions: what is quoted must be likely, too.
+    A model with a role adapter says yes to many answers of lookalike questions, which `why_unlike` has to refuse.
     """
     ids = check_ids(model, question.text, answer)
     if model.has_roles:
         yes = model.preference(cache, start, ids, VERDICTS)
         if yes is None:
             return None, "cannot say"
-        _, support = quoted_answer(question, evidence, Trace(asked=False), least=0.0)
-        return confirms(yes, support), f"yes {yes:.2f}; support {support:.2f}"
+        return yes >= LEAST_YES, f"yes {yes:.2f}"
     said = _is_yes("".join(model.decode(cache, ids, _WORD)).strip())
     return said, "yes" if said else "no"
 

@@ -15,10 +15,10 @@ from engine.llm import blocks
 from engine.llm.blocks import PrefixCache, in_blocks
 from engine.llm.prefill import PromptReader, keep, prefill
 from engine.llm.prompt import Ids, Order, Segments, fit, in_document_order
-from engine.llm.roles import VERDICTS, WEIGHTS, Choice, Choose, Claims, check_ids, request_segments
+from engine.llm.roles import request_segments
 from engine.llm.stopping import Output, complete, timed
 from engine.models.types import Drafter, LanguageModel
-from engine.text.question import Question, synthesis
+from engine.text.question import Question
 from engine.text.terminal import count
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Answer, Evidence, GeneratedAnswer, OnText, Passage, Tier, Trace, resting
@@ -50,7 +50,7 @@ _DIGIT_GAP = re.compile(r"(?<=\d)[ ().,/-]+(?=\(?\d)")
 
 @dataclass(frozen=True, slots=True)
 class ParsedAnswer:
-    """An answer, None if the model found none, and the numbers of what it is from, in the order they are named."""
+    """An answer, None if the model wrote none, and the numbers of what it is from, in the order they are named."""
 
     answer: str | None
     cited: tuple[int, ...]
@@ -60,9 +60,9 @@ def parse(written: str) -> ParsedAnswer:
     """Read all that a model wrote."""
     text = _THOUGHT.sub("", written)
     answer = visible(written, done=True)
-    if not answer or _NOTHING.search(answer):
+    if _NOTHING.search(answer):
         return ParsedAnswer(None, ())
-    return ParsedAnswer(answer, tuple(dict.fromkeys(n for found in _lists(text) for n in _numbers(found))))
+    return ParsedAnswer(answer or None, tuple(dict.fromkeys(n for found in _lists(text) for n in _numbers(found))))
 
 
 def visible(written: str, *, done: bool = False) -> str:
@@ -189,8 +189,8 @@ _SEAMS = 64  # tokens that cutting chunks in two may add
 
 # Returns texts that the answer may repeat, as token ids, the likeliest last; called after the first token.
 Draft = Callable[[LanguageModel, Question, Evidence, Segments], list[list[int]]]
-# Returns a quoted answer, and the probability that the evidence holds an answer at all.
-Quoted = Callable[[Question, Evidence], tuple[Answer, float]]
+# Returns what is answered where a model wrote this, and was shown these sources under the numbers from 1.
+Judge = Callable[[ParsedAnswer, Sequence[int]], Answer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +198,7 @@ class GenerateOptions:
     """How an answer is generated: by the model of this name, as of `now`, in at most `max_tokens` tokens.
 
     `order` sorts the chunks of the prompt. Of the tokens up to `drafts` at a time are guessed, from texts that `draft`
-    returns as token ids. A model with a role adapter also checks the answer that `quote` returns, and `choose` says
-    which of the two is given, if any; other models have no `quote`.
+    returns as token ids. `gate` returns what judges what is written on a question, None where its words have to.
     """
 
     name: str
@@ -208,9 +207,8 @@ class GenerateOptions:
     order: Order = in_document_order
     drafts: int = 0
     draft: Draft | None = None
-    quote: Quoted | None = None
-    choose: Choose = WEIGHTS.choose
     adapter: str | None = None  # the user's, which the model has on
+    gate: Callable[[Question, Evidence], Judge | None] = lambda *_: None
 
 
 @dataclass(slots=True)
@@ -237,19 +235,16 @@ def generate(
     """
     if not evidence.passages:
         return _not_found(question, trace, options)
-    if options.quote and synthesis(question.text):  # a model so small writes nonsense
-        return GeneratedAnswer(options.quote(question, evidence)[0])
     with trace.step("model") as step:
         reading = load()
         step.note = f"with adapter {options.adapter}" if options.adapter else ""
-    checks = reading.model.has_roles  # then nothing is shown before the answer is known to stand
+    judge = options.gate(question, evidence)  # then nothing is shown before it is known what is answered
     segments = _prompt(reading, question, evidence, trace, options)
     run = _Generation(reading, question, evidence, trace, options, segments)
     with ExitStack() as held:
-        written = run.write(None if checks else say, held)
-        said, cited = run.cite(written.output.text)
-        reply = run.choose(written, said, cited) if checks else run.answer(written, said, cited)
-        if checks:
+        written = run.write(None if judge else say, held)
+        reply = run.judged(written, judge) if judge else run.cited(written)
+        if judge:
             _show(reply.text or "", "", say)
         return GeneratedAnswer(reply, partial(_keep, written.read, held.pop_all()))
 
@@ -313,48 +308,11 @@ class _Generation:
             partial(options.draft, self.reading.model, self.question, self.evidence, self.segments), options.drafts
         )
 
-    def cite(self, text: str) -> tuple[ParsedAnswer, Cited]:
-        """Return the answer in a generated text, and the sources that support it."""
-        with self.trace.step("cite") as step:
-            said = parse(text)
-            unseen = self.reading.ropes is not None  # where no token of a chunk sees its number
-            sources = self.segments.prompt.sources
-            cited = cite(said, self.question.text, self.evidence.passages, sources, words_first=unseen)
-            step.note = _note(said, cited.stands)
-        return said, cited
-
-    def choose(self, written: _Answer, said: ParsedAnswer, cited: Cited) -> Answer:
-        """Return the model's answer or the quoted one, whichever is likelier right; neither if both hardly are."""
-        with self.trace.step("check") as step:
-            quoted, support = self.options.quote(self.question, self.evidence) if self.options.quote else (None, 1.0)
-            own, other = said.answer if cited.stands else None, (quoted.text if quoted else None) or ""
-            agree, is_open = _agree(own or "", other), self.question.asked == "other"
-            claims = Claims(self._yes(written, own), support, agree, len(other.split()), is_open)
-            choice = self.options.choose(claims)
-            step.note = _verdict(claims, choice)
-        written.first_ms = self.trace.ms()["total"]  # nothing was shown before
-        if choice.side == "quoted" and quoted:
-            return self._quoted(written, quoted)
-        if choice.side == "own" and quoted and agree and self.evidence.passages[quoted.lead].sources:
-            cited = _cited_as(quoted, len(self.evidence.passages))
-        if choice.side is None and cited.stands:  # sources are quoted with what comes nearest to the question
-            said = ParsedAnswer(None, said.cited)
-            cited = cite(said, self.question.text, self.evidence.passages, self.segments.prompt.sources)
-        return self.answer(written, said, cited)
-
-    def _yes(self, written: _Answer, answer: str | None) -> float | None:
-        """Return the probability with which the model finds an answer supported; 1 where it cannot say."""
-        if answer is None:
-            return None
-        model, start = self.reading.model, sum(map(len, self.segments.ids[:-1]))
-        yes = model.preference(written.read.cache, start, check_ids(model, self.question.text, answer), VERDICTS)
-        return 1.0 if yes is None else yes
-
-    def _quoted(self, written: _Answer, quoted: Answer) -> Answer:
-        """Return a quoted answer with the figures of the model that chose it."""
+    def _measured(self, written: _Answer, reply: Answer) -> Answer:
+        """Return an answer with the figures of the model that wrote or chose it."""
         counts, tier = self._counts(written)
         return replace(
-            quoted, tier=tier, model=self.options.name, tokens=counts,
+            reply, tier=tier, model=self.options.name, tokens=counts,
             ms=self.trace.ms() | {"first_token": written.first_ms},
         )  # fmt: skip
 
@@ -365,46 +323,33 @@ class _Generation:
         counts |= {"generated": written.output.tokens, "guessed": written.guessed}
         return counts, _tier(self.reading) if reused else "full"
 
-    def answer(self, written: _Answer, said: ParsedAnswer, cited: Cited) -> Answer:
-        """Return the answer with its sources and figures."""
+    def judged(self, written: _Answer, judge: Judge) -> Answer:
+        """Return what is answered in the place of what was written, with its figures."""
+        with self.trace.step("cite") as step:
+            said = parse(written.output.text)
+            reply = judge(said, self.segments.prompt.sources)
+            own = reply.writer == "model"
+            step.note = "a source bears it" if own else "no source bears it" if said.answer else "not found"
+        if written.output.ended and own:
+            self.trace.notices.append(written.output.ended)
+        written.first_ms = self.trace.ms()["total"]  # nothing was shown before
+        return self._measured(written, reply if reply.answered else replace(reply, writer="model"))
+
+    def cited(self, written: _Answer) -> Answer:
+        """Return what was written, as far as words of the sources support it, with its sources and figures."""
+        with self.trace.step("cite") as step:
+            said = parse(written.output.text)
+            about = (said, self.question.text, self.evidence.passages, self.segments.prompt.sources)
+            cited = cite(*about, words_first=self.reading.ropes is not None)  # then no token of a chunk sees its number
+            step.note = _note(said, cited.stands)
         if written.output.ended:
             self.trace.notices.append(written.output.ended)
         if said.answer and cited.stands and not any(cited.quotes):
             self.trace.notices.append("the answer shares no word with its sources; check it")
-        counts, tier = self._counts(written)
         lead = (cited.first or 0) if cited.stands else 0
-        return Answer(
-            question=self.question.text,
-            text=said.answer if cited.stands else None,
-            tier=tier,
-            writer="model",
-            model=self.options.name,
-            sources=resting(self.evidence.sources(cited.quotes, lead), _place(said.answer, cited.quotes[lead])),
-            ms=self.trace.ms() | {"first_token": written.first_ms},
-            tokens=counts,
-            lead=lead,
-        )
-
-
-def _cited_as(quoted: Answer, passages: int) -> Cited:
-    """Return the citation of a short answer that was picked out of the sentence of a quoted one."""
-    quotes = tuple(quoted.sources[0].quote if index == quoted.lead else "" for index in range(passages))
-    return Cited(quotes, stands=True, first=quoted.lead)
-
-
-def _agree(one: str, other: str) -> bool:
-    """Return whether the words of one answer are all among those of the other."""
-    few, many = sorted((frozenset(words(one)) - FUNCTION_WORDS, frozenset(words(other)) - FUNCTION_WORDS), key=len)
-    return bool(few) and few <= many
-
-
-def _verdict(claims: Claims, choice: Choice) -> str:
-    """Return the note of a check."""
-    if claims.own_yes is None and not claims.quoted_words:
-        return "nothing to check"
-    yes = "" if claims.own_yes is None else f"yes {claims.own_yes:.2f}; "
-    verdict = f"{choice.side or 'declined'}, {choice.likely:.2f} (at least {choice.least:.2f})"
-    return f"{yes}support {claims.support:.2f}; {verdict}"
+        sources = resting(self.evidence.sources(cited.quotes, lead), _place(said.answer, cited.quotes[lead]))
+        text = said.answer if cited.stands else None
+        return self._measured(written, Answer(self.question.text, text, "full", "model", None, sources, {}, lead=lead))
 
 
 def _place(answer: str | None, quote: str) -> tuple[int, int] | None:

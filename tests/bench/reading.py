@@ -5,8 +5,8 @@ question, so that a run may be interrupted; without --model quotes answer, with 
 reads in blocks, with 8 bits, without drafts, with the best chunk last, or whole messages and meetings; --sources says
 how many sources there are; --own leaves out the questions asked of a user of another set; --cache names a folder for
 KV, which makes it faster. `--report OUT...` prints the figures, `--compare USUAL OTHER` those of questions in both
-files, side by side. `--fit OUT...` fits the weights that choose between the model's answer and the quoted one, and
-prints each set's figures by weights fitted on the others. DATA and sets are those of tests.bench.quoting.
+files, side by side. The answers are the model's own, which no reader judges. DATA and sets are those of
+tests.bench.quoting.
 """
 
 import argparse
@@ -14,22 +14,19 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from statistics import fmean
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
 from engine.ask.extract import write
-from engine.backends import drafts_of, quoted
+from engine.backends import drafts_of
 from engine.llm.generate import GenerateOptions, generate
 from engine.llm.prefill import PromptReader
 from engine.llm.prompt import PromptChunk, in_document_order
 from engine.llm.restore import KvBinding
-from engine.llm.roles import WEIGHTS, Choice, Claims, Weights
 from engine.models.load import load as load_model
 from engine.models.role_adapter import find_adapter
 from engine.models.rope import movable
@@ -48,8 +45,6 @@ from tests.bench.quoting import NOW, SETS, K
 
 Row = dict[str, Any]
 MODES = ("usual", "blocks", "8bits", "no-drafts", "best-last", "threads")
-_DECLINED = 0.07  # of the questions that have an answer
-_RIDGE = 1.0
 _RIGHT = 0.5  # least F1 of an answer whose source should be right
 _HEAD = f"{'':18}    n     EM     F1 [95 %]           ROUGE-L  answered  source right of answered, of right answers"
 _DRAWS = 1000  # of the bootstrap
@@ -71,15 +66,12 @@ class Asked:
         return f"{self.set} {self.number} {self.group}"
 
 
-Answering = Callable[[Question, Evidence], tuple[Answer, Claims | None]]
+Answering = Callable[[Question, Evidence], Answer]
 
 
 def main() -> None:
     """Do what the command line asks."""
     asked = _arguments()
-    if asked.fit:
-        fit_all(asked.fit)
-        return
     if asked.report:
         for path in asked.report:
             report(path)
@@ -118,20 +110,16 @@ def questions(name: str, users: Sequence[IndexedUser], others: Sequence[IndexedU
 
 
 def answered(one: Asked, answering: Answering, sources: int = K, *, whole: bool = False) -> Row:
-    """Ask, and return the row of the answer: what was answered, and with a role adapter what could have been."""
+    """Ask, and return the row of the answer."""
     question = understand(" ".join(one.row["question"].split()), NOW)
     passages = tuple(retrieve(one.user.bank, None, question, Scope(), sources, RetrievalLimits()).passages)
     passages = tuple(whole_documents(passages, one.user)) if whole else passages
     evidence = Evidence(passages, tuple(chunk.id for passage in passages for chunk in passage.chunks), 0.0)
     began = perf_counter()
-    reply, claims = answering(question, evidence)
-    row = {"name": one.name, "set": one.set, "group": one.group, "question": one.row["question"],
-           "gold": one.row["answer"], "seconds": round(perf_counter() - began, 3), "tokens": reply.tokens,
-           "own": graded(one, evidence, reply)}  # fmt: skip
-    if claims:
-        by_words, _ = quoted(question, evidence)
-        row |= {"quoted": graded(one, evidence, by_words), "claims": asdict(claims)}
-    return row
+    reply = answering(question, evidence)
+    return {"name": one.name, "set": one.set, "group": one.group, "question": one.row["question"],
+            "gold": one.row["answer"], "seconds": round(perf_counter() - began, 3), "tokens": reply.tokens,
+            "own": graded(one, evidence, reply)}  # fmt: skip
 
 
 def whole_documents(passages: Sequence[Passage], user: IndexedUser) -> Iterator[Passage]:
@@ -157,9 +145,9 @@ def is_right(source: Passage, one: Asked) -> bool:
     return not paths.isdisjoint(one.row.get("doc_ids") or ()) or any(held.issuperset(gold) for gold in golds(one.row))
 
 
-def by_quotes(question: Question, evidence: Evidence) -> tuple[Answer, Claims | None]:
+def by_quotes(question: Question, evidence: Evidence) -> Answer:
     """Answer by quotes, as pkb does without a model."""
-    return write(question, evidence, Trace(), Settings().ask.decline_below).reply, None
+    return write(question, evidence, Trace(), Settings().ask.decline_below).reply
 
 
 def best_last(shown: Sequence[PromptChunk]) -> list[PromptChunk]:
@@ -192,25 +180,17 @@ def open_with_roles(folder: Path) -> PromptReader:
 
 
 def by_model(folder: Path, mode: str, held: ExitStack, *, plain: bool, cache: Path | None = None) -> Answering:
-    """Return what answers by a model while `held` is open; with a role adapter, always with the model's own answer."""
-    reader = open_reader(folder, mode, plain=plain, cache=cache, held=held)
-    settings, found = Settings(), list[Claims]()
-
-    def own(claims: Claims) -> Choice:
-        found.append(claims)
-        return Choice(None if claims.own_yes is None else "own", 1.0, 0.0)
-
-    quote = quoted if reader.model.has_roles else None
+    """Return what answers by a model alone while `held` is open."""
+    reader, settings = open_reader(folder, mode, plain=plain, cache=cache, held=held), Settings()
     options = GenerateOptions(
         folder.name, NOW, settings.model.max_tokens, best_last if mode == "best-last" else in_document_order,
-        0 if mode == "no-drafts" else settings.experiment.drafts, drafts_of, quote, own,
+        0 if mode == "no-drafts" else settings.experiment.drafts, drafts_of,
     )  # fmt: skip
 
-    def answer(question: Question, evidence: Evidence) -> tuple[Answer, Claims | None]:
-        found.clear()
+    def answer(question: Question, evidence: Evidence) -> Answer:
         made = generate(lambda: reader, question, evidence, Trace(), options)
         made.keep()
-        return made.reply, found[-1] if found else None
+        return made.reply
 
     return answer
 
@@ -225,16 +205,7 @@ def report(path: Path) -> None:
     found = rows(path)
     print(f"{path}\n{_HEAD}")
     for name in sorted({row["set"] for row in found}):
-        show(name, [(row, given(row)) for row in found if row["set"] == name])
-
-
-def given(row: Row, weights: Weights = WEIGHTS) -> Row:
-    """Return the answer that is given: the only one, or the one that weights choose."""
-    if "claims" not in row:
-        return dict(row["own"])
-    claims = Claims(**row["claims"])
-    side = weights.choose(claims).side
-    return dict(row[side]) if side else {"answer": None, "em": 0.0, "f1": 0.0, "rouge": 0.0, "source": False}
+        show(name, [(row, row["own"]) for row in found if row["set"] == name])
 
 
 def show(name: str, answers: Sequence[tuple[Row, Row]]) -> None:
@@ -265,7 +236,7 @@ def compare(usual: Path, other: Path) -> None:
     for name in [*sets, "all"] if len(sets) > 1 else sets:
         keys = [key for key in both if name in (one[key]["set"], "all")]
         for label, found in ((usual.stem, one), (other.stem, two)):
-            show(f"{name[:7]} {label}"[:18], [(found[key], given(found[key])) for key in keys])
+            show(f"{name[:7]} {label}"[:18], [(found[key], found[key]["own"]) for key in keys])
         print(f"{'':18}{difference([one[key] for key in keys], [two[key] for key in keys])}")
 
 
@@ -302,44 +273,6 @@ def _guessed(found: Sequence[Row]) -> float:
     return sum(count["guessed"] for count in counts) / generated if generated else 0.0
 
 
-def fit_all(paths: Sequence[Path]) -> None:
-    """Fit the weights on all rows and print them; then print each set's figures by weights fitted on the others."""
-    found = [row for path in paths for row in rows(path) if "claims" in row]
-    print(f"all sets: {fit(found)}\n{_HEAD}")
-    for name in sorted({row["set"] for row in found}):
-        weights = fit([row for row in found if row["set"] != name])
-        show(name, [(row, given(row, weights)) for row in found if row["set"] == name])
-
-
-def fit(found: Sequence[Row]) -> Weights:
-    """Fit both decisions, all sets alike; `least` declines 7 % of the answerable questions that are attempted."""
-    share = {name: 1 / sum(row["set"] == name for row in found) for name in {row["set"] for row in found}}
-    claims = [(row, Claims(**row["claims"])) for row in found]
-    some = [(row, one) for row, one in claims if one.own_yes is not None or one.quoted_words]
-    features, each = [one.evidence_features() for _, one in some], [share[row["set"]] for row, _ in some]
-    holds = logistic(features, [float(row["group"] == "answerable") for row, _ in some], each)
-    both = [(row, one, row["own"]["f1"] - row["quoted"]["f1"]) for row, one in some
-            if row["group"] == "answerable" and one.own_yes is not None and one.quoted_words]  # fmt: skip
-    gains = [share[row["set"]] * abs(gain) for row, _, gain in both]
-    own = logistic([one.own_features() for _, one, _ in both], [float(gain > 0) for _, _, gain in both], gains)
-    weights = Weights(holds, own, 0.0)
-    likely = sorted(weights.choose(one).likely for row, one in claims if row["group"] == "answerable")
-    return replace(weights, least=round(likely[int(_DECLINED * len(likely))], 3))
-
-
-def logistic(signs: Sequence[Sequence[float]], right: Sequence[float], share: Sequence[float]) -> tuple[float, ...]:
-    """Return the weights of a logistic regression with a small ridge, by Newton's method."""
-    x, y = np.array(signs), np.array(right)
-    each = np.array(share) * len(y) / sum(share)
-    weights = np.zeros(x.shape[1])
-    for _ in range(30):
-        likely = 1 / (1 + np.exp(-x @ weights))
-        slope = x.T @ (each * (y - likely)) - _RIDGE * weights
-        bend = (x * (each * likely * (1 - likely))[:, None]).T @ x + _RIDGE * np.eye(x.shape[1])
-        weights = weights + np.linalg.solve(bend, slope)
-    return tuple(round(float(one), 3) for one in weights)
-
-
 def interval(values: Sequence[float]) -> tuple[float, float]:
     """Return the middle 95 % of the means of samples drawn with replacement."""
     rng = Random(1)
@@ -353,7 +286,6 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--report", type=Path, nargs="+", metavar="OUT")
     parser.add_argument("--compare", type=Path, nargs=2, metavar=("USUAL", "OTHER"))
-    parser.add_argument("--fit", type=Path, nargs="+", metavar="OUT")
     parser.add_argument("data", type=Path, nargs="?")
     parser.add_argument("out", type=Path, nargs="?")
     parser.add_argument("sets", nargs="*")

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.llm.roles import Claims, Weights
 from tests.bench.indexed import load
-from tests.bench.reading import Asked, answered, by_quotes, compare, difference, fit, given, questions, rows
+from tests.bench.reading import Asked, answered, by_quotes, compare, difference, questions, rows
 
 MAIL = """From: Ann Lee <ann@example.org>
 To: choir@example.org
@@ -78,18 +77,3 @@ def test_only_questions_in_both_files_are_compared(tmp_path: Path, capsys: pytes
     compare(one, two)
     assert "    2  0.000  1.000" in capsys.readouterr().out
     assert len(rows(one)) == 3
-
-
-def test_the_better_answer_is_chosen_by_weights_that_were_fitted() -> None:
-    found = [
-        _row(number, 1.0, 1.0)
-        | {
-            "quoted": {"answer": "quoted", "em": 0.0, "f1": 0.0, "rouge": 0.0, "source": True},
-            "claims": {"own_yes": 0.9, "support": 0.9, "agree": True, "quoted_words": 20, "is_open": False},
-        }
-        for number in range(10)
-    ]
-    weights = fit(found)
-    assert weights.choose(Claims(0.9, 0.9, agree=True, quoted_words=20, is_open=False)).side == "own"
-    assert given(found[0], weights)["answer"] == "answer 1.0"
-    assert given(found[0], Weights(weights.holds, weights.own, 1.1))["answer"] is None

@@ -1,5 +1,6 @@
 """Generation: the prompt from evidence, and the answer from the model's output."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -7,14 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from engine import backends
-from engine.llm.generate import GenerateOptions, generate
+from engine.llm.generate import GenerateOptions, ParsedAnswer, generate
 from engine.llm.prefill import PromptReader
 from engine.llm.restore import KvBinding
-from engine.llm.roles import Choice, Claims, Side
 from engine.models.load import load
 from engine.models.types import Frame
-from engine.text.question import Question, understand
+from engine.text.question import understand
 from engine.types import Answer, Evidence, Passage, Source, Trace
 from store.errors import PkbError
 from store.types import Chunk
@@ -64,7 +63,7 @@ def test_the_chat_template_surrounds_the_segments() -> None:
 
 
 def test_the_source_that_the_model_names_first_is_listed_first() -> None:
-    reply, _, _ = ask(ScriptedModel([" Sing", " well", " on", " Friday", " [", "1", ",", "3", "]", "\n"]))
+    reply, _, _ = ask(ScriptedModel([" Sing", " on", " Friday", " [", "1", ",", "3", "]", "\n"]))
     assert [(source.path, bool(source.quote)) for source in reply.sources] == [("/Ann", True), ("/Ben", True)]
 
 
@@ -83,67 +82,42 @@ def test_an_answer_streams_and_its_source_is_quoted() -> None:
 QUOTED = "Rehearsal is on Friday at 6pm."
 
 
-def quoted(question: Question, evidence: Evidence) -> tuple[Answer, float]:
-    """Quote Ben's mail."""
-    sources = evidence.sources((QUOTED, ""))
-    return Answer(question.text, QUOTED, "full", "quote", None, sources, {"total": 1.0}, highlight=(16, 22)), 0.25
+def judged(said: list[str], *, borne: bool) -> tuple[Answer, list[str], Trace]:
+    """Ask with a judge that finds an answer borne or not; return the reply, what was shown, and the trace."""
+    sources = EVIDENCE.sources((QUOTED, ""))
+    quoted = Answer("", QUOTED, "full", "quote", None, sources, {"total": 1.0}, highlight=(16, 22), grade="closest")
 
+    def judge(found: ParsedAnswer, shown: Sequence[int]) -> Answer:
+        assert shown == (1, 1, 0)
+        return replace(quoted, text=found.answer, writer="model", highlight=None, grade="answer") if borne else quoted
 
-def choosing(
-    side: Side | None, pieces: list[str], yes: float | None = 0.8
-) -> tuple[Answer, list[Claims], list[str], str]:
-    """Ask with both answers and a given choice; return the reply, what spoke for each, what was shown, and the note."""
-    claims, told, trace = list[Claims](), list[str](), Trace()
-
-    def choose(found: Claims) -> Choice:
-        claims.append(found)
-        return Choice(side, 0.5, 0.25)
-
-    model = ScriptedModel(pieces, has_roles=True, yes=yes)
-    options = GenerateOptions("scripted", NOW, 50, quote=quoted, choose=choose)
-    reply = generate(lambda: PromptReader(model), QUESTION, EVIDENCE, trace, options, told.append).reply
-    return reply, claims, told, next(step.note for step in trace.steps if step.name == "check")
+    told, trace = list[str](), Trace()
+    options = GenerateOptions("scripted", NOW, 50, gate=lambda *_: judge)
+    written = generate(lambda: PromptReader(ScriptedModel(said)), QUESTION, EVIDENCE, trace, options, told.append)
+    return written.reply, told, trace
 
 
 @pytest.mark.parametrize(
-    ("side", "text", "writer"), [("own", "Friday", "model"), ("quoted", QUOTED, "quote"), (None, None, "model")]
+    ("borne", "said", "text", "writer", "note"),
+    [
+        (True, " Friday [3]", "Friday", "model", "a source bears it"),
+        (False, " Sunday [3]", QUOTED, "quote", "no source bears it"),
+        (False, " not found", QUOTED, "quote", "not found"),
+    ],
 )
-def test_the_answer_that_is_likelier_right_is_given(side: Side | None, text: str | None, writer: str) -> None:
-    reply, claims, told, note = choosing(side, [" Friday", " [", "3", "]"])
-    assert claims == [Claims(0.8, 0.25, agree=True, quoted_words=6, is_open=False)]
-    assert (reply.text, reply.writer, reply.model, told) == (text, writer, "scripted", [text] if text else [])
-    assert note == f"yes 0.80; support 0.25; {side or 'declined'}, 0.50 (at least 0.25)"
+def test_a_judge_decides_what_is_answered_before_anything_is_shown(
+    *, borne: bool, said: str, text: str, writer: str, note: str
+) -> None:
+    reply, told, trace = judged(pieces(said.strip()), borne=borne)
+    assert (reply.text, reply.writer, reply.model, told) == (text, writer, "scripted", [text])
     assert reply.tokens
-    assert (reply.tokens["generated"], reply.tier) == (4, "full")
+    assert (reply.grade, reply.tokens["generated"], reply.tier) == ("answer" if borne else "closest", 2, "full")
+    assert (trace.steps[-1].name, trace.steps[-1].note) == ("cite", note)
 
 
-def test_a_model_with_a_role_adapter_is_not_loaded_for_a_synthesis() -> None:
-    asked = understand("Summarize what was said about the rehearsal.", NOW)
-    options = GenerateOptions("scripted", NOW, 50, quote=backends.quoted)
-    loads: list[PromptReader] = []
-    reply = generate(loads.pop, asked, EVIDENCE, Trace(), options).reply
-    assert (reply.text, reply.synthesis, reply.writer) == (None, "summary", "quote")
-
-
-def test_an_answer_out_of_the_quoted_one_has_its_sentence_for_a_source() -> None:
-    reply, _, _, _ = choosing("own", [" rehearsal", " [", "2", "]"])
-    assert (reply.text, reply.writer, reply.lead) == ("rehearsal", "model", 0)
-    assert [(source.path, source.quote, source.span) for source in reply.sources] == [
-        ("/Ben", QUOTED, (0, 9)),
-        ("/Ann", "", None),
-    ]
-
-
-def test_an_answer_that_the_model_cannot_judge_counts_as_confirmed() -> None:
-    _, claims, _, _ = choosing("own", [" Friday", " [", "3", "]"], yes=None)
-    assert [one.own_yes for one in claims] == [1.0]
-
-
-def test_where_the_model_finds_no_answer_there_is_nothing_to_ask_it() -> None:
-    reply, claims, told, note = choosing("quoted", [" not", " found"])
-    assert claims == [Claims(None, 0.25, agree=False, quoted_words=6, is_open=False)]
-    assert note == "support 0.25; quoted, 0.50 (at least 0.25)"
-    assert (reply.text, reply.span, told) == (QUOTED, "Friday", [QUOTED])
+def test_a_number_alone_is_judged_by_the_source_that_it_names() -> None:
+    reply, told, _ = judged([" [", "3", "]"], borne=False)
+    assert (reply.text, told) == (QUOTED, [QUOTED])
 
 
 def pieces(text: str) -> list[str]:

@@ -53,12 +53,16 @@ def test_a_number_in_parentheses_is_part_of_the_answer() -> None:
     "written",
     [
         "not found", " Not found.\n", "**Not found**", "Answer: not found", "not-found: the messages do not say",
-        "Not found. The messages speak of March.", "They do not say when. Not found.", "", " \n", "[2]",
+        "Not found. The messages speak of March.", "They do not say when. Not found.", "", " \n",
         "<think>It may be Friday.",
     ],
 )  # fmt: skip
 def test_not_found_and_nothing_are_no_answer(written: str) -> None:
     assert parse(written) == ParsedAnswer(None, ())
+
+
+def test_a_number_alone_is_no_answer_and_keeps_its_number() -> None:
+    assert parse(" [2]\n") == ParsedAnswer(None, (2,))
 
 
 @pytest.mark.parametrize("written", ["The key was not found in the shed [1]", "Nothing is left [1]", "not founded yet"])

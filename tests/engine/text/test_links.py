@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text.links import file_uri, message_uri, takes_hyperlinks, uri_of
-from engine.text.terminal import hyperlink, rows, unstyled, wrap
+from engine.text.terminal import file_uri, hyperlink, message_uri, rows, takes_hyperlinks, unstyled, uri_of, wrap
 
 NAMES = st.binary(max_size=40).map(lambda name: b"/" + name.replace(b"\0", b"") + b"\x1b\\\xff")
 KITTY = {"TERM": "xterm-kitty"}
