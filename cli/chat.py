@@ -309,10 +309,11 @@ class Conversation:
 
         condensed, took = self._condense(typed, opened)
         asked, options = condensed.asked or typed, self._options
-        before = self._before() if condensed.asked is None else None
+        if before := self._before() if condensed.by != "itself" else None:
+            said = before.path, before.message_id, before.quote
+            options = replace(options, after=FollowedAnswer(*said, typed if condensed.asked else ""))
         if condensed.asked is None:  # what means nothing by itself must neither find nor leave an answer
-            after = FollowedAnswer(before.path, before.message_id, before.quote) if before else None
-            options = replace(options, read_bank=False, write_bank=False, after=after)
+            options = replace(options, read_bank=False, write_bank=False)
         noted = 0 if self._as_json else self._show_condensed(condensed, before)
         with output.progress_line(opened) as remove, output.Stream(remove) as streamed:
             answered = answer(opened, asked, options, None if self._as_json else streamed.say)

@@ -410,6 +410,7 @@ class Evidence:
     nearest: tuple[float, ...] = ()
     leading: int = 0
     said: str = ""
+    typed: str = ""
     fact: str = ""
     scored: tuple[Any, ...] = ()
 
@@ -512,11 +513,12 @@ OnText = Callable[[str], None]  # called with each new piece of an answer
 
 @dataclass(frozen=True, slots=True)
 class FollowedAnswer:
-    """The answer that a follow-up comes after: the file and message it rests on, and the sentence quoted there."""
+    """The file, message and sentence that a follow-up is about; `typed` is the follow-up before it was completed."""
 
     path: str
     message_id: str | None
     quote: str
+    typed: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,18 +7,19 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, time
 from itertools import chain
 from typing import TYPE_CHECKING, get_args
 
 from engine.ask.candidates import Candidate, candidates, content, event_fit, share, wanted
-from engine.ask.followup import followed, reason_of, who_said
+from engine.ask.followup import WHO_SAID, core, followed, reason_of, reason_said, says_nothing
 from engine.ask.reading import Reading, is_beyond, read_sources, read_words
 from engine.ask.time_constraints import NONE, TimeConstraint, time_constraint
 from engine.ask.updates import latest, soonest
 from engine.llm.prompt import Segments
 from engine.models.types import LanguageModel
 from engine.text.dates import spell_date
-from engine.text.question import Question, Synthesis, synthesis
+from engine.text.question import Question, Synthesis, synthesis, understand
 from engine.text.relative_dates import dates_in_words
 from engine.text.spans import NO_TIME, Found, Kind, find, line_named, line_of, time_of, whole
 from engine.text.words import words
@@ -245,34 +246,28 @@ def quote(
     question: Question,
     reads: Sequence[Passage],
     settings: QuoteSettings | None = None,
-    leading: int = 0,
-    said: str = "",
     scored: Sequence[Candidate] = (),
+    reading: Reading | None = None,
 ) -> Quote:
-    """Answer a question from what was read for it, or decline; `scored` are its candidates, if they are known.
-
-    A follow-up is answered from the first `leading` passages alone; `said` was quoted from one of them before.
-    """
+    """Answer a question from what was read for it, or decline; `scored` are its candidates, if they are known."""
     settings, kind = settings or QuoteSettings(), wanted(question)
     when = time_constraint(question, kind)
     found = list(scored) or candidates(question, reads, kind, when)
     if when.coming and not any(one.day for one in found):  # nothing is to come any more: what was, by the newest source
         when = time_constraint(question, kind, max((read.date.date() for read in reads if read.date), default=None))
         found = candidates(question, reads, kind, when)
-    reading = _reading(question, reads, found, settings, when)
-    found = reading.found
-    quotes = _quotes(found, len(reads))
+    reading = reading or _reading(question, reads, found, settings, when)
+    quotes = _quotes(found := reading.found, len(reads))
     if not settings.forced and (needs := synthesis(question.text)):
         return Quote(None, None, None, quotes, reading.support, synthesis=needs)
     if kind in _EXACT:
         telling = [bool(one.spans or (one.mark and find(one.text, kind))) for one in found]
         pairs = zip(found, telling, strict=True) if any(telling) else ()
         found = [one if tells else replace(one, score=-math.inf) for one, tells in pairs]
-    found = followed(question, reads[:leading], found, said) if leading else found
     answer, support = _exact(question, kind, reads), reading.support
     if answer:
-        reading, support = replace(reading, grade="answer"), 1.0
-    elif found and not _is_of_name(question, kind) and (leading or support >= settings.least):
+        reading, support = replace(reading, support=1.0), 1.0
+    elif found and not _is_of_name(question, kind) and support >= settings.least:
         answer = format_answer(question, reads, found, kind, when)
     if answer is None:
         lacking = "gives what is asked for" if support >= settings.least else "is likely to answer"
@@ -284,6 +279,39 @@ def quote(
     is_told = kind not in _COUNTED or bool(find(answer.answer, kind))
     grade = reading.grade if is_told else "closest"
     return Quote(*where, quotes, support, span, grade=grade, before=answer.before if grade == "answer" else None)
+
+
+def quote_after(question: Question, evidence: Evidence, settings: QuoteSettings) -> Quote:
+    """Answer a follow-up from the sources of the answer before, or decline.
+
+    It is read as asked and as typed; one that could not be completed, also with what was said before.
+    """
+    reads, line = evidence.passages[: evidence.leading], core(evidence.typed or question.text)
+    typed, bare = understand(f"{line}?", datetime.combine(question.day, time.min)), says_nothing(line)
+    behind = [] if evidence.typed else [replace(typed, text=f"{line} {_flat(evidence.said).rstrip('.')}?")]
+    found = candidates(typed, reads, None, NONE)
+    said = next((one for one in found if one.text == evidence.said), None)
+    if WHO_SAID.fullmatch(core(question.text)):
+        return _by_whom(said, reads, len(evidence.passages))
+    if behind and bare and _WHY.match(line):
+        asked, reading = typed, Reading(reason_said(found, said) if said else [], 1.0)
+    else:
+        questions = [question, *[typed][bare:]] if evidence.typed else [typed]
+        readings = [(one, [_read(each, reads, settings.reader) for each in (one, *behind)]) for one in questions]
+        asked, reading = followed(readings, evidence.said)
+        if behind and wanted(asked) in _EXACT:
+            reading = replace(reading, support=1.0)
+    quoted = quote(asked, reads, settings, reading=reading)
+    return replace(quoted, quotes=(*quoted.quotes, *[""] * (len(evidence.passages) - len(reads))))
+
+
+def _by_whom(said: Candidate | None, reads: Sequence[Passage], count: int) -> Quote:
+    """Return who spoke or wrote what was said before, or that nobody knows."""
+    who = said and (said.speaker or (not reads[said.read].is_meeting and reads[said.read].author_at(said.span.start)))
+    if not said or not who:
+        return Quote(None, None, None, ("",) * count, 0.0)
+    quotes = tuple(said.text if read == said.read else "" for read in range(count))
+    return Quote(name := _name(who), (0, len(name)), said.read, quotes, 1.0)
 
 
 def _reading(
@@ -300,6 +328,13 @@ def _reading(
     best = max(reading.found, key=lambda one: one.score, default=None)
     is_other = best and best.day is False and question.asked != "yes/no" and not any(one.day for one in found)
     return replace(reading, support=0.0) if is_other else reading
+
+
+def _read(question: Question, reads: Sequence[Passage], reader: "SpanReader | None") -> Reading:
+    kind = wanted(question)
+    when = time_constraint(question, kind)
+    found = candidates(question, reads, kind, when)
+    return read_sources(reader, question, reads, found) if reader else read_words(question, reads, found, when)
 
 
 def _is_of_name(question: Question, kind: Kind | None) -> bool:
@@ -340,8 +375,11 @@ def quoted_answer(
 ) -> tuple[Answer, float]:
     """Return the answer that `write` gives, and the probability that the evidence holds one."""
     with trace.step("write") as step:
-        known = (QuoteSettings(least=least, reader=reader), evidence.leading, evidence.said, evidence.scored)
-        quoted = _who_said(question, evidence) or quote(question, evidence.passages, *known)
+        settings = QuoteSettings(least=least, reader=reader)
+        if evidence.leading or WHO_SAID.fullmatch(core(question.text)):
+            quoted = quote_after(question, evidence, settings)
+        else:
+            quoted = quote(question, evidence.passages, settings, evidence.scored)
         step.note = _note(quoted)
         lead = quoted.source or 0
         sources = resting(evidence.sources(_checked(evidence, quoted), lead), quoted.span)
@@ -361,15 +399,6 @@ def quoted_answer(
         before=quoted.before,
     )
     return reply, quoted.support
-
-
-def _who_said(question: Question, evidence: Evidence) -> Quote | None:
-    """Return who spoke or wrote the sentence quoted before, or that nobody knows; None if nobody asks that."""
-    if (found := who_said(question, evidence)) is None:
-        return None
-    read, who = found
-    quotes = tuple(evidence.said if each == read else "" for each in range(len(evidence.passages)))
-    return Quote(name := _name(who), (0, len(name)), read, quotes, 1.0) if who else Quote(None, None, None, quotes, 0.0)
 
 
 def _note(quoted: Quote) -> str:

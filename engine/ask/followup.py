@@ -6,15 +6,18 @@ source that it came from. Knows no model and no cache.
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from math import exp
+from statistics import fmean
 from typing import TYPE_CHECKING, Literal
 
-from engine.ask.candidates import Candidate, content
+from engine.ask.candidates import Candidate
+from engine.ask.reading import Reading
 from engine.llm.stopping import complete
-from engine.text.question import ASKING_WORDS, Question, understand, whose_words
+from engine.text.question import ASKING_WORDS, Question, understand
 from engine.text.words import FUNCTION_WORDS, content_words, words
-from engine.types import Answer, Evidence, Passage
+from engine.types import Answer
 from prompts import prompt
 
 if TYPE_CHECKING:
@@ -108,24 +111,14 @@ def take_apart(text: str) -> re.Match[str] | None:
 
 
 _OWNED = re.compile(r"\b(?:his|her|their|its)\b", re.IGNORECASE)
-_POINTS = re.compile(
-    rf"(?:{_ASKING}|{_HELPER}|{_PREPOSITION}) .*\b(?:that|this|these|those|so)$|.*\b(?:there|then)$|.*\belse\b.*", re.I
+_POINTS = re.compile(  # or "at what price"
+    rf"(?:{_ASKING}|{_HELPER}|{_PREPOSITION}) .*\b(?:that|this|these|those|so)$|.*\b(?:there|then)$|.*\belse\b.*"
+    rf"|{_PREPOSITION} (?:what|which)\b (?!.*\b{_HELPER}\b).+",
+    re.IGNORECASE,
 )
-_LED = re.compile(rf"{_PREPOSITION} (?:what|which)\b (?!.*\b{_HELPER}\b).+", re.IGNORECASE)  # "at what price"
-
-
-_SAYS = re.compile(
-    r"what (?:did|does|do|has|had) (?:[A-Z][\w'’-]*|[\w ]*(?:people|others|everyone))(?: [A-Z][\w'’-]*)?"
-    r" (?:say|said|think|thought|answer|reply|respond|suggest|propose|recommend)(?: (?:to|about|of) (?:it|that|this))?"
-)
-_WHO_SAID = re.compile(
+WHO_SAID = re.compile(  # who said or sent what was just quoted
     r"who (?:\w+ed|said|says|sent|told (?:me|us)|wrote)(?: (?:it|so|that|this|the (?:mail|message)))?", re.IGNORECASE
 )
-
-
-def asks_who_said(text: str) -> bool:
-    """Return whether a question asks who said or sent what was just quoted."""
-    return _WHO_SAID.fullmatch(core(text)) is not None
 
 
 def is_vague(text: str) -> bool:
@@ -134,12 +127,18 @@ def is_vague(text: str) -> bool:
     One that names anything, or a number, says enough, unless it is whose words are asked for.
     """
     line = core(text)
-    if _SAYS.fullmatch(line):
-        return True  # of what, it does not say
+    unnamed = re.sub(r"(?<!^)\b(?!I\b)[A-Z][\w'’-]*", "", line)
+    if says_nothing(unnamed) and ASKING_WORDS.issuperset(words(line)[-1:]):
+        return True  # what Ann said: of what?
     if len(line.split()) > _SHORT or re.search(r"(?<!^)\b(?!I\b)[A-Z]|\d", line):
         return False
-    points = _OWNED.search(line) or _POINTS.fullmatch(line) or _LED.fullmatch(line) or asks_who_said(line)
-    return bool(points) or not set(words(line)) - _SILENT - ASKING_WORDS
+    points = _OWNED.search(line) or _POINTS.fullmatch(line) or WHO_SAID.fullmatch(line)
+    return bool(points) or says_nothing(line)
+
+
+def says_nothing(line: str) -> bool:
+    """Return whether a line has no word but those that ask."""
+    return not set(words(line)) - _SILENT - ASKING_WORDS
 
 
 def lacks(text: str, *, first: bool = False) -> Literal["question", "subject", "reference", "unclear"] | None:
@@ -347,61 +346,29 @@ def reason_of(found: Sequence[Candidate], best: Candidate) -> Candidate | None:
 
 
 _CONCLUDES = re.compile(r"(?:and )?(?:so|therefore|thus|hence|that['’]?s why|that is why)\b", re.IGNORECASE)
-_REACH = 300  # characters behind the sentence that was quoted
 
 
-def followed(question: Question, reads: Sequence[Passage], found: Sequence[Candidate], said: str) -> list[Candidate]:
-    """Return the sentences of these passages that may answer a follow-up: those with its words, or what it asks for.
-
-    Of several the nearest behind the sentence quoted before does, and where a question has no words of its own what
-    stands there; of "why?", the reason.
-    """
-    own = [one for one in found if one.read < len(reads)]
-    asked = frozenset(content(question)) - FUNCTION_WORDS - ASKING_WORDS.union(*whose_words(question.text))
-    spans = [one for one in own if one.spans]
-    among = spans or [one for one in own if one.text not in said]
-    fitting = [one for one in among if asked & one.words] or spans
-    there = next(((index, at) for index, read in enumerate(reads) if (at := read.text.find(said)) >= 0), None)
-    if there is None or not said:
-        return fitting
-    if asked or spans:
-        far = fitting if spans else [one for one in fitting if len(asked & one.words) > 1]
-        return _nearest(fitting, *there) or far
-    if not core(question.text).lower().startswith("why"):
-        return _nearest(among, *there)
-    return _before(among, *there) if _CONCLUDES.match(said) else _nearest(_reasons(among), *there)
+def reason_said(found: Sequence[Candidate], said: Candidate) -> list[Candidate]:
+    """Return what gives the reason of what was said: the sentence before one that concludes, else one of the next."""
+    if _CONCLUDES.match(said.text):
+        return [one for one in found if (one.read, one.place + 1) == (said.read, said.place)]
+    return [reason] if (reason := reason_of(found, said)) else []
 
 
-def _reasons(found: Sequence[Candidate]) -> list[Candidate]:
-    return [one for one in found if _BECAUSE.search(one.text)]
+_SAID_LESS = 4.0  # log odds that what was said before counts less
+_LEAST, _SCALE = -1.0, 2.5  # of even support, and of what makes it e times as likely
 
 
-def _before(found: Sequence[Candidate], read: int, at: int) -> list[Candidate]:
-    """Return the last sentence that stands before an offset of a passage."""
-    earlier = [one for one in found if one.read == read and one.span.start < at]
-    return sorted(earlier, key=lambda one: one.place)[-1:]
-
-
-def _nearest(found: Sequence[Candidate], read: int, at: int) -> list[Candidate]:
-    """Return the first sentence that stands at an offset of a passage or near behind it."""
-    near = [one for one in found if one.read == read and 0 <= one.span.start - at <= _REACH]
-    return sorted(near, key=lambda one: one.place)[:1]
-
-
-def who_said(question: Question, evidence: Evidence) -> tuple[int | None, str] | None:
-    """Return which passage has the sentence quoted before, and who spoke or wrote it; None if nobody asks that."""
-    if not asks_who_said(question.text):
-        return None
-    for number, read in enumerate(evidence.passages[: evidence.leading]):
-        place = read.text.find(evidence.said)
-        if evidence.said and place >= 0 and (who := _speaker(read, place)):
-            return number, who
-    return None, ""
-
-
-def _speaker(read: Passage, place: int) -> str:
-    """Return who speaks, or wrote, at an offset of a passage."""
-    if not read.is_meeting:
-        return read.author_at(place)
-    spoken = next((one for one in read.sentences() if one.start <= place < one.end), None)
-    return (spoken and spoken.speaker) or ""
+def followed(readings: Sequence[tuple[Question, Sequence[Reading]]], said: str) -> tuple[Question, Reading]:
+    """Return the question that the sentences answer best, and these, scored by all its readings; `said` counts less."""
+    scored = list[tuple[Question, Reading]]()
+    for question, each in readings:
+        scores = [{(one.read, one.place): one.score for one in reading.found} for reading in each]
+        means = [fmean(own[one.read, one.place] for own in scores) for one in each[0].found]
+        pairs = zip(each[0].found, means, strict=True)
+        found = [replace(one, score=mean - _SAID_LESS * (one.text in said)) for one, mean in pairs]
+        best = max(found, key=lambda one: one.score, default=None)
+        odds = (best.score - _LEAST) / _SCALE if best and best.mark else None  # words are no odds
+        support = each[0].support if odds is None else 1 / (1 + exp(-odds))
+        scored.append((question, Reading(found, support)))
+    return max(scored, key=lambda one: one[1].support)

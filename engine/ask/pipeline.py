@@ -32,7 +32,7 @@ from store.types import Scope
 
 if TYPE_CHECKING:
     from engine.ask.semantic import SemanticLookup, SemanticRules
-    from engine.types import Evidence
+    from engine.types import Evidence, GeneratedAnswer
     from store.question_index import Near
 
 
@@ -108,6 +108,9 @@ class Asker:
         kept = self._match(ask)
         if kept and kept.generation == ask.generation:
             return self._serve(ask, kept, ask.generation)
+        if followed := self._after(ask, say):
+            return followed
+        ask = replace(ask, options=replace(ask.options, after=None))
         embedded = embed(self._backend, ask)
         lookup = self._lookup(ask, embedded) if kept is None else None
         near = lookup.find(ask, embedded) if lookup else None
@@ -124,6 +127,16 @@ class Asker:
         if lookup:
             self._note_costs(ask, made.reply.ms["total"] - looked_up)
         return made
+
+    def _after(self, ask: PendingQuestion, say: OnText | None) -> AskResult | None:
+        """Answer a follow-up from the last sources, uncached; None if it is complete and to be asked as any other."""
+        completed = bool(ask.options.after and ask.options.after.typed)
+        if ask.options.after is None or (completed and _writer(ask) == "model"):
+            return None
+        asked = gather_context(self._backend, ask)
+        ask = replace(ask, options=replace(ask.options, write_bank=False))
+        written = self._backend.generate(asked.question, asked.evidence, ask.trace, say)
+        return self._made(ask, asked, None, written) if written.reply.answered or not completed else None
 
     def _match(self, ask: PendingQuestion) -> CachedAnswer | None:
         """Find the answer that was given to this question; one that is owed or only read ahead is none."""
@@ -190,6 +203,11 @@ class Asker:
     ) -> AskResult:
         """Have the answer written; where another was kept, nothing is said before the two were compared."""
         written = self._backend.generate(asked.question, asked.evidence, ask.trace, None if before else say)
+        return self._made(ask, asked, before, written)
+
+    def _made(
+        self, ask: PendingQuestion, asked: QueryContext, before: CachedAnswer | None, written: "GeneratedAnswer"
+    ) -> AskResult:
         reply = replace(written.reply, question=ask.text)
         if ask.options.write_bank:
             store_answer(self._bank, self._room, ask, asked, reply)

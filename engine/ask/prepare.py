@@ -97,7 +97,7 @@ class _Asked:
 
 def _in_document(ledger: Ledger, text: str, options: AskOptions, now: datetime) -> _Asked:
     """Put a question about a whole document into its standard wording, and limit it to that document."""
-    found = None if options.after else whole_document_question(text)
+    found = None if options.after and not options.after.typed else whole_document_question(text)
     if found and found.name and options.scope == Scope():
         document = named_document(ledger, found.name, now)
         options = replace(options, scope=Scope(document=document))

@@ -46,11 +46,15 @@ _NO_ANSWER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Sentences, scored, how likely the best of them answers, and what it then is."""
+    """Sentences, scored, and how likely the best of them answers."""
 
     found: list[Candidate]
     support: float
-    grade: Grade
+
+    @property
+    def grade(self) -> Grade:
+        """Return what the best then is."""
+        return "answer" if self.support >= ANSWERS else "closest"
 
 
 def read_sources(
@@ -66,8 +70,8 @@ def read_sources(
     marked = [_marked(one, marks.get((one.read, one.place)), reads) for one in known]
     best = max(marked, key=lambda one: one.score, default=None)
     if best is None or best.mark is None:
-        return Reading(marked, 0.0, "closest")
-    return Reading(marked, support := _support(question, reads, marked, best), _grade(support))
+        return Reading(marked, 0.0)
+    return Reading(marked, _support(question, reads, marked, best))
 
 
 def read_words(
@@ -79,15 +83,11 @@ def read_words(
     told = max((share(asked, each) for each in held), default=0.0)
     said = max((share(asked, one.words) for one in found), default=0.0)
     less = 0 if _is_foreign(question) else _LESS  # whose words for asking are counted, too: no answer says them
-    return Reading(list(found), support := max(0.0, (told + said) / 2 - less), _grade(support))
+    return Reading(list(found), max(0.0, (told + said) / 2 - less))
 
 
 def _is_foreign(question: Question) -> bool:
     return _ENGLISH.isdisjoint(plain_words(question.text))
-
-
-def _grade(support: float) -> Grade:
-    return "answer" if support >= ANSWERS else "closest"
 
 
 def is_beyond(question: Question, found: Sequence[Candidate]) -> bool:

@@ -97,8 +97,6 @@ def settled(question: Question, evidence: "Evidence") -> "Evidence":
 
     Passages of several senders that differ are marked as rivals.
     """
-    if evidence.leading:
-        return evidence
     kind = wanted(question)
     found = candidates(question, evidence.passages, kind, time_constraint(question, kind))
     all_claims = _claims(question, evidence.passages, found)

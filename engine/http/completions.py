@@ -143,10 +143,11 @@ def _completed(pkb: Pkb, asked: ChatRequest, options: AskOptions) -> tuple[str, 
         whole = condense(said, turns).asked
         if whole and (not options.record or may_be_followed(pkb.session.ledger, whole)):
             turns.append(Turn(whole, None if answered in ("", NOT_FOUND) else answered))
-    whole = condense(asked.question, turns, follow_up_writer(pkb.session)).asked
-    if whole is None:
+    condensed = condense(asked.question, turns, follow_up_writer(pkb.session))
+    if condensed.asked is None:
         return asked.question, replace(options, read_bank=False, write_bank=False, after=asked.after)
-    return whole, options
+    after = asked.after if condensed.by != "itself" else None
+    return condensed.asked, replace(options, after=after and replace(after, typed=asked.question))
 
 
 def footnotes(reply: Answer) -> str:

@@ -24,7 +24,7 @@ from engine.text.time_sensitive import phrases, plain_words, word_lists
 from engine.text.words import words
 from engine.types import FIRST_MAIL, SCHEMA, AskOptions, Evidence, Listing, ListOptions, Passage, Source, Trace, Trust
 from store.catalog import Catalog
-from store.hits import Hit, Totals, Vectors
+from store.hits import Hit, Vectors
 from store.provenance import KnownAddress, NamedAddress, Provenance, addresses_of, provenance_of
 from store.search import Reader
 from store.types import Place, Scope
@@ -222,6 +222,9 @@ def find(
     return Evidence(passages, chunks, found.covered, _nearest(found.ranked, vector))
 
 
+_LEADING = 2  # passages of the document before
+
+
 def find_after(
     bank: Reader, catalogue: Catalog, vector: Vectors | None, question: Question, options: AskOptions, trace: Trace
 ) -> Evidence:
@@ -236,13 +239,19 @@ def find_after(
     if before is None or not own:
         return found
     with trace.step("retrieve") as step:
-        leading = _leading(bank, catalogue, question, own, before.quote, options.scope)
+        hits = sorted(bank.chunks_of(own, options.scope), key=lambda hit: hit.chunk.position)
+        there = [hit for hit in hits if before.quote and before.quote in hit.chunk.text][:1]
+        scope = replace(options.scope, document=there[0].chunk.document if there else own[0])
+        ranked = retrieve(bank, vector, question, scope, len(hits), RetrievalLimits()).ranked
+        ordered = {hit.chunk.id: replace(hit, score=1.0) for hit in (*there, *ranked, *hits)}
+        joined, known = join(list(ordered.values()), _LEADING, RetrievalLimits().joined), known_of(catalogue, own, bank)
+        leading = tuple(one for passage in joined if (one := _placed(catalogue, passage, known)))
         step.note = f"{len(leading)} sources of the answer before"
     held = {chunk.id for one in leading for chunk in one.chunks}
     others = [one for one in found.passages if not held & {chunk.id for chunk in one.chunks}]
     passages = (*leading, *others[: options.k - len(leading)])
     chunks = tuple(chunk.id for one in passages for chunk in one.chunks)
-    return replace(found, passages=passages, chunks=chunks, leading=len(leading), said=before.quote)
+    return replace(found, passages=passages, chunks=chunks, leading=len(leading), said=before.quote, typed=before.typed)
 
 
 def reread(bank: Reader, catalogue: Catalog, chunks: Sequence[str], scores: Sequence[float]) -> Evidence:
@@ -270,42 +279,6 @@ def _joined(hits: Sequence[Hit]) -> list[tuple[Hit, ...]]:
         else:
             found.append((hit,))
     return found
-
-
-_LEADING = 2  # passages of the document before
-
-
-def _leading(
-    bank: Reader, catalogue: Catalog, question: Question, documents: Sequence[str], quote: str, scope: Scope
-) -> tuple[Passage, ...]:
-    """Return the passage that was quoted, then those of its document that fit the question best."""
-    hits = bank.chunks_of(documents, scope)
-    ranked = retrieve(_Chosen(bank, hits), None, question, Scope(), len(hits), RetrievalLimits()).ranked
-    there = [hit for hit in ranked if quote and quote in hit.chunk.text][:1]
-    ordered = [replace(hit, score=1.0) for hit in [*there, *(hit for hit in ranked if hit not in there)]]
-    joined = join(ordered, _LEADING, RetrievalLimits().joined)
-    known = known_of(catalogue, documents, bank)
-    return tuple(one for passage in joined if (one := _placed(catalogue, passage, known)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Chosen:
-    """Some chunks of a bank, all of which any words find; the bank's frequencies."""
-
-    bank: Reader
-    hits: Sequence[Hit]
-
-    def by_words(self, words: Sequence[str], scope: Scope, limit: int) -> list[Hit]:
-        return list(self.hits)
-
-    def by_vector(self, vector: Vectors, scope: Scope, limit: int) -> list[Hit]:
-        return []
-
-    def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
-        return self.bank.frequencies(words)
-
-    def totals(self) -> Totals:
-        return self.bank.totals()
 
 
 def placed(catalogue: Catalog, passage: Passage) -> Passage | None:

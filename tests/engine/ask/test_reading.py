@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from engine.ask.extract import Quote, QuoteSettings, quote
+from engine.ask.extract import Quote, QuoteSettings, quote, quote_after
 from engine.models.reader import SpanReader
 from engine.text.question import understand
-from engine.types import Passage
+from engine.types import Evidence, Passage
 from tests.engine.ask.passages import changed, of_text
 from tests.engine.models.test_minilm import find_weights_or_skip
 
@@ -80,3 +80,42 @@ def test_a_sentence_without_a_number_is_the_closest_passage_where_one_is_asked_f
     mail = changed(MAIL, text="I present a petition that 212 people signed against the new road.")
     found = answered(settings, "How many people signed the petition against the new road?", mail)
     assert (found.answer and "212" in found.answer, found.grade) == (True, "answer")
+
+
+FEES = changed(MAIL, text="Up to 100 copies cost $3 each. Up to 200 copies cost $4 each. Over 200 copies cost $5 each.")
+DRAW = changed(MAIL, text="The coins are counted. The first prize of the raffle went to Ivo Castellan, who is five.")
+
+
+def after(settings: QuoteSettings, typed: str, said: str, read: Passage, whole: str = "") -> Quote:
+    evidence = Evidence((read,), (), 0.0, leading=1, said=said, typed=typed if whole else "")
+    return quote_after(understand(whole or typed, NOW), evidence, settings)
+
+
+def test_a_follow_up_is_read_with_what_was_said_before(settings: QuoteSettings) -> None:
+    said = "Up to 100 copies cost $3 each."
+    assert after(settings, "and over 200?", said, FEES).answer == "Over 200 copies cost $5 each."
+
+
+def test_what_was_said_before_answers_again_where_nothing_else_does(settings: QuoteSettings) -> None:
+    said = "The first prize of the raffle went to Ivo Castellan, who is five."
+    whole = "Who won the first prize in the raffle?"
+    assert after(settings, "and the first?", said, DRAW, whole).answer == "Ivo Castellan"
+
+
+def test_a_completed_follow_up_that_the_last_source_does_not_answer_is_declined(settings: QuoteSettings) -> None:
+    said = "Up to 100 copies cost $3 each."
+    assert after(settings, "and the raffle?", said, FEES, "When is the raffle?").answer is None
+
+
+@pytest.mark.parametrize(("typed", "answer"), [("who said that?", "Ann Lee"), ("why?", "The hall is taken.")])
+def test_who_said_it_and_why_are_told_by_where_it_stands(settings: QuoteSettings, typed: str, answer: str) -> None:
+    read = changed(MAIL, text="The hall is taken. So we meet in the chapel on Monday. Please bring your scores.")
+    assert after(settings, typed, "So we meet in the chapel on Monday.", read).answer == answer
+
+
+def test_without_the_reader_words_tell_whether_the_last_source_answers() -> None:
+    said, words = "Up to 100 copies cost $3 each.", QuoteSettings()
+    assert after(words, "and the raffle?", said, FEES, "When is the raffle?").answer is None
+    assert after(words, "who said that?", said, FEES).answer == "Ann Lee"
+    found = after(words, "and over 200?", said, FEES, "What do over 200 copies cost?")
+    assert found.answer == "Over 200 copies cost $5 each."
