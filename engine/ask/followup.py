@@ -128,11 +128,10 @@ def is_vague(text: str) -> bool:
     """
     line = core(text)
     unnamed = re.sub(r"(?<!^)\b(?!I\b)[A-Z][\w'’-]*", "", line)
-    if says_nothing(unnamed) and ASKING_WORDS.issuperset(words(line)[-1:]):
-        return True  # what Ann said: of what?
-    if len(line.split()) > _SHORT or re.search(r"(?<!^)\b(?!I\b)[A-Z]|\d", line):
+    said = says_nothing(unnamed) and ASKING_WORDS.issuperset(words(line)[-1:])  # what Ann said: of what?
+    if not said and (len(line.split()) > _SHORT or unnamed != line or re.search(r"\d", line)):
         return False
-    points = _OWNED.search(line) or _POINTS.fullmatch(line) or WHO_SAID.fullmatch(line)
+    points = said or _OWNED.search(line) or _POINTS.fullmatch(line) or WHO_SAID.fullmatch(line)
     return bool(points) or says_nothing(line)
 
 
@@ -216,6 +215,7 @@ def _asked_of(what: str, last: Turn) -> str:
         return f"{question[: old.start()]}{other[1]}{question[old.end() :]}"  # "and the second?"
     phrases = [found[0] for found in _PHRASE.finditer(question)]
     phrase = phrases[0 if _ATTRIBUTE.fullmatch(what) else -1] if len(phrases) > 1 else last.topic
+    phrase = next((one for one in phrases if one.endswith(f" {what.rpartition(' ')[2]}")), phrase)  # another prize
     start = parts.start("rest") if (parts := take_apart(question)) else 0  # "which DevNet" asks for a name
     named = understand(question, _ANY_DAY).names if what[:1].isupper() else ()
     replaced = next((one for one in named if question.find(one, start) >= 0), phrase)

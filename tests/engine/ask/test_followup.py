@@ -57,6 +57,7 @@ MADE = [
     (LOGIN, "and the password?", "What is the password for the members' pages?"),
     (LOGIN, "and the library?", "What is the login for the library?"),
     (PRIZE, "and the first?", "Who won the first prize in the raffle?"),
+    (PRIZE, "and the third prize?", "Who won the third prize in the raffle?"),
     (BRANCH, "and Ben?", "Which Release is Ben's branch based on?"),
     (KEY, "and who has it?", "Who has the spare key?"),
 ]
