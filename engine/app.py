@@ -220,7 +220,7 @@ class Pkb:
         on_text: "OnText | None" = None,
         **filters: str | None,
     ) -> "Answer":
-        """Answer a question from the index; `on_text` is given the answer's text while it is generated.
+        """Answer a question from the index; `on_text` is given its text while it is generated, or judged.
 
         `k` is the number of sources to retrieve. Filters are `sender`, `recipient`, `since`, `until` ("2024-05-03",
         "2024-05" or "30d"), `collection` and `document` (a file, or words of a title). With `cache="refresh"` a cached
