@@ -89,7 +89,8 @@ def _show_fully(answered: AskResult, more: str, *, streamed: bool) -> None:
     read = list(enumerate(grouped(reply.sources), 1))
     bearing = sorted(_bearing(reply, read), key=_date) if reply.synthesis else _bearing(reply, read)
     for number, places in bearing:
-        show_source(number, places, rests=number == 1 and reply.answered)
+        beside = (sys.stdout.isatty() and number == 1 and reply.context) or ""
+        show_source(number, places, rests=number == 1 and reply.answered, context=beside)
     _show_others([one for one in read if one not in bearing], more)
     hint = "; for generated answers: pkb model pull"
     _print(typer.style("\n" + _how(answered, hint), dim=True), stderr=True)
@@ -243,7 +244,9 @@ def show_note(text: str) -> int:
     return rows(note, output.width())
 
 
-def show_source(number: int, places: Sequence[Source], whole: str = "", *, rests: bool = False) -> None:
+def show_source(
+    number: int, places: Sequence[Source], whole: str = "", *, rests: bool = False, context: str = ""
+) -> None:
     """Print what a source is, where it stands, and what is quoted of it, or its whole text; marked if it answers."""
     source = places[0]
     _print("")
@@ -254,7 +257,7 @@ def show_source(number: int, places: Sequence[Source], whole: str = "", *, rests
     also = f", and {count(len(places) - 1, 'copy', 'copies')}" if len(places) > 1 else ""
     _print(typer.style(f"{_INDENT}{_linked(_where(source), source)}{also}", dim=True), whole=True)
     if source.quote and not whole:
-        _print(_INDENT + _quoted(source), indent=_INDENT)
+        _print(_INDENT + _quoted(source, context=context), indent=_INDENT)
     if whole:
         # Indented, a line of it cannot pass for the heading of another source.
         _print("\n".join(f"{_INDENT}{one}".rstrip() for one in plain(whole).split("\n")), indent=_INDENT)
@@ -348,8 +351,15 @@ def _around(text: str, span: tuple[int, int], width: int) -> tuple[str, str, str
     return ("…" if cut else "") + flat[cut:begin], flat[begin:stop], after
 
 
-def _quoted(source: Source, width: int = _QUOTE) -> str:
-    """Return about so many characters of a source's quote on one line, with the answer marked and never cut off."""
+def _quoted(source: Source, width: int = _QUOTE, context: str = "") -> str:
+    """Return about so many characters of a source's quote on one line, with the answer marked and never cut off.
+
+    The sentences beside it, where they are given with it, are dim.
+    """
+    if context and source.quote in context:
+        beside = (one_line(one, width) for one in context.split(source.quote, 1))
+        before, after = (typer.style(one, dim=True) if one else "" for one in beside)
+        return f"{before} {_quoted(source, width)} {after}".strip()
     parts = _around(source.quote, source.span or (0, 0), width)
     if not (parts[0] or parts[2]):  # all of it answers: it stands above already
         return typer.style(f"“{parts[1]}”", italic=True)

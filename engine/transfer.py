@@ -215,7 +215,8 @@ def _check(read: ExportedAnswer) -> None:
 def _shown(read: ExportedAnswer) -> Iterator[str]:
     """Yield the texts of an answer that are shown and that no message here is compared with."""
     reply = read.reply
-    yield from filter(None, (reply.question, reply.text, reply.before, reply.model, reply.adapter, read.source))
+    texts = (reply.question, reply.text, reply.before, reply.context, reply.model, reply.adapter, read.source)
+    yield from filter(None, texts)
     yield from (key for key in reply.tokens or {})
 
 

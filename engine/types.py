@@ -99,7 +99,8 @@ class Correction:
         return cls(values["kind"], values["before"] or "", cause)
 
 
-_PLAIN = ("tier", "writer", "model", "adapter", "matched_question", "similarity", "age_s", "stale", "lead", "before")
+_PLAIN: tuple[str, ...] = ("tier", "writer", "model", "adapter", "matched_question", "similarity", "age_s", "stale")
+_PLAIN += ("lead", "before", "context")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,7 @@ class Answer:
     adapter: str | None = None  # the user's adapter that the model had on
     grade: Grade | None = None  # None for no answer, or a model's that no reader judged
     before: str | None = None  # what it was until a newer message changed it, and by which message
+    context: str | None = None  # the sentence that is quoted, and those beside it
 
     @property
     def answered(self) -> bool:

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, get_args
 
 from engine.ask.candidates import Candidate, candidates, content, event_fit, share, wanted
-from engine.ask.followup import WHO_SAID, core, followed, reason_of, reason_said, says_nothing
+from engine.ask.followup import WHO_SAID, core, followed, reason_said, says_nothing
 from engine.ask.reading import Reading, is_beyond, read_sources, read_words
 from engine.ask.time_constraints import NONE, TimeConstraint, time_constraint
 from engine.ask.updates import latest, soonest
@@ -33,7 +33,6 @@ _SENT = re.compile(r"\s*who(?: has| had)? (?:sent|wrote|mailed|emailed|e-mailed|
 _PARTIAL = re.compile(r"the\s+\S+", re.IGNORECASE)  # a day of no month
 _DIGIT = re.compile(r"\d")  # a day without one, such as "tomorrow", is that of an unknown day in an undated text
 _FIRST = re.compile(r"\b(?:I|we)\b")
-_WHY = re.compile(r"\s*(?:why|how come)\b", re.IGNORECASE)
 _READ = {*get_args(Kind)} - {"place"}  # whole by rules
 _EXACT: tuple[Kind, ...] = ("money", "email", "phone", "link")  # which only a sentence with a span of the kind tells
 _COUNTED: tuple[Kind, ...] = ("number", "amount", "money", "duration")  # a sentence without one is no answer
@@ -74,8 +73,6 @@ def format_answer(
     else:
         best, former = latest(question, reads, right, best, kind)
     said = _from_sentence(question, best, kind)
-    if said and _WHY.match(question.text) and (reason := reason_of(found, best)):
-        said = replace(said, answer=f"{said.answer} {_flat(reason.text)}")
     if said and former and former.mark and former.written and (told := _from_sentence(question, former, kind)):
         value, marked = told.answer[slice(*(told.highlight or (0, 0)))], _flat(former.marked)
         origin = f"{'meeting' if reads[former.read].is_meeting else 'mail'} of {spell_date(former.written)}"
@@ -397,8 +394,18 @@ def quoted_answer(
         synthesis=quoted.synthesis,
         grade=quoted.grade,
         before=quoted.before,
+        context=_beside(evidence.passages[lead], sources[0].quote) if quoted.span and sources else None,
     )
     return reply, quoted.support
+
+
+def _beside(read: Passage, quote: str) -> str:
+    """Return the text of a sentence and of those beside it, of the same paragraph or turn."""
+    spans, at = read.sentences(), read.text.find(quote)
+    own = next((place for place, one in enumerate(spans) if one.start <= at < one.end), 0)
+    part = spans[own].turn, read.hit_at(spans[own].start)
+    near = [one for one in spans[max(0, own - 1) : own + 2] if (one.turn, read.hit_at(one.start)) == part]
+    return read.text[near[0].start : near[-1].end]
 
 
 def _note(quoted: Quote) -> str:

@@ -49,11 +49,6 @@ def chunk(document: Document, passages: Sequence[DocumentPassage]) -> list[Chunk
     return chunks
 
 
-def embedded_text(chunk: Chunk) -> str:
-    """Return the text of a chunk that is embedded: header and body."""
-    return f"{chunk.header}\n{chunk.text}"
-
-
 def weigh(text: str) -> int:
     """Return the number of words; two letters of an unspaced script, or 32 letters of a long token, are one."""
     words = text.split()

@@ -323,11 +323,6 @@ def read_transcripts(name: str, raw: bytes, limits: ParseLimits) -> list[ParsedI
     return [item_or_bug(item, partial(_read_day, item, title, lines, day, limits)) for item, day in enumerate(days)]
 
 
-def read_transcript(name: str, raw: bytes, limits: ParseLimits) -> ParsedItem:
-    """Return the transcript in a file, the first of several; raises UnreadableItem."""
-    return read_transcripts(name, raw, limits)[0]
-
-
 def _text_of(name: str, raw: bytes, limits: ParseLimits) -> tuple[str, int | None]:
     """Return the text of a file, and 0 where its lines are those of the file."""
     if len(raw) > limits.file_bytes:

@@ -200,7 +200,7 @@ function noted(answer) {
 
 function showSources(turn, answer) {
   const items = grouped(answer.sources).map((group, index) =>
-    item(group, { number: index + 1, rests: answer.answered && index === (answer.answer_source ?? 0) }));
+    item(group, { number: index + 1, rests: answer.answered && index === (answer.answer_source ?? 0), context: (index === 0 && answer.context) || "" }));
   const cited = answer.answered ? Array.from(answer.answer.matchAll(/^\[(\d{1,3})\] /gm), (found) => Number(found[1])) : [];
   const full = Math.max(FULL, ...cited), [shown, others] = [items.slice(0, full), items.slice(full)];
   if (!items.length) return;

@@ -34,8 +34,8 @@ function where(source, copies) {
 
 const WORD = /([\p{L}\p{M}\p{N}]+)/u;
 
-// A list item; `number` if it is counted, `rests` if the answer is from it, `words` to be marked in its text; or `brief`.
-export function item([source, ...copies], { number = null, rests = false, words = [], brief = false } = {}) {
+// A list item; `number` if it is counted, `rests` if the answer is from it, `words` to be marked in its text, `context` around it; or `brief`.
+export function item([source, ...copies], { number = null, rests = false, words = [], brief = false, context = "" } = {}) {
   const title = oneLine(source.title) || "no subject";
   const noted = warnings(source);
   const dated = day(source.date) + (source.written ? `, quoting ${day(source.written)}` : "");
@@ -47,7 +47,15 @@ export function item([source, ...copies], { number = null, rests = false, words 
     h("p", { class: "meta" }, h("bdi", {}, people(source)), people(source) && " · ", dated),
     !brief && where(source, copies.length),
     noted.length > 0 && h("p", { class: "warning" }, noted.join("; ")),
-    !brief && source.quote && h("blockquote", { dir: "auto" }, words.length ? wordsMarked(source.quote, words) : marked(source.quote, source.span)));
+    !brief && source.quote && h("blockquote", { dir: "auto" }, words.length ? wordsMarked(source.quote, words) : inContext(source, context)));
+}
+
+// A quote between the sentences beside it, which are less dark.
+function inContext({ quote, span }, context) {
+  const at = context.indexOf(quote);
+  if (at < 0) return marked(quote, span);
+  const [before, after] = [context.slice(0, at), context.slice(at + quote.length)];
+  return [h("span", { class: "beside" }, plain(before)), ...marked(quote, span), h("span", { class: "beside" }, plain(after))];
 }
 
 // Text with every word that begins with one of these marked.

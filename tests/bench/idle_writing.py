@@ -26,7 +26,6 @@ from time import perf_counter
 from engine.idle.plan import PREDICTION_TOKENS, SUMMARY_TOKENS
 from engine.idle.predict import SOURCES, WEEKS, Prediction, from_chunks, from_forms, pick, shares
 from engine.idle.summarize import BATCH, AskAbout, Summarizer, batches, by_quotes
-from engine.ingest.chunking import embedded_text
 from engine.llm.generate import ask_about
 from engine.llm.prefill import PromptReader
 from engine.models.minilm import MiniLM
@@ -136,7 +135,7 @@ def summarized(
     every = batches(source.user.bank.hits, size)
     found = [hit for batch in every if not own.isdisjoint(one.chunk.id for one in batch) for hit in batch]
     if embedder:
-        found = embedded(found, embedder.embed([embedded_text(hit.chunk) for hit in found]))
+        found = embedded(found, embedder.embed([f"{hit.chunk.header}\n{hit.chunk.text}" for hit in found]))
     by_id = {hit.chunk.id: hit for hit in found}
 
     def keep(abstracts: Sequence[Abstract]) -> int:

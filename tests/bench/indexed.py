@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.ingest.chunking import chunk, embedded_text
+from engine.ingest.chunking import chunk
 from engine.ingest.files import read
 from engine.ingest.scan import ignorable
 from engine.ingest.types import ParseLimits
@@ -44,7 +44,9 @@ def load(
                     paths.setdefault(document.id, []).append(path.relative_to(file.parent).as_posix())
         held = hits(items)
         if embedder is not None:
-            held = embedded(held, stored_vectors([embedded_text(hit.chunk) for hit in held], embedder, vectors))
+            held = embedded(
+                held, stored_vectors([f"{hit.chunk.header}\n{hit.chunk.text}" for hit in held], embedder, vectors)
+            )
         yield IndexedUser(corpus, MemoryBank(held), paths, tuple(rows(file)))
 
 

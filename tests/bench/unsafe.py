@@ -27,7 +27,6 @@ from engine.app import Pkb
 from engine.ask.keys import normalise
 from engine.ask.semantic import upper
 from engine.ask.updates import same_answer
-from engine.ingest.chunking import embedded_text
 from engine.models.minilm import MiniLM
 from engine.models.types import Embedder
 from engine.types import Answer, AskOptions
@@ -243,7 +242,7 @@ def measured(options: Namespace, embedder: Remembering, scratch: Path, *, gptcac
         files = sorted((options.data / name).rglob("questions.jsonl"))
         for file, user in zip(files, load(options.data, name, embedder.inner, options.vectors), strict=True):
             about = person(name, file, lookalikes)
-            vectors = ((embedded_text(hit.chunk), hit.vector) for hit in user.bank.hits)
+            vectors = ((f"{hit.chunk.header}\n{hit.chunk.text}", hit.vector) for hit in user.bank.hits)
             embedder.known = {text: vector for text, vector in vectors if vector is not None}
             embedder.learn(about.texts, options.vectors)
             make = partial(opened, embedder=embedder, gptcache=gptcache, show=options.show)

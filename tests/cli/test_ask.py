@@ -17,7 +17,7 @@ NONSENSE = "Which quorv blimmers the zant?"
 KEYS = [
     "schema", "question", "answer", "answered", "grade", "synthesis",
     "correction", "highlight", "tier", "writer", "model", "adapter", "matched_question",
-    "similarity", "age_s", "stale", "lead", "before", "answer_source", "sources", "tokens", "ms", "notices",
+    "similarity", "age_s", "stale", "lead", "before", "context", "answer_source", "sources", "tokens", "ms", "notices",
 ]  # fmt: skip
 SOURCE = [
     "path", "message_id", "title", "date", "lines", "score", "quote", "own_lines", "copy", "written", "sender",

@@ -1,13 +1,14 @@
 """Answers that the reader chooses: what it marks, who says it, what is left out, and how sure an answer is."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
-from engine.ask.extract import Quote, QuoteSettings, quote, quote_after
+from engine.ask.extract import Quote, QuoteSettings, quote, quote_after, write
 from engine.models.reader import SpanReader
 from engine.text.question import understand
-from engine.types import Evidence, Passage
+from engine.types import Evidence, Passage, Source, Trace
 from tests.engine.ask.passages import changed, of_text
 from tests.engine.models.test_minilm import find_weights_or_skip
 
@@ -119,3 +120,12 @@ def test_without_the_reader_words_tell_whether_the_last_source_answers() -> None
     assert after(words, "who said that?", said, FEES).answer == "Ann Lee"
     found = after(words, "and over 200?", said, FEES, "What do over 200 copies cost?")
     assert found.answer == "Over 200 copies cost $5 each."
+
+
+def test_the_sentences_beside_a_quote_are_told_as_its_context() -> None:
+    text = "We meet early. The ferry leaves at 8:15. Bring a coat. Ann has the tickets.\n\nBest wishes"
+    read = replace(changed(MAIL, text=text), sources=(Source("/a", None, "a", None, (1, 1), 1.0, ""),))
+    told = write(
+        understand("What time does the ferry leave?", NOW), Evidence((read,), ("a0",), 0.0), Trace(), 0.0
+    ).reply
+    assert (told.text, told.context) == ("8:15", "We meet early. The ferry leaves at 8:15. Bring a coat.")

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.chunking import MOST, TARGET, chunk, embedded_text, weigh
+from engine.ingest.chunking import MOST, TARGET, chunk, weigh
 from store.types import Chunk, Document, DocumentPassage, Role
 from tests.effort import examples
 
@@ -161,7 +161,7 @@ def test_a_mail_header_says_from_whom_to_whom_when_and_what() -> None:
 def test_a_meeting_header_says_what_and_when() -> None:
     turns = [DocumentPassage("Hi.", 1, 1, "body", "Ann")]
     day = chunk(meeting(turns, datetime(2024, 5, 3, tzinfo=UTC)), turns)[0]
-    assert embedded_text(day) == "Meeting: Weekly sync, Friday 3 May 2024\nAnn: Hi."
+    assert (day.header, day.text) == ("Meeting: Weekly sync, Friday 3 May 2024", "Ann: Hi.")
     assert chunk(meeting(turns), turns)[0].header == "Meeting: Weekly sync"
 
 
@@ -174,7 +174,7 @@ def test_a_header_is_one_line_under_forty_words_whatever_the_subject() -> None:
 
 
 def test_a_mail_with_only_a_subject_can_be_found() -> None:
-    assert [embedded_text(piece).count("Rehearsal") for piece in chunk(mail(), [])] == [2]
+    assert [f"{piece.header}\n{piece.text}".count("Rehearsal") for piece in chunk(mail(), [])] == [2]
 
 
 def test_a_document_with_nothing_at_all_has_no_chunk() -> None:

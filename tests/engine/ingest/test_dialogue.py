@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.transcripts import may_be_transcript, read_transcript
+from engine.ingest.transcripts import may_be_transcript, read_transcripts
 from engine.ingest.types import ParseLimits, UnreadableItem
 from store.types import Document, DocumentPassage
 from tests.effort import examples
 
 
 def document(name: str, text: str) -> Document:
-    found = read_transcript(name, text.encode(), ParseLimits()).document
+    found = read_transcripts(name, text.encode(), ParseLimits())[0].document
     assert found
     return found
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.transcripts import may_be_transcript, read_transcript
+from engine.ingest.transcripts import may_be_transcript, read_transcripts
 from engine.ingest.types import ParseLimits, UnreadableItem
 from store.types import Document, ParsedItem
 from tests.effort import examples
@@ -17,7 +17,7 @@ TURNS = [("Ann Lee", "Shall we begin?"), ("Bob", "Yes: at 10:30."), ("Ann Lee", 
 
 
 def reading(name: str, text: str | bytes, limits: ParseLimits | None = None) -> ParsedItem:
-    return read_transcript(name, text if isinstance(text, bytes) else text.encode(), limits or ParseLimits())
+    return read_transcripts(name, text if isinstance(text, bytes) else text.encode(), limits or ParseLimits())[0]
 
 
 def document(name: str, text: str | bytes) -> Document:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ingest.chunking import chunk
-from engine.ingest.transcripts import read_transcript
+from engine.ingest.transcripts import read_transcripts
 from engine.ingest.types import ParseLimits
 from engine.retrieval.retrieve import RankWeights, RetrievalLimits, RetrievalResult, bm25, retrieve
 from engine.text.question import understand
@@ -211,7 +211,7 @@ def test_of_what_comes_next_the_matter_counts_and_hardly_the_word() -> None:
 def test_with_bm25_alone_ranks_are_those_of_brute_force_over_real_chunks(shared: Path) -> None:
     items = []
     for file in sorted((shared / "data" / "locomo" / "conv-30" / "docs").iterdir()):
-        document = read_transcript(file.name, file.read_bytes(), ParseLimits()).document
+        document = read_transcripts(file.name, file.read_bytes(), ParseLimits())[0].document
         assert document is not None
         items.append(Item(document, tuple(chunk(document, document.passages))))
     bank = MemoryBank(hits(items))
@@ -229,7 +229,7 @@ def test_a_sender_in_the_scope_finds_turns_of_a_transcript_not_its_chunks() -> N
     text = (
         "ann lee: The hall costs 450 euros.\nBob: The hall is cold.\nann lee: Bob: it is not.\n\nThe hall is closed.\n"
     )
-    document = read_transcript("call.txt", text.encode(), ParseLimits()).document
+    document = read_transcripts("call.txt", text.encode(), ParseLimits())[0].document
     assert document
     item = Item(document, tuple(chunk(document, document.passages)))
     bank = MemoryBank([replace(hit, sender="\n".join(document.recipients)) for hit in hits([item])])
@@ -242,9 +242,9 @@ def test_a_sender_in_the_scope_finds_turns_of_a_transcript_not_its_chunks() -> N
 
 
 def test_a_quote_that_two_speakers_say_is_of_neither() -> None:
-    document = read_transcript(
+    document = read_transcripts(
         "call.txt", b"ann: The hall is cold.\nBob: The hall is cold.\nBob: Bring coats.\n", ParseLimits()
-    )
+    )[0]
     assert document.document
     (hit,) = hits([Item(document.document, tuple(chunk(document.document, document.document.passages)))])
     assert [hit.speaker_of(quote) for quote in ("The hall is cold.", "Bring coats.")] == [None, "Bob"]
