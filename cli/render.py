@@ -244,9 +244,7 @@ def show_note(text: str) -> int:
     return rows(note, output.width())
 
 
-def show_source(
-    number: int, places: Sequence[Source], whole: str = "", *, rests: bool = False, context: str = ""
-) -> None:
+def show_source(number: int, places: Sequence[Source], whole: str = "", context: str = "", rests: bool = False) -> None:
     """Print what a source is, where it stands, and what is quoted of it, or its whole text; marked if it answers."""
     source = places[0]
     _print("")
@@ -352,10 +350,7 @@ def _around(text: str, span: tuple[int, int], width: int) -> tuple[str, str, str
 
 
 def _quoted(source: Source, width: int = _QUOTE, context: str = "") -> str:
-    """Return about so many characters of a source's quote on one line, with the answer marked and never cut off.
-
-    The sentences beside it, where they are given with it, are dim.
-    """
+    """Return about so many characters of a quote on one line, the answer marked and never cut off, its context dim."""
     if context and source.quote in context:
         beside = (one_line(one, width) for one in context.split(source.quote, 1))
         before, after = (typer.style(one, dim=True) if one else "" for one in beside)

@@ -216,8 +216,7 @@ def _shown(read: ExportedAnswer) -> Iterator[str]:
     """Yield the texts of an answer that are shown and that no message here is compared with."""
     reply = read.reply
     texts = (reply.question, reply.text, reply.before, reply.context, reply.model, reply.adapter, read.source)
-    yield from filter(None, texts)
-    yield from (key for key in reply.tokens or {})
+    yield from filter(None, (*texts, *(reply.tokens or {})))
 
 
 def _object(line: bytes | None) -> Row:

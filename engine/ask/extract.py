@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, get_args
 
 from engine.ask.candidates import Candidate, candidates, content, event_fit, share, wanted
 from engine.ask.followup import WHO_SAID, core, followed, reason_said, says_nothing
-from engine.ask.reading import Reading, is_beyond, read_sources, read_words
+from engine.ask.reading import Reading, is_beyond, read_sources, read_words, support_of
 from engine.ask.time_constraints import NONE, TimeConstraint, time_constraint
 from engine.ask.updates import latest, soonest
 from engine.llm.prompt import Segments
@@ -33,6 +33,7 @@ _SENT = re.compile(r"\s*who(?: has| had)? (?:sent|wrote|mailed|emailed|e-mailed|
 _PARTIAL = re.compile(r"the\s+\S+", re.IGNORECASE)  # a day of no month
 _DIGIT = re.compile(r"\d")  # a day without one, such as "tomorrow", is that of an unknown day in an undated text
 _FIRST = re.compile(r"\b(?:I|we)\b")
+_WHY = re.compile(r"\s*(?:why|how come)\b", re.IGNORECASE)
 _READ = {*get_args(Kind)} - {"place"}  # whole by rules
 _EXACT: tuple[Kind, ...] = ("money", "email", "phone", "link")  # which only a sentence with a span of the kind tells
 _COUNTED: tuple[Kind, ...] = ("number", "amount", "money", "duration")  # a sentence without one is no answer
@@ -52,6 +53,7 @@ class SelectedSentence:
     quote: str | None = None
     span: tuple[int, int] | None = None
     before: str | None = None
+    support: float = 0.0  # beside what is not older, where it has replaced that
 
 
 def format_answer(
@@ -76,7 +78,9 @@ def format_answer(
     if said and former and former.mark and former.written and (told := _from_sentence(question, former, kind)):
         value, marked = told.answer[slice(*(told.highlight or (0, 0)))], _flat(former.marked)
         origin = f"{'meeting' if reads[former.read].is_meeting else 'mail'} of {spell_date(former.written)}"
+        newer = [one for one in found if one is best or not (one.written and one.written <= former.written)]
         said = replace(said, before=f"{marked if value in marked else value}, {origin}")
+        said = replace(said, support=support_of(question, reads, newer, best)) if best.mark else said
     return replace(said, quote=best.text) if said else None
 
 
@@ -274,6 +278,7 @@ def quote(
     span = (answer.span or (0, len(own))) if answer.quote else None
     where = (answer.answer, answer.highlight, answer.source)
     is_told = kind not in _COUNTED or bool(find(answer.answer, kind))
+    reading = replace(reading, support=answer.support) if answer.before else reading
     grade = reading.grade if is_told else "closest"
     return Quote(*where, quotes, support, span, grade=grade, before=answer.before if grade == "answer" else None)
 

@@ -334,17 +334,6 @@ def _line(written: str) -> str:
 
 _BECAUSE = re.compile(r"\b(?:because|since|due to|so that|in order to|the (?:main )?reason)\b", re.IGNORECASE)
 _REASON = 3  # sentences behind what it is the reason of
-
-
-def reason_of(found: Sequence[Candidate], best: Candidate) -> Candidate | None:
-    """Return which of the next sentences of the same turn gives a reason, where the best gives none itself."""
-    if _BECAUSE.search(best.text):
-        return None
-    later = [one for one in found if one.read == best.read and 0 < one.place - best.place <= _REASON]
-    given = (one for one in later if one.span.turn == best.span.turn and _BECAUSE.search(one.text))
-    return min(given, key=lambda one: one.place, default=None)
-
-
 _CONCLUDES = re.compile(r"(?:and )?(?:so|therefore|thus|hence|that['’]?s why|that is why)\b", re.IGNORECASE)
 
 
@@ -352,7 +341,9 @@ def reason_said(found: Sequence[Candidate], said: Candidate) -> list[Candidate]:
     """Return what gives the reason of what was said: the sentence before one that concludes, else one of the next."""
     if _CONCLUDES.match(said.text):
         return [one for one in found if (one.read, one.place + 1) == (said.read, said.place)]
-    return [reason] if (reason := reason_of(found, said)) else []
+    later = [one for one in found if one.read == said.read and 0 < one.place - said.place <= _REASON]
+    given = [one for one in later if one.span.turn == said.span.turn and _BECAUSE.search(one.text)]
+    return [] if _BECAUSE.search(said.text) else given[:1]
 
 
 _SAID_LESS = 4.0  # log odds that what was said before counts less

@@ -71,7 +71,7 @@ def read_sources(
     best = max(marked, key=lambda one: one.score, default=None)
     if best is None or best.mark is None:
         return Reading(marked, 0.0)
-    return Reading(marked, _support(question, reads, marked, best))
+    return Reading(marked, support_of(question, reads, marked, best))
 
 
 def read_words(
@@ -159,7 +159,8 @@ def _marked(one: Candidate, mark: "Mark | None", reads: Sequence[Passage]) -> Ca
     return replace(one, mark=mark, score=score)
 
 
-def _support(question: Question, reads: Sequence[Passage], found: Sequence[Candidate], best: Candidate) -> float:
+def support_of(question: Question, reads: Sequence[Passage], found: Sequence[Candidate], best: Candidate) -> float:
+    """Return how likely the best of some marked sentences answers, as it leads on those that say something else."""
     assert best.mark
     said = frozenset(words(best.marked)) - FUNCTION_WORDS
     others = (one.score for one in found if one.mark and not said & frozenset(words(one.marked)))

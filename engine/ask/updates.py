@@ -203,8 +203,7 @@ def latest(
 
     The best itself where the newest says the same, the question asks for what was, or nobody knows when it was said.
     """
-    confirms = question.asked == "yes/no"  # the days that it names are to be confirmed
-    if question.past or (question.dates and not confirms) or best.written is None:
+    if question.past or (question.dates and question.asked != "yes/no") or best.written is None:
         return best, None
     values, order = _Values(question, reads, found, best, kind), attrgetter("written", "score")
     told = [one for one in found if one.written and values.gives(one)]
