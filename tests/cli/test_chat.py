@@ -80,7 +80,7 @@ def test_what_means_nothing_by_itself_is_asked_past_the_bank(pkb: Pkb) -> None:
 def test_a_model_that_talks_nonsense_leaves_follow_ups_to_the_rules(pkb: Pkb) -> None:
     ran = chat(pkb, CONCERT, "and where?", words=("--json", "--explain", "--model", str(NANO), "--max-tokens", "8"))
     assert [row["asked"] for row in ran.rows] == [CONCERT, "Where is the summer concert?"]
-    assert [row["writer"] for row in ran.rows] == ["model", "model"]
+    assert [row["model"] for row in ran.rows] == [str(NANO)] * 2  # or a quote in its place
     assert [row["explain"][0]["note"] for row in ran.rows] == ["by itself", "by rules"]
     assert banked(pkb) == sorted([CONCERT, "Where is the summer concert?"])
 
