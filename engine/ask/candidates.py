@@ -113,7 +113,8 @@ def candidates(
     """Return every sentence of the sources, scored, in their order."""
     names = named(question)
     found = [
-        [_with_speaker(one, names) for one in _read(question, read, i, kind, when)] for i, read in enumerate(reads)
+        [replace(one, words=one.words | (names & {*words(one.speaker or "")})) for one in own]
+        for own in (_read(question, read, i, kind, when) for i, read in enumerate(reads))
     ]
     if kind == "money":
         things = frozenset(content(question)) - speaking(names, [one for each in found for one in each])
@@ -202,10 +203,6 @@ def speaking(names: frozenset[str], found: Sequence[Candidate]) -> frozenset[str
     """Return the names in a question that also speak in the candidates, such as "Ann" in "What did Ann buy?"."""
     speakers = {one.speaker for one in found if one.speaker}
     return names & frozenset(word for speaker in speakers for word in words(speaker))
-
-
-def _with_speaker(one: Candidate, names: frozenset[str]) -> Candidate:
-    return replace(one, words=one.words | (frozenset(words(one.speaker or "")) & names))
 
 
 def _may_answer(span: str, question: Question, written: datetime | None, kind: Kind, when: TimeConstraint) -> bool:

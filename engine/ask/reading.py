@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from engine.ask.candidates import ME, WISH, YOU, Candidate, asks, content, coverage, idf_of, named, share, speaking
 from engine.ask.time_constraints import TimeConstraint
 from engine.text.question import Question, whose_words
-from engine.text.sentences import Span
 from engine.text.time_sensitive import plain_words
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Grade, Passage
@@ -36,7 +35,7 @@ _OTHERS, _NO_SPEAKER = -1.1, -0.2  # share of what a talk says of it that is abo
 _TELLING = 5  # words of a sentence that tell its language
 _LESS = 0.1  # of the share of a question that is said, for words alone
 _SHARP = 4.0  # a turn that says all that is asked counts as much as e^4 turns that say nothing of it
-_NO_ANSWER = re.compile(
+NO_ANSWER = re.compile(
     r"\W*(?:(?:re|fwd?|from|to|cc|bcc|sent|date|subject|attendees|attachments?)\s*:.*|(?:https?://|www\.)\S+|\S+@\S+"
     r"|[\w .()&-]+\.(?:docx?|pdf|xlsx?|pptx?|jpe?g|png|gif|zip|txt|htm)\W*"
     r"|(?:hi|hello|hey|dear|thanks|thank you|regards|best|cheers|sincerely)\b[\w ,.!-]{0,40}|reacted to .*|\[.*\])\W*",
@@ -133,7 +132,8 @@ def _marks(
 ) -> "Iterator[tuple[tuple[int, int], Mark]]":
     """Yield the best span of each sentence, that of who says it where a person is asked for, and it is the likelier."""
     for window in windows:
-        found = [(one, mark) for one in inside if (mark := _best(window, one.span, chunk.at))]
+        marks = ((one, window.best(max(0, one.span.start - chunk.at), one.span.end - chunk.at)) for one in inside)
+        found = [(one, mark) for one, mark in marks if mark]
         by = window.best(-len(chunk.header), len(chunk.text)) if question.asked == "person" and found else None
         said = [pair for pair in found if by and pair[0].speaker and _is_speaker(by, pair[0], chunk)]
         most = max(said, key=lambda pair: pair[1].evidence, default=None)
@@ -141,10 +141,6 @@ def _marks(
             is_said = by and most and one is most[0] and by.score > mark.score
             span = (one.span.start, one.span.start) if is_said else (mark.start + chunk.at, mark.end + chunk.at)
             yield (one.read, one.place), replace(by if by and is_said else mark, start=span[0], end=span[1])
-
-
-def _best(window: "WindowScores", span: Span, at: int) -> "Mark | None":
-    return window.best(max(0, span.start - at), span.end - at)
 
 
 def _is_speaker(mark: "Mark", one: Candidate, chunk: _Chunk) -> bool:
@@ -199,7 +195,7 @@ def _about(persons: frozenset[str], turn: Sequence[Candidate]) -> float:
 
 def _may_answer(question: Question, one: Candidate, reads: Sequence[Passage]) -> bool:
     """Return whether a sentence tells anything, and in a meeting of whom the question names, as far as that is told."""
-    if _NO_ANSWER.fullmatch(one.text) or asks(one.text):
+    if NO_ANSWER.fullmatch(one.text) or asks(one.text):
         return False
     read = reads[one.read]
     asked = named(question).intersection(*[words(" ".join(read.recipients))]) if read.is_meeting else frozenset[str]()

@@ -85,8 +85,8 @@ def _verdict(model: LanguageModel, cache: Any, start: int, question: Question, a
         if yes is None:
             return None, "cannot say"
         return yes >= LEAST_YES, f"yes {yes:.2f}"
-    said = _is_yes("".join(model.decode(cache, ids, _WORD)).strip())
-    return said, "yes" if said else "no"
+    said = re.match(r"\s*yes\b", "".join(model.decode(cache, ids, _WORD)), re.IGNORECASE)  # "yesterday" is no yes
+    return said is not None, "yes" if said else "no"
 
 
 def _is_prefix_cached(reading: PromptReader, before: Sequence[Ids]) -> bool:
@@ -96,10 +96,6 @@ def _is_prefix_cached(reading: PromptReader, before: Sequence[Ids]) -> bool:
     queries, root = reading.kept.store.queries, reading.kept.root
     paths = [(before[0], block) for block in before[1:]] if reading.ropes else [tuple(before)]
     return all(queries.uses(path_keys(root, path)[-1]) is not None for path in paths)
-
-
-def _is_yes(verdict: str) -> bool:
-    return re.match(r"yes\b", verdict, re.IGNORECASE) is not None  # "yesterday" is no yes
 
 
 def reject_answer(ledger: Ledger, now: datetime, collection: str | None = None) -> HistoryEntry | None:

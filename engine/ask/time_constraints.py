@@ -83,7 +83,7 @@ class TimeConstraint:
         if days := _WEEKLY_DAY.findall(span):
             return self._recurs([WEEKDAYS.index(f"{day.lower()}day") for day in days])
         pairs = [(asked, said) for said in _meant(span, written) for asked in self.days]
-        if any(_within(*pair) for pair in pairs):
+        if any(asked.holds(said.first) and asked.holds(said.last) for asked, said in pairs):
             return True
         return False if pairs and not any(_meet(*pair) for pair in pairs) else None
 
@@ -181,10 +181,6 @@ def _meant(span: str, written: datetime) -> Iterator[Days]:
     for past in (False, True):
         if days := resolve(span, written, past):
             yield days
-
-
-def _within(asked: Days, said: Days) -> bool:
-    return asked.holds(said.first) and asked.holds(said.last)
 
 
 def _meet(asked: Days, said: Days) -> bool:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from engine.ask.candidates import Candidate, candidates, content, share, wanted
 from engine.ask.keys import normalise
 from engine.ask.prepare import answer_of
+from engine.ask.reading import NO_ANSWER
 from engine.ask.time_constraints import TimeConstraint, time_constraint
 from engine.text.commitments import instruction_end
 from engine.text.dates import Days
@@ -42,6 +43,7 @@ _AS_LIKELY = 0.6  # of the best sentence's margin over no answer, that one must 
 _TOUCHES, _CLAIMS, _SURE = 0.5, 0.6, 0.8
 _AS_MUCH = 0.8  # of what a less trusted sentence says of the question, that a more trusted one must
 _SAME_TIME = timedelta(days=1)
+_NEXT = 2  # sentences behind one that may correct it
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,11 @@ class _Claim:
     def seen(self) -> datetime | None:
         """Return when pkb first saw its document."""
         return next((datetime.fromisoformat(one.first_seen) for one in self.read.sources if one.first_seen), None)
+
+    @property
+    def is_worth_telling(self) -> bool:
+        """Return whether its sentence has a word of the question, and is no heading: a name alone tells nothing."""
+        return not self.asked.isdisjoint(self.said.words) and not NO_ANSWER.fullmatch(self.said.text)
 
     def agrees(self, other: "_Claim") -> bool:
         """Return whether another says this too: all its spans or numbers, any of two who count alike, or its words."""
@@ -116,6 +123,7 @@ def _beside(claims: Sequence[_Claim]) -> _Claim | None:
     doubted = [one for one in claims if one.trust < Trust.KNOWN and one.covers >= _TOUCHES]
     best = max(doubted, key=lambda one: one.said.score, default=None)
     known = [one for one in claims if best and one.trust == Trust.KNOWN and one.answers and not one.agrees(best)]
+    known = [one for one in known if one.is_worth_telling]
     return max(known, key=lambda one: (one.covers, one.said.score), default=None)
 
 
@@ -164,7 +172,8 @@ def _loses(one: _Claim, claims: Sequence[_Claim]) -> bool:
 
 
 def _marked(read: Passage, lost: Sequence[_Claim], rivals: Sequence[_Claim], beside: _Claim | None) -> Passage:
-    best = max((one for one in rivals if one.read is read), key=lambda one: one.said.score, default=None)
+    own = (one for one in rivals if one.read is read and one.is_worth_telling)
+    best = max(own, key=lambda one: one.said.score, default=None)
     least = max((one.trust for one in lost if one.read.document == read.document), default=-1)
     outranked = frozenset(hit.chunk.id for hit in read.hits if read.trust_of(hit) <= least)
     said, known = (one.said.text if one else "" for one in (best, beside))
@@ -208,7 +217,9 @@ def latest(
     values, order = _Values(question, reads, found, best, kind), attrgetter("written", "score")
     told = [one for one in found if one.written and values.gives(one)]
     newest = max((one for one in told if one is best or values.replaces(one, best)), key=order)
-    former = [one for one in told if values.replaces(newest, one) and not values.same(newest, one)]
+    newest = max((one for one in found if values.corrects(one, newest)), key=order, default=newest)
+    older = (one for one in told if values.replaces(newest, one) or values.corrects(newest, one))
+    former = [one for one in older if not values.same(newest, one)]
     is_same = values.same(newest, best) and _is_negated(newest.text) == _is_negated(best.text)
     return best if is_same else newest, max(former, key=order, default=None)
 
@@ -246,6 +257,12 @@ class _Values:
         is_named = bool(new.mark or new.spans) and not said.isdisjoint(self._value(old) - self._value(new))
         likely = is_named or (self._is_likely(new, old, said, is_thread) and self._is_alike(new, old))
         return likely and (is_known or (is_open and is_thread))
+
+    def corrects(self, new: Candidate, old: Candidate) -> bool:
+        """Return whether one of the next sentences of a message gives another value, and says that this is a change."""
+        is_behind = new.read == old.read and new.written == old.written and 0 < new.place - old.place <= _NEXT
+        is_told = bool(new.spans and old.spans) and says_change(new.text) and not says_change(old.text)
+        return is_behind and is_told and not new.words.isdisjoint(content(self.question))
 
     def _is_likely(self, new: Candidate, old: Candidate, said: frozenset[str], is_thread: bool) -> bool:
         """Return whether two sentences are about as likely as the best to answer; by words, whether the newer is."""

@@ -293,11 +293,8 @@ def _graded(passages: Sequence[Passage]) -> tuple[Passage, ...]:
     and with them the answers that were made from them.
     """
     best = max((passage.score for passage in passages), default=0.0)
-    return tuple(_with_score(passage, _step(passage.score, best)) for passage in passages)
-
-
-def _step(score: float, best: float) -> float:
-    return max(0, round(_STEPS * score / best)) / _STEPS if best > 0 else 0.0
+    steps = (max(0, round(_STEPS * one.score / best)) / _STEPS if best > 0 else 0.0 for one in passages)
+    return tuple(map(_with_score, passages, steps))
 
 
 def _with_score(passage: Passage, score: float) -> Passage:

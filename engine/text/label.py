@@ -137,7 +137,7 @@ def name_forms(people: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for person in islice(dict.fromkeys(people), _PEOPLE):
         names = _spoken_names(person)
-        folded = [_folded(name) for name in names]
+        folded = ["".join(plain_words(name)) for name in names]
         common = [is_everyday_word(word) for word in folded]
         found |= {name if usual else word: name for name, word, usual in zip(names, folded, common, strict=True)}
         for (one, two), usual, pair in zip(pairwise(names), pairwise(common), pairwise(folded), strict=True):
@@ -157,10 +157,6 @@ def _spoken_names(person: str) -> list[str]:
     last, _, first = shown.partition(",")
     names = _LETTERS.findall(f"{first} {last}")
     return [name.capitalize() if name.isupper() or name.islower() else name for name in names]
-
-
-def _folded(name: str) -> str:
-    return "".join(plain_words(name))
 
 
 @cache

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Literal
 
 from engine.text.dates import NEAR_DAY
-from engine.text.time_sensitive import word_lists
+from engine.text.time_sensitive import phrases, plain_words, word_lists
 
 Kind = Literal["date", "time", "duration", "place", "person", "number", "amount", "money", "email", "phone", "link"]
 LONGEST = 2000  # characters of a text that are searched
@@ -252,7 +252,7 @@ def whole(text: str, span: Found, kind: Kind) -> Found:
 
 
 def _dates_around(text: str, span: Found) -> Found:
-    """Return the range or list of dates that a date is part of."""
+    """Return the range or list of dates that a date is part of; of "moves from Monday to Tuesday" the last."""
     start, end, dates = span.start, span.end, find(text, "date")
     for one in dates:
         if end <= one.start and _BETWEEN_DATES.fullmatch(text, end, one.start):
@@ -261,6 +261,8 @@ def _dates_around(text: str, span: Found) -> Found:
         if one.end <= start and _BETWEEN_DATES.fullmatch(text, one.end, start):
             start = one.start
     opening = _FROM.search(text[:start]) if (start, end) != (span.start, span.end) else None
+    if opening and any(phrases("changes", "new").find([*plain_words(text[: opening.start()])[-1:], "to"])):
+        return next(one for one in dates if one.end == end)
     return Found(opening.start() if opening else start, end)
 
 

@@ -206,3 +206,14 @@ def test_the_source_that_an_answer_rests_on_is_marked_with_its_words(pkb: Pkb) -
     assert [source["span"] for source in others] == [None] * len(others)
     marked = [line for line in pkb("ask", CONCERT).out.splitlines() if line.endswith("← answer")]
     assert [line[:3] for line in marked] == ["[1]"]
+
+
+@pytest.mark.parametrize("question", ["When is rehearsal?", "Who won the second prize in the raffle?"])
+def test_a_name_a_time_or_a_heading_alone_is_told_as_no_other_answer(pkb: Pkb, question: str) -> None:
+    assert "another mail" not in pkb("ask", question).err
+
+
+def test_a_price_that_the_next_sentence_changes_is_told_as_what_it_was(pkb: Pkb) -> None:
+    said = pkb("ask", "How much is a ticket for the summer concert?").out
+    assert "the ticket price is now 10 pounds" in said
+    assert "(before: 12 pounds" in said

@@ -230,3 +230,14 @@ def test_the_next_meeting_is_told_by_its_time_too(question: str, answer: str) ->
         changed(NEW, text="The team meeting was on 17 June at 9:00.", score=0.8),
     ]
     assert answered(question, *reads).answer == answer
+
+
+@pytest.mark.parametrize("verb", ["moves", "moved", "has been moved", "is postponed", "was rescheduled", "changed"])
+def test_what_moves_from_one_day_to_another_is_on_the_other(verb: str) -> None:
+    text = f"The general meeting {verb} from Monday 24 June to Thursday 27 June, 18:00, in the workshop."
+    assert told("When is the general meeting?", text) == "Thursday 27 June 2024, 18:00"
+
+
+def test_what_is_open_from_one_day_to_another_is_open_on_all() -> None:
+    answer = told("When is the exhibition open?", "The exhibition is open from Monday 24 June to Thursday 27 June.")
+    assert answer == "from Monday 24 June 2024 to Thursday 27 June 2024"
