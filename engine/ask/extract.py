@@ -75,6 +75,8 @@ def format_answer(
     else:
         best, former = latest(question, reads, right, best, kind)
     said = _from_sentence(question, best, kind)
+    if said and _WHY.match(question.text) and (reasons := reason_said(found, best)):
+        said = replace(said, answer=f"{said.answer} {_flat(reasons[0].text)}")
     if said and former and former.mark and former.written and (told := _from_sentence(question, former, kind)):
         value, marked = told.answer[slice(*(told.highlight or (0, 0)))], _flat(former.marked)
         origin = f"{'meeting' if reads[former.read].is_meeting else 'mail'} of {spell_date(former.written)}"
@@ -278,8 +280,7 @@ def quote(
     span = (answer.span or (0, len(own))) if answer.quote else None
     where = (answer.answer, answer.highlight, answer.source)
     is_told = kind not in _COUNTED or bool(find(answer.answer, kind))
-    reading = replace(reading, support=answer.support) if answer.before else reading
-    grade = reading.grade if is_told else "closest"
+    grade = (replace(reading, support=answer.support) if answer.before else reading).grade if is_told else "closest"
     return Quote(*where, quotes, support, span, grade=grade, before=answer.before if grade == "answer" else None)
 
 

@@ -333,15 +333,14 @@ def _line(written: str) -> str:
 
 
 _BECAUSE = re.compile(r"\b(?:because|since|due to|so that|in order to|the (?:main )?reason)\b", re.IGNORECASE)
-_REASON = 3  # sentences behind what it is the reason of
 _CONCLUDES = re.compile(r"(?:and )?(?:so|therefore|thus|hence|that['’]?s why|that is why)\b", re.IGNORECASE)
 
 
 def reason_said(found: Sequence[Candidate], said: Candidate) -> list[Candidate]:
-    """Return what gives the reason of what was said: the sentence before one that concludes, else one of the next."""
+    """Return what gives the reason of what was said: the sentence before one that concludes, else one of three behind."""
     if _CONCLUDES.match(said.text):
         return [one for one in found if (one.read, one.place + 1) == (said.read, said.place)]
-    later = [one for one in found if one.read == said.read and 0 < one.place - said.place <= _REASON]
+    later = [one for one in found if one.read == said.read and 0 < one.place - said.place <= 3]
     given = [one for one in later if one.span.turn == said.span.turn and _BECAUSE.search(one.text)]
     return [] if _BECAUSE.search(said.text) else given[:1]
 
