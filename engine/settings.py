@@ -44,7 +44,7 @@ class BankSettings:
     """The answer cache (PerCache 4.1.1: the QA bank), and the similarity at which another question may hit it."""
 
     bytes: int = _option(100_000_000, "size of the answer cache")
-    tau: float = _option(0.85, "least cosine similarity of a paraphrase; 1 turns paraphrase hits off", most=1)
+    tau: float = _option(0.83, "least cosine similarity of a paraphrase; 1 turns paraphrase hits off", most=1)
 
 
 @dataclass(frozen=True, slots=True)
