@@ -24,7 +24,7 @@ from engine.llm import generate, prompt, stopping
 from engine.models import endpoint, gguf, openai
 from engine.serve import protocol, sharing
 from engine.settings import Settings, parse
-from engine.text import commitments, dates, links, people, question, relative_dates, sentences, spans, terminal
+from engine.text import commitments, dates, people, question, relative_dates, sentences, spans, terminal
 from engine.text.time_sensitive import is_timeless, time_sensitivity
 from engine.text.whole_document import whole_document_question
 from engine.transfer import lines_of, read_line
@@ -215,8 +215,8 @@ def _terminal(data: bytes) -> None:
         shown.encode()
     assert "\n" not in terminal.line(text)
     terminal.wrap(terminal.plain(text), 40, "  ")
-    links.file_uri("/" + text.replace("\0", ""), "host").encode("ascii")
-    links.message_uri(text).encode("ascii")
+    terminal.file_uri("/" + text.replace("\0", ""), "host").encode("ascii")
+    terminal.message_uri(text).encode("ascii")
 
 
 def _people(data: bytes) -> None:

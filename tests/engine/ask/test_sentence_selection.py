@@ -10,7 +10,13 @@ from engine.types import Passage
 from tests.engine.ask.passages import changed, of_text
 
 NOW = datetime(2024, 5, 15, tzinfo=UTC)
-OLD = of_text("From: Ben, Picnic", "The picnic is on 3 June at the weir.", datetime(2024, 3, 1, tzinfo=UTC), "", 1.0)
+OLD = of_text(
+    "From: Ben, Picnic",
+    "The picnic is on 3 June at the weir.",
+    datetime(2024, 3, 1, tzinfo=UTC),
+    "Ben <ben@example.org>",
+    1.0,
+)
 NEW = changed(OLD, text="The picnic is on 9 June at the weir.", date=datetime(2024, 4, 1, tzinfo=UTC), score=0.9)
 
 
