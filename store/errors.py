@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _LEDGER = {  # SQLite's primary result codes: what happened, and what helps
-    1: ("the schema of the ledger (ledger.db) is damaged", "pkb check --repair"),  # a statement does not fit it
     3: ("the ledger cannot be read: permission denied", "pkb doctor"),
     5: ("another pkb is writing", "try again when it is done"),
     8: ("the ledger cannot be written: read-only", "pkb doctor"),
@@ -28,7 +27,10 @@ _LEDGER = {  # SQLite's primary result codes: what happened, and what helps
     14: ("the ledger cannot be opened", "pkb doctor"),
     26: ("the ledger (ledger.db) is not a pkb database", "pkb check --repair"),
 }
-_GARBLED = ("Could not decode to UTF-8", "malformed JSON")  # of SQLite, which gives them no code of their own
+_GARBLED = (
+    *("Could not decode to UTF-8", "malformed"),
+    *("no such column", "no such table", "no such function", "has no column"),
+)  # of SQLite, which gives them no code of their own
 _TABLES = (  # the system error inside LanceDB's message
     ("(os error 5)", "the disk is failing", "pkb doctor"),
     ("os error 28", "no space left on the disk", "pkb doctor"),

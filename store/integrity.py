@@ -496,12 +496,8 @@ def _copy(damaged: Path, ledger: Ledger, table: str) -> None:
 
 def _rows(damaged: Path, table: str, order: str) -> Iterator[tuple[object, ...]]:
     with suppress(*DAMAGE), closing(_read_only(damaged)) as rows:
-        rows.text_factory = _text
+        rows.text_factory = lambda raw: raw.decode("utf-8", "replace")
         yield from rows.execute(f"SELECT * FROM {table} ORDER BY 1 {order}")
-
-
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "replace")
 
 
 def _read_only(path: Path) -> sqlite3.Connection:

@@ -275,10 +275,6 @@ class Look(Protocol):
         """Call it."""
 
 
-def _at_once(work: Callable[[], T]) -> T:
-    return work()
-
-
 def _nothing() -> None:
     """Release nothing."""
 
@@ -305,7 +301,7 @@ class KvStore:
         self.queries = KvQueries(ledger, self._index, self._counts)
 
     def match(
-        self, root: TreeRoot, segments: Sequence[Sequence[int]], *, asked: bool = True, look: Look = _at_once
+        self, root: TreeRoot, segments: Sequence[Sequence[int]], *, asked: bool = True, look: Look = lambda work: work()
     ) -> Match:
         """Find and pin the cached prefix of a prompt; damaged nodes on the way are removed.
 

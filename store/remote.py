@@ -53,7 +53,7 @@ class RemoteCall:
 
     def __init__(self) -> None:
         self._lock, self._ended = Lock(), ""
-        self._close: Callable[[], object] = _nothing
+        self._close: Callable[[], object] = lambda: None
         self.received = 0  # bytes so far
 
     def guard(self, close: Callable[[], object]) -> None:
@@ -76,10 +76,6 @@ class RemoteCall:
             self._ended = self._ended or reason
             close = self._close
         close()
-
-
-def _nothing() -> None:
-    """Close nothing."""
 
 
 class RemoteSource(Protocol):

@@ -79,9 +79,10 @@ def format_answer(
         said = replace(said, answer=f"{said.answer} {_flat(reasons[0].text)}")
     if said and former and former.mark and former.written and (told := _from_sentence(question, former, kind)):
         value, marked = told.answer[slice(*(told.highlight or (0, 0)))], _flat(former.marked)
-        origin = f"{'meeting' if reads[former.read].is_meeting else 'mail'} of {spell_date(former.written)}"
+        origin = f", {'meeting' if reads[former.read].is_meeting else 'mail'} of {spell_date(former.written)}"
+        origin = "" if former.read == best.read else origin
         newer = [one for one in found if one is best or not (one.written and one.written <= former.written)]
-        said = replace(said, before=f"{marked if value in marked else value}, {origin}")
+        said = replace(said, before=f"{marked if value in marked else value}{origin}")
         said = replace(said, support=support_of(question, reads, newer, best)) if best.mark else said
     return replace(said, quote=best.text) if said else None
 
@@ -186,14 +187,14 @@ def _turn_name(one: Candidate) -> str | None:
 
 def _contact(question: Question, reads: Sequence[Passage], kind: Kind) -> SelectedSentence | None:
     """Find the address or number of whom the question names; that of anybody else is no answer."""
-    names, best, fit = [set(words(name)) for name in question.names], None, 0.4
+    names, best, fit = [set(words(name)) for name in question.names], None, 0
     for index, read in enumerate(reads):
         for part in () if read.is_outranked() else (read.sender, *read.recipients, read.header, read.text):
             for one in find(part, kind):
                 if kind == "phone" and not _is_line_asked(question.text, line_of(part, one)):
                     continue
                 own, near = set(words(part[one.start : one.end])), set(words(part[max(0, one.start - 60) : one.end]))
-                value = max((len(name & near) + len(name & own)) / max(1, len(name)) for name in names)
+                value = max(0 if name - near - own else 1 + len(name & own) for name in names)
                 if value > fit:
                     best, fit = _alone(part[one.start : one.end], index), value
     return best

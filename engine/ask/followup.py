@@ -117,7 +117,9 @@ _POINTS = re.compile(  # or "at what price"
     re.IGNORECASE,
 )
 WHO_SAID = re.compile(  # who said or sent what was just quoted
-    r"who (?:\w+ed|said|says|sent|told (?:me|us)|wrote)(?: (?:it|so|that|this|the (?:mail|message)))?", re.IGNORECASE
+    r"who (?:(?:ask|claim|mention|suggest|mail|e-?mail|forward)ed|replied|said|says|sent|told (?:me|us)|wrote)"
+    r"(?: (?:it|so|that|this|the (?:mail|message)))?",
+    re.IGNORECASE,
 )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from engine.ask.candidates import wanted
 from engine.ask.extract import QuoteSettings, quote
 from engine.ask.keys import scope_of
 from engine.ask.paraphrase import asks_in_same_words, unmatched_words, why_different
@@ -220,7 +221,8 @@ class SemanticLookup:
     def _verify(self, ask: PendingQuestion, asked: EmbeddedQuestion, kept: Question, near: "Near") -> "Near | str":
         """Return the cached question if its answer is still valid, and valid for this question; else the reason."""
         rules, cached = self._rules, answer_of(near.answer)
-        quotes = rules.verify and not (rules.guard and asks_in_same_words(asked.question, kept))
+        alike = asks_in_same_words(asked.question, kept) and wanted(asked.question) == wanted(kept)
+        quotes = rules.verify and not (rules.guard and alike)
         asks = rules.check and cached.writer == "model"  # a quote is checked by quoting alone
         fresh, evidence = near, None
         if near.answer.generation != ask.generation:

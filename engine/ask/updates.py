@@ -42,8 +42,18 @@ _AS_LIKELY = 0.6  # of the best sentence's margin over no answer, that one must 
 # the place of another, and to be told beside another that counts as much.
 _TOUCHES, _CLAIMS, _SURE = 0.5, 0.6, 0.8
 _AS_MUCH = 0.8  # of what a less trusted sentence says of the question, that a more trusted one must
+_SECURE: tuple[Kind | None, ...] = (None, "number", "email", "phone", "link")  # what nobody else in a thread changes
+_CLAUSES = re.compile(r"[^\w\s'’-]")
+_OF = re.compile(r"\bof\b(?: (?:the|an?|our|my|your|his|her|their)\b)?", re.IGNORECASE)
+# What is asked for, which may stand before what it is of.
+_CALLED = frozenset(words("price cost fee charge date day time hour place room number code new right correct"))
 _SAME_TIME = timedelta(days=1)
 _NEXT = 2  # sentences behind one that may correct it
+_REPORTED = re.compile(r"\b(?:would|was|were|had|wrote|told|said|thought|used to)\b", re.IGNORECASE)
+_PAST = re.compile(r"\b(?:was|were|had)\b", re.IGNORECASE)
+_UNSURE = re.compile(
+    r"\b(?:if|unless|whether|wish\w*|believ\w+|would|could|might|used to|next year|last year)\b", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +205,7 @@ def sender_notices(reply: Answer) -> list[str]:
         return left_out
     rivals = [one for one in others if one.rival and one.quote != first.quote and one not in orders]
     strange = [one for one in rivals if one.sender != first.sender or set(one.warnings) ^ set(first.warnings)]
+    strange = [one for one in strange if one.sender and not same_answer(first.quote, one.quote, reply.span)]
     told = [f"another mail, from {_sender(one)}, says: {shorten(one.quote, 160)}" for one in strange[:_RIVALS]]
     trusted = [first, *(one for one in others if one.quote and same_answer(first.quote, one.quote, reply.span))]
     alone = all(one.warnings and FIRST_MAIL not in one.warnings for one in trusted)
@@ -247,34 +258,47 @@ class _Values:
         """
         now, before = self.reads[new.read], self.reads[old.read]
         trust, least = (read.trust_of(read.hit_at(one.span.start)) for read, one in ((now, new), (before, old)))
-        if trust < least or not (new.written and old.written and old.written < new.written):
+        if trust < least or not (new.written and old.written and old.written < new.written) or _is_unsure(new.text):
             return False
         is_open = trust == Trust.KNOWN and self.kind != "person"
         known = _names([*_writers(before, old), *((before.sender, *before.recipients) if is_open else ())])
         is_known = any(one <= two or two <= one for one in _names(_writers(now, new)) for two in known)
         is_thread = _title_words(before) - FUNCTION_WORDS <= _title_words(now) and bool(now.hits[0].title)
         said = _around([one for one in self.found if one.read == new.read and one.written == new.written], new)
-        is_named = bool(new.mark or new.spans) and not said.isdisjoint(self._value(old) - self._value(new))
-        likely = is_named or (self._is_likely(new, old, said, is_thread) and self._is_alike(new, old))
-        return likely and (is_known or (is_open and is_thread))
+        is_about = is_thread and is_known and not said.isdisjoint(self._value(old) - self._value(new))
+        is_likely = is_about or self._is_likely(new, old, said, is_thread)
+        likely = self._names(old, new, said) or (is_likely and self._is_alike(new, old))
+        return likely and (is_known or (is_open and is_thread and self.kind not in _SECURE))
+
+    def _names(self, old: Candidate, new: Candidate, said: frozenset[str]) -> bool:
+        """Return whether words beside a newer value name the older one: all its numbers, or all that it is."""
+        former = self._value(old) - self._value(new)
+        numbers = frozenset(word for word in former if any(map(str.isdigit, word)))
+        return bool(former) and bool(new.mark or new.spans) and (numbers or former) <= said
 
     def corrects(self, new: Candidate, old: Candidate) -> bool:
         """Return whether one of the next sentences of a message gives another value, and says that this is a change."""
         is_behind = new.read == old.read and new.written == old.written and 0 < new.place - old.place <= _NEXT
-        is_told = bool(new.spans and old.spans) and says_change(new.text) and not says_change(old.text)
-        return is_behind and is_told and not new.words.isdisjoint(content(self.question))
+        is_told = bool(new.spans and old.spans) and says_change(new.text) and _REPORTED.search(old.text) is not None
+        return is_behind and is_told and not new.words.isdisjoint(content(self.question)) and not _is_unsure(new.text)
 
     def _is_likely(self, new: Candidate, old: Candidate, said: frozenset[str], is_thread: bool) -> bool:
         """Return whether two sentences are about as likely as the best to answer; by words, whether the newer is."""
         if new.mark and old.mark and self.best.mark:
-            return min(new.mark.margin, old.mark.margin) >= _AS_LIKELY * self.best.mark.margin
+            is_near = min(new.mark.margin, old.mark.margin) >= _AS_LIKELY * self.best.mark.margin
+            return is_near and (is_thread or share(content(self.question), new.words) >= _TOUCHES)
         asked = content(self.question)
         least = _TOUCHES if is_thread and new.spans else max(_CLAIMS, share(asked, old.words))
         return share(asked, said if new.spans else new.words) >= least
 
     def _is_alike(self, new: Candidate, old: Candidate) -> bool:
-        """Return whether no word asked for has another in its place: the second payment is not the first payment."""
-        lost = {*content(self.question)}.difference(words(new.text))
+        """Return whether no word asked for has another in its place, or before it: "second payment", "youth choir"."""
+        asked = frozenset(content(self.question))
+        parts = [words(part) for part in _CLAUSES.split(_OF.sub(" ", new.text))]
+        known = asked.union(words(old.text), self._value(new), _title_words(self.reads[old.read]), _CALLED)
+        if any(b in asked and a not in known | FUNCTION_WORDS for part in parts for a, b in pairwise(part)):
+            return False
+        lost = asked.difference(*parts)
         pairs = (pairwise([word for word in words(one.text) if word not in self._aside(one)]) for one in (old, new))
         return not any((a in lost and b == d) or (b in lost and a == c) for (a, b), (c, d) in product(*pairs))
 
@@ -305,6 +329,11 @@ class _Values:
         first, last = (one.spans[0].start, one.spans[0].end) if one.spans and not one.mark else one.highlight
         said = frozenset(words(one.text[first:last] or one.speaker or "")) - FUNCTION_WORDS
         return said - frozenset(self.question.words) or said
+
+
+def _is_unsure(text: str) -> bool:
+    """Return whether a sentence tells what is past, wished, believed or depends on something, and of no change."""
+    return bool(_UNSURE.search(text) or (_PAST.search(text) and not says_change(text)))
 
 
 def _writers(read: Passage, one: Candidate) -> tuple[str, ...]:

@@ -27,11 +27,9 @@ class Embedded:
     missing: int
 
 
-def _ignore(_ids: Sequence[str], _vectors: Vectors) -> None:
-    """Do nothing with new vectors."""
-
-
-def embed(store: VectorStore, embedder: Embedder, locks: Locks, on_vectors: OnVectors = _ignore) -> Iterator[Embedded]:
+def embed(
+    store: VectorStore, embedder: Embedder, locks: Locks, on_vectors: OnVectors = lambda _ids, _vectors: None
+) -> Iterator[Embedded]:
     """Embed what is missing, yielding after each commit; yields nothing while another process is embedding."""
     with locks.embedder() as locked:
         if not locked:

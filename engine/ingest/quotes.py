@@ -565,16 +565,12 @@ def _label_signatures(text: str, passages: list[DocumentPassage]) -> tuple[Docum
     """Return the passages with disclaimers and the final contact block labelled as signatures."""
     own = [at for at, passage in enumerate(passages) if passage.role == "body"]
     if any(hint in text for hint in LEGAL_HINTS):
-        legal = {at for at in own[1:] if _is_legal(passages[at].text)}
+        legal = {at for at in own[1:] if len({one.lower() for one in LEGAL.findall(passages[at].text[:3000])}) > 1}
         passages = [replace(one, role="signature") if at in legal else one for at, one in enumerate(passages)]
         own = [at for at in own if at not in legal]
     if len(own) > 1 and _is_contact_block(passages[own[-1]].text):
         passages[own[-1]] = replace(passages[own[-1]], role="signature")
     return tuple(passages)
-
-
-def _is_legal(text: str) -> bool:
-    return len({found.lower() for found in LEGAL.findall(text[:3000])}) >= 2
 
 
 def _is_contact_block(text: str) -> bool:

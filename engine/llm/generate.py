@@ -131,7 +131,7 @@ def cite(
     if not telling:  # "Yes"
         return Cited(_quotes(reads, named, telling, question), bool(named), next(iter(named), None))
     asked = frozenset(words(question)) - FUNCTION_WORDS
-    in_sources = {index: _words(reads[index]) for index in dict.fromkeys(shown)}
+    in_sources = {at: frozenset(words(f"{reads[at].header}\n{reads[at].text}")) for at in dict.fromkeys(shown)}
     held = {index: len(telling & found) for index, found in in_sources.items()}
     least = max([1, *held.values()]) if words_first else 1
     bearing = [index for index in named if held[index] >= least]
@@ -160,10 +160,6 @@ def _invents(answer: str, question: str, shown: Sequence[Passage]) -> bool:
 def _digits(text: str) -> str:
     """Return a text with its groups of digits joined."""
     return _DIGIT_GAP.sub("", text).lstrip("+(")
-
-
-def _words(read: Passage) -> frozenset[str]:
-    return frozenset(words(f"{read.header}\n{read.text}"))
 
 
 def _quotes(
@@ -321,7 +317,7 @@ class _Generation:
         reused, count = sum(written.read.reused), self.segments.count
         counts = {"prompt": count, "reused": reused, "computed": count - reused}
         counts |= {"generated": written.output.tokens, "guessed": written.guessed}
-        return counts, _tier(self.reading) if reused else "full"
+        return counts, ("blocks" if self.reading.ropes else "prefix") if reused else "full"
 
     def judged(self, written: _Answer, judge: Judge) -> Answer:
         """Return what is answered in the place of what was written, with its figures."""
@@ -399,10 +395,6 @@ def segments_of(
     spare = max(most, _SEAMS) if reading.ropes else most
     segments = fit(reading.model, question.text, now, evidence, spare, order)
     return in_blocks(reading.model, segments) if reading.ropes else segments
-
-
-def _tier(reading: PromptReader) -> Tier:
-    return "blocks" if reading.ropes else "prefix"
 
 
 def read(reading: PromptReader, before: Sequence[Ids], trace: Trace, held: ExitStack) -> PrefixCache:

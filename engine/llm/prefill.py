@@ -93,7 +93,7 @@ def _compute(
 ) -> Prefilled:
     """Compute what a cache does not hold yet of each segment."""
     seconds, captured, cache = list[float](), list[Any](), found.cache
-    present, loaded = (_filled(counts, len(segments)) for counts in (found.present, found.loaded))
+    present, loaded = ([*counts, *[0] * (len(segments) - len(counts))] for counts in (found.present, found.loaded))
     with trace.step("prefill") as step:
         for ids, there in zip(segments, present, strict=True):
             begun = time.perf_counter()
@@ -106,10 +106,6 @@ def _compute(
     _learn(reading.kept, segments, present, taken)
     taken[len(nodes) : len(nodes) + len(found.seconds)] = found.seconds
     return Prefilled(cache, nodes, tuple(loaded), tuple(taken), tuple(captured))
-
-
-def _filled(counts: Sequence[int], length: int) -> list[int]:
-    return [*counts, *[0] * (length - len(counts))]
 
 
 def _learn(kept: KvBinding | None, segments: Sequence[Ids], present: Sequence[int], seconds: Sequence[float]) -> None:

@@ -21,14 +21,10 @@ TIMEOUT_S = 600.0  # longer than a long answer of a large model on a slow machin
 _POLL_S = 0.05
 
 
-def _nothing() -> None:
-    """Do nothing between two steps."""
-
-
 class ResidentModel:
     """The loaded model and its open KV stores; `yield_point` is called between two of its steps."""
 
-    def __init__(self, locks: Path, yield_point: Callable[[], None] = _nothing) -> None:
+    def __init__(self, locks: Path, yield_point: Callable[[], None] = lambda: None) -> None:
         self._locks, self.yield_point = locks, yield_point
         self._lease, self._wanted = Lease(locks / "model.lock"), Lease(locks / "wanted.lock")
         self._key: Hashable = None

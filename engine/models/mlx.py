@@ -78,10 +78,6 @@ _STEEPEST = 700.0  # exponent of a float
 SUB_STEP: Mapping[Device, int] = {"cpu": 128, "metal": 512, "cuda": 512}
 
 
-def _nothing() -> None:
-    """Do nothing between two steps."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Mlx:
     """A loaded model. With `one_line`, an answer ends with its first line, because the model has no stop token.
@@ -105,7 +101,7 @@ class Mlx:
     bits: int = 0
     meter: Meter = field(default_factory=Meter, repr=False)
     buffers: BufferPool = field(default_factory=BufferPool, repr=False)
-    yield_point: Callable[[], None] = field(default=_nothing, repr=False)
+    yield_point: Callable[[], None] = field(default=lambda: None, repr=False)
 
     def tokens(self, text: str) -> list[int]:
         """Return the token ids of a text; special tokens in it are plain text."""

@@ -117,7 +117,7 @@ def proximity(rows: Sequence[RankRow], question: Sequence[str], idf: Mapping[str
 
 def sequence(rows: Sequence[RankRow], question: Sequence[str], idf: Mapping[str, float]) -> list[float]:
     """Return the share, by idf, of the question's neighbouring words that stand side by side, in order, in each row."""
-    return _shares(rows, question, idf, _in_order)
+    return _shares(rows, question, idf, lambda one, other: float(any(place + 1 in other for place in one)))
 
 
 def _shares(
@@ -142,10 +142,6 @@ def _shares(
 def _closeness(one: Sequence[int], other: Sequence[int]) -> float:
     apart = [abs(a - b) for a in one for b in other]
     return max(0.0, 1 - (min(apart) - 1) / _REACH) if apart else 0.0
-
-
-def _in_order(one: Sequence[int], other: Sequence[int]) -> float:
-    return float(any(place + 1 in other for place in one))
 
 
 def dated(rows: Sequence[RankRow], days: Sequence[Days]) -> list[float]:

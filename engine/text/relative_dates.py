@@ -131,7 +131,7 @@ def _relative(text: str, today: date, past: bool) -> dates.Days | None:
     lower = text.lower()
     if "before yesterday" in lower or "after tomorrow" in lower or lower == "last":
         step = 2 if "after" in lower else -1 if lower == "last" else -2  # "last" is left of "last night"
-        return _one_day(today + timedelta(days=step))
+        return dates.Days(only := today + timedelta(days=step), only)
     if match := _FEW_AGO.search(text):
         size = _unit_days(match["unit"] or match["size"])
         return dates.Days(today - timedelta(days=5 * size), today - timedelta(days=2 * size))
@@ -173,10 +173,6 @@ def _nearest(days: dates.Days, today: date, side: int = 0) -> dates.Days:
 def _in_year(days: dates.Days, year: int) -> dates.Days:
     first, last = (day if (day.month, day.day) != (2, 29) else day.replace(day=28) for day in (days.first, days.last))
     return dates.Days(first.replace(year=year), last.replace(year=year))
-
-
-def _one_day(day: date) -> dates.Days:
-    return dates.Days(day, day)
 
 
 def _around(today: date, count: int | None, size: int) -> dates.Days | None:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Literal
 
 from engine.text.dates import NEAR_DAY
-from engine.text.time_sensitive import phrases, plain_words, word_lists
+from engine.text.time_sensitive import word_lists
 
 Kind = Literal["date", "time", "duration", "place", "person", "number", "amount", "money", "email", "phone", "link"]
 LONGEST = 2000  # characters of a text that are searched
@@ -231,6 +231,10 @@ _PARTS = {
 }
 _BETWEEN_DATES = re.compile(rf"{_TO}|{_AND}|,\s+", re.IGNORECASE)
 _FROM = re.compile(r"\b(?:from|between)\s+\Z", re.IGNORECASE)
+_MOVES = re.compile(
+    r"\b(?:mov\w+|chang\w+|shift\w+|postponed|rescheduled|delayed|put (?:back|off)|pushed back|brought forward)\s+\Z",
+    re.IGNORECASE,
+)  # from one day to another; nothing lasts from the first to the second
 _REACH = 40  # characters before a span that may belong to it
 
 
@@ -261,7 +265,7 @@ def _dates_around(text: str, span: Found) -> Found:
         if one.end <= start and _BETWEEN_DATES.fullmatch(text, one.end, start):
             start = one.start
     opening = _FROM.search(text[:start]) if (start, end) != (span.start, span.end) else None
-    if opening and any(phrases("changes", "new").find([*plain_words(text[: opening.start()])[-1:], "to"])):
+    if opening and _MOVES.search(text[max(0, opening.start() - _REACH) : opening.start()]):
         return next(one for one in dates if one.end == end)
     return Found(opening.start() if opening else start, end)
 

@@ -49,7 +49,7 @@ def whole_document_question(text: str) -> WholeDocumentQuestion | None:
         return WholeDocumentQuestion(aspect)
     parts = text.split()
     for core, name in chain(_named_between(parts), _splits(parts)):
-        if (aspect := _aspect(plain_words(core))) and _names_document(plain_words(name)):
+        if (aspect := _aspect(plain_words(core))) and not _anywhere("document").isdisjoint(plain_words(name)):
             return WholeDocumentQuestion(aspect, name)
     return None
 
@@ -84,10 +84,6 @@ def _splits(parts: Sequence[str]) -> Iterator[tuple[str, str]]:
         if part.lower() in _anywhere("before"):
             core, name = " ".join(parts[:place]), " ".join(parts[place + 1 :])
             yield f"{core} {part} document", name
-
-
-def _names_document(tokens: Sequence[str]) -> bool:
-    return not _anywhere("document").isdisjoint(tokens)
 
 
 def _aspect(tokens: Sequence[str]) -> Aspect | None:

@@ -401,7 +401,7 @@ class Liar(Thread):
     "said",
     [
         [],
-        [("piece", {"text": "10 "})],
+        [("piece", {"text": "The committee "})],
         [("piece", {"text": "no such "}), ("piece", {"text": "words"})],
         [("answered", {"answer": {"reply": 1}})],
         [("declined", {})],

@@ -194,6 +194,11 @@ def test_the_address_of_somebody_else_is_no_answer() -> None:
     assert (found.answer, found.quotes) == (None, ("Joe Weiss asked me.",))
 
 
+def test_the_address_of_a_namesake_is_no_answer() -> None:
+    read = changed(MAIL, recipients=("Joe Brown <joe.brown@example.org>",))
+    assert answered("What's Joe Weiss's email?", "Joe Weiss asked me.", read=read).answer is None
+
+
 def test_a_number_below_its_owner_in_a_signature_is_found() -> None:
     found = answered("What is the phone number of Shona Wray?", "See you there.\n\nShona Wray\n713 555 9123", read=MAIL)
     assert found.answer == "713 555 9123"
@@ -259,6 +264,7 @@ HAVING = (
         ("What is the email of Friday about?", None),
         ("What did Ann's email say?", None),
         ("Who sent Ann's email?", "person"),
+        ("What's wrong with Ann's email?", None),
         ("How long did it take?", "duration"),
         ("How long ago was it?", "date"),
         ("Who came?", "person"),
