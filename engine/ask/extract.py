@@ -185,19 +185,24 @@ def _turn_name(one: Candidate) -> str | None:
     return one.span.speaker if one.span.speaker == one.speaker else None
 
 
+_WHOLE = 2.0  # what a whole name counts more than a part of one
+_NAMESAKE = 0.6  # support of an address beside a part of the name that is asked for
+
+
 def _contact(question: Question, reads: Sequence[Passage], kind: Kind) -> SelectedSentence | None:
-    """Find the address or number of whom the question names; that of anybody else is no answer."""
-    names, best, fit = [set(words(name)) for name in question.names], None, 0
+    """Find the address or number of whom the question names, or less surely that of a namesake."""
+    names, best, fit = [set(words(name)) for name in question.names if words(name)], None, 0.4
     for index, read in enumerate(reads):
         for part in () if read.is_outranked() else (read.sender, *read.recipients, read.header, read.text):
             for one in find(part, kind):
                 if kind == "phone" and not _is_line_asked(question.text, line_of(part, one)):
                     continue
                 own, near = set(words(part[one.start : one.end])), set(words(part[max(0, one.start - 60) : one.end]))
-                value = max(0 if name - near - own else 1 + len(name & own) for name in names)
-                if value > fit:
+                held = ((len(name & near) + len(name & own)) / len(name) for name in names)
+                whole_name = any(name <= near | own for name in names)
+                if (value := max(held, default=0.0) + _WHOLE * whole_name) > fit:
                     best, fit = _alone(part[one.start : one.end], index), value
-    return best
+    return best and replace(best, support=1.0 if fit > _WHOLE else _NAMESAKE)
 
 
 def _is_line_asked(question: str, line: str) -> bool:
@@ -270,7 +275,8 @@ def quote(
         found = [one if tells else replace(one, score=-math.inf) for one, tells in pairs]
     answer, support = _exact(question, kind, reads), reading.support
     if answer:
-        reading, support = replace(reading, support=1.0), 1.0
+        support = answer.support or 1.0
+        reading, answer = replace(reading, support=support), answer if support >= settings.least else None
     elif found and not _is_of_name(question, kind) and support >= settings.least:
         answer = format_answer(question, reads, found, kind, when)
     if answer is None:

@@ -194,9 +194,13 @@ def test_the_address_of_somebody_else_is_no_answer() -> None:
     assert (found.answer, found.quotes) == (None, ("Joe Weiss asked me.",))
 
 
-def test_the_address_of_a_namesake_is_no_answer() -> None:
-    read = changed(MAIL, recipients=("Joe Brown <joe.brown@example.org>",))
-    assert answered("What's Joe Weiss's email?", "Joe Weiss asked me.", read=read).answer is None
+def test_the_address_beside_a_part_of_the_name_is_no_sure_answer() -> None:
+    read = changed(MAIL, recipients=("Jo Weiss <jo.weiss@example.org>",))
+    found = answered("What's Joe Weiss's email?", "Joe Weiss asked me.", read=read)
+    assert (found.answer, found.grade) == ("jo.weiss@example.org", "closest")
+    read = changed(read, recipients=(*read.recipients, "Joe Weiss <joe@example.org>"))
+    found = answered("What's Joe Weiss's email?", "Joe Weiss asked me.", read=read)
+    assert (found.answer, found.grade) == ("joe@example.org", "answer")
 
 
 def test_a_number_below_its_owner_in_a_signature_is_found() -> None:
