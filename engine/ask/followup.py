@@ -131,6 +131,7 @@ def is_vague(text: str) -> bool:
     line = core(text)
     unnamed = re.sub(r"(?<!^)\b(?!I\b)[A-Z][\w'’-]*", "", line)
     said = says_nothing(unnamed) and ASKING_WORDS.issuperset(words(line)[-1:])  # what Ann said: of what?
+    said = said and re.search(r"\b(?:e-?mail|phone|number|address)$", line, re.IGNORECASE) is None
     if not said and (len(line.split()) > _SHORT or unnamed != line or re.search(r"\d", line)):
         return False
     points = said or _OWNED.search(line) or _POINTS.fullmatch(line) or WHO_SAID.fullmatch(line)

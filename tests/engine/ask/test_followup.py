@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.followup import Condensed, Turn, condense, lacks, trusted, turn_of, with_model
+from engine.ask.followup import Condensed, Turn, condense, is_vague, lacks, trusted, turn_of, with_model
 from engine.llm.prefill import PromptReader
 from engine.models.types import Frame
 from engine.types import Answer, Writer
@@ -239,3 +239,8 @@ def test_a_very_long_line_is_rewritten_or_left(piece: str) -> None:
     long = f"who sings {piece * 200_000} x"
     assert condense(long, [KEY]) in (Condensed(long.strip()), Condensed("Who sings x?", "rules"))
     assert condense("and where?", [KEY, Turn(long)]).asked is None
+
+
+@pytest.mark.parametrize("text", ["What's Ann's email?", "What is Ben's phone number?"])
+def test_a_question_for_an_address_is_complete(text: str) -> None:
+    assert not is_vague(text)
