@@ -288,7 +288,7 @@ class _Values:
             is_near = min(new.mark.margin, old.mark.margin) >= _AS_LIKELY * self.best.mark.margin
             return is_near and (is_thread or share(content(self.question), new.words) >= _TOUCHES)
         asked = content(self.question)
-        least = _TOUCHES if is_thread and new.spans else max(_CLAIMS, share(asked, old.words))
+        least = max(_TOUCHES if is_thread and new.spans else _CLAIMS, share(asked, old.words))
         return share(asked, said if new.spans else new.words) >= least
 
     def _is_alike(self, new: Candidate, old: Candidate) -> bool:
