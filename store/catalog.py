@@ -46,7 +46,7 @@ def relocations(ledger: Ledger) -> list[Relocation]:
 
 
 def mark_updating(ledger: Ledger, documents: Iterable[str]) -> None:
-    """Mark moved documents as being updated in the tables, which may now hold either set of collections."""
+    """Record that the tables are being updated for moved documents, and may hold their old or new collections."""
     ledger.rows.executemany("UPDATE relocations SET collections = '[]' WHERE document = ?", [(d,) for d in documents])
 
 
@@ -377,7 +377,7 @@ class Catalog:
         }
 
     def counts_by_kind(self) -> tuple[int, int]:
-        """Count the documents that are mails, and the others."""
+        """Return the number of documents that are mail, and the number of all others."""
         sql = "SELECT count(DISTINCT document) FROM places WHERE message_id IS {} NULL"
         return self._one(sql.format("NOT")), self._one(sql.format(""))
 

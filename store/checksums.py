@@ -277,7 +277,7 @@ def _add(table: str) -> tuple[str, ...]:
     columns = ", ".join(dict.fromkeys((*key, *numbers, *texts)))
     update = f"UPDATE {table} SET crc = {_row_checksum(table, table)}"
     this = " AND ".join(f"{name} = new.{name}" for name in key)
-    # A change of a damaged row must not make it look intact.
+    # Updating a damaged row must not give it a valid checksum.
     return (
         f"ALTER TABLE {table} ADD COLUMN crc INTEGER",
         update,

@@ -114,7 +114,7 @@ def unmatched_words(new: Question, cached: Question) -> UnmatchedWords:
 
 
 def _aligned(one: Sequence[str], two: Sequence[str]) -> list[tuple[int, int]]:
-    """Pair equal words, then words akin, each once, in order; returns places."""
+    """Pair equal words first, then related ones, each word at most once; returns pairs of positions in order."""
     pairs, free = dict[int, int](), list(range(len(two)))
     for same in (str.__eq__, synonymous):
         for place, word in enumerate(one):

@@ -8,7 +8,7 @@ from html import unescape
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """What was said at one time: text, 1-based inclusive lines of the file, speaker, seconds from the start.
+    """One subtitle: its text, its first and last line in the file (from 1), its speaker, its start in seconds.
 
     A line of the text may be another speaker's, where a name stands in front of it.
     """
