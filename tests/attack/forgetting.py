@@ -637,3 +637,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     globals()[sys.argv[1]]() if len(sys.argv) > 1 else main()
+    sys.stdout.flush()
+    os._exit(0)  # as the background server ends: at a usual exit MLX aborts, where another thread has used it
