@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from engine.ingest.headers import decode_text
 from engine.ingest.mail import read_mail
-from engine.ingest.scan import HEAD, detect
+from engine.ingest.scan import HEAD, detect, is_mail_field, is_mailbox_name
 from engine.ingest.transcripts import may_be_transcript, read_transcripts
 from engine.ingest.types import Bug, ParseLimits, UnreadableItem, isolate, item_or_bug
 from store.types import ParsedItem
@@ -60,7 +60,7 @@ def _read_open(
         kind = "transcript"
     if not head:
         yield _unreadable("empty")
-    elif kind == "mbox":
+    elif kind == "mbox" or (kind == "mail" and raw_kind is None and is_mailbox_name(name)):
         file.seek(0)
         yield from _read_mbox(file, limits)
     elif kind in ("mail", "emlx"):
@@ -79,7 +79,8 @@ def _read_rest(file: BinaryIO, status: os.stat_result, most: int) -> bytes:
 def _read_mbox(file: BinaryIO, limits: ParseLimits) -> Iterator[ParsedItem]:
     count = 0
     for count, raw in enumerate(split_mbox(file, limits.message_bytes), start=1):
-        yield replace(_read_mail(raw, limits, count - 1), offset=None)
+        item = _read_mail(raw, limits, count - 1)
+        yield replace(item, offset=None) if count > 1 or raw.startswith(b"From ") else item
     if not count:
         yield _unreadable("no message in it")
 
@@ -113,27 +114,34 @@ def _unreadable(text: str) -> ParsedItem:
 
 LINE_BYTES = 1 << 20  # longest piece of a line read at once
 _FROM = re.compile(rb"From .{0,300}?\d\d?:\d\d(?::\d\d)?.{0,40}\d{4}")
-_FROM_BARE = re.compile(rb"From (?:\S+@\S+|-|MAILER-DAEMON)\s")
+_FROM_BARE = re.compile(rb"From(?:[ \t]*\r?\n| (?:\S+@\S+|-|MAILER-DAEMON)\s)")
 _FIELD = re.compile(rb"[!-9;-~]{1,80}[ \t]*:|>From ")
 _QUOTED = re.compile(rb"^>(>*From )", re.MULTILINE)
 _COUNT = re.compile(rb"\s*(\d{1,12})\s*\r?\n")
 _FOLDER_DATA = (b"folder internal data", b"x-imapbase:")
+# What the user deleted and a program keeps until it compacts the folder, by Mozilla's flags and by those of mutt and of
+# IMAP servers; what lies in Gmail's trash or spam; and what a filter took for spam.
+_LEFT_OUT = re.compile(
+    rb"^(?:X-Mozilla-Status:[ \t]*[0-9a-f]{3}[89a-f]\b|X-Status:[ \t]*[AFT]*D[AFT]*\s*$|X-Spam-Flag:[ \t]*Yes\b"
+    rb"|X-Gmail-Labels:[^\n]*\b(?:Trash|Spam)\b)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_HEADER_END = re.compile(rb"\n\r?\n")
 
 
 def split_mbox(file: BinaryIO, most: int) -> Iterator[bytes]:
-    """Yield the messages of an mbox file, up to `most` + 1 bytes each, with ">From " unquoted."""
+    """Yield the messages of an mbox file behind their From lines, up to `most` + 1 bytes each, ">From " unquoted."""
     message: list[bytes] = []
     size = 0
     started = False
     for line, separates in _marked_lines(file):
         if separates:
-            if started or message:
-                yield from _finished(message)
-            message, size, started = [], 0, True
-        elif size <= most and (started or line.strip()):
+            yield from _finished(message, started)
+            message, size, started = [line], 0, True
+        elif size <= most:
             message.append(line[: most + 1 - size])
             size += len(line)
-    yield from _finished(message)
+    yield from _finished(message, started)
 
 
 def unwrap_emlx(raw: bytes) -> bytes:
@@ -145,14 +153,17 @@ def unwrap_emlx(raw: bytes) -> bytes:
 
 
 def _marked_lines(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
-    """Yield each line, and whether it separates two messages: a From line followed by header fields."""
+    """Yield each line, and whether it separates two messages: a From line followed by header fields.
+
+    Thunderbird writes one that is From alone: there a field of mail must follow.
+    """
     held: bytes | None = None
     blank, complete = True, True
     while line := file.readline(LINE_BYTES):
         if held is not None:
-            yield held, _FIELD.match(line) is not None
+            yield held, _FIELD.match(line) is not None and (held.strip() != b"From" or is_mail_field(line))
             held = None
-        if complete and line.startswith(b"From ") and _is_from_line(line, blank):
+        if complete and line.startswith(b"From") and _is_from_line(line, blank):
             held = line
         else:
             yield line, False
@@ -165,10 +176,11 @@ def _is_from_line(line: bytes, after_blank: bool) -> bool:
     return _FROM.match(line) is not None or (after_blank and _FROM_BARE.match(line) is not None)
 
 
-def _finished(message: list[bytes]) -> Iterator[bytes]:
+def _finished(message: list[bytes], quoted: bool) -> Iterator[bytes]:
     raw = b"".join(message)
-    if raw.strip() and not _is_folder_data(raw[:2000].lower()):
-        yield _QUOTED.sub(rb"\1", raw) if b">From " in raw else raw
+    header = _HEADER_END.split(raw[: 8 * HEAD], maxsplit=1)[0]
+    if raw.strip() and not _is_folder_data(raw[:2000].lower()) and not _LEFT_OUT.search(header):
+        yield _QUOTED.sub(rb"\1", raw) if quoted and b">From " in raw else raw
 
 
 def _is_folder_data(head: bytes) -> bool:

@@ -115,7 +115,8 @@ def _paragraph(pieces: list[str], depth: int) -> str:
     return f"{'>' * depth} {text}".rstrip() if depth else text
 
 
-_LEAD = re.compile(rb"(?:\xef\xbb\xbf)?\s*+(?:>?From [^\n]*\n)?")
+ENVELOPE, LONGEST_FROM = "from ", 300  # what a mailbox writes above a message: by whom, and when it arrived
+_LEAD = re.compile(rb"(?:\xef\xbb\xbf)?\s*+(?:>?From(?: ([^\n]*)|\r?)\n)?(?:>From [^\n]*\n)?")
 _FIELDS = re.compile(rb"(?:[!-9;-~]+[ \t]*:[^\n]*+(?:\n[ \t][^\n]*+)*+(?:\n|\Z))*+")
 _BLANK = re.compile(rb"[ \t]*\r?\n")
 _FOLD = re.compile(r"\r?\n[ \t]+")
@@ -151,7 +152,10 @@ def split_header(raw: bytes, limit: int) -> tuple[Headers, int]:
     if end == start:  # no fields: everything after an optional blank line is body
         start = end = 0
     blank = _BLANK.match(raw, end)
-    return fields_of(raw[start : min(end, start + limit)]), blank.end() if blank else end
+    headers = fields_of(raw[start : min(end, start + limit)])
+    if lead and lead[1] and start:
+        headers.fields[ENVELOPE] = [decode_text(lead[1][:LONGEST_FROM])]
+    return headers, blank.end() if blank else end
 
 
 def fields_of(block: bytes) -> Headers:

@@ -85,51 +85,17 @@ _MOST_SHEETS = 50
 _MOST_MATCHES = 2_000_000  # selectors times tags, which is what matching costs
 _MOST_STEPS, _CHEAP = 20_000_000, 100_000  # of a page's selectors with combinators, at worst: about .2 s
 _DROPPED = frozenset(
-    [
-        "script",
-        "style",
-        "head",
-        "title",
-        "template",
-        "noscript",
-        "object",
-        "svg",
-        "math",
-        "select",
-        "button",
-        "iframe",
-        "canvas",
-        "audio",
-        "video",
-        "datalist",
-        "meter",
-        "progress",
-        "noembed",
-        "noframes",
-        "rp",
-    ]
+    (
+        *("script", "style", "head", "title", "template", "noscript", "object", "svg", "math", "select"),
+        *("button", "iframe", "canvas", "audio", "video", "datalist", "meter", "progress", "noembed", "noframes", "rp"),
+    )
 )
 _PARAGRAPHS = frozenset(["p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "dl", "table", "blockquote", "pre", "hr"])
 _LINES = frozenset(
-    [
-        "div",
-        "tr",
-        "li",
-        "dt",
-        "dd",
-        "br",
-        "address",
-        "article",
-        "aside",
-        "footer",
-        "header",
-        "main",
-        "nav",
-        "section",
-        "center",
-        "form",
-        "caption",
-    ]
+    (
+        *("div", "tr", "li", "dt", "dd", "br", "address", "article", "aside", "footer", "header", "main", "nav"),
+        *("section", "center", "form", "caption"),
+    )
 )
 _LONG_TAG = re.compile(rf"<[a-zA-Z][^<>]{{{LONGEST_TAG},}}+>")
 _LONG_VALUE = re.compile(r"""(?<!style)=(?:"[^"]{1000,}+"|'[^']{1000,}+'|[^\s"'>]{1000,}+)""", re.I)

@@ -11,6 +11,7 @@ from hashlib import blake2b
 
 from engine.ingest.calendar import MOST_EVENTS, event_texts
 from engine.ingest.headers import (
+    ENVELOPE,
     MOST_ADDRESSES,
     Address,
     Headers,
@@ -45,7 +46,8 @@ _TAG = re.compile(r"\s*\[[^\[\]]{1,40}\]")
 class Envelope:
     """The decoded header; `sent` is the Date field, and `date` the same moment in its writer's zone.
 
-    Without a Date field, `date` is that of the last Received field, in the user's zone.
+    Without a Date field, `date` is that of the last Received field, or of the line above it in its mailbox, in the
+    user's zone.
     """
 
     title: str
@@ -80,7 +82,7 @@ def read_envelope(headers: Headers) -> Envelope:
         recipients=(*visible, *hidden),
         visible=visible,
         sent=sent,
-        date=_on_its_clock(sent, headers.first("date")) if sent else _received(headers),
+        date=_on_its_clock(sent, headers.first("date")) if sent else _received(headers) or _posted(headers),
         links=tuple(dict.fromkeys(own + others))[:MOST_LINKS],
         message_id=own[0] if own else None,
         received=_received(headers),
@@ -131,6 +133,11 @@ def _on_its_clock(moment: datetime, value: str) -> datetime:
 def _received(headers: Headers) -> datetime | None:
     # Its offset is that of a server.
     moment = parse_date(headers.first("received").rpartition(";")[2])
+    return moment and moment.astimezone()
+
+
+def _posted(headers: Headers) -> datetime | None:
+    moment = parse_date(headers.first(ENVELOPE).partition(" ")[2])
     return moment and moment.astimezone()
 
 

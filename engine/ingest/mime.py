@@ -127,15 +127,10 @@ _READABLE = (".txt", ".csv", ".tsv", ".md", ".ics", ".vcf", ".log", ".rst", ".or
 _BOUNDARY_END = re.compile(rb"(--)?[ \t]*+\r?(?:\n|\Z)")
 _MESSAGE = "message/rfc822"
 _ALTERNATIVES = frozenset(
-    [
-        "text/plain",
-        "text/html",
-        "text/enriched",
-        "text/x-amp-html",
-        "multipart/related",
-        "multipart/mixed",
-        "multipart/alternative",
-    ]
+    (
+        *("text/plain", "text/html", "text/enriched", "text/x-amp-html", "multipart/related", "multipart/mixed"),
+        *("multipart/alternative"),
+    )
 )
 
 

@@ -37,7 +37,9 @@ _MAIL_ONLY_FIELDS = frozenset(  # header fields that only mail starts with
     )
 )
 _FIELD = re.compile(rb"([!-9;-~]{1,60})[ \t]*:")
-_FROM_LINE = re.compile(rb"\s{0,100}From \S[^\n]{0,300}\n(?:>From [^\n]{0,300}\n)?[!-9;-~]{1,60}:")
+_FROM_LINE = re.compile(
+    rb"\s{0,100}>?From(?: \S[^\n]{0,300}|([ \t\r]*))\n(?:>From [^\n]{0,300}\n)?([!-9;-~]{1,60}[ \t]*:)"
+)
 _IGNORED_NAMES = frozenset(
     (
         *("maildirfolder", "maildirsize", "subscriptions", "table_of_contents", "thumbs.db", "desktop.ini", "icon\r"),
@@ -50,9 +52,11 @@ _IGNORED_STARTS = (".", ",", "#", "dovecot", "courierimap")
 
 
 def ignorable(path: PurePath) -> bool:
-    """Return whether a file is internal to a mail program: an index, flags, an unfinished delivery, a detached part."""
+    """Return whether a file is internal to a mail program: an index, flags, unfinished, deleted, a detached part."""
     name = path.name.lower()
     if name in _IGNORED_NAMES or name.startswith(_IGNORED_STARTS) or name.endswith(_IGNORED_ENDINGS):
+        return True
+    if "T" in path.name.partition(":2,")[2]:  # a maildir's flag
         return True
     folders = path.parts[:-1]
     if folders[-1:] == ("tmp",) and _is_maildir_name(name):
@@ -69,9 +73,21 @@ def detect(name: str, head: bytes) -> Format | None:
         return "mail"
     if ending in (".vtt", ".srt", ".sbv"):
         return "transcript"
-    if _FROM_LINE.match(head):
+    if (first := _FROM_LINE.match(head)) and (first[1] is None or is_mail_field(first[2])):
         return "mbox"
     return "mail" if _begins_header(head) else None
+
+
+def is_mailbox_name(name: str) -> bool:
+    """Return whether a file of this name may hold several messages: of those with one, programs count the names."""
+    return not name[:1].isdigit() and not name.lower().endswith(".eml")
+
+
+def is_mail_field(line: bytes) -> bool:
+    """Return whether a line begins a field of a mail's header: a known one, or a program's own."""
+    found = _FIELD.match(line)
+    name = found[1].decode("ascii").lower() if found else ""
+    return name in _MAIL_FIELDS or name in _MAIL_ONLY_FIELDS or name.startswith("x-")
 
 
 def _is_maildir_name(name: str) -> bool:

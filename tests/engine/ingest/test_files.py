@@ -25,12 +25,14 @@ def readings(folder: Path, name: str, raw: bytes, kind: str | None = None) -> li
 
 
 def test_the_same_message_is_the_same_document_in_every_container(tmp_path: Path) -> None:
+    mail = b"Date: Fri, 3 May 2024 10:00:00 +0200\n" + MAIL
     files = {
-        "1.": MAIL,
-        "1.eml": MAIL.replace(b"\n", b"\r\n"),
-        "1714723200.M1P2.host:2,S": MAIL,
-        "1.emlx": b"%d\n" % len(MAIL) + MAIL + b"<?xml version='1.0'?><plist/>",
-        "INBOX": FROM + MAIL + b"\n",
+        "1.": mail,
+        "1.eml": mail.replace(b"\n", b"\r\n"),
+        "1714723200.M1P2.host:2,S": mail,
+        "1.emlx": b"%d\n" % len(mail) + mail + b"<?xml version='1.0'?><plist/>",
+        "INBOX": FROM + mail + b"\n",
+        "Thunderbird": b"From \n" + mail,
     }
     found = {reading.document for name, raw in files.items() for reading in readings(tmp_path, name, raw)}
     assert len(found) == 1
@@ -39,6 +41,35 @@ def test_the_same_message_is_the_same_document_in_every_container(tmp_path: Path
 def test_an_mbox_file_gives_one_item_per_message(tmp_path: Path) -> None:
     found = readings(tmp_path, "INBOX", (FROM + MAIL + b"\n") * 3)
     assert [(reading.item, reading.offset) for reading in found] == [(0, None), (1, None), (2, None)]
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "count"),
+    [
+        ("All.mbox", MAIL + b"\n" + FROM + MAIL, 2),
+        ("Inbox", MAIL + b"\n" + FROM + MAIL, 2),
+        ("escaped.mbox", b">" + FROM + MAIL + b"\n" + FROM + MAIL, 2),
+        ("17", MAIL + b"\n" + FROM + MAIL, 1),
+        ("1714723200.M1P2.host:2,S", MAIL + b"\n" + FROM + MAIL, 1),
+        ("1.eml", MAIL + b"\n" + FROM + MAIL, 1),
+    ],
+)
+def test_a_mailbox_is_known_by_its_from_lines_unless_a_program_counts_the_file(
+    tmp_path: Path, name: str, raw: bytes, count: int
+) -> None:
+    assert sum(reading.document is not None for reading in readings(tmp_path, name, raw)) == count
+
+
+def test_a_message_saved_by_itself_keeps_its_place_and_its_quotes(tmp_path: Path) -> None:
+    (found,) = readings(tmp_path, "saved", MAIL + b">From here\n")
+    assert found.document is not None
+    assert (found.offset, found.document.text) == (4, "Come.\n>From here")
+
+
+def test_a_message_without_a_date_has_that_of_the_line_above_it_in_its_mailbox(tmp_path: Path) -> None:
+    (found,) = readings(tmp_path, "INBOX", FROM + MAIL)
+    assert found.document is not None
+    assert found.document.date == datetime(2024, 5, 3, 10, tzinfo=UTC)
 
 
 def test_an_emlx_file_counts_its_first_line(tmp_path: Path) -> None:

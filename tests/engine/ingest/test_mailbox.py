@@ -1,6 +1,7 @@
 """Mail containers (mbox, emlx) return their messages as they were stored."""
 
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -8,13 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ingest.files import split_mbox, unwrap_emlx
+from engine.ingest.scan import detect
 from engine.ingest.types import UnreadableItem
 
 FROM = b"From ann@example.org Fri May  3 10:00:00 2024\n"
 
 
 def split(raw: bytes, most: int = 10_000) -> list[bytes]:
-    return list(split_mbox(io.BytesIO(raw), most))
+    """Return the messages without the lines above them in the mailbox."""
+    found = (raw.splitlines(keepends=True) for raw in split_mbox(io.BytesIO(raw), most))
+    return [b"".join(lines[bool(re.match(rb"From(?: |\r?\n)", lines[0])) :]) for lines in found]
 
 
 def test_messages_are_separated_at_from_lines() -> None:
@@ -30,6 +34,57 @@ def test_a_from_line_in_a_body_does_not_split_the_message() -> None:
 
 def test_no_blank_line_is_needed_above_a_from_line() -> None:
     assert len(split(FROM + b"Subject: 1\n\none\n" + FROM + b"Subject: 2\n\ntwo\n")) == 2
+
+
+@pytest.mark.parametrize("bare", [b"From \n", b"From\n", b"From \r\n"])
+def test_from_alone_separates_where_a_blank_line_is_above_and_a_field_of_mail_below(bare: bytes) -> None:
+    raw = bare + b"X-Mozilla-Status: 0001\nSubject: 1\n\none\n\n" + bare + b"Received: by b\nSubject: 2\n\ntwo\n"
+    assert [one[-4:] for one in split(raw)] == [b"ne\n\n", b"two\n"]
+    assert detect("Inbox", raw) == "mbox"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"Hello,\n\nFrom \nhere we walk.\n",
+        b"Hello,\n\nFrom\nLunch: at noon\n",
+        b"Hello,\nFrom \nSubject: a word of grammar\n",
+        b"Hello,\n\nFrom Monday on\nPrice: 3\n",
+        b"Hello,\n\nFrom: the shop\nTo: the hall\n",
+    ],
+)
+def test_a_body_line_that_begins_by_from_separates_nothing(body: bytes) -> None:
+    assert len(split(b"From \nSubject: 1\n\n" + body)) == 1
+
+
+def test_a_mailbox_without_its_first_from_line_holds_all_messages() -> None:
+    assert split(b"Subject: 1\nFrom: a@x\n\none\n\n" + FROM + b"Subject: 2\n\ntwo\n") == [
+        b"Subject: 1\nFrom: a@x\n\none\n\n",
+        b"Subject: 2\n\ntwo\n",
+    ]
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        b"X-Mozilla-Status: 0009",
+        b"X-Mozilla-Status: 100b\r",
+        b"X-Status: AD",
+        b"X-Gmail-Labels: Trash,Opened",
+        b"X-Gmail-Labels: Spam",
+        b"X-Spam-Flag: YES",
+    ],
+)
+def test_what_was_deleted_or_is_spam_is_no_message(field: bytes) -> None:
+    assert split(FROM + field + b"\nSubject: 1\n\none\n\n" + FROM + b"Subject: 2\n\ntwo\n") == [b"Subject: 2\n\ntwo\n"]
+
+
+@pytest.mark.parametrize(
+    "field",
+    [b"X-Mozilla-Status: 0001", b"X-Status: A", b"X-Status: Deferred", b"X-Gmail-Labels: Inbox", b"X-Spam-Flag: NO"],
+)
+def test_what_is_kept_is_a_message(field: bytes) -> None:
+    assert len(split(FROM + field + b"\nSubject: 1\n\nX-Mozilla-Status: 0009\n")) == 1
 
 
 def test_line_ends_of_either_kind_are_kept() -> None:
