@@ -22,3 +22,12 @@ def version(*names: str) -> str:
 def word_groups(name: str) -> list[list[str]]:
     """Return the groups of a word list, one per line; lines that start with # are comments."""
     return [line.split() for line in prompt(name).splitlines() if not line.startswith("#")]
+
+
+@cache
+def word_patterns(name: str) -> dict[str, str]:
+    """Return the patterns of a word list by kind, one of `kind: pattern` per line; those of one kind are joined."""
+    found = dict[str, str]()
+    for kind, _, words in (line.partition(": ") for line in prompt(name).splitlines() if not line.startswith("#")):
+        found[kind] = f"{found[kind]}|{words}" if kind in found else words
+    return found

@@ -138,14 +138,7 @@ def _half_year(half: dict[str, str]) -> Rule | None:
 
 # Recurrence rules in words.
 
-_UNITS = {
-    "DAILY": "day",
-    "WEEKLY": "week",
-    "MONTHLY": "month",
-    "YEARLY": "year",
-    "HOURLY": "hour",
-    "MINUTELY": "minute",
-}
+_UNITS = {"DAILY": "day"} | {f"{unit.upper()}LY": unit for unit in ("week", "month", "year", "hour", "minute")}
 _RULE_DAY = re.compile(r"([+-]?\d{1,2})?(MO|TU|WE|TH|FR|SA|SU)$")
 _ORDINALS = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth", -1: "last", -2: "second to last"}
 

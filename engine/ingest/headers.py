@@ -23,6 +23,8 @@ _SHIFTING = ("iso2022", "hz", "utf-7")  # encode other scripts in ASCII bytes
 _WIDE = ("utf-16", "utf-32")
 _BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+# Not seen, these cut a word in two or turn it round; joiners, of which letters and emoji are made, stay.
+_UNSEEN = re.compile("[\xad\u034f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
 _NON_ASCII_RUN = re.compile(rb"[\x80-\xff]{3,}")
 _REPLACED = {"\x0b": " ", "\x0c": " ", "\u2028": "\n", "\u2029": "\n"}
 _ASCII_CONTROL = dict.fromkeys((*range(9), *range(14, 32), 127)) | {11: " ", 12: " "}
@@ -47,12 +49,17 @@ def decode_text(data: bytes, declared: str = "") -> str:
 
 
 def tidy(text: str) -> str:
-    """Return the text with newlines as line ends and without control characters except tab."""
+    """Return the text with newlines as line ends, without control characters except tab."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     if text.isascii():  # the common case, five times faster than the pattern
         return text.translate(_ASCII_CONTROL)
     return _CONTROL.sub(lambda found: _REPLACED.get(found[0], ""), text)
+
+
+def visible(text: str) -> str:
+    """Return a text without characters that are not seen: soft hyphens, zero-width spaces, marks of direction."""
+    return text if text.isascii() else _UNSEEN.sub("", text)
 
 
 @lru_cache(maxsize=256)

@@ -26,6 +26,7 @@ from engine.ingest.mime import Leaf, MimePart, Nested, Tree, read_part, walk
 from engine.ingest.quotes import IN_FORWARD, IN_NEW_MAIL, IN_REPLY, QuoteRoles, paragraphs, passages_of
 from engine.ingest.types import ParseLimits, in_users_zone
 from engine.text.people import header_warnings
+from prompts import word_patterns
 from store.types import Document, DocumentPassage, ParsedItem, Role
 
 # The envelope: who, when, subject and thread.
@@ -33,12 +34,12 @@ from store.types import Document, DocumentPassage, ParsedItem, Role
 MOST_LINKS = 50
 YEARS = range(1970, 2101)
 _MESSAGE_ID = re.compile(r"<([^<>\s]{1,300})>")
+_WORDS = word_patterns("mail_programs")
 _REPLY = re.compile(
-    r"\s*(?:(?:re|aw|antw|antwort|sv|vs|res|rif|odp|ynt|vl|fwd?|wg|tr|rv|enc|doorst|回复|答复|回覆|转发|轉寄|返信|転送)"
-    r"\s{0,3}(?:[\[(]\d{1,3}[\])]|\^\d{1,3})?\s{0,3}[:：])",
+    rf"\s*(?:{_WORDS['reply']}|{_WORDS['forward']})\s{{0,3}}(?:[\[(]\d{{1,3}}[\])]|\^\d{{1,3}})?\s{{0,3}}[:：]",
     re.IGNORECASE,
 )
-_FORWARD = re.compile(r"\s*(?:fwd?|wg|tr|rv|enc|doorst|vl|转发|轉寄|転送)\s{0,3}[:：]", re.IGNORECASE)
+_FORWARD = re.compile(rf"\s*(?:{_WORDS['forward']})\s{{0,3}}[:：]", re.IGNORECASE)
 _TAG = re.compile(r"\s*\[[^\[\]]{1,40}\]")
 
 

@@ -9,7 +9,17 @@ from email.message import Message
 from functools import lru_cache
 from typing import TypeGuard
 
-from engine.ingest.headers import Headers, clean, decode_text, decode_words, loose_base64, split_header, tidy, unflow
+from engine.ingest.headers import (
+    Headers,
+    clean,
+    decode_text,
+    decode_words,
+    loose_base64,
+    split_header,
+    tidy,
+    unflow,
+    visible,
+)
 from engine.ingest.html import html_text, is_page
 from engine.ingest.types import ParseLimits
 
@@ -197,8 +207,8 @@ def part_text(part: MimePart, tree: Tree) -> str | None:
         tree.problem(f"text beyond {tree.limits.text_chars} characters was not read")
     text = tidy(decode_text(data, part.type.charset))
     if kind in ("text/html", "text/enriched", "text/richtext") or (kind == "text/plain" and is_page(text)):
-        return html_text(text)
-    return unflow(text, part.type.delete_space) if part.type.flowed else text
+        return visible(html_text(text))
+    return visible(unflow(text, part.type.delete_space) if part.type.flowed else text)
 
 
 def _walk_multipart(part: MimePart, tree: Tree, depth: int) -> None:

@@ -9,53 +9,34 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone, tzinfo
+from itertools import takewhile
 
 from engine.ingest.headers import parse_addresses
-from engine.ingest.types import ZONE_HOURS, in_users_zone
+from engine.ingest.types import in_users_zone, named_zone
+from prompts import word_patterns
 from store.types import DocumentPassage, Role
 
 # Marks: lines at which a quote, a forwarded message or a signature starts.
 
+_WORDS = word_patterns("mail_programs")
 _RULE = r"[\s=*]*+[-_]{2,}+[-_=*\s]*+"
-
 ORIGINAL = re.compile(
-    _RULE + r"(?:Original (?:Message|Appointment|Mail)|Reply (?:Separator|Message)"
-    r"|Ursprüngliche (?:Nachricht|E-Mail)|Original-Nachricht|Message d['’]origine|Message original"
-    r"|Mensaje original|Messaggio originale|Mensagem original|Oorspronkelijk bericht"
-    r"|Oprindelig meddelelse|Ursprungligt meddelande|Opprinnelig melding|Alkuperäinen viesti"
-    r"|Исходное сообщение|Wiadomość oryginalna|原始邮件|原始郵件|元のメッセージ)\b.{0,60}$",
-    re.IGNORECASE,
+    _RULE + r"(?:Original (?:Message|Appointment|Mail)|Reply (?:Separator|Message))\b.{0,60}$", re.IGNORECASE
 )
-FORWARDED = re.compile(
-    _RULE + r"(?:Forwarded (?:by|message|mail)|Forward Header|Weitergeleitete Nachricht|Message transféré"
-    r"|Mensaje reenviado|Messaggio inoltrato|Mensagem encaminhada|Doorgestuurd bericht|Videresendt|Vidarebefordrat"
-    r"|Пересылаемое сообщение|转发邮件|転送メッセージ)\b"
-    r"|(?:Begin forwarded message|Anfang der weitergeleiteten (?:Nachricht|E-Mail)"
-    r"|Début du (?:message )?(?:transféré|réexpédié)|Inicio del mensaje reenviado|Inizio messaggio inoltrato"
-    r"|Begin doorgestuurd bericht|Início da mensagem reencaminhada)\b.{0,20}$",
-    re.IGNORECASE,
+FORWARDED = re.compile(rf"{_RULE}(?:{_WORDS['forwarded']})\b|(?:{_WORDS['announced']})\b.{{0,20}}$", re.IGNORECASE)
+_NAMES = "|".join(f"({_WORDS[kind]})" for kind in ("from", "to", "cc", "date", "subject"))
+FIELD = re.compile(rf"[*\s]{{0,12}}(?:{_NAMES})[*\s]{{0,4}}[:：]", re.IGNORECASE)
+WROTE_END = re.compile(rf"(?:{_WORDS['wrote']})(?:\s.{{0,80}})?\s{{0,5}}[:：]$", re.IGNORECASE)
+# In any language, a header is lines of a label and a value, and an attribution has an address and a time.
+_LABELLED = re.compile(r"[*\s]{0,12}[^\W\d_][^\d:：<>@|,;!?]{0,24}[*\s]{0,4}[:：][*\s|]*(.*)")
+_PERSON = re.compile(
+    r"(?:[^<>@]{1,80}[<\[(]\s?(?:mailto:)?)?[^\s<>@\[\]()]{1,80}@[^\s<>@]{1,120}[>\])]*(?:\s*[,;].*)?$"
 )
-FIELD = re.compile(  # groups: 1 from, 2 to, 3 cc, 4 date, 5 subject
-    r"[*\s]{0,12}(?:(from|von|de|da|van|från|fra|od|от|发件人|寄件者|差出人)"
-    r"|(to|an|à|para|aan|till|til|a|do|кому|收件人|宛先)"
-    r"|(cc|kopie|копия|抄送)"
-    r"|(sent|date|gesendet|datum|envoyé|enviado(?: el)?|fecha|data|inviato|verzonden|skickat|sendt|dato|wysłano"
-    r"|дата|отправлено|发送时间|日期|送信日時|日時)"
-    r"|(subject|re|betreff|objet|asunto|oggetto|assunto|onderwerp|ämne|emne|temat|тема|主题|主旨|件名)"
-    r")[*\s]{0,4}[:：]",
-    re.IGNORECASE,
-)
-STARTS = re.compile(
-    r"(?:On|Am|Le|El|Il|Op|Em|Den|W dniu|Dnia|Dne|På|Pe|In|At|Quoting|Citat|В|Пн|Вт|Ср|Чт|Пт|Сб|Вс|在|于|\d{4})\b",
-    re.IGNORECASE,
-)
-WROTE_END = re.compile(
-    r"(?:wrote|writes|said|schrieb|a écrit|escribió|ha scritto|schreef|escreveu|skrev|napisała?|пишет|написала?"
-    r"|kirjoitti|yazdı|写道|寫道|のメール)(?:\s.{0,80})?\s{0,5}[:：]$",
-    re.IGNORECASE,
-)
-ADDRESS_END = re.compile(r"[^\s<>@]{1,80}@[^\s<>@]{1,120}>?\s{0,5}[:：]$")
-DATED = re.compile(r"\d{1,4}[./:年-]\s?\d{1,2}|@|\b(?:19|20)\d\d\b")
+_IN_BRACKETS = re.compile(r"[<\[(]\s?(?:mailto:)?([^\s<>@]{1,80}@[^\s<>@]{1,120}?)[>\])]")
+_BARE_ADDRESS = re.compile(r"[^\s<>@,:]{1,80}@[^\s<>@,:]{1,120}")
+_TITLED_RULE = re.compile(r"[-_=*\s]{3,}[^\W\d_][^-_=]{2,60}?[-_=*\s]{3,}$")
+_DATED = re.compile(r"(?<!\d)(?:(?:19|20)\d\d|\d\d?([./-])\d\d?\1\d\d)(?!\d)")
+_EARLY = 40  # characters of a line that are before the date of an attribution that begins it
 
 _WHEN = r"\d{1,2}/\d{1,2}/(?:19|20)?\d\d\s{1,3}\d{1,2}:\d\d(?::\d\d)?\s?(?:[AP]M)?"
 NOTES_DATE = re.compile(rf"(?:{_WHEN}|\d{{1,2}}:\d\d(?::\d\d)? [AP]M)$", re.IGNORECASE)
@@ -64,27 +45,15 @@ NOTES_ON = re.compile(rf".{{2,120}} on (?:{_WHEN}|\d{{1,2}}/\d{{1,2}}/(?:19|20)?
 SENT_FROM = re.compile(
     r"(?:Sent|Send) (?:from|via|with|using|wirelessly)(?: (?:my|the|a|via|Yahoo|Outlook|Mail|Gmail))?\b"
     r"[\w .+&®™'-]{0,60}$"
-    r"|(?:Von meine[mr]|Gesendet (?:von|mit)|Envoyé (?:de|depuis|à partir)|Enviado (?:desde|do|de|a partir)"
-    r"|Inviato da(?:l mio)?|Verzonden (?:vanaf|met|van)|Skickat från|Sendt fra|Wysłane z|Отправлено (?:с|из)"
-    r"|Get Outlook for)\b[^.?!]{1,60}\.?$"
+    rf"|(?:{_WORDS['signed']})\b[^.?!]{{1,60}}\.?$"
     r"|(?:發自|发自)我的.{1,30}$",
     re.IGNORECASE,
 )
-SIGNED_STARTS = frozenset(  # the first four letters of everything that SENT_FROM matches
-    (
-        *("sent", "send", "von ", "gese", "envo", "envi", "invi"),
-        *("verz", "skic", "wysł", "отпр", "get ", "發自我的", "发自我的"),
-    )
-)
+# The first four letters of what SENT_FROM matches.
+SIGNED_STARTS = {"sent", "send", "發自我的", "发自我的", *(words[:4].lower() for words in _WORDS["signed"].split("|"))}
 MOBILE = re.compile(r"desk|office|home|car\b|bed\b|account", re.IGNORECASE)
-LIST_FOOTER = re.compile(
-    r"mailing list|mailingliste|unsubscribe|liste de diffusion|listinfo|yahoogroups|groups\.google", re.IGNORECASE
-)
-LEGAL = re.compile(
-    r"confidential|privileged|intended (?:only |solely |exclusively )?(?:for|recipient)|notify the sender"
-    r"|unauthori[sz]ed|disclaim|received this .{0,40}in error|vertraulich|destinataire|confidencial",
-    re.IGNORECASE,
-)
+LIST_FOOTER = re.compile(_WORDS["footer"], re.IGNORECASE)
+LEGAL = re.compile(_WORDS["legal"], re.IGNORECASE)
 LEGAL_HINTS = ("onfiden", "ntended", "ertraulich", "isclaim", "ONFIDENTIAL", "estinataire", "rivileged")
 PHONE = re.compile(r"(?:\+|\(|\b)\d[\d ()./-]{6,20}\d\b")
 CONTACT = re.compile(r"(?:https?://|www\.)\S{3}|\S@\S{3}")
@@ -92,7 +61,7 @@ CONTACT = re.compile(r"(?:https?://|www\.)\S{3}|\S@\S{3}")
 
 _COLONS = frozenset(":：")
 _RULES = frozenset("-_=*—")
-_WIDEST = 400  # characters of a line that are matched
+_WIDEST, _BLOCK = 400, 24  # characters of a line that are matched, and lines of a header
 
 
 def may_mark(line: str) -> bool:
@@ -100,27 +69,20 @@ def may_mark(line: str) -> bool:
     return (
         line[0] in _RULES
         or line[-1] in _COLONS
-        or ":" in line[:20]
-        or "：" in line[:20]
+        or ":" in line[:26]
+        or "：" in line[:26]
         or (len(line) <= 90 and line[:4].lower() in SIGNED_STARTS)
     )
 
 
-def is_forward_mark(line: str) -> bool:
-    """Return whether a stripped line announces a forwarded message."""
-    return FORWARDED.match(line[:_WIDEST]) is not None
-
-
-def is_original_mark(line: str) -> bool:
-    """Return whether a stripped line announces the original message."""
-    return ORIGINAL.match(line[:_WIDEST]) is not None
-
-
 def starts_header_block(lines: Sequence[str], at: int) -> bool:
-    """Return whether a quoted header starts here: From or To, and at least two more of five fields close by."""
+    """Return whether a quoted header starts here: From or To, and at least two more of five fields close by.
+
+    Fields of languages that are not known have the shape of one.
+    """
     first = FIELD.match(lines[at][:_WIDEST])
     if first is None or first.lastindex in (3, 5):
-        return False
+        return _has_shape_of_header(lines, at)
     seen, misses = {first.lastindex}, 0
     for line in lines[at + 1 : at + 24]:
         found = FIELD.match(line[:_WIDEST])
@@ -131,7 +93,22 @@ def starts_header_block(lines: Sequence[str], at: int) -> bool:
             misses += 1
         if misses > (6 if found is None and line[:1].isspace() else 3) or len(seen) >= 4:
             break
-    return len(seen) >= 3 and bool(seen & {1, 2}) and bool(seen & {4, 5})
+    return (len(seen) >= 3 and bool(seen & {1, 2}) and bool(seen & {4, 5})) or _has_shape_of_header(lines, at)
+
+
+def _has_shape_of_header(lines: Sequence[str], at: int) -> bool:
+    """Return whether three labelled lines or more start here: a named sender and a time, or two people and a time."""
+    values, others = list[str](), 0
+    for line in lines[at : at + _BLOCK]:
+        found = _LABELLED.match(line[:_WIDEST])
+        others += found is None
+        if not line.strip() or not (found or values) or others > 2:
+            break
+        values += [found[1].strip()] if found else []
+    if len(values) < 3 or not any(_DATED.search(value) and _CLOCK.search(value) for value in values):
+        return False
+    people = [_PERSON.match(value) is not None for value in values]
+    return (people[0] and not _BARE_ADDRESS.match(values[0])) or (len(values) > 3 and sum(people) > 1)
 
 
 def lines_above_header(lines: Sequence[str], at: int) -> int:
@@ -142,7 +119,7 @@ def lines_above_header(lines: Sequence[str], at: int) -> int:
     if above < 0:
         return 0
     text = lines[above].strip()[:_WIDEST]
-    if NOTES_ON.match(text) or (len(text) >= 5 and not text.strip("-_=*")):
+    if NOTES_ON.match(text) or (len(text) >= 5 and not text.strip("-_=*")) or _TITLED_RULE.match(text):
         return at - above
     if not NOTES_DATE.match(text):
         return 0
@@ -155,17 +132,22 @@ def lines_above_header(lines: Sequence[str], at: int) -> int:
 
 def attribution_lines(lines: Sequence[str], at: int) -> int:
     """Return the number of lines of an attribution ("On Monday Ann wrote:") that ends here, 0 if none does."""
-    if not _ends_attribution(lines[at], lines, at + 1):
+    tail = lines[at][-200:].strip()
+    if tail[-1:] not in _COLONS and not (tail[-2:] == "--" and lines[at].lstrip()[:2] == "--"):
         return 0
-    text = ""
+    quoted, verb = next_is_quoted(lines, at + 1), WROTE_END.search(tail) is not None
+    text, ends = "", not "".join(lines[at + 1 : at + 2]).strip()
     for begin in range(at, max(at - 4, -1), -1):
         line = lines[begin].strip()
-        text = f"{line} {text}"
-        if not line or line[0] == ">" or len(text) > _WIDEST:
+        if not line or line[0] == ">" or len(text) > _WIDEST or (text and _LABELLED.match(line[:_WIDEST])):
             break
-        if STARTS.match(line.lstrip("*_- ")) and DATED.search(text):
+        text = f"{line} {text}"
+        first = begin == 0 or not lines[begin - 1].strip(" >") or _DATED.search(line[:_EARLY])
+        timed = ends and _CLOCK.search(text) is not None and _IN_BRACKETS.search(text) is not None
+        if first and _DATED.search(text) and (quoted or verb or timed):
             return at - begin + 1
-    return int(next_is_quoted(lines, at + 1))
+    introduces = verb or _BARE_ADDRESS.search(tail) or _CLOCK.search(tail)
+    return int(bool(quoted and introduces))
 
 
 def is_sent_from(line: str) -> bool:
@@ -182,15 +164,6 @@ def starts_list_footer(lines: Sequence[str], at: int) -> bool:
     return any(LIST_FOOTER.search(line[:_WIDEST]) for line in lines[at + 1 : at + 4])
 
 
-def _ends_attribution(text: str, lines: Sequence[str], behind: int) -> bool:
-    tail = text[-200:].rstrip()
-    if tail[-1:] not in _COLONS:
-        return False
-    if WROTE_END.search(tail):
-        return True
-    return ADDRESS_END.search(tail) is not None and next_is_quoted(lines, behind)
-
-
 def next_is_quoted(lines: Sequence[str], at: int) -> bool:
     """Return whether the first non-blank line of the next three starts with `>`."""
     behind = next((line.lstrip() for line in lines[at : at + 3] if line.strip()), "")
@@ -199,17 +172,14 @@ def next_is_quoted(lines: Sequence[str], at: int) -> bool:
 
 # The date in a header line of a quoted message, as common mail programs write it.
 
-_MONTH_NAMES = (  # their first letters, without accents
-    *("jan gen sty ene янв", "feb fev lut фев", "mar mrt maa мар", "apr avr abr kwi апр"),
-    *("may mai maj mei mag май мая", "jun juin giu cze июн", "jul juil lug lip июл", "aug aou ago sie авг"),
-    *("sep set wrz сен", "oct okt ott out paz окт", "nov lis ноя", "dec dez dic des gru дек"),
-)
-_MONTHS = {name: number for number, names in enumerate(_MONTH_NAMES, 1) for name in names.split()}
+_MONTHS = {name: number for number, names in enumerate(_WORDS["month"].split("|"), 1) for name in names.split()}
 _NAME, _YEAR = r"(?P<name>[^\W\d_]{3,12})", r"(?P<y>(?:19|20)\d\d)"
 _DAYS = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
-        r"(?P<y>(?:19|20)\d\d)\s?[-/.年]\s?(?P<m>\d{1,2})\s?[-/.月]\s?(?P<d>\d{1,2})(?!\d)",
+        r"(?P<y>(?:19|20)\d\d)\s?[-/.年년]\s?(?P<m>\d{1,2})\s?[-/.月월]\s?(?P<d>\d{1,2})(?!\d)",
+        rf"{_YEAR}\.?\s{{1,3}}{_NAME}\.?\s{{1,3}}(?P<d>\d{{1,2}})(?!\d)",
+        rf"\b{_NAME}\s{{1,3}}(?P<d>\d{{1,2}})(?=\s{{1,3}}\d\d?:\d\d.{{0,24}}\b{_YEAR})",
         rf"(?<!\d)(?P<d>\d{{1,2}})(?:st|nd|rd|th|er|º)?[.\s-]{{1,3}}(?:(?:de|of)\s)?{_NAME}[.,]?[\s,-]{{1,3}}(?:de\s)?{_YEAR}",
         rf"\b{_NAME}\.?\s{{1,3}}(?P<d>\d{{1,2}})(?:st|nd|rd|th)?,?\s{{1,3}}{_YEAR}",
         r"(?<![\d.])(?P<d>\d{1,2})\.\s?(?P<m>\d{1,2})\.\s?(?P<y>(?:19|20)?\d\d)(?!\d)",
@@ -217,19 +187,19 @@ _DAYS = tuple(
     )
 )
 _CLOCK = re.compile(r"(?<![\d:.])(\d{1,2})([:.h])(\d\d)(?:[:.](\d\d))?(?!\d)(?:\s?([ap])\.?m\b)?", re.IGNORECASE)
-_AFTERNOON = re.compile(r"下午|晚上|午後")
-_OFFSET = re.compile(r"\s*(?:GMT|UTC)?\s?([+-])(\d\d):?(\d\d)\b")
-_ZONE = re.compile(rf"\s*\(?({'|'.join(ZONE_HOURS)}|GMT|UTC|Z)\b")
+_AFTERNOON = re.compile(r"下午|晚上|午後|오후")
+_OFFSET = re.compile(r"\s*\(?(?:(?:GMT|UTC)\s?([+-])(\d\d?)(?::?(\d\d))?|([+-])(\d\d):?(\d\d))\b")
+_ZONE = re.compile(r"\s*\(?(Z|[A-Z]{3,5})\b")
 _NEAR = timedelta(days=14)  # a message of 3/6 is mostly quoted by one of the same days
 _SKEW = timedelta(days=1)  # between the clocks of writer and quoter
 
 
-def date_in_header(text: str, sent: datetime | None) -> datetime | None:
+def date_in_header(text: str, sent: datetime | None, zone: tzinfo | None = None) -> datetime | None:
     """Return the date in a header line of a message that was quoted in one sent then; None if it is not clear.
 
     A time without an offset is one of the zone of `sent`: mail programs write it on the clock of who quotes.
     """
-    text, zone = text[:_WIDEST], sent.tzinfo if sent else None
+    text, zone = text[:_WIDEST], sent.tzinfo if sent else zone
     for pattern in _DAYS:
         for match in pattern.finditer(text):
             rest = f"{text[: match.start()]} \0 {text[match.end() :]}"
@@ -287,10 +257,11 @@ def _hour(clock: re.Match[str], rest: str) -> int:
 def _zone(rest: str, at: int) -> timezone | None:
     """Return the zone that is named right behind a time."""
     if offset := _OFFSET.match(rest, at):
-        size = timedelta(hours=int(offset[2]), minutes=int(offset[3]))
-        return timezone(-size if offset[1] == "-" else size) if size < timedelta(hours=24) else None
+        sign, hours, minutes = offset.groups()[:3] if offset[1] else offset.groups()[3:]
+        size = timedelta(hours=int(hours), minutes=int(minutes or 0))
+        return timezone(-size if sign == "-" else size) if size < timedelta(hours=24) else None
     named = _ZONE.match(rest, at)
-    return timezone(timedelta(hours=ZONE_HOURS.get(named[1], 0))) if named else None
+    return named_zone(named[1]) if named else None
 
 
 # Passages and their roles.
@@ -334,7 +305,7 @@ def line_roles(lines: Sequence[str], quotes: QuoteRoles = IN_REPLY) -> list[Role
             state = "body" if state == "signature" else state
         elif not may_mark(text):
             roles.append(state)
-        elif is_forward_mark(text):
+        elif FORWARDED.match(text[:_WIDEST]):
             state = "forward"
             roles.append(state)
         elif state == "quote":
@@ -348,7 +319,7 @@ def line_roles(lines: Sequence[str], quotes: QuoteRoles = IN_REPLY) -> list[Role
 def _mark_line(lines: Sequence[str], at: int, state: Role, quotes: QuoteRoles, roles: list[Role]) -> Role:
     """Set the role of a line outside quotes that may be a mark, and of lines above it; return the next state."""
     text = lines[at].strip()
-    if is_original_mark(text):
+    if ORIGINAL.match(text[:_WIDEST]):
         return _start_quote(lines, at, 0, quotes, roles)
     if starts_header_block(lines, at):
         return _start_quote(lines, at, lines_above_header(lines, at), quotes, roles)
@@ -384,7 +355,7 @@ def _begins_signature(lines: Sequence[str], at: int) -> bool:
 # Who wrote the message of each quoted line, and when, as its header says.
 
 _QUOTE_MARKS = re.compile(r"\s{0,3}(?:>\s?)+")
-_BLOCK, _ABOVE = 24, 10  # lines of a header, and above its first field
+_ABOVE = 10  # lines above the first field of a header
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,12 +413,14 @@ def _headers(lines: Sequence[str], at: int, depth: int, sent: datetime | None) -
 
 
 def _is_mark(line: str) -> bool:
-    return is_forward_mark(line) or is_original_mark(line)
+    return (FORWARDED.match(line[:_WIDEST]) or ORIGINAL.match(line[:_WIDEST])) is not None
 
 
 def _opens_header(window: Sequence[str], at: int) -> bool:
     """Return whether a header starts here, and not only its second field or a later one."""
-    return starts_header_block(window, at) and (at == 0 or not FIELD.match(window[at - 1][:_WIDEST]))
+    above = _LABELLED.match(window[at - 1][:_WIDEST]) if at else None
+    follows = above is not None and (FIELD.match(above[0]) or _PERSON.match(above[1].strip()))
+    return not follows and starts_header_block(window, at)
 
 
 def _header_origin(window: Sequence[str], at: int, sent: datetime | None) -> Origin:
@@ -455,43 +428,65 @@ def _header_origin(window: Sequence[str], at: int, sent: datetime | None) -> Ori
 
 
 def _header_author(window: Sequence[str], at: int) -> str:
-    """Return the author that the header below names: in its From field, or as Notes writes it, above the date."""
+    """Return the author that the header below names: in its From field, or as Notes writes it, above the date.
+
+    In a language that is not known, it is the first person.
+    """
     for place, line in enumerate(window[at : at + _BLOCK], at):
         text, field = line.strip()[:_WIDEST], FIELD.match(line[:_WIDEST])
         if field and field.lastindex == 1:
-            return _person(line[field.end() :] if line[field.end() :].strip(" *") else "".join(window[place + 1 :][:1]))
+            named = line[field.end() :].strip(" *|")
+            return _person(named or "".join(window[place + 1 :][:1]))
         if NOTES_ON.match(text):
             return _person(text.rpartition(" on ")[0])
         if NOTES_DATE.match(text):
             above = (one.strip() for one in reversed(window[max(0, place - 3) : place]))
             return _person(next(filter(None, above), ""))
-    return ""
+    unknown = (line for line in takewhile(str.strip, window[at : at + _BLOCK]) if not FIELD.match(line[:_WIDEST]))
+    values = (found[1].strip() for line in unknown if (found := _LABELLED.match(line[:_WIDEST])))
+    return next((_person(value) for value in values if _PERSON.match(value)), "")
 
 
-_VERB = re.compile(
-    r"\b(?:wrote|writes|said|schrieb|a écrit|escribió|ha scritto|schreef|escreveu|skrev|napisała?|пишет|написала?)\b"
-    r"|写道|寫道",
-    re.IGNORECASE,
-)
+_OTHER = re.compile(r"[^\w'’.-]|[\d_]")  # is in no name
 _WHEN_SAID = re.compile(
-    r".*(?:\d\d?(?:[:.h]\d\d)+(?:\s?[AP]\.?M\.?)?|\b\d{4}\b|\b(?:Quoting|Uhr|\w{3,6}day)\b)", re.IGNORECASE | re.DOTALL
+    r".*(?:\d\d?(?:[:.h]\d\d)+(?:\s?[AP]\.?M\.?)?|\b\d{4}\b[\d./-]*|\b(?:Quoting|Uhr|\w{3,6}day)\b)",
+    re.IGNORECASE | re.DOTALL,
 )
-_IN_BRACKETS = re.compile(r"[<\[(](?:mailto:)?([^\s<>@]{1,80}@[^\s<>@]{1,120}?)[>\])]")
 
 
 def _attributed_to(text: str) -> str:
     """Return whom an attribution names ("On Friday at 10:00 Ann Whitlock <ann@example.org> wrote:")."""
-    address, verb = _IN_BRACKETS.search(text), _VERB.search(text)
-    if address:
-        before, behind = text[: address.start()], ""
-        if verb and verb.end() < address.start():
-            before = text[verb.end() : address.start()]
-    else:
-        before, behind = (text[: verb.start()], text[verb.end() :]) if verb else (text, "")
-    named = _WHEN_SAID.sub("", before).strip(" ,;:-([])\t\n")
-    if not address and (not any(c.isalpha() for c in named) or named.lower() in ("am", "on", "le", "el")):
-        named = behind
-    return _person(f"{named} <{address[1]}>" if address else named)
+    if address := _IN_BRACKETS.search(text):
+        return _person(f"{_name(_WHEN_SAID.sub('', text[: address.start()]))} <{address[1]}>")
+    if bare := _BARE_ADDRESS.search(text):
+        return bare[0]
+    time, verb = _WHEN_SAID.match(text), WROTE_END.search(text.rstrip())
+    start = time.end() if time else 0
+    named = _name(text[start : verb.start()]) if verb else ""
+    named = named if any(c.isalpha() for c in named) else _run(_name(text[start:]))
+    before = _run(text)  # "Ann Whitlock wrote on Friday at 10:00", unlike "On Friday at 10:00"
+    by_first = not any(c.isalpha() for c in named) and _is_lower(text[len(before) :].lstrip())
+    return _person(before if by_first else named)
+
+
+def _name(text: str) -> str:
+    """Return a text from its first word on that is not in lower case, as names begin; all of it if there is none."""
+    words = text.strip(" ,;:-([])\t\n").split()
+    names = (at for at, word in enumerate(words) if not _is_lower(word) and _script(word) == _script(words[-1]))
+    return " ".join(words[next(names, 0) :])
+
+
+def _run(text: str) -> str:
+    """Return the words at the start of a text that are not in lower case and hold no digits."""
+    return " ".join(takewhile(lambda word: not _is_lower(word) and not _OTHER.search(word), text.split()))
+
+
+def _script(word: str) -> str:
+    return next((unicodedata.name(c, "").split(" ")[0] for c in word if c.isalpha()), "")
+
+
+def _is_lower(word: str) -> bool:
+    return word.lstrip("\"'(«„“")[:1].islower()
 
 
 def _person(text: str) -> str:
@@ -506,10 +501,11 @@ def _header_date(window: Sequence[str], at: int, sent: datetime | None) -> datet
     fields, notes = 0, None
     for place, line in enumerate(window[at : at + _BLOCK], at):
         text, field = line.strip()[:_WIDEST], FIELD.match(line[:_WIDEST])
-        if field and field.lastindex == 4:
-            rest = line[field.end() :].strip() or "".join(window[place + 1 : place + 2])
+        labelled = _LABELLED.match(text)
+        if (field and field.lastindex == 4) or (labelled and _DATED.search(labelled[1]) and _CLOCK.search(labelled[1])):
+            rest = line.partition(":" if ":" in line else "：")[2].strip() or "".join(window[place + 1 : place + 2])
             return date_in_header(rest, sent) or notes
-        fields += field is not None
+        fields += bool(field or labelled)
         if NOTES_DATE.match(text) or NOTES_ON.match(text) or (field and field.lastindex == 1):
             notes = notes or date_in_header(text, sent)
         if not text and fields > 1:

@@ -15,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Literal
 
+from prompts import word_patterns
 from store.types import FileState, Place
 
 Format = Literal["mail", "mbox", "emlx", "transcript"]
@@ -22,31 +23,13 @@ Format = Literal["mail", "mbox", "emlx", "transcript"]
 # Formats.
 
 HEAD = 8192  # bytes from which the format is detected
-_MAIL_FIELDS = frozenset(
-    (
-        *("from", "to", "cc", "bcc", "subject", "date", "sender", "reply-to", "references", "in-reply-to", "x-mailer"),
-        *("list-id", "importance", "status", "x-from", "x-to", "user-agent", "resent-from", "newsgroups", "path"),
-        *("content-disposition", "content-transfer-encoding", "content-id", "authentication-results", "envelope-to"),
-        *("x-mozilla-status", "x-uidl"),
-    )
-)
-_MAIL_ONLY_FIELDS = frozenset(  # header fields that only mail starts with
-    (
-        *("message-id", "received", "return-path", "delivered-to", "dkim-signature", "arc-seal", "x-received"),
-        *("mime-version", "content-type"),
-    )
-)
+_WORDS = word_patterns("mail_programs")
+_MAIL_FIELDS, _MAIL_ONLY_FIELDS = (frozenset(_WORDS[kind].split("|")) for kind in ("field", "mail field"))
 _FIELD = re.compile(rb"([!-9;-~]{1,60})[ \t]*:")
 _FROM_LINE = re.compile(
     rb"\s{0,100}>?From(?: \S[^\n]{0,300}|([ \t\r]*))\n(?:>From [^\n]{0,300}\n)?([!-9;-~]{1,60}[ \t]*:)"
 )
-_IGNORED_NAMES = frozenset(
-    (
-        *("maildirfolder", "maildirsize", "subscriptions", "table_of_contents", "thumbs.db", "desktop.ini", "icon\r"),
-        *("filterlog.html", "foldertree.json", "popstate.dat", "msgfilterrules.dat", "virtualfolders.dat"),
-        *("panacea.dat", "envelope index", "envelope index-shm", "envelope index-wal"),
-    )
-)
+_IGNORED_NAMES = {"icon\r", *_WORDS["file"].split("|")}
 _IGNORED_ENDINGS = (".msf", ".noindex", ".plist", ".lock", ".tmp", ".swp", ".wdseml", ".emlxpart", "~")
 _IGNORED_STARTS = (".", ",", "#", "dovecot", "courierimap")
 

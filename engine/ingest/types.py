@@ -7,9 +7,11 @@ than that is a claim: the document counts as written when it was first seen, and
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
+from functools import cache
 from hashlib import blake2b
 from typing import Final, TypeVar
+from zoneinfo import ZoneInfo, available_timezones
 
 from engine.text.people import LOOK_ALIKE, folded_address, folded_name, name_and_address, traces
 from store.catalog import BUG
@@ -93,18 +95,25 @@ def content_id(*parts: str) -> str:
     return digest.hexdigest()
 
 
-ZONE_HOURS = {
-    "EST": -5,
-    "EDT": -4,
-    "CST": -6,
-    "CDT": -5,
-    "MST": -7,
-    "MDT": -6,
-    "PST": -8,
-    "PDT": -7,
-    "CET": 1,
-    "CEST": 2,
-}
+_ZONE_NAMES = ("EST", "EDT", "CST", "CDT", "MST", "MDT", "PST", "PDT", "CET", "CEST")
+ZONE_HOURS = dict(zip(_ZONE_NAMES, (-5, -4, -6, -5, -7, -6, -8, -7, 1, 2), strict=True))
+
+
+def named_zone(name: str) -> timezone | None:
+    """Return the zone that an abbreviation stands for, in America if it stands for several; None if it is unclear."""
+    hours = 0.0 if name in ("Z", "GMT", "UTC", "UT") else ZONE_HOURS.get(name, _abbreviations().get(name))
+    return None if hours is None else timezone(timedelta(hours=hours))
+
+
+@cache
+def _abbreviations() -> dict[str, float]:
+    """Return the hours of the abbreviations that mean one offset in all zones that use them."""
+    found = dict[str, set[float]]()
+    for zone in map(ZoneInfo, available_timezones()):
+        for month in (1, 7):
+            at = datetime(2020, month, 1, tzinfo=zone)
+            found.setdefault(at.tzname() or "", set()).add((at.utcoffset() or timedelta()) / timedelta(hours=1))
+    return {name: offsets.pop() for name, offsets in found.items() if len(offsets) == 1}
 
 
 def in_users_zone(clock: datetime) -> datetime:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.headers import decode_text, tidy
+from engine.ingest.headers import decode_text, tidy, visible
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,10 @@ def test_undeclared_cyrillic_is_guessed() -> None:
 
 def test_line_ends_become_newlines_and_controls_are_removed() -> None:
     assert tidy("a\r\nb\rc\x1b[31m\x00d\te\u2028f\x0cg") == "a\nb\nc[31md\te\nf g"
+
+
+def test_what_is_not_seen_cuts_no_word_and_joiners_stay() -> None:
+    assert visible("Gar\xadten\u200bhaus \u202aAnn\u202c\ufeff می\u200cخواهم") == "Gartenhaus Ann می\u200cخواهم"
 
 
 @given(st.text(alphabet=st.characters(max_codepoint=127)))

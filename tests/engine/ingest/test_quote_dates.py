@@ -66,6 +66,12 @@ def test_a_date_in_the_form_of_a_mail_program_is_read_on_the_clock_of_who_quotes
         ("2025年6月3日(火) 22:10 Ann Lee <ann@x.org>:", "Ann Lee <ann@x.org>"),
         ("Ann Lee <ann@x.org> 于2025年6月3日周二 下午10:10写道：", "Ann Lee <ann@x.org>"),
         ("Quoting Ann Lee <ann@x.org>:", "Ann Lee <ann@x.org>"),
+        ("W dniu 3 czerwca 2025 22:10 pisarz Ann Lee <ann@x.org> napisał:", "Ann Lee <ann@x.org>"),
+        ("On 29/12/24 19:56, François Lee wrote:", "François Lee"),
+        ("On 2025-06-03, Ann-Marie Lee wrote:", "Ann-Marie Lee"),
+        ("On 3 Jun 2025, at 22:10, ann wrote:", "ann"),
+        ("3.6.2025 22:10, ann@x.org kirjoitti:", "ann@x.org"),
+        ("Ann the Elder wrote:", "Ann the Elder"),
     ],
 )
 def test_what_an_attribution_introduces_is_by_whom_it_names(line: str, author: str) -> None:
@@ -79,7 +85,7 @@ def test_any_attribution_has_an_author_or_none(text: str) -> None:
         assert "\n" not in passage.author
 
 
-@pytest.mark.parametrize("zone", ["-0700", "-07:00", "GMT-0700", "PDT", "(PDT)"])
+@pytest.mark.parametrize("zone", ["-0700", "-07:00", "GMT-0700", "PDT", "(PDT)", " (GMT-07:00)", "GMT-7", "UTC-7"])
 def test_a_date_with_a_zone_is_read_in_that_zone(zone: str) -> None:
     found = date_in_header(f"Date: Tue, 3 Jun 2025 22:10:00 {zone}", SENT)
     assert found is not None
@@ -172,6 +178,12 @@ FORWARD = (
 )
 def test_a_forwarded_message_has_the_date_of_its_header(header: str, expected: datetime | None) -> None:
     assert dated(FORWARD.format(header))["hello"] == expected
+
+
+def test_a_table_of_fields_names_the_author_without_its_bars() -> None:
+    header = "Subject: | Lunch\nDate: | Tue, 3 Jun 2025 22:10:00 +0200\nFrom: | Ann Lee <ann@x.org>\nTo: | Bob"
+    *_, quoted = passages_of(f"own\n\n---------- Forwarded message ---------\n{header}\n\nhello", sent=SENT)
+    assert (quoted.author, quoted.written) == ("Ann Lee <ann@x.org>", LATE)
 
 
 @pytest.mark.parametrize(

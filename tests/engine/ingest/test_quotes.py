@@ -45,6 +45,59 @@ def test_answered_messages_are_quotes(text: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "header",
+    [
+        "Feladó: Ann Lee <ann@x.org>\nElküldve: 2025. június 3. 22:10\nCímzett: Bob\nTárgy: Ebéd",
+        "De la: Ann Lee <ann@x.org>\nTrimis: marți, 3 iunie 2025 22:10\nCătre: Bob Ray\nSubiect: Prânz",
+        "**Відправник:** Ann Lee <ann@x.org>\n**Дата:** 3 червня 2025 р. 22:10\n**Одержувач:** Bob",
+        "Avsändare: ann@x.org\nMottagare: bob@x.org\nDag: 2025-06-03 22:10\nÄrende: Lunch",
+        "Asia: Lounas\nPäivä: 3.6.2025 klo 22.10\nLähettäjä: Ann Lee <ann@x.org>\nVastaanottaja: Bob <bob@x.org>",
+        "-----Eredeti üzenet-----\nFeladó: Ann Lee <ann@x.org>\nDátum: 2025. 06. 03. 22:10\nCímzett: Bob",
+    ],
+)
+def test_a_header_is_known_by_its_shape_in_any_language(header: str) -> None:
+    own, *quoted = passages_of(f"Yes.\n\n{header}\n\nWill you come?")
+    assert (own.role, {one.role for one in quoted}) == ("body", {"quote"})
+    assert quoted[-1].author.startswith(("Ann Lee", "ann@x.org"))
+
+
+@pytest.mark.parametrize(
+    "attribution",
+    [
+        "Ann Lee <ann@x.org> ezt írta (időpont: 2025. jún. 3., K, 22:10):",
+        "În mar., 3 iun. 2025 la 22:10, Ann Lee <ann@x.org> a scris:",
+        "Ann Lee <ann@x.org>, 3 Haz 2025 Sal, 22:10 tarihinde şunu yazdı:",
+        "Vào Th 3, 3 thg 6, 2025 vào lúc 22:10 Ann Lee <ann@x.org> đã viết:",
+        "út 3. 6. 2025 v 22:10 odesílatel Ann Lee <ann@x.org> napsal:",
+        "2025-06-03 22:10 GMT+02:00 Ann Lee <ann@x.org>:",
+        "---- Am Di, 03 Jun 2025 22:10:00 +0200 Ann Lee <ann@x.org> schrieb ----",
+        "بتاريخ الثلاثاء، 3 يونيو 2025 في 22:10 كتب Ann Lee <ann@x.org>:",
+        "Pe mar., 3 iun. 2025 la 22:10, Ann Lee\n<ann@x.org> a\nscris:",
+    ],
+)
+@pytest.mark.parametrize("quoted", ["> Will you come?", "Will you come?"])
+def test_an_attribution_is_known_by_its_shape_in_any_language(attribution: str, quoted: str) -> None:
+    own, *others = passages_of(f"Yes.\n\n{attribution}\n\n{quoted}")
+    assert (own.text, own.role) == ("Yes.", "body")
+    assert {(one.role, one.author) for one in others} == {("quote", "Ann Lee <ann@x.org>")}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "When: 3 June 2025 19:00\nWhere: the hall\nContact: ann@x.org",
+        "Contact: ann@x.org\nWhen: 3 June 2025 19:00\nWhere: the hall\nBring: a chair",
+        "---- Agenda ----\nDate: 3 June 2025, 15:25\nPlace: the hall\nLead: Ann\nNotes: Bob",
+        "Minutes of 3 June 2025, 19:00 (by ann@x.org):\n\nAll were there.",
+        "On 3 June 2025 at 19:00 we meet here:\n\nTown hall",
+        "Write to Ann <ann@x.org>:\n\nMain Street 5",
+    ],
+)
+def test_what_has_only_a_part_of_the_shape_is_the_writers_own(text: str) -> None:
+    assert set(roles(text)) == {"b"}
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "See below.\n\n---------- Forwarded message ---------\nFrom: Ann\nSubject: Tonight\n\nCome.",
