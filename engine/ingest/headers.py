@@ -3,24 +3,20 @@
 import binascii
 import codecs
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from engine.text.people import person
+from prompts import word_patterns
 
 SAMPLE = 4096  # bytes of undeclared text that the charset is guessed from
-_SUPERSETS = {
-    "iso8859-1": "cp1252",
-    "iso8859-9": "cp1254",
-    "gb2312": "gb18030",
-    "gbk": "gb18030",
-    "euc_kr": "cp949",
-    "shift_jis": "cp932",
-    "big5": "big5hkscs",
-}
+_SUPERSETS = dict(pair.split() for pair in word_patterns("mail_programs")["charset"].split("|"))
 _NOT_CHARSETS = frozenset({"ascii", "idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "utf_8"})
+# Labels that only add to a name: x-mac-roman, iso-8859-8-i; and numbers of code pages: windows-874, x-cp1252.
+_VARIANT = re.compile(r"^x-|-[ie]$")
+_CODE_PAGE = re.compile(r"(?:x-)?(?:windows|win|dos|ibm|ms|cp)[-_]?(\d{3,5})$")
 _SHIFTING = ("iso2022", "hz", "utf-7")  # encode other scripts in ASCII bytes
-_WIDE = ("utf-16", "utf-32")
 _BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 # Not seen, these cut a word in two or turn it round; joiners, of which letters and emoji are made, stay.
@@ -38,6 +34,10 @@ def decode_text(data: bytes, declared: str = "") -> str:
     for mark, marked in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
             return data.decode(marked, "replace")
+    if codec == "iso2022_jp":  # with NEC's signs, as from Windows: JIS X 0213 has them in the same places
+        with suppress(UnicodeError):
+            return data.decode(codec)
+        return data.replace(b"\x1b$B", b"\x1b$(Q").decode("iso2022_jp_2004", "replace")
     # Text in a Latin charset is hardly ever valid UTF-8 by chance, and Latin codecs accept any bytes: try UTF-8 first.
     order = ("utf-8", codec) if codec.startswith("cp125") else (codec, "utf-8")
     for name in order:
@@ -65,21 +65,15 @@ def visible(text: str) -> str:
 @lru_cache(maxsize=256)
 def _codec(declared: str) -> str:
     """Return the name of Python's codec for a declared charset, "" if there is none to try first."""
-    try:
-        name = codecs.lookup(declared.strip().strip("\"'")).name
-    except (LookupError, ValueError):
-        return ""
-    return "" if name.replace("-", "_") in _NOT_CHARSETS or not _decodes_text(name) else _SUPERSETS.get(name, name)
-
-
-def _decodes_text(name: str) -> bool:
-    try:
-        b"a".decode(name)  # no codec is asked about no bytes
-    except LookupError:  # rot13, hex and the like
-        return False
-    except UnicodeError:
-        return True
-    return True
+    label = declared.strip().strip("\"'").lower()
+    page = _CODE_PAGE.match(label)
+    for known in (label, _VARIANT.sub("", label), f"cp{page[1]}" if page else ""):
+        with suppress(LookupError, ValueError):
+            name = codecs.lookup(known).name
+            with suppress(UnicodeError):
+                b"a".decode(name)  # a LookupError for rot13, hex and the like; no codec is asked about no bytes
+            return "" if name.replace("-", "_") in _NOT_CHARSETS else _SUPERSETS.get(name, name)
+    return ""
 
 
 def _guess(data: bytes) -> str:
@@ -125,6 +119,8 @@ def _paragraph(pieces: list[str], depth: int) -> str:
 ENVELOPE, LONGEST_FROM = "from ", 300  # what a mailbox writes above a message: by whom, and when it arrived
 _LEAD = re.compile(rb"(?:\xef\xbb\xbf)?\s*+(?:>?From(?: ([^\n]*)|\r?)\n)?(?:>From [^\n]*\n)?")
 _FIELDS = re.compile(rb"(?:[!-9;-~]+[ \t]*:[^\n]*+(?:\n[ \t][^\n]*+)*+(?:\n|\Z))*+")
+_FIELD = re.compile(rb"[!-9;-~]+[ \t]*:")
+_HEADER_END = re.compile(rb"(\n)\r?\n")
 _BLANK = re.compile(rb"[ \t]*\r?\n")
 _FOLD = re.compile(r"\r?\n[ \t]+")
 _ENCODED_WORD = re.compile(r"=\?([^?\s]{1,60})\?([bBqQ])\?([^?]*)\?=")
@@ -151,13 +147,23 @@ class Headers:
 
 
 def split_header(raw: bytes, limit: int) -> tuple[Headers, int]:
-    """Return the header fields, read from at most `limit` bytes, and the offset of the first body byte."""
+    """Return the header fields, read from at most `limit` bytes, and the offset of the first body byte.
+
+    A few lines that are no fields, up to a field above the first empty line, are skipped as mail readers do.
+    """
     lead = _LEAD.match(raw)
     start = lead.end() if lead else 0
     block = _FIELDS.match(raw, start)
     end = block.end() if block else start
     if end == start:  # no fields: everything after an optional blank line is body
         start = end = 0
+    elif not _BLANK.match(raw, end) and (close := _HEADER_END.search(raw, end, start + limit)):
+        lines = [line for line in raw[start : close.end(1)].splitlines() if not line[:1].isspace()]
+        others = [line for line in lines if not _FIELD.match(line)]
+        skips = (
+            4 * len(others) <= len(lines) and _FIELD.match(lines[-1]) and not any(one[:2] == b"--" for one in others)
+        )
+        end = close.end(1) if skips else end
     blank = _BLANK.match(raw, end)
     headers = fields_of(raw[start : min(end, start + limit)])
     if lead and lead[1] and start:
@@ -170,7 +176,7 @@ def fields_of(block: bytes) -> Headers:
     fields: dict[str, list[str]] = {}
     for line in _FOLD.sub(" ", decode_text(block)).split("\n"):
         name, colon, value = line.partition(":")
-        if colon:
+        if colon and " " not in name.rstrip():
             fields.setdefault(name.strip().lower(), []).append(value.strip())
     return Headers(fields)
 

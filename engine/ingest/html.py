@@ -13,6 +13,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
 from engine.ingest.css import Declared, Style, media_apply, parse_color, parse_sheet, parse_style, style_element
 from engine.ingest.headers import tidy
+from prompts import word_patterns
 
 DEEPEST_QUOTE = 8
 
@@ -84,18 +85,9 @@ LONGEST_LINK = 100
 _MOST_SHEETS = 50
 _MOST_MATCHES = 2_000_000  # selectors times tags, which is what matching costs
 _MOST_STEPS, _CHEAP = 20_000_000, 100_000  # of a page's selectors with combinators, at worst: about .2 s
-_DROPPED = frozenset(
-    (
-        *("script", "style", "head", "title", "template", "noscript", "object", "svg", "math", "select"),
-        *("button", "iframe", "canvas", "audio", "video", "datalist", "meter", "progress", "noembed", "noframes", "rp"),
-    )
-)
-_PARAGRAPHS = frozenset(["p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "dl", "table", "blockquote", "pre", "hr"])
-_LINES = frozenset(
-    (
-        *("div", "tr", "li", "dt", "dd", "br", "address", "article", "aside", "footer", "header", "main", "nav"),
-        *("section", "center", "form", "caption"),
-    )
+_ELEMENTS = word_patterns("mail_programs")
+_DROPPED, _PARAGRAPHS, _LINES = (
+    frozenset(_ELEMENTS[f"{kind} element"].split("|")) for kind in ("dropped", "paragraph", "line")
 )
 _LONG_TAG = re.compile(rf"<[a-zA-Z][^<>]{{{LONGEST_TAG},}}+>")
 _LONG_VALUE = re.compile(r"""(?<!style)=(?:"[^"]{1000,}+"|'[^']{1000,}+'|[^\s"'>]{1000,}+)""", re.I)

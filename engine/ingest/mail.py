@@ -23,7 +23,7 @@ from engine.ingest.headers import (
 )
 from engine.ingest.html import is_page
 from engine.ingest.mime import Leaf, MimePart, Nested, Tree, read_part, walk
-from engine.ingest.quotes import IN_FORWARD, IN_NEW_MAIL, IN_REPLY, QuoteRoles, paragraphs, passages_of
+from engine.ingest.quotes import IN_FORWARD, IN_NEW_MAIL, IN_REPLY, QuoteRoles, date_in_header, paragraphs, passages_of
 from engine.ingest.types import ParseLimits, in_users_zone
 from engine.text.people import header_warnings
 from prompts import word_patterns
@@ -33,6 +33,9 @@ from store.types import Document, DocumentPassage, ParsedItem, Role
 
 MOST_LINKS = 50
 YEARS = range(1970, 2101)
+_STANDARD = re.compile(
+    r"\s*(?:\w{3},\s*)?\d+ +[A-Z][a-z]{2} +\d+ +[\d:]+( +([+-]\d{4}|GMT|UTC?|[ECMP][SD]T))?\s*(\(|$)"
+)
 _MESSAGE_ID = re.compile(r"<([^<>\s]{1,300})>")
 _WORDS = word_patterns("mail_programs")
 _REPLY = re.compile(
@@ -104,7 +107,12 @@ def _warnings(headers: Headers, senders: Sequence[Address]) -> tuple[str, ...]:
 
 
 def parse_date(value: str) -> datetime | None:
-    """Return the date in a Date field; None if there is none or its year is out of range. No zone means UTC."""
+    """Return the date in a Date field; None if there is none or its year is out of range. No zone means UTC.
+
+    What does not have the form of RFC 5322 is read as in a quoted header, if it can be.
+    """
+    if not _STANDARD.match(value) and (found := date_in_header(value, None, UTC)) and found.year in YEARS:
+        return found
     try:
         parts = parsedate_tz(value[:200])
         if parts is None or parts[0] not in YEARS:

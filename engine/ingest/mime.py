@@ -134,6 +134,7 @@ def _uudecoded(body: bytes) -> bytes:
 
 _PLAIN_IS_ENOUGH = 1_000  # characters: a plain alternative this long is no stub, so the HTML is not parsed
 _READABLE = (".txt", ".csv", ".tsv", ".md", ".ics", ".vcf", ".log", ".rst", ".org", ".json", ".yaml", ".yml")
+_PAGE_CHARSET = re.compile(rb"<meta\b[^<>]{0,200}?\bcharset\s*=\s*[\"']?([\w.:-]{2,40})", re.IGNORECASE | re.ASCII)
 _BOUNDARY_END = re.compile(rb"(--)?[ \t]*+\r?(?:\n|\Z)")
 _MESSAGE = "message/rfc822"
 _ALTERNATIVES = frozenset(
@@ -205,7 +206,8 @@ def part_text(part: MimePart, tree: Tree) -> str | None:
     if len(data) > 4 * tree.limits.text_chars:
         data = data[: 4 * tree.limits.text_chars]
         tree.problem(f"text beyond {tree.limits.text_chars} characters was not read")
-    text = tidy(decode_text(data, part.type.charset))
+    page = _PAGE_CHARSET.search(data[:2048]) if kind == "text/html" and not part.type.charset else None
+    text = tidy(decode_text(data, page[1].decode() if page else part.type.charset))
     if kind in ("text/html", "text/enriched", "text/richtext") or (kind == "text/plain" and is_page(text)):
         return visible(html_text(text))
     return visible(unflow(text, part.type.delete_space) if part.type.flowed else text)

@@ -23,6 +23,12 @@ from engine.ingest.headers import decode_text, tidy, visible
         (b"\xef\xbb\xbfmarked", "", "marked"),
         ("déjà vu".encode("latin-1"), "no-such-charset", "déjà vu"),
         (b"safe", "rot13", "safe"),
+        ("שלום".encode("iso-8859-8"), "iso-8859-8-E", "שלום"),
+        ("Привет".encode("mac-cyrillic"), "x-mac-cyrillic", "Привет"),
+        ("สวัสดี".encode("cp874"), "windows-874", "สวัสดี"),
+        ("안녕".encode("cp949"), "x-windows-949", "안녕"),
+        ("naïve".encode("cp850"), "IBM850", "naïve"),
+        (b"\x1b$B-j;3ED\x1b(B", "iso-2022-jp", "㈱山田"),
         (b"safe", "unicode_escape", "safe"),
     ],
 )

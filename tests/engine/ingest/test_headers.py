@@ -18,6 +18,19 @@ def test_a_line_that_is_no_field_begins_the_body() -> None:
     assert raw[split_header(raw, 1000)[1] :] == b"Hello there\nTo: nobody\n"
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("line", [b"a line that is no field", b"for <a@x>; Mon, 1 Jan 2024 10:00:00 +0000", b"=20"])
+def test_a_line_that_is_no_field_among_fields_is_skipped(line: bytes, end: bytes) -> None:
+    raw = end.join((b"Received: by b", line, b"To: a@x", b"Subject: one", b" two", b"", b"body"))
+    headers, start = split_header(raw, 1000)
+    assert (headers.first("subject"), headers.first("to"), raw[start:]) == ("one two", "a@x", b"body")
+
+
+def test_a_paragraph_below_a_header_without_a_blank_line_is_body() -> None:
+    raw = b"Subject: x\nHello there,\nwe meet at ten.\nPlace: the hall\n\nAnn"
+    assert raw[split_header(raw, 1000)[1] :].startswith(b"Hello there")
+
+
 def test_an_envelope_line_and_blank_lines_above_the_header_are_skipped() -> None:
     headers, _ = split_header(b"\n\nFrom ann@example.org Mon Jan  1 10:00:00 2024\nSubject: x\n\nbody", 1000)
     assert headers.first("subject") == "x"

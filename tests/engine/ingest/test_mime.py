@@ -122,6 +122,11 @@ def test_a_charset_is_obeyed_behind_a_transfer_encoding() -> None:
     assert texts(b"Content-Type: text/plain; charset=latin1\nContent-Transfer-Encoding: base64\n\n" + body) == ["Grüße"]
 
 
+def test_a_page_without_a_declared_charset_is_in_the_one_that_it_names() -> None:
+    page = '<html><head><meta charset="koi8-r"></head><body>Собрание</body></html>'.encode("koi8-r")
+    assert texts(b"Content-Type: text/html\n\n" + page) == ["Собрание"]
+
+
 def nested(depth: int, kind: str = "multipart/alternative") -> bytes:
     raw = b"Content-Type: text/plain\n\nthe core\n"
     for level in range(depth):
