@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
 from engine.ingest.headers import clean, tidy
+from engine.ingest.html import html_text
 from engine.text.dates import DAY_NAMES, MONTH_NAMES, spell_date
 from engine.text.spans import HEADINGS, NO_TIME
 
@@ -192,6 +193,7 @@ MOST_LINES = 50_000
 _FOLD = re.compile(r"\n[ \t]")
 _PARAMETER = re.compile(r';([A-Za-z-]{1,40})=("[^"]*+"?|[^;:,"]*+(?:,[^;:,"]*+)*+)')
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,60}")
+_TAGGED = re.compile(r"</?(?:p|br|div|b|i|u|a|ul|ol|li|span|html|body|table)(?:\s[^<>]*=[^<>]*)?\s?/?>", re.IGNORECASE)
 _ESCAPE = re.compile(r"\\([nN\\;,])")
 _DURATION = re.compile(r"([+-]?)P(?:(\d{1,4})W)?(?:(\d{1,4})D)?(?:T(?:(\d{1,4})H)?(?:(\d{1,4})M)?(?:(\d{1,6})S)?)?$")
 
@@ -268,6 +270,8 @@ def _describe(event: Component, method: str, zones: Zones) -> str:
         f"{heading}: {clean(_text(event, 'SUMMARY')) or 'no title'}",
         f"When: {_when(event, start, zones)}" if "DTSTART" in event else "",
         f"Repeats: {rule_text(rule, zone)}" if rule else "",
+        *_dates(event, zones, "Except", "EXDATE"),
+        *_dates(event, zones, "Also", "RDATE"),
         f"Where: {clean(_text(event, 'LOCATION'))}" if _text(event, "LOCATION") else "",
         *(f"Organiser: {_person(one)}" for one in event.get("ORGANIZER", [])[:1]),
         _attendees(event.get("ATTENDEE", [])),
@@ -343,6 +347,14 @@ def _attendees(found: list[Property]) -> str:
     return f"Attendees: {', '.join(people)}{more}" if people else ""
 
 
+def _dates(event: Component, zones: Zones, heading: str, name: str) -> list[str]:
+    """Return the line of the days that a rule leaves out or adds."""
+    values = [(value, one.parameters.get("TZID", "")) for one in event.get(name, ()) for value in one.value.split(",")]
+    found = [read.at for value, zone in values[:MOST_PEOPLE] if (read := parse_time(value, zone, zones))]
+    return [f"{heading}: {_listed([spell_date(day, weekday=True) for day in found])}"] if found else []
+
+
 def _notes(description: str) -> list[str]:
+    description = html_text(description) if _TAGGED.search(description) else description
     lines = [line.rstrip() for line in tidy(description).split("\n") if line.strip()]
     return [f"Notes: {lines[0]}", *lines[1:]] if lines else []

@@ -127,7 +127,7 @@ _ENCODED_WORD = re.compile(r"=\?([^?\s]{1,60})\?([bBqQ])\?([^?]*)\?=")
 _BETWEEN_WORDS = re.compile(r"(?<=\?=)\s+(?==\?[^?\s]{1,60}\?[bBqQ]\?)")
 _ESCAPES = re.compile("\x1b(?:\\[[0-?]*+[ -/]*+[@-~]?|\\][^\x07\x1b]*+(?:\x07|\x1b\\\\)?)")
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]+")
-_NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/]+")
+_NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/=]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,11 +207,9 @@ def clean(value: str) -> str:
 
 
 def loose_base64(data: bytes) -> bytes:
-    """Decode base64, tolerating any line ends, padding and stray bytes."""
-    letters = _NOT_BASE64.sub(b"", data)
-    if len(letters) % 4 == 1:
-        letters = letters[:-1]
-    return binascii.a2b_base64(letters + b"=" * (-len(letters) % 4))
+    """Decode base64, tolerating any line ends, padding and stray bytes; padding ends a piece of several."""
+    pieces = (one[: len(one) - (len(one) % 4 == 1)] for one in _NOT_BASE64.sub(b"", data).split(b"="))
+    return b"".join(binascii.a2b_base64(one + b"=" * (-len(one) % 4)) for one in pieces)
 
 
 def _word_bytes(encoding: str, text: str) -> bytes:

@@ -252,11 +252,7 @@ def _walk(root: LexborNode, page: _Styles) -> Iterator[tuple[LexborNode, Style, 
 
 def _hints(tag: str, attributes: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
     """Yield the CSS that attributes stand for."""
-    if (
-        "hidden" in attributes
-        or attributes.get("aria-hidden") == "true"
-        or (tag == "dialog" and "open" not in attributes)
-    ):
+    if "hidden" in attributes or (tag == "dialog" and "open" not in attributes):
         yield "display", "none"
     if tag == "a" and "href" in attributes:
         yield "color", "#0000ee"
@@ -289,7 +285,7 @@ def _open(writer: TextWriter, tag: str, node: LexborNode, style: Style) -> None:
     """Apply what some elements need beyond a break."""
     if tag == "blockquote":
         writer.end_line() if writer.current else None
-        writer.quotes += 1
+        writer.quotes += _quotes(node)
     elif tag == "pre":
         writer.preformatted += 1
     elif tag in ("ul", "ol"):
@@ -309,7 +305,7 @@ def _leave(writer: TextWriter, node: LexborNode, style: Style) -> None:
         writer.gap = ""
     elif tag == "blockquote":
         writer.end_line() if writer.current else None
-        writer.quotes -= 1
+        writer.quotes -= _quotes(node)
     elif tag == "pre":
         writer.preformatted -= 1
     elif tag in ("ul", "ol"):
@@ -320,6 +316,14 @@ def _leave(writer: TextWriter, node: LexborNode, style: Style) -> None:
         writer.request_break(1 if tag in ("ul", "ol") and writer.items else 2)
     elif tag in _LINES and tag != "br":
         writer.request_break(1)
+
+
+def _quotes(node: LexborNode) -> bool:
+    """Return whether a blockquote quotes: one with a margin, and neither a line nor a class or source, only indents."""
+    found = node.attributes
+    style = (found.get("style") or "").lower()
+    bare = {"cite", "type", "class", "id"}.isdisjoint(found) and re.sub(r"border[a-z-]*:\s*(?:none|0)", "", style)
+    return not bare or "border" in bare or not ("margin" in bare or "padding" in bare)
 
 
 def _end_cell(writer: TextWriter) -> None:

@@ -27,6 +27,9 @@ from engine.ingest.types import ParseLimits
 
 _PARAMETERS = 4_000  # characters of a Content-Type; the standard library's parser is quadratic in them
 _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/=\r\n]")
+_BASE64_RUN = re.compile(rb"\s*(?:[A-Za-z0-9+/]{2,}={0,2}[ \t]*\r?\n){1,}+(?=.*[^A-Za-z0-9+/=\s])")
+_BASE64_LEAST = 40  # bytes: a shorter line may be a word of a text that was never encoded
+_BASE64_LINE = re.compile(rb"^[A-Za-z0-9+/]{40,}={0,2}\s*$", re.MULTILINE)
 _UU_LINE = re.compile(rb"[ -`]{1,90}\r?$")
 
 
@@ -77,6 +80,12 @@ def decode_transfer(body: bytes, encoding: str) -> bytes:
     if encoding == "quoted-printable":
         return binascii.a2b_qp(body)
     if encoding == "base64":
+        run = _BASE64_RUN.match(body)
+        behind = body[run.end() :] if run else b""
+        if (
+            run and len(run[0]) >= _BASE64_LEAST and behind.strip() and not _BASE64_LINE.search(behind)
+        ):  # a list's footer, which is not encoded
+            return loose_base64(run[0]) + b"\n" + behind
         stray = len(_NOT_BASE64.findall(body))
         return body if stray * 20 > len(body) else loose_base64(body)
     if encoding in ("x-uuencode", "uuencode", "x-uue", "uue"):
@@ -136,6 +145,8 @@ _PLAIN_IS_ENOUGH = 1_000  # characters: a plain alternative this long is no stub
 _READABLE = (".txt", ".csv", ".tsv", ".md", ".ics", ".vcf", ".log", ".rst", ".org", ".json", ".yaml", ".yml")
 _PAGE_CHARSET = re.compile(rb"<meta\b[^<>]{0,200}?\bcharset\s*=\s*[\"']?([\w.:-]{2,40})", re.IGNORECASE | re.ASCII)
 _BOUNDARY_END = re.compile(rb"(--)?[ \t]*+\r?(?:\n|\Z)")
+_WORD, _LINK = re.compile(r"\w+"), re.compile(r"https?:\S+|\(?\S+@\S+")
+_SENTENCE_END = re.compile(r"\n|(?<=[.!?])\s+")
 _MESSAGE = "message/rfc822"
 _ALTERNATIVES = frozenset(
     (
@@ -248,11 +259,24 @@ def _walk_alternatives(children: list[MimePart], tree: Tree, depth: int) -> list
     if rich.type.name != "text/html" or len(text) < _PLAIN_IS_ENOUGH:
         walk(rich, branch, depth + 1)
         tree.parts = branch.parts
-    words = sum(len(leaf.text.split()) for leaf in branch.found if _is_inline(leaf) and leaf.text)
-    if text.strip() and 3 * len(text.split()) >= words:  # not a stub such as "your program shows no HTML"
-        branch.found = [Leaf(plain, text), *(leaf for leaf in branch.found if not _is_inline(leaf))]
+    said = "\n".join(leaf.text for leaf in branch.found if _is_inline(leaf) and leaf.text)
+    if text.strip() and 3 * len(text.split()) >= len(said.split()):  # not a stub such as "your program shows no HTML"
+        if not _lacking(text, said):
+            branch.found = [Leaf(plain, text), *(leaf for leaf in branch.found if not _is_inline(leaf))]
+        elif rest := _lacking(said, text):
+            branch.found.append(Leaf(plain, rest))
     tree.found += branch.found
     return others
+
+
+def _lacking(text: str, other: str) -> str:
+    """Return the sentences of another text most of whose words, two or more, a text lacks; links do not count."""
+    known, found = set(_WORD.findall(text.casefold())), list[str]()
+    for sentence in _SENTENCE_END.split(other):
+        words = _WORD.findall(_LINK.sub("", sentence.casefold()))
+        lacks = sum(word not in known for word in words)
+        found += [sentence] if lacks > 1 and 2 * lacks > len(words) else []
+    return "\n".join(found)
 
 
 def _is_inline(leaf: Leaf | Nested) -> TypeGuard[Leaf]:

@@ -51,9 +51,10 @@ SENT_FROM = re.compile(
 )
 # The first four letters of what SENT_FROM matches.
 SIGNED_STARTS = {"sent", "send", "發自我的", "发自我的", *(words[:4].lower() for words in _WORDS["signed"].split("|"))}
+_LINKED = re.compile(r"\s?[(<\[]\s?https?://[^\s()<>]+\s?[)>\]]\W*$")
 MOBILE = re.compile(r"desk|office|home|car\b|bed\b|account", re.IGNORECASE)
 LIST_FOOTER = re.compile(_WORDS["footer"], re.IGNORECASE)
-LEGAL = re.compile(_WORDS["legal"], re.IGNORECASE)
+LEGAL, BANNER = (re.compile(_WORDS[kind], re.IGNORECASE) for kind in ("legal", "banner"))
 LEGAL_HINTS = ("onfiden", "ntended", "ertraulich", "isclaim", "ONFIDENTIAL", "estinataire", "rivileged")
 PHONE = re.compile(r"(?:\+|\(|\b)\d[\d ()./-]{6,20}\d\b")
 CONTACT = re.compile(r"(?:https?://|www\.)\S{3}|\S@\S{3}")
@@ -152,7 +153,7 @@ def attribution_lines(lines: Sequence[str], at: int) -> int:
 
 def is_sent_from(line: str) -> bool:
     """Return whether a line is the signature of a phone or mail program."""
-    text = line.strip()
+    text = _LINKED.sub("", line.strip())
     return len(text) <= 90 and SENT_FROM.match(text) is not None and not MOBILE.search(text)
 
 
@@ -558,8 +559,11 @@ def _is_bare_quote(line: str) -> bool:
 
 
 def _label_signatures(text: str, passages: list[DocumentPassage]) -> tuple[DocumentPassage, ...]:
-    """Return the passages with disclaimers and the final contact block labelled as signatures."""
+    """Return the passages with banners of servers, disclaimers and the final contact block labelled as signatures."""
     own = [at for at, passage in enumerate(passages) if passage.role == "body"]
+    if len(own) > 1 and len({one.lower() for one in BANNER.findall(passages[own[0]].text[:600])}) > 2:
+        passages[own[0]] = replace(passages[own[0]], role="signature")
+        own = own[1:]
     if any(hint in text for hint in LEGAL_HINTS):
         legal = {at for at in own[1:] if len({one.lower() for one in LEGAL.findall(passages[at].text[:3000])}) > 1}
         passages = [replace(one, role="signature") if at in legal else one for at, one in enumerate(passages)]

@@ -13,7 +13,7 @@ from engine.text.question import ASKING_WORDS
 from engine.text.terminal import shorten
 from engine.text.time_sensitive import plain_words
 from engine.text.words import FUNCTION_WORDS, stem, words
-from prompts import word_groups
+from prompts import word_groups, word_patterns
 from store.types import Chunk, Document, Role
 
 _PEOPLE = 200  # recipients indexed per message; longer lists say nothing about any one of them
@@ -106,26 +106,7 @@ def _name(person: str) -> str:
 
 
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
-_MAILBOXES = frozenset(
-    (
-        *(
-            "admin",
-            "billing",
-            "bounce",
-            "bounces",
-            "contact",
-            "daemon",
-            "dev",
-            "dont",
-            "enquiries",
-            "hello",
-            "helpdesk",
-        ),
-        *("hr", "info", "kontakt", "list", "lists", "mailer", "marketing", "me", "news", "newsletter", "no", "noreply"),
-        *("office", "orders", "owner", "postmaster", "press", "reply", "root", "sales", "security", "service"),
-        *("support", "system", "team", "undisclosed", "user", "users", "webmaster", "www"),
-    )
-)
+_MAILBOXES = frozenset(word_patterns("mail_programs")["mailbox"].split("|"))
 
 
 def name_forms(people: Iterable[str]) -> dict[str, str]:

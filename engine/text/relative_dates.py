@@ -25,23 +25,10 @@ from engine.text.spans import (
     find,
     time_of,
 )
+from prompts import prompt
 
 LONGEST = 100  # characters of a date expression
-_TRANSLATIONS_TEXT = (
-    "januar=january mai=may juni=june juli=july märz=march oktober=october dezember=december janvier=january "
-    "février=february mars=march avril=april juin=june juillet=july août=august septembre=september octobre=october "
-    "novembre=november décembre=december "
-    "montag=monday dienstag=tuesday mittwoch=wednesday donnerstag=thursday freitag=friday "
-    "samstag=saturday sonntag=sunday lundi=monday mardi=tuesday mercredi=wednesday jeudi=thursday vendredi=friday "
-    "samedi=saturday dimanche=sunday mon=monday tue=tuesday tues=tuesday wed=wednesday thu=thursday thur=thursday "
-    "thurs=thursday fri=friday sat=saturday sun=sunday "
-    "lunes=monday martes=tuesday miércoles=wednesday jueves=thursday viernes=friday sábado=saturday domingo=sunday "
-    "lunedì=monday martedì=tuesday mercoledì=wednesday giovedì=thursday venerdì=friday sabato=saturday domenica=sunday "
-    "woche=week wochenende=weekend monat=month jahr=year semaine=week mois=month année=year semana=week mes=month "
-    "año=year settimana=week mese=month anno=year prochain=next prochaine=next dernier=last dernière=last próximo=next "
-    "próxima=next pasado=last pasada=last prossimo=next prossima=next scorso=last scorsa=last"
-)
-_ENGLISH = dict(pair.split("=") for pair in _TRANSLATIONS_TEXT.split())
+_ENGLISH = dict(pair.split("=") for pair in prompt("day_words").split())
 _ENGLISH |= {
     word + ending: meant
     for words, meant in (("nächste kommende", "next"), ("letzte vorige vergangene", "last"), ("diese", "this"))

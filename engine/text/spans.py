@@ -11,6 +11,7 @@ from typing import Literal
 
 from engine.text.dates import NEAR_DAY
 from engine.text.time_sensitive import word_lists
+from prompts import prompt
 
 Kind = Literal["date", "time", "duration", "place", "person", "number", "amount", "money", "email", "phone", "link"]
 LONGEST = 2000  # characters of a text that are searched
@@ -123,16 +124,7 @@ _FINDERS: dict[Kind, re.Pattern[str]] = {
     "link": re.compile(r"(?:https?://|www\.)[^\s<>\"')\]]{2,300}", re.I),
 }
 _NOBODY = re.compile(r"(?-i:[A-Z]{2,}s)|original message|(?:\W|\b\w\b)*", re.IGNORECASE)  # APIs, P & S
-_NOT_NAMES_TEXT = (
-    "i the a an and but so or if it this that these those he she we they you my our your his her their yes no not ok "
-    "okay thanks thank hi hey hello dear regards best what when where who why how which there here please re fw fwd "
-    "subject to from cc sent date also just yeah wow great sure well now then in on at for of with by as is are was "
-    "were do did have has had can could will would let all some any one two after before since while because though "
-    "although monday tuesday wednesday thursday friday saturday sunday january february march april may june july "
-    "august september october november december am pm pls i'm i've i'll it's that's we're let's don't call see fyi "
-    "attached first last next good email mr mrs ms"
-)
-_NOT_NAMES = frozenset(_NOT_NAMES_TEXT.split())
+_NOT_NAMES = frozenset(prompt("not_names").split())
 HEADINGS = {
     "": "Event",
     "CANCEL": "Cancelled",

@@ -45,6 +45,33 @@ def test_an_invitation_is_a_readable_paragraph() -> None:
     ]
 
 
+def test_the_days_that_a_rule_leaves_out_or_adds_are_named() -> None:
+    zone = ";TZID=Europe/Berlin:"
+    assert lines_of(
+        "SUMMARY:Rehearsal",
+        f"DTSTART{zone}20240503T190000",
+        "RRULE:FREQ=WEEKLY",
+        f"EXDATE{zone}20240510T190000,20240517T190000",
+        "EXDATE;VALUE=DATE:20240524",
+        f"RDATE{zone}20240511T190000",
+    )[2:] == [
+        "Repeats: every week",
+        "Except: Friday 10 May 2024, Friday 17 May 2024 and Friday 24 May 2024",
+        "Also: Saturday 11 May 2024",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("description", "notes"),
+    [
+        ("<ul><li>scores</li><li>a <b>pencil</b></li></ul>", ["Notes: - scores", "- a pencil"]),
+        ("if x<b and b>c", ["Notes: if x<b and b>c"]),
+    ],
+)
+def test_a_description_in_html_is_text(description: str, notes: list[str]) -> None:
+    assert lines_of("SUMMARY:Rehearsal", f"DESCRIPTION:{description}")[1:] == notes
+
+
 @pytest.mark.parametrize(
     ("lines", "when"),
     [

@@ -39,6 +39,9 @@ def typed(kind: str, text: str, *fields: str) -> str:
         (b"100 =ZZ sure =", "quoted-printable", b"100 =ZZ sure "),
         (b"aGVs\nbG8", "base64", b"hello"),
         (b"This was never base64, whatever it says.", "base64", b"This was never base64, whatever it says."),
+        (b"aGVs\nbG8sCg==\ndGhlcmUu\n", "base64", b"hello,\nthere."),
+        (b"bG9uZyB0ZXh0" * 4 + b"\nYQ==\n-- \nChoir list\n", "base64", b"long text" * 4 + b"a\n-- \nChoir list\n"),
+        (b"Hello\nthis was never encoded, either.", "base64", b"Hello\nthis was never encoded, either."),
         (b"begin 644 a.txt\n%:&5L;&\\\n`\nend\n", "x-uuencode", b"hello"),
         (b"as it is", "8bit", b"as it is"),
         (b"as it is", "no-such-encoding", b"as it is"),
@@ -63,6 +66,24 @@ def test_the_rich_alternative_is_taken_when_the_plain_one_is_a_stub() -> None:
     assert texts(multipart("alternative", plain, rich)) == [
         "we meet at ten in the great hall, bring the scores and a pencil"
     ]
+
+
+def test_what_either_alternative_alone_says_is_read() -> None:
+    plain = typed(
+        "text/plain", "The concert is moved. Read the whole of this message in your browser, please: https://x.org/1"
+    )
+    rich = typed(
+        "text/html", "<p>The concert is moved. It begins at eight in the Ropeworks.</p><p>Tickets: 12 euros</p>"
+    )
+    html, rest = texts(multipart("alternative", plain, rich))
+    assert html == "The concert is moved. It begins at eight in the Ropeworks.\n\nTickets: 12 euros"
+    assert rest == "Read the whole of this message in your browser, please: https://x.org/1"
+
+
+def test_alternatives_that_differ_in_links_and_form_alone_are_one_text() -> None:
+    plain = typed("text/plain", "The concert is moved: https://x.org/concerts/1234\n\nAnn")
+    rich = typed("text/html", '<p>The <b>concert</b> is <a href="https://x.org/concerts/1234">moved</a>:</p><p>Ann</p>')
+    assert texts(multipart("alternative", plain, rich)) == ["The concert is moved: https://x.org/concerts/1234\n\nAnn"]
 
 
 def test_an_invitation_beside_alternatives_is_kept() -> None:
