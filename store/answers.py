@@ -267,38 +267,6 @@ class RefreshCandidates:
         return int(self._rows.execute("SELECT count(*) FROM refresh_candidates").fetchone()[0])
 
 
-def upgrade_answer_json(reply: str, question: str, tier: str, made_ms: float) -> str:
-    """Return the JSON of a cached answer from before schema 2 as schema 2 has it; any other text as it is."""
-    try:
-        old = json.loads(reply)
-        sources = old["sources"]
-        text = old["answer"]
-    except (KeyError, TypeError, ValueError):
-        return reply
-    if "schema" in old:
-        return reply
-    stages = ("embed", "match", "retrieve", "load", "prefill", "first_token", "decode", "total")
-    new = {
-        "schema": 2,
-        "question": question,
-        "answer": text,
-        "answered": text is not None,
-        "highlight": old["highlight"],
-        "tier": tier,
-        "writer": old["writer"],
-        "model": old["model"],
-        "matched_question": old["matched_question"],
-        "similarity": old["similarity"],
-        "age_s": None,
-        "stale": False,
-        "lead": old.get("lead", 0),
-        "sources": sources,
-        "tokens": None,
-        "ms": dict.fromkeys(stages) | {"total": made_ms},
-    }
-    return json.dumps(new)
-
-
 @dataclass(frozen=True, slots=True)
 class Notice:
     """A correction to show: an answer `before` and `after` (None: there is no answer any more).

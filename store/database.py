@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 
 from store.checksums import register
 from store.errors import DamagedLedger, NoStore, PkbError
-from store.migrations import MIGRATIONS
+from store.migrations import NEWEST, OLDEST, statements
 
 BUSY_MS = 20_000
 EPOCH: Final = "forget.epoch"  # the counter of how often forgetting began or ended: odd while it goes on
@@ -189,16 +189,20 @@ def _turn_wal_on(rows: sqlite3.Connection) -> None:
 def _migrate(ledger: Ledger) -> None:
     """Run the migrations that this file has not seen, in one transaction; PkbError if the file is newer than pkb."""
     version = int(ledger.rows.execute("PRAGMA user_version").fetchone()[0])
-    if version > len(MIGRATIONS):
+    if version > NEWEST:
         raise PkbError("this home was written by a newer pkb", "upgrade pkb")
-    if version == len(MIGRATIONS):
+    if version == NEWEST:
         _check_application(ledger, version)
         return
     with ledger.transaction():
         # Read again under the lock: two processes may open a new home at once.
         version = int(ledger.rows.execute("PRAGMA user_version").fetchone()[0])
         _check_application(ledger, version)
-        for number in range(version + 1, len(MIGRATIONS) + 1):
+        if 0 < version < OLDEST:
+            raise PkbError(
+                "this home was written by a pkb from before the first release", "move it away, then pkb ingest"
+            )
+        for number in range(max(version + 1, OLDEST), NEWEST + 1):
             migrate_to(ledger.rows, number)
         ledger.rows.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
 
@@ -206,23 +210,25 @@ def _migrate(ledger: Ledger) -> None:
 def has_schema(ledger: Ledger) -> bool:
     """Return whether all tables, indexes, views and triggers are as the migrations leave them."""
     with closing(sqlite3.connect(":memory:")) as rows:
-        for number in range(1, len(MIGRATIONS) + 1):
+        for number in range(OLDEST, NEWEST + 1):
             migrate_to(rows, number)
         return _schema(ledger.rows) == _schema(rows)
 
 
 def _schema(rows: sqlite3.Connection) -> set[tuple[str, ...]]:
     found = rows.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'")
-    return set(found.fetchall())
+    return {(*names, _spaced(sql or "")) for *names, sql in found}
+
+
+def _spaced(sql: str) -> str:
+    """Return a statement without quotes and spaces: SQLite writes others where it changed the statement."""
+    return " ".join(re.sub(r"\s*([(),])\s*", r"\1 ", sql.replace('"', "")).split())
 
 
 def migrate_to(rows: sqlite3.Connection, number: int) -> None:
     """Run one numbered change."""
-    from store.answers import upgrade_answer_json  # which imports this module
-
     register(rows)
-    rows.create_function("upgrade_answer_json", 4, upgrade_answer_json, deterministic=True)
-    for statement in MIGRATIONS[number - 1]:
+    for statement in statements(number):
         rows.execute(statement)
     rows.execute(f"PRAGMA user_version = {number}")
 

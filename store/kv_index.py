@@ -15,7 +15,7 @@ from store.database import BUSY_MS, Ledger, exists
 from store.errors import NoStore, PkbError
 from store.kv_files import Identity
 from store.kv_tree import Key, Node, TreeRoot, child_key, first_key, pack, shared, unpack
-from store.migrations import MIGRATIONS
+from store.migrations import NEWEST
 
 MAX_GHOSTS = 20_000  # about 3 MB of ledger
 _DAY_S = 86_400
@@ -118,7 +118,7 @@ def open_readonly(path: Path) -> Ledger:
     name = f"{path.as_uri()}?mode=ro"
     rows = sqlite3.connect(name, uri=True, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False)
     ledger = Ledger(rows)
-    if int(rows.execute("PRAGMA user_version").fetchone()[0]) != len(MIGRATIONS):
+    if int(rows.execute("PRAGMA user_version").fetchone()[0]) != NEWEST:
         ledger.close()
         raise PkbError("this home was written by another version of pkb", "pkb doctor")
     return ledger

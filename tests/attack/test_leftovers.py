@@ -11,7 +11,6 @@ import pytest
 from engine.app import Pkb
 from engine.settings import RETIRED
 from store.errors import UsageError
-from store.migrations import MIGRATIONS
 from store.types import Scope
 from tests.attack.lab import Lab, mail
 from tests.demo import NANO
@@ -130,15 +129,3 @@ def test_a_masked_export_is_refused_however_it_says_so(pkb: Pkb, value: object) 
     header = {"schema": 2, "kind": "export", "version": "0.1.0", "redacted": value}
     with pytest.raises(UsageError, match="redacted"):
         pkb.import_answers(io.BytesIO(json.dumps(header).encode() + b"\n"))
-
-
-def test_jobs_of_a_kind_that_is_gone_leave_with_the_migration(lab: Lab, pkb: Pkb) -> None:
-    rows = pkb.session.ledger.rows
-    rows.execute("INSERT INTO jobs VALUES (1, 'train', 'own', 1, 1, 0, 'pending', 0, '')")
-    rows.execute("INSERT INTO meta VALUES ('adapter.trained', '12'), ('forget.mirrors', '{}')")
-    for statement in next(one for one in MIGRATIONS if any("'train'" in words for words in one)):
-        rows.execute(statement)
-    with lab.open() as opened:
-        assert opened.stats()["idle"]["pending"] == {}
-        assert [opened.session.ledger.get(name) for name in ("adapter.trained", "forget.mirrors")] == [None, None]
-        assert "train" not in {one.job.kind for one in opened.idle(dry_run=True).results}

@@ -1,6 +1,5 @@
 """The rows of KV nodes, their owners, pins, counters and ghosts."""
 
-import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
@@ -14,7 +13,6 @@ from store.kv_files import Identity
 from store.kv_folder import ProcessOwner, is_alive, remove_dead_owners
 from store.kv_index import CountTotal, KvCounts, KvIndex
 from store.kv_tree import Node, child_key
-from store.migrations import MIGRATIONS
 from tests.store.kv_kit import ROOT, SUB_STEP, run_python
 
 FILE = Identity(1, 2, 3, 4)
@@ -50,19 +48,6 @@ def put(index: KvIndex, *nodes: Node) -> None:
     for one in nodes:
         index.reserve(one, SUB_STEP, "me")
         assert index.complete(one.key, "me")
-
-
-def test_a_ledger_from_before_there_were_nodes_gets_their_tables_and_keeps_its_rows(tmp_path: Path) -> None:
-    old = sqlite3.connect(tmp_path / "old.db")
-    for statement in (*MIGRATIONS[0], "INSERT INTO meta VALUES ('generation', '7')", "PRAGMA user_version = 1"):
-        old.execute(statement)
-    old.execute(f"PRAGMA application_id = {int.from_bytes(b'pkb1', 'big')}")
-    old.commit()
-    old.close()
-    opened = open_ledger(tmp_path / "old.db")
-    put(KvIndex(opened), node(1))
-    assert (opened.generation, len(KvIndex(opened).entries())) == (7, 1)
-    opened.close()
 
 
 def test_a_reserved_node_is_not_whole_until_it_is_settled(index: KvIndex) -> None:

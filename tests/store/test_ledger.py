@@ -12,7 +12,7 @@ import pytest
 
 from store.database import Ledger, open_ledger, path_key
 from store.errors import NoStore, PkbError
-from store.migrations import MIGRATIONS
+from store.migrations import NEWEST
 
 
 @pytest.fixture
@@ -22,11 +22,11 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 
 def test_a_new_ledger_has_the_newest_schema(ledger: Ledger) -> None:
-    assert ledger.rows.execute("PRAGMA user_version").fetchone()[0] == len(MIGRATIONS)
+    assert ledger.rows.execute("PRAGMA user_version").fetchone()[0] == NEWEST
 
 
 def test_a_ledger_of_a_newer_program_is_refused(tmp_path: Path, ledger: Ledger) -> None:
-    ledger.rows.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    ledger.rows.execute(f"PRAGMA user_version = {NEWEST + 1}")
     with pytest.raises(PkbError, match="newer pkb"):
         open_ledger(tmp_path / "l.db")
 
@@ -56,7 +56,7 @@ def test_another_programs_database_is_refused_and_left_as_it_is(tmp_path: Path) 
 
 def test_a_foreign_database_with_our_schema_number_is_refused(tmp_path: Path) -> None:
     foreign = sqlite3.connect(tmp_path / "l.db")
-    foreign.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+    foreign.execute(f"PRAGMA user_version = {NEWEST}")
     foreign.close()
     with pytest.raises(PkbError, match="another program"):
         open_ledger(tmp_path / "l.db", create=True)

@@ -2,7 +2,6 @@
 
 import random
 import re
-import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,10 +20,9 @@ from store.answers import (
 )
 from store.catalog import Catalog
 from store.checksums import TABLES, intact
-from store.database import Ledger, migrate_to, open_ledger
+from store.database import Ledger, open_ledger
 from store.errors import DamagedLedger
 from store.integrity import page_damage, repair
-from store.migrations import MIGRATIONS
 from store.provenance import NamedAddress, Provenance
 from tests.effort import slow_only
 from tests.store.kit import Opened, entry
@@ -130,32 +128,6 @@ def test_using_a_damaged_row_does_not_make_it_seem_intact(tmp_path: Path) -> Non
         assert bank.find(b"key-a") is None
         bank.put(b"key-a", ENTRY, 10_000)
         assert bank.find(b"key-a") == ENTRY
-        assert damaged(ledger) == {}
-
-
-def test_rows_of_the_former_version_get_checksums(tmp_path: Path) -> None:
-    path = tmp_path / "l.db"
-    with closing(sqlite3.connect(path, isolation_level=None)) as rows:
-        for number in range(1, 13):
-            migrate_to(rows, number)
-        rows.execute(f"PRAGMA application_id = {int.from_bytes(b'pkb1', 'big')}")
-        rows.execute("""INSERT INTO answers (key, question, scope, writer, reply, evidence, generation, tier, created,
-            made_ms, last_used, uses, bytes)
-            VALUES (x'61', 'when?', '', 'w/5', '{}', '["a/0"]', 3, '', 1, 2, 1, 0, 9)""")
-        rows.execute("INSERT INTO rejected_answers VALUES (x'61', 'Thursday', 4)")
-        rows.execute("INSERT INTO notices VALUES (x'61', 'changed', 'Thursday', NULL, '', 5.5)")
-        people = '[["ann lee", "ann@choir.example", 1]]'
-        rows.execute("INSERT INTO provenance VALUES ('a', ?, '[]', ?)", (SEEN.isoformat(), people))
-    with closing(open_ledger(path)) as ledger:
-        assert ledger.rows.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
-        assert damaged(ledger) == {}
-        assert AnswerBank(ledger).find(b"a") == CachedAnswer("when?", "", "w/5", None, "{}", ("a/0",), 3, "", 1.0, 2.0)
-        assert Notices(ledger).pop(b"a") == Notice(b"a", "changed", "Thursday", None, "", 5.5)
-        assert RejectedAnswers(ledger).find(b"a") == ("Thursday", 4.0)
-        assert provenance.provenance_of(ledger, ["a"]) == {"a": Provenance(SEEN, (), KNOWN.people)}
-        with ledger.transaction():
-            provenance.put(ledger, "b", KNOWN)
-        assert [one.documents for one in provenance.addresses_of(ledger, None, "ann lee")] == [2]
         assert damaged(ledger) == {}
 
 
