@@ -22,6 +22,7 @@ from store.history import may_be_followed
 
 MODEL = "pkb"
 NOT_FOUND = "No answer found in your messages."
+CLOSEST = "Closest passage: "
 _FILTERS = ("sender", "recipient", "since", "until", "collection", "document")
 _CACHE = {"use": (True, True), "refresh": (False, True), "off": (False, False)}
 _MOST_SOURCES = 50
@@ -124,7 +125,7 @@ def _turns(said: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """Yield each user message with the answer to it, without footnotes."""
     for (role, text), (answering, answer) in pairwise([*said, ("", "")]):
         if role == "user" and text.strip():
-            said_before, _, _ = answer.partition(_FOOTNOTES)
+            said_before, _, _ = answer.removeprefix(CLOSEST).partition(_FOOTNOTES)
             yield text.strip()[:LONGEST_TEXT], said_before[:LONGEST_TEXT] if answering == "assistant" else ""
 
 
@@ -170,7 +171,9 @@ def answer_json(result: AskResult) -> dict[str, Any]:
 def text_of(asked: ChatRequest, result: AskResult) -> str:
     """Return an answer as the text of a message."""
     reply = result.reply
-    return plain(reply.text or NOT_FOUND) + (footnotes(reply) if asked.footnotes else "")
+    above = CLOSEST if reply.text and reply.grade == "closest" else ""
+    before = f" (before: {reply.before})" if reply.before else ""
+    return above + plain((reply.text or NOT_FOUND) + before) + (footnotes(reply) if asked.footnotes else "")
 
 
 def usage(reply: Answer) -> dict[str, int]:
