@@ -90,6 +90,18 @@ class Retriever:
 
         return settled(question, found)
 
+    def whole(self, question: "Question", options: "AskOptions", trace: "Trace") -> "Evidence | None":
+        """Return all of the meeting, mail or thread that a question is about as a whole; None if it is about none."""
+        from engine.ask.prepare import whole_of
+        from engine.retrieval.evidence import find_whole
+
+        self.before_retrieval()
+        catalog = self.catalog()
+        if not (documents := whole_of(catalog.ledger, question, options)):
+            return None
+        with self.locks().reader():
+            return find_whole(self.reader(), catalog, documents, options, trace)
+
     def _fact(self, catalog: "Catalog", question: "Question", document: str, trace: "Trace") -> "Evidence | None":
         """Return the answer of a document's header, if it has one."""
         from engine.ask.document_facts import find_fact
@@ -194,6 +206,13 @@ class LocalModel(_Retrieving):
         """Return the unit vector of a question."""
         return self.retriever.embed(text, trace)
 
+    def retrieve(
+        self, question: "Question", vector: "Vectors | None", options: "AskOptions", trace: "Trace"
+    ) -> "Evidence":
+        """Retrieve the evidence for a question: all of the meeting or thread, where it is about that as a whole."""
+        found = None if self.roles else self.retriever.whole(question, options, trace)
+        return found or self.retriever.retrieve(question, vector, options, trace)
+
     def within(self, scope: "Scope") -> "Backend":
         """Return what answers questions of a scope: with the adapter of its collection, if that has one."""
         return self.by_collection.get(scope.collection or "", self)
@@ -211,18 +230,24 @@ class LocalModel(_Retrieving):
         with trace.step("import"):
             from engine.ask.extract import write
             from engine.llm.generate import generate
+            from engine.llm.parts import synthesize
             from engine.text.question import synthesis
 
+        about, adapter = (question, evidence, trace), self.adapter
         if self.roles and synthesis(question.text):  # a model so small writes nonsense
-            return write(question, evidence, trace, self.decline_below)
-        written, adapter = generate(self.load, question, evidence, trace, self._options(), on_text), self.adapter
+            return write(*about, self.decline_below)
+        if evidence.passages and synthesis(question.text):
+            written = synthesize(self.load, *about, self._options())
+        else:
+            written = generate(self.load, *about, self._options(), on_text)
         return replace(written, reply=replace(written.reply, adapter=adapter.name)) if adapter else written
 
     def prefill(self, question: "Question", evidence: "Evidence", trace: "Trace") -> None:
         """Compute and keep the KV tensors of the prompt without answering."""
         from engine.llm.generate import prefill_prompt
+        from engine.text.question import synthesis
 
-        if not evidence.fact:
+        if not evidence.fact and not synthesis(question.text):  # which is read in parts, by other prompts
             prefill_prompt(self.load, question, evidence, trace, self._options())
 
     def entails(self, question: "Question", evidence: "Evidence", answer: str, trace: "Trace") -> bool | None:
@@ -264,7 +289,8 @@ class ServedModel(LocalModel):
         if not written.reply.tokens:
             return written  # nothing was retrieved, and so nothing sent
         notices, last, window = trace.notices, self.served().last, self.served().window
-        if last.prompt:
+        is_one = sum(step.name == "decode" for step in trace.steps) == 1  # else `last` tells of the last part alone
+        if last.prompt and is_one:
             prefill = next(step for step in reversed(trace.steps) if step.name == "prefill")
             prefill.note = f"{last.reused} of {last.prompt} tokens from the server's own cache"
             if last.prompt > self.served().context:  # more than was estimated; Ollama cuts what is too long
@@ -273,6 +299,8 @@ class ServedModel(LocalModel):
         cut = f"the answer was cut at {self.max_tokens} tokens"
         is_cut = last.is_cut and written.reply.writer == "model"
         notices += [cut] if is_cut and not any(told.startswith(cut) for told in notices) else []
+        if not is_one:
+            return written
         return replace(written, reply=_counted(written.reply, last.prompt, last.generated, last.reused))
 
     def prefill(self, question: "Question", evidence: "Evidence", trace: "Trace") -> None:

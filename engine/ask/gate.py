@@ -3,7 +3,6 @@
 Of the numbers that a model cites none is believed, unless it wrote nothing else: the reader finds the source.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from engine.text.dates import spell_date
 from engine.text.question import Question, synthesis
 from engine.text.relative_dates import resolve
 from engine.text.spans import find
-from engine.text.words import FUNCTION_WORDS, content_words, words
+from engine.text.words import FUNCTION_WORDS, content_words, terms
 from engine.types import Answer, Evidence, Trace, resting
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 _HELD = 0.6  # of the words that tell an answer, so many stand in the sentence that bears it
 _BEHIND = 10.0  # log odds by which the reader may find another sentence likelier
 _SAME = 12.0  # of these, what a sentence with all words of an answer counts more than one with none
-_DIGITS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,7 @@ class Judge:
         """Return the sentence that bears an answer: it has its numbers and most of its words, and may answer."""
         known = read_sources(self.reader, self.question, self.evidence.passages, self.found).found
         told = {one: _told(one) for one in known if one.mark and one.day is not False}
-        said, asked = _terms(answer) - FUNCTION_WORDS, _terms(self.question.text)
+        said, asked = terms(answer) - FUNCTION_WORDS, terms(self.question.text)
         telling = said - asked or said
         if not told or not telling:
             return None
@@ -73,7 +71,7 @@ class Judge:
         is_near = one.score >= max(other.score for other in told) - _BEHIND
         has_numbers = all(term in told[one] for term in said - asked if term.isdecimal())
         # What says nothing but the question has to say what the reader marks.
-        is_answer = telling.isdisjoint(asked) or not said.isdisjoint(_terms(one.marked))
+        is_answer = telling.isdisjoint(asked) or not said.isdisjoint(terms(one.marked))
         return one if is_near and has_numbers and is_answer and held(one) >= _HELD else None
 
 
@@ -101,9 +99,4 @@ def _told(one: Candidate) -> frozenset[str]:
     for span in find(one.text, "date") if one.written else ():
         days = resolve(" ".join(one.text[span.start : span.end].split()), one.written) if one.written else None
         told += [spell_date(days.first, weekday=True)] if days and days.first == days.last else []
-    return _terms(" ".join(told))
-
-
-def _terms(text: str) -> frozenset[str]:
-    """Return the words of a text, and of its numbers the groups of digits: "$189,148.34" is 189, 148 and 34."""
-    return frozenset(word for word in words(text) if not _DIGITS.search(word)).union(_DIGITS.findall(text))
+    return terms(" ".join(told))

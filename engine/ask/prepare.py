@@ -130,6 +130,27 @@ def named_document(ledger: Ledger, name: str, now: datetime) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
+def whole_of(ledger: Ledger, question: "Question", options: AskOptions) -> list[str]:
+    """Return the documents that a question is about as a whole, oldest first: its meeting or mail, or a thread's mails.
+
+    The thread is the only one whose subject has all words of its name.
+    """
+    from engine.text.label import without_replies
+    from engine.text.question import synthesis
+    from engine.text.words import FUNCTION_WORDS
+    from store.documents import titled_documents
+
+    found = whole_document_question(question.text)
+    if options.scope.document and not options.after:
+        return [options.scope.document] if synthesis(question.text) else []
+    if not found or not found.name or options.scope != Scope():
+        return []
+    wanted = set(title_words(found.name)) - FUNCTION_WORDS
+    mails = titled_documents(ledger, ("mail",), lambda _, title: wanted.issubset(plain_words(title)))
+    subjects = {without_replies(one.title).casefold() for one in mails}
+    return [one.id for one in reversed(mails)] if wanted and len(subjects) == 1 else []
+
+
 def _key(backend: Backend, ledger: Ledger, asked: _Asked, now: datetime) -> Key:
     embedded = ledger.get("vectors") or ""  # the table of vectors, which is named for the embedder that made them
     writer, text = f"{backend.fingerprint}/{embedded}/{asked.options.k}", asked.wording.text

@@ -32,9 +32,9 @@ from engine.ask.prepare import (
 from engine.ask.question_features import question_features
 from engine.ask.updates import settled
 from engine.llm.generate import read, segments_of
+from engine.llm.parts import LEAST_YES, VERDICTS, check_ids
 from engine.llm.prefill import PromptReader
 from engine.llm.prompt import Ids, Order, in_document_order
-from engine.llm.roles import LEAST_YES, VERDICTS, check_ids
 from engine.models.types import LanguageModel
 from engine.text.question import Question
 from engine.text.words import words

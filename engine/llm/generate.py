@@ -15,14 +15,12 @@ from engine.llm import blocks
 from engine.llm.blocks import PrefixCache, in_blocks
 from engine.llm.prefill import PromptReader, keep, prefill
 from engine.llm.prompt import Ids, Order, Segments, fit, in_document_order
-from engine.llm.roles import request_segments
-from engine.llm.stopping import Output, complete, timed
+from engine.llm.stopping import Output
 from engine.models.types import Drafter, LanguageModel
 from engine.text.question import Question
 from engine.text.terminal import count
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Answer, Evidence, GeneratedAnswer, OnText, Passage, Tier, Trace, resting
-from store.types import Chunk
 
 _THOUGHT = re.compile(r"<think>.*?(?:</think>\s*|\Z)", re.DOTALL)
 _LEAD = re.compile(r"\A\W*answer\s*:[\s*]*", re.IGNORECASE)
@@ -167,6 +165,11 @@ def _quotes(
 ) -> tuple[str, ...]:
     asked = frozenset(words(question)) - FUNCTION_WORDS
     return tuple(_sentence(read, telling, asked) if i in bearing else "" for i, read in enumerate(reads))
+
+
+def quoted(read: Passage, answer: str, question: str) -> str:
+    """Return the sentence of a source that has most of what an answer says."""
+    return _sentence(read, _telling(answer, question), frozenset(words(question)) - FUNCTION_WORDS)
 
 
 def _sentence(read: Passage, telling: frozenset[str], asked: frozenset[str]) -> str:
@@ -352,23 +355,6 @@ def _place(answer: str | None, quote: str) -> tuple[int, int] | None:
     """Return where an answer stands word for word in a quote."""
     start = quote.lower().find(answer.lower()) if answer else -1
     return (start, start + len(answer)) if answer and start >= 0 else None
-
-
-def ask_about(
-    reader: PromptReader, chunks: Sequence[Chunk], request: str, most: int, check_time: Callable[[], None]
-) -> str:
-    """Return what a model with a role adapter writes on a request about chunks; empty if they do not fit its context.
-
-    It writes at most so many tokens; `check_time` is called after each, and may raise.
-    """
-    segments = request_segments(reader, chunks, request)
-    if segments.count + most > reader.model.context:
-        return ""
-    with ExitStack() as held:
-        found = read(reader, segments.ids[:-1], Trace(asked=False), held)
-        written = complete(timed(reader.model.decode(found.cache, segments.ids[-1], most), check_time), most)
-        _done(found)
-    return written
 
 
 def prefill_prompt(

@@ -19,7 +19,7 @@ from engine.models.types import Embedder
 from engine.retrieval.retrieve import RetrievalLimits, Searchable, join, retrieve
 from engine.text.people import FORTNIGHTS, LOOK_ALIKE, READERS, ROUTES, WAYS, domain_of, ways_of
 from engine.text.question import Question
-from engine.text.terminal import shorten
+from engine.text.terminal import count, shorten
 from engine.text.time_sensitive import phrases, plain_words, word_lists
 from engine.text.words import words
 from engine.types import FIRST_MAIL, SCHEMA, AskOptions, Evidence, Listing, ListOptions, Passage, Source, Trace, Trust
@@ -252,6 +252,22 @@ def find_after(
     passages = (*leading, *others[: options.k - len(leading)])
     chunks = tuple(chunk.id for one in passages for chunk in one.chunks)
     return replace(found, passages=passages, chunks=chunks, leading=len(leading), said=before.quote, typed=before.typed)
+
+
+def find_whole(
+    bank: Reader, catalogue: Catalog, documents: Sequence[str], options: AskOptions, trace: Trace
+) -> Evidence:
+    """Return all that documents say, in their order; of several no text that one quotes of another."""
+    catalogue = catalogue.within(options.scope)
+    with trace.step("retrieve") as step:
+        order = {document: number for number, document in enumerate(documents)}
+        hits = [hit for hit in bank.chunks_of(documents, options.scope) if len(order) == 1 or hit.chunk.role != "quote"]
+        hits.sort(key=lambda hit: (order[hit.chunk.document], hit.chunk.position))
+        joined = _joined([hit.scored(1.0) for hit in hits])
+        known = known_of(catalogue, documents, bank)
+        passages = tuple(one for some in joined if (one := _placed(catalogue, Passage(some), known)))
+        step.note = f"all {len(passages)} passages of {count(len(documents), 'document')}"
+    return Evidence(passages, tuple(chunk.id for one in passages for chunk in one.chunks), 1.0)
 
 
 def reread(bank: Reader, catalogue: Catalog, chunks: Sequence[str], scores: Sequence[float]) -> Evidence:

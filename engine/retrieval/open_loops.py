@@ -4,7 +4,6 @@ Each sentence is judged by its words (`engine/text/commitments.py`). What was wr
 closes it. No language model reads anything.
 """
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
@@ -23,7 +22,7 @@ from engine.text.commitments import (
     is_mass_mail,
     says_done,
 )
-from engine.text.label import name_forms
+from engine.text.label import name_forms, without_replies
 from engine.text.people import folded_address, folded_name, name_and_address
 from engine.text.sentences import Span, sentences, spoken_sentences
 from engine.text.time_sensitive import plain_words
@@ -44,7 +43,6 @@ _REPLIES = timedelta(days=14)  # within which a message of another subject may b
 _SHARED = 0.5  # of the content words of a sentence, that such a message must have
 _FEWEST = 2  # content words that must be shared
 _TERSE = 3  # content words of "Here it is" and "I have just sent it", which say of nothing else that it is done
-_REPLIED = re.compile(r"\s*(?:re|aw|antw|fwd?|wg|sv|tr|rv)\s*(?:[\[(]\d{1,3}[\])])?\s*[:：]\s*", re.IGNORECASE)
 _TITLE = 3  # documents of a subject that names a thread
 
 
@@ -82,7 +80,7 @@ class _Document:
     @cached_property
     def thread(self) -> str:
         """Return its title without "Re:"; empty if it names no thread."""
-        title = " ".join(_without_replies(self.first.title).casefold().split())
+        title = " ".join(without_replies(self.first.title).casefold().split())
         return title if sum(map(str.isalpha, title)) >= _TITLE else ""
 
     @cached_property
@@ -308,12 +306,6 @@ def _item(catalogue: Catalog, one: _Open) -> OpenLoop | None:
     asked_by = _shown(one.by) if one.found.doer == "reader" else None
     said = " ".join(one.text.split())
     return OpenLoop(one.found.kind, said, one.who, one.due, replace(source, score=0.0), asked_by)
-
-
-def _without_replies(title: str) -> str:
-    while match := _REPLIED.match(title):
-        title = title[match.end() :]
-    return title
 
 
 @lru_cache(1 << 12)

@@ -151,3 +151,13 @@ def _common_words() -> frozenset[str]:
 def is_everyday_word(word: str) -> bool:
     """Return whether a folded word is an everyday word, as some names are, too."""
     return stem(word) in _common_words() or word in _common_words()
+
+
+_REPLIED = re.compile(r"\s*(?:re|aw|antw|fwd?|wg|sv|tr|rv)\s*(?:[\[(]\d{1,3}[\])])?\s*[:：]\s*", re.IGNORECASE)
+
+
+def without_replies(title: str) -> str:
+    """Return a subject without "Re:" and the like in front."""
+    while match := _REPLIED.match(title):
+        title = title[match.end() :]
+    return title

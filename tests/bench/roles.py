@@ -19,10 +19,10 @@ from random import Random
 from statistics import median
 
 from engine.llm.generate import read
+from engine.llm.parts import check_ids
 from engine.llm.prefill import PromptReader
 from engine.llm.prompt import Ids, question_segment, system_ids
 from engine.llm.restore import KvBinding
-from engine.llm.roles import check_ids
 from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.models.role_adapter import find_adapter

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from engine.idle.types import OutOfTime
-from engine.llm.generate import ask_about
+from engine.llm.parts import ask_about
 from engine.llm.prefill import PromptReader
 from engine.llm.prompt import chunk_ids, system_ids
 from engine.llm.restore import KvBinding
