@@ -5,7 +5,7 @@ Adds nothing of its own but what a relative date means, and who said it. Knows s
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, time
 from itertools import chain
@@ -190,8 +190,11 @@ _NAMESAKE = 0.6  # support of an address beside a part of the name that is asked
 
 
 def _contact(question: Question, reads: Sequence[Passage], kind: Kind) -> SelectedSentence | None:
-    """Find the address or number of whom the question names, or less surely that of a namesake."""
-    names, best, fit = [set(words(name)) for name in question.names if words(name)], None, 0.4
+    """Find the address or number of whom the question names, or less surely that of a namesake.
+
+    Where several people of the name have one, all of them are the answer.
+    """
+    names, best, fit, people = [set(words(name)) for name in question.names if words(name)], None, 0.4, dict[str, str]()
     for index, read in enumerate(reads):
         for part in () if read.is_outranked() else (read.sender, *read.recipients, read.header, read.text):
             for one in find(part, kind):
@@ -200,9 +203,21 @@ def _contact(question: Question, reads: Sequence[Passage], kind: Kind) -> Select
                 own, near = set(words(part[one.start : one.end])), set(words(part[max(0, one.start - 60) : one.end]))
                 held = ((len(name & near) + len(name & own)) / len(name) for name in names)
                 whole_name = any(name <= near | own for name in names)
-                if (value := max(held, default=0.0) + _WHOLE * whole_name) > fit:
+                value = max(held, default=0.0) + _WHOLE * whole_name
+                if whole_name and part in (read.sender, *read.recipients) and (who := _name(part)) != part:
+                    people.setdefault(who, part[one.start : one.end])
+                if value > fit:
                     best, fit = _alone(part[one.start : one.end], index), value
+    if best and fit > _WHOLE and len(others := _different(people)) > 1:
+        best = _alone("; ".join(f"{who}: {found}" for who, found in others.items()), best.source)
     return best and replace(best, support=1.0 if fit > _WHOLE else _NAMESAKE)
+
+
+def _different(people: Mapping[str, str]) -> dict[str, str]:
+    """Return the address of each person; one whose name is part of another's, or whose address is, is the same."""
+    parts = {who: set(words(who)) for who in people}
+    whole = (who for who in people if not any(parts[who] < other for other in parts.values()))
+    return {who: people[who] for who in {people[who].casefold(): who for who in whole}.values()}
 
 
 def _is_line_asked(question: str, line: str) -> bool:

@@ -203,6 +203,16 @@ def test_the_address_beside_a_part_of_the_name_is_no_sure_answer() -> None:
     assert (found.answer, found.grade) == ("joe@example.org", "answer")
 
 
+def test_of_several_people_of_a_name_each_ones_address_is_told() -> None:
+    weiss, roy = "Joe Weiss <joe.weiss@example.org>", "Joe Roy <JR@example.net>"
+    again = ("joe <JR@example.net>", "Joe Weiss <joe.weiss@example.org>")
+    read = changed(MAIL, recipients=(weiss, roy, *again))
+    found = answered("What's Joe's email?", "See you there, Joe.", read=read)
+    assert (found.answer, found.grade) == ("Joe Weiss: joe.weiss@example.org; Joe Roy: JR@example.net", "answer")
+    found = answered("What's Joe Roy's email?", "See you there, Joe.", read=read)
+    assert found.answer == "JR@example.net"
+
+
 def test_a_number_below_its_owner_in_a_signature_is_found() -> None:
     found = answered("What is the phone number of Shona Wray?", "See you there.\n\nShona Wray\n713 555 9123", read=MAIL)
     assert found.answer == "713 555 9123"
