@@ -141,10 +141,6 @@ class Headers:
         values = self.fields.get(name)
         return values[0] if values else ""
 
-    def all(self, name: str) -> list[str]:
-        """Return every value of a field, in order."""
-        return self.fields.get(name, [])
-
 
 def split_header(raw: bytes, limit: int) -> tuple[Headers, int]:
     """Return the header fields, read from at most `limit` bytes, and the offset of the first body byte.

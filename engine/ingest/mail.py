@@ -68,16 +68,14 @@ class Envelope:
 
 def read_envelope(headers: Headers) -> Envelope:
     """Return the decoded header; never fails."""
-    senders = (
-        _addresses(headers, "from", "x-from")
-        or _addresses(headers, "sender", "")
-        or _addresses(headers, "reply-to", "")
-    )
+    fields = (("from", "x-from"), ("sender", ""), ("reply-to", ""))
+    senders = _behind_list(headers, next((found for pair in fields if (found := _addresses(headers, *pair))), []))
     visible = (*_addresses(headers, "to", "x-to"), *_addresses(headers, "cc", "x-cc"))
     hidden = [
         one for one in _addresses(headers, "bcc", "x-bcc") if one.address not in {other.address for other in visible}
     ]
     sent = parse_date(headers.first("date"))
+    received = _here(headers.first("received").rpartition(";")[2])  # its offset is that of a server
     own = _ids(headers.first("message-id"))[:1]
     others = [link for name in ("in-reply-to", "references") for link in _ids(headers.first(name))]
     return Envelope(
@@ -86,12 +84,26 @@ def read_envelope(headers: Headers) -> Envelope:
         recipients=(*visible, *hidden),
         visible=visible,
         sent=sent,
-        date=_on_its_clock(sent, headers.first("date")) if sent else _received(headers) or _posted(headers),
+        date=_on_its_clock(sent, headers.first("date"))
+        if sent
+        else received or _here(headers.first(ENVELOPE).partition(" ")[2]),
         links=tuple(dict.fromkeys(own + others))[:MOST_LINKS],
         message_id=own[0] if own else None,
-        received=_received(headers),
+        received=received,
         warnings=_warnings(headers, senders),
     )
+
+
+def _behind_list(headers: Headers, senders: Sequence[Address]) -> Sequence[Address]:
+    """Return who wrote a message that a list sends under its own address, with the writer's name in front of it."""
+    own = senders[0] if senders else Address("", "")
+    if not own.address or own.address.replace("@", ".").lower() not in headers.first("list-id").lower():
+        return senders
+    named = [one for field in ("x-original-from", "reply-to", "cc") for one in _addresses(headers, field, "")]
+    writers = [
+        one for one in named if one.name and own.name.strip("'\"").startswith(one.name) and one.address != own.address
+    ]
+    return writers[:1] or senders
 
 
 _FAILED = re.compile(r"\bdmarc=(?:fail|permerror)\b", re.IGNORECASE)
@@ -99,7 +111,8 @@ _FAILED = re.compile(r"\bdmarc=(?:fail|permerror)\b", re.IGNORECASE)
 
 def _warnings(headers: Headers, senders: Sequence[Address]) -> tuple[str, ...]:
     """Return what is odd about who sent a message."""
-    sender, replies = (parse_addresses(headers.first(name)) for name in ("sender", "reply-to"))
+    sent_by = headers.first("sender") or headers.first("from")
+    sender, replies = (parse_addresses(value)[:1] for value in (sent_by, headers.first("reply-to")))
     routes = [[one.address for one in found if one.address] for found in (sender, replies)]
     found = header_warnings([(one.name, one.address) for one in senders], *routes)
     failed = [one.lower() for one in _FAILED.findall(headers.first("authentication-results"))][:1]
@@ -139,14 +152,8 @@ def _on_its_clock(moment: datetime, value: str) -> datetime:
     return moment if _ZONE_NAMED.search(value) else in_users_zone(moment)
 
 
-def _received(headers: Headers) -> datetime | None:
-    # Its offset is that of a server.
-    moment = parse_date(headers.first("received").rpartition(";")[2])
-    return moment and moment.astimezone()
-
-
-def _posted(headers: Headers) -> datetime | None:
-    moment = parse_date(headers.first(ENVELOPE).partition(" ")[2])
+def _here(value: str) -> datetime | None:
+    moment = parse_date(value)
     return moment and moment.astimezone()
 
 
@@ -176,7 +183,7 @@ def _skip_tags(title: str) -> int:
 
 
 def _addresses(headers: Headers, field: str, names: str) -> list[Address]:
-    found = parse_addresses(", ".join(headers.all(field)))
+    found = parse_addresses(", ".join(headers.fields.get(field, ())))
     if not names or all(one.name for one in found):
         return found
     shown = [headers.first(names)] if field == "from" else display_names(headers.first(names), len(found))
@@ -284,6 +291,7 @@ def _header_lines(headers: Headers) -> list[str]:
 # The document.
 
 _QUOTED_FROM = re.compile(r"^>+From ", re.MULTILINE)
+_LIST_FOOTER = re.compile(r"\n[_=*-]{20,}+\n(?:[^\n]++(?:\n|\Z)){1,6}+\Z")
 _UNENCODED = frozenset(("", "7bit", "8bit", "binary"))
 
 
@@ -293,7 +301,8 @@ def read_mail(
     """Return one parsed message; what could not be read is named in `problem`, and nothing is raised."""
     if not raw.strip():
         return ParsedItem(item, None, problem="empty")
-    tree = Tree(limits, _timer(clock, limits.seconds))
+    start = clock()
+    tree = Tree(limits, lambda: clock() - start > limits.seconds)
     if len(raw) > limits.message_bytes:
         raw = raw[: limits.message_bytes]
         tree.problem(f"bytes beyond {limits.message_bytes} were not read")
@@ -310,11 +319,6 @@ def read_mail(
     document = _document(envelope, text, passages)
     offset = _offset(raw, part, tree.found, text)
     return ParsedItem(item, document, offset, "; ".join(tree.problems) or None)
-
-
-def _timer(clock: Callable[[], float], seconds: float) -> Callable[[], bool]:
-    start = clock()
-    return lambda: clock() - start > seconds
 
 
 def _quote_roles(envelope: Envelope) -> QuoteRoles:
@@ -341,14 +345,14 @@ def _document(envelope: Envelope, text: str, passages: tuple[DocumentPassage, ..
 
 
 def _identity(envelope: Envelope, text: str) -> str:
-    """Return a digest of what all copies of a message share: not Bcc, display names or mbox From quoting."""
+    """Return a digest of what all copies of a message share: not Bcc, names, From quoting, a list's tag or footer."""
     people = [envelope.sender, *envelope.visible]
     parts = (
         "mail",
         envelope.sent.astimezone(UTC).isoformat() if envelope.sent else "",
         *((one.address or one.name).lower() for one in people),
-        envelope.title,
-        (_QUOTED_FROM.sub("From ", text) if ">From " in text else text).rstrip(),
+        _TAG.sub("", envelope.title).strip(),
+        (_QUOTED_FROM.sub("From ", text) if ">From " in text else _LIST_FOOTER.sub("", text)).rstrip(),
     )
     return blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from email.errors import MessageError
 from email.message import Message
 from functools import lru_cache
+from html import unescape
 from typing import TypeGuard
 
 from engine.ingest.headers import (
@@ -64,15 +65,10 @@ class MimePart:
 def read_part(raw: bytes, limits: ParseLimits, default: str = "text/plain") -> MimePart:
     """Return a message or part, split into header and body."""
     headers, start = split_header(raw, limits.header_bytes)
-    return make_part(headers, raw[start:], default)
-
-
-def make_part(headers: Headers, body: bytes, default: str = "text/plain") -> MimePart:
-    """Return a part from its header fields and its encoded body."""
     kind = content_type(headers.first("content-type")[:_PARAMETERS], default)
     disposition = headers.first("content-disposition")[:_PARAMETERS]
     filename = (_disposed_name(disposition) if disposition else "") or kind.filename
-    return MimePart(headers, body, kind, filename, disposition.strip().lower().startswith("attachment"))
+    return MimePart(headers, raw[start:], kind, filename, disposition.strip().lower().startswith("attachment"))
 
 
 def decode_transfer(body: bytes, encoding: str) -> bytes:
@@ -143,6 +139,8 @@ def _uudecoded(body: bytes) -> bytes:
 
 _PLAIN_IS_ENOUGH = 1_000  # characters: a plain alternative this long is no stub, so the HTML is not parsed
 _READABLE = (".txt", ".csv", ".tsv", ".md", ".ics", ".vcf", ".log", ".rst", ".org", ".json", ".yaml", ".yml")
+_XML_TAG, _BETWEEN_TEXTS = re.compile(r"<[^<>]*+>"), re.compile(r"\s*\n\s*")
+_UU_FILE = re.compile(r"^begin [0-7]{3,4} (\S.*)\n(?:[ -`]{1,90}\n)++end$", re.MULTILINE)
 _PAGE_CHARSET = re.compile(rb"<meta\b[^<>]{0,200}?\bcharset\s*=\s*[\"']?([\w.:-]{2,40})", re.IGNORECASE | re.ASCII)
 _BOUNDARY_END = re.compile(rb"(--)?[ \t]*+\r?(?:\n|\Z)")
 _WORD, _LINK = re.compile(r"\w+"), re.compile(r"https?:\S+|\(?\S+@\S+")
@@ -219,6 +217,10 @@ def part_text(part: MimePart, tree: Tree) -> str | None:
         tree.problem(f"text beyond {tree.limits.text_chars} characters was not read")
     page = _PAGE_CHARSET.search(data[:2048]) if kind == "text/html" and not part.type.charset else None
     text = tidy(decode_text(data, page[1].decode() if page else part.type.charset))
+    if kind.endswith("xml") and kind != "text/x-amp-html":
+        text = _BETWEEN_TEXTS.sub("\n", unescape(_XML_TAG.sub("\n", text))).strip()
+    elif kind == "text/plain" and "\nend" in text:
+        text = _UU_FILE.sub(r"[attachment: \1]", text)
     if kind in ("text/html", "text/enriched", "text/richtext") or (kind == "text/plain" and is_page(text)):
         return visible(html_text(text))
     return visible(unflow(text, part.type.delete_space) if part.type.flowed else text)

@@ -32,6 +32,28 @@ def test_a_message_without_from_is_by_its_sender_field() -> None:
     assert str(envelope("Sender: ann@x.org").sender) == "ann@x.org"
 
 
+LIST = ("List-Id: Choir <choir.lists.x.org>", "To: choir@lists.x.org")
+
+
+@pytest.mark.parametrize("field", ["Reply-To", "X-Original-From", "Cc"])
+def test_a_message_that_a_list_sends_under_its_own_address_is_by_its_writer(field: str) -> None:
+    found = envelope("From: \"'Ann Lee' via Choir\" <choir@lists.x.org>", *LIST, f"{field}: Ann Lee <ann@x.org>")
+    assert str(found.sender) == "Ann Lee <ann@x.org>"
+    assert found.warnings == ("sent by choir@lists.x.org",)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("From: Ann Lee via Choir <choir@lists.x.org>", *LIST, "Reply-To: Eve <eve@x.org>"),
+        ("From: Ann Lee via Choir <choir@lists.x.org>", "Reply-To: Ann Lee <eve@x.org>"),
+        ("From: Ann Lee <choir@other.org>", *LIST, "Reply-To: Ann Lee <eve@x.org>"),
+    ],
+)
+def test_another_name_or_a_message_from_no_list_stays_with_its_sender(lines: tuple[str, ...]) -> None:
+    assert envelope(*lines).sender.address.startswith("choir@")
+
+
 def test_links_start_with_the_messages_own_id() -> None:
     found = envelope("Message-ID: <3@x>", "In-Reply-To: <2@x>", "References: <1@x>", "\t<2@x>")
     assert (found.message_id, found.links) == ("3@x", ("3@x", "2@x", "1@x"))

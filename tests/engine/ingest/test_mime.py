@@ -143,6 +143,16 @@ def test_a_charset_is_obeyed_behind_a_transfer_encoding() -> None:
     assert texts(b"Content-Type: text/plain; charset=latin1\nContent-Transfer-Encoding: base64\n\n" + body) == ["Grüße"]
 
 
+def test_xml_is_the_text_in_its_elements() -> None:
+    chat = '<log xmlns="a:b"><m from="ann"><body>Tea &amp; cake?</body></m>\n <m><body>At four.</body></m></log>'
+    assert texts(f"Content-Type: text/xml\n\n{chat}".encode()) == ["Tea & cake?\nAt four."]
+
+
+def test_a_file_encoded_in_the_text_is_named() -> None:
+    raw = b"Content-Type: text/plain\n\nSee the plan.\n\nbegin 644 the plan.gif\n%:&5L;&\\\n`\nend\n\nAnn.\nThe end\n"
+    assert texts(raw) == ["See the plan.\n\n[attachment: the plan.gif]\n\nAnn.\nThe end\n"]
+
+
 def test_a_page_without_a_declared_charset_is_in_the_one_that_it_names() -> None:
     page = '<html><head><meta charset="koi8-r"></head><body>Собрание</body></html>'.encode("koi8-r")
     assert texts(b"Content-Type: text/html\n\n" + page) == ["Собрание"]
