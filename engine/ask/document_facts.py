@@ -50,7 +50,7 @@ def _fact(aspect: Aspect, hit: Hit, text: Callable[[], str]) -> str:
 
 def _present(text: str, speakers: Sequence[str]) -> str:
     """Return the listed attendees and anyone else who speaks; without a list, the speakers."""
-    listed = listed_attendees(text)
+    listed = listed_attendees(text.splitlines())
     known = set(plain_words(" ".join(listed)))
     others = [one for one in speakers if not known.issuperset(plain_words(one))]
     return _listed([*listed, *others]) if listed else f"{_listed(speakers)}{SPOKE}" if speakers else ""

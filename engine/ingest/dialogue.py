@@ -5,17 +5,18 @@ Every word that is not a speaker's name or a time code ends up in a turn. Knows 
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from itertools import chain, dropwhile, pairwise, takewhile
 
 from engine.ingest.chunking import UNSPACED
-from engine.ingest.subtitles import CLOCK, Cue, seconds
+from engine.ingest.subtitles import CLOCK, Cue, Lead, leads, name_above, odd, seconds
 from engine.text.dates import DAY_NAMES, MONTH_NAMES
 from engine.text.label import is_everyday_word
 from engine.text.words import FUNCTION_WORDS, words
+from prompts import word_patterns
 from store.types import LONGEST_SPEAKER, DocumentPassage
 
 # Speakers in front of a line.
@@ -38,56 +39,27 @@ _PROPER = re.compile(r"[^\W\d_a-z]")  # a capital, or a letter of a script witho
 _DAY = (
     rf"(?:{'|'.join(DAY_NAMES).lower()})|(?:{'|'.join(DAY_NAMES + MONTH_NAMES).lower()})\W+\d+"  # not April, May, June
 )
-_LABEL = re.compile(
-    r"actions?(?: items?)?|address|agenda|also|anyway|asap|attachments?|attendees|author|b?cc|background|blockers?"
-    r"|comments?|conclusions?|cons|contact|content-type|cost|date|deadline|decisions?|details|dial-in|done"
-    r"|due(?: date)?|duration|e-?mail|error|example|fax|finally|first(?:ly)?|from|ftp|fyi|goals?|how|https?"
-    r"|in progress|info|invited|lastly|links?|location|mailto|meeting|meeting id|message-id|nb|next(?: steps)?"
-    r"|notes?|organi[sz]er|outcomes?|owner|participants|pass(?:code|word)|phone|place|present|price|priority|pros"
-    r"|p\.?s\.?|re|reason|recording|reminder|reply-to|results?|risks?|room|rsvp|second(?:ly)?|sent(?: from)?"
-    r"|source|status|subject|summary|tel|time|title|tl;?dr|to|to-?do|today|tomorrow|topics?|total|transcript"
-    r"|update|url|venue|version|warning|website|what|when|where|who|why|with|yesterday"
-    rf"|(?:agenda|chapter|day|item|option|part|section|step|table|topic|version|week) (?:\d+|[a-z])|{_DAY}"
-)
+_LABEL = re.compile(f"{word_patterns('labels')['label']}|{_DAY}")
 _FRONT = 200  # characters at the start of a line that may contain a name
 MIN_SHARE, MIN_USES = 0.5, 3  # share of lines with a name that makes a dialogue; uses of a name in other texts
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
-    """What may be a speaker's name in front of a text, the time that stands beside it, and the text."""
-
-    name: str
-    at: float | None
-    text: str
-
-
-def split_head(text: str) -> Head | None:
+def split_head(text: str) -> Lead | None:
     """Return speaker, time and rest of a text that starts with a possible speaker's name and a colon."""
     front = text[:_FRONT]
     match = _BOLD.match(front) or _PLAIN.match(front) or _BRACKETED.match(front)
     if match is None or not _may_be_name(match["name"]):
         return None
     clock = match["at"] or match.groupdict().get("at2")
-    return Head(" ".join(match["name"].split()), seconds(clock) if clock else None, text[match.end() :].lstrip())
+    return Lead(" ".join(match["name"].split()), seconds(clock) if clock else None, text[match.end() :].lstrip())
 
 
-@dataclass(frozen=True, slots=True)
-class _Opening:
-    """The head of a line, if it has one, and whether the line begins a paragraph or has a time in front of it."""
-
-    head: Head | None
-    begins: bool = True
-    timed: bool = False
-
-
-def speakers_of(openings: Iterable[_Opening], attendees: frozenset[str] = frozenset()) -> frozenset[str]:
-    """Return the names that are speakers, given the opening of each line, and the names of those who took part.
+def speakers_of(lines: Sequence["_LineShape"], attendees: frozenset[str] = frozenset()) -> frozenset[str]:
+    """Return the names that are speakers, given the shape of each line, and the names of those who took part.
 
     Where most lines, paragraphs or timed lines have a head, all its names are, but for words and phrases that do not
     come back. Elsewhere names that come back are; and if two do, all proper names.
     """
-    lines = list(openings)
     views = [lines, [one for one in lines if one.begins], [one for one in lines if one.timed]]
     uses = Counter(one.head.name for one in lines if one.head)
     found = attendees & uses.keys()
@@ -96,7 +68,7 @@ def speakers_of(openings: Iterable[_Opening], attendees: frozenset[str] = frozen
     return found | _frequent(uses)
 
 
-def _named_in(view: Sequence[_Opening], uses: Counter[str]) -> frozenset[str]:
+def _named_in(view: Sequence["_LineShape"], uses: Counter[str]) -> frozenset[str]:
     """Return the speakers among the heads of some lines, if these are a dialogue."""
     heads = [one.head.name for one in view if one.head]
     if not heads or len(heads) < max(min(2, len(view)), MIN_SHARE * len(view)):
@@ -156,19 +128,13 @@ Lines = Sequence[tuple[int, str]]  # line number, line
 _TIMED = re.compile(
     rf"\s*(?:[\[(]({CLOCK})(?:\s*-+>?\s*{CLOCK})?[\])]|(\d{{1,2}}:\d\d:\d\d(?:[.,]\d{{1,3}})?)(?=\s|$))\s*(?:[-–—]\s)?\s*"
 )
-_BARE_TIME = re.compile(rf"\s*({CLOCK})[ \t]+(?:[-–—][ \t]+)?")  # a time only if a name follows
-_BLOCK = re.compile(
-    rf"\s*(?:\*\*)?([^\s\[\](){{}}<>:：*](?:[^\[\]<>:：\t*]|\[[^\[\]:：]{{0,40}}\]){{0,80}}?(?: <[^<>\s]{{1,99}}>)?)"
-    rf"(?:\*\*)?,?[ \t]+[\[(]?({CLOCK})[\])]?\s*$"
-)
-_SQUARE = re.compile(rf"\s*\[([^\[\]:]{{1,80}})\][ \t]*({CLOCK})?\s*$")
+_BARE_TIME = re.compile(rf"\s*({CLOCK})[ \t]+(?![AaPp]\.?[Mm]\b)(?:[-–—][ \t]+)?")  # a time only if a name follows
 _CHAT = re.compile(
-    r"(\d{1,2}:\d\d:\d\d)(?:\t(?![ \t]*From\s)([^\t]{1,100})\t"
+    r"(\d{1,2}:\d\d:\d\d)(?:\t(?![ \t]*From\s|[\d:.]*\t)([^\t]{1,100})\t"
     r"|[ \t]+From[ \t]+([^:]{1,200}?)(?:[ \t]+to[ \t]+[^:]{1,100})?[ \t]*:)[ \t]*"
 )
 _BULLET = re.compile(r"\s*(?:[-*•+]|\d{1,3}[.)])\s+(?=\S)")
-_LONG = 200  # characters: longer lines are no names
-_RULE = re.compile(r"[\s\-=_*#~]*")
+_RULE = re.compile(r"[\s\-=_*#~|:]*")
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+(\S.*)$")
 
 
@@ -180,7 +146,7 @@ def heading(line: str) -> str | None:
 
 def is_chat(lines: Lines) -> bool:
     """Return whether some lines are a meeting's chat log."""
-    return any(_CHAT.match(line) for line in [line for _, line in lines[:50] if line.strip()][:5])
+    return any(map(_CHAT.match, [line for _, line in lines[:50] if line.strip()][:5]))
 
 
 def chat_cues(lines: Lines) -> list[Cue]:
@@ -199,14 +165,25 @@ def chat_cues(lines: Lines) -> list[Cue]:
 
 _UNSEEN = "[\u200e\u200f\u202a-\u202e\ufeff]*"  # marks of direction, in front of some lines and names
 _BLANK = "[ \u00a0\u202f]"
-_STAMPED = re.compile(
-    rf"{_UNSEEN}(?P<open>\[)?(?P<a>\d{{1,4}})(?P<sep>[./-])(?P<b>\d{{1,2}})(?P=sep)(?P<c>\d{{1,4}})"
-    rf"(?:,?{_BLANK}+(?:at )?|T)(?P<hour>\d{{1,2}})[:.](?P<minute>\d\d)(?:[:.](?P<second>\d\d))?"
-    rf"(?:{_BLANK}?(?P<half>[ap])\.?{_BLANK}?m\b\.?)?(?(open)\]{_BLANK}?|{_BLANK}[-–]{_BLANK}){_UNSEEN}",
-    re.IGNORECASE,
+_DATED = rf"(?P<a>\d{{1,4}}){_UNSEEN}(?P<sep>[./-]){_BLANK}?(?P<b>\d{{1,2}}){_UNSEEN}(?P=sep){_BLANK}?(?P<c>\d{{1,4}})"
+_CLOCKED = (
+    rf"(?P<hour>\d{{1,2}})[:.](?P<minute>\d\d)(?:[:.](?P<second>\d\d))?(?:{_BLANK}?(?P<half>[ap])\.?{_BLANK}?m\b\.?)?"
+)
+_WORD = r"[^\d\n:\[\]–-]"  # of a language: between day and time, or behind them
+_STAMPED, _CLOCK_FIRST = (
+    re.compile(
+        rf"{_UNSEEN}(?P<open>\[)?{pattern}(?(open){_WORD}{{0,9}}\]{_BLANK}?|(?:{_WORD}{{0,9}}{_BLANK}[-–]|:|,){_BLANK}){_UNSEEN}",
+        re.IGNORECASE,
+    )
+    for pattern in (rf"{_DATED}{_WORD}{{1,12}}{_CLOCKED}", rf"{_CLOCKED},?{_BLANK}{_DATED}")
 )
 _SENDER = re.compile(rf"{_UNSEEN}(?:~{_BLANK}?)?([^:\n]{{1,{LONGEST_SPEAKER}}}):(?: |$)(\u200e)?")
-_NOTICE = re.compile(r"[\"“”]")  # in a line without a sender: Ann changed the subject to "Choir: spring"
+_NOTICE = re.compile(r"[\"“”„«»]")  # in a line without a sender: Ann changed the subject to "Choir: spring"
+_FIRST = 50  # lines that show whether a text is a chat
+
+
+def _stamp(line: str) -> re.Match[str] | None:
+    return _STAMPED.match(line) or _CLOCK_FIRST.match(line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,11 +202,25 @@ class ChatMessage:
 
 
 def is_export(lines: Lines) -> bool:
-    """Return whether some lines are a messenger's export: stamped from the first, one in five of them with a sender."""
-    head = [line for _, line in lines[:50] if line.strip()]
-    stamped = [line[match.end() :] for line in head if (match := _STAMPED.match(line))]
-    named = sum(_SENDER.match(line) is not None for line in stamped)
-    return bool(head) and _STAMPED.match(head[0]) is not None and named > 0 and 5 * named >= len(stamped)
+    """Return whether some lines are a messenger's export: many begin with a date and a time, and these with a name."""
+    head = [line for _, line in lines if line.strip()][:_FIRST]
+    stamps = [place for place, line in enumerate(head) if _stamp(line)]
+    named, begins = len(_senders(head)), bool(stamps) and (not stamps[0] or 5 * len(stamps) >= len(head) > 5)
+    prose = any(stamp[0].rstrip()[-1:] == ":" for line in head if (stamp := _stamp(line)))  # or a chat of 2012
+    return begins and named > 0 and (1 if prose else 5) * named >= len(stamps)
+
+
+def _senders(lines: Sequence[str]) -> dict[int, Lead]:
+    """Return who wrote, by the place of the message: the name in front of a colon, or in the shape that recurs."""
+    found = dict[int, Lead]()
+    for place, line in enumerate(lines):
+        stamp = _stamp(line)
+        sender = _SENDER.match(line, stamp.end()) if stamp else None
+        if sender and not _NOTICE.search(sender[1]):
+            text = line[sender.end() :]
+            found[place] = Lead(" ".join(sender[1].split()), None, text, above=sender[2] is not None)
+    induced = {} if found else leads(lines)
+    return found or {place: lead for place, lead in induced.items() if _stamp(lines[place])}
 
 
 def exported_messages(lines: Lines) -> list[ChatMessage]:
@@ -237,59 +228,51 @@ def exported_messages(lines: Lines) -> list[ChatMessage]:
 
     A message without a valid date has that of the one before.
     """
-    stamps = [(place, match) for place, (_, line) in enumerate(lines) if (match := _STAMPED.match(line))]
+    stamps = [(place, match) for place, (_, line) in enumerate(lines) if (match := _stamp(line))]
     order = _date_order([match for _, match in stamps])
     moments = [_moment(match, order) for _, match in stamps]
     sent = next((moment for moment in moments if moment), None)
+    if sent is None:
+        return []
+    senders = _senders([line for _, line in lines])
     found, ends = list[ChatMessage](), [*(place for place, _ in stamps[1:]), len(lines)]
+    if above := "\n".join(line for _, line in lines[: stamps[0][0]]).strip():
+        found.append(ChatMessage(sent, lines[0][0], lines[stamps[0][0] - 1][0], None, above))
     for (place, match), end, moment in zip(stamps, ends, moments, strict=True):
         sent = moment or sent
-        if sent is not None:
-            found.append(_message(lines[place:end], match, sent))
+        sender = senders.get(place) or Lead("", None, lines[place][1][match.end() :])
+        text = "\n".join([sender.text, *(line for _, line in lines[place + 1 : end])]).strip()
+        last = max(number for number, line in lines[place:end] if line.strip())
+        # The messenger itself speaks first, behind a mark, in the name of the chat.
+        notice = sender.above and sender.text and place == stamps[0][0]
+        name, group = (None, sender.name) if notice else (sender.name or None, "")
+        found.append(ChatMessage(sent, lines[place][0], last, name, text, group))
     return found
 
 
-def _message(lines: Lines, stamp: re.Match[str], sent: datetime) -> ChatMessage:
-    first, others = lines[0][1][stamp.end() :], [line for _, line in lines[1:]]
-    last = max(number for number, line in lines if line.strip())
-    sender = _SENDER.match(first)
-    if sender is None or _NOTICE.search(sender[1]):
-        return ChatMessage(sent, lines[0][0], last, None, "\n".join([first, *others]).strip())
-    name, text = " ".join(sender[1].split()), "\n".join([first[sender.end() :], *others]).strip()
-    if sender[2] and "end-to-end" in text:
-        return ChatMessage(sent, lines[0][0], last, None, text, name)
-    return ChatMessage(sent, lines[0][0], last, name, text)
+_DAY_FIRST, _MONTH_FIRST, _YEAR_FIRST = "cba", "cab", "abc"  # the groups that hold year, month and day
 
 
-_Order = tuple[str, str, str]  # the names of the groups that hold year, month and day
-_DAY_FIRST: _Order = ("c", "b", "a")
-_MONTH_FIRST: _Order = ("c", "a", "b")
-
-
-def _date_order(stamps: Sequence[re.Match[str]]) -> _Order:
-    """Return how the dates of a file are written: as no date contradicts, then as they ascend, then by the clock."""
-    if any(len(one["a"]) == 4 for one in stamps):
-        return "a", "b", "c"
-    if any(int(one["a"]) > 12 for one in stamps) or all(one["sep"] == "." for one in stamps):
-        return _DAY_FIRST
-    if any(int(one["b"]) > 12 for one in stamps):
-        return _MONTH_FIRST
+def _date_order(stamps: Sequence[re.Match[str]]) -> str:
+    """Return how the dates of a file are written: as most are valid, then as they ascend, then by the clock."""
     # Without zeros and with "PM" they are written so in the United States.
     american = any(one["half"] in ("A", "P") for one in stamps) and any(len(one["a"]) == 1 for one in stamps)
-    likely, other = (_MONTH_FIRST, _DAY_FIRST) if american else (_DAY_FIRST, _MONTH_FIRST)
-    return min((likely, other), key=lambda order: _disorder(stamps, order))
+    likely = [_MONTH_FIRST, _DAY_FIRST] if american else [_DAY_FIRST, _MONTH_FIRST]
+    likely = [_DAY_FIRST] if all(one["sep"] == "." for one in stamps) else likely
+    valid = {order: sum(_moment(one, order) is not None for one in stamps) for order in [*likely, _YEAR_FIRST]}
+    return min(valid, key=lambda order: (-valid[order], *_disorder(stamps, order)))
 
 
-def _disorder(stamps: Sequence[re.Match[str]], order: _Order) -> tuple[int, int]:
+def _disorder(stamps: Sequence[re.Match[str]], order: str) -> tuple[int, int]:
     """Return how often time runs backwards between messages, and how many days the longest pause between two has."""
     days = [moment.date().toordinal() for one in stamps if (moment := _moment(one, order))]
     steps = [after - before for before, after in pairwise(days)]
     return sum(step < 0 for step in steps), max(steps, default=0)
 
 
-def _moment(stamp: re.Match[str], order: _Order) -> datetime | None:
+def _moment(stamp: re.Match[str], order: str) -> datetime | None:
     year, month, day = (int(stamp[part]) for part in order)
-    year += 2000 * (year < 100)
+    year += 2000 * (year < 100) - 543 * (year > 2400)  # the Buddhist era
     hour = int(stamp["hour"])
     if half := stamp["half"]:
         hour = hour % 12 + (12 if half in "pP" else 0)
@@ -302,33 +285,46 @@ def _moment(stamp: re.Match[str], order: _Order) -> datetime | None:
 
 def dialogue_cues(lines: Lines) -> list[Cue]:
     """Return one cue per speaker's line; without a speaker, one per paragraph, bullet or heading."""
-    shapes = [_shape(line) for _, line in lines]
-    attendees = _attendees(lines)
-    blocks, alone = _block_names(shapes), _names_alone(lines, shapes, attendees)
-    names = speakers_of(_openings(shapes), attendees)
-    builder = _CueBuilder()
-    for (number, line), sign in zip(lines, shapes, strict=True):
-        if not sign.filled:
+    induced = leads([line for _, line in lines])
+    heads = max(_heads(lines), induced, key=_clarity)
+    builder, until = _CueBuilder(), 0
+    for place, (number, line) in enumerate(lines):
+        head = heads.get(place) if place >= until else None
+        if head:
+            until = place + head.used
+            builder.start_turn((number, lines[until - 1][1] if head.used > 1 else line), head.name, head.at, head.above)
+            builder.add(number, head.text)
+        elif not line.strip():
             builder.end_paragraph()
-        elif sign.block and sign.block[0] in blocks:
-            builder.start_turn((number, line), *sign.block, block=True)
-        elif number in alone:
-            builder.start_turn((number, line), alone[number], block=True)
-        elif sign.head and sign.head.name in names:
-            builder.start_turn((number, line), sign.head.name, sign.at if sign.head.at is None else sign.head.at)
-            builder.add(number, sign.head.text)
-        else:
+        elif place >= until and not (heads is induced and line.strip().isdecimal() and place + 1 in heads):
             _add_line(builder, number, line)
     builder.start_turn()
     return builder.cues
 
 
+def _clarity(heads: Mapping[int, Lead]) -> tuple[int, int, int]:
+    return len(heads), -odd(head.name for head in heads.values()), sum(head.at is not None for head in heads.values())
+
+
+def _heads(lines: Lines) -> dict[int, Lead]:
+    """Return the names that stand in front of texts or above them as people write them, by place."""
+    texts = [line for _, line in lines]
+    shapes = {
+        place: _shape(line, texts[place - 1] if place else "") for place, line in enumerate(texts) if line.strip()
+    }
+    attendees = frozenset(filter(is_proper_name, listed_attendees(texts)))
+    found = _names_alone(texts, shapes, attendees)
+    names = speakers_of([one for one in shapes.values() if not one.block], attendees)
+    blocks = _block_names(shapes.values())
+    heads = {at: one.head for at, one in shapes.items() if one.head and one.head.name in names}
+    return heads | found | {at: one.block for at, one in shapes.items() if one.block and one.block.name in blocks}
+
+
 def _add_line(builder: "_CueBuilder", number: int, line: str) -> None:
     """Add a line that names no speaker: a heading, a time alone, or text."""
-    title = heading(line)
-    if title is not None or _MEET_NOTICE.match(line):
+    if title := heading(line):
         builder.start_turn()
-        builder.add(number, title or line)
+        builder.add(number, title)
         builder.start_turn()
         return
     at, text = _split_time(line)
@@ -340,24 +336,7 @@ def _add_line(builder: "_CueBuilder", number: int, line: str) -> None:
     builder.add(number, text)
 
 
-_ATTENDED = re.compile(r"[\s*_#]*(?:attendees|participants|present|invited)[\s*_]*:?[\s*_]*(.*)$", re.IGNORECASE)
-_MEET_NOTICE = re.compile(r"\s*(?:transcription ended after|this editable transcript was)\b", re.IGNORECASE)
 _ALONE = 60  # characters of a line that is a name
-
-
-def heads_attendees(line: str) -> bool:
-    """Return whether a line begins the list of attendees."""
-    return _ATTENDED.match(line) is not None
-
-
-def _attendees(lines: Lines) -> frozenset[str]:
-    """Return the names in the first list of attendees, behind its heading or on the line below."""
-    texts = [line for _, line in lines[:50] if line.strip()]
-    for line, after in pairwise([*texts, ""]):
-        if match := _ATTENDED.match(line):
-            names = (" ".join(name.split()) for name in re.split(r"[,;•]", match[1] or after))
-            return frozenset(name for name in names if name and is_proper_name(name))
-    return frozenset()
 
 
 _PRESENT = re.compile(
@@ -366,12 +345,17 @@ _PRESENT = re.compile(
 )
 
 
-def listed_attendees(text: str) -> tuple[str, ...]:
+def heads_attendees(line: str) -> bool:
+    """Return whether a line begins the list of attendees."""
+    return _PRESENT.match(line) is not None
+
+
+def listed_attendees(lines: Sequence[str]) -> tuple[str, ...]:
     """Return whom a transcript lists as present near its beginning, as they are written there; none without a list.
 
     The list stands behind its heading, or on the lines below it up to an empty one.
     """
-    lines = text.splitlines()[:50]
+    lines = lines[:50]
     for number, line in enumerate(lines, 1):
         if match := _PRESENT.match(line):
             below = takewhile(str.strip, dropwhile(lambda one: not one.strip(), lines[number:]))
@@ -380,68 +364,55 @@ def listed_attendees(text: str) -> tuple[str, ...]:
     return ()
 
 
-def _block_names(shapes: Sequence["_LineShape"]) -> frozenset[str]:
+def _block_names(shapes: Iterable["_LineShape"]) -> frozenset[str]:
     """Return the names that stand above turns, with a time: proper ones, those that come back, and their peers."""
-    uses = Counter(sign.block[0] for sign in shapes if sign.block)
+    uses = Counter(one.block.name for one in shapes if one.block)
     sure = frozenset(name for name in uses if is_proper_name(name) or uses[name] > 1)
     peers = frozenset(name for name in uses if sure and " " not in name and not _is_everyday(name))
-    found = sure | peers
-    return found if sum(uses[name] for name in found) > 1 else frozenset()
+    return sure | peers if sum(uses[name] for name in sure | peers) > 1 else frozenset()
 
 
-def _names_alone(lines: Lines, shapes: Sequence["_LineShape"], attendees: frozenset[str]) -> dict[int, str]:
-    """Return the names that stand alone above turns, by line: those of attendees, or two and more that come back."""
+def _names_alone(
+    lines: Sequence[str], shapes: Mapping[int, "_LineShape"], attendees: frozenset[str]
+) -> dict[int, Lead]:
+    """Return the names that stand alone above turns, by place: those of attendees, or two and more that come back."""
     found, opens = dict[int, str](), 0
-    for place, (number, line) in enumerate(lines):
-        name = " ".join(line.split()).strip("* ")
-        if not shapes[place].filled or (place and shapes[place - 1].filled and not shapes[place - 1].is_clock):
-            continue
-        opens += 1
-        below = place + 1 < len(lines) and shapes[place + 1].filled
-        if below and len(name) <= _ALONE and ":" not in name and not _BULLET.match(line) and _may_be_name(name):
-            found[number] = name
+    for place, one in shapes.items():
+        if one.begins or shapes[place - 1].is_clock:
+            opens, name = opens + 1, " ".join(lines[place].split()).strip("* ")
+            fits = len(name) <= _ALONE and ":" not in name and not _BULLET.match(lines[place]) and _may_be_name(name)
+            found |= {place: name} if place + 1 in shapes and fits else {}
     uses = Counter(found.values())
     known = frozenset(name for name in uses if name in attendees or uses[name] > 1)
     listed = bool(known & attendees)
     if not listed and (len(known) < 2 or 2 * sum(uses[name] for name in known) < opens):
         return {}
-    return {number: name for number, name in found.items() if name in known or (not listed and is_proper_name(name))}
-
-
-def _openings(shapes: Sequence["_LineShape"]) -> Iterator[_Opening]:
-    before = _EMPTY
-    for sign in shapes:
-        if sign.filled and not sign.block:
-            timed = sign.timed or (sign.head is not None and sign.head.at is not None)
-            yield _Opening(sign.head, not before.filled, timed)
-        before = sign
+    named = {place: name in known or (not listed and is_proper_name(name)) for place, name in found.items()}
+    return {place: Lead(name, None, "", above=True) for place, name in found.items() if named[place]}
 
 
 @dataclass(frozen=True, slots=True)
 class _LineShape:
-    """What a line may be, seen alone: a name above a turn, or a time and a name in front of one."""
+    """What a line may be, seen alone: a name above a turn, or one in front of a text."""
 
-    filled: bool
-    block: tuple[str, float | None] | None = None
-    at: float | None = None
-    head: Head | None = None
+    block: Lead | None = None
+    head: Lead | None = None
     timed: bool = False  # in brackets or with seconds, as recordings are and agendas are not
+    begins: bool = True  # a paragraph
     is_clock: bool = False  # nothing but a time
 
 
-_EMPTY = _LineShape(False)
-
-
-def _shape(line: str) -> _LineShape:
-    if not line.strip():
-        return _EMPTY
-    if block := _block_head(line):
-        return _LineShape(True, block)
+def _shape(line: str, before: str) -> _LineShape:
+    begins = not before.strip()
+    if (block := name_above(line)) and _may_be_name(block.name):
+        return _LineShape(block, None, begins=begins)
     at, text = _split_time(line)
     timed = at is not None
     if at is None and (match := _BARE_TIME.match(line)):
         at, text = seconds(match[1]), line[match.end() :]
-    return _LineShape(True, None, at, split_head(text), timed, timed and not text.strip())
+    if (head := split_head(text)) is not None:
+        timed, head = timed or head.at is not None, replace(head, at=at if head.at is None else head.at)
+    return _LineShape(None, head, timed, begins, at is not None and not text.strip())
 
 
 @dataclass(slots=True)
@@ -495,22 +466,6 @@ def _split_time(line: str) -> tuple[float | None, str]:
     return (seconds(match[1] or match[2]), line[match.end() :]) if match else (None, line)
 
 
-def name_above(line: str) -> tuple[str, float | None] | None:
-    """Return (name, seconds) of a line that names the speaker of the lines below it."""
-    found = _block_head(line)
-    return found if found and (_SQUARE.match(line) or is_proper_name(found[0])) else None
-
-
-def _block_head(line: str) -> tuple[str, float | None] | None:
-    """Return (name, seconds) of a line that may name the speaker of the lines below it."""
-    if len(line) > _LONG:
-        return None
-    if match := _SQUARE.match(line):
-        return " ".join(match[1].split()), seconds(match[2]) if match[2] else None
-    match = _BLOCK.match(line)
-    return (" ".join(match[1].split()), seconds(match[2])) if match and _may_be_name(match[1]) else None
-
-
 # Cues into turns.
 
 TURN, PAUSE = 100, 15.0  # most words of a merged turn; seconds of silence that end it
@@ -520,9 +475,8 @@ def with_speakers(found: Sequence[Cue]) -> list[Cue]:
     """Return the cues, with unknown speakers taken from "Name:" at the start of a line of the text."""
     heads = [[split_head(line) if cue.speaker is None else None for line in cue.text.split("\n")] for cue in found]
     voices = frozenset(cue.speaker for cue in found if cue.speaker)
-    names = speakers_of(
-        [_Opening(head) for cue, each in zip(found, heads, strict=True) if not cue.speaker for head in each], voices
-    )
+    lines = [head for cue, each in zip(found, heads, strict=True) if not cue.speaker for head in each]
+    names = speakers_of([_LineShape(None, head) for head in lines], voices)
     known = list[Cue]()
     for cue, each in zip(found, heads, strict=True):
         for place, (line, head) in enumerate(zip(cue.text.split("\n"), each, strict=True)):

@@ -1,9 +1,14 @@
-"""WebVTT, SubRip and SBV subtitles into cues. Lenient: a cue with a broken time keeps its words and has no time."""
+"""WebVTT, SubRip and SBV subtitles into cues, and the line shape that recurs in a file, around names and times.
+
+Lenient: what is no time line is text.
+"""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import unescape
+from itertools import pairwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +27,7 @@ class Cue:
 
 
 CLOCK = r"(?:\d{1,4}:)?\d{1,2}:\d{1,2}(?:[.,]\d{1,9})?"
-_ARROW = re.compile(rf"\s*({CLOCK})?[^\n]*?-->\s*({CLOCK})?")
-_SUBRIP = re.compile(r"\s*\d[\d:.,]*\s*-->\s*\d")
+_ARROW = re.compile(rf"\s*({CLOCK})\s*-->\s*({CLOCK})(?:\s+\w+[:=].*)?\s*$")
 _SBV = re.compile(rf"\s*({CLOCK}),({CLOCK})\s*$")
 _COMMENT = re.compile(r"(?:NOTE|STYLE|REGION)(?:\s|$)")
 _VOICE = re.compile(r"<v(?:\.[^\s<>]{0,100})?[ \t]+([^<>]{1,200})>")
@@ -47,21 +51,46 @@ def seconds(clock: str) -> float:
 def is_subtitles(head: str) -> bool:
     """Return whether a file starts like a subtitle file."""
     lines = [line for line in head.lstrip("\ufeff").split("\n", 12)[:12] if line.strip()]
-    return bool(lines) and (lines[0].startswith("WEBVTT") or any(_timing(line, False) for line in lines[:2]))
+    return bool(lines) and (lines[0].startswith("WEBVTT") or any(map(_timing, lines[:2])))
 
 
 def cues(lines: Sequence[str]) -> list[Cue]:
     """Return the cues in a file's lines, in order, without markup; a cue with several voices becomes several."""
     vtt = bool(lines) and lines[0].startswith("WEBVTT")
-    rolling = any(_STAMP.search(line) for line in lines)
-    found, shown = list[Cue](), ""
-    for (start, end), block in _blocks(lines, vtt):
-        if rolling:  # live captions repeat the previous line in each cue
-            block = [pair for pair in block if _plain(pair[1]).strip() != shown or _STAMP.search(pair[1])]
-        if block:
-            shown = _plain(block[-1][1]).strip() or shown
-            found += _voices(block, start, end)
+    blocks = [one for one in _blocks(lines, vtt) if one[2]]
+    said = [_plain("\n".join(line for _, line in block)).split() for *_, block in blocks]
+    again = [_repeated(*pair) for pair in pairwise([[], *said])]
+    rolls = sum(size > 0 and one != other for size, (one, other) in zip(again[1:], pairwise(said), strict=True))
+    rolling = any(map(_STAMP.search, lines)) or (rolls > 2 and 2 * rolls > len(again))
+    labels = leads([label for _, label, _ in blocks], captions=True)
+    firsts = ["" if _VOICE.search(block[0][1]) else _plain(block[0][1]) for *_, block in blocks]
+    heads, found = labels or leads(firsts, captions=True), list[Cue]()
+    for place, ((times, _, whole), repeated) in enumerate(zip(blocks, again, strict=True)):
+        block, head = _from_word(whole, repeated) if rolling else whole, heads.get(place)
+        if head and block and not labels:
+            head = head if head.text or block[1:] else None  # a name alone is a text
+            block = [(block[0][0], head.text), *block[1:]] if head else block
+        found += _voices(block, *times, head.name if head else None) if block else ()
     return found
+
+
+def _repeated(before: Sequence[str], words: Sequence[str]) -> int:
+    """Return how many of the first words are the last of the cue before; one word is chance."""
+    most = min(len(before), len(words))
+    overlaps = (size for size in range(most, 0, -1) if before[len(before) - size :] == words[:size])
+    size = next(overlaps, 0)
+    return size if size > 1 or size == most else 0
+
+
+def _from_word(block: "_Block", first: int) -> "_Block":
+    """Return the lines of a block without its first words."""
+    kept = _Block()
+    for number, line in block:
+        words = _plain(line).split()
+        if first < len(words):
+            kept.append((number, " ".join(words[first:]) if first else line))
+        first = max(first - len(words), 0)
+    return kept
 
 
 def header_title(lines: Sequence[str]) -> str:
@@ -74,32 +103,32 @@ _Times = tuple[float | None, float | None]
 _Block = list[tuple[int, str]]  # line number, line
 
 
-def _blocks(lines: Sequence[str], vtt: bool) -> Iterator[tuple[_Times, _Block]]:
-    """Yield the lines under each time line, without the number or identifier of the next cue."""
+def _blocks(lines: Sequence[str], vtt: bool) -> Iterator[tuple[_Times, str, _Block]]:
+    """Yield each time line, the identifier above it, and the lines under it."""
     times: _Times | None = None
-    block, comment = _Block(), False
+    label, block, comment = "", _Block(), False
     for number, line in enumerate(lines, 1):
-        timing = _timing(line, vtt)
+        timing = _timing(line)
         if timing:
+            kept = _without_identifier(block, vtt)
             if times:
-                yield times, _without_identifier(block, vtt)
+                yield times, label, kept
+            label = block[-1][1] if kept is not block else ""
             times, block, comment = timing, [], False
         elif vtt and _COMMENT.match(line) and (not block or not block[-1][1].strip()):
             comment = True
         elif comment:
             comment = bool(line.strip())
-        elif times:
+        elif times or (vtt and not line.strip()):
+            times = times or (None, None)  # behind the header: text without a time
             block.append((number, line))
     if times:
-        yield times, block
+        yield times, label, block
 
 
-def _timing(line: str, vtt: bool) -> _Times | None:
-    arrow = "-->" in line and (vtt or _SUBRIP.match(line))
-    match = _ARROW.match(line) if arrow else _SBV.match(line)
-    if match is None:
-        return None
-    return (seconds(match[1]) if match[1] else None, seconds(match[2]) if match[2] else None)
+def _timing(line: str) -> _Times | None:
+    match = _ARROW.match(line) or _SBV.match(line)
+    return (seconds(match[1]), seconds(match[2])) if match else None
 
 
 def _without_identifier(block: _Block, vtt: bool) -> _Block:
@@ -111,9 +140,9 @@ def _without_identifier(block: _Block, vtt: bool) -> _Block:
     return block[:-1] if identifies else block
 
 
-def _voices(block: _Block, at: float | None, until: float | None) -> Iterator[Cue]:
+def _voices(block: _Block, at: float | None, until: float | None, speaker: str | None) -> Iterator[Cue]:
     parts = _VOICE.split("\n".join(line for _, line in block))
-    line, speaker = block[0][0], None
+    line = block[0][0]
     numbers = [number for number, _ in block]
     row = 0
     for place, part in enumerate(parts):
@@ -138,3 +167,124 @@ def _joined(text: str) -> str:
 def _plain(text: str) -> str:
     without = _TAG.sub(" " if "<br" in text else "", _STAMP.sub("", text))
     return _ENTITY.sub(lambda match: unescape(match[0]), without)
+
+
+# The line shape that recurs: signs and times around a part that is one of a few names.
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """A name in front of a text or above it, the time beside it, the text on its line, and the lines it takes."""
+
+    name: str
+    at: float | None
+    text: str
+    above: bool = False
+    used: int = 1
+
+
+_SIGN = r"(?:[\[\](){}<>|:：*#=~\"“”•·→/\\,;–—@\0]|(?<![^\W_])[-_]|[-_](?![^\W_]))"
+_TIME = re.compile(
+    rf"(?P<day>\d{{1,4}}[./-]\d{{1,2}}[./-]\d{{1,4}}[T,]?[ ]?)?(?<![\d:.])(?P<clock>{CLOCK})(?::\d\d)?(?![\d:])"
+    r"(?P<half>[ \u202f]?[ap]\.?m\b\.?)?Z?",
+    re.IGNORECASE,
+)
+_FRONT = re.compile(rf"(?:\d{{1,4}}[.)]?(?=\s))?(?:{_SIGN}|\s)*")
+_GAP = re.compile(rf"\s*(?:(?:{_SIGN}|\t|[ ]{{2}})(?:{_SIGN}|\s)*|$)")
+_ASIDE = re.compile(r"\s*(?:\([^()\0]{1,60}\)|<[^<>\0]{1,60}>|\[[^\[\]\0]{1,60}\])")
+_ABOVE = re.compile(r"[^\w\0]*N[^\0]*\0|\[N\]")
+_NO_NAME = re.compile(r"[?!…]|\w{5,}\.\s|(?<!\w\w\w)\w{4,}\.$|^[\W\d]*$|(?:\S+\s+){6}")
+_SAMPLE, _WIDTH, _NAME = 500, 160, 60  # lines that show the shape; characters of a line, and of a name
+
+
+def leads(lines: Sequence[str], captions: bool = False) -> dict[int, Lead]:
+    """Return the names in front of texts or above them, by place, where most stand in one shape.
+
+    Such a shape has a part that is one of few names, and a time or signs that set it apart. Captions have a time.
+    """
+    shapes = defaultdict[str, dict[int, Lead]](dict)
+    for place in range(min(len(lines), _SAMPLE)):
+        for shape, lead in _leads(lines, place):
+            shapes[shape].setdefault(place, lead)
+    weights = {shape: _weight(shape, found, lines, captions) for shape, found in shapes.items()}
+    best = max(weights, key=lambda shape: weights[shape], default="")
+    if not best or not weights[best][0]:
+        return {}
+    found = {at: next((lead for shape, lead in _leads(lines, at) if shape == best), None) for at in range(len(lines))}
+    return {at: lead for at, lead in found.items() if lead}
+
+
+def name_above(line: str) -> Lead | None:
+    """Return the name and time on a line that holds nothing else, the name first or in brackets."""
+    here = _on_line(line) if len(line) <= _WIDTH and line.rstrip()[-1:] in "0123456789)]*mM" else ()
+    found = [lead for shape, lead in here if lead.above and _ABOVE.match(shape) and not {*":："} & {*lead.name}]
+    return found[-1] if found else None
+
+
+def _leads(lines: Sequence[str], place: int) -> Iterator[tuple[str, Lead]]:
+    """Yield what may be a name on a line, or beside a line that is a time, each with its shape."""
+    line, below = lines[place], lines[place + 1] if place + 1 < len(lines) else ""
+    if _is_time(line) or _is_time(below):
+        name, time = (below, line) if _is_time(line) else (line, below)
+        yield from ((f"\0{time is line}{shape}", lead) for shape, lead in _on_line(name, time) if lead.above)
+    yield from _on_line(line)
+
+
+def _is_time(line: str) -> bool:
+    return _TIME.search(line) is not None and not re.search(r"\w", _TIME.sub("", line))
+
+
+def _on_line(line: str, beside: str = "") -> Iterator[tuple[str, Lead]]:
+    canon = _TIME.sub(lambda found: "\0" * len(found[0]), line[:_WIDTH])
+    start = place = len(_FRONT.match(canon)[0])  # type: ignore[index]
+    time = _TIME.search(beside or line)
+    at = seconds(time["clock"]) if time and not time["day"] and not time["half"] else None
+    while (gap := _GAP.search(canon, place)) and gap.start() - start <= _NAME:
+        aside = _ASIDE.match(canon, gap.start())
+        behind = _GAP.match(canon, aside.end()) if aside else None
+        ends = [(gap.start(), gap, "")]
+        if aside and behind:
+            ends = [(gap.start(), behind, aside[0].strip()[0]), (aside.end(), behind, "")]
+        for end, tail, extra in ends:
+            name, text = " ".join(line[start:end].split()), line[tail.end() :].strip()
+            shape = f"{canon[:start]}N{extra}{tail[0]}".rstrip(" ") + ("" if text else "$")
+            if not _NO_NAME.search(name):
+                shape = re.sub(r"\d+", "0", re.sub(r"(\0)\0+|( ) +", r"\1\2", shape))
+                yield shape, Lead(name, at, text.rstrip(" |") if shape[0] == "|" else text, not text, 1 + bool(beside))
+        place = ends[-1][1].end()
+        if place >= len(canon):
+            return
+
+
+def _weight(shape: str, found: Mapping[int, Lead], lines: Sequence[str], captions: bool) -> tuple[int, ...]:
+    """Return how likely a shape of names is, 0 first if it is none."""
+    uses = Counter(lead.name for lead in found.values())
+    again = [name for name in uses if uses[name] > 1]
+    known = sum(uses[name] for name in again)
+    filled = sum(map(bool, map(str.strip, lines[:_SAMPLE])))
+    apart = (2 * len(found) >= filled and ":" not in shape) if captions else _sets_apart(shape, found, lines)
+    if not apart or len(again) < 2 or len(found) < 3 or known < 0.6 * len(found):
+        return (0,)
+    return known, -odd(again), sum(map(len, again)), len(shape)
+
+
+def odd(names: Iterable[str]) -> int:
+    """Return how many signs and digits there are in some names."""
+    return sum(len(re.findall(r"[^\w\s.'’]|\d", name)) for name in names)
+
+
+def _sets_apart(shape: str, found: Mapping[int, Lead], lines: Sequence[str]) -> bool:
+    """Return whether the signs or times of a shape tell names from words: minutes and lists come back, too."""
+    ats = [lead.at for lead in found.values() if lead.at is not None]
+    if "\0" in shape:
+        return 10 * sum(one > other for one, other in pairwise(ats)) <= len(ats)
+    places = [place for place in range(min(len(lines), _SAMPLE)) if lines[place].strip()]
+    if shape[-1] == "$":
+        below = [lines[after] for place, after in pairwise(places) if place in found]
+        alike = sum(lines[place][0] == shape[0] for place in places)
+        told = sum(re.match(r"[^\W\d_]|[\"“(]", line) is not None for line in below)
+        return shape[0] in "#*_" and len(found) > 3 and alike <= len(found) + 2 and told > 0.7 * len(found)
+    texts = [lead.text for lead in found.values()]
+    spoken = 2 * sum(sum(map(str.isalpha, text)) > 8 for text in texts) > len(texts)
+    apart = shape[shape.index("N") + 1 :].strip(" ")[:1]
+    return len(found) > 3 and 2 * len(found) > len(places) and spoken and (apart in ">|\t" or shape.startswith("0"))

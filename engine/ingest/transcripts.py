@@ -23,14 +23,13 @@ from engine.ingest.dialogue import (
     is_chat,
     is_export,
     merge_cues,
-    name_above,
     separate_cues,
     split_head,
     with_speakers,
 )
 from engine.ingest.headers import clean, decode_text, tidy
 from engine.ingest.html import html_text, is_page
-from engine.ingest.subtitles import Cue, cues, header_title, is_subtitles
+from engine.ingest.subtitles import Cue, cues, header_title, is_subtitles, name_above
 from engine.ingest.types import ZONE_HOURS, ParseLimits, UnreadableItem, content_id, in_users_zone, item_or_bug
 from engine.text.dates import ENGLISH_MONTH, MONTHS
 from store.types import LONGEST_SPEAKER, Document, DocumentPassage, ParsedItem
