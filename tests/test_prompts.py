@@ -8,7 +8,7 @@ import pytest
 from prompts import word_groups
 
 
-@pytest.mark.parametrize("name", ["synonyms", "inflections", "spellings"])
+@pytest.mark.parametrize("name", ["synonyms", "inflections"])
 def test_every_group_joins_words_of_lower_case(name: str) -> None:
     groups = word_groups(name)
     assert len(groups) > 40

@@ -244,7 +244,7 @@ _WORDING: tuple[tuple[Kind, str], ...] = (
 _KINDS = tuple((kind, re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE)) for kind, pattern in _WORDING)
 # In a plain form, what somebody has: "what is Ann's email", "the phone of Ann"; but not "the subject of Ann's email".
 _OWNED = (
-    r"what(?:['’]s| is| be)(?: (?!(?:of|in|from|to|about|on|for|with|than|wrong)\b)\S+)*"
+    r"what(?:['’]s| is| was| be)(?: (?!(?:of|in|from|to|about|on|for|with|than|wrong)\b)\S+)*"
     r" (?:\S+['’]s?|my|his|her|their|our) {0}\W*\Z"
     r"|what(?:['’]s| is| be) (?:the )?{0} of\b(?!.*\b(?:about|from)\b)|how .*\b(?:reach|contact) .*\bby {0}\W*\Z"
 )

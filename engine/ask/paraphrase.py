@@ -1,12 +1,11 @@
 """Whether two questions may share an answer, by their words: what differs between them, and what that turns round."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from engine.ask.normal_form import is_past, normal_question
-from engine.ask.question_features import PREPOSITIONS, QuestionFeatures, question_features
+from engine.ask.normal_form import normal_question
+from engine.ask.question_features import QuestionFeatures, question_features
 from engine.text.question import Question
 from engine.text.words import base, one_root
 from prompts import word_groups
@@ -75,14 +74,12 @@ def why_different(new: Question, cached: Question) -> str | None:
         "language": not (one.english and two.english) and one.content != two.content,
         "kind": new.asked != cached.asked
         or (new.asked == "other" and one.asking != two.asking)
-        or "whose" in {one.asking} ^ {two.asking}
         or one.unit != two.unit,
         "names": not one.names.isdisjoint(left.new) or not two.names.isdisjoint(left.cached),
         "numbers": one.numbers != two.numbers,
         "dates": new.dates != cached.dates,
-        "negation": one.negations != two.negations
-        or (one.negations > 0 and pairs != sorted(pairs, key=lambda pair: pair[1])),
-        "person": _other_person(one, two),
+        "negation": one.negations != two.negations,
+        "person": bool(one.persons and two.persons) and one.persons.isdisjoint(two.persons),
         "time": _other_time(one, two, on_schedule=scheduled),
         "role": _other_role(one, two, pairs, on_schedule=scheduled),
         "relative": one.relatives != two.relatives,
@@ -94,17 +91,10 @@ def why_different(new: Question, cached: Question) -> str | None:
 
 
 def asks_in_same_words(new: Question, cached: Question) -> bool:
-    """Return whether two questions have the same words as written: synonyms, and most other forms, are other words."""
+    """Return whether two questions have the same words as written: synonyms and other forms are other words."""
     one, two = question_features(new), question_features(cached)
-    same = _in_tense(one.literal, two.literal) and sorted(one.content) == sorted(two.content)
+    same = one.literal == two.literal and sorted(one.content) == sorted(two.content)
     return same and (one.persons, one.ways) == (two.persons, two.ways)
-
-
-def _in_tense(one: Sequence[str], two: Sequence[str]) -> bool:
-    """Return whether words are the same, but for verbs of which one or the other is in the past."""
-    ours, theirs = ([*(Counter(a) - Counter(b)).elements()] for a, b in ((one, two), (two, one)))
-    pairs = zip(sorted(ours, key=base), sorted(theirs, key=base), strict=False)
-    return len(ours) == len(theirs) and all(base(a) == base(b) and (is_past(a) or is_past(b)) for a, b in pairs)
 
 
 def unmatched_words(new: Question, cached: Question) -> UnmatchedWords:
@@ -141,35 +131,17 @@ def _tolerable(left: UnmatchedWords, one: QuestionFeatures, two: QuestionFeature
 
     What is done, or what it is of somebody's, is never left to the evidence.
     """
-    more = [*_narrowing(left.new, one, two), *_narrowing(left.cached, two, one)]
+    more = [*_narrowing(left.new, one), *_narrowing(left.cached, two)]
     return not more or (more == [False] and not (broad and _BROAD.intersection((*one.content, *two.content))))
 
 
 _LONG = 7  # words of a question that is hardly another one for one word more
 
 
-def _narrowing(unmatched: Sequence[str], own: QuestionFeatures, other: QuestionFeatures) -> list[bool]:
-    """Return of each word that only one question has whether it asks for something else: a verb, with whom, whose."""
-    found, is_short = zip(own.content, own.heads, own.roles, strict=True), len(own.content) < _LONG
-    return [
-        is_short and form not in _LIGHT_VERBS and (is_head or (role in PREPOSITIONS and role not in other.roles))
-        for form, is_head, role in found
-        if form in unmatched
-    ]
-
-
-_ASKERS, _OTHERS = frozenset(("I", "we", "you")), frozenset(("he", "she", "they"))
-
-
-def _other_person(one: QuestionFeatures, two: QuestionFeatures) -> bool:
-    """Somebody else's is another matter; that it is mine may go without saying, as who is named already."""
-    ours, theirs = one.persons & _ASKERS, two.persons & _ASKERS
-    if ours and theirs and ours != theirs:
-        return True
-    ours, theirs = one.persons & _OTHERS, two.persons & _OTHERS
-    if ours == theirs or (ours and theirs):
-        return ours != theirs
-    return not (one.names and two.names) and ours | theirs != {"they"}
+def _narrowing(unmatched: Sequence[str], own: QuestionFeatures) -> list[bool]:
+    """Return of each word that only one question has whether it asks for something else: a verb, or whose."""
+    found, is_short = zip(own.content, own.heads, strict=True), len(own.content) < _LONG
+    return [is_short and form not in _LIGHT_VERBS and is_head for form, is_head in found if form in unmatched]
 
 
 _ALIKE_TENSES = frozenset(
@@ -184,8 +156,6 @@ def _other_time(one: QuestionFeatures, two: QuestionFeatures, *, on_schedule: bo
 
     For a scheduled event, "is" and "will be" mean the same.
     """
-    if ("duty" in one.tenses) != ("duty" in two.tenses):
-        return True
     if "any" in one.tenses | two.tenses:
         return False
     alike = _ALIKE_TENSES | ({frozenset(("present", "future"))} if on_schedule else frozenset())
@@ -202,8 +172,6 @@ _ALIKE_ROLES = frozenset(
 )
 _OWNS = frozenset(("of", "owner"))
 _NOT_OWNS = frozenset(("about", "from", "to", "with", "against"))
-# For words that are no names.
-_TURNING = frozenset(("from", "before", "after", "since", "until", "till", "than", "against", "without", "agent", "by"))
 
 
 def _other_role(
@@ -214,25 +182,18 @@ def _other_role(
         return True
     if one.passive == two.passive and _unlike(one.subject, two.subject):
         return True
-    if one.voices ^ two.voices == {"do"} and not (_has_subject(one) and _has_subject(two)):
-        return True
     if one.asked_for == "doer" and _other_verb(one.first, two.first):
         return True
     is_who = "who" in (one.asking, two.asking)
     named = [
         (one.roles[a], two.roles[b]) for a, b in pairs if one.content[a] in one.names or two.content[b] in two.names
     ]
-    others = [(one.roles[a], two.roles[b]) for a, b in pairs if one.content[a] not in one.names]
     return (
         any(_turned(*roles, is_who=is_who) for roles in named)
         or any(ours != theirs and (theirs, ours) in named for ours, theirs in named)
-        or any(_turned_thing(*roles) for roles in others)
-        or any(
-            ours != theirs and {ours, theirs} <= PREPOSITIONS and (theirs, ours) in others for ours, theirs in others
-        )
         or _other_agent(one, two)
         or _other_agent(two, one)
-        or _other_voice(one, two, pairs, on_schedule=on_schedule)
+        or _other_voice(one, two, on_schedule=on_schedule)
     )
 
 
@@ -258,11 +219,6 @@ def _turned(one: str, two: str, *, is_who: bool) -> bool:
     return is_who and "agent" in (one, two)
 
 
-def _turned_thing(one: str, two: str) -> bool:
-    """Return whether two roles of a word that is no name contradict each other."""
-    return one != two and (_TURNING.issuperset((one, two)) or {one, two} in ({"owner", "with"}, {"agent", "to"}))
-
-
 _DONE = frozenset(("object", "to", "from", "with", "for", "about", "against"))
 
 
@@ -273,18 +229,11 @@ def _other_agent(one: QuestionFeatures, two: QuestionFeatures) -> bool:
     return bool(there) and (bool(others) or two.asking == "who") and acting.isdisjoint(others)
 
 
-def _has_subject(features: QuestionFeatures) -> bool:
-    """Return whether who or what is asked for is not what does it, as far as can be told."""
-    return features.passive or features.asking not in ("what", "who") or features.inverted or bool(_agents(features))
-
-
 def _agents(features: QuestionFeatures) -> frozenset[str]:
     return frozenset(word for word, role in zip(features.content, features.roles, strict=True) if role == "agent")
 
 
-def _other_voice(
-    one: QuestionFeatures, two: QuestionFeatures, pairs: Sequence[tuple[int, int]], *, on_schedule: bool
-) -> bool:
+def _other_voice(one: QuestionFeatures, two: QuestionFeatures, *, on_schedule: bool) -> bool:
     """Tell what something is from what it does: "what is her address" from "what does she address"."""
     if (
         one.voices ^ two.voices != {"be", "do"}
@@ -295,6 +244,4 @@ def _other_voice(
         or two.progressive
     ):
         return False
-    people = bool(one.names | two.names | one.persons | two.persons) or "who" in (one.asking, two.asking)
-    bent = any(one.content[a] == two.content[b] and one.written[a] != two.written[b] for a, b in pairs)
-    return bent or people
+    return bool(one.names | two.names | one.persons | two.persons) or "who" in (one.asking, two.asking)

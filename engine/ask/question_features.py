@@ -51,7 +51,7 @@ _NEGATIONS = _set("not no never none nobody nothing nowhere neither nor without 
 _PLACES = _set(
     "first last next previous latest final only other else more less most least best worst better worse "
     "before after since until than all each every both same highest lowest biggest largest smallest longest shortest "
-    "oldest youngest newest earliest original initial former latter 1st 2nd 3rd half twice once old new"
+    "oldest youngest newest earliest original initial former latter 1st 2nd 3rd second third half twice once old new"
 )
 _ENGLISH = _set("what when where who whom whose which why how is are does did the of can could will would should to")
 _FREE = _set(
@@ -97,7 +97,6 @@ class QuestionFeatures:
     first: str  # base form of the word behind "who" and its auxiliaries
     asking: str
     relatives: tuple[str, ...]  # words such as "who" further inside, and all that ask behind "and"
-    inverted: bool  # whether an auxiliary stands before its subject: "has Ann", "does it"
     subject: frozenset[str]  # who or what an auxiliary is about; empty: not known
     english: bool
     names: frozenset[str]
@@ -140,7 +139,6 @@ def question_features(question: Question) -> QuestionFeatures:
         first=words.first(),
         asking=asking[0] if asking else "",
         relatives=words.relatives(),
-        inverted=words.inverted() is not None,
         subject=words.subject(),
         english=not _ENGLISH.isdisjoint(plain),
         names=frozenset(form for form, place in zip(content, telling, strict=True) if words.is_name[place]),
@@ -364,7 +362,7 @@ def _tells(word: str) -> bool:
 
 def _is_function(word: str) -> bool:
     """Return whether a word, as written, tells nothing of what is asked about: without it the same is asked."""
-    return word in (_FREE - _TELLING) | _ADVERBS | _WAYS | _EXACTLY | _GOING or any(
+    return word in (_FREE - _TELLING) | _WAYS | _EXACTLY | _GOING or any(
         word in table for table in (_ASKING, _PERSONS, _TENSES, _NEGATIONS)
     )
 

@@ -142,7 +142,7 @@ def _spoken_names(person: str) -> list[str]:
 
 @cache
 def _common_words() -> frozenset[str]:
-    listed = chain.from_iterable((*word_groups("synonyms"), *word_groups("inflections"), *word_groups("spellings")))
+    listed = chain.from_iterable((*word_groups("synonyms"), *word_groups("inflections")))
     return frozenset(
         chain(map(stem, listed), FUNCTION_WORDS, ASKING_WORDS, map(stem, map(str.lower, (*DAY_NAMES, *MONTH_NAMES))))
     )

@@ -160,7 +160,7 @@ _SPELLED = re.compile(r"(?:is|ys)(?=e$|ation)|(?<=[^t])our(?!n|c)")  # organise,
 def _forms() -> dict[str, str]:
     """Return the base form of each irregular form."""
     forms = dict[str, str]()
-    for *others, plain in (*word_groups("inflections"), *word_groups("spellings")):
+    for *others, plain in word_groups("inflections"):
         forms |= dict.fromkeys(others, _base_of(plain, {}))
     return forms
 
