@@ -524,8 +524,8 @@ def _depth(line: str) -> int:
 
 def _without_marks(line: str, depth: int) -> str:
     """Return a line without its first `depth` quote marks; empty if it has fewer."""
-    marks = re.match(rf"(?:\s*+> ?){{{depth}}}", line)
-    return line[marks.end() :] if marks else ""
+    marks = re.match(rf"(?:\s*+> ?){{{depth}}}", line) if depth else None
+    return line[marks.end() :] if marks else "" if depth else line
 
 
 def paragraphs(
