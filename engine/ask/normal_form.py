@@ -60,7 +60,6 @@ def _rewrites() -> tuple[tuple[re.Pattern[str], str], ...]:
 
 _SIGNS = str.maketrans("’‘ʼ`´‐‑‒–—", "'''''-----")
 _TOKEN = re.compile(r"\d+(?:[.,:/-]\d+)*(?:st|nd|rd|th)?(?![^\W\d_])|[^\W_]+(?:'[^\W_]+)*|[+&#%$€£]")
-_DOTTED = re.compile(r"\b(?:[A-Za-z]\.){2,}")
 _SHORT = {"won't": "will not", "can't": "can not", "cannot": "can not", "shan't": "shall not", "let's": "let us"}
 _CLITICS = {"'re": "are", "'ve": "have", "'ll": "will", "'m": "am", "'d": "would"}
 _HELD = frozenset(("it", "there", "that", "here", "he", "she", "this"))  # "'s" behind them is "is"
@@ -127,7 +126,6 @@ def literal_tokens(text: str) -> Iterator[str]:
 
 
 def _split(text: str) -> list[str]:
-    text = _DOTTED.sub(lambda match: match.group().replace(".", "").upper() + " ", text)
     return [token for match in _TOKEN.finditer(text) for token in _spelled(match.group())]
 
 

@@ -77,9 +77,7 @@ _UNITS = _set("month week weekend weekday season hour decade century")
 # Of the free ones, those that tell things apart.
 _TELLING = _set("near within per through via toward towards such let")
 _EXTRA = 3  # words between a form of "be" and its participle
-_MODIFIERS = 2  # words between a preposition and the noun that it belongs to
 _SUBJECTS = frozenset(("i", "you", "he", "she", "we", "they", "it"))
-_OF_NAMED = frozenset(("his", "her", "their"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +114,7 @@ def question_features(question: Question) -> QuestionFeatures:
     """Take the normal form of a question apart."""
     literal = sorted(word for word in literal_tokens(question.text) if not _is_function(word.rpartition(" ")[2]))
     question = normal_question(question)
-    found = [token for token in tokens(question.text) if token.casefold() not in _EXACTLY]
+    found = tokens(question.text)
     plain = [_lowered(token, question.text) for token in found]
     named = {word.casefold() for name in question.names for word in tokens(name)} - {OWNER}
     words = _Words(
@@ -148,7 +146,7 @@ def question_features(question: Question) -> QuestionFeatures:
         voices=frozenset(_among(plain, _VOICES)),
         passive=words.passive,
         progressive=words.progressive,
-        persons=words.persons(named=bool(named)),
+        persons=frozenset(_among(plain, _PERSONS)),
         ways=_WAYS.intersection(plain),
         negations=sum(word in _NEGATIONS for word in plain),
     )
@@ -213,7 +211,7 @@ class _Words:
         """Return whether a word is a verb by its form or place, or a noun that somebody owns."""
         word, before = self.plain[place], self._at(place - 1)
         is_verb = word.endswith("ing") or is_past(word) or before == "to" or before in _AUXILIARY - _BE
-        return is_verb or before == OWNER or self._at(place + 1) == "of"
+        return is_verb or before == OWNER
 
     def role(self, place: int) -> str:
         """Return what a word is in its question, as far as the words around it tell."""
@@ -222,8 +220,6 @@ class _Words:
             return "owner"
         word = self._at(self._before(place))
         acts = is_name and (behind in _AUXILIARY or is_past(behind) or (behind.endswith("s") and _tells(behind)))
-        if word == "by":
-            return "agent" if self.passive else "by"
         if word in PREPOSITIONS:
             modifies = is_name and not acts and bool(behind) and _tells(behind) and not behind.endswith("ing")
             return "" if modifies else word
@@ -250,20 +246,17 @@ class _Words:
 
     def _before(self, place: int) -> int:
         """Return the place of the word in front of the noun that a word belongs to, -1 if there is none."""
-        before, skipped, is_name = place - 1, 0, self.is_name[place]
+        before, is_name = place - 1, self.is_name[place]
         while before >= 0:
             word = self.plain[before]
             joined = is_name and (self.is_name[before] or word == "and")
             if word == OWNER and not is_name:
                 before = self._start_of_name(before - 1) - 1
                 continue
-            modifier = not is_name and _tells(word) and not is_past(word) and not word.endswith("ing")
-            if modifier and skipped < _MODIFIERS:
-                skipped += 1
-            elif not (joined or is_determiner(word)):
+            if not (joined or is_determiner(word)):
                 break
             before -= 1
-        return place - 1 if skipped and self._at(before) not in PREPOSITIONS else before
+        return before
 
     def _start_of_name(self, place: int) -> int:
         while place > 0 and self.is_name[place] and self.is_name[place - 1]:
@@ -301,9 +294,6 @@ class _Words:
         at = next((place for place, word in enumerate(plain) if word in ("who", "whom", "what")), None)
         if at is None or at + 1 == len(plain):
             return ""
-        around = (self._at(at - 1), plain[-1])
-        if "from" in around or "by" in around:
-            return "from" if "from" in around else "doer"
         verb = plain[at + 1]
         if plain[at] == "what" and not (verb in _AUXILIARY or is_past(verb)):
             return ""
@@ -339,14 +329,6 @@ class _Words:
         """Return the unit of time behind "what" or "which"."""
         behind = (then for word, then in pairwise(self.plain) if word in ("what", "which") and then in _UNITS)
         return next(behind, "")
-
-    def persons(self, *, named: bool) -> frozenset[str]:
-        """Return the persons that pronouns refer to; "his" and "her" before a noun are those of somebody named."""
-        return frozenset(
-            _PERSONS[word]
-            for place, word in enumerate(self.plain)
-            if word in _PERSONS and not (named and word in _OF_NAMED and _tells(self._at(place + 1) or "of"))
-        )
 
 
 def _tells(word: str) -> bool:
