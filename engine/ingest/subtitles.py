@@ -185,7 +185,7 @@ class Lead:
 
 _SIGN = r"(?:[\[\](){}<>|:：*#=~\"“”•·→/\\,;–—@\0]|(?<![^\W_])[-_]|[-_](?![^\W_]))"
 _TIME = re.compile(
-    rf"(?P<day>\d{{1,4}}[./-]\d{{1,2}}[./-]\d{{1,4}}[T,]?[ ]?)?(?<![\d:.])(?P<clock>{CLOCK})(?::\d\d)?(?![\d:])"
+    rf"(?P<day>\d{{1,4}}[./-]\d{{1,2}}[./-]\d{{1,4}}[T,]?[ ]?)?(?<![\d:.])(?P<clock>{CLOCK})(?::\d\d)?(?!:?\d)"
     r"(?P<half>[ \u202f]?[ap]\.?m\b\.?)?Z?",
     re.IGNORECASE,
 )
@@ -262,7 +262,11 @@ def _weight(shape: str, found: Mapping[int, Lead], lines: Sequence[str], caption
     again = [name for name in uses if uses[name] > 1]
     known = sum(uses[name] for name in again)
     filled = sum(map(bool, map(str.strip, lines[:_SAMPLE])))
-    apart = (2 * len(found) >= filled and ":" not in shape) if captions else _sets_apart(shape, found, lines)
+    apart = (
+        (2 * len(found) >= filled and (":" not in shape or shape[-1] == "$"))
+        if captions
+        else _sets_apart(shape, found, lines)
+    )
     if not apart or len(again) < 2 or len(found) < 3 or known < 0.6 * len(found):
         return (0,)
     return known, -odd(again), sum(map(len, again)), len(shape)
@@ -287,4 +291,4 @@ def _sets_apart(shape: str, found: Mapping[int, Lead], lines: Sequence[str]) -> 
     texts = [lead.text for lead in found.values()]
     spoken = 2 * sum(sum(map(str.isalpha, text)) > 8 for text in texts) > len(texts)
     apart = shape[shape.index("N") + 1 :].strip(" ")[:1]
-    return len(found) > 3 and 2 * len(found) > len(places) and spoken and (apart in ">|\t" or shape.startswith("0"))
+    return len(found) > 3 and 2 * len(found) > len(places) and spoken and (apart in ">|}\t" or shape.startswith("0"))

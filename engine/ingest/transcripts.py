@@ -179,6 +179,8 @@ def front_matter(lines: Lines) -> FrontMatter:
         elif len(line) > _LONG:
             break
         elif not title and (mark := heading(line) or (named and named[1])):
+            if name_above(mark) or [other for _, other in lines].count(line) > 1:  # the name of a speaker
+                break
             title = mark
         elif not title and taken.issuperset(filled[: filled.index(place)]) and _is_title(line, after):
             title = line

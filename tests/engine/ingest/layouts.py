@@ -125,6 +125,10 @@ SPEAKERS: dict[str, tuple[str, Writer]] = {  # layouts with speakers and seconds
     "range, bold": ("md", lines("**[{dot} --> {dots}]** {name}\n{text}\n", "## Transcript\n\n")),
     "bold name and time": ("md", lines("**{name}** [{long}]: {text}\n", "# Shed\n\n")),
     "bold name, time in italics": ("md", lines("**{name}** *({short})*\n\n{text}\n", "# Shed\n\n")),
+    "time behind a comma": ("txt", lines("{name}, {long}: {text}")),
+    "time at both ends of a name": ("txt", lines("{long} - {until}\n{name}\n{text}\n")),
+    "names with a colon above, SubRip": ("srt", lines("{number}\n{comma} --> {commas}\n{name}:\n{text}\n")),
+    "headings from the first line": ("md", lines("## {name} ({long})\n{text}\n")),
     "heading and time": ("md", lines("### {name} - {long}\n\n{text}\n", "# Shed\n\n")),
     "IRC": ("txt", lines("[{long}] <{name}> {text}")),
     "name above a time": ("txt", lines("{name}\n{short}\n{text}\n")),
@@ -160,6 +164,7 @@ CHATS: dict[str, tuple[str, Writer]] = {  # layouts with speakers and days
 UNTIMED: dict[str, tuple[str, Writer]] = {  # layouts with speakers alone, or with the time of day
     "headings": ("md", lines("### {name}\n\n{text}\n", "# Shed\n\n")),
     "bold above": ("md", lines("**{name}**\n\n{text}\n", "# Shed\n\n")),
+    "headings from the first line": ("md", lines("## {name}\n\n{text}\n")),
     "rules between": ("txt", lines("{name}\n{text}\n\n---\n")),
     "table without times": ("md", lines("| {name} | {text} |", "| Speaker | Text |\n| --- | --- |\n")),
     "handles": ("txt", lines("<{first}> {text}")),
