@@ -122,9 +122,8 @@ _FOLDER_DATA = (b"folder internal data", b"x-imapbase:")
 # What the user deleted and a program keeps until it compacts the folder, by Mozilla's flags and by those of mutt and of
 # IMAP servers; what lies in Gmail's trash or spam; and what a filter took for spam.
 _LEFT_OUT = re.compile(
-    rb"^(?:X-Mozilla-Status:[ \t]*[0-9a-f]{3}[89a-f]\b|X-Status:[ \t]*[AFT]*D[AFT]*\s*$|X-Spam-Flag:[ \t]*Yes\b"
-    rb"|X-Gmail-Labels:[^\n]*\b(?:Trash|Spam)\b)",
-    re.IGNORECASE | re.MULTILINE,
+    rb"\nX-(?:Mozilla-Status:[ \t]*[\da-fA-F]{3}[89a-fA-F]\b|Status:[ \t]*[AFT]*D[AFT]*\s*(?:\n|$)"
+    rb"|Spam-Flag:[ \t]*(?i:yes)\b|Gmail-Labels:[^\n]*\b(?:Trash|Spam)\b)"
 )
 _HEADER_END = re.compile(rb"\n\r?\n")
 
@@ -179,7 +178,7 @@ def _is_from_line(line: bytes, after_blank: bool) -> bool:
 def _finished(message: list[bytes], quoted: bool) -> Iterator[bytes]:
     raw = b"".join(message)
     header = _HEADER_END.split(raw[: 8 * HEAD], maxsplit=1)[0]
-    if raw.strip() and not _is_folder_data(raw[:2000].lower()) and not _LEFT_OUT.search(header):
+    if raw.strip() and not _is_folder_data(raw[:2000].lower()) and not _LEFT_OUT.search(b"\n" + header):
         yield _QUOTED.sub(rb"\1", raw) if quoted and b">From " in raw else raw
 
 

@@ -69,7 +69,8 @@ class Envelope:
 def read_envelope(headers: Headers) -> Envelope:
     """Return the decoded header; never fails."""
     fields = (("from", "x-from"), ("sender", ""), ("reply-to", ""))
-    senders = _behind_list(headers, next((found for pair in fields if (found := _addresses(headers, *pair))), []))
+    named = next((found for pair in fields if (found := _addresses(headers, *pair))), [])
+    senders = _behind_list(headers, named)
     visible = (*_addresses(headers, "to", "x-to"), *_addresses(headers, "cc", "x-cc"))
     hidden = [
         one for one in _addresses(headers, "bcc", "x-bcc") if one.address not in {other.address for other in visible}
@@ -90,7 +91,7 @@ def read_envelope(headers: Headers) -> Envelope:
         links=tuple(dict.fromkeys(own + others))[:MOST_LINKS],
         message_id=own[0] if own else None,
         received=received,
-        warnings=_warnings(headers, senders),
+        warnings=_warnings(headers, senders, named),
     )
 
 
@@ -109,11 +110,10 @@ def _behind_list(headers: Headers, senders: Sequence[Address]) -> Sequence[Addre
 _FAILED = re.compile(r"\bdmarc=(?:fail|permerror)\b", re.IGNORECASE)
 
 
-def _warnings(headers: Headers, senders: Sequence[Address]) -> tuple[str, ...]:
-    """Return what is odd about who sent a message."""
-    sent_by = headers.first("sender") or headers.first("from")
-    sender, replies = (parse_addresses(value)[:1] for value in (sent_by, headers.first("reply-to")))
-    routes = [[one.address for one in found if one.address] for found in (sender, replies)]
+def _warnings(headers: Headers, senders: Sequence[Address], named: Sequence[Address]) -> tuple[str, ...]:
+    """Return what is odd about who sent a message, by the people that its sender field names."""
+    sender, replies = (parse_addresses(headers.first(name)) for name in ("sender", "reply-to"))
+    routes = [[one.address for one in found if one.address] for found in (sender or named[:1], replies)]
     found = header_warnings([(one.name, one.address) for one in senders], *routes)
     failed = [one.lower() for one in _FAILED.findall(headers.first("authentication-results"))][:1]
     return (*found, *(f"the receiving server could not confirm the sender ({one})" for one in failed))
@@ -124,7 +124,7 @@ def parse_date(value: str) -> datetime | None:
 
     What does not have the form of RFC 5322 is read as in a quoted header, if it can be.
     """
-    if not _STANDARD.match(value) and (found := date_in_header(value, None, UTC)) and found.year in YEARS:
+    if value and not _STANDARD.match(value) and (found := date_in_header(value, None, UTC)) and found.year in YEARS:
         return found
     try:
         parts = parsedate_tz(value[:200])

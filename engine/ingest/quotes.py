@@ -51,10 +51,10 @@ SENT_FROM = re.compile(
 )
 # The first four letters of what SENT_FROM matches.
 SIGNED_STARTS = {"sent", "send", "發自我的", "发自我的", *(words[:4].lower() for words in _WORDS["signed"].split("|"))}
-_LINKED = re.compile(r"\s?[(<\[]\s?https?://[^\s()<>]+\s?[)>\]]\W*$")
+_LINKED = re.compile(r"\s?[(<\[]\s?https?://[^\s()<>]+\s?[)>\]]$")
 MOBILE = re.compile(r"desk|office|home|car\b|bed\b|account", re.IGNORECASE)
 LIST_FOOTER = re.compile(_WORDS["footer"], re.IGNORECASE)
-LEGAL, BANNER = (re.compile(_WORDS[kind], re.IGNORECASE) for kind in ("legal", "banner"))
+LEGAL, BANNER = re.compile(_WORDS["legal"], re.IGNORECASE), re.compile(_WORDS["banner"])
 LEGAL_HINTS = ("onfiden", "ntended", "ertraulich", "isclaim", "ONFIDENTIAL", "estinataire", "rivileged")
 PHONE = re.compile(r"(?:\+|\(|\b)\d[\d ()./-]{6,20}\d\b")
 CONTACT = re.compile(r"(?:https?://|www\.)\S{3}|\S@\S{3}")
@@ -100,6 +100,8 @@ def starts_header_block(lines: Sequence[str], at: int) -> bool:
 def _has_shape_of_header(lines: Sequence[str], at: int) -> bool:
     """Return whether three labelled lines or more start here: a named sender and a time, or two people and a time."""
     values, others = list[str](), 0
+    if "@" not in "".join(lines[at : at + 8]):
+        return False
     for line in lines[at : at + _BLOCK]:
         found = _LABELLED.match(line[:_WIDEST])
         others += found is None
@@ -138,14 +140,17 @@ def attribution_lines(lines: Sequence[str], at: int) -> int:
         return 0
     quoted, verb = next_is_quoted(lines, at + 1), WROTE_END.search(tail) is not None
     text, ends = "", not "".join(lines[at + 1 : at + 2]).strip()
+    if not (quoted or verb or (ends and "@" in "".join(lines[max(at - 3, 0) : at + 1]))):
+        return 0
     for begin in range(at, max(at - 4, -1), -1):
         line = lines[begin].strip()
         if not line or line[0] == ">" or len(text) > _WIDEST or (text and _LABELLED.match(line[:_WIDEST])):
             break
         text = f"{line} {text}"
+        if not _DATED.search(text):
+            continue
         first = begin == 0 or not lines[begin - 1].strip(" >") or _DATED.search(line[:_EARLY])
-        timed = ends and _CLOCK.search(text) is not None and _IN_BRACKETS.search(text) is not None
-        if first and _DATED.search(text) and (quoted or verb or timed):
+        if first and (quoted or verb or (ends and _CLOCK.search(text) and _IN_BRACKETS.search(text))):
             return at - begin + 1
     introduces = verb or _BARE_ADDRESS.search(tail) or _CLOCK.search(tail)
     return int(bool(quoted and introduces))
@@ -153,7 +158,8 @@ def attribution_lines(lines: Sequence[str], at: int) -> int:
 
 def is_sent_from(line: str) -> bool:
     """Return whether a line is the signature of a phone or mail program."""
-    text = _LINKED.sub("", line.strip())
+    text = line.strip()
+    text = _LINKED.sub("", text) if text[-1:] in ")>]" else text
     return len(text) <= 90 and SENT_FROM.match(text) is not None and not MOBILE.search(text)
 
 
@@ -179,12 +185,12 @@ _DAYS = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         r"(?P<y>(?:19|20)\d\d)\s?[-/.年년]\s?(?P<m>\d{1,2})\s?[-/.月월]\s?(?P<d>\d{1,2})(?!\d)",
-        rf"{_YEAR}\.?\s{{1,3}}{_NAME}\.?\s{{1,3}}(?P<d>\d{{1,2}})(?!\d)",
-        rf"\b{_NAME}\s{{1,3}}(?P<d>\d{{1,2}})(?=\s{{1,3}}\d\d?:\d\d.{{0,24}}\b{_YEAR})",
         rf"(?<!\d)(?P<d>\d{{1,2}})(?:st|nd|rd|th|er|º)?[.\s-]{{1,3}}(?:(?:de|of)\s)?{_NAME}[.,]?[\s,-]{{1,3}}(?:de\s)?{_YEAR}",
         rf"\b{_NAME}\.?\s{{1,3}}(?P<d>\d{{1,2}})(?:st|nd|rd|th)?,?\s{{1,3}}{_YEAR}",
         r"(?<![\d.])(?P<d>\d{1,2})\.\s?(?P<m>\d{1,2})\.\s?(?P<y>(?:19|20)?\d\d)(?!\d)",
         r"(?<![\d/-])(?P<a>\d{1,2})([/-])(?P<b>\d{1,2})\2(?P<y>(?:19|20)?\d\d)(?!\d)",
+        rf"{_YEAR}\.?\s{{1,3}}{_NAME}\.?\s{{1,3}}(?P<d>\d{{1,2}})(?!\d)",
+        rf"\b{_NAME}\s{{1,3}}(?P<d>\d{{1,2}})(?=\s{{1,3}}\d\d?:\d\d.{{0,24}}\b{_YEAR})",
     )
 )
 _CLOCK = re.compile(r"(?<![\d:.])(\d{1,2})([:.h])(\d\d)(?:[:.](\d\d))?(?!\d)(?:\s?([ap])\.?m\b)?", re.IGNORECASE)
@@ -393,11 +399,12 @@ def origins(lines: Sequence[str], roles: Sequence[Role], sent: datetime | None) 
 
 def _headers(lines: Sequence[str], at: int, depth: int, sent: datetime | None) -> Iterator[tuple[int, int, Origin]]:
     """Yield the first line, the depth of the message and its origin, where a header starts or an attribution ends."""
-    bare = _without_marks(lines[at], depth).strip()
+    bare = (_without_marks(lines[at], depth) if depth else lines[at]).strip()
     if not bare or not may_mark(bare):
         return
     first = max(0, at - _ABOVE)
-    window, here = [_without_marks(line, depth) for line in lines[first : at + _BLOCK]], min(at, _ABOVE)
+    window, here = list(lines[first : at + _BLOCK]), min(at, _ABOVE)
+    window = [_without_marks(line, depth) for line in window] if depth else window
     if _is_mark(bare):
         yield at, depth, _header_origin(window, here + 1, sent)
     elif _opens_header(window, here):
@@ -561,7 +568,7 @@ def _is_bare_quote(line: str) -> bool:
 def _label_signatures(text: str, passages: list[DocumentPassage]) -> tuple[DocumentPassage, ...]:
     """Return the passages with banners of servers, disclaimers and the final contact block labelled as signatures."""
     own = [at for at, passage in enumerate(passages) if passage.role == "body"]
-    if len(own) > 1 and len({one.lower() for one in BANNER.findall(passages[own[0]].text[:600])}) > 2:
+    if len(own) > 1 and len(set(BANNER.findall(passages[own[0]].text[:400].lower()))) > 2:
         passages[own[0]] = replace(passages[own[0]], role="signature")
         own = own[1:]
     if any(hint in text for hint in LEGAL_HINTS):
