@@ -11,7 +11,7 @@ from typing import BinaryIO
 from engine.ingest.headers import decode_text
 from engine.ingest.mail import read_mail
 from engine.ingest.scan import HEAD, detect, is_mail_field, is_mailbox_name
-from engine.ingest.transcripts import may_be_transcript, read_transcripts
+from engine.ingest.transcripts import NO_SPEECH, may_be_transcript, read_transcripts
 from engine.ingest.types import Bug, ParseLimits, UnreadableItem, isolate, item_or_bug
 from store.types import ParsedItem
 
@@ -66,7 +66,8 @@ def _read_open(
     elif kind in ("mail", "emlx"):
         yield _read_message(head + _read_rest(file, status, limits.message_bytes), kind, limits)
     elif kind == "transcript":
-        yield from _read_transcripts(name, head + _read_rest(file, status, limits.file_bytes), limits)
+        found = _read_transcripts(name, head + _read_rest(file, status, limits.file_bytes), limits)
+        yield from found if raw_kind or found[0].problem != NO_SPEECH else [_unreadable(UNKNOWN)]
     else:
         yield _unreadable(UNKNOWN)
 

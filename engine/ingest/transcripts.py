@@ -3,15 +3,19 @@
 Given the name and content of a file; opens none.
 """
 
+import csv
 import json
 import re
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone
 from functools import partial
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, pairwise
+from math import log
 from pathlib import PurePosixPath
 
+from engine.ingest.chunking import weigh
 from engine.ingest.dialogue import (
     ChatMessage,
     Lines,
@@ -22,6 +26,7 @@ from engine.ingest.dialogue import (
     heads_attendees,
     is_chat,
     is_export,
+    is_proper_name,
     merge_cues,
     separate_cues,
     split_head,
@@ -29,7 +34,7 @@ from engine.ingest.dialogue import (
 )
 from engine.ingest.headers import clean, decode_text, tidy
 from engine.ingest.html import html_text, is_page
-from engine.ingest.subtitles import Cue, cues, header_title, is_subtitles, name_above
+from engine.ingest.subtitles import CLOCK, Cue, cues, header_title, is_subtitles, name_above, seconds
 from engine.ingest.types import ZONE_HOURS, ParseLimits, UnreadableItem, content_id, in_users_zone, item_or_bug
 from engine.text.dates import ENGLISH_MONTH, MONTHS
 from store.types import LONGEST_SPEAKER, Document, DocumentPassage, ParsedItem
@@ -209,104 +214,251 @@ def title_from_name(file: str) -> str:
     return words or stem
 
 
-# Whisper's JSON, in the forms of openai-whisper, whisper.cpp, WhisperX and others.
+# JSON and tables: values tell who, when and what, whatever a program calls its fields.
 
-_LISTS = ("segments", "transcription", "utterances", "chunks")
-_WHISPER_START = re.compile(
-    r'"(?:segments|transcription|utterances|chunks)"\s*:\s*\[|^\s*\{\s*"text"\s*:\s*"'
-    r'|^\s*\[\s*\{\s*"(?:start|end|text|id|speaker)"'
-)
-
-
-def is_whisper(head: str) -> bool:
-    """Return whether a JSON file looks like output of Whisper, judging by its first characters."""
-    return bool(_WHISPER_START.search(head.lstrip("\ufeff")))
+_Column = Sequence[object]
+_Times = Sequence[float | None]
+_Row = tuple[object, object, float | None, float | None]  # what, who, start, end
+_UNITS, _RATE = (1, 1e3, 1e6, 1e7, 1e9), 2.5  # counts in a second; words that somebody says in a second
+_SPAN = re.compile(r"(?:PT)?(?:(\d{1,4})H)?(?:(\d{1,6})M)?(\d{1,9}(?:\.\d{1,9})?)S", re.IGNORECASE)
+NO_SPEECH = "JSON without the segments of a transcript"
+_LISTS = re.compile(r'\[\s*(?:\{|$)|^\s*\{\s*"text"\s*:\s*"')
 
 
-def whisper_cues(text: str) -> list[Cue]:
-    """Return one cue per segment, or per run of words of one speaker; raises UnreadableItem for other JSON."""
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """Cues, the moment that their seconds count from, and how likely and how much speech they are."""
+
+    cues: list[Cue]
+    start: datetime | None
+    unlikely: tuple[int, ...] = ()
+    letters: int = 0
+
+
+def spoken(text: str, table: bool = False) -> Spoken:
+    """Return one cue per segment, or per run of words of one speaker; raises UnreadableItem for other data."""
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
+        mark = max("\t;,", key=text.partition("\n")[0].count)
+        data = list(csv.DictReader(text.split("\n"), delimiter=mark)) if table else json.loads(text)
+    except (ValueError, RecursionError, csv.Error):
         raise UnreadableItem("broken JSON") from None
-    cues = [cue for segment in _segments(data) for cue in _segment_cues(segment)]
-    if not cues and isinstance(data, dict):
-        cues = list(_segment_cues(data))
-    if not cues:
-        raise UnreadableItem("JSON without the segments of a transcript")
+    found = [one for path, items in _lists(data).items() if items and (one := _speech(path, items, len(text), table))]
+    most = max((one.letters for one in found), default=0)
+    if not found:
+        raise UnreadableItem(NO_SPEECH)
+    return min(found, key=lambda one: (5 * one.letters < 4 * most, one.unlikely))
+
+
+def _lists(data: object) -> dict[str, list[dict[str, object]]]:
+    """Return the objects in each list of some data, by its path, with the fields of the object they are part of."""
+    found = defaultdict[str, list[dict[str, object]]](list)
+    waiting = deque[tuple[object, str, dict[str, object]]]([(data, "/", {})])
+    while waiting:
+        value, path, above = waiting.popleft()
+        if isinstance(value, list):
+            items = [one for one in value if isinstance(one, dict)]
+            found[path] += [above | dict(_fields(one)) for one in items]
+            waiting.extend((one, path, above) for one in items)
+        elif isinstance(value, dict):
+            own = above | {f"^{key}": one for key, one in _fields(value, lists=False)}
+            waiting.extend((one, f"{path}/{key}", own) for key, one in value.items() if isinstance(one, dict | list))
+    return found if any(found.values()) else {"": [dict(_fields(data))] if isinstance(data, dict) else []}
+
+
+def _fields(
+    item: Mapping[str, object], start: str = "", deep: int = 2, lists: bool = True
+) -> Iterator[tuple[str, object]]:
+    """Yield the values in an object, in objects within it, and in the first one of a list."""
+    for key, value in item.items():
+        name = f"{start}{key}"
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
+            yield name, value
+        elif isinstance(value, dict) and deep:
+            yield from _fields(value, f"{name}.", deep - 1, lists)
+        elif isinstance(value, list) and value and deep and lists:
+            if any(isinstance(one, str) for one in value):
+                yield name, "".join(map(_piece, value))
+            elif isinstance(value[0], dict) or len(value) == 2:
+                first = value[0] if isinstance(value[0], dict) else {"0": value[0], "1": value[1]}
+                yield from _fields(first, f"{name}[].", 0)
+
+
+def _piece(value: object) -> str:
+    """Return a piece of a text: some programs wrap what is bold or a link."""
+    return max(map(str, value.values()), default="", key=len) if isinstance(value, dict) else str(value)
+
+
+def _speech(path: str, items: Sequence[Mapping[str, object]], size: int, table: bool) -> Spoken | None:
+    """Return what was said in a list; None without texts, or without the times and speakers of speech."""
+    names = dict.fromkeys(name for item in items for name in item)
+    columns = {name: [item.get(name) for item in items] for name in names}
+    if (what := _what(columns)) is None:
+        return None
+    said, others = columns[what], {name: one for name, one in columns.items() if name != what}
+    rank, who = max(((_named(name, one, others), name) for name, one in others.items()), default=((), ""))
+    times = [one for name, one in others.items() if name[0] != "^"]
+    starts, ends, start = _when(times, sum(map(weigh, map(str, said))), bool(rank))
+    sure = (rank and not table) or start is None or bool(ends) if starts else rank and len(columns) < 6
+    if not (sure if path else 5 * len(_text(said[0])) > 2 * size):
+        return None
+    nothing = [None] * len(items)
+    rows = [*zip(said, others[who] if rank else nothing, starts or nothing, ends or nothing, strict=True)]
+    unlikely = (-2 * bool(rank) + ("[]" in who), not starts, path.count("/"), len(items))
+    return Spoken(_record_cues(rows), start, unlikely, sum(map(str.isalnum, "".join(map(str, said)))))
+
+
+def _record_cues(rows: Sequence[_Row]) -> list[Cue]:
+    """Return a cue per row, or per run of words of one speaker; a word without a speaker is the last one's."""
+    words = 5 * len(rows) >= 4 * sum(len(str(row[0]).split()) for row in rows)
+    cues, last, runs = list[Cue](), "", list[tuple[object, str, _Row]]()
+    for place, row in enumerate(rows):
+        last = _text(row[1]) or (last if words else "")
+        runs.append((last if words else place, last, row))
+    blank = "" if any(str(row[0]) != str(row[0]).strip() for row in rows) else " "  # some write the blanks, too
+    for _, group in groupby(runs, key=lambda one: one[0]):
+        run = [(str(row[0] or ""), speaker, row) for _, speaker, row in group]
+        said = clean("".join(blank * bool(re.search(r"\w", word)) + word for word, _, _ in run))
+        at = next((row[2] for *_, row in run if row[2] is not None), None)
+        until = next((row[3] for *_, row in run[::-1] if row[3] is not None), None)
+        cues += [Cue(said, 1, 1, run[0][1] or None, at, until)] if said else []
     return cues
 
 
-def _segments(data: object) -> Iterator[Mapping[str, object]]:
-    lists = [data] if isinstance(data, list) else []
-    if isinstance(data, dict):
-        lists = [data[key] for key in _LISTS if isinstance(data.get(key), list)][:1]
-    for segment in lists[0] if lists else []:
-        if isinstance(segment, dict):
-            yield segment
+def _what(columns: Mapping[str, _Column]) -> str | None:
+    """Return the column with most text; of several alike, the one with signs and capitals."""
+    sizes, kinds, signs = dict[str, int](), dict[str, int](), dict[str, int]()
+    for name, column in columns.items():
+        texts = [one for one in column if isinstance(one, str) and (" " in one or not one.isascii() or len(one) < 25)]
+        kinds[name] = len(set(texts))
+        varied = kinds[name] > min(0.3 * len(texts), 30) and 2 * sum(map(bool, map(_time, texts))) < len(texts)
+        if name[0] != "^" and varied and any(map(str.isalpha, "".join(texts[:50]))):
+            sizes[name], signs[name] = sum(map(weigh, texts)), len(re.findall(r"[^\w\s]|[A-Z]", " ".join(texts)))
+    long = [name for name in sizes if 5 * sizes[name] > 4 * max(sizes.values())]
+    most = max((kinds[name] for name in long), default=0)
+    return max(long, key=lambda name: (5 * kinds[name] > 4 * most, signs[name]), default=None)
 
 
-def _segment_cues(segment: Mapping[str, object]) -> Iterator[Cue]:
-    at, until = _times(segment)
-    said, words = _text(segment.get("text")), _words(segment.get("words"))
-    speakers = list(dict.fromkeys(word.speaker for word in words if word.speaker))
-    all_said = _without_spaces(said) == _without_spaces("".join(word.text for word in words))
-    # Words replace their segment only if they add something: several speakers, or any text.
-    if words and (not said or (len(speakers) > 1 and all_said)):
-        for _, group in groupby(words, key=lambda word: word.speaker):
-            run = list(group)
-            yield Cue(" ".join(word.text for word in run), 1, 1, run[0].speaker, run[0].at, run[-1].until)
-    elif said:
-        yield Cue(said, 1, 1, _text(segment.get("speaker")) or (speakers[0] if speakers else None), at, until)
+def _named(name: str, column: _Column, others: Mapping[str, _Column]) -> tuple[float, ...]:
+    """Return how likely the values of a column are speakers: few that come back, best names; () if they are none."""
+    values = [text for value in column if isinstance(value, str | int) and (text := str(value).strip())]
+    kinds = list(dict.fromkeys(values))
+    few = len(kinds) <= max(0.6 * len(values), 4) and not any(
+        re.search(r"[.?!]$|(?:\S+\s+){6}", kind) for kind in kinds
+    )
+    if not values or not few:
+        return ()
+    numbers = all(map(str.isdecimal, kinds))
+    full = sum(is_proper_name(kind) and " " in kind for kind in kinds) / len(kinds)
+    numbered = sum(re.fullmatch(r"(?:[^\W\d]\D*)?\d+|[A-Z]", kind) is not None for kind in kinds) / len(kinds)
+    counts = numbers and (len(kinds) < 2 or values == sorted(values, key=int) or len(max(kinds, key=len)) > 3)
+    alone = len(kinds) == 1 and (name[0] == "^" or max(full, numbered) < 1)
+    if counts or alone or (not numbers and any(map(_time, kinds))):
+        return ()
+    shared = sum(_partition(one) == _partition(column) for one in others.values())  # a person has a name and a number
+    capital = sum(kind[0].isupper() for kind in kinds) / len(kinds)
+    return "[]" not in name, full, len(kinds) > 1, shared, capital, numbered
 
 
-def _words(value: object) -> list[Cue]:
-    """Return a cue per word; a word without a speaker (a number, a sign) takes that of the word before."""
-    words = list[Cue]()
-    for word in value if isinstance(value, list) else []:
-        if isinstance(word, dict) and (text := _text(word.get("word")) or _text(word.get("text"))):
-            speaker = _text(word.get("speaker")) or (words[-1].speaker if words else None)
-            words.append(Cue(text, 1, 1, speaker, *_times(word)))
-    return words
+def _partition(column: _Column) -> list[int]:
+    """Return which values of a column are the same; without times and other numbers that are no counts."""
+    first = dict[object, int]()
+    return [first.setdefault(str(one), len(first)) for one in column if isinstance(one, int) or not _time(one)]
 
 
-def _times(segment: Mapping[str, object]) -> tuple[float | None, float | None]:
-    offsets, stamps = segment.get("offsets"), segment.get("timestamp")
-    if isinstance(offsets, dict):  # whisper.cpp counts milliseconds
-        return _seconds(offsets.get("from"), 1000), _seconds(offsets.get("to"), 1000)
-    if isinstance(stamps, list) and len(stamps) == 2:
-        return _seconds(stamps[0]), _seconds(stamps[1])
-    return _seconds(segment.get("start")), _seconds(segment.get("end"))
+def _when(columns: Sequence[_Column], words: float, named: bool) -> tuple[_Times, _Times, datetime | None]:
+    """Return the seconds at which texts start and end, and the moment that they count from: columns that ascend."""
+    ascending, start = defaultdict[str, list[_Times]](list), None
+    for column in columns:
+        times = list(map(_time, column))
+        known = [time for time in times if time]
+        falls = sum(one[1] > other[1] for one, other in pairwise(known))
+        moves = bool(known) and (known[0][1] < known[-1][1] or len(known) == 1)
+        if moves and 3 * len(known) >= len(times) and 20 * falls <= len(known):
+            ascending[known[0][0]].append([time[1] if time else None for time in times])
+            if known[0][0] == "moment" and start is None:
+                start = datetime.fromtimestamp(known[0][1], known[0][2])
+    for kind in ("clock", "number", "moment"):
+        found = ascending[kind]
+        pairs = [(one, other) for one in found for other in found if _encloses(one, other)]
+        if not pairs and kind == "number":  # no count of the texts, and no share
+            found = [one for one in found if not start and 1 < max(filter(None, one), default=0) != len(one) - 1]
+            found = found if named else [one for one in found if any(isinstance(time, float) for time in one)]
+        if pairs or found:
+            starts, ends = pairs[0] if pairs else (found[0], [])
+            unit = _unit(starts, ends, words) if kind == "number" else 1
+            zero = start.timestamp() if start and kind == "moment" else 0
+            return [_since(one, zero, unit) for one in starts], [_since(one, zero, unit) for one in ends], start
+    return [], [], start
 
 
-def _seconds(value: object, unit: int = 1) -> float | None:
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9:
-        return round(value / unit, 3)
-    return None
+def _since(time: float | None, zero: float, unit: float) -> float | None:
+    at = -1 if time is None else round((time - zero) / unit, 3)
+    return at if 0 <= at < 1e9 else None
+
+
+def _encloses(starts: _Times, ends: _Times) -> bool:
+    """Return whether some times are the ends of spans that begin at others, one behind the other."""
+    spans = [(one, end) for one, end in zip(starts, ends, strict=True) if one is not None and end is not None]
+    apart = sum(end <= after for (_, end), (after, _) in pairwise(spans)) + 1
+    longer = sum(one < end for one, end in spans)
+    return 5 * min(apart, longer) >= 4 * len(spans) > 0 and all(one <= end for one, end in spans)
+
+
+def _unit(starts: _Times, ends: _Times, words: float) -> float:
+    """Return how many counts make a second, so that people speak as fast as they do."""
+    known = [time for time in starts if time is not None]
+    spans = [end - one for one, end in zip(starts, ends, strict=False) if one is not None and end is not None]
+    rate = words / (sum(spans) or known[-1] - known[0] or words or 1)
+    return 1 if 0.02 < rate < 100 or not rate else min(_UNITS, key=lambda unit: abs(log(rate * unit / _RATE)))
+
+
+def _time(value: object) -> tuple[str, float, timezone] | None:
+    """Return a value as a time: a clock's or a span's seconds, a moment, or a number in a unit that is not known."""
+    text = str(value).strip() if isinstance(value, str | int | float) else ""
+    if not text[:1].isdecimal() and text[:2] not in ("PT", "pt"):
+        return None
+    if re.fullmatch(r"\d{1,19}(?:\.\d{1,20})?(?:e[+-]?\d{1,2})?", text):
+        number = float(text)
+        unit = next((unit for unit in (1, 1e3, 1e6, 1e9) if 9e8 * unit <= number < 4e9 * unit), 0)  # since 1970
+        return (
+            ("moment", number / unit, UTC)
+            if unit
+            else ("number", value if isinstance(value, float) else int(number), UTC)
+        )
+    if re.fullmatch(rf"{CLOCK}(?::\d\d)?", text):
+        return "clock", seconds(text if text.count(":") < 3 else text.rpartition(":")[0]), UTC
+    if match := _SPAN.fullmatch(text):
+        return "clock", int(match[1] or 0) * 3600 + int(match[2] or 0) * 60 + float(match[3]), UTC
+    try:
+        moment = datetime.fromisoformat(text) if re.match(r"\d{4}-\d\d-\d\d", text) else None
+    except ValueError:
+        return None
+    known = moment is not None and 1970 < moment.year < 9999
+    return (
+        ("moment", moment.replace(tzinfo=moment.tzinfo or UTC).timestamp(), UTC if moment.tzinfo else FLOATING)
+        if moment and known
+        else None
+    )
 
 
 def _text(value: object) -> str:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)  # speakers are numbered in some files
-    return clean(value) if isinstance(value, str) else ""
-
-
-def _without_spaces(text: str) -> str:
-    return "".join(text.split())
+    number = isinstance(value, int) and not isinstance(value, bool)  # speakers are numbered in some files
+    return str(value) if number else clean(value) if isinstance(value, str) else ""
 
 
 # The document.
 
 _SUBTITLES, _TEXTS = frozenset({".vtt", ".srt", ".sbv"}), frozenset({".txt", ".md", ".markdown", ".text"})
-_PAGES = frozenset({".html", ".htm"})
+_PAGES, _DATA = frozenset({".html", ".htm"}), frozenset({".json", ".tsv", ".csv"})
+_SHORT = 4000  # characters of a file that show whether it has lists
 _ATTENDEES = 1000
 
 
 def may_be_transcript(name: str, head: str) -> bool:
     """Return whether a file may be a transcript, from its name and first characters."""
     suffix = PurePosixPath(name).suffix.lower()
-    if suffix == ".json":
-        return is_whisper(head)
+    if suffix in _DATA:
+        return suffix != ".json" or len(head) > _SHORT or _LISTS.search(head.lstrip("\ufeff")) is not None
     if suffix in _SUBTITLES or is_subtitles(head):
         return True
     return suffix in _TEXTS | _PAGES and _is_prose(head)
@@ -316,8 +468,8 @@ def read_transcripts(name: str, raw: bytes, limits: ParseLimits) -> list[ParsedI
     """Return the transcripts in a file: one, or one a day of an exported chat; raises UnreadableItem."""
     text, offset = _text_of(name, raw, limits)
     lines = list(enumerate(text.split("\n"), 1))
-    is_json = PurePosixPath(name).suffix.lower() == ".json"
-    if is_json or not is_export(lines) or not (messages := exported_messages(lines)):
+    is_data = PurePosixPath(name).suffix.lower() in _DATA
+    if is_data or not is_export(lines) or not (messages := exported_messages(lines)):
         return [_read_one(name, text, offset, limits)]
     days = [list(day) for _, day in groupby(messages, key=lambda message: message.sent.date())]
     title = next((one.group for one in messages if one.group), "") or title_from_name(PurePosixPath(name).name)
@@ -352,22 +504,20 @@ def _read_day(item: int, title: str, lines: Lines, day: Sequence[ChatMessage], l
 
 
 def _read_one(name: str, text: str, offset: int | None, limits: ParseLimits) -> ParsedItem:
-    if PurePosixPath(name).suffix.lower() == ".json":
-        return _read_json(name, text, limits)
+    if PurePosixPath(name).suffix.lower() in _DATA:
+        return _read_data(name, text, limits)
     cut = len(text) if len(text) <= limits.text_chars else text.rfind("\n", 0, limits.text_chars)
     problem = None if cut == len(text) else _cut_problem(limits)
     return ParsedItem(0, _read_text(name, text[: cut if cut > 0 else limits.text_chars]), offset, problem)
 
 
-def _read_json(name: str, text: str, limits: ParseLimits) -> ParsedItem:
-    turns = [
-        replace(turn, first=line, last=line)
-        for line, turn in enumerate(merge_cues(with_speakers(whisper_cues(text))), 1)
-    ]
+def _read_data(name: str, text: str, limits: ParseLimits) -> ParsedItem:
+    found = spoken(text, table=not name.lower().endswith(".json"))
+    turns = [replace(turn, first=line, last=line) for line, turn in enumerate(merge_cues(with_speakers(found.cues)), 1)]
     lines = [f"{turn.speaker}: {turn.text}" if turn.speaker else turn.text for turn in turns]
     kept = sum(chars <= limits.text_chars for chars in accumulate(len(line) + 1 for line in lines))
     problem = None if kept == len(lines) else _cut_problem(limits)
-    return ParsedItem(0, _document(name, "\n".join(lines[:kept]), turns[:kept], "", None), None, problem)
+    return ParsedItem(0, _document(name, "\n".join(lines[:kept]), turns[:kept], "", found.start), None, problem)
 
 
 def _read_text(name: str, text: str) -> Document:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ingest.subtitles import Cue
-from engine.ingest.transcripts import is_whisper, whisper_cues
+from engine.ingest.transcripts import may_be_transcript, spoken
 from engine.ingest.types import UnreadableItem
 from tests.effort import examples
 
@@ -18,21 +18,25 @@ SEGMENTS = [
 CUES = [Cue("Hello there.", 1, 1, "SPEAKER_00", 0.0, 1.5), Cue("Hi.", 1, 1, "SPEAKER_01", 2.0, 3.0)]
 
 
+def cues(text: str) -> list[Cue]:
+    return spoken(text).cues
+
+
 def test_segments_are_cues() -> None:
     text = json.dumps({"text": " Hello there. Hi.", "segments": SEGMENTS, "language": "en"})
-    assert is_whisper(text)
-    assert whisper_cues(text) == CUES
+    assert may_be_transcript("a.json", text)
+    assert cues(text) == CUES
 
 
 def test_a_bare_list_of_segments_is_read() -> None:
-    assert is_whisper(json.dumps(SEGMENTS))
-    assert whisper_cues(json.dumps(SEGMENTS)) == CUES
+    assert may_be_transcript("a.json", json.dumps(SEGMENTS))
+    assert cues(json.dumps(SEGMENTS)) == CUES
 
 
 def test_whisper_cpp_counts_milliseconds() -> None:
     text = json.dumps({"transcription": [{"offsets": {"from": 500, "to": 2000}, "text": " Hello."}]})
-    assert is_whisper(text)
-    assert whisper_cues(text) == [Cue("Hello.", 1, 1, None, 0.5, 2.0)]
+    assert may_be_transcript("a.json", text)
+    assert cues(text) == [Cue("Hello.", 1, 1, None, 0.5, 2.0)]
 
 
 def test_words_of_several_speakers_split_their_segment() -> None:
@@ -42,17 +46,17 @@ def test_words_of_several_speakers_split_their_segment() -> None:
         {"word": "times.", "start": 0.6, "end": 0.9, "speaker": "B"},
     ]
     text = json.dumps({"segments": [{"start": 0, "end": 1, "text": " Hello 7 times.", "words": words}]})
-    assert whisper_cues(text) == [Cue("Hello 7", 1, 1, "A", 0.0, None), Cue("times.", 1, 1, "B", 0.6, 0.9)]
+    assert cues(text) == [Cue("Hello 7", 1, 1, "A", 0.0, 0.4), Cue("times.", 1, 1, "B", 0.6, 0.9)]
 
 
 def test_words_that_do_not_say_all_of_a_segment_only_name_its_speaker() -> None:
     words = [{"word": "Hello", "speaker": "A"}, {"word": "times", "speaker": "B"}]
     text = json.dumps({"segments": [{"text": "Hello seven times", "words": words}]})
-    assert whisper_cues(text) == [Cue("Hello seven times", 1, 1, "A", None, None)]
+    assert cues(text) == [Cue("Hello seven times", 1, 1, "A", None, None)]
 
 
 def test_text_without_segments_is_one_cue() -> None:
-    assert whisper_cues('{"text": "Only\\n words \\ud800 here"}') == [Cue("Only words here", 1, 1)]
+    assert cues('{"text": "Only\\n words \\ud800 here"}') == [Cue("Only words here", 1, 1)]
 
 
 @pytest.mark.parametrize(
@@ -61,12 +65,12 @@ def test_text_without_segments_is_one_cue() -> None:
 )
 def test_other_json_is_unreadable_and_the_reason_holds_none_of_it(text: str) -> None:
     with pytest.raises(UnreadableItem) as caught:
-        whisper_cues(text)
+        cues(text)
     assert caught.value.reason in ("broken JSON", "JSON without the segments of a transcript")
 
 
 def test_other_json_is_not_taken_for_a_transcript() -> None:
-    assert not is_whisper('{"name": "package", "version": "1.0"}')
+    assert not may_be_transcript("a.json", '{"name": "package", "version": "1.0"}')
 
 
 JSON = st.recursive(
@@ -85,7 +89,7 @@ JSON = st.recursive(
 @examples(300)
 def test_any_json_gives_cues_with_words_and_real_times_or_is_unreadable(data: dict[str, object]) -> None:
     try:
-        found = whisper_cues(json.dumps(data))
+        found = cues(json.dumps(data))
     except UnreadableItem:
         found = []
     for cue in found:
