@@ -1,9 +1,8 @@
 """Whether a source bears what a language model wrote, as the reader finds; a quote stands in for what none bears.
 
-Of the numbers that a model cites none is believed, unless it wrote nothing else: the reader finds the source.
+No number that a model cites is believed: the reader finds the source, also for a model that wrote nothing else.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -38,22 +37,16 @@ class Judge:
     least: float
     reader: "SpanReader"
 
-    def __call__(self, said: ParsedAnswer, shown: Sequence[int]) -> Answer:
-        """Return the model's answer if a source bears it, else what is quoted.
-
-        `shown` has the source of each number that the model was shown, from 1; who wrote only a number is answered with
-        a quote of that source.
-        """
+    def __call__(self, said: ParsedAnswer) -> Answer:
+        """Return the model's answer if a source bears it, else what is quoted."""
         if said.answer and (one := self._bearing(said.answer)):
             quotes = [one.text if at == one.read else "" for at in range(len(self.evidence.passages))]
             place = one.highlight if one.marked else None  # who says it is marked with nothing
             sources = resting(self.evidence.sources(quotes, one.read), place)
             asked = self.question.text
             return Answer(asked, said.answer, "full", "model", None, sources, {}, lead=one.read, grade="answer")
-        named = None if said.answer else next((shown[n - 1] for n in said.cited if 0 < n <= len(shown)), None)
-        own = tuple(one for one in self.found if one.read == named)
-        evidence, least = replace(self.evidence, scored=own or self.found), 0.0 if own else self.least
-        return quoted_answer(self.question, evidence, Trace(asked=False), least, self.reader)[0]
+        evidence = replace(self.evidence, scored=self.found)
+        return quoted_answer(self.question, evidence, Trace(asked=False), self.least, self.reader)[0]
 
     def _bearing(self, answer: str) -> Candidate | None:
         """Return the sentence that bears an answer: it has its numbers and most of its words, and may answer."""
@@ -83,9 +76,7 @@ def judge_of(question: Question, evidence: Evidence, least: float, reader: "Span
     return Judge(question, evidence, tuple(found), least, reader) if is_known else None
 
 
-def part_of_quote(
-    question: Question, evidence: Evidence, least: float, said: ParsedAnswer, shown: Sequence[int]
-) -> Answer:
+def part_of_quote(question: Question, evidence: Evidence, least: float, said: ParsedAnswer) -> Answer:
     """Return what is quoted, or of that the part that a model wrote: for models too small to be believed without."""
     quoted, _ = quoted_answer(question, evidence, Trace(asked=False), least)
     own = content_words(said.answer or "")

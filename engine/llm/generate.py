@@ -188,8 +188,7 @@ _SEAMS = 64  # tokens that cutting chunks in two may add
 
 # Returns texts that the answer may repeat, as token ids, the likeliest last; called after the first token.
 Draft = Callable[[LanguageModel, Question, Evidence, Segments], list[list[int]]]
-# Returns what is answered where a model wrote this, and was shown these sources under the numbers from 1.
-Judge = Callable[[ParsedAnswer, Sequence[int]], Answer]
+Judge = Callable[[ParsedAnswer], Answer]  # returns what is answered where a model wrote this
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +325,7 @@ class _Generation:
         """Return what is answered in the place of what was written, with its figures."""
         with self.trace.step("cite") as step:
             said = parse(written.output.text)
-            reply = judge(said, self.segments.prompt.sources)
+            reply = judge(said)
             own = reply.writer == "model"
             step.note = "a source bears it" if own else "no source bears it" if said.answer else "not found"
         if written.output.ended and own:

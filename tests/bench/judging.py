@@ -86,7 +86,7 @@ def report(asked: Namespace) -> None:
     reader, counts = SpanReader(), list[tuple[bool, bool, bool]]()
     for name, question, found, sources, text in pickle.loads(asked.out.read_bytes()):
         said, judge = parse(text), judge_of(question, found, LEAST, reader)
-        given = judge(said, sources) if judge else None
+        given = judge(said) if judge else None
         if said.answer is not None and name in verdicts:
             words = cite(said, question.text, found.passages, sources).stands
             counts.append((verdicts[name] == "R", words, given.writer == "model" if given else words))

@@ -18,7 +18,6 @@ NOW = datetime(2024, 6, 18, 8, tzinfo=UTC)
 SUPPER = "Dear all,\nthe supper is on Friday at 7 pm in the parish hall. Bring your folders."
 TRIP = "The coach to Bergen costs £25 a head. Tom Hale collects the money, his number is 01632 960118."
 GOSSIP = "Lovely evening yesterday. My sister Ruth moved to Leeds last spring."
-SHOWN = (2, 0, 1)
 
 
 def evidence() -> Evidence:
@@ -41,7 +40,7 @@ def reader() -> SpanReader:
 def judged(reader: SpanReader, question: str, answer: str | None, *cited: int) -> Answer:
     judge = judge_of(understand(question, NOW), evidence(), 0.5, reader)
     assert judge
-    return judge(ParsedAnswer(answer, cited), SHOWN)
+    return judge(ParsedAnswer(answer, cited))
 
 
 @pytest.mark.parametrize(
@@ -94,18 +93,13 @@ def test_where_no_source_answers_nothing_is_answered(reader: SpanReader, answer:
     assert (found.text, found.grade, len(found.sources)) == (None, None, 3) or found.grade == "closest"
 
 
-def test_a_number_alone_is_answered_with_a_quote_of_its_source(reader: SpanReader) -> None:
-    found = judged(reader, "How much is the coach to Bergen?", None, 3)
+@pytest.mark.parametrize("cited", [(), (1,), (3,), (9,)])
+def test_not_found_or_a_number_alone_is_answered_with_what_the_reader_finds(
+    reader: SpanReader, cited: tuple[int, ...]
+) -> None:
+    found = judged(reader, "How much is the coach to Bergen?", None, *cited)
     assert found.text
     assert ("£25" in found.text, found.sources[0].path, found.writer) == (True, "/tom", "quote")
-    other = judged(reader, "Who collects the money?", None, 1)
-    assert other.sources[0].path == "/ruth"
-
-
-def test_not_found_is_answered_with_a_quote_where_the_reader_finds_one(reader: SpanReader) -> None:
-    found = judged(reader, "How much is the coach to Bergen?", None)
-    assert found.text
-    assert ("£25" in found.text, found.writer) == (True, "quote")
 
 
 @pytest.mark.parametrize("question", ["Is the supper on Friday?", "Summarize what was said.", "Wann ist das Essen?"])
@@ -115,9 +109,9 @@ def test_questions_that_the_reader_does_not_know_are_left_to_words(reader: SpanR
 
 def test_without_a_reader_the_smallest_models_say_a_part_of_the_quote_or_nothing() -> None:
     judge = partial(part_of_quote, understand("Where is the supper?", NOW), evidence(), 0.5)
-    part = judge(ParsedAnswer("the parish hall", (1,)), SHOWN)
+    part = judge(ParsedAnswer("the parish hall", (1,)))
     assert (part.text, part.writer, part.sources[0].path) == ("the parish hall", "model", "/ann")
     for said in ("in Ahrenswalde", None):
-        found = judge(ParsedAnswer(said, (1,)), SHOWN)
+        found = judge(ParsedAnswer(said, (1,)))
         assert (found.text or "").startswith("the supper is on Friday")
         assert found.writer == "quote"
