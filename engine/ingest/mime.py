@@ -139,6 +139,13 @@ def _uudecoded(body: bytes) -> bytes:
 
 _PLAIN_IS_ENOUGH = 1_000  # characters: a plain alternative this long is no stub, so the HTML is not parsed
 _READABLE = (".txt", ".csv", ".tsv", ".md", ".ics", ".vcf", ".log", ".rst", ".org", ".json", ".yaml", ".yml")
+_RTF = re.compile(
+    r"\\'([0-9a-fA-F]{2})|\\u(-?\d{1,6}) ?\??|\\([a-z]{1,32})-?\d{0,10} ?|\\(.)|([{}])|[\r\n]+|([^\\{}\r\n]+)"
+)
+_RTF_HIDDEN = frozenset(
+    ("fonttbl", "colortbl", "stylesheet", "info", "pict", "header", "footer", "themedata", "fldinst")
+)
+_RTF_SIGNS = {"par": "\n", "line": "\n", "row": "\n", "tab": "\t", "cell": " | "}
 _XML_TAG, _BETWEEN_TEXTS = re.compile(r"<[^<>]*+>"), re.compile(r"\s*\n\s*")
 _UU_FILE = re.compile(r"^begin [0-7]{3,4} (\S.*)\n(?:[ -`]{1,90}\n)++end$", re.MULTILINE)
 _PAGE_CHARSET = re.compile(rb"<meta\b[^<>]{0,200}?\bcharset\s*=\s*[\"']?([\w.:-]{2,40})", re.IGNORECASE | re.ASCII)
@@ -200,6 +207,8 @@ def walk(part: MimePart, tree: Tree, depth: int = 0) -> None:
         _walk_multipart(part, tree, depth)
     elif kind in ("message/rfc822", "message/global", "message/news"):
         _walk_message(part, tree, depth)
+    elif kind.endswith("pkcs7-mime") and (signed := signed_content(decode_transfer(part.body, part.encoding))):
+        walk(read_part(signed, tree.limits), tree, depth + 1)
     else:
         tree.found.append(Leaf(part, part_text(part, tree)))
     return None
@@ -221,9 +230,26 @@ def part_text(part: MimePart, tree: Tree) -> str | None:
         text = _BETWEEN_TEXTS.sub("\n", unescape(_XML_TAG.sub("\n", text))).strip()
     elif kind == "text/plain" and "\nend" in text:
         text = _UU_FILE.sub(r"[attachment: \1]", text)
+    elif text.startswith("{\\rtf"):
+        return visible(tidy(_rtf_text(text)))
     if kind in ("text/html", "text/enriched", "text/richtext") or (kind == "text/plain" and is_page(text)):
         return visible(html_text(text))
     return visible(unflow(text, part.type.delete_space) if part.type.flowed else text)
+
+
+_SIGNED_DATA = bytes.fromhex("06092a864886f70d010701")  # the type of content that is signed, and not encrypted
+
+
+def signed_content(der: bytes) -> bytes:
+    """Return what is signed in an S/MIME message that holds it (RFC 5652), whole or in pieces; b"" if nothing is."""
+    at, pieces = der.find(_SIGNED_DATA) + len(_SIGNED_DATA), list[bytes]()
+    while _SIGNED_DATA in der[:at] and der[at : at + 1] in (b"\xa0", b"\x24", b"\x04") and at + 1 < len(der):
+        is_text, size, at = der[at] == 4, der[at + 1], at + 2
+        if size > 128:  # the length stands in as many bytes
+            size, at = int.from_bytes(der[at : at + size - 128], "big"), at + size - 128
+        pieces += [der[at : at + size]] if is_text else []
+        at += size if is_text else 0
+    return b"".join(pieces)
 
 
 def _walk_multipart(part: MimePart, tree: Tree, depth: int) -> None:
@@ -238,6 +264,24 @@ def _walk_multipart(part: MimePart, tree: Tree, depth: int) -> None:
         children = _walk_alternatives(children, tree, depth)
     for child in children:
         walk(child, tree, depth + 1)
+
+
+def _rtf_text(source: str) -> str:
+    """Return the text of RTF, without its control words and the groups that no reader shows."""
+    out, depth, hidden = list[str](), 0, 0
+    for code, number, word, sign, brace, plain in _RTF.findall(source):
+        depth += (brace == "{") - (brace == "}")
+        hidden = 0 if depth < hidden else hidden or (depth if word in _RTF_HIDDEN or sign == "*" else 0)
+        if not hidden:
+            shown = (
+                bytes.fromhex(code).decode("cp1252", "replace")
+                if code
+                else chr(int(number) % 65_536)
+                if number
+                else plain
+            )
+            out.append(shown or _RTF_SIGNS.get(word, sign if sign in ("{", "}", "\\") else ""))
+    return "".join(out).strip()
 
 
 def _walk_message(part: MimePart, tree: Tree, depth: int) -> None:

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.mime import Leaf, Nested, Tree, decode_transfer, read_part, walk
+from engine.ingest.mime import Leaf, Nested, Tree, decode_transfer, read_part, signed_content, walk
 from engine.ingest.types import ParseLimits
 
 LIMITS = ParseLimits()
+SIGNED = bytes.fromhex("06092a864886f70d010701")  # a type of content, in DER
 
 
 def tree_of(raw: bytes, limits: ParseLimits = LIMITS) -> Tree:
@@ -146,6 +147,37 @@ def test_a_charset_is_obeyed_behind_a_transfer_encoding() -> None:
 def test_xml_is_the_text_in_its_elements() -> None:
     chat = '<log xmlns="a:b"><m from="ann"><body>Tea &amp; cake?</body></m>\n <m><body>At four.</body></m></log>'
     assert texts(f"Content-Type: text/xml\n\n{chat}".encode()) == ["Tea & cake?\nAt four."]
+
+
+@pytest.mark.parametrize("kind", ["text/rtf", "text/plain"])
+def test_rtf_is_its_text(kind: str) -> None:
+    rtf = r"{\rtf1\ansi{\fonttbl{\f0 Arial;}}{\*\generator X;}\f0 Caf\'e9 at \b eight\b0 .\par\u8364? 5 \{each\}}"
+    assert texts(f"Content-Type: {kind}\n\n{rtf}".encode()) == ["Café at eight.\n€ 5 {each}"]
+
+
+@pytest.mark.parametrize("step", [20, 200, 10_000])
+def test_what_is_signed_in_one_piece_is_read(step: int) -> None:
+    message = b"Content-Type: text/plain\n\n" + b"Come at eight. " * 30
+    pieces = [message[at : at + step] for at in range(0, len(message), step)]
+    strings = b"".join(b"\x04" + _length(one) + one for one in pieces)
+    content = strings if len(pieces) == 1 else b"\x24\x80" + strings + b"\0\0"
+    der = b"\x30\x80" + SIGNED + b"\xa0\x80" + content + b"\0\0\xa0\x030ab"
+    raw = b"Content-Type: application/pkcs7-mime; name=smime.p7m\nContent-Transfer-Encoding: base64\n\n"
+    assert texts(raw + base64.encodebytes(der)) == ["Come at eight. " * 30]
+
+
+def test_what_is_encrypted_is_a_file() -> None:
+    der = b"\x30\x80" + SIGNED + b"0\x06secret"
+    assert texts(b"Content-Type: application/pkcs7-mime; name=smime.p7m\n\n" + der) == [None]
+
+
+def _length(data: bytes) -> bytes:
+    return bytes([len(data)]) if len(data) < 128 else b"\x82" + len(data).to_bytes(2, "big")
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_behind_the_mark_of_signed_data_are_harmless(data: bytes) -> None:
+    assert isinstance(signed_content(b"0" + SIGNED + data), bytes)
 
 
 def test_a_file_encoded_in_the_text_is_named() -> None:
