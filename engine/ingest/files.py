@@ -121,10 +121,10 @@ _QUOTED = re.compile(rb"^>(>*From )", re.MULTILINE)
 _COUNT = re.compile(rb"\s*(\d{1,12})\s*\r?\n")
 _FOLDER_DATA = (b"folder internal data", b"x-imapbase:")
 # What the user deleted and a program keeps until it compacts the folder, by Mozilla's flags and by those of mutt and of
-# IMAP servers; what lies in Gmail's trash or spam; and what a filter took for spam.
+# IMAP servers; and what lies in Gmail's trash or spam.
 _LEFT_OUT = re.compile(
     rb"\nX-(?:Mozilla-Status:[ \t]*[\da-fA-F]{3}[89a-fA-F]\b|Status:[ \t]*[AFT]*D[AFT]*\s*(?:\n|$)"
-    rb"|Spam-Flag:[ \t]*(?i:yes)\b|Gmail-Labels:[^\n]*\b(?:Trash|Spam)\b)"
+    rb"|Gmail-Labels:[^\n]*\b(?:Trash|Spam)\b)"
 )
 _HEADER_END = re.compile(rb"\n\r?\n")
 

@@ -113,7 +113,7 @@ def test_where_no_list_says_who_was_there_those_who_spoke_are_named(pkb: Pkb, fi
     ],
 )
 def test_a_list_of_those_present_is_read_as_it_is_written(text: str, names: tuple[str, ...]) -> None:
-    assert listed_attendees(text) == names
+    assert listed_attendees(text.splitlines()) == names
 
 
 def test_a_header_answers_nothing_that_it_does_not_say(pkb: Pkb) -> None:
