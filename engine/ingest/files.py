@@ -124,7 +124,7 @@ _FOLDER_DATA = (b"folder internal data", b"x-imapbase:")
 # IMAP servers; and what lies in Gmail's trash or spam.
 _LEFT_OUT = re.compile(
     rb"\nX-(?:Mozilla-Status:[ \t]*[\da-fA-F]{3}[89a-fA-F]\b|Status:[ \t]*[AFT]*D[AFT]*\s*(?:\n|$)"
-    rb"|Gmail-Labels:[^\n]*\b(?:Trash|Spam)\b)"
+    rb"|Gmail-Labels:(?:[^\n]*[,?])?[ \t]*(?:Trash|Spam)[ \t]*(?:[,?\r\n]|$))"
 )
 _HEADER_END = re.compile(rb"\n\r?\n")
 

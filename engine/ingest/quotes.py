@@ -325,12 +325,12 @@ def line_roles(lines: Sequence[str], quotes: QuoteRoles = IN_REPLY) -> list[Role
 
 def _mark_line(lines: Sequence[str], at: int, state: Role, quotes: QuoteRoles, roles: list[Role]) -> Role:
     """Set the role of a line outside quotes that may be a mark, and of lines above it; return the next state."""
-    text = lines[at].strip()
+    text, reply = lines[at].strip(), quotes != IN_NEW_MAIL  # a new mail has forms of its own, shaped as headers are
     if ORIGINAL.match(text[:_WIDEST]):
         return _start_quote(lines, at, 0, quotes, roles)
-    if starts_header_block(lines, at):
+    if starts_header_block(lines, at) and (reply or FIELD.match(text) or lines_above_header(lines, at)):
         return _start_quote(lines, at, lines_above_header(lines, at), quotes, roles)
-    if count := attribution_lines(lines, at):
+    if (count := attribution_lines(lines, at)) and (reply or next_is_quoted(lines, at + 1) or WROTE_END.search(text)):
         roles[at - count + 1 :] = [quotes.below] * count
         return state if next_is_quoted(lines, at + 1) else quotes.below
     if _begins_signature(lines, at):
@@ -568,7 +568,7 @@ def _is_bare_quote(line: str) -> bool:
 def _label_signatures(text: str, passages: list[DocumentPassage]) -> tuple[DocumentPassage, ...]:
     """Return the passages with banners of servers, disclaimers and the final contact block labelled as signatures."""
     own = [at for at, passage in enumerate(passages) if passage.role == "body"]
-    if len(own) > 1 and len(set(BANNER.findall(passages[own[0]].text[:400].lower()))) > 2:
+    if len(own) > 1 and len(set(BANNER.findall(passages[own[0]].text[:400].lower()))) > 3:
         passages[own[0]] = replace(passages[own[0]], role="signature")
         own = own[1:]
     if any(hint in text for hint in LEGAL_HINTS):

@@ -72,6 +72,8 @@ def test_a_mailbox_without_its_first_from_line_holds_all_messages() -> None:
         b"X-Status: AD",
         b"X-Gmail-Labels: Trash,Opened",
         b"X-Gmail-Labels: Spam",
+        b"X-Gmail-Labels: Opened, Spam\r",
+        b"X-Gmail-Labels: =?UTF-8?Q?Spam,Ge=C3=B6ffnet?=",
     ],
 )
 def test_what_was_deleted_or_is_spam_is_no_message(field: bytes) -> None:
@@ -80,7 +82,14 @@ def test_what_was_deleted_or_is_spam_is_no_message(field: bytes) -> None:
 
 @pytest.mark.parametrize(
     "field",
-    [b"X-Mozilla-Status: 0001", b"X-Status: A", b"X-Status: Deferred", b"X-Gmail-Labels: Inbox", b"X-Spam-Flag: YES"],
+    [
+        b"X-Mozilla-Status: 0001",
+        b"X-Status: A",
+        b"X-Status: Deferred",
+        b"X-Gmail-Labels: Inbox",
+        b"X-Gmail-Labels: Inbox,Projects/Spam filter",
+        b"X-Spam-Flag: YES",
+    ],
 )
 def test_what_is_kept_is_a_message(field: bytes) -> None:
     assert len(split(FROM + field + b"\nSubject: 1\n\nX-Mozilla-Status: 0009\n")) == 1

@@ -126,6 +126,20 @@ def test_unattributed_quotes_in_a_new_mail_are_forwards() -> None:
     assert roles("On 3 May 2024, Ann wrote:\n> the hall is free\n\ngood", IN_NEW_MAIL) == "qb"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Organizer: Ann <ann@x.org>\nWhen: 2026-05-13 10:00\nWhere: Room 4\n\nThe boat costs 900 euros.",
+        "A ticket.\n\nRequester: Ann <ann@x.org>\nCreated: 2026-05-03 10:00\nPriority: high\n\nIt prints green.",
+        "Hi,\n\nI am here until 12.06.2026 at 18:00 (ann@x.org):\n\nwith the keys of the boat.",
+    ],
+)
+def test_forms_in_a_new_mail_are_the_writers_own(text: str) -> None:
+    assert set(roles(text, IN_NEW_MAIL)) == {"b"}
+    header = "-----Eredeti üzenet-----\nFeladó: Ann <ann@x.org>\nDátum: 2025. 06. 03. 22:10\nCímzett: Bob\n\nCome?"
+    assert roles(f"Hm.\n\n{header}", IN_NEW_MAIL) == "bqq"
+
+
 def test_an_indented_more_than_sign_is_no_quote() -> None:
     assert roles("load  price\n  >40 MW  250") == "b"
 
@@ -143,6 +157,8 @@ def test_an_indented_more_than_sign_is_no_quote() -> None:
         ("ACHTUNG: Externe E-Mail. Öffnen Sie Links und Anhänge nur, wenn Sie den Absender kennen.\n\nBis dann.", "sb"),
         ("Attention, the attachments are external links.", "b"),
         ("The links are in the attachments.\n\nSee you.", "bb"),
+        ("The links and attachments of our organization are here.\n\nSee you.", "bb"),
+        ("The warning lights outside need attention.\n\nSee you.", "bb"),
         ("I sent it.\n\nSent from my desk, which is quicker than a phone.", "bb"),
         ("See you.\n\nAnn Lee\nManager\n+1 555 010 2345\nwww.example.org", "bs"),
         ("Call me at +1 555 010 2345 tonight.", "b"),
