@@ -298,7 +298,7 @@ def _speech(path: str, items: Sequence[Mapping[str, object]], size: int, table: 
     rank, who = max(((_named(name, one, others), name) for name, one in others.items()), default=((), ""))
     times = [one for name, one in others.items() if name[0] != "^"]
     starts, ends, start = _when(times, sum(map(weigh, map(str, said))), bool(rank))
-    sure = (rank and not table) or start is None or bool(ends) if starts else rank and len(columns) < 6
+    sure = (rank and not table) or start is None or bool(ends) if starts else rank and not table and len(columns) < 6
     if not (sure if path else 5 * len(_text(said[0])) > 2 * size):
         return None
     nothing = [None] * len(items)
@@ -381,8 +381,8 @@ def _when(columns: Sequence[_Column], words: float, named: bool) -> tuple[_Times
         found = ascending[kind]
         pairs = [(one, other) for one in found for other in found if _encloses(one, other)]
         if not pairs and kind == "number":  # no count of the texts, and no share
-            found = [one for one in found if not start and 1 < max(filter(None, one), default=0) != len(one) - 1]
-            found = found if named else [one for one in found if any(isinstance(time, float) for time in one)]
+            found = [one for one in found if 1 < max(filter(None, one), default=0) not in (len(one) - 1, len(one))]
+            found = [one for one in found if not start and (named or any(isinstance(time, float) for time in one))]
         if pairs or found:
             starts, ends = pairs[0] if pairs else (found[0], [])
             unit = _unit(starts, ends, words) if kind == "number" else 1

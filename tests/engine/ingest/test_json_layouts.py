@@ -50,3 +50,12 @@ def test_a_table_with_seconds_is_a_transcript_and_one_with_days_is_none(tmp_path
     assert [(one.speaker, one.at) for one in found.passages] == [(turn.name, turn.at) for turn in turns()]
     bank = "".join(f"2026-03-0{n},Shop number {n} in town,{n * 3}.50\n" for n in range(1, 9))
     assert documents(tmp_path, "csv", f"day,text,amount\n{bank}") == []
+
+
+@pytest.mark.parametrize("head", ["id,customer,item,price", "group,name,notes,year"])
+def test_a_table_that_tells_no_times_is_no_transcript(tmp_path: Path, head: str) -> None:
+    people = ("Ann Lee", "Bob Roy", "Eve Poe")
+    rows = [(n, people[n % 3], f"The boat number {n} with a new sail", 900 - n) for n in range(1, 25)]
+    rows = rows if head.startswith("id") else [("Family", *row[1:]) for row in rows]
+    text = "".join(f"{','.join(map(str, row))}\n" for row in rows)
+    assert documents(tmp_path, "csv", f"{head}\n{text}") == []
