@@ -273,13 +273,8 @@ def _rtf_text(source: str) -> str:
         depth += (brace == "{") - (brace == "}")
         hidden = 0 if depth < hidden else hidden or (depth if word in _RTF_HIDDEN or sign == "*" else 0)
         if not hidden:
-            shown = (
-                bytes.fromhex(code).decode("cp1252", "replace")
-                if code
-                else chr(int(number) % 65_536)
-                if number
-                else plain
-            )
+            coded = chr(int(number) % 65_536) if number else plain
+            shown = bytes.fromhex(code).decode("cp1252", "replace") if code else coded
             out.append(shown or _RTF_SIGNS.get(word, sign if sign in ("{", "}", "\\") else ""))
     return "".join(out).strip()
 

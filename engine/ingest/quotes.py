@@ -295,10 +295,10 @@ def passages_of(
     Every non-blank line is in exactly one passage. `sent` is the date of the mail.
     """
     lines = text.split("\n")
-    return _label_signatures(text, paragraphs(lines, line_roles(lines, quotes), first_line, sent))
+    return _label_signatures(text, paragraphs(lines, line_roles(lines, quotes, sent), first_line, sent))
 
 
-def line_roles(lines: Sequence[str], quotes: QuoteRoles = IN_REPLY) -> list[Role]:
+def line_roles(lines: Sequence[str], quotes: QuoteRoles = IN_REPLY, sent: datetime | None = None) -> list[Role]:
     """Return the role of each line; blank lines take that of the line above."""
     roles: list[Role] = []
     state: Role = "body"
@@ -318,26 +318,35 @@ def line_roles(lines: Sequence[str], quotes: QuoteRoles = IN_REPLY) -> list[Role
         elif state == "quote":
             roles.append(state)
         else:
-            state = _mark_line(lines, at, state, quotes, roles)
+            state = _mark_line(lines, at, state, quotes, roles, sent)
             attributed = attributed or roles[-1] == quotes.below
     return roles
 
 
-def _mark_line(lines: Sequence[str], at: int, state: Role, quotes: QuoteRoles, roles: list[Role]) -> Role:
+def _mark_line(
+    lines: Sequence[str], at: int, state: Role, quotes: QuoteRoles, roles: list[Role], sent: datetime | None
+) -> Role:
     """Set the role of a line outside quotes that may be a mark, and of lines above it; return the next state."""
-    text, reply = lines[at].strip(), quotes != IN_NEW_MAIL  # a new mail has forms of its own, shaped as headers are
+    text, header = lines[at].strip(), starts_header_block(lines, at)
     if ORIGINAL.match(text[:_WIDEST]):
         return _start_quote(lines, at, 0, quotes, roles)
-    if starts_header_block(lines, at) and (reply or FIELD.match(text) or lines_above_header(lines, at)):
+    count = 0 if header else attribution_lines(lines, at)
+    # A new mail, or what tells times to come, has forms of its own, shaped as headers are.
+    reply = (header or count) and quotes != IN_NEW_MAIL and not _is_to_come(lines[at : at + 6], sent)
+    if header and (reply or FIELD.match(text) or lines_above_header(lines, at)):
         return _start_quote(lines, at, lines_above_header(lines, at), quotes, roles)
-    if (count := attribution_lines(lines, at)) and (reply or next_is_quoted(lines, at + 1) or WROTE_END.search(text)):
+    if count and (reply or next_is_quoted(lines, at + 1) or WROTE_END.search(text)):
         roles[at - count + 1 :] = [quotes.below] * count
         return state if next_is_quoted(lines, at + 1) else quotes.below
-    if _begins_signature(lines, at):
-        roles.append("signature")
-        return "signature"
+    state = "signature" if _begins_signature(lines, at) else state
     roles.append("signature" if is_sent_from(text) else state)
     return state
+
+
+def _is_to_come(lines: Sequence[str], sent: datetime | None) -> bool:
+    """Return whether all times in a block of lines are after the mail was sent, as those of a meeting are."""
+    times = [date_in_header(line, None, sent.tzinfo) for line in takewhile(str.strip, lines) if sent]
+    return sent is not None and min(filter(None, times), default=sent) > sent + _SKEW
 
 
 def _start_quote(lines: Sequence[str], at: int, above: int, quotes: QuoteRoles, roles: list[Role]) -> Role:
@@ -587,9 +596,5 @@ def _is_contact_block(text: str) -> bool:
     named = not any(char.isdigit() or char in "@:" for char in lines[0])
     numbers = sum(bool(PHONE.search(line)) for line in lines)
     contacts = sum(bool(CONTACT.search(line)) for line in lines)
-    return (
-        named
-        and numbers <= 4
-        and numbers + contacts >= 1
-        and not any(line.endswith((".", "?", "!")) for line in lines[1:])
-    )
+    told = any(line.endswith((".", "?", "!")) for line in lines[1:])
+    return named and numbers <= 4 and numbers + contacts >= 1 and not told

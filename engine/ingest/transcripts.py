@@ -420,11 +420,9 @@ def _time(value: object) -> tuple[str, float, timezone] | None:
     if re.fullmatch(r"\d{1,19}(?:\.\d{1,20})?(?:e[+-]?\d{1,2})?", text):
         number = float(text)
         unit = next((unit for unit in (1, 1e3, 1e6, 1e9) if 9e8 * unit <= number < 4e9 * unit), 0)  # since 1970
-        return (
-            ("moment", number / unit, UTC)
-            if unit
-            else ("number", value if isinstance(value, float) else int(number), UTC)
-        )
+        if unit:
+            return "moment", number / unit, UTC
+        return "number", value if isinstance(value, float) else int(number), UTC
     if re.fullmatch(rf"{CLOCK}(?::\d\d)?", text):
         return "clock", seconds(text if text.count(":") < 3 else text.rpartition(":")[0]), UTC
     if match := _SPAN.fullmatch(text):

@@ -1,5 +1,7 @@
 """Roles of passages: the writer's own text, quotes, forwards and signatures."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 import quotequail
 from hypothesis import given
@@ -138,6 +140,13 @@ def test_forms_in_a_new_mail_are_the_writers_own(text: str) -> None:
     assert set(roles(text, IN_NEW_MAIL)) == {"b"}
     header = "-----Eredeti üzenet-----\nFeladó: Ann <ann@x.org>\nDátum: 2025. 06. 03. 22:10\nCímzett: Bob\n\nCome?"
     assert roles(f"Hm.\n\n{header}", IN_NEW_MAIL) == "bqq"
+
+
+def test_times_to_come_in_an_answer_are_those_of_a_meeting() -> None:
+    text = "Hm.\n\nHost: Ann <ann@x.org>\nWhen: 12.05.2026 10:00\nRoom: 4\n\nBring the keys."
+    sent = datetime(2026, 5, 4, tzinfo=UTC)
+    assert {one.role for one in passages_of(text, sent=sent)} == {"body"}
+    assert {one.role for one in passages_of(text, sent=sent + timedelta(days=30))} == {"body", "quote"}
 
 
 def test_an_indented_more_than_sign_is_no_quote() -> None:
