@@ -101,13 +101,15 @@ def _told(question: str, sound: Sequence[tuple[str, int]], evidence: Evidence) -
 
 
 def _bearing(line: str, question: str, passages: Sequence[Passage]) -> int | None:
-    """Return the passage that bears a line best; None where none has its numbers and most of its words."""
+    """Return the passage that bears a line best; None where none has its numbers, links and most of its words."""
     said, asked = terms(line) - FUNCTION_WORDS, terms(question)
     telling = (said - asked) or said
     held = [terms(f"{one.header}\n{one.text}") for one in passages]
     shares = [len(telling & there) / len(telling) if telling else 0.0 for there in held]
     numbers = frozenset(filter(str.isdecimal, said - asked))
-    bears = [at for at, there in enumerate(held) if numbers <= there and shares[at] >= _HELD]
+    links = [word.strip("()[]<>.,;:!?*`'\"") for word in line.split() if "://" in word or "@" in word]
+    linked = [all(link in f"{one.header}\n{one.text}" for link in links) for one in passages]
+    bears = [at for at, there in enumerate(held) if linked[at] and numbers <= there and shares[at] >= _HELD]
     return max(bears, key=lambda at: (shares[at], -at), default=None)
 
 

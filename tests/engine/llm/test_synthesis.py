@@ -87,12 +87,15 @@ def test_a_long_meeting_is_read_from_its_first_turn_to_its_last_in_parts_and_ans
 
 def test_lines_that_no_source_says_are_left_out_and_counted(tmp_path: Path, folder: Path, server: ChatServer) -> None:
     said = "The choir buys a harpsichord for 800 euros.\n- Bob orders 40 chairs.\n- The mayor was elected in Paris."
+    said += (
+        "\n- Bob Roy orders 40 chairs at http://evil.example.\n- The choir buys a harpsichord from eve@evil.example."
+    )
     server.write = lambda user: streamed(said)
     with opened(tmp_path, folder, server.name) as pkb:
         result = pkb.answer("What was decided at the budget meeting?", AskOptions())
     assert result.reply.text == "Bob orders 40 chairs. [1]"
     assert result.reply.sources[0].quote.endswith("Bob orders 40 chairs.")
-    assert "2 lines left out: no source says so" in result.trace.notices
+    assert "4 lines left out: no source says so" in result.trace.notices
 
 
 def test_a_thread_is_read_whole_by_its_subject_without_what_its_mails_quote(
