@@ -101,9 +101,8 @@ def _behind_list(headers: Headers, senders: Sequence[Address]) -> Sequence[Addre
     if not own.address or own.address.replace("@", ".").lower() not in headers.first("list-id").lower():
         return senders
     named = [one for field in ("x-original-from", "reply-to", "cc") for one in _addresses(headers, field, "")]
-    writers = [
-        one for one in named if one.name and own.name.strip("'\"").startswith(one.name) and one.address != own.address
-    ]
+    others = (one for one in named if one.name and one.address != own.address)
+    writers = [one for one in others if re.match(rf"{re.escape(one.name)}\b", own.name.strip("'\""))]
     return writers[:1] or senders
 
 

@@ -20,9 +20,7 @@ from store.types import DocumentPassage, Role
 
 _WORDS = word_patterns("mail_programs")
 _RULE = r"[\s=*]*+[-_]{2,}+[-_=*\s]*+"
-ORIGINAL = re.compile(
-    _RULE + r"(?:Original (?:Message|Appointment|Mail)|Reply (?:Separator|Message))\b.{0,60}$", re.IGNORECASE
-)
+ORIGINAL = re.compile(rf"{_RULE}(?:{_WORDS['original']})\b.{{0,60}}$", re.IGNORECASE)
 FORWARDED = re.compile(rf"{_RULE}(?:{_WORDS['forwarded']})\b|(?:{_WORDS['announced']})\b.{{0,20}}$", re.IGNORECASE)
 _NAMES = "|".join(f"({_WORDS[kind]})" for kind in ("from", "to", "cc", "date", "subject"))
 FIELD = re.compile(rf"[*\s]{{0,12}}(?:{_NAMES})[*\s]{{0,4}}[:：]", re.IGNORECASE)

@@ -64,12 +64,14 @@ def cues(lines: Sequence[str]) -> list[Cue]:
     rolling = any(map(_STAMP.search, lines)) or (rolls > 2 and 2 * rolls > len(again))
     labels = leads([label for _, label, _ in blocks], captions=True)
     firsts = ["" if _VOICE.search(block[0][1]) else _plain(block[0][1]) for *_, block in blocks]
+    below = [any(line.strip() for _, line in block[1:]) for *_, block in blocks]
     heads, found = labels or leads(firsts, captions=True), list[Cue]()
+    empty = [place for place, head in heads.items() if not labels and not head.text and not below[place]]
+    heads = {} if 4 * len(empty) > len(heads) else {at: head for at, head in heads.items() if at not in empty}
     for place, ((times, _, whole), repeated) in enumerate(zip(blocks, again, strict=True)):
         block, head = _from_word(whole, repeated) if rolling else whole, heads.get(place)
         if head and block and not labels:
-            head = head if head.text or block[1:] else None  # a name alone is a text
-            block = [(block[0][0], head.text), *block[1:]] if head else block
+            block = [(block[0][0], head.text), *block[1:]]
         found += _voices(block, *times, head.name if head else None) if block else ()
     return found
 
@@ -263,7 +265,7 @@ def _weight(shape: str, found: Mapping[int, Lead], lines: Sequence[str], caption
     known = sum(uses[name] for name in again)
     filled = sum(map(bool, map(str.strip, lines[:_SAMPLE])))
     apart = (
-        (2 * len(found) >= filled and (":" not in shape or shape[-1] == "$"))
+        (2 * len(found) >= filled and (shape[-1] == "$" or not set(":,;.") & set(shape)))
         if captions
         else _sets_apart(shape, found, lines)
     )

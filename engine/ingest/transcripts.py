@@ -221,6 +221,7 @@ _Times = Sequence[float | None]
 _Row = tuple[object, object, float | None, float | None]  # what, who, start, end
 _UNITS, _RATE = (1, 1e3, 1e6, 1e7, 1e9), 2.5  # counts in a second; words that somebody says in a second
 _SPAN = re.compile(r"(?:PT)?(?:(\d{1,4})H)?(?:(\d{1,6})M)?(\d{1,9}(?:\.\d{1,9})?)S", re.IGNORECASE)
+_SPEAKS = re.compile(r"speak|author|sender|user|who|role|from|participant", re.IGNORECASE)
 NO_SPEECH = "JSON without the segments of a transcript"
 _LISTS = re.compile(r'\[\s*(?:\{|$)|^\s*\{\s*"text"\s*:\s*"')
 
@@ -298,7 +299,8 @@ def _speech(path: str, items: Sequence[Mapping[str, object]], size: int, table: 
     rank, who = max(((_named(name, one, others), name) for name, one in others.items()), default=((), ""))
     times = [one for name, one in others.items() if name[0] != "^"]
     starts, ends, start = _when(times, sum(map(weigh, map(str, said))), bool(rank))
-    sure = (rank and not table) or start is None or bool(ends) if starts else rank and not table and len(columns) < 6
+    told = rank and not table  # without times, only where nothing else is told, or the field is named for who speaks
+    sure = told or bool(ends) if starts else told and (len(columns) < 4 or _SPEAKS.search(who))
     if not (sure if path else 5 * len(_text(said[0])) > 2 * size):
         return None
     nothing = [None] * len(items)

@@ -167,8 +167,7 @@ def _place(one: Passage) -> tuple[float, str, int]:
 
 def _noted(part: Evidence, note: str) -> Passage:
     """Return the notes of a part as a passage in its place."""
-    first = part.passages[0]
-    hit = first.hits[0]
+    hit = (first := part.passages[0]).hits[0]
     return replace(first, hits=(replace(hit, chunk=replace(hit.chunk, text=note)),))
 
 

@@ -174,8 +174,8 @@ def test_a_forged_copy_does_not_take_the_message_with_it_nor_keep_it_out(tmp_pat
         assert pkb.forget(planned).documents == 1
         (tmp_path / "real.eml").rename(tmp_path / "moved.eml")
         (tmp_path / "list.eml").write_text(mail(FOOTER, "hidden", "[papers] papers", "quillon", 9))
-        assert pkb.ingest([tmp_path]).kept == 1
-        assert pkb.session.catalogue.counts()["documents"] == 2
+        assert pkb.ingest([tmp_path]).duplicates == 2  # the same message at another place, and a list's copy of it
+        assert pkb.session.catalogue.counts()["documents"] == 1
 
 
 REAL = "Hi Ben,\n\nthe boathouse rent is eight hundred crowns a month, and the key hangs behind the green door."

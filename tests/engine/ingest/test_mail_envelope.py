@@ -47,6 +47,7 @@ def test_a_message_that_a_list_sends_under_its_own_address_is_by_its_writer(fiel
     [
         ("From: Ann Lee via Choir <choir@lists.x.org>", *LIST, "Reply-To: Eve <eve@x.org>"),
         ("From: Ann Lee via Choir <choir@lists.x.org>", "Reply-To: Ann Lee <eve@x.org>"),
+        ("From: Choir <choir@lists.x.org>", *LIST, "Reply-To: C <eve@x.org>"),
         ("From: Ann Lee <choir@other.org>", *LIST, "Reply-To: Ann Lee <eve@x.org>"),
     ],
 )

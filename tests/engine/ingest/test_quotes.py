@@ -270,3 +270,12 @@ def test_every_line_is_in_one_passage_that_holds_its_text(lines: list[str], quot
 def test_hostile_texts_take_linear_time(piece: str) -> None:
     text = piece * 20_000
     assert "".join("".join(one.text for one in passages_of(text)).split()) == "".join(text.split())
+
+
+@pytest.mark.parametrize(
+    "mark", ["Ursprüngliche Nachricht", "Messaggio originale", "Исходное сообщение", "Original Message"]
+)
+def test_below_the_rule_of_an_original_message_is_a_quote_whatever_its_header(mark: str) -> None:
+    lines = ["My own words.", "", f"-----{mark}-----", "", "Their words."]
+    assert line_roles(lines)[0] == "body"
+    assert set(line_roles(lines)[2:]) == {"quote"}

@@ -1,7 +1,7 @@
 """Subtitle cues keep every word, with its speaker, time and lines."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import unescape
 from pathlib import Path
 
@@ -121,13 +121,17 @@ class Said:
 WORDS = st.lists(
     st.sampled_from(["hello", "wörld", "12:30", "a<b", "R&D", "日本語", "x.", "->"]), min_size=1, max_size=5
 )
-SAID = st.builds(
+SAID = st.builds(  # each begins with a number: beginnings that come back are speakers, or captions that roll
     Said,
     st.lists(WORDS.map(" ".join), min_size=1, max_size=3),
     st.integers(0, 20_000),
     st.integers(0, 30),
     st.sampled_from([None, "Ann Lee", "Bob"]),
 )
+
+
+def numbered(said: list[Said]) -> list[Said]:
+    return [replace(one, lines=[f"n{at} {one.lines[0]}", *one.lines[1:]]) for at, one in enumerate(said)]
 
 
 def clock(value: int, mark: str) -> str:
@@ -137,7 +141,7 @@ def clock(value: int, mark: str) -> str:
 @given(st.lists(SAID, min_size=1, max_size=8), st.booleans(), st.sampled_from(["", "7\n", "name\n", "NOTE a b\n\n9\n"]))
 @examples(100)
 def test_webvtt_says_what_was_written_into_it(said: list[Said], gap: bool, before: str) -> None:
-    blocks = []
+    blocks, said = [], numbered(said)
     for cue in said:
         text = "\n".join(cue.lines).replace("&", "&amp;").replace("<", "&lt;")
         voice = f"<v {cue.speaker}>" if cue.speaker else ""
@@ -151,11 +155,11 @@ def test_webvtt_says_what_was_written_into_it(said: list[Said], gap: bool, befor
     st.lists(SAID, min_size=1, max_size=8), st.booleans(), st.sampled_from([",", "."]), st.sampled_from(["\n", "\n\n"])
 )
 @examples(100)
-def test_subrip_says_what_was_written_into_it(said: list[Said], numbered: bool, mark: str, gap: str) -> None:
-    text = ""
+def test_subrip_says_what_was_written_into_it(said: list[Said], counted: bool, mark: str, gap: str) -> None:
+    text, said = "", numbered(said)
     for number, cue in enumerate(said, 1):
         times = f"{clock(cue.start, mark)} --> {clock(cue.start + cue.length, mark)}"
-        text += (f"{number}\n" if numbered else "") + f"{times}\n" + "\n".join(cue.lines) + "\n" + gap
+        text += (f"{number}\n" if counted else "") + f"{times}\n" + "\n".join(cue.lines) + "\n" + gap
     found = read(text)
     assert [cue.text for cue in found] == [" ".join(cue.lines) for cue in said]
     lines = text.split("\n")
@@ -182,3 +186,11 @@ def test_real_files_lose_no_word_that_pysubs2_finds(shared: Path) -> None:
         expected = Counter(unescape(" ".join(event.plaintext for event in oracle)).split())
         found = Counter(" ".join(cue.text for cue in read(text)).split())
         assert found == expected, file.name
+
+
+def test_captions_of_few_words_that_come_back_are_all_read() -> None:
+    said = ["hello", "hello", "hello hello", "hello hello", "No, not now.", "No, never.", "Yes, you do.", "Yes, we do."]
+    found = read(
+        "WEBVTT\n\n" + "\n\n".join(f"00:00:0{at}.000 --> 00:00:0{at}.900\n{one}\n" for at, one in enumerate(said))
+    )
+    assert [(cue.speaker, cue.text) for cue in found] == [(None, one) for one in said]
