@@ -272,10 +272,9 @@ def test_hostile_texts_take_linear_time(piece: str) -> None:
     assert "".join("".join(one.text for one in passages_of(text)).split()) == "".join(text.split())
 
 
-@pytest.mark.parametrize(
-    "mark", ["Ursprüngliche Nachricht", "Messaggio originale", "Исходное сообщение", "Original Message"]
-)
+ORIGINAL = ["Ursprüngliche Nachricht", "Messaggio originale", "Исходное сообщение", "Original Message"]
+
+
+@pytest.mark.parametrize("mark", ORIGINAL)
 def test_below_the_rule_of_an_original_message_is_a_quote_whatever_its_header(mark: str) -> None:
-    lines = ["My own words.", "", f"-----{mark}-----", "", "Their words."]
-    assert line_roles(lines)[0] == "body"
-    assert set(line_roles(lines)[2:]) == {"quote"}
+    assert roles(f"My own words.\n\n-----{mark}-----\n\nTheir words.\n") == "bqq"
