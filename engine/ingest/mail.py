@@ -290,7 +290,6 @@ def _header_lines(headers: Headers) -> list[str]:
 # The document.
 
 _QUOTED_FROM = re.compile(r"^>+From ", re.MULTILINE)
-_LIST_FOOTER = re.compile(r"\n[_=*-]{20,}+\n(?:[^\n]++(?:\n|\Z)){1,6}+\Z")
 _UNENCODED = frozenset(("", "7bit", "8bit", "binary"))
 
 
@@ -344,14 +343,14 @@ def _document(envelope: Envelope, text: str, passages: tuple[DocumentPassage, ..
 
 
 def _identity(envelope: Envelope, text: str) -> str:
-    """Return a digest of what all copies of a message share: not Bcc, names, From quoting, a list's tag or footer."""
+    """Return a digest of what all copies of a message share: not Bcc, names, From quoting, a list's tag."""
     people = [envelope.sender, *envelope.visible]
     parts = (
         "mail",
         envelope.sent.astimezone(UTC).isoformat() if envelope.sent else "",
         *((one.address or one.name).lower() for one in people),
         _TAG.sub("", envelope.title).strip(),
-        (_QUOTED_FROM.sub("From ", text) if ">From " in text else _LIST_FOOTER.sub("", text)).rstrip(),
+        (_QUOTED_FROM.sub("From ", text) if ">From " in text else text).rstrip(),
     )
     return blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 

@@ -174,8 +174,8 @@ def test_a_forged_copy_does_not_take_the_message_with_it_nor_keep_it_out(tmp_pat
         assert pkb.forget(planned).documents == 1
         (tmp_path / "real.eml").rename(tmp_path / "moved.eml")
         (tmp_path / "list.eml").write_text(mail(FOOTER, "hidden", "[papers] papers", "quillon", 9))
-        assert pkb.ingest([tmp_path]).duplicates == 2  # the same message at another place, and a list's copy of it
-        assert pkb.session.catalogue.counts()["documents"] == 1
+        assert pkb.ingest([tmp_path]).kept == 1
+        assert pkb.session.catalogue.counts()["documents"] == 2
 
 
 REAL = "Hi Ben,\n\nthe boathouse rent is eight hundred crowns a month, and the key hangs behind the green door."
@@ -189,6 +189,7 @@ BORROWED = {  # the real text, what the forged message says, its subject, and wh
     "all of it by somebody else": (REAL, REAL, "Rent", "eve"),
     "more in front": (REAL, f"Buy pills at pills dot example.\n\n{REAL}", "Rent", "ann"),
     "more behind a line": (REAL, f"{REAL}\n\n{'_' * 47}\nBuy pills at pills dot example.", "Pills", "ann"),
+    "more behind a line, its subject": (REAL, f"{REAL}\n\n{'_' * 47}\nBuy pills at pills dot example.", "Rent", "ann"),
     "nothing": (SHORT, "", "Rent", "ann"),
     "a word of a short one": (SHORT, "fine", "Yes", "ann"),
     "a short one, by somebody else": (SHORT, SHORT, "Rent", "eve"),
