@@ -199,9 +199,7 @@ def _migrate(ledger: Ledger) -> None:
         version = int(ledger.rows.execute("PRAGMA user_version").fetchone()[0])
         _check_application(ledger, version)
         if 0 < version < OLDEST:
-            raise PkbError(
-                "this home was written by a pkb from before the first release", "move it away, then pkb ingest"
-            )
+            raise PkbError("this home is from before the first release of pkb", "move it away, then pkb ingest")
         for number in range(max(version + 1, OLDEST), NEWEST + 1):
             migrate_to(ledger.rows, number)
         ledger.rows.execute(f"PRAGMA application_id = {_APPLICATION_ID}")

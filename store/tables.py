@@ -222,7 +222,7 @@ class Tables:
                 table = self._table(name)
                 self._index(name, table)
                 table.optimize(cleanup_older_than=_NEVER)
-            # Only now: the version before may be needed until the new one is known to be whole.
+            # Until the new version is known to be complete, the previous one may be needed.
             with self._writing(name):
                 self._table(name).optimize(cleanup_older_than=_OLD)
 

@@ -70,6 +70,7 @@ def key_of(backend: Backend, ledger: Ledger, text: str, options: AskOptions, now
 
 
 _NAMED = 3  # addresses in a notice
+_THREAD = 100  # mails; more of one subject are a newsletter or a series, of which the retrieved passages are read
 
 
 def matched_senders(ledger: Ledger, scope: Scope) -> list[str]:
@@ -140,15 +141,17 @@ def whole_of(ledger: Ledger, question: "Question", options: AskOptions) -> list[
     from engine.text.words import FUNCTION_WORDS
     from store.documents import titled_documents
 
-    found = whole_document_question(question.text)
+    if not synthesis(question.text):
+        return []
     if options.scope.document and not options.after:
-        return [options.scope.document] if synthesis(question.text) else []
+        return [options.scope.document]
+    found = whole_document_question(question.text)
     if not found or not found.name or options.scope != Scope():
         return []
     wanted = set(title_words(found.name)) - FUNCTION_WORDS
     mails = titled_documents(ledger, ("mail",), lambda _, title: wanted.issubset(plain_words(title)))
     subjects = {without_replies(one.title).casefold() for one in mails}
-    return [one.id for one in reversed(mails)] if wanted and len(subjects) == 1 else []
+    return [one.id for one in reversed(mails)] if wanted and len(subjects) == 1 and len(mails) <= _THREAD else []
 
 
 def _key(backend: Backend, ledger: Ledger, asked: _Asked, now: datetime) -> Key:

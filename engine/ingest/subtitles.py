@@ -238,7 +238,7 @@ def _is_time(line: str) -> bool:
 
 def _on_line(line: str, beside: str = "") -> Iterator[tuple[str, Lead]]:
     canon = _TIME.sub(lambda found: "\0" * len(found[0]), line[:_WIDTH])
-    start = place = len(_FRONT.match(canon)[0])  # type: ignore[index]
+    start = place = front.end() if (front := _FRONT.match(canon)) else 0
     time = _TIME.search(beside or line)
     at = seconds(time["clock"]) if time and not time["day"] and not time["half"] else None
     while (gap := _GAP.search(canon, place)) and gap.start() - start <= _NAME:

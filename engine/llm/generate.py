@@ -100,7 +100,7 @@ _VERDICTS = frozenset(words("yes no"))  # stand in no source that bears them
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """One quote a source, empty if it bears nothing of the answer; and whether the answer may stand."""
+    """A quote for each source, empty if it does not support the answer; and whether the answer is accepted."""
 
     quotes: tuple[str, ...]
     stands: bool

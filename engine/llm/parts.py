@@ -156,8 +156,7 @@ class _Synthesis:
         count, reused, generated = self.spent
         tokens = {"prompt": count, "reused": reused, "computed": count - reused, "generated": generated, "guessed": 0}
         tier: Tier = ("blocks" if self.reading.ropes else "prefix") if reused else "full"
-        ms = self.trace.ms()
-        ms |= {"first_token": ms["total"]}  # nothing is shown before its lines are checked
+        ms = (taken := self.trace.ms()) | {"first_token": taken["total"]}  # all is checked before it is shown
         return replace(reply, tier=tier, model=self.options.name, tokens=tokens, ms=ms)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.app import Pkb
+from engine.ask.prepare import understood, whole_of
 from engine.types import AskOptions
 from tests.demo import NANO
 from tests.engine.models.chatserver import ChatServer, chatting, streamed
@@ -129,3 +130,19 @@ def test_another_question_about_a_meeting_loads_its_parts_from_the_cache(tmp_pat
     assert first.reply.tokens["prompt"] > 1500
     assert second.reply.tokens["reused"] > 0.8 * second.reply.tokens["prompt"]
     assert second.reply.tier == "prefix"
+
+
+def test_a_question_about_a_mail_that_needs_no_synthesis_reads_no_thread(tmp_path: Path, folder: Path) -> None:
+    with opened(tmp_path, folder, "quote") as pkb:
+        ledger, now = pkb.session.ledger, datetime(2024, 6, 1, tzinfo=UTC)
+        asked = ("Summarize the mail about the roof of the hall", "Who sent the mail about the roof of the hall?")
+        found = [whole_of(ledger, understood(ledger, one, now), AskOptions()) for one in asked]
+    assert [len(one) for one in found] == [3, 0]
+
+
+def test_a_subject_of_very_many_mails_is_no_thread(tmp_path: Path, folder: Path) -> None:
+    for number in range(100, 201):
+        mail(folder, number, "Weekly letter", f"Letter number {number}.\n")
+    with opened(tmp_path, folder, "quote") as pkb:
+        ledger, now = pkb.session.ledger, datetime(2024, 6, 1, tzinfo=UTC)
+        assert whole_of(ledger, understood(ledger, "Summarize the weekly letter", now), AskOptions()) == []
