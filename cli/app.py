@@ -23,15 +23,11 @@ from cli.config import config
 from cli.export import export, import_answers
 from cli.forget import forget
 from cli.idle import idle
-from cli.ingest import ingest
-from cli.inspect import check, doctor, list_documents, open_source, search, show, wrong
-from cli.mcp import mcp
+from cli.ingest import ingest, watch
+from cli.inspect import check, doctor, list_documents, open_source, search, show, todo, wrong
 from cli.model import model
-from cli.peer import peer
-from cli.serve import serve
+from cli.serve import mcp, peer, serve
 from cli.stats import stats
-from cli.todo import todo
-from cli.watch import watch
 from store.errors import PkbError
 
 app = typer.Typer(

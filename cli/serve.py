@@ -1,17 +1,19 @@
-"""`pkb serve`: the resident process that keeps model and tables in memory, started, looked at, or stopped."""
+"""`pkb serve`, `pkb mcp` and `pkb peer`: the resident process, the tools for agents, and keys of other machines."""
 
+import gc
 import os
 import sys
 import threading
 import time
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from cli import output
-from cli.output import session
+from cli.output import Collection, session
 from engine.session import Session
 from store.errors import Locked, NoStore, PkbError, UsageError
 
@@ -108,7 +110,7 @@ def _http(port: int | None, *, renew: bool, as_json: bool) -> None:
 
 def _share(listen: str, *, as_json: bool) -> None:
     """Serve the KV cache to listed peers until interrupted."""
-    from cli.peer import with_cryptography
+    from cli.serve import with_cryptography
     from engine.serve.sharing import SharingServer, parse_listen
     from engine.text.terminal import line
     from store.peers import PeerBook
@@ -247,3 +249,125 @@ def _serve(opened: Session, lease: "Lease") -> NoReturn:
 def _idle_s(opened: Session) -> float | None:
     chosen = opened.settings.serve
     return None if chosen.daemon == "on" else chosen.idle_minutes * 60
+
+
+def mcp(
+    allow_write: Annotated[
+        bool,
+        typer.Option(
+            "--allow-write", help="Cache and record the client's questions, and add the tools wrong and ingest."
+        ),
+    ] = False,
+    collection: Collection = None,
+) -> None:
+    """Serve questions and search to agents and editors (MCP).
+
+    Example: pkb mcp --in office
+    """
+    gc.disable()  # thousands of classes are made, and none is garbage: a tenth of the time
+    try:
+        from engine.mcp import run
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] not in ("mcp", "mcp_types"):
+            raise
+        from engine.models.runtime import install_command
+
+        raise PkbError("the package mcp is not installed", install_command("mcp")) from None
+    finally:
+        gc.enable()
+    if sys.stdin.isatty():
+        output.say("pkb: waiting for an MCP client on standard input; Ctrl-C ends it")
+    run(writes=allow_write, collection=collection)
+
+
+peer = typer.Typer(help="Add, list and remove machines that share KV caches.", rich_markup_mode=None)
+
+Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A name of your choice, such as desktop.")]
+
+
+@contextmanager
+def with_cryptography() -> Iterator[None]:
+    """Raise PkbError where the package that makes and checks keys is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "cryptography":
+            raise
+        from engine.models.runtime import install_command
+
+        raise PkbError("the package cryptography is not installed", install_command("share")) from None
+
+
+@peer.command("id")
+def show_id(as_json: Json = False) -> None:
+    """Print the public key of this machine, to be added on the other one.
+
+    Example: pkb peer id
+    """
+    from store.peers import PeerBook, fingerprint, key_line
+
+    with session() as opened, with_cryptography():
+        opened.refuse_unsafe()
+        own = PeerBook(opened.home.share).own()
+    if as_json:
+        output.data({"schema": output.SCHEMA, "key": key_line(own), "fingerprint": fingerprint(own)})
+    else:
+        print(key_line(own))
+
+
+@peer.command("add")
+def add(
+    name: Name,
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The line that pkb peer id prints on that machine.")],
+    as_json: Json = False,
+) -> None:
+    """Let a machine read the KV cache of this one, and this one read its.
+
+    Example: pkb peer add desktop pkb1:MIIBBzCBuqADAgECAgEBMAUGAytlcDAbMRkwFwYDVQQDDBA0NWQ
+    """
+    from store.peers import PeerBook
+
+    with session() as opened, with_cryptography():
+        opened.refuse_unsafe()
+        added = PeerBook(opened.home.share).add(name, key)
+    if as_json:
+        output.data({"schema": output.SCHEMA, "name": added.name, "fingerprint": added.fingerprint})
+    else:
+        print(f"added {added.name}  {added.fingerprint}")
+
+
+@peer.command("list")
+def show(as_json: Json = False) -> None:
+    """List the machines that were added.
+
+    Example: pkb peer list
+    """
+    from store.peers import PeerBook, key_line
+
+    with session() as opened:
+        found = PeerBook(opened.home.share).peers()
+    if as_json:
+        rows = [{"name": one.name, "fingerprint": one.fingerprint, "key": key_line(one.certificate)} for one in found]
+        output.data({"schema": output.SCHEMA, "peers": rows})
+        return
+    for one in found:
+        print(f"{one.name:<32}  {one.fingerprint}")
+    if not found:
+        output.say("pkb: no machine was added; try: pkb peer add NAME KEY")
+
+
+@peer.command("rm")
+def remove(name: Name, as_json: Json = False) -> None:
+    """Remove a machine: from now on it is refused.
+
+    Example: pkb peer rm desktop
+    """
+    from store.peers import PeerBook
+
+    with session() as opened:
+        PeerBook(opened.home.share).remove(name)
+    if as_json:
+        output.data({"schema": output.SCHEMA, "name": name})
+    else:
+        print(f"removed {name}")

@@ -534,7 +534,7 @@ def open_kv(
     from engine.kv.planners import auto
     from engine.llm.restore import KvBinding, Planning
     from engine.models.runtime import arithmetic
-    from store.kv_tree import root_of
+    from store.kv_files import root_of
     from store.remote import open_remote
 
     form, sub_step = model.form, str(model.sub_step)

@@ -219,7 +219,7 @@ _PATIENT_S = 5.0  # longer than a question would wait
 
 def _remote(home: Home, url: str) -> Check:
     """Check whether the place that `kv.remote` names answers, by asking it for a node that nobody has."""
-    from store.kv_tree import KEY_BYTES
+    from store.kv_files import KEY_BYTES
     from store.remote import ANSWER_S, Remote, masked, source_of
 
     if wrong := _peer_problem(home, url):

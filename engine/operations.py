@@ -21,7 +21,7 @@ from store.types import Scope
 
 if TYPE_CHECKING:
     from engine.health import Check
-    from engine.ingest.embed import Embedded
+    from engine.ingest.chunking import Embedded
     from engine.ingest.pipeline import Ingest, Settled, Summary
     from engine.text.dates import Days
     from engine.types import Evidence, Listing, ListOptions, OpenLoopOptions, OpenLoops, SearchResult, Source
@@ -41,7 +41,7 @@ def missing_vectors(opened: Session) -> int:
 
 def embed(opened: Session) -> "Iterator[Embedded]":
     """Fill in missing vectors, then tidy the tables; DiskFull."""
-    from engine.ingest.embed import embed
+    from engine.ingest.chunking import embed
 
     opened.ledger.renew()
     with naming_disk(opened.home.data, "pkb ingest"):

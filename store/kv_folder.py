@@ -13,9 +13,8 @@ from secrets import token_hex
 from shutil import rmtree
 
 from store.database import Ledger
-from store.kv_files import PARTIAL, SUFFIX, BadNode, Identity, identity, verify
+from store.kv_files import PARTIAL, SUFFIX, BadNode, Identity, Key, Node, identity, verify
 from store.kv_index import KvCounts, KvIndex
-from store.kv_tree import Key, Node
 
 _SUFFIX = ".owner"
 

@@ -13,8 +13,7 @@ from typing import Any, Literal, Self
 
 from store.database import BUSY_MS, Ledger, exists
 from store.errors import NoStore, PkbError
-from store.kv_files import Identity
-from store.kv_tree import Key, Node, TreeRoot, child_key, first_key, pack, shared, unpack
+from store.kv_files import Identity, Key, Node, TreeRoot, child_key, first_key, pack, shared, unpack
 from store.migrations import NEWEST
 
 MAX_GHOSTS = 20_000  # about 3 MB of ledger

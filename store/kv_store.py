@@ -15,10 +15,25 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from store.database import Ledger
-from store.kv_files import PARTIAL, SUFFIX, BadNode, Header, Identity, Tensor, identity, size_of, verify, write
+from store.kv_files import (
+    PARTIAL,
+    SUFFIX,
+    BadNode,
+    DocumentSegment,
+    Header,
+    Identity,
+    Key,
+    Node,
+    Tensor,
+    TreeRoot,
+    child_key,
+    identity,
+    size_of,
+    verify,
+    write,
+)
 from store.kv_folder import KvFolder, inspect, is_alive
 from store.kv_index import CountTotal, KvQueries, Match, best_partial, cached_prefix, path_keys
-from store.kv_tree import DocumentSegment, Key, Node, TreeRoot, child_key
 
 T = TypeVar("T")
 Score = Callable[[Node, float], float]  # of a node, now (seconds since the epoch)

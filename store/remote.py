@@ -21,8 +21,7 @@ from threading import Lock, Thread
 from typing import Protocol, TypeVar
 
 from store.errors import PkbError
-from store.kv_files import BadNode, Header, Tensor, verify
-from store.kv_tree import Key, TreeRoot, child_key
+from store.kv_files import BadNode, Header, Key, Tensor, TreeRoot, child_key, verify
 
 T = TypeVar("T")
 ANSWER_S = 0.3  # to connect and to learn what is there

@@ -16,7 +16,7 @@ from io import BytesIO
 from urllib.parse import urlsplit
 
 from store.errors import PkbError, UsageError
-from store.kv_tree import Key
+from store.kv_files import Key
 from store.peers import NAME, PeerBook
 from store.remote import MOST_KEYS, RemoteCall, RemoteMiss
 

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 _IMPORTED = (
     "lancedb", "cli.app", "cli.ask", "cli.ingest", "cli.idle", "cli.inspect", "cli.render", "store.tables",
-    "store.mapped_index", "store.integrity", "engine.ingest.files", "engine.ingest.pipeline", "engine.ingest.embed",
+    "store.mapped_index", "store.integrity", "engine.ingest.files", "engine.ingest.pipeline", "engine.ingest.chunking",
     "engine.ask.pipeline", "engine.ask.extract", "engine.ask.semantic", "engine.ask.updates", "engine.app",
     "engine.retrieval.retrieve", "engine.retrieval.evidence", "engine.idle.scheduler", "engine.idle.predict",
     "engine.idle.summarize", "engine.idle.refresh", "engine.models.minilm", "engine.serve.client", "engine.stats",

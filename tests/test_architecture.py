@@ -60,7 +60,7 @@ LIBRARIES = {
     "gguf": ("engine/models/gguf.py", "engine/models/gguf_weights.py"),
     "numpy": (
         "engine/models/*",
-        "engine/ingest/embed.py",
+        "engine/ingest/chunking.py",
         "store/tables.py",
         "store/hits.py",
         "store/question_index.py",

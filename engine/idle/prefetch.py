@@ -21,8 +21,8 @@ from engine.llm.prompt import Order, Segments, chunk_ids, fit, system_ids
 from engine.llm.restore import KvBinding
 from engine.types import Trace
 from store.answers import CachedAnswer
+from store.kv_files import DocumentSegment, Key, TreeRoot
 from store.kv_index import CountTotal, KvQueries, UnusedNode, path_keys
-from store.kv_tree import DocumentSegment, Key, TreeRoot
 from store.types import Chunk
 
 Ids = tuple[int, ...]

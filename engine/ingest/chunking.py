@@ -1,17 +1,26 @@
 """Chunking: a document into chunks of about 100 words, each with a header that says who, when and what.
 
-Chunks end at paragraphs and speaker turns, else at sentences, else at words. Knows no files, tokenizers or models.
+Chunks end at paragraphs and speaker turns, else at sentences, else at words. `embed` fills in their vectors, newest
+first, and commits as it goes. Knows no files or tokenizers, and the embedder by its protocol.
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
+import numpy as np
+
 from engine.ingest.types import content_id
+from engine.models.types import Embedder
 from engine.text.label import QuotedPart, chunk_header, origin_line
 from engine.text.terminal import shorten
-from store.types import Chunk, Document, DocumentPassage, turns
+from store.errors import Locked
+from store.hits import Vectors
+from store.locks import Locks
+from store.types import Chunk, Document, DocumentPassage, Row, turns
+from store.vectors import VectorStore
 
 TARGET, MOST = 100, 150  # words
 LETTERS = 32  # letters of one long token (URL, base64) that count as a word
@@ -143,3 +152,53 @@ def _units(
         step = goal * (2 if _UNSPACED.search(part) else LETTERS)
         for at in range(start, end, step):
             yield at, min(at + step, end), weigh(text[at : min(at + step, end)])
+
+
+_ROUND = 1024  # chunks per round: newest first across rounds, sorted by length within one
+_COMMIT = 128  # vectors per commit: about 5 s of work on a slow machine
+OnVectors = Callable[[Sequence[str], Vectors], None]  # receives chunk ids and their new vectors after each commit
+_TIMEOUT_S = 0.2  # how long to wait for readers before dropping tables of former embedders is left to the next run
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """Progress: vectors computed in this run, and those still missing."""
+
+    done: int
+    missing: int
+
+
+def embed(
+    store: VectorStore, embedder: Embedder, locks: Locks, on_vectors: OnVectors = lambda _ids, _vectors: None
+) -> Iterator[Embedded]:
+    """Embed what is missing, yielding after each commit; yields nothing while another process is embedding."""
+    with locks.embedder() as locked:
+        if not locked:
+            return
+        with locks.writer():
+            store.use(embedder.fingerprint)
+        if store.former:
+            with suppress(Locked), locks.exclusive(_TIMEOUT_S):  # else next time
+                store.drop_former()
+        done, missing = 0, store.missing
+        while rows := store.wanted(_ROUND):
+            for ids, vectors in _round(embedder, rows):
+                with locks.writer():
+                    store.put(ids, vectors)
+                on_vectors(ids, vectors)
+                count = len(ids)
+                done, missing = done + count, missing - count
+                yield Embedded(done, max(missing, 0))
+
+
+def _round(embedder: Embedder, rows: list[Row]) -> Iterator[tuple[list[str], Vectors]]:
+    """Yield ids and their vectors, one commit at a time."""
+    names, ids, matrices = [row["id"] for row in rows], list[str](), list[Vectors]()
+    for indices, vectors in embedder.embed_batches([f"{row['header']}\n{row['text']}" for row in rows]):
+        ids += [names[i] for i in indices]
+        matrices.append(vectors)
+        if len(ids) >= _COMMIT:
+            yield ids, np.concatenate(matrices)
+            ids, matrices = [], []
+    if ids:
+        yield ids, np.concatenate(matrices)

@@ -5,7 +5,7 @@
     commit    documents and chunks, in place of the versions that they replace; keyword search finds them from here on
     remove    documents that are gone, unless the guard refuses; files that quote what was removed are parsed again
 
-Embedding comes afterwards (embed.py). Knows no format, no table and no terminal.
+Embedding comes afterwards (chunking.py). Knows no format, no table and no terminal.
 """
 
 import os

@@ -23,9 +23,8 @@ from engine.models.kv_read import Arrays, UnreadableCache
 from engine.models.rope import Ropes
 from engine.models.types import LanguageModel
 from engine.types import Trace
-from store.kv_files import Tensor, read_through
+from store.kv_files import DocumentSegment, Node, Tensor, read_through
 from store.kv_index import Match
-from store.kv_tree import DocumentSegment, Node
 from store.types import Chunk
 
 Layers = list[tuple[Any, Any]]  # keys and values of each layer, each (1, heads, tokens, width)

@@ -14,7 +14,7 @@ from engine.llm.restore import LATE, Ids, KvBinding, Restored, look, restore
 from engine.models.rope import Ropes
 from engine.models.types import LanguageModel
 from engine.types import Trace
-from store.kv_tree import Node
+from store.kv_files import Node
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from engine.text.time_sensitive import moment
 from engine.types import Evidence
 from prompts import prompt
 from store.errors import PkbError
-from store.kv_tree import DocumentSegment
+from store.kv_files import DocumentSegment
 from store.types import Chunk
 
 

@@ -23,10 +23,9 @@ from engine.kv.planners import load as load_all
 from engine.models.kv_read import OpenFiles, ReadAt, UnreadableCache, open_files
 from engine.models.types import KvSliceable
 from engine.types import Trace
-from store.kv_files import cached_share, read_through
+from store.kv_files import Node, TreeRoot, borders, cached_share, read_through
 from store.kv_index import Match
 from store.kv_store import KvStore
-from store.kv_tree import Node, TreeRoot, borders
 from store.remote import Remote
 
 Ids = tuple[int, ...]

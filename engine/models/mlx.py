@@ -26,8 +26,7 @@ from engine.models.role_adapter import AttachedAdapter
 from engine.models.runtime import Device, device
 from engine.models.tokens import Spelling, Tokens, first_line
 from engine.models.types import Drafter, Frame, Meter, Size
-from store.kv_files import Tensor
-from store.kv_tree import borders
+from store.kv_files import Tensor, borders
 
 Step = Callable[[Any], Any]  # ids (rows,) -> the likeliest next id after each (rows,), evaluated asynchronously
 

@@ -23,9 +23,8 @@ from typing import Any, BinaryIO
 from store.database import Ledger
 from store.errors import PkbError, UsageError
 from store.home import Home
-from store.kv_files import SUFFIX, BadNode, Identity, open_identity, opened, verify
+from store.kv_files import KEY_BYTES, SUFFIX, BadNode, Identity, Key, open_identity, opened, verify
 from store.kv_index import KvIndex, open_readonly
-from store.kv_tree import KEY_BYTES, Key
 from store.peers import PeerBook
 from store.remote import MOST_KEYS
 from store.remote_peer import DIGEST_BYTES, HAVE, MOST_BODY, NODE

@@ -25,7 +25,7 @@ from store import kv_store
 from store.answers import AnswerBank
 from store.errors import Locked, PkbError
 from store.history import past
-from store.kv_tree import Node, pack
+from store.kv_files import Node, pack
 from store.types import Scope
 from tests.attack.lab import Lab, mail
 from tests.demo import NANO

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli import formats
+from cli import export
 from engine.http.guard import HEADERS
 from engine.page import __file__ as page_file
 from engine.text.terminal import in_json, line, one_line, plain, unstyled
@@ -237,13 +237,13 @@ FORMULA = st.sampled_from("=+-@\t\r\n|%＝＋－＠ '\u200b\ufeff\x00\x0b")
 
 @given(st.lists(FORMULA, max_size=4).map("".join), st.sampled_from(["cmd|' /C calc'!A0", 'HYPERLINK("x")', "1+1"]))
 def test_no_cell_of_a_table_is_a_formula(before: str, formula: str) -> None:
-    cell = str(formats._cell(before + "=" + formula))
+    cell = str(export._cell(before + "=" + formula))
     assert cell.lstrip(" \n\r\u00a0\u3000")[:1] not in ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
 
 
 @given(ANY)
 def test_markdown_of_a_mail_is_text(text: str) -> None:
-    shown = formats.escaped(f"![x](http://evil) <img src=x> [a](b) `{text}` {text} <b>{text}")
+    shown = export.escaped(f"![x](http://evil) <img src=x> [a](b) `{text}` {text} <b>{text}")
     assert not re.search(r"(?<!\\)(?:\\\\)*[\[<`]", shown)
 
 

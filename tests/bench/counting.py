@@ -27,9 +27,8 @@ from engine.models.mlx import Mlx
 from engine.models.types import Embedder, LanguageModel, Size
 from engine.session import Session
 from engine.types import AskOptions, Backend, Evidence, Step, Trace
-from store.kv_files import Header, Tensor, size_of
+from store.kv_files import Header, Node, Tensor, TreeRoot, size_of
 from store.kv_store import KvStore
-from store.kv_tree import Node, TreeRoot
 from tests.bench.forced import Forced, ForcedBackend, ForcedResident, Script
 from tests.engine.models.shapes import REAL, make, write
 

@@ -34,8 +34,7 @@ from engine.models import kv_cache, mlx
 from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.models.rope import movable
-from store.kv_files import Header, write
-from store.kv_tree import child_key
+from store.kv_files import Header, child_key, write
 from tests.bench import home, machine
 from tests.bench.corpus import DATA, PUBLIC, Query, User, users
 from tests.bench.counting import Memo, Tally, count, folder_of

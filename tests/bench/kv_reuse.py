@@ -28,8 +28,8 @@ from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.types import Trace
 from store.database import open_ledger
+from store.kv_files import TreeRoot, root_of
 from store.kv_store import KvLimits, KvStore, scores
-from store.kv_tree import TreeRoot, root_of
 from tests.bench.forced import weights
 from tests.bench.home import NANO
 from tests.bench.records import Comparison, write_file

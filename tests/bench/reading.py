@@ -36,7 +36,7 @@ from engine.settings import Settings
 from engine.text.question import Question, understand
 from engine.types import Answer, Evidence, Passage, Trace
 from store.errors import NoModel
-from store.kv_tree import root_of
+from store.kv_files import root_of
 from store.types import Scope
 from tests.bench.indexed import IndexedUser, best, golds, load
 from tests.bench.kv_reuse import opened_store

@@ -29,8 +29,8 @@ from engine.models.role_adapter import find_adapter
 from engine.types import Trace
 from prompts import prompt
 from store.errors import NoModel
+from store.kv_files import root_of
 from store.kv_store import KvStore
-from store.kv_tree import root_of
 from tests.bench.kv_reuse import Spent, free_memory, opened_store, spent
 
 CHUNK = 130  # tokens of a chunk, at most

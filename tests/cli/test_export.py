@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.formats import escaped, print_csv, source_lines
+from cli.export import escaped, print_csv, source_lines
 from engine.types import Source
 from store.database import open_ledger
 from tests.cli.conftest import Pkb

@@ -17,9 +17,8 @@ from engine.backends import open_store
 from engine.settings import KvSettings
 from store.database import open_ledger
 from store.home import locate
-from store.kv_files import Header, verify
+from store.kv_files import Header, TreeRoot, verify
 from store.kv_index import KvIndex
-from store.kv_tree import TreeRoot
 from store.peers import PeerBook
 from store.remote import Remote, RemoteCall, RemoteMiss, open_remote
 from store.remote_peer import PeerSource, parse_address

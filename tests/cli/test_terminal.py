@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.formats import export_lines
+from cli.export import export_lines
 from cli.output import bars, console, progress_line, session
 from cli.render import show_answer, show_source
 from engine.http.completions import footnotes

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from cli.watch import WatchPrinter
+from cli.ingest import WatchPrinter
 from engine.ingest.follow import Follow, Intervals
 from engine.operations import choose_roots
 from engine.session import Session, session

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.watch import WatchPrinter
+from cli.ingest import WatchPrinter
 from engine.app import CacheUse, Pkb
 from engine.ingest.follow import Followed, Intervals
 from engine.ingest.pipeline import Summary

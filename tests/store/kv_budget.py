@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.kv_tree import Node
+from store.kv_files import Node
 from tests.store.kv_kit import ROOT, Interrupted, Kept, run_python, tensors
 
 BUDGET = 2_000_000

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import overload
 
 from store.database import Ledger, open_ledger
-from store.kv_files import Tensor
+from store.kv_files import Node, Tensor, TreeRoot, root_of
 from store.kv_store import KvLimits, KvStore, Score, scores, size_on_disk
-from store.kv_tree import Node, TreeRoot, root_of
 
 SUB_STEP = 4
 PARTS = {"model": "nano", "adapter": "none", "dtype": "F32"}

@@ -12,8 +12,7 @@ import pytest
 
 from engine.serve.sharing import SharingAddress, SharingServer
 from store.home import Home
-from store.kv_files import Header
-from store.kv_tree import Key
+from store.kv_files import Header, Key
 from store.peers import PeerBook, key_line
 from store.remote import Remote
 from store.remote_peer import PeerSource, parse_address

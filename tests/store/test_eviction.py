@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from store.kv_files import Node
 from store.kv_store import scores, victims
-from store.kv_tree import Node
 
 SCORES = scores(100.0)
 ROOT = b"root"

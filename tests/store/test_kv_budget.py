@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.jobs import JobAccount
+from store.kv_files import Node
 from store.kv_folder import ProcessOwner
 from store.kv_index import KvIndex, UnusedNode
 from store.kv_store import size_on_disk
-from store.kv_tree import Node
 from tests.effort import examples
 from tests.store.kit import home_in
 from tests.store.kv_budget import BUDGET, du, watch

@@ -8,9 +8,8 @@ import pytest
 
 from store.database import Ledger
 from store.integrity import examine, repair
-from store.kv_files import Header, Tensor, write
+from store.kv_files import Header, Node, Tensor, first_key, pack, write
 from store.kv_store import KvLimits, KvStore, scores
-from store.kv_tree import Node, first_key, pack
 from tests.store.kit import Opened
 from tests.store.kv_kit import HALF_LIFE_S, PLENTY, ROOT, SUB_STEP, A, B, C, Interrupted, Kept, tensors
 

@@ -9,10 +9,9 @@ import pytest
 
 from store import kv_index
 from store.database import Ledger, open_ledger
-from store.kv_files import Identity
+from store.kv_files import Identity, Node, child_key
 from store.kv_folder import ProcessOwner, is_alive, remove_dead_owners
 from store.kv_index import CountTotal, KvCounts, KvIndex
-from store.kv_tree import Node, child_key
 from tests.store.kv_kit import ROOT, SUB_STEP, run_python
 
 FILE = Identity(1, 2, 3, 4)

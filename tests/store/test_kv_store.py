@@ -7,8 +7,8 @@ from tempfile import TemporaryDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 
+from store.kv_files import root_of, shared
 from store.kv_index import CountTotal
-from store.kv_tree import root_of, shared
 from tests.effort import examples
 from tests.store.kv_kit import PARTS, ROOT, SUB_STEP, A, B, C, Kept, tensors
 

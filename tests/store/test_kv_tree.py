@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.kv_tree import KEY_BYTES, borders, child_key, first_key, pack, root_key, root_of, shared, unpack
+from store.kv_files import KEY_BYTES, borders, child_key, first_key, pack, root_key, root_of, shared, unpack
 
 IDS = st.lists(st.integers(0, 2**32 - 1), max_size=12)
 FEW = st.lists(st.integers(0, 2), max_size=20)

@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 
 from engine.serve.sharing import SharingServer, parse_keys, parse_listen, parse_range
 from store.errors import UsageError
-from store.kv_files import Header, Tensor, write
-from store.kv_tree import Key
+from store.kv_files import Header, Key, Tensor, write
 from store.peers import PeerBook, key_line
 from store.remote import MOST_KEYS, PAUSE_S, Remote, RemoteCall, RemoteMiss, headers_of, masked, open_remote
 from store.remote_peer import PeerSource, _Connection, parse_address, parse_sizes

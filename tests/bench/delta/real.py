@@ -34,9 +34,9 @@ from engine.models.runtime import load_blas
 from engine.settings import HALF_LIFE_S
 from engine.types import Trace
 from store.database import open_ledger
+from store.kv_files import Key, Node, TreeRoot, child_key, root_of
 from store.kv_index import path_keys
 from store.kv_store import KvLimits, KvStore, scores, victims
-from store.kv_tree import Key, Node, TreeRoot, child_key, root_of
 from tests.bench.counting import CountedStore, Idle, bytes_of, folder_of
 from tests.bench.delta.codec import Gridded
 from tests.bench.delta.scenarios import SCENARIOS, VALUE, Scenario

@@ -22,8 +22,8 @@ import numpy as np
 
 from engine.models.mlx import Mlx
 from engine.settings import HALF_LIFE_S, Settings
+from store.kv_files import TreeRoot, root_of
 from store.kv_store import Score, scores
-from store.kv_tree import TreeRoot, root_of
 from tests.bench.compression import mail_ids, opened
 from tests.bench.delta.similarity import SEGMENT, Layers, computed
 from tests.bench.delta.simulation import Costs, System, simulate

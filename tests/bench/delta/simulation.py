@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import Literal
 
+from store.kv_files import Key, Node, TreeRoot, child_key, root_of
 from store.kv_store import Score, victims
-from store.kv_tree import Key, Node, TreeRoot, child_key, root_of
 from tests.bench.delta.utility import State, StateOf
 from tests.bench.delta.workload import Asked
 

@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
+from store.kv_files import Node
 from store.kv_store import lfu
-from store.kv_tree import Node
 from tests.bench.delta.simulation import Cache, Costs, System, Trees, simulate
 from tests.bench.delta.utility import UtilityWeights, utility
 from tests.bench.delta.workload import Asked, requests

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from store.kv_tree import TreeRoot, root_of
+from store.kv_files import TreeRoot, root_of
 from tests.bench.delta.tree import Arrays, DeltaNode, DeltaTree
 from tests.bench.sparkv.bitstream import Chunk32
 

@@ -6,7 +6,7 @@ from itertools import islice
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.kv_tree import Node
+from store.kv_files import Node
 from tests.bench.delta.utility import Cached, State, UtilityWeights, mended, printed, utility
 
 SIZES = st.integers(1, 50)

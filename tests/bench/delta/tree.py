@@ -10,8 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from store.kv_files import BadNode, Header, Tensor, verify, write
-from store.kv_tree import Key, TreeRoot, child_key
+from store.kv_files import BadNode, Header, Key, Tensor, TreeRoot, child_key, verify, write
 from tests.bench.delta.codec import Gridded, on_grid, pack, unpack
 from tests.bench.sparkv.bitstream import BadBitstream, Chunk32
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from store.kv_files import Key, Node
 from store.kv_store import Score
-from store.kv_tree import Key, Node
 
 State = Literal["asking", "connected", "gone"]  # foreground, background and ended, of a client
 WORTH: Mapping[State, float] = {"asking": 1.0, "connected": 0.5, "gone": 0.0}

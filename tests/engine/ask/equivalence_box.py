@@ -17,9 +17,8 @@ from engine.llm.restore import KvBinding
 from engine.models.mlx import Mlx
 from engine.types import Trace
 from store.database import Ledger, open_ledger
-from store.kv_files import Tensor, verify, write
+from store.kv_files import Tensor, root_of, verify, write
 from store.kv_store import KvLimits, KvStore, scores
-from store.kv_tree import root_of
 from tests.store.kv_kit import HALF_LIFE_S, PLENTY
 
 SUB_STEP = 64

@@ -10,8 +10,8 @@ from typing import Any
 
 from store.database import Ledger, open_ledger
 from store.home import Home
+from store.kv_files import root_of
 from store.kv_store import KvLimits, KvStore, scores, size_on_disk
-from store.kv_tree import root_of
 from tests.store.kv_kit import HALF_LIFE_S, PLENTY, run_python
 
 SUB_STEP = 64

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.ingest.embed import embed
+from engine.ingest.chunking import embed
 from tests.engine.ingest.box import Box, mail
 from tests.store.kit import HashEmbedder, Killed
 

@@ -5,8 +5,8 @@ from threading import Event, Thread
 
 import pytest
 
-from engine.ingest import embed as module
-from engine.ingest.embed import Embedded, embed
+from engine.ingest import chunking as module
+from engine.ingest.chunking import Embedded, embed
 from store.hits import Vectors
 from store.locks import Locks
 from tests.effort import PATIENCE_S

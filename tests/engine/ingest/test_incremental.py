@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.ingest import files as module
-from engine.ingest.embed import embed
+from engine.ingest.chunking import embed
 from engine.ingest.files import read
 from engine.ingest.pipeline import Guard, Ingest
 from engine.ingest.types import ParseLimits

@@ -116,7 +116,7 @@ _MODES = """
 import os, sys
 os.umask(0o077)
 from pathlib import Path
-from engine.ingest.embed import embed
+from engine.ingest.chunking import embed
 from tests.engine.ingest.box import Box, mail
 from tests.store.kit import HashEmbedder
 box = Box(Path(sys.argv[1]))

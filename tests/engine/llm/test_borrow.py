@@ -18,7 +18,7 @@ from engine.llm.restore import KvBinding, Planning
 from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.types import Trace
-from store.kv_tree import Key
+from store.kv_files import Key
 from store.remote import Remote, RemoteCall, RemoteMiss
 from tests.effort import slow_only
 from tests.engine.ask.equivalence_box import ROOT, SUB_STEP, Box, Ids, decoded, some
