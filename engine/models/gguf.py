@@ -5,12 +5,14 @@ The file is untrusted input: every length in it is compared with what the file c
 
 import mmap
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 
 from store.errors import PkbError
 
@@ -22,21 +24,8 @@ NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "
 STRING, ARRAY = 8, 9
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A tensor's format: a block holds `width` values in `bytes` bytes."""
-
-    name: str
-    width: int
-    bytes: int
-
-
-KINDS = {
-    0: Kind("F32", 1, 4), 1: Kind("F16", 1, 2), 30: Kind("BF16", 1, 2),
-    2: Kind("Q4_0", 32, 18), 3: Kind("Q4_1", 32, 20), 6: Kind("Q5_0", 32, 22), 7: Kind("Q5_1", 32, 24),
-    8: Kind("Q8_0", 32, 34), 10: Kind("Q2_K", 256, 84), 11: Kind("Q3_K", 256, 110), 12: Kind("Q4_K", 256, 144),
-    13: Kind("Q5_K", 256, 176), 14: Kind("Q6_K", 256, 210),
-}  # fmt: skip
+_READ = ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K")
+KINDS = {kind.value: kind for kind in map(GGMLQuantizationType.__getitem__, _READ)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +33,15 @@ class TensorPlace:
     """Where a tensor lies: its shape, the contiguous dimension last, and its first byte in the file."""
 
     name: str
-    kind: Kind
+    kind: GGMLQuantizationType
     shape: tuple[int, ...]
     start: int
 
     @property
     def bytes(self) -> int:
         """Return its size in the file."""
-        return prod(self.shape) // self.kind.width * self.kind.bytes
+        width, size = GGML_QUANT_SIZES[self.kind]
+        return prod(self.shape) // int(width) * int(size)
 
 
 State = tuple[int, int, int]  # inode, bytes, time of the last change
@@ -164,19 +154,12 @@ def _form(kind: int) -> str:
 def read(path: Path) -> GgufHeader:
     """Read a file's header; PkbError if it cannot be read, or is damaged, or holds a tensor of an unknown format."""
     try:
-        with mapped(path) as data:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return _header(path, data)
     except ValueError as error:
         raise PkbError(f"{path} is not a GGUF file that pkb can read: {error}", "pkb model list") from None
     except OSError as error:
         raise PkbError(f"{path} cannot be read: {error.strerror}", "pkb model list") from None
-
-
-@contextmanager
-def mapped(path: Path) -> Iterator[mmap.mmap]:
-    """Map a file into memory, to read; ValueError if it is empty."""
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        yield data
 
 
 def _header(path: Path, data: mmap.mmap) -> GgufHeader:
@@ -208,24 +191,18 @@ def _place(reader: _Reader) -> TensorPlace:
     shape = tuple(reader.number("Q") for _ in range(dimensions))[::-1]
     number, start = reader.number("I"), reader.number("Q")
     if (kind := KINDS.get(number)) is None:
-        raise ValueError(f"pkb does not know the tensor format {_kind_name(number)}")
-    if not all(0 < length < 1 << 40 for length in shape) or shape[-1] % kind.width:
+        named = next((kind.name for kind in GGMLQuantizationType if kind == number), number)
+        raise ValueError(f"pkb does not know the tensor format {named}")
+    if not all(0 < length < 1 << 40 for length in shape) or shape[-1] % GGML_QUANT_SIZES[kind][0]:
         raise ValueError(f"the tensor {name} has the shape {shape}")
     return TensorPlace(name, kind, shape, start)
-
-
-def _kind_name(number: int) -> str:
-    """Name a format that pkb does not read."""
-    from gguf import GGMLQuantizationType
-
-    return next((kind.name for kind in GGMLQuantizationType if kind == number), str(number))
 
 
 def _moved(place: TensorPlace, base: int, size: int) -> TensorPlace:
     """Count a tensor's start from the file's; ValueError if the file does not hold all of it."""
     if base + place.start + place.bytes > size:
         raise ValueError(f"it ends before its tensor {place.name}")
-    return TensorPlace(place.name, place.kind, place.shape, base + place.start)
+    return replace(place, start=base + place.start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,22 +278,15 @@ def _rope_scaling(header: GgufHeader, found: Sizes) -> dict[str, Any] | None:
 
 def _llama3_factor(header: GgufHeader, found: Sizes) -> float:
     """Return the factor that Llama 3's rule needs to give the stored divisors; PkbError if none does."""
-    import numpy as np
-
     place = header.tensors["rope_freqs.weight"]
     if place.kind.name != "F32" or place.shape != (found.head // 2,):
         raise header.refusal("its tensor rope_freqs.weight has an unknown form")
-    with mapped(header.path) as data:
-        stored = np.frombuffer(data[place.start : place.start + place.bytes], "<f4")
+    stored = np.fromfile(header.path, "<f4", place.shape[0], offset=place.start)
     factor, theta = float(stored.max()), header.real("rope.freq_base", 10000.0)
     if not 1 <= factor < 1 << 16:
         raise header.refusal(f"its positions are scaled by {factor}")
     wavelength = 2 * np.pi * theta ** (np.arange(0, found.head, 2) / found.head)
-    low, high, context = (
-        LLAMA3["low_freq_factor"],
-        LLAMA3["high_freq_factor"],
-        LLAMA3["original_max_position_embeddings"],
-    )
+    low, high, context = LLAMA3.values()
     smooth = np.clip((context / wavelength - low) / (high - low), 0, 1)
     if not np.allclose(stored, 1 / ((1 - smooth) / factor + smooth), rtol=1e-3):
         raise header.refusal("its positions are not scaled by Llama 3's rule")

@@ -4,7 +4,6 @@ Formats of 32 values with a scale and an offset are repacked, their numbers unch
 """
 
 import errno
-import fcntl
 import json
 import os
 import re
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, dequantize
 from numpy.typing import NDArray
 
 from engine.models.gguf import (
@@ -33,6 +33,7 @@ from engine.models.gguf import (
 )
 from engine.models.lookup import BITS, CONFIG, TOKENS, InstalledModel, repository
 from store.errors import Locked
+from store.locks import Lease
 
 Bytes = NDArray[np.uint8]
 GROUP = 32  # values that share a scale and an offset
@@ -193,7 +194,7 @@ def _stem(name: str) -> str:
 def _converted(place: TensorPlace, name: str, half: str) -> Converted:
     if len(place.shape) < 2 or place.kind.name not in PACKED:
         return Converted(place, (Part(name, half, place.shape),), None)
-    (rows, columns), bits = place.shape, PACKED[place.kind.name].bits
+    (rows, columns), bits = place.shape, PACKED[place.kind.name]
     base = name.removesuffix(".weight")
     numbers = (rows, columns // GROUP)
     packed = Part(name, "U32", (rows, columns * bits // 32))
@@ -210,11 +211,13 @@ def convert(plan: Plan, model: InstalledModel, environ: Mapping[str, str], tick:
     texts = _texts(plan)
     home = repository(model.name, environ)
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _locked(home / "converting.lock"), _explained(plan.header):
-        fresh = home / "converting"
-        shutil.rmtree(fresh, ignore_errors=True)  # of a run that was killed
-        fresh.mkdir(mode=0o700)
+    lock, fresh = Lease(home / "converting.lock"), home / "converting"
+    if not lock.acquire():
+        raise Locked("another pkb is converting this model", "try again when it is done")
+    with _explained(plan.header):
         try:
+            shutil.rmtree(fresh, ignore_errors=True)  # of a run that was killed
+            fresh.mkdir(mode=0o700)
             for name, text in texts.items():
                 (fresh / name).write_text(text, encoding="utf-8")
             _write(plan, fresh / "model.safetensors", tick)
@@ -223,6 +226,7 @@ def convert(plan: Plan, model: InstalledModel, environ: Mapping[str, str], tick:
             _publish(fresh, model, home)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
+            lock.release()
 
 
 def _publish(fresh: Path, model: InstalledModel, home: Path) -> None:
@@ -257,16 +261,6 @@ def _texts(plan: Plan) -> dict[str, str]:
         frame(template, {key: special_tokens.get(key, "") for key in SPECIAL_TOKENS}, header.path.name)
     texts = {CONFIG: json.dumps(found), TOKENS: tokens}
     return texts | {"tokenizer_config.json": json.dumps(special_tokens, ensure_ascii=False)}
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Locked("another pkb is converting this model", "try again when it is done") from None
-        yield
 
 
 @contextmanager
@@ -311,7 +305,7 @@ def _arrays(plan: Plan, one: Converted, data: bytes, found: Sizes) -> Iterator[N
     place, rotated = one.place, _rotated_heads(plan.header, one.place.name, found)
     rows = place.shape[0] if len(place.shape) > 1 else 1
     raw = np.frombuffer(data, np.uint8).reshape(rows, -1)
-    compute = PACKED[place.kind.name].unpack if one.bits else partial(_plain, plan, place)
+    compute = partial(unpack, place.kind) if one.bits else partial(_plain, plan, place)
     step = max(1, SLICE // raw.shape[1])
     slices = [compute(raw[at : at + step]) for at in range(0, rows, step)]
     for part, arrays in zip(one.parts, zip(*slices, strict=True), strict=True):
@@ -339,9 +333,7 @@ def _halves_together(array: NDArray[Any], heads: int) -> NDArray[Any]:
 
 def _values(raw: Bytes, place: TensorPlace, header: GgufHeader) -> NDArray[np.float32]:
     """Decode a tensor: (rows, columns), or (1, columns) of a vector."""
-    import gguf
-
-    found: NDArray[np.float32] = gguf.dequantize(raw, gguf.GGMLQuantizationType[place.kind.name])
+    found: NDArray[np.float32] = dequantize(raw, place.kind)
     is_shifted = header.architecture.startswith("gemma") and place.name.endswith("norm.weight")
     return found - np.float32(1) if is_shifted else found  # mlx-lm adds 1 to Gemma's norms, llama.cpp does not
 
@@ -356,20 +348,24 @@ def _half_bits(values: NDArray[np.float32], half: str) -> NDArray[Any]:
     return rounded.astype("<u2")
 
 
-Unpacked = tuple[NDArray[np.uint32], NDArray[np.float16], NDArray[np.float16]]  # weight, scales, biases
+Unpacked = tuple[NDArray[Any], NDArray[np.float16], NDArray[np.float16]]  # values or weight, scales, biases
+PACKED = {"Q4_0": 4, "Q4_1": 4, "Q5_0": 5, "Q5_1": 5, "Q8_0": 8, "Q4_K": 4, "Q5_K": 5}  # bits of each value for MLX
+
+
+def unpack(kind: GGMLQuantizationType, raw: Bytes) -> Unpacked:
+    """Repack the rows of a tensor as MLX has them: weight, scales and biases."""
+    bits, rows = PACKED[kind.name], len(raw)
+    compute = _q8_0 if bits == 8 else _k if kind.name.endswith("K") else _small
+    values, scales, biases = compute(raw.reshape(rows, -1, GGML_QUANT_SIZES[kind][1]), bits)
+    return pack(values.reshape(rows, -1), bits), scales.reshape(rows, -1), biases.reshape(rows, -1)
 
 
 def pack(values: Bytes, bits: int) -> NDArray[np.uint32]:
     """Pack unsigned numbers of so many bits as MLX does, the first into the lowest: (rows, columns * bits / 32)."""
-    rows = len(values)
     if bits == 8:
         return np.ascontiguousarray(values).view("<u4")
-    planes = np.unpackbits(values.reshape(rows, -1, 1), axis=-1, count=bits, bitorder="little")
-    return np.packbits(planes.reshape(rows, -1), axis=-1, bitorder="little").view("<u4")
-
-
-def _blocks(raw: Bytes, size: int) -> Bytes:
-    return raw.reshape(len(raw), -1, size)
+    planes = np.unpackbits(values.reshape(len(values), -1, 1), axis=-1, count=bits, bitorder="little")
+    return np.packbits(planes.reshape(len(values), -1), axis=-1, bitorder="little").view("<u4")
 
 
 def _half(blocks: Bytes) -> NDArray[np.float16]:
@@ -377,32 +373,24 @@ def _half(blocks: Bytes) -> NDArray[np.float16]:
     return np.ascontiguousarray(blocks).view("<f2")[..., 0]
 
 
-def _nibbles(blocks: Bytes) -> Bytes:
-    """Split bytes into their low halves, then their high halves."""
-    return np.concatenate([blocks & 0x0F, blocks >> 4], axis=-1)
-
-
-def _small(raw: Bytes, *, size: int, bits: int, has_offset: bool) -> Unpacked:
+def _small(blocks: Bytes, bits: int) -> Unpacked:
     """Unpack Q4_0, Q4_1, Q5_0 or Q5_1: a scale, an offset or half the range, fifth bits, and nibbles."""
-    blocks = _blocks(raw, size)
-    scales = _half(blocks[..., :2])
+    scales, nibbles = _half(blocks[..., :2]), blocks[..., -GROUP // 2 :]
+    has_offset = blocks.shape[-1] == 2 + 2 + GROUP * bits // 8
     biases = _half(blocks[..., 2:4]) if has_offset else scales * np.float16(-(1 << (bits - 1)))
-    rest = blocks[..., 4 if has_offset else 2 :]
-    values = _nibbles(rest[..., -GROUP // 2 :])
+    values = np.concatenate([nibbles & 0x0F, nibbles >> 4], axis=-1)
     if bits == 5:
-        values |= np.unpackbits(rest[..., :4], axis=-1, bitorder="little") << 4
-    return pack(values.reshape(len(raw), -1), bits), scales, biases
+        values |= np.unpackbits(blocks[..., -GROUP // 2 - 4 : -GROUP // 2], axis=-1, bitorder="little") << 4
+    return values, scales, biases
 
 
-def _q8_0(raw: Bytes) -> Unpacked:
-    blocks = _blocks(raw, 34)
-    scales, values = _half(blocks[..., :2]), blocks[..., 2:] ^ np.uint8(0x80)  # signed to unsigned
-    return pack(values.reshape(len(raw), -1), 8), scales, scales * np.float16(-128)
+def _q8_0(blocks: Bytes, bits: int) -> Unpacked:
+    scales = _half(blocks[..., :2])
+    return blocks[..., 2:] ^ np.uint8(0x80), scales, scales * np.float16(-128)  # signed to unsigned
 
 
-def _k(raw: Bytes, *, size: int, bits: int) -> Unpacked:
+def _k(blocks: Bytes, bits: int) -> Unpacked:
     """Unpack Q4_K or Q5_K: eight groups a block, their scales and offsets six bits each."""
-    blocks = _blocks(raw, size)
     scale, offset = (_half(blocks[..., at : at + 2]).astype(np.float32)[..., None] for at in (0, 2))
     low, high, rest = blocks[..., 4:8], blocks[..., 8:12], blocks[..., 12:16]
     steps = np.concatenate([low & 0x3F, (rest & 0x0F) | (low >> 6 << 4)], axis=-1)
@@ -411,25 +399,4 @@ def _k(raw: Bytes, *, size: int, bits: int) -> Unpacked:
     values: Bytes = np.stack([nibbles & 0x0F, nibbles >> 4], axis=-2).reshape(*blocks.shape[:2], 8, 32)
     if bits == 5:
         values |= ((blocks[..., 16:48][..., None, :] >> np.arange(8, dtype=np.uint8)[:, None]) & 1) << 4
-    rows = len(raw)
-    scales, biases = (scale * steps).astype("<f2"), (-offset * offsets).astype("<f2")
-    return pack(values.reshape(rows, -1), bits), scales.reshape(rows, -1), biases.reshape(rows, -1)
-
-
-@dataclass(frozen=True, slots=True)
-class Packing:
-    """How a format is repacked for MLX: the bits of a value, and what does it."""
-
-    bits: int
-    unpack: Callable[[Bytes], Unpacked]
-
-
-PACKED: Mapping[str, Packing] = {
-    "Q4_0": Packing(4, partial(_small, size=18, bits=4, has_offset=False)),
-    "Q4_1": Packing(4, partial(_small, size=20, bits=4, has_offset=True)),
-    "Q5_0": Packing(5, partial(_small, size=22, bits=5, has_offset=False)),
-    "Q5_1": Packing(5, partial(_small, size=24, bits=5, has_offset=True)),
-    "Q8_0": Packing(8, _q8_0),
-    "Q4_K": Packing(4, partial(_k, size=144, bits=4)),
-    "Q5_K": Packing(5, partial(_k, size=176, bits=5)),
-}
+    return values, (scale * steps).astype("<f2"), (-offset * offsets).astype("<f2")

@@ -20,7 +20,7 @@ from tokenizers import Tokenizer
 
 from engine.models import runtime
 from engine.models.gguf import GgufHeader, read, tokenizer
-from engine.models.gguf_weights import PACKED, convert, plan
+from engine.models.gguf_weights import PACKED, convert, plan, unpack
 from engine.models.lookup import InstalledModel, find_gguf, gguf_files, missing_files, repository, role
 from store.errors import Locked, NoModel, PkbError
 from tests.engine.models.ggufs import FAMILIES, REPACKED, ROUNDED, Made, encoded, environment, model_of, write
@@ -108,13 +108,13 @@ def test_repacked_numbers_are_those_of_the_file(kind: str) -> None:
     values = np.random.default_rng(0).standard_normal((6, 512)).astype(np.float32)
     raw = encoded(values, kind)
     expected = library.dequantize(raw, library.GGMLQuantizationType[kind])
-    weight, scale, offset = PACKED[kind].unpack(raw)
+    weight, scale, offset = unpack(library.GGMLQuantizationType[kind], raw)
     arrays = (
         mx.array(np.ascontiguousarray(weight)),
         mx.array(scale).astype(mx.float32),
         mx.array(offset).astype(mx.float32),
     )
-    found = np.array(mx.dequantize(*arrays, group_size=32, bits=PACKED[kind].bits))
+    found = np.array(mx.dequantize(*arrays, group_size=32, bits=PACKED[kind]))
     spread = np.abs(expected).max() / 2**10 if kind.endswith("_K") else 0  # only their products are rounded
     assert np.abs(found - expected).max() <= spread
 
