@@ -71,6 +71,7 @@ LIBRARIES = {
     "rank_bm25": ("engine/retrieval/retrieve.py",),
     "watchdog": ("engine/ingest/follow.py",),
     "selectolax": ("engine/ingest/html.py",),
+    "tinycss2": ("engine/ingest/css.py",),
     "charset_normalizer": ("engine/ingest/headers.py",),
     "psutil": ("store/home.py", "engine/health.py", "engine/models/runtime.py", "engine/idle/conditions.py"),
     "filelock": ("store/locks.py",),

@@ -1,47 +1,73 @@
 """CSS: which elements and which text of a page a mail reader shows. Knows no tree: a parent comes as its style.
 
-The reader is taken to have a wide, light screen and to run no scripts.
+The reader is taken to have a wide, light screen and to run no scripts. tinycss2 parses sheets, values and colours.
 """
 
+import operator
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from colorsys import hls_to_rgb
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from math import inf, prod
+from typing import Any, NamedTuple
 
-from prompts import prompt
+import tinycss2
+from tinycss2 import color4
 
-# Lengths.
+# Values: in lower case, looked into by their tokens.
 
 _WIDTH, _HEIGHT = 1280.0, 800.0  # the screen, in pixels
 _UNITS = {
-    **{"": 1.0, "px": 1.0, "pt": 4 / 3, "pc": 16.0, "in": 96.0, "cm": 37.8, "mm": 3.78, "q": 0.945, "rem": 16.0},
-    **{"vw": _WIDTH / 100, "vh": _HEIGHT / 100, "vmin": _HEIGHT / 100, "vmax": _WIDTH / 100},
+    **{"px": 1.0, "pt": 4 / 3, "pc": 16.0, "in": 96.0, "cm": 37.8, "mm": 3.78, "q": 0.945, "rem": 16.0},
+    **{"%": _WIDTH / 100, "vw": _WIDTH / 100, "vh": _HEIGHT / 100, "vmin": _HEIGHT / 100, "vmax": _WIDTH / 100},
 }
 _SIZES = {
     **{"xx-small": 9.0, "x-small": 10.0, "small": 13.0, "medium": 16.0, "large": 18.0, "x-large": 24.0},
     **{"xx-large": 32.0, "xxx-large": 48.0},
 }
-_NUMBER = r"[+-]?(?:\d{1,9}(?:\.\d{0,9})?|\.\d{1,9})"
-_LENGTH = re.compile(rf"(?:calc\( ?)?({_NUMBER})([a-z]{{0,4}}|%) ?\)?")
-_NUMBERS = re.compile(rf"({_NUMBER})([a-z%]?)")
+_NUMERIC = ("number", "percentage", "dimension")
+_LONGEST_VALUE = 1_000  # characters: what variables may grow to
+_LONG_NUMBER = re.compile(r"\d{30,}")  # int() refuses those of thousands of digits
+
+
+def _text(nodes: Iterable[Any]) -> str:
+    try:
+        return str(tinycss2.serialize(nodes))
+    except RecursionError:  # hundreds of open brackets
+        return ""
+
+
+@lru_cache(maxsize=4096)
+def _tokens(value: str) -> Sequence[Any]:
+    found = tinycss2.parse_component_value_list(_LONG_NUMBER.sub("9", value), skip_comments=True)
+    return [one for one in found if one.type != "whitespace"]
+
+
+@lru_cache(maxsize=1024)
+def _calls(value: str) -> Sequence[tuple[str, Sequence[Any]]]:
+    """Return the functions of a value, and the numbers among their arguments."""
+    found = (one for one in _tokens(value) if one.type == "function")
+    return [(one.lower_name, [part for part in one.arguments if part.type in _NUMERIC]) for one in found]
 
 
 @lru_cache(maxsize=4096)
 def pixels(value: str, font: float = 16.0) -> float | None:
     """Return a length in pixels: em are of the font's size, per cent of the screen's width; None for anything else."""
-    found = _LENGTH.fullmatch(value)
-    if found is None:
-        return None
-    unit = {"em": font, "ex": font / 2, "ch": font / 2, "%": _WIDTH / 100}.get(found[2]) or _UNITS.get(found[2])
-    return None if unit is None else float(found[1]) * unit
+    found = _tokens(value)
+    if calls := _calls(value):
+        found = calls[0][1] if calls[0][0] == "calc" else []
+    return _size(found[0], font) if len(found) == 1 and found[0].type in _NUMERIC else None
+
+
+def _size(number: Any, font: float) -> float | None:
+    name = "%" if number.type == "percentage" else getattr(number, "lower_unit", "px")
+    unit = {"em": font, "ex": font / 2, "ch": font / 2}.get(name) or _UNITS.get(name)
+    return None if unit is None else float(number.value * unit)
 
 
 def _length(values: Mapping[str, str], name: str, font: float) -> float:
     """Return the length of a property, 0 where it is none."""
-    value = values.get(name)
-    return pixels(value, font) or 0.0 if value else 0.0
+    return pixels(values.get(name, ""), font) or 0.0
 
 
 def _font_size(value: str, parent: float) -> float:
@@ -49,70 +75,43 @@ def _font_size(value: str, parent: float) -> float:
     return parent if found is None else found
 
 
-# Colours.
+def _share(number: Any) -> float:
+    """Return a number or percentage, limited to the range from 0 to 1."""
+    share: float = number.value / (100 if number.type == "percentage" else 1)
+    return min(max(share, 0.0), 1.0)
 
 
-class Color(NamedTuple):
-    """A colour: its parts from 0 to 255, its alpha from 0 to 1."""
-
-    red: float
-    green: float
-    blue: float
-    alpha: float = 1.0
-
-    def over(self, ground: "Color") -> "Color":
-        """Return this colour painted over an opaque one."""
-        mixed = [self.alpha * mine + (1 - self.alpha) * below for mine, below in zip(self[:3], ground[:3], strict=True)]
-        return Color(*mixed)
-
-    def is_like(self, other: "Color") -> bool:
-        """Return whether text in the one is illegible on the other."""
-        return all(abs(mine - its) < _ALIKE for mine, its in zip(self[:3], other[:3], strict=True))
-
+Color = tuple[float, float, float, float]  # red, green and blue from 0 to 255, alpha from 0 to 1
 
 _ALIKE = 20  # of 255, in each part
-_BLACK, _WHITE, _TRANSPARENT = Color(0, 0, 0), Color(255, 255, 255), Color(0, 0, 0, 0)
-_HEX = re.compile(r"#(?:[0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8})")
-_COLORS = dict(line.split() for line in prompt("colours").splitlines())
+_BLACK, _WHITE = (0.0, 0.0, 0.0, 1.0), (255.0, 255.0, 255.0, 1.0)
 
 
 @lru_cache(maxsize=1024)
 def parse_color(value: str) -> Color | None:
-    """Return a colour given by its name, in hex, `rgb()` or `hsl()`; None for anything else."""
-    if value == "transparent":
-        return _TRANSPARENT
-    value = value.replace("grey", "gray")
-    value = f"#{_COLORS[value]}" if value in _COLORS else value
-    if _HEX.fullmatch(value):
-        digits = value[1:] if len(value) > 5 else "".join(2 * digit for digit in value[1:])
-        return _from_digits(digits)
-    if not value.startswith(("rgb", "hsl")):
+    """Return a colour given by its name, in hex, `rgb()`, `hsl()` or `hwb()`; None for anything else."""
+    try:
+        *parts, alpha = color4.parse_color(value).to("srgb")
+    except (AttributeError, AssertionError, ValueError, NotImplementedError):  # the library's ways to say no
         return None
-    parts = [*_NUMBERS.findall(value[:100]), ("1", "")]
-    if len(parts) not in (4, 5):
-        return None
-    red, green, blue = (_share(part, 255) for part in parts[:3])
-    if value.startswith("hsl"):
-        hue, saturation, lightness = float(parts[0][0]) % 360, _share(parts[1], 100), _share(parts[2], 100)
-        red, green, blue = (255 * part for part in hls_to_rgb(hue / 360, lightness / 100, saturation / 100))
-    return Color(red, green, blue, _share(parts[3], 1))
+    red, green, blue = (255 * min(max(part, 0.0), 1.0) for part in parts)
+    return red, green, blue, alpha
 
 
-def _from_digits(digits: str) -> Color:
-    red, green, blue, alpha = (int(digits[at : at + 2] or "ff", 16) for at in (0, 2, 4, 6))
-    return Color(red, green, blue, alpha / 255)
-
-
-def _share(part: tuple[str, str], whole: float) -> float:
-    """Return a number, or a percentage of `whole`, limited to the range from 0 to `whole`."""
-    return min(max(float(part[0]) * (whole / 100 if part[1] == "%" else 1), 0.0), whole)
+def _over(color: Color, ground: Color, opacity: float = 1.0) -> Color:
+    """Return a colour painted over an opaque one."""
+    alpha = color[3] * opacity
+    red, green, blue = (alpha * mine + (1 - alpha) * below for mine, below in zip(color[:3], ground[:3], strict=True))
+    return red, green, blue, 1.0
 
 
 # Media queries.
 
-_RANGE = re.compile(r"\((?: ?([\d.]+\w*) ?([<>]=?))? ?(width|height) ?(?:([<>]=?|=) ?([\d.]+\w*) ?)?\)")
-_CONDITION = re.compile(r"\( ?(?:-webkit-)?(min-|max-)?([\w-]+) ?(?:: ?([^()]*?))? ?\)")
-_MEASURES = {"width": _WIDTH, "height": _HEIGHT, "device-width": _WIDTH, "device-height": _HEIGHT}
+_QUERY_PART = re.compile(r"\([^()]*\)|[^\s()]+")
+_CONDITION = re.compile(r"\((?:-webkit-)?(min-|max-)?([a-z-]+):([^()]*)\)")
+_BOUNDS = {"min-": ">=", "max-": "<="}
+_SIGNS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq}
+_MEASURES = {"width": _WIDTH, "height": _HEIGHT, "device-width": _WIDTH, "device-pixel-ratio": 1.0}
 _FEATURES = {
     **{"orientation": "landscape", "prefers-color-scheme": "light", "prefers-reduced-motion": "no-preference"},
     **{"hover": "hover", "any-hover": "hover", "pointer": "fine", "any-pointer": "fine", "scripting": "none"},
@@ -121,116 +120,89 @@ _FEATURES = {
 
 def media_apply(queries: str) -> bool:
     """Return whether one of the queries ("screen and (min-width: 600px), print") holds for the reader."""
-    plain = " ".join(queries.lower().split())
-    return not plain or any(_query_holds(query.strip()) for query in plain.split(","))
+    return not queries.strip() or any(map(_query_holds, queries.lower().split(",")))
 
 
 def _query_holds(query: str) -> bool:
-    positive = query.removeprefix("not ")
-    parts = positive.removeprefix("only ").split(" and ")
-    return (positive == query) == all(_part_holds(part.strip()) for part in parts)
+    parts = ["".join(part.split()) for part in _QUERY_PART.findall(query)]
+    return ("not" in parts) != all(_part_holds(part) for part in parts if part not in ("not", "only", "and"))
 
 
 def _part_holds(part: str) -> bool:
-    if limits := _RANGE.fullmatch(part):
-        actual = _MEASURES[limits[3]]
-        return _holds(pixels(limits[1] or ""), limits[2], actual) and _holds(actual, limits[4], pixels(limits[5] or ""))
-    found = _CONDITION.fullmatch(part)
-    if found is None:
+    if not part.startswith("("):
         return part in ("all", "screen")
-    bound, feature, value = found[1], found[2], found[3] or ""
-    actual = 1.0 if feature.endswith("pixel-ratio") else _MEASURES.get(feature, 0.0)
-    if not actual or pixels(value) is None:
-        return feature in _FEATURES and value in ("", _FEATURES[feature])
-    return _holds(actual, {"min-": ">=", "max-": "<="}.get(bound, "="), pixels(value))
+    found = _CONDITION.fullmatch(part)
+    sides = [found[2], _BOUNDS.get(found[1], "="), found[3]] if found else re.split(r"([<>]=?|=)", part[1:-1])
+    if sides[0] in _FEATURES:
+        return sides[2:] in ([], [_FEATURES[sides[0]]])
+    lengths = [_MEASURES.get(side) or pixels(side) for side in sides[::2]]
+    known = [length for length in lengths if length is not None]
+    signs = zip(known, sides[1::2], known[1:], strict=False)
+    return known == lengths and all(_SIGNS[sign](left, right) for left, sign, right in signs)
 
 
-def _holds(left: float | None, sign: str | None, right: float | None) -> bool:
-    if sign is None:
-        return True
-    if left is None or right is None:
-        return False
-    return ("=" in sign and left == right) or ("<" in sign and left < right) or (">" in sign and left > right)
+# Declarations: shorthands as the properties that they set, invalid values left out.
 
-
-# Declarations, in lower case: shorthands as the properties that they set, invalid values left out.
-
-_PIECE = re.compile(
-    r"""((?:[^{};"'\\()]++|\\.|"(?:[^"\\\n]|\\.)*+["\n]?|'(?:[^'\\\n]|\\.)*+['\n]?|\([^()]*+\)|[()\\])*+)([{};]|\Z)""",
-    re.DOTALL,
-)
-_COMMENT = re.compile(r"""("(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+')|/\*.*?(?:\*/|\Z)""", re.DOTALL)
-_ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})\s?|(.))", re.DOTALL)
-_IMPORTANT = re.compile(r"\s*! *important$")
 _SIDES = {"margin": "margin-", "padding": "padding-", "inset": ""}
-_COLORED = frozenset(["color", "background-color", "-webkit-text-fill-color"])
-_LENGTHS = frozenset(
-    ["font-size", "text-indent", "width", "height", "max-width", "max-height", "min-width", "min-height"]
-    + [before + side for before in _SIDES.values() for side in ("top", "right", "bottom", "left")]
+_COLORED = ("color", "background-color", "-webkit-text-fill-color")
+_LENGTHS = re.compile(
+    r"font-size|text-indent|(?:m(?:ax|in)-)?(?:width|height)|(?:margin-|padding-)?(?:top|right|bottom|left)"
 )
-_WORDS = frozenset(
-    [
-        *("background-image", "clip", "clip-path", "content-visibility", "filter", "mso-hide", "opacity", "overflow-x"),
-        *("overflow-y", "position", "scale", "transform", "translate", "visibility"),
-    ]
+_WORDS = re.compile(
+    r"--.*|background-image|clip(?:-path)?|content-visibility|filter|mso-hide|opacity|overflow-[xy]|position|scale"
+    r"|transform|translate|visibility"
 )
 _GLOBAL = frozenset(["inherit", "initial", "unset", "revert", "auto", "none", "currentcolor"])
 _DISPLAY = re.compile(
     r"(?:none|block|inline|flow|contents|flex|grid|table|list-item|ruby|run-in|-webkit|-ms|inherit|initial|unset)"
     r"[a-z -]{0,40}"
 )
-_LONGEST_VALUE = 1_000  # characters: what variables may grow to
 
 
 class Declared(NamedTuple):
     """Values by property, and those declared important."""
 
-    normal: Mapping[str, str]
-    important: Mapping[str, str]
+    normal: dict[str, str]
+    important: dict[str, str]
 
 
 @lru_cache(maxsize=1024)
 def parse_style(text: str) -> Declared:
     """Return what a `style` attribute declares, as far as it decides what is seen; never fails."""
-    return _declared(found[1] for found in _PIECE.finditer(_COMMENT.sub(r"\1", text)))
+    return _declared(tinycss2.parse_blocks_contents(_LONG_NUMBER.sub("9", text), skip_comments=True))
 
 
-def _declared(pieces: Iterable[str]) -> Declared:
-    normal, important = dict[str, str](), dict[str, str]()
-    for piece in pieces:
-        name, colon, value = _unescaped(piece).lower().partition(":")
-        words = " ".join(value.split()) if colon else ""
-        plain = _IMPORTANT.sub("", words)
-        if 0 < len(plain) <= _LONGEST_VALUE:
-            (normal if plain == words else important).update(_longhands(name.strip(), plain))
-    return Declared(normal, important)
+def _declared(nodes: Iterable[Any]) -> Declared:
+    declared = Declared({}, {})
+    for node in nodes:
+        if node.type == "declaration":
+            value = " ".join(_text(node.value).lower().split())
+            if 0 < len(value) <= _LONGEST_VALUE:
+                declared[node.important].update(_longhands(node.lower_name, value))
+    return declared
 
 
-def _unescaped(text: str) -> str:
-    return _ESCAPE.sub(_character, text) if "\\" in text else text
+def _longhands(name: str, value: str) -> dict[str, str]:
+    """Return the properties that a declaration sets, where their values are valid."""
+    found = {name: value}
+    if name in (*_SIDES, "overflow", "background", "font"):
+        words = [_text([token]) for token in _tokens(value)] or [value]
+        if name in _SIDES and len(words) <= 4:
+            sides = zip(("top", "right", "bottom", "left"), _four(words), strict=True)
+            found = {_SIDES[name] + side: one for side, one in sides}
+        elif name == "overflow":
+            found = {"overflow-x": words[0], "overflow-y": words[-1]}
+        elif name == "background":
+            colors = [word for word in words if parse_color(word)]
+            found = {"background-color": (colors or ["transparent"])[-1], "background-image": value}
+        elif name == "font":
+            sizes = (word for word in words if word == "0" or (_is_size(word) and not word.isdecimal()))
+            found = {"font-size": next(sizes, "")}
+    return {name: one for name, one in found.items() if _is_valid(name, one)}
 
 
-def _character(found: re.Match[str]) -> str:
-    code = int(found[1] or "0", 16)
-    return found[2] or (chr(code) if 0 < code < 0x110000 else "\ufffd")
-
-
-def _longhands(name: str, value: str) -> Iterator[tuple[str, str]]:
-    """Yield the properties that a declaration sets, where their values are valid."""
-    if name in _SIDES and len(sides := value.split()) <= 4:
-        top, right, bottom, left = (sides * 4)[:4] if len(sides) != 3 else [*sides, sides[1]]
-        values = {"top": top, "right": right, "bottom": bottom, "left": left}
-        yield from ((_SIDES[name] + side, one) for side, one in values.items() if _is_valid(_SIDES[name] + side, one))
-    elif name == "overflow":
-        yield from (("overflow-x", value.split()[0]), ("overflow-y", value.split()[-1]))
-    elif name == "background":
-        colors = [word for word in re.split(r" (?![^(]*\))", value) if parse_color(word)]
-        yield from (("background-color", (colors or ["transparent"])[-1]), ("background-image", value))
-    elif name == "font":
-        sizes = [word.split("/")[0] for word in value.split()]
-        yield from (("font-size", size) for size in sizes if size == "0" or (not size.isdecimal() and _is_size(size)))
-    elif _is_valid(name, value):
-        yield name, value
+def _four(sides: list[Any]) -> list[Any]:
+    return (sides * 4)[:4] if len(sides) != 3 else [*sides, sides[1]]
 
 
 def _is_size(value: str) -> bool:
@@ -238,104 +210,76 @@ def _is_size(value: str) -> bool:
 
 
 def _is_valid(name: str, value: str) -> bool:
-    if name.startswith("--") or ("var(" in value and (name in _LENGTHS | _COLORED | _WORDS or name == "display")):
+    if _WORDS.fullmatch(name) or "var(" in value:
         return True
     if name == "display":
         return _DISPLAY.fullmatch(value) is not None
-    if name in _LENGTHS:
-        return value in _GLOBAL or _is_size(value)
-    return name in _WORDS or (name in _COLORED and (value in _GLOBAL or parse_color(value) is not None))
+    if name in _COLORED:
+        return value in _GLOBAL or parse_color(value) is not None
+    return _LENGTHS.fullmatch(name) is not None and (value in _GLOBAL or _is_size(value))
 
 
 # Sheets: rules in the order in which they apply, the last one wins.
 
-_MOST_SHEET = 300_000  # characters
 _LONGEST_SELECTOR = 2_000
-_AT_RULE = re.compile(r"@([\w-]+)\s*(.*)", re.DOTALL)
-_SELECTOR = re.compile(r"(?:[^,()\[\]]++|\([^()]*+\)|\[[^\[\]]*+\]|[()\[\]])++")
 _IN_BRACKETS = re.compile(r"\[[^\]]*+\]?")
 _CLASSES = re.compile(r"\.|\[|(?<!:):(?!:|not\b|is\b|where\b)")
 _ELEMENTS = re.compile(r"(?<![\w.#:\\-])[a-zA-Z]|::")
 
 
-class Specificity(NamedTuple):
-    """How strong a selector is."""
-
-    ids: int
-    classes: int
-    elements: int
-
-
-@dataclass(frozen=True, slots=True)
-class StyleRule:
-    """One selector and what it declares."""
+class StyleRule(NamedTuple):
+    """One selector, how strong it is (its ids, classes, elements), and what it declares."""
 
     selector: str
-    specificity: Specificity
+    specificity: tuple[int, int, int]
     declared: Declared
 
 
-@dataclass(slots=True)
-class _Block:
-    """An open brace of a sheet; `selector` is "" outside rules. Mutable while parsing."""
-
-    selector: str
-    applies: bool
-    pieces: list[str] = field(default_factory=list)
-
-
 @lru_cache(maxsize=16)
-def parse_sheet(text: str) -> tuple[StyleRule, ...]:
+def parse_sheet(text: str) -> Sequence[StyleRule]:
     """Return the rules of a sheet that hold for the reader and bear on what is seen, in its order; never fails."""
     rules: list[StyleRule] = []
-    for block in _blocks(_COMMENT.sub(r"\1", text[:_MOST_SHEET].replace("<!--", "").replace("-->", ""))):
-        declared = _declared(block.pieces)
-        if block.applies and block.selector and any(declared):
-            selectors = _SELECTOR.findall(block.selector)
-            rules += [StyleRule(one.strip(), _specificity(one), declared) for one in selectors]
-    return tuple(rules)
-
-
-def _blocks(sheet: str) -> list[_Block]:
-    blocks = [_Block("", True)]
-    opened = blocks[:]
-    for text, end in _PIECE.findall(sheet):
-        if end == "{":
-            opened.append(_open_block(text.strip(), opened[-1]))
-            blocks.append(opened[-1])
+    opened: list[tuple[Any, list[str]]] = [
+        (one, []) for one in reversed(tinycss2.parse_stylesheet(_LONG_NUMBER.sub("9", text), skip_comments=True))
+    ]
+    while opened:  # nested rules, without recursion
+        node, outer = opened.pop()
+        outer = _selectors(node.prelude, outer) if node.type == "qualified-rule" else outer
+        if not (outer if node.type == "qualified-rule" else _at_rule_applies(node)):
             continue
-        opened[-1].pieces.append(text)
-        if end == "}" and len(opened) > 1:
-            opened.pop()
-    return blocks
+        inner = (tinycss2.parse_blocks_contents if outer else tinycss2.parse_rule_list)(node.content)
+        if any(declared := _declared(inner)):
+            rules += [_style_rule(one, declared) for one in outer]
+        opened += [(one, outer) for one in reversed(inner)]
+    return rules
 
 
-def _open_block(prelude: str, outer: _Block) -> _Block:
-    if found := _AT_RULE.match(prelude):
-        return _Block(outer.selector, outer.applies and _at_rule_applies(found[1].lower(), found[2].lower()))
-    if (1 + prelude.count("&") + prelude.count(",")) * len(outer.selector) + len(prelude) > _LONGEST_SELECTOR:
-        return _Block("", applies=False)
-    if outer.selector:
-        parent = f":is({outer.selector})"
-        nested = (one.replace("&", parent) if "&" in one else f"{parent} {one}" for one in _SELECTOR.findall(prelude))
-        prelude = ",".join(nested)
-    return _Block(prelude, outer.applies)
+def _style_rule(selector: str, declared: Declared) -> StyleRule:
+    classes, elements = _CLASSES.findall(selector), _ELEMENTS.findall(_IN_BRACKETS.sub("", selector))
+    return StyleRule(selector, (selector.count("#"), len(classes), len(elements)), declared)
 
 
-def _at_rule_applies(name: str, condition: str) -> bool:
+def _selectors(prelude: Iterable[Any], outer: list[str]) -> list[str]:
+    """Return the selectors of a rule within others, none if they grow too long."""
+    parts: list[list[Any]] = [[]]
+    for token in prelude:
+        parts.append([]) if token == "," else parts[-1].append(token)
+    found, around = [_text(part).strip() for part in parts], f":is({','.join(outer)})"
+    if sum((1 + one.count("&")) * len(around) + len(one) for one in found) > _LONGEST_SELECTOR:
+        return []
+    return [one.replace("&", around) if "&" in one else f"{around} {one}" for one in found] if outer else found
+
+
+def _at_rule_applies(rule: Any) -> bool:
+    if rule.type != "at-rule" or rule.content is None:
+        return False
+    name, condition = rule.lower_at_keyword, _text(rule.prelude).strip().lower()
     if name == "media":
         return media_apply(condition)
     return name == "layer" or (name == "supports" and not condition.startswith("not"))
 
 
-def _specificity(selector: str) -> Specificity:
-    classes, elements = _CLASSES.findall(selector), _ELEMENTS.findall(_IN_BRACKETS.sub("", selector))
-    return Specificity(selector.count("#"), len(classes), len(elements))
-
-
 # Styles: what elements inherit, and what they show.
-
-Variables = tuple[tuple[str, str], ...]  # names and values, the last of a name holds
 
 _MOST_VARIABLES = 100
 _LEAST_FONT = 3.0  # pixels
@@ -344,9 +288,9 @@ _OUTSIDE = -500.0  # pixels: an offset or indent beyond the page's edge
 _FAR_RIGHT = 3_000.0
 _LEAST_SCALE = 0.02
 _ZERO_BOX = 1.0
-_TABLE_PARTS = frozenset(
-    ["table", "tbody", "thead", "tfoot", "tr", "td", "th", "html", "body"]
-)  # they grow with content
+_INHERITED = ("inherit", "unset", "revert")
+_CLIPPING = ("hidden", "clip", "scroll", "auto")
+_GROWING = ("table", "tbody", "thead", "tfoot", "tr", "td", "th", "html", "body")  # with their content
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +304,7 @@ class Style:
     indent: float = 0.0
     is_visible: bool = True
     opacity: float = 1.0
-    variables: Variables = ()
+    variables: tuple[tuple[str, str], ...] = ()  # names and values, the last of a name holds
 
     @property
     def shows_text(self) -> bool:
@@ -368,10 +312,10 @@ class Style:
         color = self.fill or self.color
         if not self.is_visible or self.font_size < _LEAST_FONT or self.indent <= _OUTSIDE:
             return False
-        alpha = color.alpha * self.opacity
-        if alpha < _LEAST_ALPHA:
+        if color[3] * self.opacity < _LEAST_ALPHA:
             return False
-        return self.ground is None or not color._replace(alpha=alpha).over(self.ground).is_like(self.ground)
+        seen = _over(color, self.ground, self.opacity) if self.ground else color
+        return self.ground is None or any(abs(a - b) >= _ALIKE for a, b in zip(seen, self.ground, strict=True))
 
 
 def style_element(parent: Style, tag: str, declared: Iterable[Declared], hints: Mapping[str, str]) -> Style | None:
@@ -379,34 +323,37 @@ def style_element(parent: Style, tag: str, declared: Iterable[Declared], hints: 
 
     `declared` holds what applies to it, weakest first; `hints` the values that its attributes stand for.
     """
-    declared = list(declared)
     values = dict(hints)
-    for normal, _ in declared:
-        values.update(normal)
-    for _, important in declared:
-        values.update(important)
+    for part in zip(*declared, strict=True):
+        for some in part:
+            values.update(some)
     own = tuple((name, value) for name, value in values.items() if name.startswith("--"))
     variables = (*parent.variables, *own)[-_MOST_VARIABLES:]
     if own or any("var(" in value for value in values.values()):
-        values = _with_variables(values, dict(variables))
+        replaced = {name: _with_variables(value, dict(variables)) for name, value in values.items()}
+        values = {name: value for name, value in replaced.items() if _is_valid(name, value)}
     font = _font_size(values.get("font-size", ""), parent.font_size)
-    if _is_removed(values) or _has_no_size(tag, values, font):
+    opacity = _opacity(values)
+    if opacity < _LEAST_ALPHA or _is_removed(values) or _is_outside(values, font) or _has_no_size(tag, values, font):
         return None
-    if (_MOVING & values.keys() and _is_outside(values, font)) or _is_clipped(values):
-        return None
-    return _inherited(parent, values, font, variables)
+    visibility, indent = values.get("visibility", "inherit"), pixels(values.get("text-indent", ""), font)
+    return Style(
+        color=_color(values.get("color"), parent.color, _BLACK) or _BLACK,
+        fill=_color(values.get("-webkit-text-fill-color"), parent.fill, None),
+        ground=_ground(parent.ground, values),
+        font_size=font,
+        indent=parent.indent if indent is None else indent,
+        is_visible=parent.is_visible if visibility in _INHERITED else visibility not in ("hidden", "collapse"),
+        opacity=parent.opacity * opacity,
+        variables=variables,
+    )
 
 
 _VARIABLE = re.compile(r"var\( ?(--[\w-]+) ?(?:, ?([^()]*))?\)")
 
 
-def _with_variables(values: Mapping[str, str], variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the values with variables replaced, those that are invalid then left out."""
-    replaced = {name: _replace_variables(value, variables) for name, value in values.items() if name[:2] != "--"}
-    return {name: value for name, value in replaced.items() if _is_valid(name, value)}
-
-
-def _replace_variables(value: str, variables: Mapping[str, str]) -> str:
+def _with_variables(value: str, variables: Mapping[str, str]) -> str:
+    """Return a value with its variables replaced, empty if one is unknown."""
     for _ in range(5):  # variables may name others
         if "var(" not in value or len(value) > _LONGEST_VALUE:
             break
@@ -414,135 +361,70 @@ def _replace_variables(value: str, variables: Mapping[str, str]) -> str:
     return "" if "var(" in value else value
 
 
-def _inherited(parent: Style, values: Mapping[str, str], font: float, variables: Variables) -> Style:
-    visibility = values.get("visibility", "inherit")
-    indent = pixels(values.get("text-indent", ""), font)
-    return Style(
-        color=_color(values.get("color"), parent.color, _BLACK) or _BLACK,
-        fill=_color(values.get("-webkit-text-fill-color"), parent.fill, None),
-        ground=_ground(parent.ground, values),
-        font_size=font,
-        indent=parent.indent if indent is None else indent,
-        is_visible=parent.is_visible if visibility in ("inherit", "unset") else visibility not in _INVISIBLE,
-        opacity=parent.opacity * _opacity(values),
-        variables=variables,
-    )
-
-
-_INVISIBLE = ("hidden", "collapse")
-
-
 def _color(value: str | None, inherited: Color | None, initial: Color | None) -> Color | None:
-    if value is None or value in ("inherit", "unset", "revert"):
+    if value is None or value in (*_INHERITED, "currentcolor"):
         return inherited
-    return parse_color(value) or (inherited if value == "currentcolor" else initial)
+    return parse_color(value) or initial
 
 
 def _ground(below: Color | None, values: Mapping[str, str]) -> Color | None:
-    image = values.get("background-image", "")
-    if "url(" in image or "gradient(" in image or "image" in image:
+    if re.search(r"url\(|gradient\(|image", values.get("background-image", "")):
         return None
     color = parse_color(values.get("background-color", ""))
-    if color is None or not color.alpha:
+    if color is None or not color[3]:
         return below
-    return color.over(below) if below else color if color.alpha == 1 else None
-
-
-_OPACITY_FILTER = re.compile(rf"opacity(?:\( ?| ?= ?)({_NUMBER})(%?)")
+    return _over(color, below) if below else color if color[3] == 1 else None
 
 
 def _opacity(values: Mapping[str, str]) -> float:
     """Return the product of an element's `opacity` and its filters of that name."""
-    found = _NUMBERS.match(values.get("opacity", ""))
-    opacity = _share((found[1], found[2]), 1.0) if found else 1.0
-    if filtered := _OPACITY_FILTER.search(values.get("filter", "")):
-        percent = "%" if "alpha" in values["filter"] else filtered[2]
-        opacity *= _share((filtered[1], percent), 1.0)
-    return opacity
+    found = [_share(one) for one in _tokens(values.get("opacity", ""))[:1] if one.type in _NUMERIC]
+    for name, numbers in _calls(values.get("filter", "")):
+        found += [_share(one) / (100 if name == "alpha" else 1) for one in numbers[:1] if name in ("opacity", "alpha")]
+    return prod(found)
 
 
 def _is_removed(values: Mapping[str, str]) -> bool:
-    return (
-        values.get("display") == "none"
-        or values.get("mso-hide") == "all"
-        or values.get("content-visibility") == "hidden"
-        or _opacity(values) < _LEAST_ALPHA
-    )
+    """Return whether an element has no box, or nothing is left of it by `clip` or `clip-path`."""
+    for shape, numbers in _calls(f"{values.get('clip', '')} {values.get('clip-path', '')}"):
+        found, flat = [one.value for one in numbers], False
+        if shape == "rect" and len(found) == 4:
+            flat = found[2] - found[0] <= _ZERO_BOX or found[1] - found[3] <= _ZERO_BOX
+        elif shape == "inset" and any(one.type == "percentage" for one in numbers):
+            top, right, bottom, left = _four(found)
+            flat = top + bottom >= 100 or right + left >= 100
+        elif shape == "polygon":
+            flat = 1 in (len(set(found[::2])), len(set(found[1::2])))
+        if flat or (shape in ("circle", "ellipse") and found[:1] == [0]):
+            return True
+    removing = (("display", "none"), ("mso-hide", "all"), ("content-visibility", "hidden"))
+    return any(values.get(name) == value for name, value in removing)
 
 
 def _has_no_size(tag: str, values: Mapping[str, str], font: float) -> bool:
     """Return whether an element is at most one pixel wide or high and does not grow with its content."""
-    if tag in _TABLE_PARTS:
-        return False
-    clips = tag == "img" or any(values.get(name, "visible") in _CLIPPING for name in ("overflow-x", "overflow-y"))
-    return any(
-        _is_flat(axis, values, font, clips) for axis in (("height", "top", "bottom"), ("width", "left", "right"))
-    )
-
-
-_CLIPPING = ("hidden", "clip", "scroll", "auto")
-
-
-def _is_flat(axis: tuple[str, str, str], values: Mapping[str, str], font: float, clips: bool) -> bool:
-    size, *sides = axis
-    limits = [pixels(values[name], font) for name in (size, f"max-{size}") if name in values]
-    known = [limit for limit in limits if limit is not None]
-    if not known or min(known) > _ZERO_BOX:
-        return False
-    if sum(_length(values, name, font) for name in (f"min-{size}", *(f"padding-{side}" for side in sides))) > _ZERO_BOX:
-        return False
-    return clips or pixels(values.get(f"max-{size}", ""), font) == 0
-
-
-_MOVING = frozenset(["position", "transform", "translate", "scale", "margin-top", "margin-left"])
-_TRANSLATED = re.compile(r"translate(?:x|y|3d)?\(([^()]*)\)")
-_SCALED = re.compile(r"scale(?:x|y|3d)?\(([^()]*)\)")
-_MATRIX = re.compile(r"matrix\(([^()]*)\)")
+    clips = tag == "img" or any(values.get(name) in _CLIPPING for name in ("overflow-x", "overflow-y"))
+    for size, *sides in (("height", "top", "bottom"), ("width", "left", "right")):
+        most = pixels(values.get(f"max-{size}", ""), font)
+        limits = [limit for limit in (pixels(values.get(size, ""), font), most) if limit is not None]
+        least = sum(_length(values, name, font) for name in (f"min-{size}", *(f"padding-{side}" for side in sides)))
+        if (clips or most == 0) and least <= _ZERO_BOX and min(limits, default=inf) <= _ZERO_BOX:
+            return tag not in _GROWING
+    return False
 
 
 def _is_outside(values: Mapping[str, str], font: float) -> bool:
     """Return whether an element is moved out of the page or scaled to nothing."""
-    transform = values.get("transform", "")
-    moved = ",".join([*_TRANSLATED.findall(transform), values.get("translate", "").replace(" ", ",")])
-    offsets = [pixels(one.strip(), font) or 0.0 for one in moved.split(",") if "%" not in one]
+    offsets = [sum(_length(values, f"{one}-{side}", font) for one in ("margin", "padding")) for side in ("top", "left")]
     if values.get("position") in ("absolute", "fixed", "relative", "sticky"):
         offsets += [_length(values, side, font) for side in ("top", "right", "bottom", "left")]
         offsets.append(_FAR_RIGHT - _length(values, "left", font))
-    offsets += [
-        _length(values, f"margin-{side}", font) + _length(values, f"padding-{side}", font) for side in ("top", "left")
-    ]
-    return min(offsets) <= _OUTSIDE or _is_scaled_away(transform, values.get("scale", ""))
-
-
-def _is_scaled_away(transform: str, scale: str) -> bool:
-    factors = _numbers(" ".join([scale, *_SCALED.findall(transform)]))
-    for matrix in map(_numbers, _MATRIX.findall(transform)):
-        if len(matrix) == 6:
-            factors.append(matrix[0] * matrix[3] - matrix[1] * matrix[2])
-    return any(abs(factor) < _LEAST_SCALE for factor in factors)
-
-
-def _numbers(text: str) -> list[float]:
-    return [float(number) for number, _ in _NUMBERS.findall(text)]
-
-
-_SHAPE = re.compile(r"(rect|inset|circle|ellipse|polygon)\(([^()]*)\)")
-
-
-def _is_clipped(values: Mapping[str, str]) -> bool:
-    """Return whether nothing is left of an element by `clip` or `clip-path`."""
-    if "clip" not in values and "clip-path" not in values:
-        return False
-    for shape, arguments in _SHAPE.findall(f"{values.get('clip', '')} {values.get('clip-path', '')}"):
-        numbers = _numbers(arguments)
-        if shape == "rect" and len(numbers) == 4 and "auto" not in arguments:
-            top, right, bottom, left = numbers
-            return bottom - top <= _ZERO_BOX or right - left <= _ZERO_BOX
-        if shape == "inset" and "%" in arguments and numbers:
-            top, right, bottom, left = (numbers * 4)[:4] if len(numbers) != 3 else [*numbers, numbers[1]]
-            return top + bottom >= 100 or right + left >= 100
-        if shape == "polygon" and numbers:
-            return len(set(numbers[::2])) == 1 or len(set(numbers[1::2])) == 1
-        if numbers and shape in ("circle", "ellipse"):
-            return numbers[0] == 0
-    return False
+    factors = [one.value for one in _tokens(values.get("scale", "")) if one.type in _NUMERIC]
+    for name, numbers in _calls(f"translate({values.get('translate', '')}) {values.get('transform', '')}"):
+        if name.startswith("translate"):
+            offsets += [_size(one, font) or 0.0 for one in numbers if one.type != "percentage"]
+        elif name.startswith("scale"):
+            factors += [one.value for one in numbers]
+        elif name == "matrix" and len(numbers) == 6:
+            factors.append(numbers[0].value * numbers[3].value - numbers[1].value * numbers[2].value)
+    return min(offsets) <= _OUTSIDE or any(abs(factor) < _LEAST_SCALE for factor in factors)

@@ -83,6 +83,7 @@ MOST_TAGS = 20_000  # nesting costs the parser quadratic time: seconds beyond th
 LONGEST_TAG = 8_000  # characters, inline images above all
 LONGEST_LINK = 100
 _MOST_SHEETS = 50
+MOST_CSS = 500_000  # characters of sheets and attributes: up to 2 s
 _MOST_MATCHES = 2_000_000  # selectors times tags, which is what matching costs
 _MOST_STEPS, _CHEAP = 20_000_000, 100_000  # of a page's selectors with combinators, at worst: about .2 s
 _ELEMENTS = word_patterns("mail_programs")
@@ -148,8 +149,9 @@ class _Styles:
         self._declared: dict[int, list[Declared]] = {}  # by the sheets, weakest first; by the node's `mem_id`
         self._computed: dict[tuple[object, ...], Style | None] = {}
         self._equal: dict[Style, Style] = {}  # one object of each, so that more is found in `_computed`
+        self._left = MOST_CSS
         sheets = [sheet for sheet in root.css("style") if media_apply(sheet.attributes.get("media") or "")]
-        rules = [rule for sheet in sheets[:_MOST_SHEETS] for rule in parse_sheet(sheet.text(deep=True))]
+        rules = [rule for sheet in sheets[:_MOST_SHEETS] for rule in parse_sheet(self._within(sheet.text(deep=True)))]
         names = _Names(root, tags) if rules else None
         for rule in sorted(rules[: _MOST_MATCHES // max(tags, 1)], key=lambda rule: rule.specificity):
             for node in names.select(rule.selector) if names else ():
@@ -169,9 +171,15 @@ class _Styles:
         inline = attributes.get("style") or ""
         key = (id(parent), tag, hints, inline, *map(id, declared))  # objects that live as long as this one
         if key not in self._computed:
-            style = style_element(parent, tag, [*declared, parse_style(inline)], dict(hints))
+            style = style_element(parent, tag, [*declared, parse_style(self._within(inline))], dict(hints))
             self._computed[key] = style and self._equal.setdefault(style, style)
         return self._computed[key]
+
+    def _within(self, css: str) -> str:
+        """Return as much of a sheet or attribute as there is time for."""
+        css = css[: self._left]
+        self._left -= len(css)
+        return css
 
 
 class _Names:

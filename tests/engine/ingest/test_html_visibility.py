@@ -1,11 +1,14 @@
 """HTML that a mail reader does not show is not read, and HTML that it shows is."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.html import html_text
+from engine.ingest.html import MOST_CSS, html_text
 from tests.effort import examples
+from tests.engine.models.hubserver import serve
 
 
 def page(body: str, sheet: str = "") -> str:
@@ -22,7 +25,6 @@ HIDING = {
     "display beside an invalid value": "display:none;display:nonsense",
     "comment after the property": "display/**/:none",
     "comment before the value": "display:/* block */none",
-    "comment in the property": "dis/**/play:none",
     "escaped letter": r"\64isplay:none",
     "escaped value": r"display:n\6f ne",
     "semicolon in a string": "font-family:'a;b';display:none",
@@ -107,6 +109,8 @@ SHEETS = {
     "brace in a string": ".x{content:'}'}.c{display:none}",
     "HTML comment": "<!-- .c{display:none} -->",
     "unclosed": ".c{display:none",
+    "after brackets that none could close": f"a{'(' * 2_000}{')' * 2_000}{{}}.c{{display:none}}",
+    "after a long number": f"a{{width:{'1' * 5_000}}}.c{{display:none}}",
     "variable": ":root{--d:none}.c{display:var(--d)}",
     "variable that is missing": ".c{display:var(--d, none)}",
     "colours of two rules": "body{background:#123456}.c{color:#133557}",
@@ -172,6 +176,8 @@ SHOWING = {
     "not a property": "x-display:none",
     "in a string": "font-family:'display:none'",
     "in a comment": "/* display:none */color:#222",
+    "comment in the property": "dis/**/play:none",
+    "in an open bracket": "background:url(x;display:none",
     "white on dark": "background:#123;color:white",
     "white on a picture": "background:url(x.png);color:#fff",
     "white on a gradient": "background-image:linear-gradient(black,navy);color:white",
@@ -326,11 +332,53 @@ def test_any_style_shows_a_text_or_hides_it(css: str) -> None:
     assert html_text(f'<p style="{quoted}">shown</p>') in ("", "shown")
 
 
-@pytest.mark.parametrize(
-    "piece", ["a{", "}", "(", "'", "/*", "[", ",", "@media{", "a,", "&", "{&&&&", "--a:var(--a)var(--a);"]
-)
+HOSTILE = [
+    "a{",
+    "}",
+    "(",
+    "'",
+    "/*",
+    "[",
+    ",",
+    "@media{",
+    "a,",
+    "&",
+    "{&&&&",
+    "--a:var(--a)var(--a);",
+    "1",
+    "f(",
+    "a:b{",
+]
+
+
+@pytest.mark.parametrize("piece", [*HOSTILE, "a{--a:var(--a);"])
 def test_hostile_sheets_end(piece: str) -> None:
     assert html_text(f"<style>{piece * 20_000}</style><p>shown</p>") == "shown"
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_hostile_styles_end(piece: str) -> None:
+    assert html_text(f'<p style="{piece * 20_000}">shown</p>') == "shown"
+
+
+def test_of_endless_styles_the_first_count() -> None:
+    filler = f"/*{'x' * MOST_CSS}*/"
+    assert html_text(page("<p class=c>secret</p>", f".c{{display:none}}{filler}.d{{display:none}}")) == "shown"
+    assert html_text(page("<p class=c>read me</p>", f"{filler}.c{{display:none}}")) == "read me\n\nshown"
+    assert html_text(page("<p style='display:none'>read me</p>", filler)) == "read me\n\nshown"
+
+
+def test_a_sheet_that_stands_elsewhere_is_neither_fetched_nor_opened(tmp_path: Path) -> None:
+    sheet = tmp_path / "sheet.css"
+    sheet.write_text("p{display:none}")
+    with serve() as hub:
+        for place in (f"{hub.endpoint}/sheet.css", sheet.as_uri(), str(sheet)):
+            imported = f"@import url({place});@import '{place}';p{{background:url({place})}}"
+            text = html_text(
+                page(f"<link rel=stylesheet href='{place}'><p style='clip-path:url({place})'>read me</p>", imported)
+            )
+            assert text == "read me\n\nshown"
+        assert hub.seen == []
 
 
 def test_what_variables_stand_for_stays_small() -> None:
