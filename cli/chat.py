@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -190,12 +189,12 @@ def sources(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) ->
 def show_document(said: Sequence[ChatTurn], number: str, opened: Session, as_json: bool) -> None:
     """Print the document of a source of the last answer, as `pkb show` does."""
     from cli.inspect import print_document
-    from engine.operations import document_of
-    from engine.serve.client import documents
+    from engine.operations import document_of, documents
+    from engine.serve.client import look_up
 
     source = _source(said, number)
     with output.progress_line(opened, "Reading..."):
-        rows = document_of(source, documents(opened, Path(source.path), source.message_id))
+        rows = document_of(source, look_up(opened, documents, source.path, source.message_id))
     for row in rows:
         output.data(row) if as_json else print_document(row, source.lines)
 

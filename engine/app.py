@@ -270,15 +270,15 @@ class Pkb:
 
     def find(self, query: str, scope: "Scope", k: int) -> "list[SearchResult]":
         """Return the best matching passages, best first, with their text and places."""
-        from engine.serve.client import search
+        from engine.serve.client import look_up
 
-        return search(self.session, operations.typed(query), scope, k)
+        return look_up(self.session, operations.search_results, operations.typed(query), scope, k)
 
     def list_documents(self, options: "ListOptions") -> "Listing":
         """Return documents by date, without their text, and how many there are."""
-        from engine.serve.client import list_documents
+        from engine.serve.client import look_up
 
-        return list_documents(self.session, options)
+        return look_up(self.session, operations.list_documents, options)
 
     def todo(
         self, *, kind: "LoopKind | None" = None, limit: int | None = 20, **filters: str | None
@@ -302,9 +302,9 @@ class Pkb:
 
     def open_loops(self, options: "OpenLoopOptions") -> "OpenLoops":
         """Return open loops, and how many there are."""
-        from engine.serve.client import open_loops
+        from engine.serve.client import look_up
 
-        return open_loops(self.session, options)
+        return look_up(self.session, operations.open_loops, options)
 
     def retrieve(self, query: str, scope: "Scope", k: int) -> "Evidence":
         """Return the passages that would be read for a question, with their scores; always in this process."""
@@ -312,9 +312,9 @@ class Pkb:
 
     def show(self, path: "str | os.PathLike[str]", message_id: str | None = None) -> list[dict[str, Any]]:
         """Return the documents indexed from a file, with their text and the line numbers that sources name."""
-        from engine.serve.client import documents
+        from engine.serve.client import look_up
 
-        return documents(self.session, absolute_path(Path(path)), message_id)
+        return look_up(self.session, operations.documents, str(absolute_path(Path(path))), message_id)
 
     def last_answer(self) -> "Answer":
         """Return the answer to the question asked last; PkbError if it is not cached."""
@@ -330,10 +330,10 @@ class Pkb:
 
     def show_source(self, source: "Source") -> list[dict[str, Any]]:
         """Return the document that a source stands in, as `show` does; PkbError if it is no longer indexed."""
-        from engine.operations import document_of
-        from engine.serve.client import documents
+        from engine.serve.client import look_up
 
-        return document_of(source, documents(self.session, Path(source.path), source.message_id))
+        rows = look_up(self.session, operations.documents, source.path, source.message_id)
+        return operations.document_of(source, rows)
 
     def open_source(self, number: int) -> "Source":
         """Open a source of the last answer in the system's program, or that of PKB_OPENER; returns it when that ends.

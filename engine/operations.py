@@ -130,6 +130,20 @@ def open_loops(opened: Session, options: "OpenLoopOptions") -> "OpenLoops":
         return open_loops(opened.reader, catalogue, options, opened.now)
 
 
+def look_ups() -> "dict[str, tuple[Any, ...]]":
+    """Return what the background server looks up: functions by name, with the types of result and arguments."""
+    from engine.types import Listing, ListOptions, OpenLoopOptions, OpenLoops, SearchResult
+
+    rows: list[tuple[Any, ...]] = [
+        (search_results, list[SearchResult], str, Scope, int),
+        (documents, list[dict[str, Any]], str, str | None),
+        (list_documents, Listing, ListOptions),
+        (open_loops, OpenLoops, OpenLoopOptions),
+        (unknown_person, str | None, Scope),
+    ]
+    return {row[0].__name__: row for row in rows}
+
+
 def check(
     opened: Session, *, read_data: bool, repair: bool, subset: str | None = None
 ) -> "tuple[list[Finding], Repaired]":

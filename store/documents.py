@@ -115,14 +115,10 @@ def unfinished_changes(ledger: Ledger) -> dict[int, Change]:
     """Return the changes of writers that died; needs the writer lock."""
     found = {}
     for number, payload in ledger.rows.execute("SELECT id, payload FROM journal ORDER BY id"):
-        adds, removes, chunks, words, frequencies, *more = json.loads(payload)
+        adds, removes, chunks, words, frequencies, stale, acknowledged = json.loads(payload)
         tally = FrequencyDelta(chunks, words)
         tally.frequencies.update(frequencies)
-        if more:
-            stale, acknowledged = more
-            found[int(number)] = Change(tuple(adds), tuple(removes), tally, tuple(stale), acknowledged)
-        else:  # of an older pkb, which deleted the rows of `removes` first: those are read again, too
-            found[int(number)] = Change((*adds, *removes), (), tally)
+        found[int(number)] = Change(tuple(adds), tuple(removes), tally, tuple(stale), acknowledged)
     return found
 
 

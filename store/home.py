@@ -10,8 +10,6 @@ from pathlib import Path
 
 from store.errors import PkbError
 
-_OBSOLETE = ("questions.vectors", "questions.part")  # copies of rows in the ledger
-
 
 @dataclass(frozen=True, slots=True)
 class Home:
@@ -79,17 +77,8 @@ class Home:
         try:
             for folder in (self.data, self.tables, self.locks, self.cache):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.remove_obsolete()
         except OSError as error:
             raise PkbError(f"cannot write to {error.filename}: {error.strerror}", "pkb doctor") from None
-
-    def remove_obsolete(self) -> None:
-        """Remove the files that only earlier versions used."""
-        import shutil  # not needed for an exact hit
-
-        for name in _OBSOLETE:
-            (self.data / name).unlink(missing_ok=True)
-        shutil.rmtree(self.cache / "blas", ignore_errors=True)
 
     def sizes(self) -> dict[str, int]:
         """Return the bytes on disk of the search tables with the mapped index, the ledger, and the cache."""

@@ -145,7 +145,6 @@ def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> 
     if "removed" in tables.repair().values():
         ledger.set(ABSTRACTS_DONE, "")
     knowledge.recover()
-    home.remove_obsolete()
     rmtree(home.compiled, ignore_errors=True)
     rmtree(home.index, ignore_errors=True)  # made again from the tables
     for path in _left(home):

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
-from shutil import rmtree
 
 from store.database import Ledger
 from store.kv_files import PARTIAL, SUFFIX, BadNode, Identity, Key, Node, identity, verify
@@ -99,9 +98,6 @@ def inspect(path: Path, node: Node, verified: Identity | None) -> tuple[str, Ide
     return "", found if found == identity(path) else None
 
 
-_OBSOLETE = "quarantine"  # the folder where earlier versions moved damaged files
-
-
 class KvFolder:
     """The node files of one folder."""
 
@@ -179,7 +175,6 @@ class KvFolder:
                     self.index.unpin_owner(owner)
             for path in self.orphans():
                 _unlink(path)
-            rmtree(self.folder / _OBSOLETE, ignore_errors=True)
             sizes = self.index.sizes()
         self.remove(
             [key for key, _, state in sizes if state == "complete" and not self.path_of(key).exists()], "missing"

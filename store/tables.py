@@ -51,7 +51,7 @@ from lancedb.query import MatchQuery
 _DATE = pa.timestamp("us", "UTC")
 _ABOUT = [
     pa.field("date", _DATE),
-    pa.field("local", pa.timestamp("us")),  # the same moment on the writer's clock; null in rows of schema 9 and before
+    pa.field("local", pa.timestamp("us")),  # the same moment on the writer's clock
     pa.field("sender", pa.string(), nullable=False),
     pa.field("recipients", pa.string(), nullable=False),  # one per line
     pa.field("collections", pa.list_(pa.string()), nullable=False),
@@ -358,7 +358,7 @@ class Tables:
             self._remove_unfinished(name)
             self._undo(name)
         elif not self._checksums.is_listed(name) and self._is_complete(name):
-            self._checksums.record(name)  # of an earlier pkb, or the list was lost
+            self._checksums.record(name)  # the list was lost
         self._checksums.begin(name)
         try:
             with _damage_of(name):
@@ -410,19 +410,8 @@ class Tables:
             fields = {"documents": _DOCUMENTS, "chunks": _CHUNKS, "abstracts": _ABSTRACTS}.get(name, _VECTORS)
             schema = pa.schema([*fields, pa.field("vector", pa.list_(pa.float32(), width))] if width else fields)
             there = name in self.names()
-            self._open[name] = self._complete(name, fields) if there else self._db.create_table(name, schema=schema)
+            self._open[name] = self._db.open_table(name) if there else self._db.create_table(name, schema=schema)
         return self._open[name]
-
-    def _complete(self, name: str, fields: Sequence[pa.Field]) -> Any:
-        """Open a table, with the columns that it lacks, of an earlier version, added as nulls; rewrites no row."""
-        table = self._db.open_table(name)
-        if missing := [field for field in fields if field.name not in table.schema.names]:
-            try:
-                table.add_columns(missing)
-            except ValueError:  # another process added them meanwhile
-                table = self._db.open_table(name)
-                assert all(field.name in table.schema.names for field in fields), f"{name} lacks columns"
-        return table
 
     def _index(self, name: str, table: Any) -> None:
         """Create the indexes that a table lacks and is large enough for."""

@@ -68,7 +68,7 @@ class ParsedItem:
 class Chunk:
     """About 100 words of one document; `header` (who, when, what) is searched and embedded with its text.
 
-    `origin` is the header that a model is shown instead, with addresses; empty in rows of older homes.
+    `origin` is the header that a model is shown instead, with addresses.
     """
 
     id: str

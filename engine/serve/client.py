@@ -15,23 +15,12 @@ from engine.session import Session
 from store.errors import disk_failure
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from engine.ask.followup import Turn, Write
     from engine.idle.types import IdleReport, IdleRequest
     from engine.operations import OnProgress
     from engine.serve.process import ServerLink
     from engine.serve.worker import QueuedRequest
-    from engine.types import (
-        AskOptions,
-        AskResult,
-        Listing,
-        ListOptions,
-        OnText,
-        OpenLoopOptions,
-        OpenLoops,
-        SearchResult,
-    )
+    from engine.types import AskOptions, AskResult, OnText
     from store.types import Scope
 
 T = TypeVar("T")
@@ -107,37 +96,6 @@ def _keep(opened: Session, made: "AskResult") -> None:
         opened.on_notice(f"{why}: what the model read is not cached; try: pkb doctor")
 
 
-def search(opened: Session, query: str, scope: "Scope", k: int) -> "list[SearchResult]":
-    """Return the best matching passages, best first."""
-    from engine.operations import search_results
-    from engine.types import SearchResult
-
-    return _look_up(opened, "search", list[SearchResult], search_results, query, scope, k)
-
-
-def documents(opened: Session, path: "Path", message_id: str | None) -> list[dict[str, Any]]:
-    """Return the documents that a file holds, as kept, with the lines that sources name."""
-    from engine.operations import documents
-
-    return _look_up(opened, "show", list[dict[str, Any]], documents, str(path), message_id)
-
-
-def list_documents(opened: Session, options: "ListOptions") -> "Listing":
-    """Return documents by date, and how many there are."""
-    from engine.operations import list_documents
-    from engine.types import Listing
-
-    return _look_up(opened, "list", Listing, list_documents, options)
-
-
-def open_loops(opened: Session, options: "OpenLoopOptions") -> "OpenLoops":
-    """Return what is still to be done and what is unanswered."""
-    from engine.operations import open_loops
-    from engine.types import OpenLoops
-
-    return _look_up(opened, "todo", OpenLoops, open_loops, options)
-
-
 def unknown_person(opened: Session, scope: "Scope") -> str | None:
     """Return which of the people in a scope no indexed message is from or to."""
     from engine.operations import unknown_person
@@ -146,27 +104,29 @@ def unknown_person(opened: Session, scope: "Scope") -> str | None:
     known = scope.sender is None or senders_named(opened.ledger, scope.collection, scope.sender)
     if known and scope.recipient is None:
         return None
-    return _look_up(opened, "unknown", str | None, unknown_person, scope)
+    return look_up(opened, unknown_person, scope)
 
 
-def _look_up(opened: Session, kind: str, of: Any, here: Callable[..., T], *given: Any) -> T:
-    """Have the resident process look something up, or do it here."""
+def look_up(opened: Session, operation: Callable[..., T], *given: Any) -> T:
+    """Have the resident process run one of `look_ups`, or run it here."""
     opened.on_wait()  # before slow imports
     if _server_may_answer(opened):
+        from engine.operations import look_ups
         from engine.serve.process import ConnectionLost
         from engine.serve.protocol import Broken, pack, request, unpack
         from engine.types import AskOptions
 
+        name = operation.__name__
         with suppress(ConnectionLost, Broken), ExitStack() as held:
             if link := _reach_or_start(opened):
                 held.enter_context(closing(link))
                 asked = request(opened, "", AskOptions(), streams=False)
-                link.send(kind, {"request": asked, "given": pack(list(given))})
+                link.send("look_up", {"name": name, "request": asked, "given": pack(list(given))})
                 frame = next(link.answers())
                 if frame["kind"] == "found":
-                    found: T = unpack(of, frame.get("results"))
+                    found: T = unpack(look_ups()[name][1], frame.get("results"))
                     return found
-    return here(opened, *given)
+    return operation(opened, *given)
 
 
 def wants(opened: Session) -> bool:

@@ -339,8 +339,9 @@ class RequestQueue(Thread):
             "ask": self._ask,
             "complete": self._complete,
             "idle": self._idle_run,
+            "look_up": self._look_up,
         }
-        kinds.get(job.frame["kind"], self._look_up)(job)
+        kinds[job.frame["kind"]](job)
 
     def _ask(self, job: QueuedRequest) -> None:
         asked = requested(job.frame.get("request"))
@@ -355,18 +356,11 @@ class RequestQueue(Thread):
             answered.keep()
 
     def _look_up(self, job: QueuedRequest) -> None:
-        from engine import operations
-        from engine.types import ListOptions, OpenLoopOptions
-        from store.types import Scope
+        from engine.operations import look_ups
 
-        known: dict[str, tuple[Any, ...]] = {
-            "search": (operations.search_results, str, Scope, int),
-            "show": (operations.documents, str, str | None),
-            "list": (operations.list_documents, ListOptions),
-            "todo": (operations.open_loops, OpenLoopOptions),
-            "unknown": (operations.unknown_person, Scope),
-        }
-        operation, *kinds = known[job.frame["kind"]]
+        if (found := look_ups().get(str(job.frame.get("name")))) is None:
+            raise Broken("a look-up of another name")
+        operation, _, *kinds = found
         values = zip(kinds, unpack(list[Any], job.frame.get("given")), strict=True)
         given = [unpack(kind, value) for kind, value in values]
         with self._state.session(requested(job.frame.get("request"))) as opened:

@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
+from engine import operations
 from engine.serve import client
 from engine.serve.process import (
     announce,
@@ -105,10 +106,14 @@ def test_a_damaged_file_of_the_mapped_index_changes_no_answer(up: Served, damage
 
 
 LOOKUPS: dict[str, Callable[[Session], object]] = {
-    "search": lambda opened: client.search(opened, "gazebo", Scope(), 2),
-    "show": lambda opened: client.documents(opened, MBOX, None),
-    "list": lambda opened: client.list_documents(opened, ListOptions(Scope(sender="ann"), ("the",), 7, oldest=True)),
-    "todo": lambda opened: client.open_loops(opened, OpenLoopOptions(Scope(sender="ann"), "task", 3)),
+    "search": lambda opened: client.look_up(opened, operations.search_results, "gazebo", Scope(), 2),
+    "show": lambda opened: client.look_up(opened, operations.documents, str(MBOX), None),
+    "list": lambda opened: client.look_up(
+        opened, operations.list_documents, ListOptions(Scope(sender="ann"), ("the",), 7, oldest=True)
+    ),
+    "todo": lambda opened: client.look_up(
+        opened, operations.open_loops, OpenLoopOptions(Scope(sender="ann"), "task", 3)
+    ),
     "unknown person": lambda opened: client.unknown_person(opened, Scope(sender="nobody at all")),
 }
 

@@ -36,14 +36,6 @@ def test_new_folders_are_their_owners_alone(tmp_path: Path) -> None:
     assert {stat.S_IMODE(folder.stat().st_mode) for folder in folders} == {0o700}
 
 
-def test_files_of_earlier_versions_are_removed_when_a_home_is_opened_for_writing(tmp_path: Path) -> None:
-    home = home_in(tmp_path)
-    home.create()
-    (home.data / "questions.vectors").write_bytes(b"x")
-    home.create()
-    assert not (home.data / "questions.vectors").exists()
-
-
 def test_a_place_that_cannot_be_made_is_an_error_for_the_user(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file in the way")
     with pytest.raises(PkbError, match="cannot write"):

@@ -44,12 +44,6 @@ def test_without_reading_all_data_the_cheap_things_are_looked_at(sound: Opened) 
     assert names == [*before, *rows, "mapped", "kv"]
 
 
-def test_repair_removes_the_files_of_earlier_versions(sound: Opened) -> None:
-    (sound.home.data / "questions.vectors").write_bytes(b"x")
-    mend(sound)
-    assert not (sound.home.data / "questions.vectors").exists()
-
-
 def test_a_lost_chunk_is_found_and_its_document_named(sound: Opened) -> None:
     sound.tables.delete("chunks", "id = 'a/1'")
     wrong = {finding.name: finding.documents for finding in sound.wrong()}
@@ -114,7 +108,7 @@ def test_a_change_that_was_interrupted_is_a_note_and_nothing_of_it_is_wrong(soun
 
 
 def test_an_interrupted_change_hides_no_other_damage(sound: Opened) -> None:
-    sound.ledger.rows.execute("INSERT INTO journal (begun, payload) VALUES (0, '[[\"b\"], [], 0, 0, {}]')")
+    sound.ledger.rows.execute("INSERT INTO journal (begun, payload) VALUES (0, '[[\"b\"], [], 0, 0, {}, [], false]')")
     sound.tables.delete("chunks", "true")
     assert {one.name: one.documents for one in sound.wrong()} == {"chunks": ("a",), "vectors": ()}
 

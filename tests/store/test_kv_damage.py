@@ -196,13 +196,6 @@ def test_the_file_of_a_damaged_node_is_removed(kept: Kept) -> None:
     assert {path.suffix for path in kept.folder.iterdir()} == {".owner"}
 
 
-def test_damaged_files_that_earlier_versions_kept_are_removed(kept: Kept) -> None:
-    (kept.folder / "quarantine").mkdir(parents=True)
-    (kept.folder / "quarantine" / "a.safetensors").write_bytes(b"x")
-    kept.store.collect()
-    assert not (kept.folder / "quarantine").exists()
-
-
 def test_forgetting_leaves_no_ghost(kept: Kept) -> None:
     kept.keep(C)
     kept.store.shrink(0)

@@ -9,7 +9,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import lancedb
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given
@@ -155,27 +154,6 @@ def test_a_quoted_text_has_a_day_of_its_own_or_none(opened: Opened) -> None:
     opened.keep(replace(whole, chunks=chunks))
     dates = [opened.reader.by_words([word], Scope(), 1)[0].written for word in ("own", "quoted", "undated")]
     assert dates == [datetime(2024, 5, 3, tzinfo=UTC), written, None]
-
-
-def test_tables_of_an_earlier_version_are_searched_and_written(opened: Opened) -> None:
-    sent = datetime(2024, 5, 3, 23, 30, tzinfo=timezone(timedelta(hours=-7)))
-    opened.vectors.use("hash-1")
-    opened.keep(entry("old", "word", date=sent))
-    opened.vectors.put(["old/0"], HashEmbedder().embed(["word"]))
-    opened.knowledge.compact()
-    _drop_columns(opened.home.tables, "local", "role", "written")
-    again = Opened(opened.home)
-    assert [hit.date for hit in again.reader.by_words(["word"], Scope(since=date(2024, 5, 4)), 5)] == [sent]  # in UTC
-    again.keep(entry("new", "word", date=sent))
-    assert found(again, "word", until=date(2024, 5, 4)) == {"new/0"}
-    assert ids(again.reader.by_vector(HashEmbedder().embed(["word"])[0], Scope(since=date(2024, 5, 4)), 5)) == ["old/0"]
-
-
-def _drop_columns(folder: Path, *columns: str) -> None:
-    database = lancedb.connect(folder)
-    for name in database.list_tables().tables:
-        table = database.open_table(name)
-        table.drop_columns([column for column in columns if column in table.schema.names])
 
 
 def test_a_filter_applies_before_the_limit(people: Opened) -> None:
