@@ -47,7 +47,8 @@ def embed(opened: Session) -> "Iterator[Embedded]":
     with naming_disk(opened.home.data, "pkb ingest"):
         yield from embed(opened.vectors, opened.embedder, opened.locks, partial(_meet, opened))
         with opened.locks.writer():
-            opened.knowledge.compact()
+            if opened.knowledge.is_untidy:
+                opened.knowledge.compact()
             opened.mapped.update()
 
 

@@ -141,6 +141,7 @@ def set_quoted(ledger: Ledger, document: str, digests: Iterable[bytes]) -> None:
 
 
 _QUOTING = "SELECT quoting.document FROM quoting JOIN passages USING (digest) WHERE passages.document = ?"
+_UNTIDY = 100  # rows written since the tables were last compacted
 
 
 def quoting(ledger: Ledger, documents: Iterable[str]) -> set[str]:
@@ -396,6 +397,11 @@ class Knowledge:
     def uncompacted(self) -> int:
         """Count the rows written since the tables were last compacted."""
         return self._ledger.count(UNCOMPACTED)
+
+    @property
+    def is_untidy(self) -> bool:
+        """Return whether so many rows were written that compacting, which costs a second, is worth it."""
+        return self.uncompacted >= _UNTIDY
 
     def compact(self) -> None:
         """Compact the tables after many small changes; keyword search may then find other chunks among many."""

@@ -68,7 +68,6 @@ _QUESTIONS = 2000  # of the latest, whose retrieved chunks are counted for prefe
 _NEW = 1000  # of the newest documents, and of their chunks not retrieved yet, that may be prefetched
 _ENTRIES = 200  # stored answers, the most used, whose prompts are restored
 _CHECKED = 50  # cache files that are checked in one run
-_UNCOMPACTED = 100  # rows written since tables were compacted, from which they are compacted again
 
 LoadModel = Callable[[], "PromptReader"]
 
@@ -515,9 +514,7 @@ def _tasks(session: Session, is_over: Callable[[], bool]) -> "list[MaintenanceTa
         return has_nodes(ledger)
 
     return [
-        MaintenanceTask(
-            "tables", "compact search tables", compact, lambda: session.knowledge.uncompacted >= _UNCOMPACTED
-        ),
+        MaintenanceTask("tables", "compact search tables", compact, lambda: session.knowledge.is_untidy),
         MaintenanceTask("index", "update the mapped index", update, session.mapped.is_behind),
         MaintenanceTask("slice", "verify part of the ledger and KV cache", check, is_any_cached),
     ]

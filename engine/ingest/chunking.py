@@ -9,18 +9,19 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from engine.ingest.types import content_id
-from engine.models.types import Embedder
 from engine.text.label import QuotedPart, chunk_header, origin_line
 from engine.text.terminal import shorten
 from store.errors import Locked
-from store.hits import Vectors
 from store.locks import Locks
 from store.types import Chunk, Document, DocumentPassage, Row, turns
-from store.vectors import VectorStore
+
+if TYPE_CHECKING:
+    from engine.models.types import Embedder
+    from store.hits import Vectors
+    from store.vectors import VectorStore
 
 TARGET, MOST = 100, 150  # words
 LETTERS = 32  # letters of one long token (URL, base64) that count as a word
@@ -156,7 +157,7 @@ def _units(
 
 _ROUND = 1024  # chunks per round: newest first across rounds, sorted by length within one
 _COMMIT = 128  # vectors per commit: about 5 s of work on a slow machine
-OnVectors = Callable[[Sequence[str], Vectors], None]  # receives chunk ids and their new vectors after each commit
+OnVectors = Callable[[Sequence[str], "Vectors"], None]  # receives chunk ids and their new vectors after each commit
 _TIMEOUT_S = 0.2  # how long to wait for readers before dropping tables of former embedders is left to the next run
 
 
@@ -169,7 +170,7 @@ class Embedded:
 
 
 def embed(
-    store: VectorStore, embedder: Embedder, locks: Locks, on_vectors: OnVectors = lambda _ids, _vectors: None
+    store: "VectorStore", embedder: "Embedder", locks: Locks, on_vectors: OnVectors = lambda _ids, _vectors: None
 ) -> Iterator[Embedded]:
     """Embed what is missing, yielding after each commit; yields nothing while another process is embedding."""
     with locks.embedder() as locked:
@@ -191,9 +192,11 @@ def embed(
                 yield Embedded(done, max(missing, 0))
 
 
-def _round(embedder: Embedder, rows: list[Row]) -> Iterator[tuple[list[str], Vectors]]:
+def _round(embedder: "Embedder", rows: list[Row]) -> "Iterator[tuple[list[str], Vectors]]":
     """Yield ids and their vectors, one commit at a time."""
-    names, ids, matrices = [row["id"] for row in rows], list[str](), list[Vectors]()
+    import numpy as np  # a rescan that finds nothing new does without
+
+    names, ids, matrices = [row["id"] for row in rows], list[str](), list["Vectors"]()
     for indices, vectors in embedder.embed_batches([f"{row['header']}\n{row['text']}" for row in rows]):
         ids += [names[i] for i in indices]
         matrices.append(vectors)

@@ -445,7 +445,7 @@ class Ingest:
         self._remove_gone(root, found.gone)
         yield from self._parse(self._to_parse_again())
         provenance_store.prune(self._ledger)
-        if self._knowledge.uncompacted:
+        if self._knowledge.is_untidy or self.summary.removed:
             yield Progress("index", 0)
             self._knowledge.compact()
         fresh = set(self.summary.problems)

@@ -94,7 +94,8 @@ def test_a_move_that_is_killed_and_taken_back_leaves_all_where_it_was(box: Box, 
 _HOME = {("Home",): 1}
 
 
-def test_moved_chunks_are_in_the_index_again_when_the_run_is_done(box: Box) -> None:
+def test_moved_chunks_are_in_the_index_again_when_the_run_is_done(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("store.documents._UNTIDY", 1)
     mail(box.mail / "a", "red")
     box.ingest(collection="Home")
     box.ingest(collection="Work")
