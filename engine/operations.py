@@ -46,10 +46,15 @@ def embed(opened: Session) -> "Iterator[Embedded]":
     opened.ledger.renew()
     with naming_disk(opened.home.data, "pkb ingest"):
         yield from embed(opened.vectors, opened.embedder, opened.locks, partial(_meet, opened))
-        with opened.locks.writer():
-            if opened.knowledge.is_untidy:
-                opened.knowledge.compact()
-            opened.mapped.update()
+        tidy(opened)
+
+
+def tidy(opened: Session) -> None:
+    """Compact the tables where that is worth it, and bring the mapped index up to date."""
+    with opened.locks.writer():
+        if opened.knowledge.is_untidy:
+            opened.knowledge.compact()
+        opened.mapped.update()
 
 
 def _meet(opened: Session, ids: "Sequence[str]", vectors: "Vectors") -> None:

@@ -10,6 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from engine.idle.types import Handler, Job, Outcome, check_time
+from engine.operations import tidy
 from engine.session import Session
 from store.database import Ledger
 
@@ -494,15 +495,6 @@ def _tasks(session: Session, is_over: Callable[[], bool]) -> "list[MaintenanceTa
     """Return the maintenance tasks; once `is_over`, no further file is checked."""
     ledger = session.ledger
 
-    def compact() -> None:
-        with session.locks.writer():
-            session.knowledge.compact()
-            session.mapped.update()
-
-    def update() -> None:
-        with session.locks.writer():
-            session.mapped.update()
-
     def check() -> None:
         from store.integrity import check_slice
 
@@ -514,7 +506,7 @@ def _tasks(session: Session, is_over: Callable[[], bool]) -> "list[MaintenanceTa
         return has_nodes(ledger)
 
     return [
-        MaintenanceTask("tables", "compact search tables", compact, lambda: session.knowledge.is_untidy),
-        MaintenanceTask("index", "update the mapped index", update, session.mapped.is_behind),
+        MaintenanceTask("tables", "compact search tables", lambda: tidy(session), lambda: session.knowledge.is_untidy),
+        MaintenanceTask("index", "update the mapped index", lambda: tidy(session), session.mapped.is_behind),
         MaintenanceTask("slice", "verify part of the ledger and KV cache", check, is_any_cached),
     ]
