@@ -71,6 +71,7 @@ class ForgetPlan:
 
     `copies` is the number of files in which they stand, `related` are other documents that hold their text. `adapters`
     go with them: earlier versions of pkb trained them on answers. `left` removed ones are not named.
+    It is as things stood at a `generation` of the index.
     """
 
     documents: tuple[Row, ...] = ()
@@ -80,6 +81,7 @@ class ForgetPlan:
     related: tuple[Related, ...] = ()
     adapters: tuple[str, ...] = ()
     left: int = 0
+    generation: int = -1
     request: ForgetRequest = field(default_factory=ForgetRequest)
 
     @property
@@ -111,10 +113,11 @@ def plan(opened: Session, request: ForgetRequest) -> ForgetPlan:
         return _plan(opened, request)
 
 
-def _plan(opened: Session, request: ForgetRequest) -> ForgetPlan:
+def _plan(opened: Session, request: ForgetRequest, related: Sequence[Related] | None = None) -> ForgetPlan:
+    """Find it; to look through all texts for what is `related` takes long."""
     named, removed = _documents(opened, request), _removed(opened)
     copies, others = _same_message(opened, named)
-    related = _related(opened, named | copies, others)
+    related = _related(opened, named | copies, others) if related is None else related
     ids = sorted(named | copies | {one.row["id"] for one in related if request.quoting and not one.stays})
     files = {place.path for one in ids for place in opened.catalogue.places(one)}
     return ForgetPlan(
@@ -125,6 +128,7 @@ def _plan(opened: Session, request: ForgetRequest) -> ForgetPlan:
         related=tuple(related),
         adapters=trained_adapters(opened) if ids else (),
         left=len(removed - named),
+        generation=opened.ledger.generation,
         request=request,
     )
 
@@ -158,7 +162,8 @@ def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> Era
 
 def _unchanged(opened: Session, planned: ForgetPlan) -> ForgetPlan:
     """Return the plan as it is now, where it names what the user was shown: another version of it would stay."""
-    now = _plan(opened, planned.request) if planned.ids else planned
+    known = planned.related if planned.generation == opened.ledger.generation else None
+    now = _plan(opened, planned.request, known) if planned.ids else planned
     if {*now.ids} != {*planned.ids}:
         raise PkbError("these messages have just changed; nothing was forgotten", "the same command again")
     return now

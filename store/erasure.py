@@ -183,7 +183,7 @@ class Eraser:
     def _rewrite(self, on_step: OnStep) -> list[str]:
         """Rewrite every file that may hold deleted text; returns the old files that are still there."""
         self._knowledge.remove_leftovers(self._home.kv)
-        former = set(_files_below(self._home.tables, self._home.index))
+        former = {path for path in self._home.tables.rglob("*") if path.is_file() and path.suffix != ".json"}
         self._tables.remove_leftovers()
         VectorStore(self._ledger, self._tables).drop_former()
         if has_nodes(self._ledger):
@@ -196,11 +196,10 @@ class Eraser:
             on_step("rewrite", number, len(names) + 1)
             self._tables.rewrite(name)
         on_step("rewrite", len(names), len(names) + 1)
-        self._mapped.clear()
-        self._mapped.update()
+        self._mapped.update()  # writes shards that hold removed chunks again, and removes all others
         sql = "DELETE FROM changed_documents WHERE document NOT IN (SELECT id FROM documents)"
         self._ledger.rows.execute(sql)
-        return sorted(str(path) for path in former.intersection(_files_below(self._home.tables, self._home.index)))
+        return sorted(str(path) for path in former if path.is_file())
 
     def _remains(self, documents: Sequence[str]) -> Iterator[str]:
         """Yield where something of forgotten documents is still found."""
@@ -336,12 +335,6 @@ def _remove_leftovers(home: Home) -> None:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
-
-
-def _files_below(*folders: Path) -> Iterator[Path]:
-    """Return the files that a rewrite must replace."""
-    every = (path for folder in folders for path in folder.rglob("*"))
-    return (path for path in every if path.is_file() and path.suffix != ".json")
 
 
 def _files(home: Home) -> Iterator[Path]:
