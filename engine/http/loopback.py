@@ -1,11 +1,11 @@
 """Runs the HTTP endpoint on loopback: its port, its token, its address, and the server itself."""
 
-import asyncio
 import json
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from errno import EADDRINUSE
+from typing import Any
 
 import h11
 import uvicorn
@@ -29,7 +29,7 @@ class HttpConnection(H11Protocol):
 
     _since, _before = 0.0, None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
+    def connection_made(self, transport: Any) -> None:
         """Begin, in place of the connection that has waited longest if there are too many."""
         super().connection_made(transport)
         transport.set_write_buffer_limits(0)  # writing is paused while anything is unread
