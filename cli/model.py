@@ -127,7 +127,7 @@ def remove(name: Name, yes: Yes = False, as_json: Json = False) -> None:
     """
     from cli.pull import agreed
     from engine.inventory import select
-    from engine.models.hub import HubCache
+    from engine.models import hub
     from engine.text.terminal import size
 
     with session() as opened:
@@ -137,7 +137,7 @@ def remove(name: Name, yes: Yes = False, as_json: Json = False) -> None:
         step = f"pkb model rm {name} --yes"
         if not agreed(f"remove {name} from {folder}?", yes=yes, default=False, step=step):
             raise PkbError("nothing was removed", "pkb model list")
-        freed = HubCache(folder).remove()
+        freed = hub.remove(folder)
         if chosen := opened.settings.model.name == name:
             select(opened, "", "")
     if as_json:
