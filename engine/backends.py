@@ -530,8 +530,7 @@ def open_kv(
     """Open the KV store of a model on this machine's arithmetic; KV of another model or arithmetic is never reused."""
     from importlib.metadata import version
 
-    from engine.kv.costs import MeasuredCosts
-    from engine.kv.planners import auto
+    from engine.kv.costs import MeasuredCosts, auto
     from engine.llm.restore import KvBinding, Planning
     from engine.models.runtime import arithmetic
     from store.kv_files import root_of

@@ -1,14 +1,15 @@
-"""What computing and loading KV takes on this machine, learnt from every prompt.
+"""What computing and loading KV takes on this machine, learnt from every prompt; and how much to do of each.
 
-Knows tokens, bytes and seconds, and where the figures are stored; no model and no file.
+A planner says how many of a prompt's cached tokens to compute, from the front, while the rest is loaded. Knows tokens,
+bytes and seconds, and where the figures are stored; no model and no file.
 """
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from math import inf, isfinite
-from typing import Any, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 from store.database import Ledger
 
@@ -123,7 +124,7 @@ class MeasuredCosts:
 
     def __init__(self, ledger: Ledger, root: str, model: str = "", now: Callable[[], float] = time.time) -> None:
         self._ledger, self._root, self._model, self._now = ledger, root, model, now
-        kept = _read(ledger)
+        kept = known_costs(ledger)
         self._at = kept.at
         loads = kept.loads if self._is_recent else Costs()
         self._costs = self._saved = replace(
@@ -154,7 +155,7 @@ class MeasuredCosts:
         """Write what was learnt since the last time, beside what other processes have written."""
         if self._costs == self._saved:
             return
-        kept = _read(self._ledger)
+        kept = known_costs(self._ledger)
         self._adopt(kept)
         prefill = {root: one for root, one in kept.prefill.items() if root != self._root}
         prefill |= {self._root: ModelCost(self._model, self._costs.prefill)}
@@ -189,11 +190,6 @@ class KnownCosts:
     at: float = 0.0  # when a load was measured last, seconds since the epoch
 
 
-def known_costs(ledger: Ledger) -> KnownCosts:
-    """Return all costs measured on this machine."""
-    return _read(ledger)
-
-
 _POSITIONS = (0, 1000)  # tokens before those whose speed is told
 _SHOWN, _MB = 100, 1e6  # tokens, bytes
 
@@ -217,8 +213,8 @@ def _speed(fit: CostFit, position: int) -> str:
     return f"{_SHOWN / taken:,.0f} tokens/s" + (f" after {position:,}" if position else "")
 
 
-def _read(ledger: Ledger) -> KnownCosts:
-    """Read what is kept; what is damaged starts anew."""
+def known_costs(ledger: Ledger) -> KnownCosts:
+    """Return all costs measured on this machine; what is damaged starts anew."""
     try:
         found = json.loads(ledger.get(_NAME) or "{}")
     except ValueError:
@@ -248,3 +244,78 @@ def _fit(values: Any) -> CostFit:
 
 def _is_number(value: Any) -> TypeGuard[float]:
     return type(value) in (int, float) and isfinite(value) and value >= 0
+
+
+Way = Literal["load", "compute", "split", "overlap"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A sub-step of a cached segment: tokens, bytes, and the seconds to compute and to load it (None: not known)."""
+
+    tokens: int
+    size: int
+    compute_s: float
+    load_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPlan:
+    """The number of units to compute, those in front, and the seconds expected; None where they are not known.
+
+    With `split` the rest is loaded meanwhile. With `overlap`, both run at once and meet where they meet; the number is
+    where they should.
+    """
+
+    way: Way
+    computed: int
+    seconds: float | None
+
+
+Planner = Callable[[Sequence[Unit]], LoadPlan]
+
+
+def load(units: Sequence[Unit]) -> LoadPlan:
+    """Load everything."""
+    return LoadPlan("load", 0, loading_s(units))
+
+
+def compute(units: Sequence[Unit]) -> LoadPlan:
+    """Compute everything."""
+    return LoadPlan("compute", len(units), sum(unit.compute_s for unit in units))
+
+
+def overlap(units: Sequence[Unit]) -> LoadPlan:
+    """Compute from the front while a thread loads from the back, up to where both meet (Cake)."""
+    if loading_s(units) is None:
+        return LoadPlan("overlap", 0, None)
+    plans = (planned(units, number, "overlap") for number in range(len(units) + 1))
+    return min(plans, key=lambda plan: plan.seconds or 0.0)
+
+
+_CLEAR = 1.05  # times as long as both at once may one way take alone
+_NOTHING_S = 0.02  # of loading, which nobody notices
+_NOTHING = 4 << 20  # bytes that any local disk reads in about that time: loaded where nothing was measured yet
+
+
+def auto(units: Sequence[Unit]) -> LoadPlan:
+    """Take the faster way alone unless both at once gain more than a twentieth."""
+    t_l, t_c, both = loading_s(units), sum(unit.compute_s for unit in units), overlap(units)
+    if t_l is None:
+        return both if sum(unit.size for unit in units) > _NOTHING else load(units)
+    if t_l <= _NOTHING_S or min(t_l, t_c) <= (both.seconds or 0.0) * _CLEAR:
+        return load(units) if t_l <= max(t_c, _NOTHING_S) else compute(units)
+    return both
+
+
+def loading_s(units: Sequence[Unit]) -> float | None:
+    """Return the seconds of loading all units; None if they are not known."""
+    known = [unit.load_s for unit in units if unit.load_s is not None]
+    return sum(known) if len(known) == len(units) else None
+
+
+def planned(units: Sequence[Unit], computed: int, both: Way) -> LoadPlan:
+    """Return the plan that computes so many units, those in front, and loads the others in the way of `both`."""
+    front, back = units[:computed], units[computed:]
+    seconds = max(sum(unit.compute_s for unit in front), loading_s(back) or 0.0)
+    return LoadPlan(both if front and back else "compute" if front else "load", computed, seconds)

@@ -16,7 +16,7 @@ from threading import TIMEOUT_MAX, Condition, Thread
 from types import TracebackType
 from typing import Self, TypeVar
 
-from engine.kv.planners import Unit
+from engine.kv.costs import Unit
 
 T = TypeVar("T")
 _JOIN_S = 0.1  # for a read that is not needed any more; the thread ends by itself after it

@@ -8,8 +8,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.kv.costs import Unit
 from engine.kv.overlap import Loader
-from engine.kv.planners import Unit
 from engine.llm.restore import Ids, KvBinding, Planning, Restored
 from engine.models.kv_read import UnreadableCache
 from engine.types import Trace

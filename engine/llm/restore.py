@@ -15,11 +15,10 @@ from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine.kv.costs import Costs, MeasuredCosts
+from engine.kv.costs import Costs, LoadPlan, MeasuredCosts, Planner, Unit, auto
+from engine.kv.costs import compute as compute_all
+from engine.kv.costs import load as load_all
 from engine.kv.overlap import Loader, hangs, within
-from engine.kv.planners import LoadPlan, Planner, Unit, auto
-from engine.kv.planners import compute as compute_all
-from engine.kv.planners import load as load_all
 from engine.models.kv_read import OpenFiles, ReadAt, UnreadableCache, open_files
 from engine.models.types import KvSliceable
 from engine.types import Trace

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from scipy.optimize import linprog
 
-from engine.kv.planners import LoadPlan, Planner, Unit, auto, compute, load, loading_s, overlap, planned
+from engine.kv.costs import LoadPlan, Planner, Unit, auto, compute, load, loading_s, overlap, planned
 
 if TYPE_CHECKING:
     from tests.bench.prices import Curve

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.kv.costs import Unit
 from engine.kv.overlap import Loader, hangs, within
-from engine.kv.planners import Unit
 
 EIGHT = [Unit(64, 1 << 21, 0.02, None)] * 8
 

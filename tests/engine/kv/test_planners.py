@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.kv.planners import LoadPlan, Unit, auto, compute, load, overlap
+from engine.kv.costs import LoadPlan, Unit, auto, compute, load, overlap
 from tests.bench.recompute import PRINTED_C1, DecodingSetup, equation_1, equation_2, lp, met, split
 
 SECONDS = st.floats(1e-6, 100)

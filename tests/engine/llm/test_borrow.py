@@ -11,8 +11,7 @@ from threading import Event
 import numpy as np
 import pytest
 
-from engine.kv.costs import MeasuredCosts
-from engine.kv.planners import Planner, auto, compute, overlap
+from engine.kv.costs import MeasuredCosts, Planner, auto, compute, overlap
 from engine.llm.prefill import Prefilled, PromptReader, keep, prefill
 from engine.llm.restore import KvBinding, Planning
 from engine.models.load import load

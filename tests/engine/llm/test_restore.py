@@ -14,9 +14,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from engine.kv.costs import MeasuredCosts
+from engine.kv.costs import LoadPlan, MeasuredCosts, Planner, Unit, compute, load, overlap
 from engine.kv.overlap import hangs
-from engine.kv.planners import LoadPlan, Planner, Unit, compute, load, overlap
 from engine.llm import blocks
 from engine.llm import restore as restoring
 from engine.llm.prefill import Prefilled, PromptReader, keep, prefill
