@@ -90,9 +90,9 @@ def _warm(folder: Path, home: Served) -> None:
 
 def _spent(folder: Path, environ: Mapping[str, str], name: str) -> float | None:
     """Return the processor seconds of a command and of the resident process during it; None if it fails."""
-    before = _resident_s(environ)
+    before = resident_s(environ)
     code, seconds = _run(folder, environ, _COMMANDS[name])
-    return seconds + _resident_s(environ) - before if code in _DONE else None
+    return seconds + resident_s(environ) - before if code in _DONE else None
 
 
 def _run(folder: Path, environ: Mapping[str, str], words: tuple[str, ...]) -> tuple[int, float]:
@@ -109,7 +109,7 @@ def _run(folder: Path, environ: Mapping[str, str], words: tuple[str, ...]) -> tu
     return process.returncode, used.ru_utime + used.ru_stime
 
 
-def _resident_s(environ: Mapping[str, str]) -> float:
+def resident_s(environ: Mapping[str, str]) -> float:
     """Return the processor seconds that the resident process has used so far; 0 without one."""
     link = None if environ["PKB_DAEMON"] == "off" else connect(locate(environ))
     if link is None:
