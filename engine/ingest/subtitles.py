@@ -185,7 +185,7 @@ class Lead:
     used: int = 1
 
 
-_SIGN = r"(?:[\[\](){}<>|:：*#=~\"“”•·→/\\,;–—@\0]|(?<![^\W_])[-_]|[-_](?![^\W_]))"
+_SIGN = r"(?:[\[\](){}<>|:：*#=~`\"“”•·→/\\,;–—@\0]|(?<![^\W_])[-_]|[-_](?![^\W_]))"
 _TIME = re.compile(
     rf"(?P<day>\d{{1,4}}[./-]\d{{1,2}}[./-]\d{{1,4}}[T,]?[ ]?)?(?<![\d:.])(?P<clock>{CLOCK})(?::\d\d)?(?!:?\d)"
     r"(?P<half>[ \u202f]?[ap]\.?m\b\.?)?Z?",
@@ -282,15 +282,15 @@ def odd(names: Iterable[str]) -> int:
 def _sets_apart(shape: str, found: Mapping[int, Lead], lines: Sequence[str]) -> bool:
     """Return whether the signs or times of a shape tell names from words: minutes and lists come back, too."""
     ats = [lead.at for lead in found.values() if lead.at is not None]
-    if "\0" in shape:
-        return 10 * sum(one > other for one, other in pairwise(ats)) <= len(ats)
+    texts = [lead.text for lead in found.values()]
+    spoken = 2 * sum(sum(map(str.isalpha, text)) > 8 for text in texts) > len(texts)
+    if "\0" in shape:  # in a timetable, what is behind the name is short
+        return (spoken or shape[-1] == "$") and 10 * sum(one > other for one, other in pairwise(ats)) <= len(ats)
     places = [place for place in range(min(len(lines), _SAMPLE)) if lines[place].strip()]
     if shape[-1] == "$":
         below = [lines[after] for place, after in pairwise(places) if place in found]
         alike = sum(lines[place][0] == shape[0] for place in places)
         told = sum(re.match(r"[^\W\d_]|[\"“(]", line) is not None for line in below)
         return shape[0] in "#*_" and len(found) > 3 and alike <= len(found) + 2 and told > 0.7 * len(found)
-    texts = [lead.text for lead in found.values()]
-    spoken = 2 * sum(sum(map(str.isalpha, text)) > 8 for text in texts) > len(texts)
     apart = shape[shape.index("N") + 1 :].strip(" ")[:1]
     return len(found) > 3 and 2 * len(found) > len(places) and spoken and (apart in ">|}\t" or shape.startswith("0"))

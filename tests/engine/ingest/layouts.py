@@ -125,6 +125,7 @@ SPEAKERS: dict[str, tuple[str, Writer]] = {  # layouts with speakers and seconds
     "range, bold": ("md", lines("**[{dot} --> {dots}]** {name}\n{text}\n", "## Transcript\n\n")),
     "bold name and time": ("md", lines("**{name}** [{long}]: {text}\n", "# Shed\n\n")),
     "bold name, time in italics": ("md", lines("**{name}** *({short})*\n\n{text}\n", "# Shed\n\n")),
+    "time as code": ("md", lines("**{name}** `{long}` {text}\n", "# Shed\n\n")),
     "time behind a comma": ("txt", lines("{name}, {long}: {text}")),
     "time at both ends of a name": ("txt", lines("{long} - {until}\n{name}\n{text}\n")),
     "names with a colon above, SubRip": ("srt", lines("{number}\n{comma} --> {commas}\n{name}:\n{text}\n")),
@@ -158,6 +159,7 @@ CHATS: dict[str, tuple[str, Writer]] = {  # layouts with speakers and days
     "WhatsApp, Bulgaria": ("txt", lines("{moment:%-d.%m.%y} г., {moment:%-H:%M} ч. - {name}: {text}")),
     "WhatsApp, Arabic": ("txt", lambda turns: lines("{moment:%-d}\u200f/{moment:%-m}\u200f/{moment:%Y}, {moment:%-I:%M} ص - {name}: {text}")(turns)),
     "WhatsApp, of 2012": ("txt", lines("{moment:%d/%m/%Y} {moment:%H:%M:%S}: {name}: {text}")),
+    "Signal, exported": ("md", lines("[{moment:%Y-%m-%d, %H:%M}] {name}: {text}")),
     "ISO day in brackets": ("md", lines("[{moment:%Y-%m-%d %H:%M}] {name}: {text}")),
     "Discord, text": ("txt", lines("[{moment:%-m/%-d/%Y %-I:%M %p}] {name}\n{text}\n")),
 }  # fmt: skip

@@ -53,6 +53,7 @@ PROSE = {
     "lists under bold lines": ("md", weeks("**Roof**\n\n- it has {n} holes\n\n**Cellar**\n\n- it is {n} feet deep\n\n")),
     "programme": ("txt", weeks("Day {n}\n\n10:30 Coffee - in the foyer\n11:00 Talk - in the hall\n12:30 Lunch - outside\n\n")),
     "timetable": ("txt", weeks("10:30 Coffee\n11:00 Talk\n12:30 Lunch\n\n")),
+    "lessons": ("txt", "".join(f"{n + 8:02}:00 {('Maths', 'English', 'Music')[n % 3]} - room {n}\n" for n in range(9))),
     "opening hours": ("txt", "Monday - 9:00\nTuesday - 10:00\nMonday - 14:00\nTuesday - 15:00\n"),
     "changes": ("md", weeks("- [Fix] The door number {n} closes\n- [New] A window number {n} for the cats\n")),
     "tasks": ("md", weeks("- [x] buy {n} litres of paint\n- [X] call the plumber again\n- [ ] sell the old bike\n")),
