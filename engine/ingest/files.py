@@ -119,12 +119,12 @@ _FROM_BARE = re.compile(rb"From(?:[ \t]*\r?\n| (?:\S+@\S+|-|MAILER-DAEMON)\s)")
 _FIELD = re.compile(rb"[!-9;-~]{1,80}[ \t]*:|>From ")
 _QUOTED = re.compile(rb"^>(>*From )", re.MULTILINE)
 _COUNT = re.compile(rb"\s*(\d{1,12})\s*\r?\n")
-_FOLDER_DATA = (b"folder internal data", b"x-imapbase:")
+_FOLDER_DATA = (b"folder internal data", b"x-imap")
 # What the user deleted and a program keeps until it compacts the folder, by Mozilla's flags and by those of mutt and of
 # IMAP servers; and what lies in Gmail's trash or spam.
 _LEFT_OUT = re.compile(
     rb"\nX-(?:Mozilla-Status:[ \t]*[\da-fA-F]{3}[89a-fA-F]\b|Status:[ \t]*[AFT]*D[AFT]*\s*(?:\n|$)"
-    rb"|Gmail-Labels:(?:[^\n]*[,?])?[ \t]*(?:Trash|Spam)[ \t]*(?:[,?\r\n]|$))"
+    rb"|Gmail-Labels:(?:(?:[^\n]|\n[ \t])*[,?])?[ \t]*(?:Trash|Spam)[ \t]*(?:[,?\r\n]|$))"
 )
 _HEADER_END = re.compile(rb"\n\r?\n")
 

@@ -1,20 +1,25 @@
-"""Message headers: fields, encoded words (RFC 2047) and address lists; and bytes of any charset as text."""
+"""Message headers: fields, encoded words (RFC 2047), address lists, dates; and bytes of any charset as text."""
 
 import binascii
 import codecs
 import re
+import unicodedata
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
+from itertools import chain
 
+from engine.ingest.scan import is_mail_field
+from engine.ingest.types import in_users_zone, named_zone
 from engine.text.people import person
 from prompts import word_patterns
 
 SAMPLE = 4096  # bytes of undeclared text that the charset is guessed from
 _SUPERSETS = dict(pair.split() for pair in word_patterns("mail_programs")["charset"].split("|"))
 _NOT_CHARSETS = frozenset({"ascii", "idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "utf_8"})
-# Labels that only add to a name: x-mac-roman, iso-8859-8-i; and numbers of code pages: windows-874, x-cp1252.
-_VARIANT = re.compile(r"^x-|-[ie]$")
+# Labels that only add to a name: x-mac-roman, iso-8859-8-i, _iso-2022-jp$sio; and numbers of code pages: windows-874.
+_VARIANT = re.compile(r"^(?:x-|_)+|-(?:[ie]|ms)$|\$.*$")
 _CODE_PAGE = re.compile(r"(?:x-)?(?:windows|win|dos|ibm|ms|cp)[-_]?(\d{3,5})$")
 _SHIFTING = ("iso2022", "hz", "utf-7")  # encode other scripts in ASCII bytes
 _BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
@@ -29,7 +34,9 @@ _ASCII_CONTROL = dict.fromkeys((*range(9), *range(14, 32), 127)) | {11: " ", 12:
 def decode_text(data: bytes, declared: str = "") -> str:
     """Return the text of bytes whose declared charset may be right, wrong or missing; never fails."""
     codec = _codec(declared[:40])
-    if data.isascii() and not codec.startswith(_SHIFTING):
+    if data.isascii() and not (
+        codec.startswith(_SHIFTING) or (codec.startswith("utf-16") and min(data, default=9) < 9)
+    ):
         return data.decode("ascii")
     for mark, marked in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
@@ -67,7 +74,7 @@ def _codec(declared: str) -> str:
     """Return the name of Python's codec for a declared charset, "" if there is none to try first."""
     label = declared.strip().strip("\"'").lower()
     page = _CODE_PAGE.match(label)
-    for known in (label, _VARIANT.sub("", label), f"cp{page[1]}" if page else ""):
+    for known in (_SUPERSETS.get(label, label), _VARIANT.sub("", label), f"cp{page[1]}" if page else ""):
         with suppress(LookupError, ValueError):
             name = codecs.lookup(known).name
             with suppress(UnicodeError):
@@ -157,7 +164,7 @@ def split_header(raw: bytes, limit: int) -> tuple[Headers, int]:
         lines = [line for line in raw[start : close.end(1)].splitlines() if not line[:1].isspace()]
         others = [line for line in lines if not _FIELD.match(line)]
         skips = (
-            4 * len(others) <= len(lines) and _FIELD.match(lines[-1]) and not any(one[:2] == b"--" for one in others)
+            4 * len(others) <= len(lines) and is_mail_field(lines[-1]) and not any(one[:2] == b"--" for one in others)
         )
         end = close.end(1) if skips else end
     blank = _BLANK.match(raw, end)
@@ -323,3 +330,102 @@ def _address(words: list[str]) -> Address:
 
 def _unquoted(word: str) -> str:
     return _BACKSLASH.sub(r"\1", word[1:].removesuffix('"')) if word.startswith('"') else word
+
+
+# Dates in header lines, as common mail programs write them.
+
+WIDEST = 400  # characters of a line that are matched
+SKEW = timedelta(days=1)  # between the clocks of writer and quoter
+_NEAR = timedelta(days=14)  # a message of 3/6, or of a month in another language, is mostly quoted by one of those days
+_MONTHS = {
+    name: number
+    for number, names in enumerate(word_patterns("mail_programs")["month"].split("|"), 1)
+    for name in names.split()
+}
+_NAME, _YEAR = r"(?P<name>[^\W\d_]{3,12})", r"(?P<y>(?:19|20)\d\d)"
+_DAYS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"(?P<y>(?:19|20)\d\d)\s?[-/.年년]\s?(?P<m>\d{1,2})\s?[-/.月월]\s?(?P<d>\d{1,2})(?!\d)",
+        rf"(?<!\d)(?P<d>\d{{1,2}})(?:st|nd|rd|th|er|º)?[.\s-]{{1,3}}(?:(?:de|of)\s)?{_NAME}[.,]?(?:\s(?P<m>\d{{1,2}}),?)?"
+        rf"[\s,-]{{1,3}}(?:de\s)?{_YEAR}",
+        rf"\b{_NAME}\.?\s{{1,3}}(?P<d>\d{{1,2}})(?:st|nd|rd|th)?,?\s{{1,3}}{_YEAR}",
+        r"(?<![\d.])(?P<d>\d{1,2})\.\s?(?P<m>\d{1,2})\.\s?(?P<y>(?:19|20)?\d\d)(?!\d)",
+        r"(?<![\d/-])(?P<a>\d{1,2})([/-])(?P<b>\d{1,2})\2(?P<y>(?:19|20)?\d\d)(?!\d)",
+        rf"{_YEAR}\.?\s{{1,3}}(?:[^\W\d_]{{1,2}}\.\s)?{_NAME}\.?\s{{1,3}}(?P<d>\d{{1,2}})(?!\d)",
+        rf"{_YEAR}\.?\s[^\W\d_]{{1,6}}\.?\s(?P<d>\d{{1,2}})\.?\s{_NAME}",
+        rf"\b{_NAME}\s{{1,3}}(?P<d>\d{{1,2}})(?=\s{{1,3}}\d\d?:\d\d.{{0,24}}\b{_YEAR})",
+    )
+)
+CLOCK = re.compile(
+    r"(?<![\d:.])(?=\d)(?<!GMT[+-])(?<!UTC[+-])(\d{1,2})([:.h])(\d\d)(?:[:.](\d\d)(?:\.\d{1,9})?)?(?!\d)(?:\s?([ap])\.?m\b)?",
+    re.IGNORECASE,
+)
+_AFTERNOON = re.compile(r"下午|晚上|午後|오후|μ\.?μ\b")
+_OFFSET = re.compile(r"(?:\s+\d{4}(?=\s))?\s*\(?(?:(?:GMT|UTC)\s?([+-])(\d\d?)(?::?(\d\d))?|([+-])(\d\d?):?(\d\d))\b")
+_ZONE = re.compile(r"\s*\(?(Z|[A-Z]{3,5})\b")
+
+
+def date_in_header(text: str, sent: datetime | None, zone: tzinfo | None = None) -> datetime | None:
+    """Return the date in a header line of a message that was quoted in one sent then; None if it is not clear.
+
+    A time without an offset is one of the zone of `sent`: mail programs write it on the clock of who quotes. A month in
+    a language that is not known is the one that lies shortly before.
+    """
+    text, zone = text[:WIDEST], sent.tzinfo if sent else zone
+    unknown = list[re.Match[str]]()
+    for match in chain((found for pattern in _DAYS for found in pattern.finditer(text)), unknown):
+        rest, known = f"{text[: match.start()]} \0 {text[match.end() :]}", match not in unknown
+        read = [_at(day, rest, zone) for day in _days(match, known)]
+        found = [one for one in read if one and (sent is None or one <= sent + SKEW)]
+        found = [one for one in found if (known and len(found) < 2) or (sent and sent - one < _NEAR)]
+        if read:
+            return found[0] if len(found) == 1 else None
+        unknown += [match] if known else []
+    return None
+
+
+def _days(match: re.Match[str], known: bool) -> list[datetime]:
+    """Return the days that a date may mean: 3/6 is one of two, and one of twelve if its month is a word not `known`."""
+    parts = match.groupdict()
+    year, day = int(parts["y"]) + (2000 if len(parts["y"]) == 2 else 0), int(parts["d"] if "d" in parts else parts["a"])
+    if "a" in parts:
+        pairs = dict.fromkeys(((day, int(parts["b"])), (int(parts["b"]), day)))
+    elif parts.get("m"):
+        pairs = {(int(parts["m"]), day): None}
+    else:
+        month = _month(parts["name"])
+        pairs = dict.fromkeys((one, day) for one in ([month] if known else () if month else range(1, 13)))
+    found = list[datetime]()
+    for month, number in pairs:
+        with suppress(ValueError):  # no such day
+            found.append(datetime(year, month, number))
+    return found
+
+
+def _month(name: str) -> int:
+    """Return the number of a month in any of the languages, 0 for another word."""
+    plain = "".join(c for c in unicodedata.normalize("NFKD", name.lower()) if not unicodedata.combining(c))
+    return _MONTHS.get(plain[:4]) or _MONTHS.get(plain[:3]) or _MONTHS.get(name.lower()[:3]) or 0  # й is a letter
+
+
+def _at(day: datetime, rest: str, zone: tzinfo | None) -> datetime | None:
+    """Return a day at the time of day in the rest of its line, in the zone named there, else in this one."""
+    clock = min(CLOCK.finditer(rest), key=lambda match: match[2] != ":", default=None)
+    with suppress(ValueError, OverflowError):  # no such time
+        if clock:
+            hour, half = int(clock[1]), (clock[5] or ("p" if _AFTERNOON.search(rest) else "")).lower()
+            hour = hour % 12 + 12 * (half == "p") if half else hour
+            day = day.replace(hour=hour, minute=int(clock[3]), second=int(clock[4] or 0))
+            zone = _zone(rest, clock.end()) or zone
+        return day.replace(tzinfo=zone) if zone else in_users_zone(day)
+    return None
+
+
+def _zone(rest: str, at: int) -> timezone | None:
+    """Return the zone that is named right behind a time."""
+    if offset := _OFFSET.match(rest, at):
+        sign, hours, minutes = offset.groups()[:3] if offset[1] else offset.groups()[3:]
+        size = timedelta(hours=int(hours), minutes=int(minutes or 0))
+        return timezone(-size if sign == "-" else size) if size < timedelta(hours=24) else None
+    return named_zone(named[1]) if (named := _ZONE.match(rest, at)) else None

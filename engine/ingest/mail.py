@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone
 from email.utils import parsedate_tz
 from functools import lru_cache
@@ -16,6 +16,7 @@ from engine.ingest.headers import (
     Address,
     Headers,
     clean,
+    date_in_header,
     decode_words,
     display_names,
     parse_addresses,
@@ -23,7 +24,7 @@ from engine.ingest.headers import (
 )
 from engine.ingest.html import is_page
 from engine.ingest.mime import Leaf, MimePart, Nested, Tree, read_part, walk
-from engine.ingest.quotes import IN_FORWARD, IN_NEW_MAIL, IN_REPLY, QuoteRoles, date_in_header, paragraphs, passages_of
+from engine.ingest.quotes import IN_FORWARD, IN_NEW_MAIL, IN_REPLY, QuoteRoles, paragraphs, passages_of
 from engine.ingest.types import ParseLimits, in_users_zone
 from engine.text.people import header_warnings
 from prompts import word_patterns
@@ -34,8 +35,9 @@ from store.types import Document, DocumentPassage, ParsedItem, Role
 MOST_LINKS = 50
 YEARS = range(1970, 2101)
 _STANDARD = re.compile(
-    r"\s*(?:\w{3},\s*)?\d+ +[A-Z][a-z]{2} +\d+ +[\d:]+( +([+-]\d{4}|GMT|UTC?|[ECMP][SD]T))?\s*(\(|$)"
+    r"\s*(?:\w{3},\s*)?\d+ +[A-Z][a-z]{2} +\d+ +[\d:]+( +([+-]\d{4}|GMT|UTC?|[ECMP][SD]T))?\s*(\([^()]*\)\s*)?$"
 )
+_COMMENT = re.compile(r"\([^()]*\)(?=.*\d)")  # amid a date
 _MESSAGE_ID = re.compile(r"<([^<>\s]{1,300})>")
 _WORDS = word_patterns("mail_programs")
 _REPLY = re.compile(
@@ -123,10 +125,11 @@ def parse_date(value: str) -> datetime | None:
 
     What does not have the form of RFC 5322 is read as in a quoted header, if it can be.
     """
+    value = value[:200] if _STANDARD.match(value) else _COMMENT.sub(" ", value[:200])
     if value and not _STANDARD.match(value) and (found := date_in_header(value, None, UTC)) and found.year in YEARS:
         return found
     try:
-        parts = parsedate_tz(value[:200])
+        parts = parsedate_tz(value)
         if parts is None or parts[0] not in YEARS:
             return None
         moment = datetime(*parts[:5], min(parts[5], 59), tzinfo=UTC)
@@ -322,8 +325,9 @@ def read_mail(
 def _quote_roles(envelope: Envelope) -> QuoteRoles:
     if is_forward(envelope.title):
         return IN_FORWARD
+    title = bare_title(envelope.title)
     answers = is_reply(envelope.title) or set(envelope.links) - {envelope.message_id}
-    return IN_REPLY if answers else IN_NEW_MAIL
+    return replace(IN_REPLY, title=title if len(title) > 3 else "") if answers else IN_NEW_MAIL
 
 
 def _document(envelope: Envelope, text: str, passages: tuple[DocumentPassage, ...]) -> Document:

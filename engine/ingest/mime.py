@@ -28,7 +28,7 @@ from engine.ingest.types import ParseLimits
 
 _PARAMETERS = 4_000  # characters of a Content-Type; the standard library's parser is quadratic in them
 _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/=\r\n]")
-_BASE64_RUN = re.compile(rb"\s*(?:[A-Za-z0-9+/]{2,}={0,2}[ \t]*\r?\n){1,}+(?=.*[^A-Za-z0-9+/=\s])")
+_BASE64_RUN = re.compile(rb"\s*(?:[A-Za-z0-9+/]{2,}={0,2}[ \t]*\r?\n){1,}+(?=\s*.*[^A-Za-z0-9+/=\s])")
 _BASE64_LEAST = 40  # bytes: a shorter line may be a word of a text that was never encoded
 _BASE64_LINE = re.compile(rb"^[A-Za-z0-9+/]{40,}={0,2}\s*$", re.MULTILINE)
 _UU_LINE = re.compile(rb"[ -`]{1,90}\r?$")
@@ -146,6 +146,7 @@ _RTF_HIDDEN = frozenset(
     ("fonttbl", "colortbl", "stylesheet", "info", "pict", "header", "footer", "themedata", "fldinst")
 )
 _RTF_SIGNS = {"par": "\n", "line": "\n", "row": "\n", "tab": "\t", "cell": " | "}
+_PARAMETER = re.compile(r"<param>[^<>]*+</param>", re.IGNORECASE)  # a colour or a font of enriched text
 _XML_TAG, _BETWEEN_TEXTS = re.compile(r"<[^<>]*+>"), re.compile(r"\s*\n\s*")
 _UU_FILE = re.compile(r"^begin [0-7]{3,4} (\S.*)\n(?:[ -`]{1,90}\n)++end$", re.MULTILINE)
 _PAGE_CHARSET = re.compile(rb"<meta\b[^<>]{0,200}?\bcharset\s*=\s*[\"']?([\w.:-]{2,40})", re.IGNORECASE | re.ASCII)
@@ -205,7 +206,7 @@ def walk(part: MimePart, tree: Tree, depth: int = 0) -> None:
     kind = part.type.name
     if kind.startswith("multipart/"):
         _walk_multipart(part, tree, depth)
-    elif kind in ("message/rfc822", "message/global", "message/news"):
+    elif kind in ("message/rfc822", "message/global", "message/news") or part.filename.lower().endswith(".eml"):
         _walk_message(part, tree, depth)
     elif kind.endswith("pkcs7-mime") and (signed := signed_content(decode_transfer(part.body, part.encoding))):
         walk(read_part(signed, tree.limits), tree, depth + 1)
@@ -233,7 +234,7 @@ def part_text(part: MimePart, tree: Tree) -> str | None:
     elif text.startswith("{\\rtf"):
         return visible(tidy(_rtf_text(text)))
     if kind in ("text/html", "text/enriched", "text/richtext") or (kind == "text/plain" and is_page(text)):
-        return visible(html_text(text))
+        return visible(html_text(_PARAMETER.sub("", text)))
     return visible(unflow(text, part.type.delete_space) if part.type.flowed else text)
 
 

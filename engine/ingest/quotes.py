@@ -8,11 +8,10 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, timezone, tzinfo
+from datetime import datetime
 from itertools import takewhile
 
-from engine.ingest.headers import parse_addresses
-from engine.ingest.types import in_users_zone, named_zone
+from engine.ingest.headers import CLOCK, SKEW, WIDEST, date_in_header, parse_addresses
 from prompts import word_patterns
 from store.types import DocumentPassage, Role
 
@@ -30,25 +29,22 @@ _LABELLED = re.compile(r"[*\s]{0,12}[^\W\d_][^\d:：<>@|,;!?]{0,24}[*\s]{0,4}[:�
 _PERSON = re.compile(
     r"(?:[^<>@]{1,80}[<\[(]\s?(?:mailto:)?)?[^\s<>@\[\]()]{1,80}@[^\s<>@]{1,120}[>\])]*(?:\s*[,;].*)?$"
 )
-_IN_BRACKETS = re.compile(r"[<\[(]\s?(?:mailto:)?([^\s<>@]{1,80}@[^\s<>@]{1,120}?)[>\])]")
+_IN_BRACKETS = re.compile(r"(?:[<\[(]|&lt;)\s?(?:mailto:)?([^\s<>@]{1,80}@[^\s<>@]{1,120}?)\s?(?:[>\])]|&gt;)")
 _BARE_ADDRESS = re.compile(r"[^\s<>@,:]{1,80}@[^\s<>@,:]{1,120}")
+# Older forms of Gmail end in a name, without a colon: a day and an address, or a day, a time and a zone.
+_DAY_AND_NAME = re.compile(
+    r"(?:19|20)\d\d[/-]\d\d?[/-]\d\d?\s(?:[^<>.?!]{2,80}<\s?[^\s<>@]{1,80}@[^\s<>@]{1,120}>"
+    r"|\d\d?:\d\d GMT[+-]\d\d:\d\d [^<>.?!:\d]{2,60})$"
+)
 _TITLED_RULE = re.compile(r"[-_=*\s]{3,}[^\W\d_][^-_=]{2,60}?[-_=*\s]{3,}$")
 _DATED = re.compile(r"(?<!\d)(?:(?:19|20)\d\d|\d\d?([./-])\d\d?\1\d\d)(?!\d)")
-_EARLY = 40  # characters of a line that are before the date of an attribution that begins it
 
 _WHEN = r"\d{1,2}/\d{1,2}/(?:19|20)?\d\d\s{1,3}\d{1,2}:\d\d(?::\d\d)?\s?(?:[AP]M)?"
 NOTES_DATE = re.compile(rf"(?:{_WHEN}|\d{{1,2}}:\d\d(?::\d\d)? [AP]M)$", re.IGNORECASE)
 NOTES_ON = re.compile(rf".{{2,120}} on (?:{_WHEN}|\d{{1,2}}/\d{{1,2}}/(?:19|20)?\d\d)$", re.IGNORECASE)
 
-SENT_FROM = re.compile(
-    r"(?:Sent|Send) (?:from|via|with|using|wirelessly)(?: (?:my|the|a|via|Yahoo|Outlook|Mail|Gmail))?\b"
-    r"[\w .+&®™'-]{0,60}$"
-    rf"|(?:{_WORDS['signed']})\b[^.?!]{{1,60}}\.?$"
-    r"|(?:發自|发自)我的.{1,30}$",
-    re.IGNORECASE,
-)
-# The first four letters of what SENT_FROM matches.
-SIGNED_STARTS = {"sent", "send", "發自我的", "发自我的", *(words[:4].lower() for words in _WORDS["signed"].split("|"))}
+SENT_FROM = re.compile(rf"(?:{_WORDS['signed']})(?:\b|(?<=的))[^.?!]{{1,60}}\.?$", re.IGNORECASE)
+SIGNED_STARTS = {words[:4].lower() for words in _WORDS["signed"].split("|")}
 _LINKED = re.compile(r"\s?[(<\[]\s?https?://[^\s()<>]+\s?[)>\]]$")
 MOBILE = re.compile(r"desk|office|home|car\b|bed\b|account", re.IGNORECASE)
 LIST_FOOTER = re.compile(_WORDS["footer"], re.IGNORECASE)
@@ -58,100 +54,100 @@ PHONE = re.compile(r"(?:\+|\(|\b)\d[\d ()./-]{6,20}\d\b")
 CONTACT = re.compile(r"(?:https?://|www\.)\S{3}|\S@\S{3}")
 
 
-_COLONS = frozenset(":：")
-_RULES = frozenset("-_=*—")
-_WIDEST, _BLOCK = 400, 24  # characters of a line that are matched, and lines of a header
+_COLONS, _ENDS, _RULES = frozenset(":："), frozenset(":：>"), frozenset("-_=*—")
+_BLOCK, _EARLY = 24, 40  # lines of a header; characters of an attribution that begin with its day
 
 
 def may_mark(line: str) -> bool:
     """Return whether a stripped line can be a mark at all; most lines cannot, and skip the patterns."""
-    return (
-        line[0] in _RULES
-        or line[-1] in _COLONS
-        or ":" in line[:26]
-        or "：" in line[:26]
-        or (len(line) <= 90 and line[:4].lower() in SIGNED_STARTS)
-    )
+    signed = len(line) <= 90 and line[:4].lower() in SIGNED_STARTS
+    return line[0] in _RULES or line[-1] in _ENDS or ":" in line[:26] or "：" in line[:26] or signed
 
 
-def starts_header_block(lines: Sequence[str], at: int) -> bool:
+def starts_header_block(lines: Sequence[str], at: int, title: str = "") -> bool:
     """Return whether a quoted header starts here: From or To, and at least two more of five fields close by.
 
-    Fields of languages that are not known have the shape of one.
+    Fields of languages that are not known have the shape of one, and the subject of the mail, if its `title` is known.
     """
-    first = FIELD.match(lines[at][:_WIDEST])
+    first = FIELD.match(lines[at][:WIDEST])
     if first is None or first.lastindex in (3, 5):
-        return _has_shape_of_header(lines, at)
+        return _has_shape_of_header(lines, at, title)
     seen, misses = {first.lastindex}, 0
-    for line in lines[at + 1 : at + 24]:
-        found = FIELD.match(line[:_WIDEST])
-        if found is not None:
-            seen.add(found.lastindex)
-            misses = 0
-        elif line.strip():
-            misses += 1
-        if misses > (6 if found is None and line[:1].isspace() else 3) or len(seen) >= 4:
+    for line in lines[at + 1 : at + _BLOCK]:
+        found = FIELD.match(line[:WIDEST])
+        seen |= {found.lastindex} if found else set()
+        misses = 0 if found else misses + bool(line.strip())
+        if misses > (6 if not found and line[:1].isspace() else 3) or len(seen) >= 4:
             break
-    return (len(seen) >= 3 and bool(seen & {1, 2}) and bool(seen & {4, 5})) or _has_shape_of_header(lines, at)
+    return (len(seen) >= 3 and bool(seen & {1, 2}) and bool(seen & {4, 5})) or _has_shape_of_header(lines, at, title)
 
 
-def _has_shape_of_header(lines: Sequence[str], at: int) -> bool:
-    """Return whether three labelled lines or more start here: a named sender and a time, or two people and a time."""
+def _has_shape_of_header(lines: Sequence[str], at: int, title: str) -> bool:
+    """Return whether three labelled lines or more start here: a time, and a named sender, two people, or the title."""
     values, others = list[str](), 0
-    if "@" not in "".join(lines[at : at + 8]):
+    if not (title or "@" in "".join(lines[at : at + 8])) or not _LABELLED.match(lines[at][:WIDEST]):
         return False
     for line in lines[at : at + _BLOCK]:
-        found = _LABELLED.match(line[:_WIDEST])
+        found = _LABELLED.match(line[:WIDEST])
         others += found is None
         if not line.strip() or not (found or values) or others > 2:
             break
         values += [found[1].strip()] if found else []
-    if len(values) < 3 or not any(_DATED.search(value) and _CLOCK.search(value) for value in values):
+    if len(values) < 3 or not any(_DATED.search(value) and CLOCK.search(value) for value in values):
         return False
     people = [_PERSON.match(value) is not None for value in values]
-    return (people[0] and not _BARE_ADDRESS.match(values[0])) or (len(values) > 3 and sum(people) > 1)
+    titled = title and any(value.casefold().endswith(title) for value in values)
+    named = people[0] and not _BARE_ADDRESS.match(values[0])
+    return bool((titled if title else named) or (len(values) > 3 and (titled or sum(people) > 1)))
 
 
 def lines_above_header(lines: Sequence[str], at: int) -> int:
     """Return the number of lines above a header block that belong to it: a rule, or Notes' writer and date."""
-    above = at - 1
-    while above >= 0 and at - above < 4 and not lines[above].strip():
-        above -= 1
-    if above < 0:
-        return 0
-    text = lines[above].strip()[:_WIDEST]
+    above = next((one for one in range(at - 1, max(at - 4, -1), -1) if lines[one].strip()), -1)
+    text = lines[above].strip()[:WIDEST] if above >= 0 else ""
     if NOTES_ON.match(text) or (len(text) >= 5 and not text.strip("-_=*")) or _TITLED_RULE.match(text):
         return at - above
     if not NOTES_DATE.match(text):
         return 0
-    for name in range(above - 1, max(above - 4, -1), -1):
-        line = lines[name].strip()
-        if 0 < len(line) <= 120 and not line.startswith("Sent by:"):
-            return at - name
-    return at - above
+    names = (one for one in range(above - 1, max(above - 4, -1), -1) if 0 < len(lines[one].strip()) <= 120)
+    return at - next((one for one in names if not lines[one].lstrip().startswith("Sent by:")), above)
 
 
 def attribution_lines(lines: Sequence[str], at: int) -> int:
     """Return the number of lines of an attribution ("On Monday Ann wrote:") that ends here, 0 if none does."""
-    tail = lines[at][-200:].strip()
-    if tail[-1:] not in _COLONS and not (tail[-2:] == "--" and lines[at].lstrip()[:2] == "--"):
-        return 0
-    quoted, verb = next_is_quoted(lines, at + 1), WROTE_END.search(tail) is not None
-    text, ends = "", not "".join(lines[at + 1 : at + 2]).strip()
-    if not (quoted or verb or (ends and "@" in "".join(lines[max(at - 3, 0) : at + 1]))):
-        return 0
-    for begin in range(at, max(at - 4, -1), -1):
+    found: object = None
+    tail, text = lines[at][-200:].strip(), ""
+    colon, quoted = tail[-1:] in _COLONS, next_is_quoted(lines, at + 1)
+    verb, ends = colon and WROTE_END.search(tail) is not None, not "".join(lines[at + 1 : at + 2]).strip()
+    may = (quoted or verb or ends) and (colon or tail[-1:] in ("-", ">") or tail[:2] in ("19", "20"))
+    for begin in range(at, max(at - 5, -1), -1) if may else ():
         line = lines[begin].strip()
-        if not line or line[0] == ">" or len(text) > _WIDEST or (text and _LABELLED.match(line[:_WIDEST])):
-            break
-        text = f"{line} {text}"
-        if not _DATED.search(text):
+        if not line and text[:1] == "<":  # a link that a page has around an address, as text
             continue
-        first = begin == 0 or not lines[begin - 1].strip(" >") or _DATED.search(line[:_EARLY])
-        if first and (quoted or verb or (ends and _CLOCK.search(text) and _IN_BRACKETS.search(text))):
-            return at - begin + 1
-    introduces = verb or _BARE_ADDRESS.search(tail) or _CLOCK.search(tail)
-    return int(bool(quoted and introduces))
+        if not line or (line[0] == ">" and (text or not closes_address(lines, at))) or len(text) > WIDEST:
+            break
+        if text and text[0] != ">" and line[-1] != "<" and _LABELLED.match(line[:WIDEST]):
+            break
+        text = f"{line} {text}".strip()
+        ruled = text[:2] == text[-2:] == "--"
+        address = _IN_BRACKETS.search(text) or (ruled and _BARE_ADDRESS.search(text))
+        if not colon and not ruled:
+            found = ends and _DAY_AND_NAME.match(text)
+        elif _DATED.search(text):
+            found = quoted or verb or (ends and address and CLOCK.search(text))
+        else:
+            found = verb and ends and address and text[0] != "<"
+        above = lines[begin - 1].strip() if begin else ""
+        if found and (not above.strip(" >") or _DATED.search(line[:_EARLY])):
+            named = above and not address and _IN_BRACKETS.search(above)  # "Ann <ann@x.org> wrote on 3", "June 2025:"
+            return at - begin + 1 + bool(named and (begin == 1 or not lines[begin - 2].strip(" >")))
+    return int(colon and quoted and bool(verb or _BARE_ADDRESS.search(tail) or CLOCK.search(tail)))
+
+
+def closes_address(lines: Sequence[str], at: int) -> bool:
+    """Return whether the `>` that begins a line ends an address that begins above: "Ann <ann@x.org", ">:"."""
+    above = "".join(lines[max(at - 3, 0) : at]) if lines[at].rstrip()[-1:] in _COLONS else ""
+    return above.count("<") > above.count(">")
 
 
 def is_sent_from(line: str) -> bool:
@@ -163,110 +159,13 @@ def is_sent_from(line: str) -> bool:
 
 def starts_list_footer(lines: Sequence[str], at: int) -> bool:
     """Return whether a mailing list's footer starts here: a rule, then the list's name or how to unsubscribe."""
-    rule = lines[at].strip()
-    if len(rule) < 20 or rule.strip("_-=*") or len(rule) > 120:
-        return False
-    return any(LIST_FOOTER.search(line[:_WIDEST]) for line in lines[at + 1 : at + 4])
+    rules = 20 <= len(rule := lines[at].strip()) <= 120 and not rule.strip("_-=*")
+    return rules and any(LIST_FOOTER.search(line[:WIDEST]) for line in lines[at + 1 : at + 4])
 
 
 def next_is_quoted(lines: Sequence[str], at: int) -> bool:
     """Return whether the first non-blank line of the next three starts with `>`."""
-    behind = next((line.lstrip() for line in lines[at : at + 3] if line.strip()), "")
-    return behind.startswith(">")
-
-
-# The date in a header line of a quoted message, as common mail programs write it.
-
-_MONTHS = {name: number for number, names in enumerate(_WORDS["month"].split("|"), 1) for name in names.split()}
-_NAME, _YEAR = r"(?P<name>[^\W\d_]{3,12})", r"(?P<y>(?:19|20)\d\d)"
-_DAYS = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        r"(?P<y>(?:19|20)\d\d)\s?[-/.年년]\s?(?P<m>\d{1,2})\s?[-/.月월]\s?(?P<d>\d{1,2})(?!\d)",
-        rf"(?<!\d)(?P<d>\d{{1,2}})(?:st|nd|rd|th|er|º)?[.\s-]{{1,3}}(?:(?:de|of)\s)?{_NAME}[.,]?[\s,-]{{1,3}}(?:de\s)?{_YEAR}",
-        rf"\b{_NAME}\.?\s{{1,3}}(?P<d>\d{{1,2}})(?:st|nd|rd|th)?,?\s{{1,3}}{_YEAR}",
-        r"(?<![\d.])(?P<d>\d{1,2})\.\s?(?P<m>\d{1,2})\.\s?(?P<y>(?:19|20)?\d\d)(?!\d)",
-        r"(?<![\d/-])(?P<a>\d{1,2})([/-])(?P<b>\d{1,2})\2(?P<y>(?:19|20)?\d\d)(?!\d)",
-        rf"{_YEAR}\.?\s{{1,3}}{_NAME}\.?\s{{1,3}}(?P<d>\d{{1,2}})(?!\d)",
-        rf"\b{_NAME}\s{{1,3}}(?P<d>\d{{1,2}})(?=\s{{1,3}}\d\d?:\d\d.{{0,24}}\b{_YEAR})",
-    )
-)
-_CLOCK = re.compile(r"(?<![\d:.])(\d{1,2})([:.h])(\d\d)(?:[:.](\d\d))?(?!\d)(?:\s?([ap])\.?m\b)?", re.IGNORECASE)
-_AFTERNOON = re.compile(r"下午|晚上|午後|오후")
-_OFFSET = re.compile(r"\s*\(?(?:(?:GMT|UTC)\s?([+-])(\d\d?)(?::?(\d\d))?|([+-])(\d\d):?(\d\d))\b")
-_ZONE = re.compile(r"\s*\(?(Z|[A-Z]{3,5})\b")
-_NEAR = timedelta(days=14)  # a message of 3/6 is mostly quoted by one of the same days
-_SKEW = timedelta(days=1)  # between the clocks of writer and quoter
-
-
-def date_in_header(text: str, sent: datetime | None, zone: tzinfo | None = None) -> datetime | None:
-    """Return the date in a header line of a message that was quoted in one sent then; None if it is not clear.
-
-    A time without an offset is one of the zone of `sent`: mail programs write it on the clock of who quotes.
-    """
-    text, zone = text[:_WIDEST], sent.tzinfo if sent else zone
-    for pattern in _DAYS:
-        for match in pattern.finditer(text):
-            rest = f"{text[: match.start()]} \0 {text[match.end() :]}"
-            read = [_at(day, rest, zone) for day in _days(match)]
-            found = [one for one in read if one and (sent is None or one <= sent + _SKEW)]
-            if len(found) > 1:
-                found = [one for one in found if sent and sent - one < _NEAR]
-            if read:
-                return found[0] if len(found) == 1 else None
-    return None
-
-
-def _days(match: re.Match[str]) -> list[datetime]:
-    """Return the days that a date may mean: 3/6 is one of two."""
-    parts = match.groupdict()
-    year = int(parts["y"]) + (2000 if len(parts["y"]) == 2 else 0)
-    if parts.get("a"):
-        pairs = dict.fromkeys(((int(parts["a"]), int(parts["b"])), (int(parts["b"]), int(parts["a"]))))
-    else:
-        pairs = {(_month(parts["name"]) if parts.get("name") else int(parts["m"]), int(parts["d"])): None}
-    return [day for month, number in pairs if (day := _day(year, month, number))]
-
-
-def _day(year: int, month: int, number: int) -> datetime | None:
-    try:
-        return datetime(year, month, number)
-    except ValueError:  # no such day
-        return None
-
-
-def _month(name: str) -> int:
-    """Return the number of a month in any of the languages, 0 for another word."""
-    plain = "".join(c for c in unicodedata.normalize("NFKD", name.lower()) if not unicodedata.combining(c))
-    cyrillic = name.lower()[:3]  # й is a letter of its own
-    return _MONTHS.get(plain[:4]) or _MONTHS.get(plain[:3]) or _MONTHS.get(cyrillic) or 0
-
-
-def _at(day: datetime, rest: str, zone: tzinfo | None) -> datetime | None:
-    """Return a day at the time of day in the rest of its line, in the zone named there, else in this one."""
-    found = sorted(_CLOCK.finditer(rest), key=lambda match: match[2] != ":")
-    try:
-        if found:
-            day = day.replace(hour=_hour(found[0], rest), minute=int(found[0][3]), second=int(found[0][4] or 0))
-            zone = _zone(rest, found[0].end()) or zone
-        return day.replace(tzinfo=zone) if zone else in_users_zone(day)
-    except (ValueError, OverflowError):  # no such time
-        return None
-
-
-def _hour(clock: re.Match[str], rest: str) -> int:
-    hour, half = int(clock[1]), (clock[5] or ("p" if _AFTERNOON.search(rest) else "")).lower()
-    return hour % 12 + 12 * (half == "p") if half else hour
-
-
-def _zone(rest: str, at: int) -> timezone | None:
-    """Return the zone that is named right behind a time."""
-    if offset := _OFFSET.match(rest, at):
-        sign, hours, minutes = offset.groups()[:3] if offset[1] else offset.groups()[3:]
-        size = timedelta(hours=int(hours), minutes=int(minutes or 0))
-        return timezone(-size if sign == "-" else size) if size < timedelta(hours=24) else None
-    named = _ZONE.match(rest, at)
-    return named_zone(named[1]) if named else None
+    return next((line.lstrip() for line in lines[at : at + 3] if line.strip()), "")[:1] == ">"
 
 
 # Passages and their roles.
@@ -278,6 +177,7 @@ class QuoteRoles:
 
     below: Role = "quote"
     alone: Role = "quote"
+    title: str = ""  # without marks of replies, folded: a header in another language has it, too
 
 
 IN_REPLY = QuoteRoles()
@@ -305,12 +205,12 @@ def line_roles(lines: Sequence[str], quotes: QuoteRoles = IN_REPLY, sent: dateti
         text = line.strip()
         if not text or state == "forward":
             roles.append(state)
-        elif text[0] == ">" and not (line[0] != ">" and text[1:2].isdigit()):  # indented: "more than 40"
+        elif text[0] == ">" and (line[0] == ">" or not text[1:2].isdigit()) and not closes_address(lines, at):
             roles.append(quotes.below if attributed else quotes.alone)
             state = "body" if state == "signature" else state
         elif not may_mark(text):
             roles.append(state)
-        elif FORWARDED.match(text[:_WIDEST]):
+        elif FORWARDED.match(text[:WIDEST]):
             state = "forward"
             roles.append(state)
         elif state == "quote":
@@ -325,14 +225,15 @@ def _mark_line(
     lines: Sequence[str], at: int, state: Role, quotes: QuoteRoles, roles: list[Role], sent: datetime | None
 ) -> Role:
     """Set the role of a line outside quotes that may be a mark, and of lines above it; return the next state."""
-    text, header = lines[at].strip(), starts_header_block(lines, at)
-    if ORIGINAL.match(text[:_WIDEST]):
-        return _start_quote(lines, at, 0, quotes, roles)
-    count = 0 if header else attribution_lines(lines, at)
+    text, header = lines[at].strip(), starts_header_block(lines, at, quotes.title)
+    original, count = ORIGINAL.match(text[:WIDEST]), 0 if header else attribution_lines(lines, at)
+    above = lines_above_header(lines, at) if header and not original else 0
     # A new mail, or what tells times to come, has forms of its own, shaped as headers are.
-    reply = (header or count) and quotes != IN_NEW_MAIL and not _is_to_come(lines[at : at + 6], sent)
-    if header and (reply or FIELD.match(text) or lines_above_header(lines, at)):
-        return _start_quote(lines, at, lines_above_header(lines, at), quotes, roles)
+    reply = (header or count) and quotes is not IN_NEW_MAIL and not _is_to_come(lines[at : at + 6], sent)
+    if original or (header and (reply or FIELD.match(text) or above)):
+        quoted = quotes.below if any(map(str.strip, lines[: at - above])) else quotes.alone
+        roles[at - above :] = [quoted] * (above + 1)
+        return quoted
     if count and (reply or next_is_quoted(lines, at + 1) or WROTE_END.search(text)):
         roles[at - count + 1 :] = [quotes.below] * count
         return state if next_is_quoted(lines, at + 1) else quotes.below
@@ -344,32 +245,19 @@ def _mark_line(
 def _is_to_come(lines: Sequence[str], sent: datetime | None) -> bool:
     """Return whether all times in a block of lines are after the mail was sent, as those of a meeting are."""
     times = [date_in_header(line, None, sent.tzinfo) for line in takewhile(str.strip, lines) if sent]
-    return sent is not None and min(filter(None, times), default=sent) > sent + _SKEW
-
-
-def _start_quote(lines: Sequence[str], at: int, above: int, quotes: QuoteRoles, roles: list[Role]) -> Role:
-    """Start a quoted message `above` lines above this one; return the next state."""
-    own = any(line.strip() for line in lines[: at - above])
-    quoted = quotes.below if own else quotes.alone
-    roles[at - above :] = [quoted] * (above + 1)
-    return quoted
+    return sent is not None and min(filter(None, times), default=sent) > sent + SKEW
 
 
 def _begins_signature(lines: Sequence[str], at: int) -> bool:
-    if lines[at].lstrip()[0] not in "-_=*—":
-        return False
-    if lines[at] == "-- ":
-        return True
     if lines[at].rstrip() in ("--", "—"):
-        rest = [line for line in lines[at + 1 : at + 40] if line.strip() and not line.lstrip().startswith(">")]
-        return len(rest) <= 12
+        return lines[at] == "-- " or sum(line.lstrip()[:1] not in ("", ">") for line in lines[at + 1 : at + 40]) <= 12
     return starts_list_footer(lines, at)
 
 
 # Who wrote the message of each quoted line, and when, as its header says.
 
 _QUOTE_MARKS = re.compile(r"\s{0,3}(?:>\s?)+")
-_ABOVE = 10  # lines above the first field of a header
+_ABOVE, _DEEPEST = 10, 64  # lines above the first field of a header; quotations in quotations that are told apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,22 +273,18 @@ _UNKNOWN = Origin()
 
 def origins(lines: Sequence[str], roles: Sequence[Role], sent: datetime | None) -> list[Origin]:
     """Return the origin of the quoted or forwarded message of each line, an unknown one for other lines."""
-    found = [_UNKNOWN] * len(lines)
-    known: dict[int, Origin] = {}  # by depth of quotation
-    if not {"quote", "forward"} & set(roles):
-        return found
-    for at, line in enumerate(lines):
-        if roles[at] not in ("quote", "forward"):
-            continue
-        depth = _depth(line)
-        if not line.strip():
-            found[at] = found[at - 1] if at else _UNKNOWN
-            continue
-        for begin, level, origin in _headers(lines, at, depth, sent):
-            known = {one: value for one, value in known.items() if one < level} | {level: origin}
-            found[begin:at] = [origin] * (at - begin)
-            depth = level
-        found[at] = known.get(depth, _UNKNOWN)
+    found, known = [_UNKNOWN] * len(lines), dict[int, Origin]()  # known by depth of quotation
+    for at, line in enumerate(lines) if {"quote", "forward"} & set(roles) else ():
+        quoted = roles[at] in ("quote", "forward")
+        if quoted and line.strip():
+            depth = 0 if closes_address(lines, at) else _depth(line)
+            for begin, level, origin in _headers(lines, at, depth, sent):
+                known = {one: value for one, value in known.items() if one < level} | {level: origin}
+                found[begin:at] = [origin] * (at - begin)
+                depth = level
+            found[at] = known.get(depth, _UNKNOWN)
+        elif quoted and at:
+            found[at] = found[at - 1]
     return found
 
 
@@ -413,13 +297,11 @@ def _headers(lines: Sequence[str], at: int, depth: int, sent: datetime | None) -
     window, here = list(lines[first : at + _BLOCK]), min(at, _ABOVE)
     window = [_without_marks(line, depth) for line in window] if depth else window
     if _is_mark(bare):
-        yield at, depth, _header_origin(window, here + 1, sent)
+        yield at, depth, Origin(_header_date(window, here + 1, sent), _header_author(window, here + 1))
     elif _opens_header(window, here):
         above = lines_above_header(window, here)
-        origin = _header_origin(window, here - above, sent)
-        if origin.date or not any(
-            _is_mark(line.strip()) for line in window[:here]
-        ):  # else the mark's date is the header's
+        origin = Origin(_header_date(window, here - above, sent), _header_author(window, here - above))
+        if origin.date or not any(_is_mark(line.strip()) for line in window[:here]):  # else the mark's date holds
             yield at - above, depth, origin
     elif count := attribution_lines(window, here):
         text = " ".join(window[here - count + 1 : here + 1])
@@ -428,72 +310,81 @@ def _headers(lines: Sequence[str], at: int, depth: int, sent: datetime | None) -
 
 
 def _is_mark(line: str) -> bool:
-    return (FORWARDED.match(line[:_WIDEST]) or ORIGINAL.match(line[:_WIDEST])) is not None
+    return (FORWARDED.match(line[:WIDEST]) or ORIGINAL.match(line[:WIDEST])) is not None
 
 
 def _opens_header(window: Sequence[str], at: int) -> bool:
     """Return whether a header starts here, and not only its second field or a later one."""
-    above = _LABELLED.match(window[at - 1][:_WIDEST]) if at else None
+    above = _LABELLED.match(window[at - 1][:WIDEST]) if at else None
     follows = above is not None and (FIELD.match(above[0]) or _PERSON.match(above[1].strip()))
     return not follows and starts_header_block(window, at)
 
 
-def _header_origin(window: Sequence[str], at: int, sent: datetime | None) -> Origin:
-    return Origin(_header_date(window, at, sent), _header_author(window, at))
-
-
 def _header_author(window: Sequence[str], at: int) -> str:
-    """Return the author that the header below names: in its From field, or as Notes writes it, above the date.
-
-    In a language that is not known, it is the first person.
-    """
+    """Return the author that the header below names: in its From field, as Notes writes it, or as the first person."""
+    person = ""
     for place, line in enumerate(window[at : at + _BLOCK], at):
-        text, field = line.strip()[:_WIDEST], FIELD.match(line[:_WIDEST])
+        text, field = line.strip()[:WIDEST], FIELD.match(line[:WIDEST])
         if field and field.lastindex == 1:
-            named = line[field.end() :].strip(" *|")
-            return _person(named or "".join(window[place + 1 :][:1]))
+            return _person(line[field.end() :].strip(" *|") or "".join(window[place + 1 :][:1]))
         if NOTES_ON.match(text):
             return _person(text.rpartition(" on ")[0])
         if NOTES_DATE.match(text):
             above = (one.strip() for one in reversed(window[max(0, place - 3) : place]))
             return _person(next(filter(None, above), ""))
-    unknown = (line for line in takewhile(str.strip, window[at : at + _BLOCK]) if not FIELD.match(line[:_WIDEST]))
-    values = (found[1].strip() for line in unknown if (found := _LABELLED.match(line[:_WIDEST])))
-    return next((_person(value) for value in values if _PERSON.match(value)), "")
+        labelled = None if field else _LABELLED.match(text)
+        if labelled and not person and all(map(str.strip, window[at:place])) and _PERSON.match(labelled[1].strip()):
+            person = _person(labelled[1].strip())
+    return person
 
 
 _OTHER = re.compile(r"[^\w'’.-]|[\d_]")  # is in no name
-_WHEN_SAID = re.compile(
-    r".*(?:\d\d?(?:[:.h]\d\d)+(?:\s?[AP]\.?M\.?)?|\b\d{4}\b[\d./-]*|\b(?:Quoting|Uhr|\w{3,6}day)\b)",
-    re.IGNORECASE | re.DOTALL,
+_AROUND = " ,;:-([])\t\n，、。«»„“”‹›"  # a name
+_WHEN_SAID = re.compile(  # up to the last time, with the ending of a numeral and a zone, or the last year or weekday
+    r".*(?:\d\d?(?:[:.h]\d\d)+(?:\s?[AaPp]\.?[Mm]\.?)?(?:-?[^\W\d_A-Z]{1,4}(?=[\s,]))?(?:\s?\(?(?:GMT|UTC)?[+-]\d[\d:]*\)?)?"
+    r"(?:\s\(?[^\W\d_a-z]{3,5}\)?(?=,|\s[^\W\d_A-Z]))?|\b\d{4}\b[\d./-]*|\b(?:Quoting|Uhr|\w{3,6}day)\b)",
+    re.DOTALL,
 )
 
 
 def _attributed_to(text: str) -> str:
     """Return whom an attribution names ("On Friday at 10:00 Ann Whitlock <ann@example.org> wrote:")."""
     if address := _IN_BRACKETS.search(text):
-        return _person(f"{_name(_WHEN_SAID.sub('', text[: address.start()]))} <{address[1]}>")
+        before = text[: address.start()].partition("<")[0].partition("&lt;")[0]
+        return _person(f"{_name(_WHEN_SAID.sub('', before))} <{address[1]}>")
     if bare := _BARE_ADDRESS.search(text):
         return bare[0]
-    time, verb = _WHEN_SAID.match(text), WROTE_END.search(text.rstrip())
-    start = time.end() if time else 0
-    named = _name(text[start : verb.start()]) if verb else ""
-    named = named if any(c.isalpha() for c in named) else _run(_name(text[start:]))
-    before = _run(text)  # "Ann Whitlock wrote on Friday at 10:00", unlike "On Friday at 10:00"
-    by_first = not any(c.isalpha() for c in named) and _is_lower(text[len(before) :].lstrip())
-    return _person(before if by_first else named)
+    verb = WROTE_END.search(text.rstrip())
+    before = text[: verb.start()] if verb else text
+    behind = text[verb.start() :].partition(" ")[2] if verb else ""
+    last = _WHEN_SAID.sub("", before)
+    found = [_name(last) if verb else _run(last), _run(behind), _run(before)]
+    return _person(next((one for one in found if any(c.isalpha() for c in one)), ""))
 
 
 def _name(text: str) -> str:
-    """Return a text from its first word on that is not in lower case, as names begin; all of it if there is none."""
-    words = text.strip(" ,;:-([])\t\n").split()
+    """Return a text from its first word on that may begin a name, behind longer words in lower case; or all of it."""
+    words = text.strip(_AROUND).split()
+    said = max((at for at, word in enumerate(words[:-1], 1) if len(word) > 3 and _is_lower(word)), default=0)
+    words = words[said:] if said and not _is_lower(words[said]) else words
     names = (at for at, word in enumerate(words) if not _is_lower(word) and _script(word) == _script(words[-1]))
-    return " ".join(words[next(names, 0) :])
+    return " ".join(words[next(names, 0) :]).strip(_AROUND)
 
 
 def _run(text: str) -> str:
-    """Return the words at the start of a text that are not in lower case and hold no digits."""
-    return " ".join(takewhile(lambda word: not _is_lower(word) and not _OTHER.search(word), text.split()))
+    """Return the first words of a text with capitals, up to one without, of another script, or with digits."""
+    words = text.strip(_AROUND).split()
+    first = next((at for at, word in enumerate(words) if word[0].isupper()), 0 if len(words) < 3 else len(words))
+    found = list[str]()
+    for word in words[first:]:
+        kept = "".join(takewhile(lambda c: not c.isalpha() or _script(c) == _script(words[first]), word))
+        kept = _OTHER.split(kept.strip(_AROUND))[0].strip(_AROUND)  # without endings of other languages
+        if _is_lower(word) or not kept:
+            break
+        found.append(kept)
+        if kept != word:
+            break
+    return "" if _WHEN_SAID.match(" ".join(found)) else " ".join(found)
 
 
 def _script(word: str) -> str:
@@ -504,9 +395,16 @@ def _is_lower(word: str) -> bool:
     return word.lstrip("\"'(«„“")[:1].islower()
 
 
+# A name and an address, without what stands behind them, unless that is another name with an address.
+_NAMED = re.compile(r"[^<>]{1,100}<[^<>]{3,200}>(?!.*\s[^\W\d_][\w.'’-]{2,} <[^<>@]+@)")
+_MAILTO = re.compile(r"[\[<]{1,2}mailto:")
+
+
 def _person(text: str) -> str:
     """Return the person that a part of a line names, empty if it names none."""
-    found = parse_addresses(text.strip(" *:：\t")[:_WIDEST].replace("[mailto:", "<").replace("]", ">"))
+    written = _MAILTO.sub("<", text.strip(" *:：\t")[:WIDEST]).replace("]", ">")
+    whole = _NAMED.match(written)
+    found = parse_addresses(whole[0] if whole else written)
     shown = str(found[0]) if found else ""
     return shown if any(c.isalpha() for c in shown) else ""
 
@@ -515,9 +413,9 @@ def _header_date(window: Sequence[str], at: int, sent: datetime | None) -> datet
     """Return the date of the header below: of its date field, or as Notes writes it, behind or below the name."""
     fields, notes = 0, None
     for place, line in enumerate(window[at : at + _BLOCK], at):
-        text, field = line.strip()[:_WIDEST], FIELD.match(line[:_WIDEST])
+        text, field = line.strip()[:WIDEST], FIELD.match(line[:WIDEST])
         labelled = _LABELLED.match(text)
-        if (field and field.lastindex == 4) or (labelled and _DATED.search(labelled[1]) and _CLOCK.search(labelled[1])):
+        if (field and field.lastindex == 4) or (labelled and _DATED.search(labelled[1]) and CLOCK.search(labelled[1])):
             rest = line.partition(":" if ":" in line else "：")[2].strip() or "".join(window[place + 1 : place + 2])
             return date_in_header(rest, sent) or notes
         fields += bool(field or labelled)
@@ -528,12 +426,8 @@ def _header_date(window: Sequence[str], at: int, sent: datetime | None) -> datet
     return notes
 
 
-_DEEPEST = 64  # quotations in quotations that are told apart
-
-
 def _depth(line: str) -> int:
-    marks = _QUOTE_MARKS.match(line)
-    return min(marks.group().count(">"), _DEEPEST) if marks else 0
+    return min(marks[0].count(">"), _DEEPEST) if (marks := _QUOTE_MARKS.match(line)) else 0
 
 
 def _without_marks(line: str, depth: int) -> str:
@@ -552,20 +446,15 @@ def paragraphs(
     for at, line in enumerate([*lines, ""]):
         blank = not line or line.isspace()
         changes = blank or roles[at] != roles[begin] or known[at] != known[begin]
-        if begin >= 0 and (changes or _ends_quoted(lines, begin, at - 1)):
-            text = "\n".join(lines[begin:at]).strip()
-            place = (begin + first_line, at - 1 + first_line)
-            origin = known[begin]
-            passages.append(DocumentPassage(text, *place, roles[begin], written=origin.date, author=origin.author))
+        # A bare quote mark ends a paragraph that did not begin with one.
+        if begin >= 0 and (changes or (_is_bare_quote(lines[at - 1]) and not _is_bare_quote(lines[begin]))):
+            text, place = "\n".join(lines[begin:at]).strip(), (begin + first_line, at - 1 + first_line)
+            written, author = known[begin].date, known[begin].author
+            passages.append(DocumentPassage(text, *place, roles[begin], written=written, author=author))
             begin = -1
         if begin < 0 and not blank:
             begin = at
     return passages
-
-
-def _ends_quoted(lines: Sequence[str], begin: int, last: int) -> bool:
-    """Return whether the paragraph ends with a bare quote mark that did not also start it."""
-    return _is_bare_quote(lines[last]) and not _is_bare_quote(lines[begin])
 
 
 def _is_bare_quote(line: str) -> bool:

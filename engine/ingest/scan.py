@@ -27,7 +27,7 @@ _WORDS = word_patterns("mail_programs")
 _MAIL_FIELDS, _MAIL_ONLY_FIELDS = (frozenset(_WORDS[kind].split("|")) for kind in ("field", "mail field"))
 _FIELD = re.compile(rb"([!-9;-~]{1,60})[ \t]*:")
 _FROM_LINE = re.compile(
-    rb"\s{0,100}>?From(?: \S[^\n]{0,300}|([ \t\r]*))\n(?:>From [^\n]{0,300}\n)?([!-9;-~]{1,60}[ \t]*:)"
+    rb"(?:\xef\xbb\xbf)?\s{0,100}>?From(?: \S[^\n]{0,300}|([ \t\r]*))\n(?:>From [^\n]{0,300}\n)?([!-9;-~]{1,60}[ \t]*:)"
 )
 _IGNORED_NAMES = {"icon\r", *_WORDS["file"].split("|")}
 _IGNORED_ENDINGS = (".msf", ".noindex", ".plist", ".lock", ".tmp", ".swp", ".wdseml", ".emlxpart", "~")
@@ -63,7 +63,7 @@ def detect(name: str, head: bytes) -> Format | None:
 
 def is_mailbox_name(name: str) -> bool:
     """Return whether a file of this name may hold several messages: of those with one, programs count the names."""
-    return not name[:1].isdigit() and not name.lower().endswith(".eml")
+    return not name[:1].isdigit() and not name.lower().endswith((".eml", ".txt"))
 
 
 def is_mail_field(line: bytes) -> bool:

@@ -21,7 +21,7 @@ from store.types import Document, DocumentPassage, ParsedItem
 
 # Raise it with each change after which a file is decoded to another text, date, sender or role: every file is then read
 # again by the next `pkb ingest`, and what is decoded anew replaces what was decoded before.
-PARSER_VERSION: Final = 6
+PARSER_VERSION: Final = 7
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,7 @@ def _calendar(data: bytes) -> None:
 def _quotes(data: bytes) -> None:
     for roles in (quotes.IN_REPLY, quotes.IN_FORWARD):
         quotes.passages_of(_text(data), roles, 1, NOW)
-    quotes.date_in_header(_text(data), NOW)
+    headers.date_in_header(_text(data), NOW)
 
 
 def _transcript(data: bytes) -> None:

@@ -30,6 +30,14 @@ from engine.ingest.headers import decode_text, tidy, visible
         ("naïve".encode("cp850"), "IBM850", "naïve"),
         (b"\x1b$B-j;3ED\x1b(B", "iso-2022-jp", "㈱山田"),
         (b"safe", "unicode_escape", "safe"),
+        ("Привет".encode("utf-16-le"), "utf-16le", "Привет"),
+        (b"safe", "utf-16", "safe"),
+        ("Привет".encode("koi8-r"), "koi8", "Привет"),
+        ("Привет".encode("mac-cyrillic"), "x-mac-ukrainian", "Привет"),
+        ("שלום".encode("iso-8859-8"), "logical", "שלום"),
+        ("船は赤い".encode("iso-2022-jp"), "_iso-2022-jp$sio", "船は赤い"),
+        ("髙橋①".encode("cp932"), "windows-31j", "髙橋①"),
+        ("船是紅色".encode("big5"), "x-x-big5", "船是紅色"),
     ],
 )
 def test_text_is_decoded_despite_a_wrong_or_missing_charset(data: bytes, declared: str, text: str) -> None:

@@ -52,6 +52,7 @@ def test_an_mbox_file_gives_one_item_per_message(tmp_path: Path) -> None:
         ("17", MAIL + b"\n" + FROM + MAIL, 1),
         ("1714723200.M1P2.host:2,S", MAIL + b"\n" + FROM + MAIL, 1),
         ("1.eml", MAIL + b"\n" + FROM + MAIL, 1),
+        ("mail.txt", MAIL + b"\n" + FROM + MAIL, 1),
     ],
 )
 def test_a_mailbox_is_known_by_its_from_lines_unless_a_program_counts_the_file(

@@ -31,6 +31,11 @@ def test_a_paragraph_below_a_header_without_a_blank_line_is_body() -> None:
     assert raw[split_header(raw, 1000)[1] :].startswith(b"Hello there")
 
 
+def test_a_paragraph_that_ends_like_a_field_is_body() -> None:
+    raw = b"Received: by b\nFrom: a@x\nTo: b@x\nSubject: x\nHello there,\nPlace: the hall\n\nAnn"
+    assert raw[split_header(raw, 1000)[1] :].startswith(b"Hello there")
+
+
 def test_an_envelope_line_and_blank_lines_above_the_header_are_skipped() -> None:
     headers, _ = split_header(b"\n\nFrom ann@example.org Mon Jan  1 10:00:00 2024\nSubject: x\n\nbody", 1000)
     assert headers.first("subject") == "x"

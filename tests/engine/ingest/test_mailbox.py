@@ -40,7 +40,7 @@ def test_no_blank_line_is_needed_above_a_from_line() -> None:
 def test_from_alone_separates_where_a_blank_line_is_above_and_a_field_of_mail_below(bare: bytes) -> None:
     raw = bare + b"X-Mozilla-Status: 0001\nSubject: 1\n\none\n\n" + bare + b"Received: by b\nSubject: 2\n\ntwo\n"
     assert [one[-4:] for one in split(raw)] == [b"ne\n\n", b"two\n"]
-    assert detect("Inbox", raw) == "mbox"
+    assert detect("Inbox", raw) == detect("Inbox", b"\xef\xbb\xbf" + raw) == "mbox"
 
 
 @pytest.mark.parametrize(
@@ -74,6 +74,7 @@ def test_a_mailbox_without_its_first_from_line_holds_all_messages() -> None:
         b"X-Gmail-Labels: Spam",
         b"X-Gmail-Labels: Opened, Spam\r",
         b"X-Gmail-Labels: =?UTF-8?Q?Spam,Ge=C3=B6ffnet?=",
+        b"X-Gmail-Labels: =?UTF-8?Q?Wichtig,?=\n =?UTF-8?Q?Trash,Ge=C3=B6ffnet?=",
     ],
 )
 def test_what_was_deleted_or_is_spam_is_no_message(field: bytes) -> None:
@@ -109,8 +110,9 @@ def test_a_message_beyond_the_limit_is_cut_and_the_next_is_whole() -> None:
     assert (len(first), second) == (101, b"Subject: 2\n\ntwo\n")
 
 
-def test_folder_data_of_an_imap_server_is_no_message() -> None:
-    own = b"From MAILER-DAEMON Fri May  3 10:00:00 2024\nX-IMAPbase: 1 2\nSubject: FOLDER INTERNAL DATA\n\nkeep\n\n"
+@pytest.mark.parametrize("field", [b"X-IMAPbase", b"X-IMAP"])
+def test_folder_data_of_an_imap_server_is_no_message(field: bytes) -> None:
+    own = b"From MAILER-DAEMON Fri May  3 10:00:00 2024\n" + field + b": 1 2\nSubject: FOLDER INTERNAL DATA\n\nkeep\n\n"
     assert split(own + FROM + b"Subject: 1\n\none\n") == [b"Subject: 1\n\none\n"]
 
 

@@ -42,6 +42,7 @@ def typed(kind: str, text: str, *fields: str) -> str:
         (b"This was never base64, whatever it says.", "base64", b"This was never base64, whatever it says."),
         (b"aGVs\nbG8sCg==\ndGhlcmUu\n", "base64", b"hello,\nthere."),
         (b"bG9uZyB0ZXh0" * 4 + b"\nYQ==\n-- \nChoir list\n", "base64", b"long text" * 4 + b"a\n-- \nChoir list\n"),
+        (b"bG9uZyB0ZXh0" * 4 + b"\n\n-- \nhttps://x.org\n", "base64", b"long text" * 4 + b"\n\n-- \nhttps://x.org\n"),
         (b"Hello\nthis was never encoded, either.", "base64", b"Hello\nthis was never encoded, either."),
         (b"begin 644 a.txt\n%:&5L;&\\\n`\nend\n", "x-uuencode", b"hello"),
         (b"as it is", "8bit", b"as it is"),
@@ -115,6 +116,20 @@ def test_a_message_inside_is_kept_apart() -> None:
     found = tree_of(multipart("mixed", typed("message/rfc822", "Subject: inner\n\nhello"))).found
     assert isinstance(found[0], Nested)
     assert found[0].headers.first("subject") == "inner"
+
+
+def test_a_file_that_is_a_message_by_its_name_is_read_as_one() -> None:
+    part = typed(
+        "application/octet-stream", "Subject: inner\n\nhello", 'Content-Disposition: attachment; filename="a.eml"'
+    )
+    (found,) = tree_of(multipart("mixed", part)).found
+    assert isinstance(found, Nested)
+    assert found.headers.first("subject") == "inner"
+
+
+def test_parameters_of_enriched_text_are_no_words() -> None:
+    body = "<bold>One</bold> <color><param>red</param>two</color> three\n"
+    assert texts(f"Content-Type: text/enriched\n\n{body}".encode()) == ["One two three"]
 
 
 def test_a_digest_holds_messages() -> None:

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from engine.ingest.headers import date_in_header
 from engine.ingest.mail import read_mail
-from engine.ingest.quotes import date_in_header, line_roles, origins, passages_of
+from engine.ingest.quotes import line_roles, origins, passages_of
 from engine.ingest.types import ParseLimits
 from tests.effort import examples
 

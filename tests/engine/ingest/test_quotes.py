@@ -85,6 +85,32 @@ def test_an_attribution_is_known_by_its_shape_in_any_language(attribution: str, 
 
 
 @pytest.mark.parametrize(
+    "attribution",
+    [
+        "2025-06-03 22:10 GMT+02:00 Ann Lee",
+        "2025/6/3 Ann Lee <ann@x.org>",
+        "Ann Lee <ann@x.org> schrieb am Di., 3.\nJuni 2025 um 22:10 Uhr:",
+        'Am 03.06.2025 22:10 schrieb "Ann Lee" <ann@x.org\n>:',
+        "On Tue, 3 Jun 2025 at 22:10 Ann Lee\n\n<\nmailto:ann@x.org <ann@x.org>\n> wrote:",
+        "---- On Tue, 3 Jun 2025 22:10:00 +0200 Ann Lee&lt;ann@x.org&gt; wrote ----",
+        "Ann Lee <ann@x.org> wrote:",
+    ],
+)
+@pytest.mark.parametrize("quoted", ["> Will you come?", "Will you come?"])
+def test_an_attribution_is_known_without_a_colon_in_pieces_and_by_its_verb(attribution: str, quoted: str) -> None:
+    own, *others = passages_of(f"Yes.\n\n{attribution}\n\n{quoted}")
+    assert (own.text, own.role) == ("Yes.", "body")
+    assert {(one.role, one.author.partition(" <")[0]) for one in others[1:]} == {("quote", "Ann Lee")}
+
+
+def test_in_a_reply_a_header_without_a_second_person_has_the_subject() -> None:
+    form = "Host: Ann <ann@x.org>\nWhen: 12.05.2024 10:00\nRoom: 4\n\nBring the keys."
+    header = "Asia: Venepäivä\nPäivä: 12.5.2024 klo 10.00\nLähettäjä: Lee Ann\nVastaanottaja: Ray Bob\n\nTuletko?"
+    assert set(roles(f"Hm.\n\n{form}", QuoteRoles(title="venepäivä"))) == {"b"}
+    assert roles(f"Hm.\n\n{header}", QuoteRoles(title="venepäivä")) == "bqq"
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "When: 3 June 2025 19:00\nWhere: the hall\nContact: ann@x.org",
