@@ -6,10 +6,10 @@ from statistics import fmean
 
 from tests.bench.kv_reuse import COMPUTED
 from tests.bench.overall import against, sums_of
-from tests.bench.page import Section, change, plain, points, prose, ratio, table, weight
+from tests.bench.page import Section, change, plain, points, prose, table, weight
 from tests.bench.plan import WHOLE, Experiment
 from tests.bench.policies import POLICIES
-from tests.bench.records import Line, Material
+from tests.bench.records import Comparison, Line, Material
 from tests.bench.sums import Sum, by, matched, of_policies, share, summed
 
 WORKERS = (
@@ -73,15 +73,19 @@ def peers(material: Material) -> Section:
     title = "Other programs"
     if not material.comparisons:
         return Section(title, "Left out: there is no kv_reuse.json or paraphrases.json.")
-    rows = [
-        (one.program, one.figure, plain(one.pkb), plain(one.other), one.unit, ratio(one.pkb, one.other), one.note)
-        for one in material.comparisons
-    ]
+    rows = list[Sequence[str]]()
+    groups = dict[tuple[str, str, str], list[Comparison]]()
+    for one in material.comparisons:
+        groups.setdefault((one.figure, one.unit, plain(one.pkb)), []).append(one)
+    for (figure, unit, own), group in groups.items():
+        others = "; ".join(f"{one.program} {plain(one.other)}" for one in group)
+        notes = dict.fromkeys(one.note.rpartition(", ")[2] for one in group if one.note)  # without the ranges
+        rows.append((figure, unit, own, others, "; ".join(notes)))
     absent = (
         [] if any(one.program.startswith("GPTCache") for one in material.comparisons) else ["GPTCache: not measured."]
     )
-    heads = ("program", "figure", "pkb", "other", "unit", "pkb of other", "note")
-    return Section(title, "\n\n".join((table(heads, rows, left=2), *absent)))
+    heads = ("figure", "unit", "pkb", "others", "note")
+    return Section(title, "\n\n".join((table(heads, rows, left=5), *absent)))
 
 
 def claims(material: Material) -> Section:

@@ -18,7 +18,6 @@ from tests.bench.page import (
     prose,
     ratio,
     table,
-    weight,
 )
 from tests.bench.policies import POLICIES
 from tests.bench.records import Line
@@ -63,9 +62,27 @@ def overall(lines: Sequence[Line]) -> Section:
 
 
 def detail(lines: Sequence[Line]) -> list[Section]:
-    """Return all policies by corpus and writer."""
-    found = ((corpus, writer, sums_of(own)) for corpus, writer, own in _grouped(lines))
-    return [Section(f"{corpus}, {writer}", policies(sums)) for corpus, writer, sums in found if sums]
+    """Return mean and hits of all policies by corpus, a section for each writer."""
+    found = list[Section]()
+    for writer, within in by(lines, lambda line: line.writer).items():
+        sums = {corpus: sums_of(own) for corpus, own in by(within, lambda line: line.corpus).items()}
+        names = [name for name in MAIN if any(name in own for own in sums.values())]
+        rows = [
+            (corpus, str(next(iter(own.values())).n), *(_short(own.get(name)) for name in names))
+            for corpus, own in sums.items()
+            if own
+        ]
+        if rows:
+            heads = ("corpus", "n", *map(titled, names))
+            said = "Mean ms; hits, and how many of those that can be judged are false."
+            found.append(Section(writer, f"{said}\n\n{table(heads, rows)}"))
+    return found
+
+
+def _short(one: Sum | None) -> str:
+    if one is None:
+        return NONE
+    return f"{plain(one.mean_ms)}; {one.hits}" + (f" ({of(one.false, one.known)})" if one.known else "")
 
 
 def sums_of(lines: Iterable[Line]) -> dict[str, Sum]:
@@ -177,23 +194,17 @@ class Figure:
 
 FIGURES = (
     Figure("mean ms", lambda one: one.mean_ms, plain),
-    Figure("median ms", lambda one: one.median_ms, plain),
-    Figure("upper quartile, ms", lambda one: one.high_ms, plain),
     Figure("false hits", lambda one: one.false, plain),
     Figure("ROUGE-L", lambda one: one.rouge, plain, higher=True),
     Figure("answer hits", lambda one: one.hits / one.n, percent, higher=True),
     Figure("chunks found", lambda one: share(one.found, one.chunks), percent, higher=True),
     Figure("tokens reused", lambda one: share(one.reused, one.prompt), percent, higher=True),
-    Figure("GFLOP, answering", lambda one: one.flops / 1e9, plain),
     Figure("GFLOP with idle runs", lambda one: (one.flops + one.idle_flops) / 1e9, plain),
-    Figure("idle s", lambda one: one.idle_s, plain),
-    Figure("written for questions", lambda one: one.written, weight),
-    Figure("stored for a user", lambda one: one.stored, weight),
 )
 
 
 def losses(lines: Sequence[Line]) -> Section:
-    """Return every figure by corpus and writer in which a baseline or PerCache is ahead of pkb."""
+    """Return the figures by corpus and writer in which a baseline or PerCache is ahead of pkb."""
     title, rows, missed = "Where pkb is behind", list[Sequence[str]](), list[str]()
     groups = [(corpus, writer, sums_of(own)) for corpus, writer, own in _grouped(lines)]
     groups = [one for one in groups if "pkb" in one[2] and any(name in RIVALS for name in one[2])]

@@ -21,7 +21,7 @@ OPENING = """\
 Written by `python -m tests.bench.report docs/benchmarks` from counted traces, which are in
 [traces](benchmarks/traces) and made again by `make bench`. Baselines are settings of pkb's own engine."""
 BEHIND = """\
-- [All policies, by corpus](benchmarks/corpora.md): means, medians, hits, wrong hits, tokens, bytes
+- [All policies, by corpus](benchmarks/corpora.md): means, hits, wrong hits, tokens reused
 - [Curves, residuals and checks of the prices](benchmarks/prices.md)
 - [Apple machines, by published figures](benchmarks/apple.md): a projection
 - [Experiments in real time](benchmarks/real-time.md): quotes, ablation, thresholds, operations, other programs

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from engine.settings import Settings
 from tests.bench.page import Curve, Curves, Picture, Section, of, percent, plain, ratio, table
 from tests.bench.records import Line
-from tests.bench.sums import Sum, by, matched, of_policies, share, summed
+from tests.bench.sums import Sum, by, matched, of_policies, summed
 
 BASES = ("pkb", "percache")
 DEFAULTS = {"tau": Settings().bank.tau, "stride": Settings().experiment.stride, "kv": Settings().kv.bytes / 1e6}
@@ -20,10 +20,7 @@ TITLES = {
     "kv": "Sensitivity to the budget",
 }
 AXES = {"tau": "tau", "stride": "questions predicted at a time", "kv": "MB of KV"}
-HEADS = (
-    *("n", "answer hits", "false hits", "chunks found", "tokens reused", "ROUGE-L"),
-    *("mean ms", "median", "quartiles"),
-)
+HEADS = ("n", "answer hits", "false hits", "chunks found", "ROUGE-L", "mean ms", "quartiles")
 
 
 def sweep(lines: Sequence[Line], kind: str) -> Section:
@@ -73,10 +70,8 @@ def quality(lines: Sequence[Line]) -> tuple[str, ...]:
         percent(one.hits / one.n),
         of(one.false, one.known, one.unknown),
         of(one.found, one.chunks),
-        percent(share(one.reused, one.prompt)),
         plain(one.rouge),
         plain(one.mean_ms),
-        plain(one.median_ms),
         f"{plain(one.low_ms)} to {plain(one.high_ms)}",
     )
 

@@ -15,7 +15,7 @@ from tests.bench.page import Bars
 from tests.bench.prices import FORMS, Curve, Curves
 from tests.bench.records import write_file
 from tests.bench.report import made
-from tests.bench.standings import ALL, Side, Standings, common, counts, error, parts, priced
+from tests.bench.standings import Side, Standings, common, counts, error, parts, priced
 from tests.bench.sums import RIVALS
 from tests.bench.test_report import rows as table_rows
 from tests.bench.traces import Row, Work
@@ -140,14 +140,15 @@ def test_every_bar_has_its_interval(folder: Path) -> None:
                 assert len(values) == len(panel.groups)
 
 
-def test_each_corpus_has_a_row_for_each_policy_and_form(folder: Path) -> None:
+def test_all_policies_are_shown_and_each_corpus_has_its_best_baselines(folder: Path) -> None:
     traces = trace_report.gathered(folder)
     assert traces
-    found = {section.title: section for section in trace_report.by_corpus(traces)}
-    assert list(found)[:2] == [f"{ALL}, 135M, 2 sources", f"{ALL}, 135M, 5 sources"]
-    rows = table_rows(found["mail, 135M, 5 sources"].text, "policy")
-    assert len(rows) == len(FORMS) * len(RIVALS) + 2
-    assert next(one for one in rows if one["policy"] == "MeanCache")["wrong hits"] == "1 of 1"
+    whole, each = trace_report.by_corpus(traces)
+    found = table_rows(whole.text, "policy")
+    assert len(found) == 2 * (len(RIVALS) + 2)
+    assert next(one for one in found if one["policy"] == "MeanCache")["wrong hits"] == "2 of 2"
+    assert next(one for one in found if one["policy"] == "pkb")[f"135M, {FORMS[0]}, ms"] == ""
+    assert [one["corpus"] for one in table_rows(each.text, "corpus")] == ["mail", "meetings"]
 
 
 def test_all_pages_are_made_and_their_plots_are_xml(folder: Path) -> None:

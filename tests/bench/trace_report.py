@@ -9,7 +9,7 @@ from pathlib import Path
 from engine.text.terminal import count
 from tests.bench.curves import MACHINE, Check, Facts, Residual
 from tests.bench.intervals import Interval, median
-from tests.bench.page import NONE, Bars, Picture, Section, change, of, percent, plain, prose, table, weight
+from tests.bench.page import NONE, Bars, Picture, Section, change, of, percent, plain, prose, table
 from tests.bench.policies import POLICIES
 from tests.bench.prices import FORMS, Curves, Form, Machine, price
 from tests.bench.records import read_file
@@ -232,80 +232,78 @@ def spent(traces: Traces) -> Picture:
     return Picture("traces-parts", "What the time of a question is spent on", tuple(panels), columns=1)
 
 
-HEADS = (
-    *("policy", "form", "mean ms", "median ms", "exact", "semantic", "wrong hits", "chunks found", "tokens reused"),
-    *("guessed", "written", "idle tokens"),
-)
-
-
 def by_corpus(traces: Traces) -> list[Section]:
-    """Return all policies in both forms, by shape and corpus."""
-    return [
-        Section(f"{corpus}, {shape}, {top} sources", _policies(standings, corpus, top))
-        for shape, standings in traces.standings.items()
-        for corpus in (ALL, *standings.corpora)
-        for top in (2, 5)
-    ]
-
-
-def _policies(standings: Standings, corpus: str, top: int) -> str:
-    rows = [
-        _row(standings, (name, top, form), corpus, own)
-        for (name, sources), own in standings.grouped.items()
-        for form in FORMS
-        if sources == top and (form == "strengthened" or name in RIVALS)
-    ]
-    n = len(standings.values(("naive", top, "strengthened"), corpus))
-    return f"n = {n} questions; every policy gets the same ones.\n\n{table(HEADS, rows, left=2)}"
-
-
-def _row(standings: Standings, side: Side, corpus: str, rows: Sequence[Row]) -> Sequence[str]:
-    found = counts(row for row in rows if corpus in (ALL, row.corpus))
-    return (
-        TITLES.get(side[0], side[0]),
-        side[2] if side[0] in RIVALS else "",
-        spread(standings.of(side, corpus), relative=False),
-        spread(standings.of(side, corpus, median), relative=False),
-        str(found.tiers.get("exact", 0)),
-        str(found.tiers.get("semantic", 0)),
-        of(found.wrong, found.hits),
-        of(found.found, found.chunks),
-        percent(found.tokens_reused),
-        percent(found.guessed / max(1, found.generated)),
-        weight(found.written),
-        plain(found.idle_tokens),
+    """Return all policies over all corpora, and pkb beside the best baseline of each corpus."""
+    first = next(iter(traces.standings.values()))
+    n = len(first.values(PKB, ALL))
+    heads = (
+        *("policy", "sources", *(f"{shape}, {form}, ms" for shape in traces.standings for form in FORMS)),
+        *("hits", "wrong hits", "tokens reused"),
     )
+    rows = [_row(traces, name, top) for name, top in sorted(first.grouped, key=lambda side: side[1])]
+    said = f"Mean milliseconds of n = {n} questions, the same for every policy, with 95 % intervals."
+    each = [
+        (corpus, str(len(one.values(PKB, corpus))), shape, *_beside(one, corpus))
+        for corpus in first.corpora
+        for shape, one in traces.standings.items()
+    ]
+    columns = ("corpus", "n", "shape", "best baseline, published", "best baseline, strengthened", "pkb", "in blocks")
+    return [
+        Section("All corpora", f"{said}\n\n{table(heads, rows, left=2)}"),
+        Section("By corpus", f"Mean milliseconds with five sources.\n\n{table(columns, each, left=3)}"),
+    ]
+
+
+def _row(traces: Traces, name: str, top: int) -> Sequence[str]:
+    found = counts(next(iter(traces.standings.values())).grouped[name, top])
+    ends = [
+        spread(one.of((name, top, form)), relative=False) if form == "strengthened" or name in RIVALS else ""
+        for one in traces.standings.values()
+        for form in FORMS
+    ]
+    shown = (str(found.hits), of(found.wrong, found.hits), percent(found.tokens_reused))
+    return (TITLES.get(name, name), str(top), *ends, *shown)
+
+
+def _beside(standings: Standings, corpus: str) -> Iterator[str]:
+    for form in FORMS:
+        best = standings.best(5, form, corpus)
+        yield f"{TITLES[best[0]]}: {spread(standings.of(best, corpus), relative=False)}"
+    for side in (PKB, BLOCKS):
+        yield spread(standings.of(side, corpus), relative=False)
 
 
 def prices(traces: Traces) -> list[Section]:
     """Return the curves, their residuals and the check of the prices, by shape."""
     found = list[Section]()
     for shape, curves in traces.curves.items():
-        rows = [
-            (kind, attention, str(rows), plain(first), f"{1000 * further:.2f}")
-            for attention, kinds in (("pkb's", curves.fast), ("mlx-lm's", curves.plain))
-            for kind, curve in kinds.items()
-            for rows, first, further in zip(curve.knots, curve.first, curve.further, strict=True)
-        ]
-        heads = ("step", "attention", "rows", "ms", "ms for 1,000 tokens before it")
         load = f"Loading KV: {curves.load[0]:.2f} ms a file and {curves.load[1]:.4f} ms a token. Clock: {curves.clock}."
-        found.append(Section(f"Curves, {shape}", f"{load}\n\n{table(heads, rows, left=2)}"))
-        own = [
-            (corpus, top, path, plain(ms))
-            for corpus, tops in curves.engine.items()
-            for top, paths in tops.items()
-            for path, ms in paths.items()
-        ]
-        found.append(Section(f"pkb's own time, {shape}", table(("corpus", "sources", "path", "mean ms"), own, left=3)))
-        apart = [(one.step, f"{100 * one.difference:+.1f} %") for one in traces.residuals[shape]]
-        found.append(
-            Section(
-                f"Residuals, {shape}",
-                "Steps between the measured lengths: price against time.\n\n" + table(("step", "difference"), apart),
-            )
-        )
+        apart = [f"{one.step} {100 * one.difference:+.1f} %" for one in traces.residuals[shape]]
+        between = f"Price against time of steps between the measured lengths: {', '.join(apart) or 'none'}."
+        heads = ("step", "rows", "pkb's attention", "mlx-lm's")
+        note = "A step in ms, and what each 1,000 tokens before it add."
+        text = "\n\n".join((prose(f"{load} {note}"), table(heads, _steps(curves), left=2), prose(between)))
+        found.append(Section(f"Curves, {shape}", text))
+        found.append(Section(f"pkb's own time, {shape}", _own(curves)))
         found.append(Section(f"Prices of real answers, {shape}", _checked(traces.checks[shape], curves)))
     return found
+
+
+def _steps(curves: Curves) -> Iterator[Sequence[str]]:
+    for kind, curve in curves.fast.items():
+        plain_ = curves.plain.get(kind)
+        for at, rows in enumerate(curve.knots):
+            shown = [
+                f"{plain(one.first[at])} + {plain(1000 * one.further[at])}" if one else NONE for one in (curve, plain_)
+            ]
+            yield kind, str(rows), *(shown if plain_ != curve else (shown[0], "the same"))
+
+
+def _own(curves: Curves) -> str:
+    tops = {corpus: own["5"] for corpus, own in sorted(curves.engine.items()) if "5" in own}
+    paths = sorted({path for own in tops.values() for path in own})
+    rows = [(corpus, *(plain(own.get(path)) for path in paths)) for corpus, own in tops.items()]
+    return f"Mean ms with five sources, by the path of a question.\n\n{table(('corpus', *paths), rows)}"
 
 
 def _checked(checks: Sequence[Check], curves: Curves) -> str:
@@ -317,18 +315,9 @@ def _checked(checks: Sequence[Check], curves: Curves) -> str:
         groups.setdefault(side, []).append((price(one.row, curves).total, one.ms))
     for (policy, top, tier), pairs in sorted(groups.items()):
         found = error(pairs)
-        took = sum(ms for _, ms in pairs) / len(pairs)
-        rows.append(
-            (
-                policy,
-                str(top),
-                tier,
-                str(found.n),
-                plain(took),
-                f"{100 * found.mean.value:.1f} %",
-                f"{100 * found.sum:+.1f} %",
-            )
-        )
+        took = plain(sum(ms for _, ms in pairs) / len(pairs))
+        apart = f"{100 * found.mean.value:.1f} %", f"{100 * found.sum:+.1f} %"
+        rows.append((policy, str(top), tier, str(found.n), took, *apart))
     heads = ("policy", "sources", "tier", "n", "mean ms", "mean relative error", "sum")
     return table(heads, rows, left=3)
 
