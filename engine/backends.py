@@ -200,7 +200,6 @@ class LocalModel(_Retrieving):
     by_task: "Mapping[str, LocalModel]" = field(default_factory=dict, kw_only=True)  # with another adapter
     by_collection: "Mapping[str, LocalModel]" = field(default_factory=dict, kw_only=True)
     problems: tuple[str, ...] = field(default=(), kw_only=True)  # why an adapter that was chosen is not used
-    role_adapter: "RoleAdapter | None" = field(default=None, kw_only=True)  # that the model comes with
 
     def embed(self, text: str, trace: "Trace") -> "Vectors | None":
         """Return the unit vector of a question."""
@@ -370,7 +369,7 @@ def local_model(
         options = (*options, f"adapter {adapter.digest}" if adapter else "", by_gate(least, retriever.version))
         named = f"{by_model(digest, chosen.max_tokens, *options)}/{retriever.embedder_name}"
         parts = (named, found.name, load, now, chosen.max_tokens, order, least, settings.experiment.drafts, roles)
-        return LocalModel(retriever, *parts, adapter=adapter, role_adapter=role)
+        return LocalModel(retriever, *parts, adapter=adapter)
 
     wardrobe = wardrobe_of(home, settings.adapter, found.folder, digest)
     answering = wearing(wardrobe.tasks.get("answer"))

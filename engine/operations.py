@@ -379,9 +379,8 @@ def document_named(opened: Session, name: str, scope: Scope) -> str:
 
     UsageError if there is none, or more than one. An exact title takes precedence over titles that contain it.
     """
-    from store.documents import complete_titles, titled_documents
+    from store.documents import titled_documents
 
-    complete_titles(opened.ledger, lambda: opened.tables)
     shown = opened.catalogue.within(scope)
     of_file = {place.document for place in shown.places_in(str(absolute_path(Path(name))))}
     wanted = name.casefold().split()

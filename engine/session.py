@@ -329,12 +329,6 @@ class Session:
         return self._local_model.load if self._local_model else None
 
     @property
-    def adapter(self) -> str | None:
-        """Return the name of the user's adapter that the model answers with, if any."""
-        found = self._local_model.adapter if self._local_model else None
-        return found.name if found else None
-
-    @property
     def has_roles(self) -> bool:
         """Return whether a role adapter fits the language model; False if pkb quotes."""
         return self._local_model is not None and self._local_model.roles

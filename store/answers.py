@@ -262,10 +262,6 @@ class RefreshCandidates:
         """Remove a question, after its answer was refreshed."""
         self._rows.execute("DELETE FROM refresh_candidates WHERE key = ?", (key,))
 
-    def count(self) -> int:
-        """Count the questions."""
-        return int(self._rows.execute("SELECT count(*) FROM refresh_candidates").fetchone()[0])
-
 
 @dataclass(frozen=True, slots=True)
 class Notice:
@@ -353,10 +349,6 @@ class Verifications:
         """Return the pending verifications, oldest first."""
         sql = f"SELECT {_VERIFICATION} FROM intact_verifications ORDER BY at, key"
         return [PendingVerification(*row) for row in self._rows.execute(sql)]
-
-    def count(self) -> int:
-        """Count the pending verifications."""
-        return int(self._rows.execute("SELECT count(*) FROM verifications").fetchone()[0])
 
     def resolve(self, key: bytes, correct: bool, at: float) -> None:
         """Replace a question's pending verification, if it has one, with its result."""

@@ -24,7 +24,7 @@ from store.database import UNCOMPACTED, Ledger
 from store.filters import among, batches, holding
 from store.kv_folder import KvFolder
 from store.kv_index import has_nodes
-from store.types import OWN_ROLES, IndexedDocument, Kind, chunk_rows, document_row, in_own_zone, text_names
+from store.types import OWN_ROLES, IndexedDocument, Kind, chunk_rows, document_row, text_names
 
 if TYPE_CHECKING:
     from store.tables import Tables
@@ -219,18 +219,6 @@ def titled_documents(
               WHERE kind IN ({", ".join("?" * len(kinds))}) ORDER BY date DESC, id"""
     rows = (row for row in ledger.rows.execute(sql, kinds) if accepts(row[0], row[2]))
     return [TitledDocument(id, kind, title, date.fromisoformat(day) if day else None) for id, kind, title, day in rows]
-
-
-def complete_titles(ledger: Ledger, open_tables: "Callable[[], Tables]") -> None:
-    """Fill in the titles of documents that were indexed before titles were recorded."""
-    missing = "SELECT id FROM documents WHERE id NOT IN (SELECT document FROM titles)"
-    ids = [id for (id,) in ledger.rows.execute(missing)]
-    for some in batches(ids, _AT_ONCE):
-        rows = open_tables().select("documents", among("id", some), ["id", "kind", "title", "date", "local"])
-        found = [(row["id"], row["kind"], row["title"], in_own_zone(row["date"], row["local"])) for row in rows]
-        with ledger.transaction():
-            for id, kind, title, moment in found:
-                put_title(ledger, id, kind, title, moment)
 
 
 def put_title(ledger: Ledger, document: str, kind: str, title: str, moment: datetime | None) -> None:

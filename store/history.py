@@ -157,31 +157,11 @@ def set_lookup_costs(ledger: Ledger, writer: str, costs: LookupCosts) -> None:
     ledger.set(f"lookup_costs {writer}", json.dumps([round(value, 1) for value in astuple(costs)]))
 
 
-@dataclass(frozen=True, slots=True)
-class PastQuestion:
-    """A question, how often and when last it was asked; `scope` (JSON) and `writer` where its answer is cached."""
-
-    question: str
-    times: int
-    last: float  # seconds since the epoch
-    scope: str | None
-    writer: str | None
-
-
 def latest(ledger: Ledger, limit: int) -> list[str]:
     """Return up to `limit` questions, each once, the latest first."""
     sql = """SELECT question FROM history WHERE key IS NOT NULL
              GROUP BY question ORDER BY max(at) DESC, max(id) DESC LIMIT ?"""
     return [question for (question,) in ledger.rows.execute(sql, (limit,))]
-
-
-def past(ledger: Ledger, writer: str, limit: int) -> list[PastQuestion]:
-    """Return up to `limit` questions, the latest first, with the scopes that writers of this prefix answered in."""
-    sql = """SELECT history.question, count(*), max(at), scope, writer FROM history
-             LEFT JOIN answers ON answers.question = history.question AND substr(writer, 1, ?) = ?
-             WHERE history.key IS NOT NULL
-             GROUP BY history.question, answers.key ORDER BY max(at) DESC, max(history.id) DESC LIMIT ?"""
-    return [PastQuestion(*row) for row in ledger.rows.execute(sql, (len(writer), writer, limit))]
 
 
 def last_asked(ledger: Ledger, keys: Sequence[bytes]) -> float | None:

@@ -92,11 +92,10 @@ class RemoteSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FetchedNode:
-    """A node's file in memory, verified; `seconds` is the time that it took to come."""
+    """A node's file in memory, verified."""
 
     header: Header
     file: BytesIO
-    seconds: float
 
     @property
     def tensors(self) -> list[Tensor]:
@@ -204,7 +203,7 @@ class Remote:
             return _verified(file, expected), file
 
         try:
-            (header, file), seconds = self._run(call, within_s, work)
+            (header, file), _ = self._run(call, within_s, work)
         except RemoteMiss as miss:
             if miss.reason == "cancelled" and not call.received:
                 self._note_silence(self._now() - begun)
@@ -214,7 +213,7 @@ class Remote:
         self._silent_s = 0.0
         with self._lock:
             self.traffic = replace(self.traffic, nodes=self.traffic.nodes + 1)
-        return FetchedNode(header, file, seconds)
+        return FetchedNode(header, file)
 
     def cancel(self) -> None:
         """End all requests that run in other threads, and refuse further ones until the next `find`."""

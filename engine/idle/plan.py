@@ -175,7 +175,7 @@ class IdlePlanner:
 
     def _standing(self, is_used_up: Callable[[], bool]) -> Handler:
         from engine.idle.standing import MEETINGS, plan_standing, prepare_standing, standing_questions
-        from store.documents import complete_titles, titled_documents
+        from store.documents import titled_documents
 
         session = self.session
         questions = standing_questions(session.settings.predict.standing)
@@ -183,7 +183,6 @@ class IdlePlanner:
         def plan() -> list[Job]:
             if not questions or not session.ledger.count("chunks"):
                 return []
-            complete_titles(session.ledger, lambda: session.tables)
             meetings = titled_documents(session.ledger, ("transcript",))[:MEETINGS]
             quotes = session.load_model is None or session.has_roles
             return plan_standing(self._reasker, self._strategy, questions, meetings, quotes=quotes)

@@ -133,7 +133,6 @@ def plan_segments(context: PrefetchContext, segments: Iterable[WantedSegment]) -
             expected=segment.expected,
             saves_s=segment.seconds,
             cost_s=segment.seconds,
-            bytes=segment.bytes,
             tokens=len(segment.path[-1]),
             behind=key_of(root, segment.path[:-1]).hex() if len(segment.path) > 1 else None,
         )

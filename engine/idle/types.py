@@ -56,7 +56,6 @@ class Job:
     expected: float
     saves_s: float
     cost_s: float  # estimated
-    bytes: int = 0  # of the cache, estimated
     tokens: int = 0  # to prefill, where that is known
     behind: str | None = None
     source: str = ""  # the predictor that asked for it

@@ -146,11 +146,6 @@ class Loader:
             if self._thread.is_alive():
                 _given_up.append((self._thread.is_alive, time.monotonic()))
 
-    @property
-    def computed(self) -> int:
-        """Return the number of units that were handed out to be computed, those in front."""
-        return self._front
-
     def next(self) -> int | None:
         """Return the unit to compute now, None where all others are loaded; waits where loading them is sooner."""
         self._learn()

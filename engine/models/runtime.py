@@ -1,6 +1,6 @@
 """The device, BLAS library, threads, memory limit and compile cache of MLX. Knows no model.
 
-Call set_threads, private_tmp and load_blas in this order before `import mlx.core`, which links to the BLAS then loaded.
+Call private_tmp and load_blas in this order before `import mlx.core`, which links to the BLAS then loaded.
 """
 
 import atexit
@@ -141,12 +141,6 @@ GPUS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # drivers of Linux, and of Li
 _CHECKSUM = ".crc32"  # the ending of the file beside a library
 _COMPILING_S = 60.0  # a compiled library that is younger may still be written to by another process
 SIDE = 512  # of the square matrices that gflops multiplies
-
-
-def set_threads(count: int) -> None:
-    """Set the number of BLAS threads unless the environment does; call before numpy or MLX is imported."""
-    for name in THREADS:
-        os.environ.setdefault(name, str(count))
 
 
 def private_tmp(cache: Path) -> Path:

@@ -11,7 +11,6 @@ from engine.idle.predict import WEEK_S, WEEKS
 from engine.idle.types import JobResult
 from engine.ingest.dialogue import listed_attendees
 from engine.types import Answer
-from store import documents
 from store.documents import titled_documents
 from store.errors import UsageError
 from store.jobs import PredictionLog
@@ -168,16 +167,6 @@ def test_a_name_of_no_one_document_is_an_error_that_says_so(pkb: Pkb, name: str,
     with pytest.raises(UsageError) as raised:
         pkb.ask("Who was there?", document=name)
     assert raised.value.message == message
-
-
-def test_titles_of_documents_from_before_they_were_recorded_are_filled_in(
-    pkb: Pkb, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(documents, "_AT_ONCE", 2)
-    before = titled_documents(pkb.session.ledger, ("mail", "transcript"))
-    pkb.session.ledger.rows.execute("DELETE FROM titles")
-    assert first(pkb, "Who was there?").text == "Ann Lee, Bob Roy"
-    assert titled_documents(pkb.session.ledger, ("mail", "transcript")) == before
 
 
 def test_titles_and_prepared_answers_go_with_their_document(pkb: Pkb, files: Path) -> None:

@@ -59,7 +59,7 @@ def test_what_is_owed_is_served_by_the_same_answer_again_and_owed_once(bank: Pkb
     first, second = ask(bank, LIKE), ask(bank, LIKE)
     assert (second["tier"], second["answer"]) == ("semantic", first["answer"])
     with ledger(bank) as opened:
-        assert Verifications(opened).count() == 1
+        assert len(Verifications(opened).all()) == 1
 
 
 def test_an_owed_answer_is_lent_to_nobody(bank: Pkb) -> None:

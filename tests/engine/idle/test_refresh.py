@@ -88,7 +88,7 @@ def test_questions_similar_to_new_mail_come_first_and_then_the_most_used(concert
     RefreshCandidates(concert.ledger).add([similar], "second", 1.0)
     assert [bytes.fromhex(job.subject) for job in plan_refreshes(concert.reasker())] == [similar, often, seldom]
     run(concert)
-    assert RefreshCandidates(concert.ledger).count() == 0
+    assert RefreshCandidates(concert.ledger).all() == []
     assert plan_refreshes(concert.reasker()) == []
 
 

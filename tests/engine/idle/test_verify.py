@@ -68,7 +68,7 @@ def test_a_verification_of_a_question_answered_since_is_dropped_and_not_counted(
     serve(choir, "our band?", "the choir sings on Friday")
     choir.ask("our band?")
     assert run(choir) == []
-    assert (Verifications(choir.ledger).count(), Verifications(choir.ledger).result_counts()) == (0, (0, 0))
+    assert (Verifications(choir.ledger).all(), Verifications(choir.ledger).result_counts()) == ([], (0, 0))
 
 
 def test_verifications_that_cannot_be_made_today_do_not_hold_up_others(
@@ -86,7 +86,7 @@ def test_after_new_mail_a_different_answer_is_not_counted_as_a_wrong_hit(choir: 
     key, matched = serve(choir, "our choir?", "the choir sings on Friday")
     choir.add("moved", "the choir sings on Sunday")
     run(choir)
-    assert (Verifications(choir.ledger).result_counts(), Verifications(choir.ledger).count()) == ((0, 0), 0)
+    assert (Verifications(choir.ledger).result_counts(), Verifications(choir.ledger).all()) == ((0, 0), [])
     assert choir.found(matched).tau is None
     told = Notices(choir.ledger).pop(key)
     assert told

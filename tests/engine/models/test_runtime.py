@@ -80,7 +80,7 @@ print(json.dumps(float(np.abs(found - a.astype(float) @ b.astype(float)).max()))
 
 
 def test_the_arithmetic_names_the_number_of_threads(fast: Path) -> None:
-    code = "runtime.set_threads(2); runtime.load_blas(); print(json.dumps(runtime.arithmetic()))"
+    code = "runtime.load_blas(); print(json.dumps(runtime.arithmetic()))"
     one, two = (run(code, fast, **dict.fromkeys(runtime.THREADS, count)) for count in ("1", "2"))
     assert one | {"threads": "2"} == two | {"threads": "2"}
     assert one["threads"] == "1"
@@ -207,15 +207,6 @@ def test_only_damaged_code_is_removed(tmp_path: Path) -> None:
         os.utime(path, (1, 1))
     runtime.remove_damaged_code(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"liba.so", "liba.crc32", "libe.so"}
-
-
-def test_threads_leave_what_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "7")
-    for name in ("MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-        monkeypatch.setenv(name, "")
-        monkeypatch.delenv(name)
-    runtime.set_threads(3)
-    assert [os.environ[name] for name in runtime.THREADS] == ["7", "3", "3"]
 
 
 def test_gflops_is_a_rate(tmp_path: Path) -> None:
