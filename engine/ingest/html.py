@@ -82,17 +82,15 @@ class TextWriter:
 MOST_TAGS = 20_000  # nesting costs the parser quadratic time: seconds beyond this
 LONGEST_TAG = 8_000  # characters, inline images above all
 LONGEST_LINK = 100
-_MOST_SHEETS = 50
 MOST_CSS = 500_000  # characters of sheets and attributes: up to 2 s
 _MOST_MATCHES = 2_000_000  # selectors times tags, which is what matching costs
-_MOST_STEPS, _CHEAP = 20_000_000, 100_000  # of a page's selectors with combinators, at worst: about .2 s
+_MOST_STEPS = 20_000_000  # of a page's selectors with combinators, at worst: about .2 s
 _ELEMENTS = word_patterns("mail_programs")
 _DROPPED, _PARAGRAPHS, _LINES = (
     frozenset(_ELEMENTS[f"{kind} element"].split("|")) for kind in ("dropped", "paragraph", "line")
 )
 _LONG_TAG = re.compile(rf"<[a-zA-Z][^<>]{{{LONGEST_TAG},}}+>")
 _LONG_VALUE = re.compile(r"""(?<!style)=(?:"[^"]{1000,}+"|'[^']{1000,}+'|[^\s"'>]{1000,}+)""", re.I)
-_SIMPLE = re.compile(r"([a-zA-Z0-9]*)([.#][\w-]+)")
 _NAME = re.compile(r"[.#][\w-]+(?![\w\\-])")
 _IN_PARENTHESES = re.compile(r"[(\[].*", re.DOTALL)
 _COMBINATOR = re.compile(r"\s*([>+~,])\s*|\s+")
@@ -151,7 +149,7 @@ class _Styles:
         self._equal: dict[Style, Style] = {}  # one object of each, so that more is found in `_computed`
         self._left = MOST_CSS
         sheets = [sheet for sheet in root.css("style") if media_apply(sheet.attributes.get("media") or "")]
-        rules = [rule for sheet in sheets[:_MOST_SHEETS] for rule in parse_sheet(self._within(sheet.text(deep=True)))]
+        rules = [rule for sheet in sheets for rule in parse_sheet(self._within(sheet.text(deep=True)))]
         names = _Names(root, tags) if rules else None
         for rule in sorted(rules[: _MOST_MATCHES // max(tags, 1)], key=lambda rule: rule.specificity):
             for node in names.select(rule.selector) if names else ():
@@ -183,23 +181,23 @@ class _Styles:
 
 
 class _Names:
-    """The classes and ids of a page, by which most selectors are matched; mutable: it counts what matching costs."""
+    """The classes and ids of a page, its depth and width: what matching costs; mutable: it counts that."""
 
     def __init__(self, root: LexborNode, tags: int) -> None:
         self._root, self._tags, self._left = root, max(tags, 1), _MOST_STEPS
-        self._size: tuple[int, int] | None = None
-        self._nodes: dict[str, list[LexborNode]] = {}
-        for node in root.css("[class], [id]"):
-            attributes = node.attributes
-            names = {f".{name}" for name in (attributes.get("class") or "").split()} | {f"#{attributes.get('id')}"}
-            for name in names:
-                self._nodes.setdefault(name, []).append(node)
+        self._counts = Counter[str]()
+        depths, widths = {root.mem_id: 0}, Counter[int]()
+        for node in root.css("*"):
+            parent, attributes = node.parent.mem_id if node.parent is not None else root.mem_id, node.attributes
+            depths[node.mem_id] = depths.get(parent, 0) + 1
+            widths[parent] += 1
+            names = {f".{name}" for name in (attributes.get("class") or "").split()}
+            self._counts.update(names | {f"#{attributes.get('id')}"})
+        self._depth, self._width = max(depths.values()), max(widths.values(), default=0)
 
     def select(self, selector: str) -> list[LexborNode]:
         """Return the nodes that a selector matches, none if it is invalid."""
-        if simple := _SIMPLE.fullmatch(selector):
-            return [node for node in self._nodes.get(simple[2], []) if simple[1].lower() in ("", node.tag)]
-        if any(name not in self._nodes for name in _NAME.findall(_IN_PARENTHESES.sub("", selector))):
+        if any(name not in self._counts for name in _NAME.findall(_IN_PARENTHESES.sub("", selector))):
             return []
         if ":has" in selector or not self._has_time(selector):  # takes the library quadratic time
             return []
@@ -212,27 +210,13 @@ class _Names:
         """Return whether a selector can be matched in time: at worst each of its combinators is tried everywhere."""
         joints = [found[1] for found in _COMBINATOR.finditer(selector.strip())]
         last = _LAST_PART.search(selector.strip())
-        named = len(self._nodes.get(last[1], ())) if last and last[1] else self._tags
         deep, wide = joints.count(None), joints.count("~")
-        steps = named * comb(self._tags, deep + wide) if deep + wide else 0
-        if steps > _CHEAP:
-            self._size = self._size or _size_of(self._root)
-            depth, width = self._size
-            steps = named * comb(max(depth, deep), deep) * comb(max(width, wide), wide)
+        named = self._counts[last[1]] if last and last[1] else self._tags
+        steps = named * comb(max(self._depth, deep), deep) * comb(max(self._width, wide), wide) if deep + wide else 0
         if steps > self._left:
             return False
         self._left -= steps
         return True
-
-
-def _size_of(root: LexborNode) -> tuple[int, int]:
-    """Return how deep a page is, and the most elements that have one parent."""
-    depths, widths = {root.mem_id: 0}, Counter[int]()
-    for node in root.css("*"):
-        parent = node.parent.mem_id if node.parent is not None else root.mem_id
-        depths[node.mem_id] = depths.get(parent, 0) + 1
-        widths[parent] += 1
-    return max(depths.values()), max(widths.values(), default=0)
 
 
 def _walk(root: LexborNode, page: _Styles) -> Iterator[tuple[LexborNode, Style, bool]]:
