@@ -337,8 +337,6 @@ def _add_line(builder: "_CueBuilder", number: int, line: str) -> None:
 
 
 _ALONE = 60  # characters of a line that is a name
-
-
 _PRESENT = re.compile(
     r"[\s*_#]*(?:attendees|attended|participants|(?:those )?present|in attendance)[\s*_]*(?::[\s*_]*(.*)|)$",
     re.IGNORECASE,

@@ -299,8 +299,9 @@ def _speech(path: str, items: Sequence[Mapping[str, object]], size: int, table: 
     rank, who = max(((_named(name, one, others), name) for name, one in others.items()), default=((), ""))
     times = [one for name, one in others.items() if name[0] != "^"]
     starts, ends, start = _when(times, sum(map(weigh, map(str, said))), bool(rank))
-    told = rank and not table  # without times, only where nothing else is told, or the field is named for who speaks
-    sure = told or bool(ends) if starts else told and (len(columns) < 4 or _SPEAKS.search(who))
+    told = rank and not table  # without times, only where nothing more is told, and few fields, or one for who speaks
+    more = any(2 * len({v for v in map(str, others[name]) if " " in v}) > len(items) for name in others.keys() - {who})
+    sure = told or bool(ends) if starts else told and not more and (len(columns) < 4 or _SPEAKS.search(who))
     if not (sure if path else 5 * len(_text(said[0])) > 2 * size):
         return None
     nothing = [None] * len(items)

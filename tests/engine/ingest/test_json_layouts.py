@@ -35,6 +35,10 @@ OTHER = {
     ],
     "bookmarks": {"children": [{"added": str(13300000000000000 + n), "id": str(n), "name": f"A page about sheds {n}"} for n in range(8)]},
     "lock": {"packages": [{"name": f"pkg-{n}", "version": f"1.{n}", "requires": ["a"]} for n in range(30)]},
+    "reviews": [
+        {"id": n, "author": ["Ann Lee", "Bob Roy", "Eve Poe"][n % 3], "title": f"The boat of year {n}", "text": f"I read the book number {n} in one night."}
+        for n in range(20)
+    ],
     "points": [{"t": n * 0.1, "value": n * n, "label": "a b c"} for n in range(50)],
 }  # fmt: skip
 
