@@ -336,7 +336,7 @@ def _unquoted(word: str) -> str:
 
 WIDEST = 400  # characters of a line that are matched
 SKEW = timedelta(days=1)  # between the clocks of writer and quoter
-_NEAR = timedelta(days=14)  # a message of 3/6, or of a month in another language, is mostly quoted by one of those days
+_NEAR = timedelta(days=14)  # a message of 3/6 is mostly quoted by one of the same days; with an unknown month, 7 days
 _MONTHS = {
     name: number
     for number, names in enumerate(word_patterns("mail_programs")["month"].split("|"), 1)
@@ -361,9 +361,8 @@ CLOCK = re.compile(
     r"(?<![\d:.])(?=\d)(?<!GMT[+-])(?<!UTC[+-])(\d{1,2})([:.h])(\d\d)(?:[:.](\d\d)(?:\.\d{1,9})?)?(?!\d)(?:\s?([ap])\.?m\b)?",
     re.IGNORECASE,
 )
-_AFTERNOON = re.compile(r"下午|晚上|午後|오후|μ\.?μ\b")
+_AFTERNOON, _ZONE = re.compile(r"下午|晚上|午後|오후|μ\.?μ\b"), re.compile(r"\s*\(?(Z|[A-Z]{3,5})\b")
 _OFFSET = re.compile(r"(?:\s+\d{4}(?=\s))?\s*\(?(?:(?:GMT|UTC)\s?([+-])(\d\d?)(?::?(\d\d))?|([+-])(\d\d?):?(\d\d))\b")
-_ZONE = re.compile(r"\s*\(?(Z|[A-Z]{3,5})\b")
 
 
 def date_in_header(text: str, sent: datetime | None, zone: tzinfo | None = None) -> datetime | None:
@@ -378,7 +377,8 @@ def date_in_header(text: str, sent: datetime | None, zone: tzinfo | None = None)
         rest, known = f"{text[: match.start()]} \0 {text[match.end() :]}", match not in unknown
         read = [_at(day, rest, zone) for day in _days(match, known)]
         found = [one for one in read if one and (sent is None or one <= sent + SKEW)]
-        found = [one for one in found if (known and len(found) < 2) or (sent and sent - one < _NEAR)]
+        if len(found) > 1 or not known:
+            found = [one for one in found if sent and -SKEW * known <= sent - one < (_NEAR if known else _NEAR / 2)]
         if read:
             return found[0] if len(found) == 1 else None
         unknown += [match] if known else []

@@ -115,12 +115,12 @@ def lines_above_header(lines: Sequence[str], at: int) -> int:
 
 def attribution_lines(lines: Sequence[str], at: int) -> int:
     """Return the number of lines of an attribution ("On Monday Ann wrote:") that ends here, 0 if none does."""
-    found: object = None
     tail, text = lines[at][-200:].strip(), ""
-    colon, quoted = tail[-1:] in _COLONS, next_is_quoted(lines, at + 1)
+    if not (colon := tail[-1:] in _COLONS) and tail[-1:] not in ("-", ">") and tail[:2] not in ("19", "20"):
+        return 0
+    quoted = next_is_quoted(lines, at + 1)
     verb, ends = colon and WROTE_END.search(tail) is not None, not "".join(lines[at + 1 : at + 2]).strip()
-    may = (quoted or verb or ends) and (colon or tail[-1:] in ("-", ">") or tail[:2] in ("19", "20"))
-    for begin in range(at, max(at - 5, -1), -1) if may else ():
+    for begin in range(at, max(at - 5, -1), -1) if quoted or verb or ends else ():
         line = lines[begin].strip()
         if not line and text[:1] == "<":  # a link that a page has around an address, as text
             continue
@@ -132,11 +132,11 @@ def attribution_lines(lines: Sequence[str], at: int) -> int:
         ruled = text[:2] == text[-2:] == "--"
         address = _IN_BRACKETS.search(text) or (ruled and _BARE_ADDRESS.search(text))
         if not colon and not ruled:
-            found = ends and _DAY_AND_NAME.match(text)
+            found = ends and _DAY_AND_NAME.match(text) is not None
         elif _DATED.search(text):
-            found = quoted or verb or (ends and address and CLOCK.search(text))
+            found = quoted or verb or bool(ends and address and CLOCK.search(text))
         else:
-            found = verb and ends and address and text[0] != "<"
+            found = bool(verb and ends and address and text[0] != "<")
         above = lines[begin - 1].strip() if begin else ""
         if found and (not above.strip(" >") or _DATED.search(line[:_EARLY])):
             named = above and not address and _IN_BRACKETS.search(above)  # "Ann <ann@x.org> wrote on 3", "June 2025:"

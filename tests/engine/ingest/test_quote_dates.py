@@ -119,6 +119,30 @@ def test_the_order_of_day_and_month_is_told_by_when_it_was_quoted(sent: datetime
     assert found.month == month
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tiistaina, 3. kesäkuuta 2025 klo 22.10",
+        "2025 m. birželio 3 d. 22:10",
+        "Vào 3 thg 6, 2025 vào lúc 22:10",
+        "Στις 3 Ιουνίου 2025 10:10 μ.μ.",
+        "3 Haz 2025 Sal, 22:10",
+        "3. jūnijs 2025 22:10",
+        "2025. gada 3. jūnijs 22:10",
+    ],
+)
+def test_a_month_is_read_in_many_languages_and_forms(line: str) -> None:
+    assert date_in_header(line, LATE + timedelta(days=90)) == LATE
+
+
+def test_a_month_that_is_not_known_is_the_one_within_a_week_before_or_none() -> None:
+    line = "Am Dra, 3. Quintember 2025 um 22:10"
+    assert date_in_header(line, LATE + timedelta(days=6)) == LATE
+    for days in (-1, 8, 27, 60):
+        assert date_in_header(line, LATE + timedelta(days=days)) is None
+    assert date_in_header(line, None) is None
+
+
 @given(st.datetimes(datetime(2000, 1, 1), datetime(2090, 1, 1)), OFFSETS, OFFSETS)
 def test_any_moment_with_its_offset_is_read_as_it_is(clock: datetime, zone: timezone, other: timezone) -> None:
     written = clock.replace(second=0, microsecond=0, tzinfo=zone)
