@@ -6,7 +6,8 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
@@ -17,6 +18,7 @@ from cli.output import open_pkb
 from cli.render import from_home
 from engine.text.terminal import cited_numbers, in_json, line, one_line, plain
 from store.errors import PkbError, UsageError
+from store.home import replacing
 
 if TYPE_CHECKING:
     from engine.transfer import ImportReport
@@ -57,17 +59,13 @@ def _written(path: Path | None, *, force: bool) -> Iterator[TextIO]:
         return
     if path.exists() and not force:
         raise UsageError(f"{line(str(path))} exists", "pkb export FILE --force")
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except OSError as error:
-        raise PkbError(f"cannot write {line(str(path))}: {(error.strerror or '').lower()}", None) from None
-    try:
-        with os.fdopen(number, "w", encoding="utf-8") as file:
+    with ExitStack() as held:
+        try:
+            raw = held.enter_context(replacing(path, path.with_name(f".{path.name}.{os.getpid()}")))
+        except OSError as error:
+            raise PkbError(f"cannot write {line(str(path))}: {(error.strerror or '').lower()}", None) from None
+        with TextIOWrapper(raw, encoding="utf-8") as file:
             yield file
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def import_answers(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from store.errors import PkbError, UsageError
+from store.home import replacing
 
 T = TypeVar("T")
 SERVED = "openai:"  # begins the name of a language model that a server runs
@@ -270,10 +271,8 @@ def save(path: Path, key: str, value: str) -> Any:
     part[name] = parsed
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        partial = path.with_suffix(".part")
-        partial.touch(0o600)
-        partial.write_text(tomlkit.dumps(document), "utf-8")
-        partial.replace(path)
+        with replacing(path) as file:
+            file.write(tomlkit.dumps(document).encode())
     except OSError as error:
         raise PkbError(f"cannot write {path}: {error.strerror}", "pkb config path") from None
     return parsed

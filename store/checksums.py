@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from zlib import crc32
 
+from store.home import replacing
 from store.kv_files import Identity, identity
 
 _BLOCK = 1 << 20
@@ -158,25 +159,29 @@ class Checksums:
 
     def _read(self, table: str) -> FileList:
         """Read a list; an empty one where there is none, or where it is damaged itself."""
-        try:
-            text = self._path(table).read_bytes()
-            checksum, _, body = text.partition(b"\n")
-            if int(checksum, 16) != crc32(body):
-                return FileList({})
-            writing, rows = json.loads(body)
-        except (OSError, ValueError):
-            return FileList({})
+        writing, rows = read_list(self._path(table)) or (False, ())
         return FileList({name: Checksum(Identity(*file), crc) for name, file, crc in rows}, writing)
 
     def _write(self, table: str, known: FileList) -> None:
         rows = [(name, astuple(one.file), one.crc) for name, one in sorted(known.files.items())]
-        body = json.dumps([known.writing, rows]).encode()
         self._lists.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._path(table).is_dir():  # put there by somebody else
             self._path(table).rmdir()
-        temporary = self._path(table).with_suffix(".part")  # of the one writer: a killed one's is overwritten
-        temporary.write_bytes(b"%08x\n%s" % (crc32(body), body))
-        temporary.replace(self._path(table))
+        write_list(self._path(table), [known.writing, rows])
+
+
+def read_list(path: Path) -> Any:
+    """Return what `write_list` wrote; None where there is no such file, or it is damaged."""
+    with suppress(OSError, ValueError):
+        checksum, _, body = path.read_bytes().partition(b"\n")
+        return json.loads(body) if int(checksum, 16) == crc32(body) else None
+
+
+def write_list(path: Path, values: Any, *, lasting: bool = False) -> None:
+    """Write JSON values with their CRC32, whole or not at all; OSError."""
+    body = json.dumps(values).encode()
+    with replacing(path, path.with_suffix(f".{os.getpid()}"), lasting=lasting) as file:
+        file.write(b"%08x\n%s" % (crc32(body), body))
 
 
 def folder_of(table: str) -> str:

@@ -5,8 +5,10 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from store.errors import PkbError
 
@@ -97,6 +99,27 @@ class Home:
                 yield Path(folder)
                 yield from (Path(folder, name) for name in names)
                 yield from (path for name in folders if (path := Path(folder, name)).is_symlink())
+
+
+@contextmanager
+def replacing(path: Path, part: Path | None = None, *, lasting: bool = False) -> Iterator[BinaryIO]:
+    """Yield a new file of the owner's alone, which takes the place of `path` once it is written as a whole; OSError.
+
+    `part` is its name until then. With `lasting` the disk is waited for, so that a power cut leaves no file without its
+    content.
+    """
+    part = part or path.with_suffix(".part")
+    part.unlink(missing_ok=True)  # of a killed process
+    try:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+            yield file
+            if lasting:
+                file.flush()
+                os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
 
 
 _ROOM = 1 << 20  # bytes; an answer, its history and SQLite's own files take less

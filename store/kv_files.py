@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 from zlib import crc32
 
+from store.home import replacing
+
 VERSION = 1
 WIDTHS = {"F32": 4, "F16": 2, "BF16": 2, "U32": 4, "I32": 4, "U16": 2, "I16": 2, "U8": 1, "I8": 1}
 Key = bytes  # 16 bytes of BLAKE2b
@@ -198,25 +200,12 @@ def size_of(header: Header, tensors: Sequence[Tensor]) -> int:
 
 
 def write(path: Path, header: Header, tensors: Sequence[Tensor]) -> None:
-    """Write a node's file atomically, through a temporary one beside it; OSError.
-
-    After a power cut a file may be missing, but none is there without its content.
-    """
-    temporary = path.with_suffix(PARTIAL)
+    """Write a node's file atomically, through a temporary one beside it; OSError."""
     text = encode(header, _payloads(tensors, summed=True))
-    with suppress(FileNotFoundError):
-        temporary.unlink()
-    try:
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-            file.write(len(text).to_bytes(_LENGTH, "little") + text)
-            for tensor in tensors:
-                file.write(memoryview(tensor.buffer).cast("B"))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with replacing(path, path.with_suffix(PARTIAL), lasting=True) as file:
+        file.write(len(text).to_bytes(_LENGTH, "little") + text)
+        for tensor in tensors:
+            file.write(memoryview(tensor.buffer).cast("B"))
 
 
 def verify(node: Path | BinaryIO) -> Header:

@@ -5,7 +5,6 @@ documents in them that were replaced or removed; it is written to a temporary fi
 ledger notes which documents change in which generation, so that a later one is reached by reading those alone.
 """
 
-import json
 import os
 import secrets
 import time
@@ -15,13 +14,12 @@ from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, cast
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 from store import shards
-from store.checksums import Checksums, Chosen, folder_of, nothing
+from store.checksums import Checksums, Chosen, folder_of, nothing, read_list, write_list
 from store.database import Ledger
 from store.errors import DamagedTable, Locked
 from store.filters import among
@@ -407,27 +405,17 @@ class MappedIndex:
 
     def _read_list(self) -> ShardList | None:
         """Read the list; None where there is none, or it is damaged."""
-        try:
-            checksum, _, body = (self._folder / _LIST).read_bytes().partition(b"\n")
-            if int(checksum, 16) != crc32(body):
-                return None
-            state, files = json.loads(body)
-        except (OSError, ValueError):
+        if (values := read_list(self._folder / _LIST)) is None:
             return None
+        state, files = values
         found = (StoredShard(name, Identity(*file), crc, tuple(dead)) for name, file, crc, dead in files)
         return ShardList(IndexState(*state), tuple(found))
 
     def _write_list(self, listed: ShardList) -> None:
         files = [(one.name, astuple(one.file), one.crc, one.dead) for one in listed.files]
-        body = json.dumps([astuple(listed.state), files]).encode()
-        temporary = self._folder / f"{_LIST}.{os.getpid()}"
-        with shards.new_file(temporary) as file:
-            file.write(b"%08x\n%s" % (crc32(body), body))
-            file.flush()
-            os.fsync(file.fileno())
         if (self._folder / _LIST).is_dir():  # put there by somebody else
             _remove(self._folder / _LIST)
-        temporary.replace(self._folder / _LIST)
+        write_list(self._folder / _LIST, [astuple(listed.state), files], lasting=True)
 
 
 def _merged(

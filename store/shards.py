@@ -6,14 +6,13 @@ search; equal scores go by the digest of the document, then by position.
 
 import json
 import mmap
-import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, cast
 from zlib import crc32
 
 import numpy as np
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from store.filters import PersonFilter, fold
 from store.hits import Hit, Vectors, hit_of
+from store.home import replacing
 from store.types import Chunk, Role, Row, Scope
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -223,14 +223,9 @@ def _interned(row: Row, name: str) -> bytes:
     return b"\xff\n%b\n" % fold(row[name]).encode("utf-8", "replace")  # text is never \xff
 
 
-def new_file(path: Path) -> BinaryIO:
-    """Create a file that its owner alone may read; a former one is written over."""
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb")
-
-
 def write(path: Path, arrays: Arrays) -> int:
     """Write arrays into a new file of the owner's alone, and wait for the disk; returns the CRC32 of what follows."""
-    with new_file(path) as file:
+    with replacing(path, lasting=True) as file:
         listed, at, crc = dict[str, Any](), 0, 0
         for name, array in arrays.items():
             listed[name] = [array.dtype.str, array.shape, at]
@@ -244,8 +239,6 @@ def write(path: Path, arrays: Arrays) -> int:
             data += b"\0" * (-len(data) % _ALIGN)
             crc = crc32(data, crc)
             file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
     return crc
 
 

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engine.text.terminal import shorten
 from store.errors import Locked, PkbError
+from store.home import replacing
 
 LOOPBACK = "127.0.0.1"
 HEADERS = {
@@ -50,11 +51,9 @@ def read_token(path: Path, *, renew: bool = False) -> str:
     """Return the token of a home, made at the first call or anew; its file is readable by its owner alone."""
     if not renew and path.exists() and (known := path.read_text("ascii").strip()):
         return known
-    partial, token = path.with_suffix(".part"), secrets.token_urlsafe(_TOKEN_BYTES)
-    partial.unlink(missing_ok=True)
-    partial.touch(mode=0o600, exist_ok=False)
-    partial.write_text(f"{token}\n", "ascii")
-    partial.replace(path)
+    token = secrets.token_urlsafe(_TOKEN_BYTES)
+    with replacing(path) as file:
+        file.write(f"{token}\n".encode())
     return token
 
 

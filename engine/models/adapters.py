@@ -7,7 +7,6 @@ imported inside functions, because BLAS must be loaded before it.
 
 import json
 import math
-import os
 import re
 import shutil
 import struct
@@ -32,6 +31,7 @@ from engine.models.role_adapter import (
     sizes_of,
 )
 from store.errors import PkbError, UsageError
+from store.home import replacing
 
 if TYPE_CHECKING:
     from engine.settings import AdapterSettings
@@ -420,27 +420,16 @@ def _copy(source: Path, target: Path, name: str) -> None:
         try:
             if (source / file).stat().st_size > most:
                 raise UsageError(f"{name}: {file} is larger than {most:,} bytes", _NEXT)
-            with (source / file).open("rb") as read, os.fdopen(_private(target / file), "wb") as write:
+            with (source / file).open("rb") as read, replacing(target / file, lasting=True) as write:
                 shutil.copyfileobj(read, write)
-                os.fsync(write.fileno())
         except OSError as error:
             raise PkbError(f"cannot copy {file} of {name}: {_reason(error)}", "pkb adapter add FOLDER") from error
 
 
-def _private(path: Path) -> int:
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-
-
 def _write(folder: Path, base: str, model: str) -> None:
     """Write what is known of an adapter, whole or not at all."""
-    text = json.dumps({"version": 1, "base": base, "model": model})
-    part = folder / f"{_ABOUT}.part"
-    part.unlink(missing_ok=True)
-    with os.fdopen(_private(part), "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(folder / _ABOUT)
+    with replacing(folder / _ABOUT, lasting=True) as file:
+        file.write(json.dumps({"version": 1, "base": base, "model": model}).encode())
 
 
 @dataclass(frozen=True, slots=True)

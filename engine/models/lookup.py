@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from store.errors import NoModel
+from store.home import replacing
 
 Role = Literal["writer", "embedder"]
 
@@ -133,12 +134,8 @@ def _remember(note: Path, text: str) -> None:
     note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if note.is_dir():
         note.rmdir()
-    fresh = note.with_suffix(f".{os.getpid()}")
-    try:
-        fresh.write_text(text, encoding="ascii")
-        fresh.replace(note)
-    finally:
-        fresh.unlink(missing_ok=True)
+    with replacing(note, note.with_suffix(f".{os.getpid()}")) as file:
+        file.write(text.encode("ascii"))
 
 
 def _digest(path: Path) -> str:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.serve.protocol import PROTOCOL, Broken, Frame, Frames, encode
+from store.home import replacing
 from store.locks import Lease
 
 if TYPE_CHECKING:
@@ -77,9 +78,8 @@ def is_private(folder: Path) -> bool:
 
 def announce(record: Path, path: Path) -> None:
     """Record the socket path and process id, for clients to find."""
-    partial = record.with_suffix(".part")
-    partial.write_text(json.dumps({"socket": str(path), "pid": os.getpid()}), "utf-8")
-    partial.replace(record)
+    with replacing(record) as file:
+        file.write(json.dumps({"socket": str(path), "pid": os.getpid()}).encode())
 
 
 def withdraw(record: Path, path: Path) -> None:
