@@ -24,7 +24,7 @@ from engine.models.load import load
 from store import kv_store
 from store.answers import AnswerBank
 from store.errors import Locked, PkbError
-from store.history import past
+from store.history import latest
 from store.kv_files import Node, pack
 from store.types import Scope
 from tests.attack.lab import Lab, mail
@@ -537,7 +537,7 @@ def predicted(home: Home) -> None:
     """Have questions predicted from the one that was asked, and not answered yet."""
     _asked(home, WHERE)
     with home.pkb() as pkb:
-        questions = [one.question for one in past(pkb.session.ledger, "", 9)]
+        questions = latest(pkb.session.ledger, 9)
         assert offer(_reasker(pkb.session), from_forms((), questions))
     home.forget()
 

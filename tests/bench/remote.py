@@ -60,7 +60,7 @@ def _measure(connect: Callable[[], Remote], nodes: Sequence[tuple[Any, bytes]]) 
         first.append(timed(partial(remote.find, keys, _PATIENT_S)))
         later += [timed(partial(remote.find, keys, _PATIENT_S)) for _ in range(_FINDS)]
         for header, data in nodes:
-            rates.append(len(data) / remote.fetch(header, len(data), _PATIENT_S).seconds / 1e6)
+            rates.append(len(data) / timed(partial(remote.fetch, header, len(data), _PATIENT_S)) / 1e6)
         remote.close()
     show("find of 3 nodes, new connection", first)
     show("find of 3 nodes, open connection", later)
