@@ -24,7 +24,7 @@ BEHIND = """\
 - [All policies, by corpus](benchmarks/corpora.md): means, hits, wrong hits, tokens reused
 - [Curves, residuals and checks of the prices](benchmarks/prices.md)
 - [Apple machines, by published figures](benchmarks/apple.md): a projection
-- [Experiments in real time](benchmarks/real-time.md): quotes, ablation, thresholds, operations, other programs
+- [Experiments in real time](benchmarks/real-time.md): hits, operations, other programs
 - [The same by corpus](benchmarks/detail.md)
 - [What was measured when, negative results too](log/evaluation.md)
 
