@@ -362,7 +362,7 @@ CLOCK = re.compile(
     re.IGNORECASE,
 )
 _AFTERNOON, _ZONE = re.compile(r"下午|晚上|午後|오후|μ\.?μ\b"), re.compile(r"\s*\(?(Z|[A-Z]{3,5})\b")
-_OFFSET = re.compile(r"(?:\s+\d{4}(?=\s))?\s*\(?(?:(?:GMT|UTC)\s?([+-])(\d\d?)(?::?(\d\d))?|([+-])(\d\d?):?(\d\d))\b")
+_OFFSET = re.compile(r"(?:\s+\d{4}\b)?\s*\(?(?:(?:GMT|UTC)\s?([+-])(\d\d?)(?::?(\d\d))?|([+-])(\d\d?):?(\d\d))(?!\d)")
 
 
 def date_in_header(text: str, sent: datetime | None, zone: tzinfo | None = None) -> datetime | None:

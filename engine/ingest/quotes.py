@@ -19,7 +19,8 @@ from store.types import DocumentPassage, Role
 
 _WORDS = word_patterns("mail_programs")
 _RULE = r"[\s=*]*+[-_]{2,}+[-_=*\s]*+"
-ORIGINAL = re.compile(rf"{_RULE}(?:{_WORDS['original']})\b.{{0,60}}$", re.IGNORECASE)
+_ONE_LINE = r"[^-_=:<>]{3,60}?-{3,} ?[^\d:：<>@-]{1,24}[:：] ?(?P<who>[^<>@:：]{1,80}<[^\s<>@]+@[^\s<>@]+>)"
+ORIGINAL = re.compile(rf"{_RULE}(?:(?:{_WORDS['original']})\b.{{0,60}}$|{_ONE_LINE})", re.IGNORECASE)
 FORWARDED = re.compile(rf"{_RULE}(?:{_WORDS['forwarded']})\b|(?:{_WORDS['announced']})\b.{{0,20}}$", re.IGNORECASE)
 _NAMES = "|".join(f"({_WORDS[kind]})" for kind in ("from", "to", "cc", "date", "subject"))
 FIELD = re.compile(rf"[*\s]{{0,12}}(?:{_NAMES})[*\s]{{0,4}}[:：]", re.IGNORECASE)
@@ -152,8 +153,7 @@ def closes_address(lines: Sequence[str], at: int) -> bool:
 
 def is_sent_from(line: str) -> bool:
     """Return whether a line is the signature of a phone or mail program."""
-    text = line.strip()
-    text = _LINKED.sub("", text) if text[-1:] in ")>]" else text
+    text = _LINKED.sub("", line.strip())
     return len(text) <= 90 and SENT_FROM.match(text) is not None and not MOBILE.search(text)
 
 
@@ -293,10 +293,11 @@ def _headers(lines: Sequence[str], at: int, depth: int, sent: datetime | None) -
     bare = (_without_marks(lines[at], depth) if depth else lines[at]).strip()
     if not bare or not may_mark(bare):
         return
-    first = max(0, at - _ABOVE)
-    window, here = list(lines[first : at + _BLOCK]), min(at, _ABOVE)
-    window = [_without_marks(line, depth) for line in window] if depth else window
-    if _is_mark(bare):
+    block, here = lines[max(0, at - _ABOVE) : at + _BLOCK], min(at, _ABOVE)
+    window = [_without_marks(line, depth) for line in block] if depth else list(block)
+    if (rule := ORIGINAL.match(bare)) and rule["who"]:  # Yahoo's fields stand behind the rule, in one line
+        yield at, depth, Origin(date_in_header(bare[rule.end() :], sent), _person(rule["who"]))
+    elif _is_mark(bare):
         yield at, depth, Origin(_header_date(window, here + 1, sent), _header_author(window, here + 1))
     elif _opens_header(window, here):
         above = lines_above_header(window, here)
@@ -416,8 +417,8 @@ def _header_date(window: Sequence[str], at: int, sent: datetime | None) -> datet
         text, field = line.strip()[:WIDEST], FIELD.match(line[:WIDEST])
         labelled = _LABELLED.match(text)
         if (field and field.lastindex == 4) or (labelled and _DATED.search(labelled[1]) and CLOCK.search(labelled[1])):
-            rest = line.partition(":" if ":" in line else "：")[2].strip() or "".join(window[place + 1 : place + 2])
-            return date_in_header(rest, sent) or notes
+            rest = labelled[1] if labelled else line[field.end() if field else 0 :]
+            return date_in_header(rest.strip() or "".join(window[place + 1 :][:1]), sent) or notes
         fields += bool(field or labelled)
         if NOTES_DATE.match(text) or NOTES_ON.match(text) or (field and field.lastindex == 1):
             notes = notes or date_in_header(text, sent)
@@ -483,5 +484,4 @@ def _is_contact_block(text: str) -> bool:
     named = not any(char.isdigit() or char in "@:" for char in lines[0])
     numbers = sum(bool(PHONE.search(line)) for line in lines)
     contacts = sum(bool(CONTACT.search(line)) for line in lines)
-    told = any(line.endswith((".", "?", "!")) for line in lines[1:])
-    return named and numbers <= 4 and numbers + contacts >= 1 and not told
+    return named and numbers + contacts >= 1 and numbers <= 4 and not any(one[-1:] in {*".?!"} for one in lines[1:])

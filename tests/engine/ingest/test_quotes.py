@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from engine.ingest.quotes import IN_FORWARD, IN_NEW_MAIL, IN_REPLY, QuoteRoles, passages_of
 from tests.effort import examples
 
+WHO = "Ann Lee <ann@x.org>"
 LETTERS = {"body": "b", "quote": "q", "forward": "f", "signature": "s"}
 
 
@@ -101,6 +102,22 @@ def test_an_attribution_is_known_without_a_colon_in_pieces_and_by_its_verb(attri
     own, *others = passages_of(f"Yes.\n\n{attribution}\n\n{quoted}")
     assert (own.text, own.role) == ("Yes.", "body")
     assert {(one.role, one.author.partition(" <")[0]) for one in others[1:]} == {("quote", "Ann Lee")}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Forwarded Message ----- From: {who}To: Bob <b@x.org>Sent: Tuesday, June 3, 2025, 10:10:50 PM GMT+2",
+        "Message transmis ----- De : {who}À : Bob <b@x.org>Envoyé : mardi 3 juin 2025, 22:10:50 UTC+2Objet : A",
+        "Továbbított üzenet ----- Feladó: {who}Címzett: Bob <b@x.org>Elküldve: 2025. június 3., kedd 22:10:50 CEST",
+        "İletilmiş Mesaj ----- Kimden: {who}Kime: b@x.orgGönderilen: 3 Haziran 2025 Salı 22:10:50 GMT+2Konu: A",
+    ],
+)
+def test_a_header_on_the_line_of_its_rule_is_one(line: str) -> None:
+    text = f"See below.\n\n   ----- {line.format(who=WHO)}\n\nWill you come?"
+    own, *quoted = passages_of(text, IN_FORWARD)
+    assert (own.role, {(one.role, one.author) for one in quoted}) == ("body", {("forward", WHO)})
+    assert {one.written for one in quoted} == {datetime(2025, 6, 3, 20, 10, 50, tzinfo=UTC)}
 
 
 def test_in_a_reply_a_header_without_a_second_person_has_the_subject() -> None:
