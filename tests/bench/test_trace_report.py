@@ -145,7 +145,7 @@ def test_all_policies_are_shown_and_each_corpus_has_its_best_baselines(folder: P
     assert traces
     whole, each = trace_report.by_corpus(traces)
     found = table_rows(whole.text, "policy")
-    assert len(found) == 2 * (len(RIVALS) + 2)
+    assert [one["sources"] for one in found] == ["5"] * (len(RIVALS) + 2) + ["2"] * 3
     assert next(one for one in found if one["policy"] == "MeanCache")["wrong hits"] == "2 of 2"
     assert next(one for one in found if one["policy"] == "pkb")[f"135M, {FORMS[0]}, ms"] == ""
     assert [one["corpus"] for one in table_rows(each.text, "corpus")] == ["mail", "meetings"]

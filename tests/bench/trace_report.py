@@ -11,7 +11,7 @@ from tests.bench.curves import MACHINE, Check, Facts, Residual
 from tests.bench.intervals import Interval, median
 from tests.bench.page import NONE, Bars, Picture, Section, change, of, percent, plain, prose, table
 from tests.bench.policies import POLICIES
-from tests.bench.prices import FORMS, Curves, Form, Machine, price
+from tests.bench.prices import FORMS, Curve, Curves, Form, Machine, price
 from tests.bench.records import read_file
 from tests.bench.standings import ALL, Error, Side, Standings, common, counts, error, parts, priced, projection
 from tests.bench.sums import RIVALS
@@ -240,7 +240,8 @@ def by_corpus(traces: Traces) -> list[Section]:
         *("policy", "sources", *(f"{shape}, {form}, ms" for shape in traces.standings for form in FORMS)),
         *("hits", "wrong hits", "tokens reused"),
     )
-    rows = [_row(traces, name, top) for name, top in sorted(first.grouped, key=lambda side: side[1])]
+    shown = [side for side in first.grouped if side[1] == 5 or side[0] in ("percache", "pkb", "pkb-blocks")]
+    rows = [_row(traces, name, top) for name, top in sorted(shown, key=lambda side: -side[1])]
     said = f"Mean milliseconds of n = {n} questions, the same for every policy, with 95 % intervals."
     each = [
         (corpus, str(len(one.values(PKB, corpus))), shape, *_beside(one, corpus))
@@ -280,9 +281,9 @@ def prices(traces: Traces) -> list[Section]:
         load = f"Loading KV: {curves.load[0]:.2f} ms a file and {curves.load[1]:.4f} ms a token. Clock: {curves.clock}."
         apart = [f"{one.step} {100 * one.difference:+.1f} %" for one in traces.residuals[shape]]
         between = f"Price against time of steps between the measured lengths: {', '.join(apart) or 'none'}."
-        heads = ("step", "rows", "pkb's attention", "mlx-lm's")
-        note = "A step in ms, and what each 1,000 tokens before it add."
-        text = "\n\n".join((prose(f"{load} {note}"), table(heads, _steps(curves), left=2), prose(between)))
+        heads = ("step", "pkb's attention", "mlx-lm's")
+        note = "A step in ms by its rows, and what each 1,000 tokens before it add."
+        text = "\n\n".join((prose(f"{load} {note}"), table(heads, _steps(curves), left=3), prose(between)))
         found.append(Section(f"Curves, {shape}", text))
         found.append(Section(f"pkb's own time, {shape}", _own(curves)))
         found.append(Section(f"Prices of real answers, {shape}", _checked(traces.checks[shape], curves)))
@@ -291,12 +292,13 @@ def prices(traces: Traces) -> list[Section]:
 
 def _steps(curves: Curves) -> Iterator[Sequence[str]]:
     for kind, curve in curves.fast.items():
-        plain_ = curves.plain.get(kind)
-        for at, rows in enumerate(curve.knots):
-            shown = [
-                f"{plain(one.first[at])} + {plain(1000 * one.further[at])}" if one else NONE for one in (curve, plain_)
-            ]
-            yield kind, str(rows), *(shown if plain_ != curve else (shown[0], "the same"))
+        other = curves.plain.get(kind)
+        yield kind, _knots(curve), "the same" if other == curve else _knots(other) if other else NONE
+
+
+def _knots(curve: Curve) -> str:
+    points = zip(curve.knots, curve.first, curve.further, strict=True)
+    return ", ".join(f"{rows}: {plain(first)}+{plain(1000 * further)}" for rows, first, further in points)
 
 
 def _own(curves: Curves) -> str:
