@@ -201,10 +201,6 @@ class LocalModel(_Retrieving):
     by_collection: "Mapping[str, LocalModel]" = field(default_factory=dict, kw_only=True)
     problems: tuple[str, ...] = field(default=(), kw_only=True)  # why an adapter that was chosen is not used
 
-    def embed(self, text: str, trace: "Trace") -> "Vectors | None":
-        """Return the unit vector of a question."""
-        return self.retriever.embed(text, trace)
-
     def retrieve(
         self, question: "Question", vector: "Vectors | None", options: "AskOptions", trace: "Trace"
     ) -> "Evidence":

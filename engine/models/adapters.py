@@ -6,7 +6,6 @@ imported inside functions, because BLAS must be loaded before it.
 """
 
 import json
-import math
 import re
 import shutil
 import struct
@@ -78,7 +77,8 @@ def read_adapter(folder: Path, name: str, notes: Path | None = None) -> Adapter:
     except _DAMAGED as error:
         raise PkbError(f"adapter {name} is damaged: {WEIGHTS}: {_reason(error)}", _NEXT) from error
     if ranks != {rank}:
-        raise PkbError(f"adapter {name} is damaged: rank {rank} in {CONFIG}, {_listed(ranks)} in {WEIGHTS}", _NEXT)
+        there = " and ".join(map(str, sorted(ranks)))
+        raise PkbError(f"adapter {name} is damaged: rank {rank} in {CONFIG}, {there} in {WEIGHTS}", _NEXT)
     activated = bool(config.get(ACTIVATED))
     said = f"{weights}\n{scale!r}\n{activated}"
     return Adapter(name, blake2b(said.encode(), digest_size=16).hexdigest(), rank, scale, folder, activated)
@@ -119,12 +119,7 @@ def _numbers(config: Mapping[str, Any], name: str) -> tuple[int, float]:
     rank, scale = (found.get("rank"), found.get("scale")) if isinstance(found, dict) else (None, None)
     if not isinstance(rank, int) or isinstance(rank, bool) or not 1 <= rank <= MOST_RANK:
         raise PkbError(f"adapter {name} is damaged: {CONFIG}: rank must be 1 to {MOST_RANK}", _NEXT)
-    if (
-        not isinstance(scale, (int, float))
-        or isinstance(scale, bool)
-        or not math.isfinite(scale)
-        or abs(scale) > _MOST_SCALE
-    ):
+    if not isinstance(scale, (int, float)) or isinstance(scale, bool) or not abs(scale) <= _MOST_SCALE:  # nan neither
         raise PkbError(f"adapter {name} is damaged: {CONFIG}: scale must be a number", _NEXT)
     return rank, float(scale)
 
@@ -257,29 +252,17 @@ def put_factors(model: Any, factors: Mapping[str, Any], rank: int, scale: float)
     layers, wrapped = dict(model.named_modules()), list[tuple[str, Any]]()
     wanted = {name.removesuffix(DOWN) for name in factors if name.endswith(DOWN)}
     for name, layer in layers.items():
-        if isinstance(layer, LoRALinear) and _own_name(name) not in wanted:
+        if isinstance(layer, LoRALinear) and name.removesuffix(".inner") not in wanted:
             wrapped.append((name, layer.linear))
     for name in wanted:
         place = name if layer_of(layers[name]) is layers[name] else f"{name}.inner"
-        lora = layers[place] if isinstance(layers[place], LoRALinear) else _wrapper(layers[place], rank)
+        layer = layers[place]
+        lora = layer if isinstance(layer, LoRALinear) else LoRALinear.from_base(layer, r=rank).eval()
         lora.lora_a, lora.lora_b = _in_dtype(lora.linear, factors[name + DOWN], factors[name + UP])
         lora.scale = scale
         wrapped.append((place, lora))
     if wrapped:
         model.update_modules(tree_unflatten(wrapped))
-
-
-def _own_name(place: str) -> str:
-    """Return the name of a layer in the model as it was loaded."""
-    return place.removesuffix(".inner")
-
-
-def _wrapper(linear: Any, rank: int) -> Any:
-    from mlx_lm.tuner.lora import LoRALinear
-
-    found = LoRALinear.from_base(linear, r=rank)
-    found.eval()
-    return found
 
 
 def _in_dtype(linear: Any, *factors: Any) -> tuple[Any, ...]:
@@ -304,10 +287,6 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, OSError):
         return (error.strerror or type(error).__name__).lower()
     return " ".join(str(error).split())[:120] or type(error).__name__
-
-
-def _listed(ranks: set[int]) -> str:
-    return " and ".join(map(str, sorted(ranks)))
 
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -360,17 +339,14 @@ class AdapterFolder:
 
     def find(self, name: str) -> KeptAdapter:
         """Return an adapter; UsageError if there is none of this name, PkbError if its notes are damaged."""
-        if not _NAME.fullmatch(name) or not (self._path / name).is_dir():
-            raise UsageError(f"there is no adapter {name[:64]!r}", _NEXT)
-        folder = self._path / name
+        folder = self._folder_of(name)
         try:
             found = json.loads((folder / _ABOUT).read_text("utf-8"))
             about = (int(found["version"]), str(found["base"]), str(found["model"]))
             return KeptAdapter(name, *about, folder, bool(found.get("training")))
         except _DAMAGED as error:
-            raise PkbError(
-                f"adapter {name} is damaged: {_ABOUT}: {_reason(error)}", f"pkb adapter rm {name}"
-            ) from error
+            step = f"pkb adapter rm {name}"
+            raise PkbError(f"adapter {name} is damaged: {_ABOUT}: {_reason(error)}", step) from error
 
     def add(self, source: Path, name: str, base: str, model: str, check: Callable[[Adapter], None]) -> KeptAdapter:
         """Copy an adapter's two files under a new name, once `check` has accepted the copy.
@@ -390,14 +366,17 @@ class AdapterFolder:
 
     def remove(self, name: str) -> int:
         """Remove an adapter; returns the bytes freed. UsageError if there is none."""
-        if not _NAME.fullmatch(name) or not (self._path / name).is_dir():
-            raise UsageError(f"there is no adapter {name[:64]!r}", _NEXT)
-        folder = self._path / name
+        folder = self._folder_of(name)
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         gone = Path(mkdtemp(prefix=".gone-", dir=self._path))
         folder.rename(gone / "it")  # at once, or not at all
         shutil.rmtree(gone)
         return size
+
+    def _folder_of(self, name: str) -> Path:
+        if not _NAME.fullmatch(name) or not (self._path / name).is_dir():
+            raise UsageError(f"there is no adapter {name[:64]!r}", _NEXT)
+        return self._path / name
 
     @contextmanager
     def _part(self) -> Iterator[Path]:

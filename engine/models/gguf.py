@@ -450,15 +450,12 @@ def _adds_bos(header: GgufHeader) -> bool:
 def _added(header: GgufHeader, found: Vocabulary, id: int, text: str) -> dict[str, Any]:
     is_special = found.types[id] != USER_DEFINED
     # Phi 3's control tokens take the blanks behind them, save those that begin a text.
-    strips = header.architecture == "phi3" and _is_scored(header) and text not in ("<s>", "<unk>", "<|endoftext|>")
+    scored = header.fields.get("tokenizer.ggml.model") == "llama"
+    strips = header.architecture == "phi3" and scored and text not in ("<s>", "<unk>", "<|endoftext|>")
     return {
         "id": id, "content": text, "single_word": False, "lstrip": False, "rstrip": strips and is_special,
         "normalized": False, "special": is_special,
     }  # fmt: skip
-
-
-def _is_scored(header: GgufHeader) -> bool:
-    return header.fields.get("tokenizer.ggml.model") == "llama"
 
 
 def _splitting(header: GgufHeader) -> Splitting:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from engine.idle.types import IdleReport, IdleRequest
     from engine.operations import OnProgress
     from engine.serve.process import ServerLink
-    from engine.serve.worker import QueuedRequest
     from engine.types import AskOptions, AskResult, OnText
     from store.types import Scope
 
@@ -263,15 +262,6 @@ def follow_up_writer(opened: "Session") -> "Write | None":
     return with_model(model.load)
 
 
-def completed(opened: "Session", text: str, requests: Any) -> str:
-    """Rewrite a follow-up inside the resident process; Broken where the turns are malformed, empty without a model."""
-    from engine.ask.followup import Turn, with_model
-    from engine.serve.protocol import unpack
-
-    before, model = unpack(list[Turn], requests), opened.model_for("condense")
-    return with_model(model.load)(text, before) if model else ""
-
-
 def work(
     opened: Session, request: "IdleRequest", on_progress: "OnProgress", here: "Callable[[], IdleReport]"
 ) -> "IdleReport":
@@ -297,17 +287,3 @@ def work(
         return here()
     finally:
         models.yield_point = usual  # keeps no reference to the models, which can then be freed
-
-
-def serve_idle(
-    job: "QueuedRequest", opened: Session, here: "Callable[[Session, IdleRequest, OnProgress], IdleReport]"
-) -> None:
-    """Run idle jobs inside the resident process, for a command that asked for them."""
-    from engine.idle.types import IdleRequest
-    from engine.serve.protocol import pack, unpack
-
-    def tell(step: str, done: int, total: int | None) -> None:
-        job.send("piece", {"progress": [step, done, total]})
-
-    request = unpack(IdleRequest, job.frame.get("request"))
-    job.send("done", {"report": pack(here(opened, request, tell))})

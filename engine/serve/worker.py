@@ -367,16 +367,20 @@ class RequestQueue(Thread):
             job.send("found", {"results": pack(operation(opened, *given))})
 
     def _complete(self, job: QueuedRequest) -> None:
-        from engine.serve.client import completed
+        from engine.ask.followup import Turn, with_model
 
-        asked = requested(job.frame.get("request"))
+        asked, before = requested(job.frame.get("request")), unpack(list[Turn], job.frame.get("turns"))
         with self._state.session(asked) as opened:
-            job.send("completed", {"said": completed(opened, asked.text, job.frame.get("turns"))})
+            model = opened.model_for("condense")
+            job.send("completed", {"said": with_model(model.load)(asked.text, before) if model else ""})
 
     def _idle_run(self, job: QueuedRequest) -> None:
         from engine.idle.scheduler import run_idle
-        from engine.serve.client import serve_idle
+        from engine.idle.types import IdleRequest
+
+        def tell(step: str, done: int, total: int | None) -> None:
+            job.send("piece", {"progress": [step, done, total]})
 
         opened = self._state.own()
         opened.now = datetime.fromisoformat(str(job.frame.get("now")))
-        serve_idle(job, opened, run_idle)
+        job.send("done", {"report": pack(run_idle(opened, unpack(IdleRequest, job.frame.get("request")), tell))})
