@@ -78,9 +78,11 @@ def peers(material: Material) -> Section:
     for one in material.comparisons:
         groups.setdefault((one.figure, one.unit, plain(one.pkb)), []).append(one)
     for (figure, unit, own), group in groups.items():
-        others = "; ".join(f"{one.program} {plain(one.other)}" for one in group)
-        notes = dict.fromkeys(one.note.rpartition(", ")[2] for one in group if one.note)  # without the ranges
-        rows.append((figure, unit, own, others, "; ".join(notes)))
+        notes = [one.note.rpartition(", ")[2] for one in group]  # without the ranges
+        common = notes[0] if len(set(notes)) == 1 else ""
+        apart = [f" ({note})" if note != common else "" for note in notes]
+        others = "; ".join(f"{one.program} {plain(one.other)}{said}" for one, said in zip(group, apart, strict=True))
+        rows.append((figure, unit, own, others, common))
     absent = (
         [] if any(one.program.startswith("GPTCache") for one in material.comparisons) else ["GPTCache: not measured."]
     )
