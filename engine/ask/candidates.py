@@ -7,18 +7,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cache
 from math import log
 from typing import TYPE_CHECKING
 
 from engine.ask.normal_form import plain
-from engine.ask.time_constraints import COMING, TimeConstraint, is_of_day
 from engine.text.commitments import instruction_end
 from engine.text.question import Question
 from engine.text.relative_dates import resolve
 from engine.text.sentences import Span
-from engine.text.spans import EventSpan, Found, Kind, events, find, time_of
-from engine.text.time_sensitive import word_lists
+from engine.text.spans import Found, Kind, find
 from engine.text.words import words
 from engine.types import Passage
 
@@ -31,8 +28,7 @@ YOU = frozenset(["you", "your", "yours", "yourself"])
 
 def named(question: Question) -> frozenset[str]:
     """Return the words of the names in a question."""
-    prices = _price_words("price") if question.priced else frozenset[str]()  # nouns are capitalised in German
-    return frozenset(word for name in question.names for word in words(name)) - prices
+    return frozenset(word for name in question.names for word in words(name))
 
 
 def share(wanted: Sequence[str], held: frozenset[str]) -> float:
@@ -79,11 +75,8 @@ class Candidate:
     words: frozenset[str]
     speaker: str | None
     spans: tuple[Found, ...]
-    day: bool | None = None  # of a day that the question names (True), of another (False), unknown (None)
     score: float = 0.0
     written: datetime | None = None  # with its source, or as the message that the source quotes there
-    event: EventSpan | None = None  # of whose lines it is one
-    begins: datetime | None = None  # the soonest of what is to come, where the next of something is asked for
     mark: "Mark | None" = None  # of the reader, in the passage
 
     @property
@@ -100,28 +93,23 @@ class Candidate:
 
 def content(question: Question) -> tuple[str, ...]:
     """Return the words of the question that say what it is about."""
-    parts = ("asks", "light", "price") if question.priced else ()
-    empty = TASK_WORDS.union(*map(_price_words, parts))
-    if question.asked in COMING:  # a meeting has a day and a place; what was said at one is another matter
+    empty = TASK_WORDS
+    if question.asked in (
+        "date",
+        "time",
+        "place",
+    ):  # a meeting has a day and a place; what was said at one is another matter
         empty = empty - _MEETING
     return tuple(word for word in question.content if word not in empty) or question.content
 
 
-def candidates(
-    question: Question, reads: Sequence[Passage], kind: Kind | None, when: TimeConstraint
-) -> list[Candidate]:
+def candidates(question: Question, reads: Sequence[Passage], kind: Kind | None) -> list[Candidate]:
     """Return every sentence of the sources, scored, in their order."""
     names = named(question)
     found = [
         [replace(one, words=one.words | (names & {*words(one.speaker or "")})) for one in own]
-        for own in (_read(question, read, i, kind, when) for i, read in enumerate(reads))
+        for own in (_read(question, read, i, kind) for i, read in enumerate(reads))
     ]
-    if kind == "money":
-        things = frozenset(content(question)) - speaking(names, [one for each in found for one in each])
-        # The amounts in sentences about other things are no price of these.
-        found = [
-            [one if not things or one.words & things else replace(one, spans=()) for one in each] for each in found
-        ]
     idf = idf_of(content(question), [one.words for each in found for one in each])
     best, scored = max((read.score for read in reads), default=0.0) or 1.0, list[Candidate]()
     for read, each in zip(reads, found, strict=True):
@@ -129,61 +117,28 @@ def candidates(
             before = each[place - 1].words if place else frozenset[str]()
             own, near = coverage(idf, one.words), coverage(idf, before)
             of_kind = bool(one.spans) * (_CAPITAL if kind in ("place", "person") else _OF_KIND)
-            day = _OF_DAY * (is_of_day(question, one.written) or one.day is True)
-            score = _SOURCE * read.score / best + _WORDS * own + _NEAR * near + of_kind + day - asks(one.text)
+            score = _SOURCE * read.score / best + _WORDS * own + _NEAR * near + of_kind - asks(one.text)
             scored.append(replace(one, score=score - _ASIDE_LESS * bool(_ASIDE.match(one.text))))
-    return _of_event(question, when, scored)
+    return scored
 
 
 # What each sign counts for: the score of the source, words of the question in a sentence and in the one before it, a
-# span of the kind asked for (told by little but a capital for places and persons), a day that the question names.
-_SOURCE, _WORDS, _NEAR, _OF_KIND, _CAPITAL, _OF_DAY, _ASIDE_LESS = 2.0, 2.0, 0.6, 2.0, 0.7, 0.8, 2.0
+# span of the kind asked for (told by little but a capital for places and persons).
+_SOURCE, _WORDS, _NEAR, _OF_KIND, _CAPITAL, _ASIDE_LESS = 2.0, 2.0, 0.6, 2.0, 0.7, 2.0
 
 
-def _of_event(question: Question, when: TimeConstraint, found: Sequence[Candidate]) -> list[Candidate]:
-    """Leave out the lines of events that are less what is asked about than another: none answers for another."""
-    asked = tuple(word for word in content(question) if word not in when.words)
-    fits = {one.event: event_fit(asked, one.event) for one in found if one.event}
-    best = max(fits.values(), default=(0.0, 0.0))
-    return [one for one in found if one.event is None or fits[one.event] == best]
-
-
-def event_fit(asked: Sequence[str], event: EventSpan) -> tuple[float, float]:
-    """Return the shares of these words in the title of an event, and in all of its lines."""
-    return share(asked, frozenset(words(event.title))), share(asked, frozenset(words(event.text)))
-
-
-@cache
-def _price_words(part: str) -> frozenset[str]:
-    """Return the words of one part of the lists about prices, as stemmed by words(); with those common in questions."""
-    listed = {word for parts in word_lists("prices").values() for phrase in parts.get(part, ()) for word in phrase}
-    if part in ("asks", "light"):
-        listed |= {w for p in word_lists("deictic").values() for (w,) in p.get("common", ())}
-    return frozenset(words(" ".join(sorted(listed))))
-
-
-def _read(question: Question, read: Passage, index: int, kind: Kind | None, when: TimeConstraint) -> list[Candidate]:
-    found, whole, told_events = list[Candidate](), read.text, events(read.text)
+def _read(question: Question, read: Passage, index: int, kind: Kind | None) -> list[Candidate]:
+    found, whole = list[Candidate](), read.text
     for place, span in enumerate(read.sentences()):
         span = replace(span, start=span.start + instruction_end(whole[span.start : span.end]))
         text, written = whole[span.start : span.end], read.written_at(span.start)
         if _SEPARATOR.fullmatch(text) or read.is_outranked(span.start):
             continue
         parts = find(text, kind) if kind else []
-        spans = tuple(
-            one for one in parts if kind and _may_answer(text[one.start : one.end], question, written, kind, when)
-        )
+        spans = tuple(one for one in parts if kind and _may_answer(text[one.start : one.end], question, written, kind))
         speaker, label = _speaker(read, span)
-        soonest = when.soonest(text, written)
-        if soonest and kind in ("date", "time"):
-            said = soonest.span if kind == "date" else time_of(text, soonest.span)
-            spans = (said,) if said else ()
-        # All that was written on that day is of it.
-        day = None if is_of_day(question, written) else when.spoken(text, written)
-        begins = soonest.begins if soonest else None
-        told = (when.told(text, day) | frozenset(words(label)), speaker, spans, day)
-        event = next((one for one in told_events if one.start <= span.start < one.end), None)
-        found.append(Candidate(index, place, span, text, *told, begins=begins, written=written, event=event))
+        said = frozenset(words(text)).union(words(label))
+        found.append(Candidate(index, place, span, text, said, speaker, spans, written=written))
     return found
 
 
@@ -205,15 +160,13 @@ def speaking(names: frozenset[str], found: Sequence[Candidate]) -> frozenset[str
     return names & frozenset(word for speaker in speakers for word in words(speaker))
 
 
-def _may_answer(span: str, question: Question, written: datetime | None, kind: Kind, when: TimeConstraint) -> bool:
+def _may_answer(span: str, question: Question, written: datetime | None, kind: Kind) -> bool:
     """Leave out what only repeats the question, and "last week" or "in March" gone by where it asks how things are."""
     said = words(span)
     if not said or set(said) <= set(question.words):
         return False
     if kind != "date" or written is None:
         return True
-    if when.words and not is_of_day(question, written) and when.meets(span, written) is False:
-        return False
     if not question.current or any(map(str.isdigit, span)):
         return True
     days = resolve(span, written)
@@ -262,8 +215,6 @@ def wanted(question: Question) -> Kind | None:
     if contact := next((kind for kind, pattern in _CONTACTS if pattern.match(form)), None):
         return contact
     asked = question.asked
-    if question.priced:
-        return "money"
     if asked == "yes/no" or asked == "other" or (asked == "person" and _DEFINITION.match(question.text)):
         return None
     return asked

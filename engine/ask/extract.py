@@ -11,17 +11,16 @@ from datetime import datetime, time
 from itertools import chain
 from typing import TYPE_CHECKING, get_args
 
-from engine.ask.candidates import Candidate, candidates, content, event_fit, share, wanted
+from engine.ask.candidates import Candidate, candidates, content, share, wanted
 from engine.ask.followup import WHO_SAID, core, followed, reason_said, says_nothing
 from engine.ask.reading import Reading, is_beyond, read_sources, read_words, support_of
-from engine.ask.time_constraints import NONE, TimeConstraint, time_constraint
-from engine.ask.updates import latest, soonest
+from engine.ask.updates import latest
 from engine.llm.prompt import Segments
 from engine.models.types import LanguageModel
 from engine.text.dates import spell_date
 from engine.text.question import Question, Synthesis, synthesis, understand
 from engine.text.relative_dates import dates_in_words
-from engine.text.spans import NO_TIME, Found, Kind, find, line_named, line_of, time_of, whole
+from engine.text.spans import Found, Kind, find, line_named, line_of, time_of, whole
 from engine.text.words import words
 from engine.types import Answer, Evidence, GeneratedAnswer, Grade, Passage, Trace, resting
 
@@ -35,8 +34,8 @@ _DIGIT = re.compile(r"\d")  # a day without one, such as "tomorrow", is that of 
 _FIRST = re.compile(r"\b(?:I|we)\b")
 _WHY = re.compile(r"\s*(?:why|how come)\b", re.IGNORECASE)
 _READ = {*get_args(Kind)} - {"place"}  # whole by rules
-_EXACT: tuple[Kind, ...] = ("money", "email", "phone", "link")  # which only a sentence with a span of the kind tells
-_COUNTED: tuple[Kind, ...] = ("number", "amount", "money", "duration")  # a sentence without one is no answer
+_EXACT: tuple[Kind, ...] = ("amount", "email", "phone", "link")  # which only a sentence with a span of the kind tells
+_COUNTED: tuple[Kind, ...] = ("number", "amount", "duration")  # a sentence without one is no answer
 _TOLD = 0.6  # of a question, that the mail whose sender is asked for says
 
 
@@ -61,19 +60,10 @@ def format_answer(
     reads: Sequence[Passage],
     found: Sequence[Candidate],
     kind: Kind | None,
-    when: TimeConstraint = NONE,
 ) -> SelectedSentence | None:
     """Choose the sentence, and the form: a date, number or name alone, or the sentence."""
-    right = [one for one in found if one.day is not False] or found
-    unread = _untimed(question, right, when) if kind in ("date", "time") and not question.past else None
-    if unread and not (right := _timed(question, right, when, unread)):
-        assert unread.event
-        return SelectedSentence(f"{unread.event.title}: the time cannot be read", unread.read, quote=unread.text)
-    best, former = max(right, key=lambda one: (one.score, -one.read, -one.place)), None
-    if when.coming:
-        best = soonest(reads, right, best, when)
-    else:
-        best, former = latest(question, reads, right, best, kind)
+    best = max(found, key=lambda one: (one.score, -one.read, -one.place))
+    best, former = latest(question, reads, found, best, kind)
     said = _from_sentence(question, best, kind)
     if said and _WHY.match(question.text) and (reasons := reason_said(found, best)):
         said = replace(said, answer=f"{said.answer} {_flat(reasons[0].text)}")
@@ -85,21 +75,6 @@ def format_answer(
         said = replace(said, before=f"{marked if value in marked else value}{origin}")
         said = replace(said, support=support_of(question, reads, newer, best)) if best.mark else said
     return replace(said, quote=best.text) if said else None
-
-
-def _untimed(question: Question, found: Sequence[Candidate], when: TimeConstraint) -> Candidate | None:
-    """Return a line of the event that is asked about, where its time could not be read."""
-    asked = tuple(word for word in content(question) if word not in when.words)
-    lines = (one for one in found if one.event and not one.event.timed and event_fit(asked, one.event)[0])
-    return max(lines, key=lambda one: one.text == NO_TIME, default=None)
-
-
-def _timed(question: Question, found: Sequence[Candidate], when: TimeConstraint, unread: Candidate) -> list[Candidate]:
-    """Return the sentences that give a time and say at least as much of what is asked as the title of an event."""
-    assert unread.event
-    asked = tuple(word for word in content(question) if word not in when.words)
-    least = event_fit(asked, unread.event)[0]
-    return [one for one in found if one.spans and (one.event is not None or share(asked, one.words) >= least)]
 
 
 def _from_sentence(question: Question, best: Candidate, kind: Kind | None) -> SelectedSentence | None:
@@ -171,7 +146,7 @@ def _stands_alone(best: Candidate, span: Found, kind: Kind) -> bool:
     if kind == "person":
         return " " in text or span.start > 0
     others = best.text[: span.start] + best.text[span.end :]  # another class of seats, or age, may have another price
-    return kind not in ("number", "place") and (kind != "money" or not _DIGIT.search(others))
+    return kind not in ("number", "place") and (kind != "amount" or not _DIGIT.search(others))
 
 
 def _spoken(one: Candidate) -> str:
@@ -275,12 +250,8 @@ def quote(
 ) -> Quote:
     """Answer a question from what was read for it, or decline; `scored` are its candidates, if they are known."""
     settings, kind = settings or QuoteSettings(), wanted(question)
-    when = time_constraint(question, kind)
-    found = list(scored) or candidates(question, reads, kind, when)
-    if when.coming and not any(one.day for one in found):  # nothing is to come any more: what was, by the newest source
-        when = time_constraint(question, kind, max((read.date.date() for read in reads if read.date), default=None))
-        found = candidates(question, reads, kind, when)
-    reading = reading or _reading(question, reads, found, settings, when)
+    found = list(scored) or candidates(question, reads, kind)
+    reading = reading or _reading(question, reads, found, settings)
     quotes = _quotes(found := reading.found, len(reads))
     if not settings.forced and (needs := synthesis(question.text)):
         return Quote(None, None, None, quotes, reading.support, synthesis=needs)
@@ -291,9 +262,10 @@ def quote(
     answer, support = _exact(question, kind, reads), reading.support
     if answer:
         support = answer.support or 1.0
-        reading, answer = replace(reading, support=support), answer if support >= settings.least else None
+        reading = replace(reading, support=support, by_words=False)
+        answer = answer if support >= settings.least else None
     elif found and not _is_of_name(question, kind) and support >= settings.least:
-        answer = format_answer(question, reads, found, kind, when)
+        answer = format_answer(question, reads, found, kind)
     if answer is None:
         lacking = "gives what is asked for" if support >= settings.least else "is likely to answer"
         return Quote(None, None, None, quotes, support, reason=f"no sentence {lacking}")
@@ -314,7 +286,7 @@ def quote_after(question: Question, evidence: Evidence, settings: QuoteSettings)
     reads, line = evidence.passages[: evidence.leading], core(evidence.typed or question.text)
     typed, bare = understand(f"{line}?", datetime.combine(question.day, time.min)), says_nothing(line)
     behind = [] if evidence.typed else [replace(typed, text=f"{line} {_flat(evidence.said).rstrip('.')}?")]
-    found = candidates(typed, reads, None, NONE)
+    found = candidates(typed, reads, None)
     said = next((one for one in found if one.text == evidence.said), None)
     if WHO_SAID.fullmatch(core(question.text)):
         return _by_whom(said, reads, len(evidence.passages))
@@ -339,27 +311,16 @@ def _by_whom(said: Candidate | None, reads: Sequence[Passage], count: int) -> Qu
     return Quote(name := _name(who), (0, len(name)), said.read, quotes, 1.0)
 
 
-def _reading(
-    question: Question, reads: Sequence[Passage], found: list[Candidate], settings: QuoteSettings, when: TimeConstraint
-) -> Reading:
-    """Return the sentences as the reader scores them; by their words if there is none, or it knows no such questions.
-
-    Where the best is of another day than is asked about, and none is of that, none answers.
-    """
+def _reading(question: Question, reads: Sequence[Passage], found: list[Candidate], settings: QuoteSettings) -> Reading:
+    """Return the sentences as the reader scores them; by words if there is none, or it knows no such questions."""
     if settings.reader and not is_beyond(question, found):
-        reading = read_sources(settings.reader, question, reads, found)
-    else:
-        reading = read_words(question, reads, found, when)
-    best = max(reading.found, key=lambda one: one.score, default=None)
-    is_other = best and best.day is False and question.asked != "yes/no" and not any(one.day for one in found)
-    return replace(reading, support=0.0) if is_other else reading
+        return read_sources(settings.reader, question, reads, found)
+    return read_words(question, reads, found)
 
 
 def _read(question: Question, reads: Sequence[Passage], reader: "SpanReader | None") -> Reading:
-    kind = wanted(question)
-    when = time_constraint(question, kind)
-    found = candidates(question, reads, kind, when)
-    return read_sources(reader, question, reads, found) if reader else read_words(question, reads, found, when)
+    found = candidates(question, reads, wanted(question))
+    return read_sources(reader, question, reads, found) if reader else read_words(question, reads, found)
 
 
 def _is_of_name(question: Question, kind: Kind | None) -> bool:

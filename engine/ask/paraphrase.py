@@ -33,11 +33,6 @@ def _shared(one: str, other: str) -> frozenset[int]:
     return groups.get(one, _NONE) & groups.get(other, _NONE)
 
 
-_ASKING_FOR_ALL = """
-discuss discussion say tell talk mention think opinion view attitude summarize summary describe explain conclude
-conclusion suggest recommend propose
-"""
-_BROAD = frozenset(map(base, _ASKING_FOR_ALL.split()))  # all of a matter is asked for: every word counts
 _WHY = {
     "language": "not in English",
     "kind": "another kind of question",
@@ -49,7 +44,6 @@ _WHY = {
     "time": "about another time",
     "place": "another of several",
     "role": "who does it to whom may differ",
-    "relative": "about somebody who does something else",
     "way": "another direction",
     "words": "other words",
 }
@@ -81,11 +75,10 @@ def why_different(new: Question, cached: Question) -> str | None:
         "negation": one.negations != two.negations,
         "person": bool(one.persons and two.persons) and one.persons.isdisjoint(two.persons),
         "time": _other_time(one, two, on_schedule=scheduled),
-        "role": _other_role(one, two, pairs, on_schedule=scheduled),
-        "relative": one.relatives != two.relatives,
+        "role": _other_role(one, two, pairs),
         "way": bool((one.ways ^ two.ways) - _VAGUE_WAYS),
         "place": one.places != two.places,
-        "words": _unlike(one.kind, two.kind) or not _tolerable(left, one, two, broad=new.asked == "other"),
+        "words": not _tolerable(left, one, two),
     }
     return next((_WHY[part] for part in _WHY if doubts[part]), None)
 
@@ -126,13 +119,10 @@ def _left(one: Sequence[str], two: Sequence[str], pairs: Sequence[tuple[int, int
 _LIGHT_VERBS = frozenset(map(base, ("make", "give", "have", "take", "get", "do")))
 
 
-def _tolerable(left: UnmatchedWords, one: QuestionFeatures, two: QuestionFeatures, *, broad: bool) -> bool:
-    """One word more in one of the two may be borne by the evidence, unless all of a matter is asked for.
-
-    What is done, or what it is of somebody's, is never left to the evidence.
-    """
+def _tolerable(left: UnmatchedWords, one: QuestionFeatures, two: QuestionFeatures) -> bool:
+    """One word more in one of the two may be borne by the evidence, but what is done, or whose it is, never."""
     more = [*_narrowing(left.new, one), *_narrowing(left.cached, two)]
-    return not more or (more == [False] and not (broad and _BROAD.intersection((*one.content, *two.content))))
+    return more in ([], [False])
 
 
 _LONG = 7  # words of a question that is hardly another one for one word more
@@ -170,37 +160,18 @@ _ALIKE_ROLES = frozenset(
     for one, others in (("object", "to with about by"), ("for", "to about"), ("to", "about"), ("agent", "by"))
     for two in others.split()
 )
-_OWNS = frozenset(("of", "owner"))
-_NOT_OWNS = frozenset(("about", "from", "to", "with", "against"))
 
 
-def _other_role(
-    one: QuestionFeatures, two: QuestionFeatures, pairs: Sequence[tuple[int, int]], *, on_schedule: bool
-) -> bool:
+def _other_role(one: QuestionFeatures, two: QuestionFeatures, pairs: Sequence[tuple[int, int]]) -> bool:
     """Tell who did from who was done to, and where to from where from."""
     if one.asked_for and two.asked_for and one.asked_for != two.asked_for:
         return True
     if one.passive == two.passive and _unlike(one.subject, two.subject):
         return True
-    if one.asked_for == "doer" and _other_verb(one.first, two.first):
-        return True
-    is_who = "who" in (one.asking, two.asking)
     named = [
         (one.roles[a], two.roles[b]) for a, b in pairs if one.content[a] in one.names or two.content[b] in two.names
     ]
-    return (
-        any(_turned(*roles, is_who=is_who) for roles in named)
-        or any(ours != theirs and (theirs, ours) in named for ours, theirs in named)
-        or _other_agent(one, two)
-        or _other_agent(two, one)
-        or _other_voice(one, two, on_schedule=on_schedule)
-    )
-
-
-def _other_verb(one: str, two: str) -> bool:
-    """Return whether two verbs behind "who", both known, say another thing."""
-    known = one and two and _LIGHT_VERBS.isdisjoint((one, two))
-    return bool(known) and not synonymous(one, two)
+    return any(_turned(*roles) or (roles[0] != roles[1] and roles[::-1] in named) for roles in named)
 
 
 def _unlike(ours: frozenset[str], theirs: frozenset[str]) -> bool:
@@ -208,40 +179,6 @@ def _unlike(ours: frozenset[str], theirs: frozenset[str]) -> bool:
     return bool(ours and theirs) and not any(synonymous(one, other) for one in ours for other in theirs)
 
 
-def _turned(one: str, two: str, *, is_who: bool) -> bool:
-    """Return whether two roles of a name contradict each other; who asks for a person wants to be told them apart."""
-    if one == two or frozenset((one, two)) in _ALIKE_ROLES or _OWNS.issuperset((one, two)):
-        return False
-    if _NEUTRAL.isdisjoint((one, two)):
-        return True
-    if not _OWNS.isdisjoint((one, two)) and not _NOT_OWNS.isdisjoint((one, two)):
-        return True
-    return is_who and "agent" in (one, two)
-
-
-_DONE = frozenset(("object", "to", "from", "with", "for", "about", "against"))
-
-
-def _other_agent(one: QuestionFeatures, two: QuestionFeatures) -> bool:
-    """Return whether who acts in one question is done to in the other, where that is named by a noun."""
-    acting, others = _agents(one), _agents(two)
-    there = [word for word in acting if word in two.content and two.roles[two.content.index(word)] in _DONE]
-    return bool(there) and (bool(others) or two.asking == "who") and acting.isdisjoint(others)
-
-
-def _agents(features: QuestionFeatures) -> frozenset[str]:
-    return frozenset(word for word, role in zip(features.content, features.roles, strict=True) if role == "agent")
-
-
-def _other_voice(one: QuestionFeatures, two: QuestionFeatures, *, on_schedule: bool) -> bool:
-    """Tell what something is from what it does: "what is her address" from "what does she address"."""
-    if (
-        one.voices ^ two.voices != {"be", "do"}
-        or on_schedule
-        or one.passive
-        or two.passive
-        or one.progressive
-        or two.progressive
-    ):
-        return False
-    return bool(one.names | two.names | one.persons | two.persons) or "who" in (one.asking, two.asking)
+def _turned(one: str, two: str) -> bool:
+    """Return whether two roles of a name contradict each other."""
+    return one != two and frozenset((one, two)) not in _ALIKE_ROLES and _NEUTRAL.isdisjoint((one, two))

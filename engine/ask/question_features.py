@@ -6,7 +6,7 @@ English, by small tables; what they do not know makes two questions differ. Know
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise, takewhile
+from itertools import pairwise
 
 from engine.ask.normal_form import OWNER, is_determiner, is_past, literal_tokens, normal_question, tokens
 from engine.text.question import Question
@@ -24,7 +24,6 @@ def _table(text: str) -> dict[str, str]:
 
 
 _ASKING = _table("what which whatever: what, when: when, where: where, who whom: who, whose: whose, why: why, how: how")
-_RELATIVE = frozenset(("who", "whose"))
 _PERSONS = _table(
     "i me my mine myself: I, we us our ours: we, you your yours: you, he him his: he, she her hers: she,"
     "they them their theirs: they"
@@ -33,7 +32,6 @@ _TENSES = _table(
     "will shall: future, should must: duty, did was were had: past, is are am do does: present,"
     "would could can may might: modal"
 )
-_VOICES = _table("is are was were am been being: be, do does did: do")
 _BE, _HAVE = _set("is are was were am be been being"), _set("has have had")
 _DONE_TO = _BE | _set("get gets got getting")  # before a participle: it is done to somebody
 _DO = _set("do does did")
@@ -90,20 +88,15 @@ class QuestionFeatures:
     heads: tuple[bool, ...]  # of each: whether it is a verb, or what somebody has
     roles: tuple[str, ...]  # of each: agent, object, owner, or the preposition that it belongs to; empty: none of these
     asked_for: str  # whether who or what is asked for does it (doer), has it done (done), or is it; empty: not known
-    kind: frozenset[str]  # words between "what" and the verb: of which things one is asked for
     unit: str  # of time that is asked for, such as month; empty for a year or any
-    first: str  # base form of the word behind "who" and its auxiliaries
     asking: str
-    relatives: tuple[str, ...]  # words such as "who" further inside, and all that ask behind "and"
     subject: frozenset[str]  # who or what an auxiliary is about; empty: not known
     english: bool
     names: frozenset[str]
     numbers: tuple[str, ...]
     places: tuple[str, ...]  # which of several
     tenses: frozenset[str]
-    voices: frozenset[str]
     passive: bool
-    progressive: bool
     persons: frozenset[str]
     ways: frozenset[str]
     negations: int
@@ -132,20 +125,15 @@ def question_features(question: Question) -> QuestionFeatures:
         heads=tuple(words.is_head(place) for place in telling),
         roles=tuple(words.role(place) for place in telling),
         asked_for=words.asked_for(),
-        kind=words.kind(),
         unit=words.unit(),
-        first=words.first(),
         asking=asking[0] if asking else "",
-        relatives=words.relatives(),
         subject=words.subject(),
         english=not _ENGLISH.isdisjoint(plain),
         names=frozenset(form for form, place in zip(content, telling, strict=True) if words.is_name[place]),
         numbers=tuple(sorted(form for form in content if form[0].isdigit() and form not in _PLACES)),
         places=tuple(sorted(form for form, word in which if word in _PLACES or form in _PLACES)),
         tenses=words.tenses(),
-        voices=frozenset(_among(plain, _VOICES)),
         passive=words.passive,
-        progressive=words.progressive,
         persons=frozenset(_among(plain, _PERSONS)),
         ways=_WAYS.intersection(plain),
         negations=sum(word in _NEGATIONS for word in plain),
@@ -263,11 +251,6 @@ class _Words:
             place -= 1
         return place
 
-    def relatives(self) -> tuple[str, ...]:
-        """Return the further question words that matter: those of persons, and those that ask for more."""
-        asking = [(place, _ASKING[word]) for place, word in enumerate(self.plain) if word in _ASKING][1:]
-        return tuple(sorted(word for place, word in asking if word in _RELATIVE or self._at(place - 1) == "and"))
-
     def inverted(self) -> int | None:
         """Return the place of the first auxiliary, no form of "be", that stands before its subject."""
         aux = next((place for place, word in enumerate(self.plain) if word in _AUXILIARY - _BE), None)
@@ -309,21 +292,6 @@ class _Words:
         return bool(word) and (
             is_determiner(word) or word in _SUBJECTS or self.is_name[place] or self._at(place + 1) == OWNER
         )
-
-    def first(self) -> str:
-        """Return the base form of the word behind "who" and its auxiliaries, empty if it tells nothing."""
-        if "who" not in self.plain:
-            return ""
-        behind = (word for word in self.plain[self.plain.index("who") + 1 :] if word not in _AUXILIARY)
-        word = next(behind, "")
-        return base(word) if _tells(word) else ""
-
-    def kind(self) -> frozenset[str]:
-        """Return the base forms of the words between "what" and the verb."""
-        behind = self.plain[self.plain.index("what") + 1 :] if "what" in self.plain else ()
-        behind = self.plain[self.plain.index("which") + 1 :] if "which" in self.plain and not behind else behind
-        kinds = takewhile(lambda word: word not in _AUXILIARY and not is_past(word), behind)
-        return frozenset(base(word) for word in kinds if word and _tells(word))
 
     def unit(self) -> str:
         """Return the unit of time behind "what" or "which"."""

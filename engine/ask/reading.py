@@ -12,7 +12,6 @@ from math import exp
 from typing import TYPE_CHECKING
 
 from engine.ask.candidates import ME, WISH, YOU, Candidate, asks, content, coverage, idf_of, named, share, speaking
-from engine.ask.time_constraints import TimeConstraint
 from engine.text.question import Question, whose_words
 from engine.text.time_sensitive import plain_words
 from engine.text.words import FUNCTION_WORDS, words
@@ -49,11 +48,12 @@ class Reading:
 
     found: list[Candidate]
     support: float
+    by_words: bool = False
 
     @property
     def grade(self) -> Grade:
-        """Return what the best then is."""
-        return "answer" if self.support >= ANSWERS else "closest"
+        """Return what the best then is; words alone find the closest passage, and do not tell whether it answers."""
+        return "answer" if self.support >= ANSWERS and not self.by_words else "closest"
 
 
 def read_sources(
@@ -73,16 +73,14 @@ def read_sources(
     return Reading(marked, support_of(question, reads, marked, best))
 
 
-def read_words(
-    question: Question, reads: Sequence[Passage], found: Sequence[Candidate], when: TimeConstraint
-) -> Reading:
+def read_words(question: Question, reads: Sequence[Passage], found: Sequence[Candidate]) -> Reading:
     """Return the sentences by their words; how likely one answers is how much of the question is said."""
-    asked = [word for word in content(question) if not when.coming or word not in when.words]
+    asked = content(question)
     held = [_told(read).union(*(one.words for one in found if one.read == number)) for number, read in enumerate(reads)]
     told = max((share(asked, each) for each in held), default=0.0)
     said = max((share(asked, one.words) for one in found), default=0.0)
     less = 0 if _is_foreign(question) else _LESS  # whose words for asking are counted, too: no answer says them
-    return Reading(list(found), max(0.0, (told + said) / 2 - less))
+    return Reading(list(found), max(0.0, (told + said) / 2 - less), by_words=True)
 
 
 def _is_foreign(question: Question) -> bool:

@@ -430,7 +430,7 @@ _ANY_DAY = datetime(2000, 1, 1, tzinfo=UTC)  # dates do not matter here
 _LEAST = 2  # different names that a form was asked with
 _LONGEST_TITLE = 100
 # Answers that the text must hold literally.
-_LITERAL: tuple[SpanKind, ...] = ("email", "phone", "link", "amount", "money")
+_LITERAL: tuple[SpanKind, ...] = ("email", "phone", "link", "amount")
 
 
 @dataclass(frozen=True, slots=True)

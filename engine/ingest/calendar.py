@@ -10,7 +10,6 @@ from zoneinfo import ZoneInfo
 from engine.ingest.headers import clean, tidy
 from engine.ingest.html import html_text
 from engine.text.dates import DAY_NAMES, MONTH_NAMES, spell_date
-from engine.text.spans import HEADINGS, NO_TIME
 
 # Times and time zones.
 
@@ -18,6 +17,13 @@ WEEKDAYS = {"MO": 0, "TU": 1, "WE": 2, "TH": 3, "FR": 4, "SA": 5, "SU": 6}
 _TIME = re.compile(r"\s*(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d)?(Z?))?\s*$")
 _OFFSET = re.compile(r"([+-])(\d\d)(\d\d)")
 _NTH_DAY = re.compile(r"(-?\d)([A-Z]{2})$")
+_HEADINGS = {
+    "": "Event",
+    "CANCEL": "Cancelled",
+    "REPLY": "Reply to invitation",
+    "REQUEST": "Invitation",
+    "COUNTER": "New time proposed",
+}  # by the method of a calendar
 _IANA = re.compile(r"(?:/[^/]+/)?([A-Za-z_]{2,20}(?:/[A-Za-z0-9_+-]{1,30}){1,2})$")
 
 
@@ -263,7 +269,7 @@ def _parse(line: str) -> Property | None:
 
 def _describe(event: Component, method: str, zones: Zones) -> str:
     cancelled = _text(event, "STATUS").upper() == "CANCELLED"
-    heading = HEADINGS["CANCEL"] if cancelled else HEADINGS.get(method, HEADINGS[""])
+    heading = _HEADINGS["CANCEL"] if cancelled else _HEADINGS.get(method, _HEADINGS[""])
     start, rule = _start(event, zones), _text(event, "RRULE")
     zone = start.at.tzinfo if start and isinstance(start.at, datetime) else None
     lines = [
@@ -293,7 +299,7 @@ def _start(event: Component, zones: Zones) -> CalendarTime | None:
 def _when(event: Component, start: CalendarTime | None, zones: Zones) -> str:
     """Return start and end as absolute dates; iCalendar's end of an all-day event is exclusive."""
     if start is None:
-        return NO_TIME  # not its text, in which a question could find a day, such as "tomorrow"
+        return "unreadable"  # not its text, in which a question could find a day, such as "tomorrow"
     end = _end(event, start.at, zones)
     if isinstance(start.at, datetime):
         return _span(start.at, end if isinstance(end, datetime) else start.at, start.zone)

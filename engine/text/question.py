@@ -105,11 +105,6 @@ class Question:
         return _PAST.search(self.text) is not None
 
     @property
-    def priced(self) -> bool:
-        """Return whether it asks what something costs."""
-        return self.asked == "amount" and _asks_price(self.text) is not None
-
-    @property
     def content(self) -> tuple[str, ...]:
         """Return the content words, or all words if there are only function words."""
         asking = _ASKED.get(self.asked, frozenset[str]()) | (_BEGINS if NEXT.search(self.text) else frozenset())
@@ -161,23 +156,11 @@ def _fixed_dates(text: str, today: date) -> list[dates.Days]:
 
 def _answer_type(text: str) -> AnswerType:
     """Return the answer type of the first question word; an auxiliary verb at the start asks for yes or no."""
-    text, price = POLITE.sub("", text), _asks_price(text)
-    if price == 0:  # German "was" is no auxiliary in front of "kostet"
-        return "amount"
+    text = POLITE.sub("", text)
     if _AUXILIARY.match(text):
         return "yes/no"
     found = [(match.start(), place) for place, (_, p) in enumerate(_KINDS) if (match := p.search(text))]
-    start, place = min(found, default=(len(text), len(_KINDS) - 1))
-    return "amount" if price is not None and price <= len(plain_words(text[:start])) else _KINDS[place][0]
-
-
-def _asks_price(text: str) -> int | None:
-    """Return at which word a question begins to ask for a price; None if it asks for none."""
-    tokens = plain_words(POLITE.sub("", text))
-
-    if any(phrases("prices", "not").find(tokens)):
-        return None
-    return min((first for first, _ in phrases("prices", "asks").find(tokens)), default=None)
+    return _KINDS[min(found, default=(0, len(_KINDS) - 1))[1]][0]
 
 
 def _quoted(text: str) -> list[str]:

@@ -10,10 +10,9 @@ from functools import lru_cache
 from typing import Literal
 
 from engine.text.dates import NEAR_DAY
-from engine.text.time_sensitive import word_lists
 from prompts import prompt
 
-Kind = Literal["date", "time", "duration", "place", "person", "number", "amount", "money", "email", "phone", "link"]
+Kind = Literal["date", "time", "duration", "place", "person", "number", "amount", "email", "phone", "link"]
 LONGEST = 2000  # characters of a text that are searched
 
 MONTH = (
@@ -101,10 +100,6 @@ _THERE = (
 )
 _MONEY = r"(?:[$€£¥]|\b(?:usd|eur|gbp|us\$))\s?\d[\d,.]{0,15}\s?(?:k\b|m\b|bn\b|million|billion|thousand)?"
 _UNITS = r"(?:%|(?:percent|dollars?|euros?|pounds?|cents?|bucks|usd|eur|gbp|chf|kg|km|miles?|mwh?|mmbtu|bcf|hours?)\b)"
-_CURRENCY = "|".join(word for parts in word_lists("prices").values() for (word,) in parts.get("money", ()))
-_PRICE = (
-    rf"(?<![\d.,])\b(?:\d[\d,.]{{0,15}}|{_WORDS})(?:\s?(?:k|m|bn|million|thousand))?\s?(?:[$€£¥]|(?:{_CURRENCY})\b)"
-)
 _FINDERS: dict[Kind, re.Pattern[str]] = {
     "date": re.compile(rf"\b(?:{_DATE})", re.I),
     "time": re.compile(_CLOCK, re.I),
@@ -114,8 +109,7 @@ _FINDERS: dict[Kind, re.Pattern[str]] = {
     "place": re.compile(f"{_ROOM}|{_STREET}|{_SOMEWHERE}|{_THERE}"),
     "person": re.compile(rf"\b{_FULL_NAME}"),
     "number": re.compile(rf"(?<![\w$€£.,])\d[\d,]{{0,15}}(?:\.\d+)?\s?%?(?![\w:/])|\b(?:{_WORDS}|twice|once)\b", re.I),
-    "amount": re.compile(rf"{_MONEY}|(?<![\d.,])\b(?:\d[\d,.]{{0,15}}|{_WORDS})\s?{_UNITS}", re.I),
-    "money": re.compile(rf"{_MONEY}|{_PRICE}", re.I),
+    "amount": re.compile(rf"{_MONEY}|(?<![\d.,])\b(?:\d[\d,.]{{0,15}}|{_WORDS})\s?(?!%|percent){_UNITS}", re.I),
     "email": re.compile(r"(?<![\w.+'-])[\w.+'-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,6}"),
     "phone": re.compile(
         r"(?<![\w.-])\+?(?:\(\d{2,5}\)|\d{1,5})(?:[ ./-]?(?:\(\d{1,5}\)|\d{2,5})){1,5}(?:\sx\d{1,6})?(?![\w-])"
@@ -125,18 +119,6 @@ _FINDERS: dict[Kind, re.Pattern[str]] = {
 }
 _NOBODY = re.compile(r"(?-i:[A-Z]{2,}s)|original message|(?:\W|\b\w\b)*", re.IGNORECASE)  # APIs, P & S
 _NOT_NAMES = frozenset(prompt("not_names").split())
-HEADINGS = {
-    "": "Event",
-    "CANCEL": "Cancelled",
-    "REPLY": "Reply to invitation",
-    "REQUEST": "Invitation",
-    "COUNTER": "New time proposed",
-}  # of an event in a text, by the method of its calendar
-NO_TIME = "unreadable"  # stands in place of a time that could not be read
-_EVENT = re.compile(
-    rf"^(?:{'|'.join(HEADINGS.values())}): (?P<title>.*)(?P<fields>(?:\n[^\n]*\S[^\n]*)*)", re.MULTILINE
-)
-_HEADING = re.compile(rf"\n(?:{'|'.join(HEADINGS.values())}): ")
 # A clause boundary between a day and a time. A comma directly before the time or a place is not one.
 _CLAUSE = re.compile(
     r";|[.!?]\s+(?-i:[A-Z])|[,:–—-]\s+(?!(?:at|from|in|around|about|any|after|before|until|starting|on)\b)\w"
@@ -162,31 +144,6 @@ def find(text: str, kind: Kind) -> list[Found]:
     if kind == "phone":
         spans = [span for span in spans if _is_phone_number(text[slice(*span)])]
     return [Found(start, end) for start, end in spans if start < end]
-
-
-@dataclass(frozen=True, slots=True)
-class EventSpan:
-    """Offsets of an event that a calendar has put into a text, its title and its lines."""
-
-    start: int
-    end: int
-    title: str
-    text: str
-
-    @property
-    def timed(self) -> bool:
-        """Return whether its time could be read."""
-        return f"\nWhen: {NO_TIME}" not in self.text
-
-
-def events(text: str) -> list[EventSpan]:
-    """Return the events in a text: each a heading and the lines below it, up to an empty one or another heading."""
-    found, at = list[EventSpan](), 0
-    while match := _EVENT.search(text, at):
-        following = _HEADING.search(text, match.start(), match.end())
-        at = following.start() if following else match.end()
-        found.append(EventSpan(match.start(), at, match["title"].strip(), text[match.start() : at]))
-    return found
 
 
 _NUMBER = rf"(?:\d[\d,]{{0,15}}(?:\.\d+)?|{_WORDS})"
@@ -215,7 +172,6 @@ _AROUND: dict[Kind, tuple[str, str]] = {
     "duration": (_BEFORE_NUMBER + "|" + rf"{_NUMBER}\s+and\s+", r"\s+and\s+a\s+half\b"),
     "number": (_BEFORE_NUMBER, f"{_SCALE}|{_MEASURE}"),
     "amount": (_BEFORE_NUMBER, _RATE),
-    "money": (_BEFORE_NUMBER, _RATE),
 }  # what belongs to a span before it and behind it
 _PARTS = {
     kind: (re.compile(rf"(?:{before})\Z", re.IGNORECASE), re.compile(behind, re.IGNORECASE))

@@ -19,6 +19,7 @@ FIRST = datetime(2024, 5, 10, 9, tzinfo=UTC)
 MISSED = {"Who is on call this weekend?", "When does the library close?"}
 # Told with other words than the question's, where words choose; denied, and the new place stands behind.
 MISSED |= {"Is the red sofa still available?", "Quand a lieu la visite du jardin ?", "Where do I hand in the forms?"}
+MISSED |= {"Is the bike trailer free on Saturday?"}  # "booked" stands in place of what is asked for
 
 
 @dataclass(frozen=True, slots=True)
