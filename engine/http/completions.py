@@ -115,10 +115,10 @@ def _messages(given: Sequence[Any]) -> Iterator[tuple[str, str]]:
         message, name = _of(dict, one, f"messages[{number}]"), f"messages[{number}].content"
         content = message.get("content")
         parts = content if isinstance(content, list) else [{"type": "text", "text": "" if content is None else content}]
-        if any(_of(dict, part, name).get("type") != "text" for part in parts):
+        texts = [_of(str, part.get("text"), name) for part in parts if _of(dict, part, name).get("type") == "text"]
+        if len(texts) < len(parts) and number == len(given) - 1:  # an earlier picture is passed over
             raise UsageError(f"{name} has a part that is no text")
-        text = "\n".join(_of(str, part.get("text"), name) for part in parts)
-        yield _of(str, message.get("role"), f"messages[{number}].role"), valid_text(text)
+        yield _of(str, message.get("role"), f"messages[{number}].role"), valid_text("\n".join(texts))
 
 
 def _turns(said: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:

@@ -86,6 +86,13 @@ def test_earlier_messages_complete_a_follow_up(http: Served) -> None:
     assert "Ropeworks" in row["answer"]
 
 
+def test_earlier_pictures_are_passed_over() -> None:
+    picture = {"role": "user", "content": [{"type": "image_url", "image_url": {}}, {"type": "text", "text": "this?"}]}
+    said = [picture, {"role": "assistant", "content": "A shed."}, {"role": "user", "content": KEY}]
+    asked = parse({"messages": said})
+    assert (asked.question, asked.before) == (KEY, (("this?", "A shed."),))
+
+
 def test_what_stands_for_nothing_alone_is_asked_of_the_answer_before_and_not_cached(http: Served) -> None:
     source = ask(http, KEY).model_extra["pkb"]["sources"][0]
     after = {name: source[name] for name in ("path", "message_id", "quote")}
