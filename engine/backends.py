@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from store.search import Reader
     from store.types import Scope
 
+_SHOWN = 2  # sources in a prompt: of more, small models make less (docs/log/models.md)
+
 
 @dataclass(frozen=True, slots=True)
 class Retriever:
@@ -228,6 +230,8 @@ class LocalModel(_Retrieving):
             from engine.llm.parts import synthesize
             from engine.text.question import synthesis
 
+        with trace.step("choose"):
+            evidence = self.narrow(question, evidence)
         about, adapter = (question, evidence, trace), self.adapter
         if self.roles and synthesis(question.text):  # a model so small writes nonsense
             return write(*about, self.decline_below)
@@ -243,13 +247,27 @@ class LocalModel(_Retrieving):
         from engine.text.question import synthesis
 
         if not evidence.fact and not synthesis(question.text):  # which is read in parts, by other prompts
-            prefill_prompt(self.load, question, evidence, trace, self._options())
+            prefill_prompt(self.load, question, self.narrow(question, evidence), trace, self._options())
 
     def entails(self, question: "Question", evidence: "Evidence", answer: str, trace: "Trace") -> bool | None:
         """Ask the model whether the evidence entails an answer; None if the KV cache lacks its prompt."""
         from engine.ask.semantic import entails
 
-        return entails(self.load, question, evidence, answer, trace, self.now, self.max_tokens, self.order())
+        narrow = self.narrow(question, evidence)
+        return entails(self.load, question, narrow, answer, trace, self.now, self.max_tokens, self.order())
+
+    def narrow(self, question: "Question", evidence: "Evidence") -> "Evidence":
+        """Return the evidence, of which the model is shown the two sources that the reader finds likeliest to answer.
+
+        It is shown all where there is no reader, or it knows no such questions.
+        """
+        reader = None if self.roles or evidence.fact else self.retriever.span_reader()
+        if reader is None:
+            return evidence
+        from engine.ask.gate import judge_of
+
+        judge = judge_of(question, evidence, self.decline_below, reader)
+        return replace(evidence, shown=judge.likeliest(_SHOWN)) if judge else evidence
 
     def _options(self) -> "GenerateOptions":
         from engine.llm.generate import GenerateOptions
@@ -308,6 +326,11 @@ class ServedModel(LocalModel):
         with suppress(OnlyReasoning):
             return LocalModel.entails(self, question, evidence, answer, trace)
         return None
+
+
+def narrowed(backend: "Backend", question: "Question", evidence: "Evidence") -> "Evidence":
+    """Return evidence as a backend would show it to its model, if it has one."""
+    return backend.narrow(question, evidence) if isinstance(backend, LocalModel) else evidence
 
 
 def _of_header(question: "Question", evidence: "Evidence", trace: "Trace", model: str | None) -> "GeneratedAnswer":

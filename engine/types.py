@@ -402,8 +402,8 @@ class Evidence:
     """The passages retrieved for a question, best first, and the share of the index that has vectors.
 
     `chunks` are the ids of all their chunks; `nearest` has the cosines of the ranked chunks, best first. The first
-    `leading` passages of a follow-up are from the document of the answer before, whose quote was `said`. `fact` is the
-    answer if a document's header gives one. `scored` are the sentences that may answer, where all were scored already.
+    `leading` passages of a follow-up are from the document of the answer before, whose quote was `said`. `fact` is what
+    a header answers. `scored` are the sentences that may answer, if all were scored; a model is `shown` these or all.
     """
 
     passages: tuple[Passage, ...]
@@ -415,6 +415,7 @@ class Evidence:
     typed: str = ""
     fact: str = ""
     scored: tuple[Any, ...] = ()
+    shown: tuple[int, ...] = ()
 
     def fingerprint(self, *, scored: bool) -> tuple[str, ...]:
         """Name all that an answer depends on: the chunks, best first, and a digest of what is said about them."""

@@ -47,6 +47,13 @@ class Judge:
         evidence = replace(self.evidence, scored=self.found)
         return quoted_answer(self.question, evidence, Trace(asked=False), self.least, self.reader)[0]
 
+    def likeliest(self, most: int) -> tuple[int, ...]:
+        """Return the indices of the sources with the sentences that are likeliest to answer, in order of rank."""
+        reads = self.evidence.passages
+        known = read_sources(self.reader, self.question, reads, self.found).found
+        likely = (one.read for one in sorted(known, key=lambda one: -one.score) if not reads[one.read].is_outranked())
+        return tuple(sorted([*dict.fromkeys(likely)][:most]))
+
     def _bearing(self, answer: str) -> Candidate | None:
         """Return the sentence that bears an answer: it has its numbers and most of its words, and may answer."""
         known = read_sources(self.reader, self.question, self.evidence.passages, self.found).found

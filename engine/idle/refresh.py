@@ -17,6 +17,7 @@ from engine.ask.keys import scope_of
 from engine.ask.prepare import BankBudget, Prepared, begin, fingerprint, gather_context, key_of, prepare, relocate
 from engine.ask.semantic import above, learned_tau
 from engine.ask.updates import change_of, same_answer
+from engine.backends import narrowed
 from engine.idle.types import DONE, Job, Outcome, by_rate
 from engine.text.time_sensitive import time_sensitivity
 from engine.types import Answer, AskOptions, Backend
@@ -67,10 +68,10 @@ class Reasker:
         )
 
     def evidence(self, cached: CachedAnswer) -> "Evidence":
-        """Retrieve for a stored question as of now."""
-        return gather_context(
-            self.backend, begin(self.backend, self.ledger, cached.question, options_of(cached), self.now)
-        ).evidence
+        """Retrieve for a stored question as of now, as a model is shown it."""
+        asked = begin(self.backend, self.ledger, cached.question, options_of(cached), self.now)
+        found = gather_context(self.backend, asked)
+        return narrowed(self.backend, found.question, found.evidence)
 
     def answer(self, cached: CachedAnswer, *, decode: bool = True) -> Prepared:
         """Make an entry anew: prefill its prompt and, with `decode`, write its answer."""

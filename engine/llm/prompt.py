@@ -183,7 +183,8 @@ def fit(
 
 def candidates(evidence: Evidence, most: int | None = None) -> list[PromptChunk]:
     """Return the chunks of the `most` best sources, all by default, those first that are to be shown at any rate."""
-    best = [(rank, read) for rank, read in enumerate(evidence.passages) if not read.is_outranked()][:most]
+    places = evidence.shown or range(len(evidence.passages))
+    best = [(rank, evidence.passages[rank]) for rank in places if not evidence.passages[rank].is_outranked()][:most]
     shown = ((rank, read, chunk) for rank, read in best for chunk in read.chunks if chunk.id not in read.outranked)
     return [PromptChunk(chunk, rank, read.date) for rank, read, chunk in shown]
 

@@ -65,6 +65,17 @@ def test_an_answer_stands_on_the_source_that_bears_it_whatever_it_cites(
 
 
 @pytest.mark.parametrize(
+    ("question", "first"), [("When is the supper?", 0), ("How much is the coach to Bergen?", 1), ("Where is Ruth?", 2)]
+)
+def test_the_likeliest_sources_are_chosen_and_stay_in_order(reader: SpanReader, question: str, first: int) -> None:
+    judge = judge_of(understand(question, NOW), evidence(), 0.5, reader)
+    assert judge
+    assert judge.likeliest(1) == (first,)
+    assert (first in judge.likeliest(2), [*judge.likeliest(2)]) == (True, sorted(judge.likeliest(2)))
+    assert judge.likeliest(9) == (0, 1, 2)
+
+
+@pytest.mark.parametrize(
     ("question", "answer"),
     [
         ("When is the supper?", "The supper is on Saturday at 8 pm."),

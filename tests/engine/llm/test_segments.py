@@ -1,5 +1,6 @@
 """A prompt within a context: the best sources first, in document order."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from engine.llm.prompt import fit, question_segment
@@ -34,6 +35,12 @@ def test_a_context_too_short_for_all_shows_the_best_sources() -> None:
 def test_a_model_with_a_role_adapter_is_shown_the_best_source_alone() -> None:
     assert shown(ScriptedModel([], has_roles=True)) == ["a0", "a1", "a2"]
     assert fit(ScriptedModel([], has_roles=True), "q", NOW, EVIDENCE, 10).left_out == 0
+
+
+def test_a_model_is_shown_the_chosen_sources_by_their_own_places() -> None:
+    found = fit(ScriptedModel([]), "q", NOW, replace(EVIDENCE, shown=(1,)), 10)
+    assert (shown(ScriptedModel([]), replace(EVIDENCE, shown=(1,))), found.prompt.sources) == (["b0"], (1,))
+    assert found.left_out == 0
 
 
 def test_chunks_come_in_the_requested_order_and_keep_their_sources() -> None:
