@@ -402,8 +402,8 @@ class Evidence:
     """The passages retrieved for a question, best first, and the share of the index that has vectors.
 
     `chunks` are the ids of all their chunks; `nearest` has the cosines of the ranked chunks, best first. The first
-    `leading` passages of a follow-up are from the document of the answer before, whose quote was `said`. `fact` is what
-    a header answers. `scored` are the sentences that may answer, if all were scored; a model is `shown` these or all.
+    `leading` passages of a follow-up are from the document of the answer before, whose quote was `said`. A header may
+    give the answer: `fact`. `scored` are the sentences that may answer, `shown` the places of a model's passages.
     """
 
     passages: tuple[Passage, ...]
