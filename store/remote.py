@@ -107,16 +107,6 @@ class FetchedNode:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    """Requests to the other side by this process: those answered, and what came, interrupted transfers included."""
-
-    finds: int = 0
-    nodes: int = 0
-    bytes: int = 0
-    failures: int = 0
-
-
 class _Recent:
     """Amounts and the seconds that they took: a few, and none that is old, so that a link that changes is noticed."""
 
@@ -147,7 +137,7 @@ class Remote:
         self._source, self._now, self._failed = source, now, failed
         self._lock, self._calls, self._cancelled = Lock(), dict[RemoteCall, SimpleQueue[object]](), False
         self._alone_until, self._silent_s = now() + (_pause_left(failed) if failed else 0.0), 0.0
-        self.traffic, self.last_failure = Traffic(), ""
+        self.last_failure = ""
         self.last_miss = ""  # why the last `find` has no answer; empty where it has one
         self._answers, self._transfers = _Recent(), _Recent()
 
@@ -184,8 +174,6 @@ class Remote:
         except RemoteMiss as miss:
             self.last_miss = miss.reason
             return ()
-        with self._lock:
-            self.traffic = replace(self.traffic, finds=self.traffic.finds + 1)
         self._answers.add(self._now(), 1, seconds)
         return sizes
 
@@ -209,10 +197,8 @@ class Remote:
                 self._note_silence(self._now() - begun)
             raise
         finally:
-            self._count(call.received, self._now() - begun)
+            self._transfers.add(self._now(), call.received, self._now() - begun)
         self._silent_s = 0.0
-        with self._lock:
-            self.traffic = replace(self.traffic, nodes=self.traffic.nodes + 1)
         return FetchedNode(header, file)
 
     def cancel(self) -> None:
@@ -259,7 +245,6 @@ class Remote:
         if reason not in _HARMLESS:
             with self._lock:
                 self._alone_until, self.last_failure = self._now() + PAUSE_S, reason
-                self.traffic = replace(self.traffic, failures=self.traffic.failures + 1)
             if self._failed:
                 with suppress(OSError):  # such as no folder yet
                     self._failed.touch(0o600)
@@ -270,11 +255,6 @@ class Remote:
         if self._silent_s >= _SILENT_S:
             self._silent_s = 0.0
             self._note("late")
-
-    def _count(self, received: int, seconds: float) -> None:
-        with self._lock:
-            self.traffic = replace(self.traffic, bytes=self.traffic.bytes + received)
-        self._transfers.add(self._now(), received, seconds)
 
 
 def _answer(work: Callable[[RemoteCall], T], call: RemoteCall, answers: SimpleQueue[object], done: list[T]) -> None:

@@ -7,10 +7,9 @@ proxy. Knows the protocol; what is in the files is checked by its caller.
 import json
 import re
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import blake2b
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from io import BytesIO
 from urllib.parse import urlsplit
@@ -21,11 +20,9 @@ from store.peers import NAME, PeerBook
 from store.remote import MOST_KEYS, RemoteCall, RemoteMiss
 
 HAVE, NODE = "/kv/have", "/kv/"
-DIGEST_BYTES = 32  # of BLAKE2b over a file, its ETag in hex
 MOST_BODY = MOST_KEYS * 40  # bytes of a list of keys or of sizes
 _CONNECT_S, _SILENT_S = 2.0, 30.0  # after which a thread that nobody waits for any more ends
 _READ = 256 << 10
-_ETAG = re.compile(rf'"([0-9a-f]{{{2 * DIGEST_BYTES}}})"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +51,6 @@ def parse_address(url: str) -> PeerAddress:
 
 def _url(host: str, port: int, name: str) -> str:
     return f"https://{f'[{host}]' if ':' in host else host}:{port}#{name}"
-
-
-def digest_of(etag: str | None) -> str:
-    """Return the hex digest in an ETag; RemoteMiss if there is none."""
-    found = _ETAG.fullmatch(etag or "")
-    if not found:
-        raise RemoteMiss("refused")
-    return found[1]
 
 
 def parse_sizes(body: bytes) -> list[int]:
@@ -110,9 +99,9 @@ class _Connection:
             with suppress(OSError):  # not the method of TLS, which changes what the reading thread uses
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
-    def ask(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> HTTPResponse:
+    def ask(self, method: str, path: str, body: bytes | None) -> HTTPResponse:
         """Send a request, and return the reply when its headers are there; OSError, HTTPException."""
-        self.http.request(method, path, body, dict(headers))
+        self.http.request(method, path, body)
         self._reply = self.http.getresponse()
         return self._reply
 
@@ -146,20 +135,10 @@ class PeerSource:
         return found
 
     def read(self, key: Key, size: int, call: RemoteCall) -> BytesIO:
-        """Return a node's file; one that breaks off is continued once."""
+        """Return a node's file, which the caller verifies."""
         connection, reply = self._ask(call, "GET", NODE + key.hex())
-        file, digest = BytesIO(), blake2b(digest_size=DIGEST_BYTES)
         try:
-            wanted = _begun(reply, size)
-            if not _received(reply, size, file, digest, call):
-                connection.close()
-                headers = {"Range": f"bytes={file.tell()}-", "If-Range": f'"{wanted}"'}
-                connection, reply = self._ask(call, "GET", NODE + key.hex(), headers=headers)
-                _continued(reply, file.tell(), size, wanted)
-                if not _received(reply, size, file, digest, call):
-                    raise RemoteMiss("unreachable")
-            if digest.hexdigest() != wanted:
-                raise RemoteMiss("damaged")
+            file = _received(reply, size, call)
         except BaseException:
             connection.close()
             raise
@@ -172,13 +151,13 @@ class PeerSource:
             self._idle.pop().close()
 
     def _ask(
-        self, call: RemoteCall, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] = {}
+        self, call: RemoteCall, method: str, path: str, body: bytes | None = None
     ) -> tuple[_Connection, HTTPResponse]:
         """Send a request on an idle connection, or on a new one where the peer has closed that; OSError."""
         while True:
             connection = self._connection(call)
             try:
-                return connection, connection.ask(method, path, body, headers)
+                return connection, connection.ask(method, path, body)
             except (OSError, HTTPException):
                 connection.close()
                 call.check()
@@ -215,30 +194,20 @@ def _length(reply: HTTPResponse) -> int:
     return reply.length
 
 
-def _begun(reply: HTTPResponse, size: int) -> str:
-    """Return the digest of the file that a reply begins; RemoteMiss if it is none of this size."""
+def _received(reply: HTTPResponse, size: int, call: RemoteCall) -> BytesIO:
+    """Return the file of a reply; RemoteMiss if it is none of this size, or breaks off."""
     if reply.status == 404:
         raise RemoteMiss("absent")
     if reply.status != 200 or _length(reply) != size:
         raise RemoteMiss("refused")
-    return digest_of(reply.getheader("ETag"))
-
-
-def _continued(reply: HTTPResponse, at: int, size: int, wanted: str) -> None:
-    """Raise RemoteMiss unless a reply continues the same file."""
-    there = reply.getheader("Content-Range") == f"bytes {at}-{size - 1}/{size}" and _length(reply) == size - at
-    if reply.status != 206 or not there or digest_of(reply.getheader("ETag")) != wanted:
-        raise RemoteMiss("unreachable")
-
-
-def _received(reply: HTTPResponse, size: int, file: BytesIO, digest: blake2b, call: RemoteCall) -> bool:
-    """Add the rest of a file as it comes; returns whether it is whole, not whether it is right."""
+    file = BytesIO()
     try:
         while (left := size - file.tell()) and (chunk := reply.read1(min(left, _READ))):
             file.write(chunk)
-            digest.update(chunk)
             call.received += len(chunk)
             call.check()
     except (OSError, HTTPException):
         call.check()
-    return file.tell() == size
+    if file.tell() < size:
+        raise RemoteMiss("unreachable")
+    return file

@@ -10,10 +10,9 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
-from hashlib import blake2b
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from socketserver import TCPServer, ThreadingMixIn
@@ -23,19 +22,17 @@ from typing import Any, BinaryIO
 from store.database import Ledger
 from store.errors import PkbError, UsageError
 from store.home import Home
-from store.kv_files import KEY_BYTES, SUFFIX, BadNode, Identity, Key, open_identity, opened, verify
+from store.kv_files import KEY_BYTES, SUFFIX, BadNode, Key, open_identity, opened
 from store.kv_index import KvIndex, open_readonly
 from store.peers import PeerBook
 from store.remote import MOST_KEYS
-from store.remote_peer import DIGEST_BYTES, HAVE, MOST_BODY, NODE
+from store.remote_peer import HAVE, MOST_BODY, NODE
 
 _CONNECTIONS = 32  # at a time, of peers and of strangers that have not been refused yet
 _HANDSHAKE_S, _SILENT_S, _IDLE_S = 5.0, 10.0, 90.0
 _LONGEST_S = 900.0  # of one reply
-_REMEMBERED = 20_000  # digests, about 3 MB
 _BLOCK = 1 << 20
 _KEY = re.compile(rf"[0-9a-f]{{{2 * KEY_BYTES}}}")
-_RANGE = re.compile(r"bytes=(\d{1,15})-(\d{1,15})?")
 _ADDRESS = re.compile(r"(?:\[([0-9a-fA-F:.%\w]+)\]|([^\[\]:/\s]+)):(\d{1,5})")
 
 
@@ -72,73 +69,33 @@ def parse_keys(body: bytes) -> list[Key] | None:
     return [bytes.fromhex(one) for one in found]
 
 
-def parse_range(text: str | None, size: int) -> tuple[int, int] | None:
-    """Return begin and end of the bytes that a Range header wants, all without one; None if there are none such."""
-    found = _RANGE.fullmatch(text or "")
-    if not found:
-        return 0, size  # RFC 9110, 14.2: what is not understood is ignored
-    begin, end = int(found[1]), min(size, int(found[2]) + 1 if found[2] else size)
-    return (begin, end) if begin < end else None
-
-
-@dataclass(frozen=True, slots=True)
-class OpenNode:
-    """A node's file, open and verified: it can be read on even if the node is evicted meanwhile."""
-
-    file: BinaryIO
-    size: int
-    digest: str
-
-
 class SharedNodes:
     """The complete nodes of a folder, for one thread."""
 
-    def __init__(self, ledger: Ledger, folder: Path, digests: dict[Key, tuple[Identity, str]]) -> None:
-        """`digests` are those computed so far, of all threads."""
-        self._index, self._folder, self._digests = KvIndex(ledger), folder, digests
+    def __init__(self, ledger: Ledger, folder: Path) -> None:
+        self._index, self._folder = KvIndex(ledger), folder
 
     def sizes(self, keys: list[Key]) -> list[int]:
         """Return the bytes of the files of the first nodes, up to the first that is not there."""
         found = list[int]()
         for key in keys:
             try:
-                with opened(self._path(key)) as file:
-                    found.append(self._identity(key, file).size)
+                with opened(self.path_of(key)) as file:
+                    found.append(self.size(key, file))
             except BadNode:
                 break
         return found
 
-    @contextmanager
-    def open(self, key: Key) -> Iterator[OpenNode]:
-        """Open a node's file; BadNode unless it is complete and intact."""
-        with opened(self._path(key)) as file:
-            found = self._identity(key, file)
-            known = self._digests.get(key)
-            digest = known[1] if known and known[0] == found else self._digest(key, file, found)
-            yield OpenNode(file, found.size, digest)
-
-    def _path(self, key: Key) -> Path:
+    def path_of(self, key: Key) -> Path:
+        """Return the path of a node's file."""
         return self._folder / (key.hex() + SUFFIX)
 
-    def _identity(self, key: Key, file: BinaryIO) -> Identity:
-        """Return the identity of an open file; BadNode unless its node is complete and was verified as it is now."""
+    def size(self, key: Key, file: BinaryIO) -> int:
+        """Return the bytes of an open file; BadNode unless its node is complete and was verified as it is now."""
         entry, found = self._index.find(key), open_identity(file)
         if entry is None or entry.state != "complete" or found is None or found != entry.verified:
             raise BadNode("missing")
-        return found
-
-    def _digest(self, key: Key, file: BinaryIO, found: Identity) -> str:
-        if verify(file).key != key:
-            raise BadNode("mismatch")
-        file.seek(0)
-        summed = blake2b(digest_size=DIGEST_BYTES)
-        while block := file.read(_BLOCK):
-            summed.update(block)
-        digest = summed.hexdigest()
-        while len(self._digests) >= _REMEMBERED:
-            self._digests.pop(next(iter(self._digests)), None)
-        self._digests[key] = found, digest
-        return digest
+        return found.size
 
 
 class SharingServer(ThreadingMixIn, TCPServer):
@@ -149,7 +106,7 @@ class SharingServer(ThreadingMixIn, TCPServer):
 
     def __init__(self, home: Home, address: SharingAddress) -> None:
         """Listen; PkbError where that address cannot be used."""
-        self._home, self._book, self._digests = home, PeerBook(home.share), dict[Key, tuple[Identity, str]]()
+        self._home, self._book = home, PeerBook(home.share)
         self._book.own()
         self._slots = threading.BoundedSemaphore(_CONNECTIONS)
         try:
@@ -192,7 +149,7 @@ class SharingServer(ThreadingMixIn, TCPServer):
                 certificate = secure.getpeercert(binary_form=True)
                 if self.is_listed(certificate):
                     with closing(open_readonly(self._home.ledger)) as ledger:
-                        nodes = SharedNodes(ledger, self._home.kv, self._digests)
+                        nodes = SharedNodes(ledger, self._home.kv)
                         SharingHandler(secure, client_address, self, nodes, lambda: self.is_listed(certificate))
         except (OSError, ValueError, PkbError, DatabaseError):
             pass  # a stranger, or a peer that went away: there is nobody to tell
@@ -238,36 +195,26 @@ class SharingHandler(BaseHTTPRequestHandler):
         self.connection.settimeout(_IDLE_S)
 
     def do_GET(self) -> None:
-        """Send a node, or a part of it."""
+        """Send a node's file, which can be read on even if the node is evicted meanwhile."""
         name = self.path.removeprefix(NODE)
         if not self._may_answer() or not self.path.startswith(NODE) or not _KEY.fullmatch(name):
             self._refuse(404)
             return
         self.connection.settimeout(_SILENT_S)
         try:
-            with self._nodes.open(bytes.fromhex(name)) as node:
-                self._send(node)
+            with opened(self._nodes.path_of(key := bytes.fromhex(name))) as file:
+                self._send(file, self._nodes.size(key, file))
         except BadNode:
             self._refuse(404)
         self.connection.settimeout(_IDLE_S)
 
-    def _send(self, node: OpenNode) -> None:
-        etag, condition = f'"{node.digest}"', self.headers.get("If-Range")
-        wanted = self.headers.get("Range") if condition in (None, etag) else None
-        found = parse_range(wanted, node.size)
-        if found is None:
-            self._begin(416, 0, "application/octet-stream", {"Content-Range": f"bytes */{node.size}"})
-            return
-        begin, end = found
-        part = {"Content-Range": f"bytes {begin}-{end - 1}/{node.size}"} if (begin, end) != (0, node.size) else {}
-        headers = {"ETag": etag, "Accept-Ranges": "bytes", **part}
-        self._begin(206 if part else 200, end - begin, "application/octet-stream", headers)
-        node.file.seek(begin)
+    def _send(self, file: BinaryIO, left: int) -> None:
+        self._begin(200, left, "application/octet-stream")
         until = time.monotonic() + _LONGEST_S
-        while begin < end and time.monotonic() < until and (block := node.file.read(min(_BLOCK, end - begin))):
+        while left and time.monotonic() < until and (block := file.read(min(_BLOCK, left))):
             self.wfile.write(block)
-            begin += len(block)
-        self.close_connection = self.close_connection or begin < end
+            left -= len(block)
+        self.close_connection = self.close_connection or left > 0
 
     def _begin(self, status: int, length: int, kind: str, headers: dict[str, str] | None = None) -> None:
         self.send_response(status)

@@ -252,9 +252,6 @@ def _addresses(data: bytes) -> None:
     for read in (endpoint.parse_endpoint, remote_peer.parse_address, sharing.parse_listen):
         with suppress(PkbError):
             read(text)
-    with suppress(RemoteMiss):
-        remote_peer.digest_of(text)
-    sharing.parse_range(text, 1000)
 
 
 def _peer(data: bytes) -> None:
