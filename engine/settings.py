@@ -171,8 +171,6 @@ class Experiment:
     # With a tau above it few hits get through: predicted questions are prefilled and not answered (PerCache 4.3.2).
     cutoff: float = 0.88
     quiet_s: float = 300.0  # without new mail and questions, before chunks are summarized and questions predicted
-    away_s: float = 300.0  # without a person at the machine, before it counts as idle
-    load: float = 0.5  # of other processes, for each core, above which the machine is busy
     # A disk may be unmounted when more documents vanish at once than this many, and than this share of all.
     gone_count: int = 50
     gone_share: float = 0.2

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+_BUSY = 0.5  # load of other processes, for each core, above which the machine is busy
+_AWAY_S = 300.0  # without a person at the machine, before it counts as idle
 _AVERAGE_S = 60.0  # time constant of the system's first load average
 _PLUGGED = {"Charging", "Full", "Not charging"}
 _HID_IDLE = re.compile(r'"HIDIdleTime"\s*=\s*(\d{1,20})\b', re.ASCII)
@@ -20,28 +22,13 @@ _NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Power:
-    """Whether the machine runs on mains; one without a battery always does."""
-
-    mains: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class MachineFacts:
     """The state of the machine: `load` of other processes per core, `away_s` since it was in use; None if unknown."""
 
-    power: Power
+    mains: bool
     load: float
     away_s: float | None = None
     asked_s: float | None = None  # since the last question
-
-
-@dataclass(frozen=True, slots=True)
-class IdleConditions:
-    """The load per core above which the machine is busy, and for how long it must not have been in use."""
-
-    load: float = 0.5
-    away_s: float = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +48,15 @@ class OwnLoad:
         return OwnLoad(at, cpu_s, self.load * decay + (cpu_s - self.cpu_s) / passed * (1 - decay))
 
 
-def why_not(facts: MachineFacts, limits: IdleConditions) -> str | None:
+def why_not(facts: MachineFacts) -> str | None:
     """Return why the machine must not be used for idle work; None if it may."""
-    if not facts.power.mains:
+    if not facts.mains:
         return "on battery"
-    if facts.away_s is not None and facts.away_s < limits.away_s:
+    if facts.away_s is not None and facts.away_s < _AWAY_S:
         return "the machine is in use"
-    if facts.asked_s is not None and abs(facts.asked_s) < limits.away_s:  # far below 0: the clock was set back
+    if facts.asked_s is not None and abs(facts.asked_s) < _AWAY_S:  # far below 0: the clock was set back
         return "a question was just asked"
-    if facts.load > limits.load:
+    if facts.load > _BUSY:
         return f"the machine is busy: load {facts.load:.1f} per core"
     return None
 
@@ -85,23 +72,23 @@ def supply(uevent: str) -> dict[str, str]:
     return {name.removeprefix("POWER_SUPPLY_"): value.strip() for name, found, value in pairs if found}
 
 
-def power_of(supplies: Sequence[Mapping[str, str]]) -> Power:
-    """Return the power state by Linux's power supplies; the battery of a mouse does not count."""
+def has_mains(supplies: Sequence[Mapping[str, str]]) -> bool:
+    """Return whether a machine with these power supplies of Linux runs on mains; a mouse's battery does not count."""
     mine = [one for one in supplies if one.get("SCOPE") != "Device"]
     batteries = [one for one in mine if one.get("TYPE") in ("Battery", "UPS") and one.get("PRESENT") != "0"]
     if not batteries:
-        return Power()
+        return True
     cables = [one for one in mine if one.get("TYPE") not in ("Battery", "UPS") and "ONLINE" in one]
     plugged = any(one["ONLINE"] not in ("0", "") for one in cables)
     if not cables:
         plugged = all(one.get("STATUS", "Full") in _PLUGGED for one in batteries)
-    return Power(plugged)
+    return plugged
 
 
-def parse_pmset(output: str) -> Power:
-    """Parse the output of `pmset -g batt` on macOS."""
+def parse_pmset(output: str) -> bool:
+    """Return whether a Mac runs on mains, by the output of `pmset -g batt`."""
     first = output.partition("\n")[0]
-    return Power("'Battery Power'" not in first and "'UPS Power'" not in first)
+    return "'Battery Power'" not in first and "'UPS Power'" not in first
 
 
 def hid_idle(output: str) -> float | None:
@@ -151,17 +138,17 @@ class Machine:
     def __init__(self, sources: Sources | None = None, fresh_s: float = _FRESH_S) -> None:
         self._sources, self._fresh_s = sources or Sources(), fresh_s
         self._own = OwnLoad(time.monotonic(), time.process_time())
-        self._known: tuple[float, Power, float | None] | None = None
+        self._known: tuple[float, bool, float | None] | None = None
 
     def facts(self, asked_s: float | None) -> MachineFacts:
         """Return the state of the machine now; `asked_s` is the time since the last question, a sign of presence."""
         now = time.monotonic()
         self._own = self._own.then(now, time.process_time())
         if self._known is None or now - self._known[0] >= self._fresh_s:
-            self._known = now, power(self._sources), away_s(self._sources, time.time())
-        at, supplied, idle = self._known
+            self._known = now, on_mains(self._sources), away_s(self._sources, time.time())
+        at, mains, idle = self._known
         load = others(os.getloadavg()[0], self._own.load, os.cpu_count() or 1)
-        return MachineFacts(supplied, load, None if idle is None else idle + now - at, asked_s)
+        return MachineFacts(mains, load, None if idle is None else idle + now - at, asked_s)
 
 
 def running_s() -> float:
@@ -172,11 +159,11 @@ def running_s() -> float:
     return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[_STARTED]) / os.sysconf("SC_CLK_TCK"))
 
 
-def power(sources: Sources) -> Power:
-    """Return the power state."""
+def on_mains(sources: Sources) -> bool:
+    """Return whether the machine runs on mains; one without a battery always does."""
     if sources.system == "darwin":
         return parse_pmset(_run(sources, "pmset", "-g", "batt"))
-    return power_of([supply(_text(path)) for path in sorted(sources.supplies.glob("*/uevent"))])
+    return has_mains([supply(_text(path)) for path in sorted(sources.supplies.glob("*/uevent"))])
 
 
 def away_s(sources: Sources, now: float) -> float | None:

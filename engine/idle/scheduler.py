@@ -305,16 +305,13 @@ def _why_stop(session: Session, request: IdleRequest, machine: "Machine") -> Why
     """Return a function that tells, at any time, why the machine must not be used; None if it may."""
     if request.force or session.settings.idle.when == "always":
         return lambda: None
-    from engine.idle.conditions import IdleConditions, why_not
+    from engine.idle.conditions import why_not
     from engine.session import now
     from store.history import History
 
-    experiment = session.settings.experiment
-    limits = IdleConditions(experiment.load, experiment.away_s)
-
     def reason() -> str | None:
         last = History(session.ledger).latest_time()
-        return why_not(machine.facts(None if last is None else now(session.environ).timestamp() - last), limits)
+        return why_not(machine.facts(None if last is None else now(session.environ).timestamp() - last))
 
     return reason
 

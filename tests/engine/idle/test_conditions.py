@@ -8,20 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.idle.conditions import (
-    IdleConditions,
     MachineFacts,
     OwnLoad,
-    Power,
+    has_mains,
     hid_idle,
     others,
     parse_pmset,
-    power_of,
     session_idle,
     supply,
     why_not,
 )
 
-QUIET = MachineFacts(Power(), load=0.1, away_s=3600, asked_s=3600)
+QUIET = MachineFacts(mains=True, load=0.1, away_s=3600, asked_s=3600)
 MOUSE = supply("POWER_SUPPLY_TYPE=Battery\nPOWER_SUPPLY_SCOPE=Device\nPOWER_SUPPLY_STATUS=Discharging\n")
 AC = "DEVTYPE=power_supply\nPOWER_SUPPLY_NAME=AC\nPOWER_SUPPLY_TYPE=Mains\nPOWER_SUPPLY_ONLINE={}\n"
 BATTERY = "POWER_SUPPLY_TYPE=Battery\nPOWER_SUPPLY_PRESENT=1\nPOWER_SUPPLY_STATUS={}\nPOWER_SUPPLY_CAPACITY={}\n"
@@ -45,41 +43,38 @@ def session(kind: str, hint: str, ago: float | None, group: str = "user") -> str
 
 
 def test_an_unused_machine_on_mains_may_be_used() -> None:
-    assert why_not(QUIET, IdleConditions()) is None
+    assert why_not(QUIET) is None
 
 
 @pytest.mark.parametrize(
     ("facts", "reason"),
     [
-        (MachineFacts(Power(mains=False), 0, 3600), "on battery"),
-        (MachineFacts(Power(), 0, 10), "the machine is in use"),
-        (MachineFacts(Power(), 0, None, 10), "a question was just asked"),
-        (MachineFacts(Power(), 1.25, 3600), "the machine is busy: load 1.2 per core"),
+        (MachineFacts(mains=False, load=0, away_s=3600), "on battery"),
+        (MachineFacts(mains=True, load=0, away_s=10), "the machine is in use"),
+        (MachineFacts(mains=True, load=0, asked_s=10), "a question was just asked"),
+        (MachineFacts(mains=True, load=1.25, away_s=3600), "the machine is busy: load 1.2 per core"),
     ],
 )
 def test_each_reason_is_given(facts: MachineFacts, reason: str) -> None:
-    assert why_not(facts, IdleConditions()) == reason
+    assert why_not(facts) == reason
 
 
 def test_unknown_presence_prevents_nothing() -> None:
-    assert why_not(MachineFacts(Power(), 0), IdleConditions()) is None
+    assert why_not(MachineFacts(mains=True, load=0)) is None
 
 
 def test_a_question_in_the_future_prevents_nothing() -> None:
-    assert why_not(MachineFacts(Power(), 0, asked_s=-86_400.0), IdleConditions()) is None
-
-
-def test_limits_are_those_that_were_set() -> None:
-    assert why_not(MachineFacts(Power(), 0.9, 20), IdleConditions(load=1, away_s=10)) is None
+    assert why_not(MachineFacts(mains=True, load=0, asked_s=-86_400.0)) is None
 
 
 def test_no_battery_counts_as_mains() -> None:
-    assert power_of([]) == power_of([supply(AC.format(0))]) == Power()
+    assert has_mains([])
+    assert has_mains([supply(AC.format(0))])
 
 
 def test_the_battery_of_a_mouse_is_not_the_machines() -> None:
-    assert power_of([MOUSE]) == Power()
-    assert power_of([MOUSE, supply(AC.format(1)), supply(BATTERY.format("Full", 90))]) == Power()
+    assert has_mains([MOUSE]) is True
+    assert has_mains([MOUSE, supply(AC.format(1)), supply(BATTERY.format("Full", 90))]) is True
 
 
 @pytest.mark.parametrize(
@@ -88,28 +83,29 @@ def test_the_battery_of_a_mouse_is_not_the_machines() -> None:
 )
 def test_a_cable_tells_whether_the_battery_is_in_use(online: int, status: str, mains: bool) -> None:
     supplies = [supply(AC.format(online)), supply(BATTERY.format(status, 57))]
-    assert power_of(supplies) == Power(mains)
+    assert has_mains(supplies) == mains
 
 
 def test_any_of_several_cables_is_enough() -> None:
     usb = supply("POWER_SUPPLY_TYPE=USB\nPOWER_SUPPLY_ONLINE=1\n")
-    assert power_of([supply(AC.format(0)), usb, supply(BATTERY.format("Charging", 5))]) == Power()
+    assert has_mains([supply(AC.format(0)), usb, supply(BATTERY.format("Charging", 5))]) is True
 
 
 @pytest.mark.parametrize(("status", "mains"), [("Not charging", True), ("Full", True), ("Discharging", False)])
 def test_without_a_cable_the_battery_tells(status: str, mains: bool) -> None:
-    assert power_of([supply(BATTERY.format(status, 80))]) == Power(mains)
+    assert has_mains([supply(BATTERY.format(status, 80))]) == mains
 
 
 def test_a_bay_without_its_battery_is_no_battery() -> None:
-    assert power_of([{"TYPE": "Battery", "PRESENT": "0", "STATUS": "Unknown"}]) == Power()
+    assert has_mains([{"TYPE": "Battery", "PRESENT": "0", "STATUS": "Unknown"}]) is True
 
 
 def test_the_power_state_of_macos_is_parsed() -> None:
-    assert parse_pmset(ON_AC.format(85)) == Power()
-    assert parse_pmset(ON_BATTERY.format(7)) == Power(mains=False)
-    assert parse_pmset("Now drawing from 'AC Power'\n") == parse_pmset("") == Power()
-    assert parse_pmset("Now drawing from 'UPS Power'\n") == Power(mains=False)
+    assert parse_pmset(ON_AC.format(85)) is True
+    assert parse_pmset(ON_BATTERY.format(7)) is False
+    assert parse_pmset("Now drawing from 'AC Power'\n")
+    assert parse_pmset("")
+    assert parse_pmset("Now drawing from 'UPS Power'\n") is False
 
 
 def test_the_idle_time_of_macos_is_parsed() -> None:
@@ -156,8 +152,8 @@ def test_our_own_load_is_averaged_like_the_systems() -> None:
 
 @given(st.text())
 def test_any_text_is_parsed(text: str) -> None:
-    for found in (parse_pmset(text), power_of([supply(text)]), parse_pmset(f"Now drawing from '{text}")):
-        assert found in (Power(), Power(mains=False))
+    for found in (parse_pmset(text), has_mains([supply(text)]), parse_pmset(f"Now drawing from '{text}")):
+        assert found in (True, False)
     for seconds in (hid_idle(text), session_idle(text, NOW)):
         assert seconds is None or seconds >= 0
 
@@ -169,8 +165,8 @@ VALUES = st.one_of(st.text(max_size=5), st.integers().map(str), st.sampled_from(
 @given(st.lists(st.dictionaries(NAMES, VALUES), max_size=4))
 def test_any_properties_are_parsed(blocks: list[dict[str, str]]) -> None:
     texts = ["\n".join(f"{name}={value}" for name, value in block.items()) for block in blocks]
-    found, away = power_of([supply(text) for text in texts]), session_idle("\n\n".join(texts), NOW)
-    assert found in (Power(), Power(mains=False))
+    found, away = has_mains([supply(text) for text in texts]), session_idle("\n\n".join(texts), NOW)
+    assert found in (True, False)
     assert away is None or away >= 0
 
 

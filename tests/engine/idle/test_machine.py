@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.idle.conditions import Machine, Power, Sources, away_s, power
+from engine.idle.conditions import Machine, Sources, away_s, on_mains
 
 NOW = 1_700_000_000.0
 
@@ -40,13 +40,13 @@ def tool(sources: Sources, name: str, script: str) -> None:
 
 
 def test_a_machine_without_sources_is_on_mains_and_its_presence_unknown(sources: Sources) -> None:
-    assert (power(sources), away_s(sources, NOW)) == (Power(), None)
+    assert (on_mains(sources), away_s(sources, NOW)) == (True, None)
 
 
 def test_supplies_are_read_where_the_kernel_has_them(sources: Sources) -> None:
     supply(sources, "AC", "POWER_SUPPLY_TYPE=Mains\nPOWER_SUPPLY_ONLINE=0\n")
     supply(sources, "BAT0", "POWER_SUPPLY_TYPE=Battery\nPOWER_SUPPLY_STATUS=Discharging\nPOWER_SUPPLY_CAPACITY=42\n")
-    assert power(sources) == Power(mains=False)
+    assert on_mains(sources) is False
 
 
 def test_the_last_key_at_any_terminal_counts(sources: Sources) -> None:
@@ -77,13 +77,13 @@ def test_macos_is_asked_through_its_own_programs(sources: Sources) -> None:
     tool(sources, "pmset", "echo \"Now drawing from 'Battery Power'\"")
     tool(sources, "ioreg", "echo '\"HIDIdleTime\" = 5000000000'")
     mac = Sources(sources.supplies, sources.terminals, sources.tools, "darwin")
-    assert (power(mac), away_s(mac, NOW)) == (Power(mains=False), 5.0)
+    assert (on_mains(mac), away_s(mac, NOW)) == (False, 5.0)
 
 
 def test_presence_ages_between_reports(sources: Sources) -> None:
     machine = Machine(sources)
     first, second = machine.facts(7.0), machine.facts(None)
-    assert (first.power, first.away_s, first.asked_s, second.asked_s) == (Power(), None, 7.0, None)
+    assert (first.mains, first.away_s, first.asked_s, second.asked_s) == (True, None, 7.0, None)
     assert first.load >= 0
 
 
