@@ -6,10 +6,11 @@ that one kind makes, each tied to its chunks.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from datetime import datetime
 from hashlib import blake2b
 from itertools import chain
+from operator import add, sub
 from typing import TYPE_CHECKING, Literal
 
 from store.database import UNCOMPACTED, Ledger
@@ -206,25 +207,11 @@ class JobCost:
     bytes: int = 0
 
     def __add__(self, more: "JobCost") -> "JobCost":
-        return JobCost(
-            self.units + more.units,
-            self.seconds + more.seconds,
-            self.read + more.read,
-            self.written + more.written,
-            self.flops + more.flops,
-            self.bytes + more.bytes,
-        )
+        return JobCost(*map(add, astuple(self), astuple(more)))
 
     def less(self, before: "JobCost") -> "JobCost":
         """Return the cost since an earlier count."""
-        return JobCost(
-            self.units - before.units,
-            self.seconds - before.seconds,
-            self.read - before.read,
-            self.written - before.written,
-            self.flops - before.flops,
-            self.bytes - before.bytes,
-        )
+        return JobCost(*map(sub, astuple(self), astuple(before)))
 
 
 _INSERT = "INSERT INTO job_outputs (key, kind, uses, source, credit) SELECT key, ?, uses, ?, ?"

@@ -3,7 +3,6 @@
 Knows units by number: a function computes one, another loads one in the thread. No model, no file.
 """
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -11,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
-from queue import SimpleQueue
 from threading import TIMEOUT_MAX, Condition, Thread
 from types import TracebackType
 from typing import Self, TypeVar
@@ -31,33 +29,13 @@ def _nothing(*_: object) -> None:
     """Cancel or discard nothing."""
 
 
-Task = Callable[[], Callable[[], object]]  # returns what tells its result
 _given_up = list[tuple[Callable[[], bool], float]]()  # of all prompts: whether a read goes on, and when it was given up
-_idle = list["SimpleQueue[Task]"]()  # of threads that wait for the next task; starting one takes longer than most tasks
-os.register_at_fork(after_in_child=_idle.clear)
 
 
 def hangs(after_s: float = _HANGS_S) -> bool:
     """Return whether a read that was given up so long ago is still not over: another would cost a thread and a wait."""
     _given_up[:] = [(goes_on, since) for goes_on, since in _given_up if goes_on()]
     return any(time.monotonic() - since >= after_s for _, since in _given_up)
-
-
-def _begin(task: Task) -> None:
-    """Have a thread that waits for one do a task, or else a new one."""
-    try:
-        queue = _idle.pop()
-    except IndexError:
-        queue = SimpleQueue()
-        Thread(target=_serve, args=(queue,), name="kv-open", daemon=True).start()
-    queue.put(task)
-
-
-def _serve(queue: "SimpleQueue[Task]") -> None:
-    while True:
-        tell = queue.get()()
-        _idle.append(queue)  # before anybody knows the result, and may have the next task
-        tell()
 
 
 def within(
@@ -82,15 +60,16 @@ def within(
         if result.set_running_or_notify_cancel():
             result.set_exception(error)
 
-    def run() -> Callable[[], None]:
+    def run() -> None:
         try:
-            return partial(tell, work())
+            done = partial(tell, work())
         except failures as error:
-            return partial(fail, error)
+            done = partial(fail, error)
         finally:
             going_on.clear()
+        done()
 
-    _begin(run)
+    Thread(target=run, name="kv-open", daemon=True).start()
     try:
         with suppress(TimeoutError):
             return result.result(min(max(0.0, until - time.perf_counter()), TIMEOUT_MAX))

@@ -119,17 +119,8 @@ def test_what_comes_in_time_is_returned_and_what_is_raised_is_raised() -> None:
         within(soon(), fail, (Fault,))
 
 
-def test_one_thread_does_one_task_after_another() -> None:
-    assert within(soon(), current_thread) is within(soon(), current_thread)
-    free = Event()
-    assert within(soon(0), free.wait) is None
-    first, second = within(soon(), current_thread), within(soon(), current_thread)
-    assert first is second
-    free.set()
-
-
 def test_a_forked_process_starts_a_thread_of_its_own() -> None:
-    within(soon(), current_thread)
+    assert within(soon(), current_thread)
     child = os.fork()
     if not child:
         os._exit(within(soon(), lambda: 7) or 1)
