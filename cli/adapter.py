@@ -40,14 +40,10 @@ def add(
         kept, warning = add_adapter(opened, source, source.name if name is None else name)
         read = kept.read()
         length = read.weights.stat().st_size
-    if as_json:
-        row = {"name": kept.name, "model": kept.model, "rank": read.rank}
-        output.data(
-            {"schema": output.SCHEMA, **row, "digest": read.digest, "bytes": length, "warning": warning or None}
-        )
-        return
-    print(f"added {kept.name}, rank {read.rank}, {size(length)}, for {kept.model}; next: pkb adapter use {kept.name}")
-    if warning:
+    row = {"name": kept.name, "model": kept.model, "rank": read.rank, "digest": read.digest, "bytes": length}
+    said = f"added {kept.name}, rank {read.rank}, {size(length)}, for {kept.model}; next: pkb adapter use {kept.name}"
+    output.result(row | {"warning": warning or None}, said, as_json=as_json)
+    if warning and not as_json:
         output.say(f"pkb: {warning}")
 
 
@@ -87,7 +83,7 @@ def use(
 
     Example: pkb adapter use mail --role answer
     """
-    from engine.inventory import NO_ADAPTER, use_adapter
+    from engine.inventory import NO_ADAPTER, TASKS, use_adapter
     from engine.text.terminal import line
 
     task = _task(role)
@@ -96,12 +92,9 @@ def use(
     with session() as opened:
         use_adapter(opened, name, task, collection)
         chosen = opened.settings.adapter
-    if as_json:
-        row = {"answer": chosen.answer, "abstract": chosen.abstract, "predict": chosen.predict}
-        output.data({"schema": output.SCHEMA, **row, "collections": chosen.collections})
-        return
     where = f"in {line(collection)}" if collection is not None else task or ("all" if name == NO_ADAPTER else "answer")
-    print(f"{where}: {'no adapter' if name == NO_ADAPTER else name}")
+    said = f"{where}: {'no adapter' if name == NO_ADAPTER else name}"
+    output.result({key: getattr(chosen, key) for key in (*TASKS, "collections")}, said, as_json=as_json)
 
 
 def _task(role: str | None) -> "Task | None":
@@ -134,7 +127,5 @@ def remove(
         if not agreed(f"remove {name}?", yes=yes, default=False, step=f"pkb adapter rm {name} --yes"):
             raise PkbError("nothing was removed", "pkb adapter list")
         freed = remove_adapter(opened, name)
-    if as_json:
-        output.data({"schema": output.SCHEMA, "name": name, "bytes": freed, "was_in_use": used})
-    else:
-        print(f"removed {name}, {size(freed)} freed" + ("; the base model answers" if used else ""))
+    said = f"removed {name}, {size(freed)} freed" + ("; the base model answers" if used else "")
+    output.result({"name": name, "bytes": freed, "was_in_use": used}, said, as_json=as_json)

@@ -28,29 +28,23 @@ def ask(
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per question.")] = False,
-    k: Annotated[
-        int | None, typer.Option("-k", metavar="N", min=1, max=50, help="Number of sources to retrieve (default: 5).")
-    ] = None,
+    k: output.NumberOfSources = None,
     sender: Sender = None,
     recipient: Recipient = None,
     since: Since = None,
     until: Until = None,
     collection: Collection = None,
     document: InDocument = None,
-    model: Annotated[
-        str | None, typer.Option("--model", metavar="NAME", help="Language model to answer with; quote for none.")
-    ] = None,
-    max_tokens: Annotated[
-        int | None, typer.Option("--max-tokens", metavar="N", min=1, help="Most tokens to generate (default: 256).")
-    ] = None,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not read or write any cache.")] = False,
+    model: output.Model = None,
+    max_tokens: output.MostTokens = None,
+    no_cache: output.NoCache = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Ignore cached answers; cache the new one.")] = False,
     stale_ok: Annotated[
         bool, typer.Option("--stale-ok", help="Accept a cached answer even if new mail may change it.")
     ] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show each step with its time and result.")] = False,
     every: Annotated[bool, typer.Option("--all", help="List the sources that do not bear the answer, too.")] = False,
-    no_daemon: Annotated[bool, typer.Option("--no-daemon", help="Do not use the background server.")] = False,
+    no_daemon: output.NoDaemon = False,
 ) -> None:
     """Answer a question from your mail and meetings, with sources.
 
@@ -71,7 +65,7 @@ def ask(
             if reply.answered:
                 return
             if not reply.sources and (lost := pkb.unknown_person(scope)):  # which opens the tables
-                output.say(f"pkb: {lost}; try: a name, an address or @domain")
+                output.say(f"pkb: {output.lost(lost)}")
             raise typer.Exit(4)
 
 

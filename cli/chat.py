@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli import output
+from cli.ask import override
 from cli.output import Collection, InDocument, Recipient, Sender, Since, Until, session
 from engine.session import Session
 from engine.text.terminal import one_line
@@ -27,26 +28,20 @@ _Hear = Callable[[str, Session], bool]
 
 def chat(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per answer.")] = False,
-    k: Annotated[
-        int | None, typer.Option("-k", metavar="N", min=1, max=50, help="Number of sources to retrieve (default: 5).")
-    ] = None,
+    k: output.NumberOfSources = None,
     sender: Sender = None,
     recipient: Recipient = None,
     since: Since = None,
     until: Until = None,
     collection: Collection = None,
     document: InDocument = None,
-    model: Annotated[
-        str | None, typer.Option("--model", metavar="NAME", help="Language model to answer with; quote for none.")
-    ] = None,
-    max_tokens: Annotated[
-        int | None, typer.Option("--max-tokens", metavar="N", min=1, help="Most tokens to generate (default: 256).")
-    ] = None,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Do not read or write any cache.")] = False,
+    model: output.Model = None,
+    max_tokens: output.MostTokens = None,
+    no_cache: output.NoCache = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show each rewritten question, and each step with its time.")
     ] = False,
-    no_daemon: Annotated[bool, typer.Option("--no-daemon", help="Do not use the background server.")] = False,
+    no_daemon: output.NoDaemon = False,
 ) -> None:
     """Ask several questions in a conversation, with follow-ups.
 
@@ -55,15 +50,10 @@ def chat(
     from engine.types import AskOptions
 
     limit: str | None = None  # of the documents that are shown, too
-    chosen = {"model.max_tokens": max_tokens, "serve.daemon": "off" if no_daemon else None}
-    if model is not None:
-        chosen |= {"model.name": model, "model.revision": ""}
 
     def configure(opened: Session) -> Session:
-        for key, value in chosen.items():
-            if value is not None:
-                opened.override(key, value)
-        opened.keeps_tensors, opened.collection = not no_cache, limit
+        override(opened, model=model, max_tokens=max_tokens, no_cache=no_cache, no_daemon=no_daemon)
+        opened.collection = limit
         return opened
 
     with session() as opened:
@@ -77,7 +67,7 @@ def chat(
         with output.progress_line(opened):
             lost = unknown_person(opened, scope)
         if lost:
-            output.say(f"pkb: {lost}; try: a name, an address or @domain")
+            output.say(f"pkb: {output.lost(lost)}")
     _converse(Conversation(options, as_json=as_json, explain=explain).hear, configure, as_json=as_json)
 
 

@@ -25,7 +25,7 @@ def get(
         from engine.settings import find
 
         value = find(opened.settings, key)
-    output.data({"schema": output.SCHEMA, "key": key, "value": value}) if as_json else print(line(str(value)))
+    output.result({"key": key, "value": value}, line(str(value)), as_json=as_json)
 
 
 @config.command("set")
@@ -41,10 +41,8 @@ def put(
     with session() as opened:
         from engine.settings import save
 
-        kept = save(opened.home.config, key, value)
-        kept = _shown(key, kept)
-        row = {"schema": output.SCHEMA, "key": key, "value": kept}
-        output.data(row) if as_json else print(line(f"{key} = {kept}"))
+        kept = _shown(key, save(opened.home.config, key, value))
+        output.result({"key": key, "value": kept}, line(f"{key} = {kept}"), as_json=as_json)
         _ = opened.settings  # which says what else cannot be, where something cannot
         if key == "kv.bytes":
             _keep_within(opened)
@@ -58,7 +56,7 @@ def path(as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.
     """
     with session() as opened:
         where = str(opened.home.config)
-    output.data({"schema": output.SCHEMA, "path": where}) if as_json else print(line(where))
+    output.result({"path": where}, line(where), as_json=as_json)
 
 
 @config.command("show")

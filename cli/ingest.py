@@ -49,12 +49,10 @@ def ingest(
     Example: pkb ingest ~/Mail ~/Meetings
     """
     if watch:
-        from cli.ingest import start
-
-        if restore:
-            raise UsageError("--restore cannot be combined with --watch", "pkb ingest PATH --restore, then: pkb watch")
-        if prune:
-            raise UsageError("--prune cannot be combined with --watch", "pkb ingest --prune, then: pkb watch")
+        for given, first in ((restore, "PATH --restore"), (prune, "--prune")):
+            if given:
+                flag = first.split()[-1]
+                raise UsageError(f"{flag} cannot be combined with --watch", f"pkb ingest {first}, then: pkb watch")
         start(paths or [], kind, collection, embeds=vectors != "later", as_json=as_json)
     if restore and not paths:
         raise UsageError("--restore needs the files or folders to restore", "pkb ingest FILE --restore")
@@ -145,6 +143,7 @@ def _show(summary: "Summary", chunks: int) -> None:
 
 _CHANGES = {"new": "new", "changed": "changed", "gone": "gone"}
 _EFFECTS = {"kept": "added", "duplicates": "duplicates", "removed": "removed"}
+_VALUES = ("how", "files", "documents", "skipped", "embedded", "without_vector", "seconds", "message")  # of events
 _HOW = {"events": "watching", "polling": "polling", "missing": "missing, documents kept:"}
 
 
@@ -168,12 +167,13 @@ class WatchPrinter:
         news = summary.problems or summary.refused != self._refused.get(path, 0)
         self._refused[path] = summary.refused
         if any(numbers.values()) or news or always:
-            self._tell("read", path, said=_said(path, summary), summary=summary, left=left, seconds=round(seconds, 3))
+            about = {"without_vector": left, "seconds": round(seconds, 3)}
+            self._tell("read", path, said=_said(path, summary), **_counts(summary), **about)
 
     def embedded(self, done: int, left: int) -> None:
         """Say how many chunks were embedded."""
         more = f", {left:,} left" if left else ""
-        self._tell("embedded", None, embedded=done, left=left, said=f"{count(done, 'chunk')} embedded{more}")
+        self._tell("embedded", None, embedded=done, without_vector=left, said=f"{count(done, 'chunk')} embedded{more}")
 
     def put_off(self, path: str, why: str) -> None:
         """Say once that reading waits."""
@@ -194,37 +194,17 @@ class WatchPrinter:
         """Return a context that shows bars on a terminal."""
         return bars(quiet=self.as_json, stay=False)
 
-    def _tell(
-        self,
-        event: str,
-        path: str | None,
-        *,
-        said: str,
-        how: str | None = None,
-        summary: "Summary | None" = None,
-        embedded: int | None = None,
-        left: int | None = None,
-        seconds: float | None = None,
-        message: str | None = None,
-    ) -> None:
+    def _tell(self, event: str, path: str | None, *, said: str, **values: Any) -> None:
+        """Say what happened, or print it with `values` of _VALUES."""
         now = datetime.now().astimezone()
-        if not self.as_json:
+        if self.as_json:
+            row = {"schema": output.SCHEMA, "event": event, "at": now.isoformat(timespec="seconds"), "path": path}
+            output.data(row | dict.fromkeys(_VALUES) | values)
+        else:
             print(f"{now:%H:%M:%S} {line(said)}", flush=True)
-            return
-        row = {
-            "schema": output.SCHEMA,
-            "event": event,
-            "at": now.isoformat(timespec="seconds"),
-            "path": path,
-            "how": how,
-        }
-        row |= _counts(summary) | {"embedded": embedded, "without_vector": left}
-        output.data(row | {"seconds": seconds, "message": message})
 
 
-def _counts(summary: "Summary | None") -> dict[str, Any]:
-    if summary is None:
-        return dict.fromkeys(("files", "documents", "skipped"))
+def _counts(summary: "Summary") -> dict[str, Any]:
     files = {name: getattr(summary, name) for name in ("files", *_CHANGES, "waiting")}
     documents = {name: getattr(summary, name) for name in ("read", *_EFFECTS, "refused")}
     skipped = [{"path": p.path, "item": p.item, "reason": p.reason} for p in summary.problems]

@@ -11,6 +11,7 @@ import typer
 
 from cli import output
 from cli.output import Collection, InDocument, Recipient, Sender, Since, Until, open_pkb
+from engine.operations import source_number
 from engine.text.terminal import cells, count, line, one_line, plain, valid_text
 from store.errors import UsageError
 
@@ -122,11 +123,16 @@ def search(
         with output.progress_line(pkb.session):
             found = pkb.find(query, scope, k)
         _print_found(found, query, "json" if as_json else form)
-        for notice in pkb.matched_senders(scope):
-            output.say(f"pkb: {notice}")
+        _say_matched(pkb, scope)
         if not found:
             output.say(f"pkb: {_advice(pkb.unknown_person(scope), query, limited=limited)}")
         raise typer.Exit(0 if found else 4)
+
+
+def _say_matched(pkb: "Pkb", scope: "Scope") -> None:
+    """Say which senders the name in a scope fits, where it fits several."""
+    for notice in pkb.matched_senders(scope):
+        output.say(f"pkb: {notice}")
 
 
 def _print_found(found: "Sequence[SearchResult]", query: str, form: str | None) -> None:
@@ -150,7 +156,7 @@ def _print_found(found: "Sequence[SearchResult]", query: str, form: str | None) 
 def _advice(unknown: str | None, query: str, *, limited: bool) -> str:
     """Return why nothing was found, and what to type next."""
     if unknown:
-        return f"{unknown}; try: a name, an address or @domain"
+        return output.lost(unknown)
     if limited:
         return f"nothing matches within these filters; try: pkb search {shlex.quote(query)}"
     return "no message has these words; try: pkb search OTHER WORDS"
@@ -171,7 +177,7 @@ def show(
     Example: pkb show ~/Mail/archive.mbox --message-id 1234@example.org
     """
     with open_pkb() as pkb:
-        number = _number(file)
+        number = source_number(file)
         if number is not None and message_id is not None:
             raise UsageError(f"{file} is the number of a source; a file of that name is ./{file}", "pkb show --help")
         source = None if number is None else pkb.source(number)
@@ -182,14 +188,6 @@ def show(
             raise UsageError(f"{which} is not indexed", f"pkb ingest {file}")
         for row in rows:
             output.data(row) if as_json else print_document(row, source.lines if source else None)
-
-
-_DIGITS = 4  # of a number of a source; no answer has as many
-
-
-def _number(file: str) -> int | None:
-    """Return the number of a source; None for the name of a file, which may be made of digits: ./3."""
-    return int(file) if file.isascii() and file.isdecimal() and len(file) <= _DIGITS else None
 
 
 def open_source(
@@ -276,13 +274,9 @@ def list_documents(
             print(found.total)
         else:
             _print(found, paths=paths)
-        for notice in pkb.matched_senders(scope):
-            output.say(f"pkb: {notice}")
+        _say_matched(pkb, scope)
         if not found.total:
-            lost = pkb.unknown_person(scope)
-            output.say(
-                f"pkb: {lost}; try: a name, an address or @domain" if lost else "pkb: nothing within these limits"
-            )
+            output.say(f"pkb: {output.lost(pkb.unknown_person(scope)) or 'nothing within these limits'}")
         raise typer.Exit(0 if found.total else 4)
 
 
@@ -361,8 +355,7 @@ def todo(
 
             for place, item in enumerate(found.items, 1):
                 show_open_loop(place, item, pkb.session.now.date())
-        for notice in pkb.matched_senders(options.scope):
-            output.say(f"pkb: {notice}")
+        _say_matched(pkb, options.scope)
         for notice in _notices(pkb, found, options.scope):
             output.say(f"pkb: {notice}")
         raise typer.Exit(0 if found.items else 4)
@@ -372,7 +365,7 @@ def _notices(pkb: "Pkb", found: "OpenLoops", scope: "Scope") -> list[str]:
     """Return what is not shown, and what to type for it."""
     if not found.items:
         lost = None if found.documents else pkb.unknown_person(scope)
-        return [f"{lost}; try: a name, an address or @domain" if lost else _nothing(pkb, found.documents, scope)]
+        return [output.lost(lost) or _nothing(pkb, found.documents, scope)]
     notices = [f"{len(found.items):,} of {found.total:,}; all: pkb todo -n 0"] if len(found.items) < found.total else []
     if found.read < found.documents:
         notices.append(

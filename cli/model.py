@@ -93,10 +93,7 @@ def use(name: Usable, as_json: Json = False) -> None:
         if found and not (budget := memory_budget_of(opened, found)).fits:
             output.say(f"pkb: {found.name} does not fit: it needs {budget}; try: pkb config set model.memory_share 1")
     shown, revision = (found.name, found.revision) if found else (_QUOTE, None)
-    if as_json:
-        output.data({"schema": output.SCHEMA, "name": shown, "revision": revision})
-    else:
-        print(f"now answering with {shown}")
+    output.result({"name": shown, "revision": revision}, f"now answering with {shown}", as_json=as_json)
 
 
 def _use_server(name: str, *, as_json: bool) -> None:
@@ -111,10 +108,8 @@ def _use_server(name: str, *, as_json: bool) -> None:
         found = reach(opened.settings.model, os.environ)
         endpoint = found.client.endpoint
         select(opened, str(endpoint), "")
-    if as_json:
-        output.data({"schema": output.SCHEMA, "name": str(endpoint), "revision": None})
-    else:
-        print(line(f"now answering with {found.name}"))
+    row = {"name": str(endpoint), "revision": None}
+    output.result(row, line(f"now answering with {found.name}"), as_json=as_json)
     if warning := exposure(endpoint):
         output.say(f"pkb: {warning}")
 
@@ -140,10 +135,8 @@ def remove(name: Name, yes: Yes = False, as_json: Json = False) -> None:
         freed = hub.remove(folder)
         if chosen := opened.settings.model.name == name:
             select(opened, "", "")
-    if as_json:
-        output.data({"schema": output.SCHEMA, "name": name, "bytes": freed, "was_in_use": chosen})
-    else:
-        print(f"removed {name}, {size(freed)}" + ("; now answering with quotes" if chosen else ""))
+    said = f"removed {name}, {size(freed)}" + ("; now answering with quotes" if chosen else "")
+    output.result({"name": name, "bytes": freed, "was_in_use": chosen}, said, as_json=as_json)
 
 
 def _named(name: str) -> str:

@@ -17,7 +17,7 @@ import typer
 
 from engine.text.terminal import in_json, line, plain
 from engine.types import SCHEMA as SCHEMA
-from store.errors import UsageError
+from store.errors import PkbError, UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -67,6 +67,28 @@ def data(row: dict[str, Any]) -> None:
     text = json.dumps(row, ensure_ascii=sys.stdout.encoding.lower() != "utf-8")
     sys.stdout.write(in_json(text) + "\n")
     sys.stdout.flush()
+
+
+def result(row: Mapping[str, Any], said: str, *, as_json: bool) -> None:
+    """Print what a command did: in words, or as JSON under the schema."""
+    if as_json:
+        data({"schema": SCHEMA, **row})
+    else:
+        print(said)
+
+
+@contextmanager
+def optional(extra: str, *packages: str) -> Iterator[None]:
+    """Raise PkbError where one of these packages is not installed: they come with an extra of pkb."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if re.split("[._]", error.name or "")[0] not in packages:
+            raise
+        from engine.models.runtime import install_command
+
+        are = "packages {} are" if len(packages) > 1 else "package {} is"
+        raise PkbError(f"the {are.format(' and '.join(packages))} not installed", install_command(extra)) from None
 
 
 _NARROWEST, _WIDEST = 60, 200  # columns
@@ -135,6 +157,11 @@ def say(message: str) -> None:
     """Print a message for the person at the terminal, apart from the data."""
     sys.stderr.write(line(message) + "\n")
     sys.stderr.flush()
+
+
+def lost(unknown: str | None) -> str:
+    """Return a notice about a person in no indexed message, with what to try; empty for none."""
+    return f"{unknown}; try: a name, an address or @domain" if unknown else ""
 
 
 def error(code: int, message: str, next_step: str | None, *, as_json: bool, question: str | None = None) -> None:
@@ -237,6 +264,19 @@ InDocument = Annotated[
     str | None,
     typer.Option("--doc", metavar="TITLE", help="Only this meeting or message: words of its title, or its file."),
 ]
+
+
+NumberOfSources = Annotated[
+    int | None, typer.Option("-k", metavar="N", min=1, max=50, help="Number of sources to retrieve (default: 5).")
+]
+Model = Annotated[
+    str | None, typer.Option("--model", metavar="NAME", help="Language model to answer with; quote for none.")
+]
+MostTokens = Annotated[
+    int | None, typer.Option("--max-tokens", metavar="N", min=1, help="Most tokens to generate (default: 256).")
+]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Do not read or write any cache.")]
+NoDaemon = Annotated[bool, typer.Option("--no-daemon", help="Do not use the background server.")]
 
 
 _TIME = re.compile(r"(\d{1,6})\s*([smh]?)")

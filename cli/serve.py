@@ -5,8 +5,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -87,14 +86,8 @@ def serve(
 
 def _http(port: int | None, *, renew: bool, as_json: bool) -> None:
     """Serve over HTTP until interrupted."""
-    try:
+    with output.optional("http", "starlette", "uvicorn"):
         from engine.http.loopback import PORT, HttpAddress, serve
-    except ModuleNotFoundError as error:
-        if error.name not in ("starlette", "uvicorn"):
-            raise
-        from engine.models.runtime import install_command
-
-        raise PkbError("the packages starlette and uvicorn are not installed", install_command("http")) from None
 
     def ready(endpoint: HttpAddress) -> None:
         if as_json:
@@ -110,13 +103,12 @@ def _http(port: int | None, *, renew: bool, as_json: bool) -> None:
 
 def _share(listen: str, *, as_json: bool) -> None:
     """Serve the KV cache to listed peers until interrupted."""
-    from cli.serve import with_cryptography
     from engine.serve.sharing import SharingServer, parse_listen
     from engine.text.terminal import line
     from store.peers import PeerBook
 
     address = parse_listen(listen)
-    with session() as opened, with_cryptography():
+    with session() as opened, output.optional("share", "cryptography"):
         opened.refuse_unsafe()
         opened.ledger.close()  # migrated, if need be; from now on it is only read
         names = [peer.name for peer in PeerBook(opened.home.share).peers()]
@@ -266,13 +258,8 @@ def mcp(
     """
     gc.disable()  # thousands of classes are made, and none is garbage: a tenth of the time
     try:
-        from engine.mcp import run
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] not in ("mcp", "mcp_types"):
-            raise
-        from engine.models.runtime import install_command
-
-        raise PkbError("the package mcp is not installed", install_command("mcp")) from None
+        with output.optional("mcp", "mcp"):
+            from engine.mcp import run
     finally:
         gc.enable()
     if sys.stdin.isatty():
@@ -286,19 +273,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A name of your choice, such as desktop.")]
 
 
-@contextmanager
-def with_cryptography() -> Iterator[None]:
-    """Raise PkbError where the package that makes and checks keys is not installed."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "cryptography":
-            raise
-        from engine.models.runtime import install_command
-
-        raise PkbError("the package cryptography is not installed", install_command("share")) from None
-
-
 @peer.command("id")
 def show_id(as_json: Json = False) -> None:
     """Print the public key of this machine, to be added on the other one.
@@ -307,13 +281,10 @@ def show_id(as_json: Json = False) -> None:
     """
     from store.peers import PeerBook, fingerprint, key_line
 
-    with session() as opened, with_cryptography():
+    with session() as opened, output.optional("share", "cryptography"):
         opened.refuse_unsafe()
         own = PeerBook(opened.home.share).own()
-    if as_json:
-        output.data({"schema": output.SCHEMA, "key": key_line(own), "fingerprint": fingerprint(own)})
-    else:
-        print(key_line(own))
+    output.result({"key": key_line(own), "fingerprint": fingerprint(own)}, key_line(own), as_json=as_json)
 
 
 @peer.command("add")
@@ -328,13 +299,11 @@ def add(
     """
     from store.peers import PeerBook
 
-    with session() as opened, with_cryptography():
+    with session() as opened, output.optional("share", "cryptography"):
         opened.refuse_unsafe()
         added = PeerBook(opened.home.share).add(name, key)
-    if as_json:
-        output.data({"schema": output.SCHEMA, "name": added.name, "fingerprint": added.fingerprint})
-    else:
-        print(f"added {added.name}  {added.fingerprint}")
+    row = {"name": added.name, "fingerprint": added.fingerprint}
+    output.result(row, f"added {added.name}  {added.fingerprint}", as_json=as_json)
 
 
 @peer.command("list")
@@ -367,7 +336,4 @@ def remove(name: Name, as_json: Json = False) -> None:
 
     with session() as opened:
         PeerBook(opened.home.share).remove(name)
-    if as_json:
-        output.data({"schema": output.SCHEMA, "name": name})
-    else:
-        print(f"removed {name}")
+    output.result({"name": name}, f"removed {name}", as_json=as_json)

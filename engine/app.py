@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 CacheUse = Literal["use", "refresh", "off"]
 _RECENT = "30d"  # in which open loops are looked for
-_DIGITS = 4  # of the number of a source; a file of that name is ./1234
 _ALL = 1_000_000  # jobs of an idle run, where no number is given
 
 
@@ -452,11 +451,11 @@ class Pkb:
 
     def _target(self, target: str) -> list[str]:
         """Return the ids of the document that the source with a number stands in; anything else as it is."""
-        if not (target.isascii() and target.isdecimal() and len(target) <= _DIGITS):
+        if (number := operations.source_number(target)) is None:
             return [target]
         from engine.forget import documents_of
 
-        return documents_of(self.session, self.source(int(target)))
+        return documents_of(self.session, self.source(number))
 
     def matched_senders(self, scope: "Scope") -> list[str]:
         """Return a notice where the sender of a scope is a name that fits senders of several addresses."""

@@ -118,6 +118,14 @@ def document_of(source: "Source", rows: "Sequence[dict[str, Any]]") -> "list[dic
     return [row for row in rows if (row["title"], row["date"]) == (source.title, source.date)] or list(rows)
 
 
+_DIGITS = 4  # of the number of a source; no answer has as many
+
+
+def source_number(typed: str) -> int | None:
+    """Return the number of a source; None for the name of a file, which may be made of digits: ./3."""
+    return int(typed) if typed.isascii() and typed.isdecimal() and len(typed) <= _DIGITS else None
+
+
 def list_documents(opened: Session, options: "ListOptions") -> "Listing":
     """Return documents by date, and how many there are."""
     from engine.retrieval.evidence import listed
