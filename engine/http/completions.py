@@ -2,8 +2,12 @@
 
 Only the last user message is asked. Earlier ones complete a follow-up, as in `pkb chat`; system messages and sampling
 parameters are ignored. The field `pkb` of a request limits the question, that of a response is the whole answer.
+
+Clients also send tasks of their own, for a title or tags of a chat: those are filled in here, and nothing is asked.
 """
 
+import json
+import re
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,6 +47,7 @@ class ChatRequest:
     cache: tuple[bool, bool]  # read, write
     footnotes: bool
     after: FollowedAnswer | None
+    filled_in: str | None = None  # the response to a client's own task: there is no question then
 
 
 def parse(body: Any) -> ChatRequest:
@@ -53,12 +58,16 @@ def parse(body: Any) -> ChatRequest:
     if _field(int, given, "n", 1) != 1:
         raise UsageError("n must be 1")
     said = list(_messages(_of(list, given.get("messages"), "messages")))
+    while said and said[-1][0] == "assistant" and not said[-1][1].strip():  # where the answer is to be written
+        said.pop()
+    if said and said[-1][2]:
+        raise UsageError("the question has a part that is no text")
     if not said or said[-1][0] != "user" or not said[-1][1].strip():
         raise UsageError("the last message must be the user's question")
-    own = _field(dict, given, "pkb", {})
+    own, filled_in = _field(dict, given, "pkb", {}), _filled_in([text for role, text, _ in said if role == "user"])
     return ChatRequest(
-        question=typed(said[-1][1].strip()),
-        before=tuple(_turns(said[:-1]))[-_EARLIER:],
+        question="" if filled_in else typed(said[-1][1].strip()),
+        before=tuple(_turns([one[:2] for one in said[:-1]]))[-_EARLIER:],
         streams=_field(bool, given, "stream", False),
         usage=bool(_field(dict, given, "stream_options", {}).get("include_usage")),
         filters={name: _text(own.get(name), f"pkb.{name}") for name in _FILTERS},
@@ -66,7 +75,30 @@ def parse(body: Any) -> ChatRequest:
         cache=_cache(_field(str, own, "cache", "use")),
         footnotes=_field(bool, own, "footnotes", True),
         after=_after(own.get("after")),
+        filled_in=filled_in,
     )
+
+
+_HEADING = re.compile(r"^#{1,6} \S", re.MULTILINE)
+_FORM = re.compile(r'\{\s*"(\w{1,40})"\s*:\s*(["\[])')  # of what is wanted: a JSON object with a text or a list
+_CHAT_END = re.compile(r"</(\w{1,40})>\s*\Z")
+_SAYS = re.compile(r"\s*\w{1,20}:\s")
+_LONGEST_TITLE = 60  # characters
+
+
+def _filled_in(said: Sequence[str]) -> str | None:
+    """Return what a client's task asks for: the chat's first line as a title, an empty list; None for a question.
+
+    A task is one message under headings, which shows the form of a JSON object and ends with a chat between tags.
+    """
+    if len(said) != 1 or len(_HEADING.findall(said[0])) < 2:
+        return None
+    form, end = _FORM.search(said[0]), _CHAT_END.search(said[0])
+    if form is None or end is None:
+        return None
+    chat = said[0][: end.start()].rpartition(f"<{end[1]}>")[2]
+    title = one_line(_SAYS.sub("", chat, count=1).strip().partition("\n")[0], _LONGEST_TITLE)
+    return json.dumps({form[1]: title if form[2] == '"' else []}, ensure_ascii=False)
 
 
 def _of(kind: Any, value: Any, name: str) -> Any:
@@ -109,16 +141,15 @@ def _after(value: Any) -> FollowedAnswer | None:
     )
 
 
-def _messages(given: Sequence[Any]) -> Iterator[tuple[str, str]]:
-    """Yield the role and the text of each message; a text may be one string, or parts of the type text."""
+def _messages(given: Sequence[Any]) -> Iterator[tuple[str, str, bool]]:
+    """Yield the role of each message, its text (one string, or parts), and whether it has parts of another type."""
     for number, one in enumerate(given):
         message, name = _of(dict, one, f"messages[{number}]"), f"messages[{number}].content"
         content = message.get("content")
         parts = content if isinstance(content, list) else [{"type": "text", "text": "" if content is None else content}]
         texts = [_of(str, part.get("text"), name) for part in parts if _of(dict, part, name).get("type") == "text"]
-        if len(texts) < len(parts) and number == len(given) - 1:  # an earlier picture is passed over
-            raise UsageError(f"{name} has a part that is no text")
-        yield _of(str, message.get("role"), f"messages[{number}].role"), valid_text("\n".join(texts))
+        role = _of(str, message.get("role"), f"messages[{number}].role")
+        yield role, valid_text("\n".join(texts)), len(texts) < len(parts)
 
 
 def _turns(said: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
@@ -163,32 +194,34 @@ def _noted(number: int, source: Source) -> str:
     return f"[{number}] {about}, {plain(source.path)}:{source.lines[0]}-{source.lines[1]}"
 
 
-def answer_json(result: AskResult) -> dict[str, Any]:
-    """Return the extension of a response: the answer as `pkb ask --json` prints it."""
-    return {**result.reply.to_json(), "notices": result.trace.notices}
+def answer_json(result: AskResult | None) -> dict[str, Any]:
+    """Return the extension of a response: the answer as `pkb ask --json` prints it; empty where nothing was asked."""
+    return {"pkb": {**result.reply.to_json(), "notices": result.trace.notices}} if result else {}
 
 
-def text_of(asked: ChatRequest, result: AskResult) -> str:
+def text_of(asked: ChatRequest, result: AskResult | None) -> str:
     """Return an answer as the text of a message."""
+    if result is None:
+        return plain(asked.filled_in or "")
     reply = result.reply
     above = CLOSEST if reply.text and reply.grade == "closest" else ""
     before = f" (before: {reply.before})" if reply.before else ""
     return above + plain((reply.text or NOT_FOUND) + before) + (footnotes(reply) if asked.footnotes else "")
 
 
-def usage(reply: Answer) -> dict[str, int]:
+def usage(result: AskResult | None) -> dict[str, int]:
     """Return the tokens of an answer; zeros where no model read."""
-    tokens = reply.tokens or {}
+    tokens = (result.reply.tokens if result else None) or {}
     read, written = tokens.get("prompt") or 0, tokens.get("generated") or 0
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 
-def completion(asked: ChatRequest, result: AskResult) -> dict[str, Any]:
+def completion(asked: ChatRequest, result: AskResult | None) -> dict[str, Any]:
     """Return a whole response."""
     message = {"role": "assistant", "content": text_of(asked, result), "refusal": None}
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
-    about = {**_head("chat.completion"), "choices": [choice], "usage": usage(result.reply)}
-    return {**about, "pkb": answer_json(result)}
+    about = {**_head("chat.completion"), "choices": [choice], "usage": usage(result)}
+    return {**about, **answer_json(result)}
 
 
 class Chunks:
@@ -206,15 +239,15 @@ class Chunks:
         self._said += text
         return self._chunk({"content": plain(text)})
 
-    def end(self, result: AskResult) -> Iterator[dict[str, Any]]:
+    def end(self, result: AskResult | None) -> Iterator[dict[str, Any]]:
         """Yield what was not streamed, the last chunk with the whole answer, and the usage where it was asked for."""
         if not self._said:
             yield self._chunk({"content": text_of(self._asked, result)})
-        elif self._asked.footnotes and (notes := footnotes(result.reply)):
+        elif result and self._asked.footnotes and (notes := footnotes(result.reply)):
             yield self._chunk({"content": notes})
-        yield {**self._chunk({}, "stop"), "pkb": answer_json(result)}
+        yield {**self._chunk({}, "stop"), **answer_json(result)}
         if self._asked.usage:
-            yield {**self._head, "choices": [], "usage": usage(result.reply)}
+            yield {**self._head, "choices": [], "usage": usage(result)}
 
     def _chunk(self, delta: Mapping[str, Any], finish: str | None = None) -> dict[str, Any]:
         return {

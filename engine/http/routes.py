@@ -30,6 +30,7 @@ from store.errors import Locked, NoModel, NoStore, PkbError, UsageError, as_pkb_
 
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _CLOSED = 499  # nobody reads it
+_DONE = "data: [DONE]\n\n"  # ends a stream of events
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _FILTERS = ("sender", "recipient", "since", "until", "collection")
 _PASSAGES, _MOST_PASSAGES, _LISTED, _MOST_LISTED = 10, 50, 20, 1000
@@ -157,11 +158,13 @@ class _Gone(Exception):
 
 
 async def _complete(environ: Mapping[str, str], request: Request) -> Response:
-    """Answer a chat completion, streamed if the request asks for it."""
+    """Answer a chat completion, streamed if the request asks for it; a client's own task without opening the home."""
     try:
         asked = completions.parse(_decoded(await _body(request)))
     except PkbError as found:
         return _failed(found)
+    if asked.filled_in is not None:
+        return _task(asked)
     gone, events = Event(), asyncio.Queue[_Event]()
     loop = asyncio.get_running_loop()
 
@@ -181,6 +184,14 @@ async def _complete(environ: Mapping[str, str], request: Request) -> Response:
     if isinstance(first, AskResult) and not asked.streams:
         return _json(completions.completion(asked, first))
     return StreamingResponse(_stream(asked, first, events, gone), media_type="text/event-stream")
+
+
+def _task(asked: completions.ChatRequest) -> Response:
+    if not asked.streams:
+        return _json(completions.completion(asked, None))
+    chunks = completions.Chunks(asked)
+    events = [*map(_event, (chunks.begin(), *chunks.end(None))), _DONE]
+    return StreamingResponse(iter(events), media_type="text/event-stream")
 
 
 async def _body(request: Request) -> bytes:
@@ -261,7 +272,7 @@ async def _stream(
         else:
             found = event or PkbError("this is a bug in pkb", "pkb doctor")
             yield _event(error(line(found.message), "server_error", found.code, found.next_step))
-        yield "data: [DONE]\n\n"
+        yield _DONE
     finally:
         gone.set()
 

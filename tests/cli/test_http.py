@@ -86,10 +86,53 @@ def test_earlier_messages_complete_a_follow_up(http: Served) -> None:
     assert "Ropeworks" in row["answer"]
 
 
-def test_earlier_pictures_are_passed_over() -> None:
+TASK = """### Task:
+Name this chat.
+### Output:
+JSON: {form}
+### Chat History:
+<chat_history>
+USER: Who has the key of the boathouse?
+ASSISTANT: Gus Tindall.
+</chat_history>"""
+
+
+@pytest.mark.parametrize(
+    ("form", "wanted"),
+    [
+        ('{ "title": "a few words" }', {"title": "Who has the key of the boathouse?"}),
+        ('{"tags": ["one", "two"]}', {"tags": []}),
+    ],
+)
+@pytest.mark.parametrize("streams", [False, True])
+def test_the_tasks_that_clients_send_by_themselves_are_filled_in_and_not_asked(
+    http: Served, pkb: Pkb, form: str, wanted: object, streams: bool
+) -> None:
+    before = pkb("stats", "--json").row["tiers"]
+    task = TASK.replace("{form}", form)
+    if streams:
+        said = "".join(one.choices[0].delta.content or "" for one in ask(http, task, stream=True))
+    else:
+        said = ask(http, task).choices[0].message.content
+    assert (json.loads(said), pkb("stats", "--json").row["tiers"]) == (wanted, before)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        TASK.replace("{form}", "a title"),
+        TASK.replace("{form}", '{"title": "x"}').replace("###", ""),
+        TASK.replace("{form}", '{"title": "x"}').replace("</chat_history>", ""),
+    ],
+)
+def test_what_only_looks_like_a_clients_task_is_a_question(question: str) -> None:
+    assert parse({"messages": [{"role": "user", "content": question}]}).question == question.strip()
+
+
+def test_earlier_pictures_and_an_empty_turn_to_be_filled_in_are_passed_over() -> None:
     picture = {"role": "user", "content": [{"type": "image_url", "image_url": {}}, {"type": "text", "text": "this?"}]}
     said = [picture, {"role": "assistant", "content": "A shed."}, {"role": "user", "content": KEY}]
-    asked = parse({"messages": said})
+    asked = parse({"messages": [*said, {"role": "assistant", "content": ""}]})
     assert (asked.question, asked.before) == (KEY, (("this?", "A shed."),))
 
 
