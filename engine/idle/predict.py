@@ -9,11 +9,12 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import count, zip_longest
 from math import sqrt
-from typing import Any, Literal
+from typing import Literal
 
 from engine.ask.candidates import wanted
 from engine.ask.keys import normalise
@@ -249,7 +250,7 @@ def _is_new(question: str, seen: set[str], is_similar: Callable[[str], bool] | N
 
 LONGEST = 200  # characters of a question
 _PARSED = 20_000  # characters
-_DEPTH = 20  # of nested brackets, beyond which a text is not parsed
+_JSON, _STRING = re.compile(r'[\[{]\s*"'), re.compile(r'"(?:[^"\\]|\\.)*"')
 _BULLET = re.compile(r"^(?:[-*•+–—>#|]+\s*|\(?(?:\d{1,3}|[a-zA-Z])[.):\]]\s+|\[\d{1,3}\]\s*)+")
 _LABEL = re.compile(r"^\**(?:questions?|q|prediction)\s*\d{0,3}\**\s*[:.)]\**\s*", re.IGNORECASE)
 _MARKS = "\"'“”„«»‘’`*_ \t"
@@ -275,33 +276,14 @@ def parse(written: str, most: int) -> list[str]:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Yield the strings of a JSON list or object if there is one, else the lines."""
-    for opening, closing in ("[]", "{}"):
-        start, end = text.find(opening), text.rfind(closing)
-        if 0 <= start < end and '"' in text[start:end]:
-            strings = list(_strings(_decoded(text[start : end + 1])))
-            if strings:
-                yield from strings
-                return
+    """Yield the strings of a JSON list or object if there is one, ended or not, else the lines."""
+    if _JSON.search(text) and (strings := _STRING.findall(text)):
+        for one in strings:
+            with suppress(ValueError):
+                yield from json.loads(one, strict=False).splitlines()
+        return
     for line in text.splitlines():
         yield from _questions_of(line)
-
-
-def _decoded(text: str) -> Any:
-    if max(text.count("["), text.count("{")) > _PARSED // 100:
-        return None  # nested deep enough to exhaust the decoder
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
-
-
-def _strings(value: Any, depth: int = 0) -> Iterator[str]:
-    if isinstance(value, str):
-        yield from value.splitlines()
-    elif isinstance(value, (list, dict)) and depth < _DEPTH:
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _strings(one, depth + 1)
 
 
 def _questions_of(line: str) -> Iterator[str]:
