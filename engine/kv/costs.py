@@ -7,9 +7,10 @@ bytes and seconds, and where the figures are stored; no model and no file.
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import astuple, dataclass, fields, replace
-from math import inf, isfinite
-from typing import Any, Literal, TypeGuard
+from math import inf
+from typing import Any, Literal
 
 from store.database import Ledger
 
@@ -215,20 +216,11 @@ def _speed(fit: CostFit, position: int) -> str:
 
 def known_costs(ledger: Ledger) -> KnownCosts:
     """Return all costs measured on this machine; what is damaged starts anew."""
-    try:
+    with suppress(ValueError, TypeError, KeyError, AttributeError):
         found = json.loads(ledger.get(_NAME) or "{}")
-    except ValueError:
-        found = {}
-    rows = found if isinstance(found, dict) else {}
-    models = rows.get("prefill")
-    prefill = {
-        root: ModelCost(str(one[0]), _fit(one[1]))
-        for root, one in (models if isinstance(models, dict) else {}).items()
-        if isinstance(one, list) and len(one) == 2
-    }
-    at = rows.get("at")
-    loads = Costs(cold=_fit(rows.get("cold")), warm=_fit(rows.get("warm")))
-    return KnownCosts(loads, prefill, float(at) if _is_number(at) else 0.0)
+        prefill = {root: ModelCost(str(model), _fit(fit)) for root, (model, fit) in found["prefill"].items()}
+        return KnownCosts(Costs(cold=_fit(found["cold"]), warm=_fit(found["warm"])), prefill, float(found["at"]))
+    return KnownCosts(Costs(), {})
 
 
 def _to_json(known: KnownCosts) -> dict[str, Any]:
@@ -237,13 +229,11 @@ def _to_json(known: KnownCosts) -> dict[str, Any]:
     return {"cold": cold, "warm": warm, "at": known.at, "prefill": prefill}
 
 
-def _fit(values: Any) -> CostFit:
-    sound = isinstance(values, list) and len(values) == len(fields(CostFit)) and all(map(_is_number, values))
-    return CostFit(*map(float, values)) if sound else CostFit()
-
-
-def _is_number(value: Any) -> TypeGuard[float]:
-    return type(value) in (int, float) and isfinite(value) and value >= 0
+def _fit(values: Sequence[float]) -> CostFit:
+    """Return a fit of what `_to_json` wrote; ValueError or TypeError for anything else."""
+    if len(values) != len(fields(CostFit)) or not all(0 <= one < inf for one in values):
+        raise ValueError("no fit")
+    return CostFit(*values)
 
 
 Way = Literal["load", "compute", "split", "overlap"]

@@ -42,15 +42,11 @@ def look(work: Callable[[], T]) -> T | None:
 
 @dataclass(frozen=True, slots=True)
 class Planning:
-    """How to divide cached tokens between loading and computing: what both cost here, and who decides.
-
-    Files that take `patience` times as long as computing are not waited for any more.
-    """
+    """How to divide cached tokens between loading and computing: what both cost here, and who decides."""
 
     costs: MeasuredCosts
     planner: Planner = auto
     read_at: ReadAt = os.preadv
-    patience: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +124,7 @@ def _planned(kept: KvBinding, match: Match, trace: Trace) -> _Task:
         costs = planning.costs.costs
         computing = costs.prefill_s(0, match.tokens)
         taken = _worth(match.found, match) if computing is None else computing
-        until = time.perf_counter() + max(LEAST_S, planning.patience * taken)
+        until = time.perf_counter() + max(LEAST_S, taken)
         shares = None if hangs() else within(until, lambda: [cached_share(path) for path in _files(kept, match)[0]])
         spans = list(_spans(kept, match, costs, shares or [0.0] * len(match.found)))
         units = [span.unit for span in spans]
