@@ -93,11 +93,6 @@ class History:
         found = self._rows.execute("SELECT max(id) FROM history").fetchone()[0]
         return None if found is None else int(found)
 
-    def latest_time(self) -> float | None:
-        """Return when the last question was asked, in seconds since the epoch; None if nothing was asked."""
-        found = self._rows.execute("SELECT max(at) FROM history").fetchone()[0]
-        return None if found is None else float(found)
-
     def stale(self) -> int:
         """Count the answers that were served although their evidence had changed."""
         return int(self._rows.execute("SELECT count(*) FROM history WHERE stale").fetchone()[0])

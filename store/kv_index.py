@@ -284,16 +284,6 @@ class Match:
         """Return all nodes of the match."""
         return [*self.nodes, self.partial.node] if self.partial else list(self.nodes)
 
-    def last_bytes(self, tokens: int) -> int:
-        """Return the bytes of its last tokens, so many, in their files."""
-        lengths, total = [len(node.ids) for node in self.found], 0
-        if self.partial:
-            lengths[-1] = self.partial.tokens
-        for node, length in zip(reversed(self.found), reversed(lengths), strict=True):
-            count = min(tokens, length)
-            total, tokens = total + node.bytes * count // len(node.ids), tokens - count
-        return total
-
     def __enter__(self) -> Self:
         return self
 
@@ -343,8 +333,8 @@ class UnusedNode:
 class KvQueries:
     """Read-only queries about nodes."""
 
-    def __init__(self, ledger: Ledger, index: KvIndex, counts: KvCounts) -> None:
-        self._rows, self._index, self._counts = ledger.rows, index, counts
+    def __init__(self, ledger: Ledger, index: KvIndex) -> None:
+        self._rows, self._index = ledger.rows, index
 
     def uses(self, key: Key) -> int | None:
         """Return how often a node was used; None if it is not stored."""
@@ -356,10 +346,6 @@ class KvQueries:
         sql = "SELECT tokens, bytes, seconds FROM kv_ghosts WHERE key = ?"
         row = self._rows.execute(sql, (key,)).fetchone()
         return Ghost(*row) if row else None
-
-    def ghosts(self) -> int:
-        """Return the number of evicted nodes that were not stored again."""
-        return self._counts.ghosts()
 
     def unused(self, *kinds: str) -> list[UnusedNode]:
         """Return the leaves that these kinds of idle jobs made and nothing used, oldest first."""

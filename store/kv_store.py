@@ -313,7 +313,7 @@ class KvStore:
         self._folder = KvFolder(ledger, folder)
         self._budget = KvBudget(self._folder, limits, score, now, others)
         self._index, self._counts = self._folder.index, self._folder.counts
-        self.queries = KvQueries(ledger, self._index, self._counts)
+        self.queries = KvQueries(ledger, self._index)
 
     def match(
         self, root: TreeRoot, segments: Sequence[Sequence[int]], *, asked: bool = True, look: Look = lambda work: work()
@@ -353,17 +353,16 @@ class KvStore:
         Those are without the time that loading took; below 0 computing would have been sooner.
         """
         tokens = match.tokens if loaded is None else loaded
-        size = match.last_bytes(tokens)  # loaded from the back
         with self._ledger.transaction():
             self._index.record_use([node.key for node in match.found], self._now())
             if match.partial and (read := min(tokens, match.partial.tokens)):
-                self._counts.add("partial", "all", tokens=read, size=match.last_bytes(read))
+                self._counts.add("partial", "all", tokens=read)
             if tokens:
-                self._counts.add("hit", "all", tokens=tokens, size=size, seconds=max(0.0, seconds_saved))
+                self._counts.add("hit", "all", tokens=tokens, seconds=max(0.0, seconds_saved))
             if tokens < match.tokens:
                 self._counts.add("overlap", "all", tokens=match.tokens - tokens)
             if seconds_saved < 0:
-                self._counts.add("slow", "all", tokens=tokens, size=size, seconds=-seconds_saved)
+                self._counts.add("slow", "all", tokens=tokens, seconds=-seconds_saved)
 
     def record_fetched(self, tokens: int, size: int, seconds_saved: float) -> None:
         """Count tokens that came from another place, and the seconds that saved; below 0 where it was slower."""

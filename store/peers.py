@@ -4,18 +4,16 @@ Each machine signs its own certificate, and trusts exactly those that were added
 no protocol above TLS.
 """
 
-import os
 import re
 import ssl
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from store.errors import PkbError, UsageError
+from store.home import replacing
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate, Name
@@ -108,7 +106,7 @@ class PeerBook:
         """Return the certificate of this machine, made with its key at the first call."""
         path = self._folder / _OWN
         if not path.exists():
-            write_once(path, _new_key())
+            _write(path, _new_key())
         return _certificate(path)
 
     def peers(self) -> list[KnownPeer]:
@@ -131,7 +129,7 @@ class PeerBook:
             raise UsageError(f"this key was added as {known[certificate]}", "pkb peer list")
         if path.exists() and certificate not in known:
             raise UsageError(f"{name} was added with another key", f"pkb peer rm {name}")
-        write_once(path, ssl.DER_cert_to_PEM_cert(certificate).encode())
+        _write(path, ssl.DER_cert_to_PEM_cert(certificate).encode())
         return KnownPeer(name, certificate)
 
     def remove(self, name: str) -> None:
@@ -167,19 +165,11 @@ class PeerBook:
         return self._folder / _PEERS / (name + _PEM)
 
 
-def write_once(path: Path, data: bytes) -> None:
-    """Write a file whole and for its owner alone, unless another process has done so meanwhile."""
+def _write(path: Path, data: bytes) -> None:
+    """Write a file whole and for its owner alone."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}-{token_hex(8)}.part")
-    try:
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(FileExistsError):
-            os.link(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(path, lasting=True) as file:
+        file.write(data)
 
 
 def require_private(path: Path) -> None:

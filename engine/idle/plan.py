@@ -334,8 +334,8 @@ def is_quiet(session: Session) -> bool:
     """Return whether no question was asked for a while; one in the future was asked before the clock was set back."""
     from store.history import History
 
-    last = History(session.ledger).latest_time()
-    return last is None or abs(session.now.timestamp() - last) >= session.settings.experiment.quiet_s
+    last = History(session.ledger).last()
+    return last is None or abs(session.now.timestamp() - last.at) >= session.settings.experiment.quiet_s
 
 
 def plan_summaries(session: Session, summarizer: "Summarizer") -> list[Job]:

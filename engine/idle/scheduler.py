@@ -310,8 +310,8 @@ def _why_stop(session: Session, request: IdleRequest, machine: "Machine") -> Why
     from store.history import History
 
     def reason() -> str | None:
-        last = History(session.ledger).latest_time()
-        return why_not(machine.facts(None if last is None else now(session.environ).timestamp() - last))
+        last = History(session.ledger).last()
+        return why_not(machine.facts(None if last is None else now(session.environ).timestamp() - last.at))
 
     return reason
 

@@ -98,8 +98,6 @@ def test_parts_are_counted_beside_hits(kept: Kept) -> None:
         kept.store.record_use(match, 0.5)
     stats = kept.store.stats()
     assert (stats.hits.tokens, stats.partial.tokens, kept.store.match(ROOT, [A]).nodes[0].uses) == (4, 4, 1)
-    read = kept.store.match(ROOT, [A]).nodes[0].bytes * 4 // 6
-    assert (stats.hits.bytes, stats.partial.bytes) == (read, read)
 
 
 def test_of_a_match_loaded_from_the_back_what_was_read_counts(kept: Kept) -> None:
@@ -107,8 +105,7 @@ def test_of_a_match_loaded_from_the_back_what_was_read_counts(kept: Kept) -> Non
     kept.keep(A, B)
     with kept.store.match(ROOT, [A, B]) as match:
         kept.store.record_use(match, 0.5, loaded=5)
-    first, second = match.nodes
-    assert kept.store.stats().hits.bytes == second.bytes + first.bytes * 3 // 6
+    assert kept.store.stats().hits.tokens == 5
 
 
 def test_a_match_of_nothing_is_no_hit(kept: Kept) -> None:
