@@ -170,12 +170,11 @@ def check(
     from store.checksums import nothing
 
     sample = integrity.sample_of(subset, str(opened.now)) if subset is not None else nothing
-    budgets = integrity.Budgets(opened.settings.bank.bytes, opened.settings.kv.bytes)
     parts, repaired = (opened.home, ledger, opened.tables), integrity.Repaired()
     with opened.locks.exclusive() if repair else opened.locks.writer():
         if repair:
             repaired = integrity.repair(*parts, opened.knowledge)
-        return list(integrity.examine(*parts, read_data=read_data, sample=sample, budgets=budgets)), repaired
+        return list(integrity.examine(*parts, read_data=read_data, sample=sample)), repaired
 
 
 def rebuild_damaged_ledger(opened: Session) -> None:

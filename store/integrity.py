@@ -40,14 +40,6 @@ class Finding:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Budgets:
-    """The bytes that caches may take."""
-
-    answers: int
-    kv: int
-
-
 _SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)%|(\d{1,9})/(\d{1,9})")
 
 
@@ -76,7 +68,6 @@ def examine(
     *,
     read_data: bool,
     sample: Chosen = nothing,
-    budgets: Budgets | None = None,
 ) -> Iterator[Finding]:
     """Run all checks; `read_data` also reads every page, file and word, without it the files of a sample are read.
 
@@ -98,8 +89,6 @@ def examine(
     yield _forgetting(ledger)
     yield _privacy(home)
     yield _leftovers(home)
-    if budgets:
-        yield _budgets(ledger, budgets)
     index = _index(tables, reads)
     yield index
     if not index.wrong:  # else nothing read from it is reliable
@@ -238,21 +227,6 @@ def _left(home: Home) -> list[Path]:
     """Return what processes write under a name of their own and then rename or remove, as killed ones leave it."""
     named = (path for path in (home.tables / "checksums").glob("*") if path.suffix[1:].isdecimal())
     return [*home.data.glob(f"{_FRESH}*"), *home.tables.glob(REBUILT), *named]
-
-
-def _budgets(ledger: Ledger, budgets: Budgets) -> Finding:
-    """Compare the bytes of the caches, as they are counted, with those that they may take."""
-    taken = {
-        "answers (bank.bytes)": (_sum(ledger, "SELECT bytes FROM answers_size"), budgets.answers),
-        "KV cache (kv.bytes)": (_sum(ledger, "SELECT sum(bytes) FROM kv_nodes"), budgets.kv),
-    }
-    over = [f"{name}: {used:,} of {most:,} bytes" for name, (used, most) in taken.items() if used > most]
-    return Finding("budgets", note=f"over budget until the next run of pkb idle: {', '.join(over)}" if over else "")
-
-
-def _sum(ledger: Ledger, sql: str) -> int:
-    row = ledger.rows.execute(sql).fetchone()
-    return int(row[0] or 0) if row else 0
 
 
 def _index(tables: Tables, reads: Chosen) -> Finding:

@@ -94,14 +94,14 @@ class KvLimits:
 
 
 class KvBudget:
-    """Reservations and evictions within the budget."""
+    """Reservations and evictions within the budget, so many `bytes`."""
 
     def __init__(
         self, kv_folder: KvFolder, limits: KvLimits, score: Score, now: Callable[[], float], others: Callable[[], int]
     ) -> None:
         self._folder, self._limits, self._score, self._now, self._others = kv_folder, limits, score, now, others
         self._index, self._counts = kv_folder.index, kv_folder.counts
-        self.budget = limits.budget
+        self.bytes = limits.budget
         self._unknown: int | None = None  # bytes in the folder that no row tells of, when it was last listed
         self._changed = 0  # when a file was added or removed, as far as this process has looked: st_mtime_ns
 
@@ -148,7 +148,7 @@ class KvBudget:
 
         If the folder was `listed` just now, it is not listed again.
         """
-        self.budget = budget
+        self.bytes = budget
         self._folder.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         while True:
             with self._folder.ledger.transaction():
@@ -187,12 +187,12 @@ class KvBudget:
         others, changed = self._others(), self._folder.folder.lstat().st_mtime_ns
         if self._unknown is not None and (listed or changed == self._changed):
             size, unfinished = self._index.total()
-            left = self.budget - (size + self._unknown + others + _SLACK * (1 + unfinished)) - need
-            if listed or left > self.budget * _NEAR:
+            left = self.bytes - (size + self._unknown + others + _SLACK * (1 + unfinished)) - need
+            if listed or left > self.bytes * _NEAR:
                 self._changed = changed
                 return -left
         self._changed = changed
-        return self._held_bytes() + others + need - self.budget
+        return self._held_bytes() + others + need - self.bytes
 
     def _held_bytes(self) -> int:
         """Return the bytes of everything that is or will be in the folder, which is listed."""
@@ -311,7 +311,7 @@ class KvStore:
         """`others` returns the bytes of the rest of the cache folder, which count towards the budget."""
         self._ledger, self._sub_step, self._now = ledger, sub_step, now
         self._folder = KvFolder(ledger, folder)
-        self._budget = KvBudget(self._folder, limits, score, now, others)
+        self.budget = KvBudget(self._folder, limits, score, now, others)
         self._index, self._counts = self._folder.index, self._folder.counts
         self.queries = KvQueries(ledger, self._index)
 
@@ -399,12 +399,12 @@ class KvStore:
         document = ids.document if isinstance(ids, DocumentSegment) else ""
         node = Node(header.key, above.key, header.path, depth, header.ids, size, seconds, now, now, 0, document)
         try:
-            refused = self._budget.reserve(node, root, self._sub_step, evict) or self._write(node, header, tensors)
+            refused = self.budget.reserve(node, root, self._sub_step, evict) or self._write(node, header, tensors)
             if refused:
                 self._counts.add("refused", refused, tokens=len(ids), size=size, seconds=seconds)
         finally:
             self._folder.writing = None
-            self._budget.shrink(self._budget.budget, listed=True)
+            self.budget.shrink(self.budget.bytes, listed=True)
         return None if refused else node
 
     def _size(self, header: Header, tensors: Sequence[Tensor]) -> int:
@@ -450,27 +450,10 @@ class KvStore:
             self._ledger.set(_ADAPTERS, json.dumps(left))
         return freed
 
-    def shrink(self, budget: int) -> int:
-        """Set the budget and evict down to it; returns the bytes stored, more only if nothing else may be evicted."""
-        return self._budget.shrink(budget)
-
-    @property
-    def budget(self) -> int:
-        """Return the byte budget."""
-        return self._budget.budget
-
-    def free(self, evicting: int = 0) -> int:
-        """Return the bytes that may be stored today without evicting others, or evicting only so many bytes."""
-        return self._budget.free(evicting)
-
-    def evict_unused(self, keys: Collection[Key]) -> None:
-        """Evict those of these nodes that were never used, are not pinned and have no children."""
-        self._budget.evict_unused(keys)
-
     def collect(self) -> int:
         """Clean up after processes that died, and evict down to the budget; returns the bytes stored."""
         self._folder.collect()
-        return self.shrink(self._budget.budget)
+        return self.budget.shrink(self.budget.bytes)
 
     def close(self) -> None:
         """Release the owner name of this process."""

@@ -53,14 +53,6 @@ def _url(host: str, port: int, name: str) -> str:
     return f"https://{f'[{host}]' if ':' in host else host}:{port}#{name}"
 
 
-def parse_sizes(body: bytes) -> list[int]:
-    """Return the sizes in the body of an answer; RemoteMiss or ValueError for anything else."""
-    found = json.loads(body)
-    if not isinstance(found, list) or any(type(one) is not int for one in found):
-        raise RemoteMiss("refused")
-    return found
-
-
 class _Connection:
     """A connection that any thread may end, from before it is made."""
 
@@ -127,7 +119,9 @@ class PeerSource:
         try:
             if reply.status != 200 or _length(reply) > MOST_BODY:
                 raise RemoteMiss("refused")
-            found = parse_sizes(reply.read(MOST_BODY))
+            found = json.loads(reply.read(MOST_BODY))
+            if not isinstance(found, list):  # of what, the caller checks
+                raise RemoteMiss("refused")
         except BaseException:
             connection.close()
             raise

@@ -242,12 +242,12 @@ class IdlePlanner:
     @property
     def _strategy(self) -> "Strategy":
         """Return how predicted questions are precomputed: quotes always whole, for there is nothing to prefill."""
-        from engine.idle.predict import Strategy, decodes
+        from engine.idle.predict import Strategy
         from engine.types import AskOptions
 
         settings = self.session.settings
         keeps_none = self.session.load_model is None or settings.model.is_served  # so that there is none to prefill
-        decode = keeps_none or decodes(settings.bank.tau, settings.experiment.cutoff)
+        decode = keeps_none or settings.bank.tau <= settings.experiment.cutoff
         return Strategy(AskOptions(k=settings.ask.k), decode, settings.bank.tau)
 
     def _load_for_task(self, task: str) -> LoadModel | None:

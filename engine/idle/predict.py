@@ -326,14 +326,6 @@ class Strategy:
     tau: float
 
 
-def decodes(tau: float, cutoff: float) -> bool:
-    """Return whether predicted questions are answered, or only prefilled: with a high threshold few would be hits.
-
-    PerCache 4.3.2.
-    """
-    return tau <= cutoff
-
-
 def quota(most: int) -> Callable[[], bool]:
     """Return a function that tells, each time it is called, whether it was called `most` times before."""
     left = count(most, -1)

@@ -108,13 +108,13 @@ class PrefetchPlan:
         binding, path = context.binding, segment.path
         if is_cached(binding, path):
             return Outcome("cached")
-        if segment.bytes > binding.store.free(sum(node.bytes for node in segment.instead)):
+        if segment.bytes > binding.store.budget.free(sum(node.bytes for node in segment.instead)):
             return Outcome("no space")
         with context.lock(), ExitStack() as held:
             if context.reasker.ledger.generation != self.generation:
                 return Outcome("new mail")  # a chunk that was removed must not be prefilled
             prefilled = prefill(context.reader, path, Trace(asked=False), held)
-            binding.store.evict_unused([node.key for node in segment.instead])
+            binding.store.budget.evict_unused([node.key for node in segment.instead])
             is_whole = len(prefilled.nodes) + keep(binding, path, prefilled, evict=False) == len(path)
             binding.model.release(prefilled.cache)
         return Outcome(node=key_of(binding.root, path)) if is_whole else Outcome("no space")
@@ -188,7 +188,7 @@ def plan_prefetch(context: PrefetchContext, retrieved: RetrievalCounts) -> Prefe
         unused = [node for node in binding.store.queries.unused("prefetch", "blocks") if node.key not in protected]
         return sorted((EvictionCandidate(ages.get(node.key, inf), node) for node in unused), key=lambda one: one.age)
 
-    chosen = list(make_room(wanted, binding.store.free(), evictable))
+    chosen = list(make_room(wanted, binding.store.budget.free(), evictable))
     if chosen and not is_cached(binding, system):
         chosen.insert(0, segment(system, "system prompt", "shared by every question", 0.0))
     return plan_segments(context, chosen)
@@ -256,7 +256,7 @@ def plan_restores(
     binding = context.binding
     cached = binding.store.queries.totals()
     mean = cached.bytes / cached.count if cached.count else 0  # of a segment: below it nothing is worth retrieving for
-    prompts = _prompts(context, entries) if binding.store.free() > mean else ()
+    prompts = _prompts(context, entries) if binding.store.budget.free() > mean else ()
     new = cost_of_token(cached) if refused else None
     return plan_segments(context, evicted_segments(prompts, binding.root, binding.store.queries, new))
 

@@ -258,7 +258,6 @@ def _peer(data: bytes) -> None:
     sharing.parse_keys(data)
     with suppress(PkbError):
         peers.parse_key_line(_text(data))
-    remote_peer.parse_sizes(data)
 
 
 def _kv(data: bytes) -> None:

@@ -42,7 +42,7 @@ def let_go(kept: Kept) -> None:
     matches = [kept.store.match(ROOT, path) for path in ([A, B], [C])]
     for match in matches:
         match.release()
-    kept.store.evict_unused([node.key for match in matches for node in match.nodes])
+    kept.store.budget.evict_unused([node.key for match in matches for node in match.nodes])
 
 
 CHANGES: dict[str, Change] = {"keep": keep, "forget": forget, "lose": lose, "let_go": let_go}

@@ -9,7 +9,7 @@ import pytest
 from store.checksums import Checksums
 from store.database import Ledger
 from store.errors import UsageError
-from store.integrity import Budgets, examine, repair, sample_of
+from store.integrity import examine, repair, sample_of
 from store.jobs import Abstract, Abstracts
 from tests.store.conftest import Open
 from tests.store.kit import HashEmbedder, Killed, Opened, entry
@@ -202,12 +202,6 @@ def test_what_a_killed_process_left_is_found_and_removed(sound: Opened) -> None:
 def test_a_ledger_set_aside_is_a_note(sound: Opened) -> None:
     (sound.home.data / "ledger.db.damaged").write_bytes(b"")
     assert "kept aside" in wrong(sound, "leftovers")
-
-
-def test_caches_over_their_budgets_are_a_note(sound: Opened) -> None:
-    sound.ledger.rows.execute("UPDATE answers_size SET bytes = 2000")
-    assert wrong(sound, "budgets", budgets=Budgets(2000, 0)) == ""
-    assert "answers (bank.bytes): 2,000 of 1,999 bytes" in wrong(sound, "budgets", budgets=Budgets(1999, 0))
 
 
 def test_a_forgetting_that_was_killed_is_found(sound: Opened) -> None:

@@ -198,8 +198,8 @@ def test_the_file_of_a_damaged_node_is_removed(kept: Kept) -> None:
 
 def test_forgetting_leaves_no_ghost(kept: Kept) -> None:
     kept.keep(C)
-    kept.store.shrink(0)
-    kept.store.shrink(PLENTY)
+    kept.store.budget.shrink(0)
+    kept.store.budget.shrink(PLENTY)
     before = kept.store.stats().ghosts
     kept.store.forget([])
     assert (before, kept.store.stats().ghosts) == (1, 0)

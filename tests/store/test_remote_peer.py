@@ -22,7 +22,7 @@ from store.errors import UsageError
 from store.kv_files import Header, Key, Tensor, write
 from store.peers import PeerBook, key_line
 from store.remote import MOST_KEYS, PAUSE_S, Remote, RemoteCall, RemoteMiss, headers_of, masked, open_remote
-from store.remote_peer import PeerSource, _Connection, parse_address, parse_sizes
+from store.remote_peer import PeerSource, _Connection, parse_address
 from tests.effort import PATIENCE_S
 from tests.store.kv_kit import ROOT, Kept, tensors
 from tests.store.sharing import (
@@ -517,12 +517,6 @@ def test_every_list_of_keys_is_understood(keys: list[bytes]) -> None:
 
 def test_a_list_of_too_many_keys_is_refused() -> None:
     assert parse_keys(json.dumps(["0" * 32] * (MOST_KEYS + 1)).encode()) is None
-
-
-@given(st.binary(max_size=100) | st.text().map(str.encode))
-def test_no_answer_raises_anything_but_what_a_client_expects(body: bytes) -> None:
-    with suppress(RemoteMiss, ValueError, RecursionError):
-        assert all(type(one) is int for one in parse_sizes(body))
 
 
 @given(st.text())

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from engine.idle import predict, refresh
-from engine.idle.predict import Prediction, Strategy, decodes, offer, quota
+from engine.idle.predict import Prediction, Strategy, offer, quota
 from engine.idle.refresh import Reasker
 from engine.idle.types import Job, JobResult
 from engine.types import AskOptions
@@ -71,10 +71,6 @@ def test_a_predicted_question_is_answered_and_stored_as_predicted(choir: Home) -
     )
     assert choir.ledger.rows.execute("SELECT count(*) FROM history").fetchone() == (0,)
     assert jobs(choir) == []
-
-
-def test_above_the_cutoff_questions_are_only_prefilled_and_below_it_answered() -> None:
-    assert [decodes(tau, 0.88) for tau in (0.85, 0.88, 0.90)] == [True, True, False]
 
 
 def test_a_prefilled_question_is_answered_once_answers_are_wanted_and_keeps_its_source(choir: Home) -> None:

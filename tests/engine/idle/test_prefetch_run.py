@@ -128,7 +128,7 @@ def test_a_segment_planned_before_new_mail_is_not_prefetched(model: Mlx, box: Bo
 def test_a_prefetched_node_that_was_never_used_is_replaced(model: Mlx, box: Box) -> None:
     run(model, box, SEGMENTS)
     (old,) = [one for one in box.store.queries.unused("prefetch") if one.key == key_of(ROOT, (SYSTEM, A))]
-    box.store.shrink(box.store.budget - box.store.free())
+    box.store.budget.shrink(box.store.budget.bytes - box.store.budget.free())
     long, new = (
         replace(segment(SYSTEM, ids, size=size), instead=(old,))
         for ids, size in ((tuple(range(20, 420)), 10**6), (A[::-1], 0))
@@ -149,7 +149,7 @@ def test_a_node_that_was_used_since_planning_is_not_evicted(model: Mlx, box: Box
     (old,) = [one for one in box.store.queries.unused("prefetch") if one.key == key_of(ROOT, (SYSTEM, A))]
     with box.store.match(ROOT, (SYSTEM, A)) as match:
         box.store.record_use(match, 1.0)
-    box.store.shrink(box.store.budget - box.store.free())
+    box.store.budget.shrink(box.store.budget.bytes - box.store.budget.free())
     instead = replace(segment(SYSTEM, A[::-1], size=old.bytes), instead=(old,))
     assert states(run(model, box, [instead])) == ["no space"]
     assert is_cached(KvBinding(box.store, ROOT, model), (SYSTEM, A))
@@ -158,8 +158,8 @@ def test_a_node_that_was_used_since_planning_is_not_evicted(model: Mlx, box: Box
 def test_where_the_estimate_was_too_small_nothing_is_evicted(model: Mlx, box: Box) -> None:
     run(model, box, SEGMENTS[:2])
     kept = box.files()
-    box.store.shrink(box.used() + 40_000)
-    free = box.store.free()
+    box.store.budget.shrink(box.used() + 40_000)
+    free = box.store.budget.free()
     long = tuple(range(20, 20 + 400))
     assert states(run(model, box, (segment(SYSTEM, long, size=free),))) == ["no space"]
     assert box.files() == kept

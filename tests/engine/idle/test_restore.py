@@ -19,9 +19,9 @@ def store(tmp_path: Path) -> Kept:
     budget = 2 * found.used() + 40_000
     while found.has(*ASKED[:2]):
         budget -= 500
-        found.store.shrink(budget)
+        found.store.budget.shrink(budget)
     assert [found.has(*ASKED[:end]) for end in (1, 2, 3)] == [True, False, False]
-    found.store.shrink(PLENTY)
+    found.store.budget.shrink(PLENTY)
     return found
 
 
@@ -54,11 +54,11 @@ def test_a_segment_that_is_cached_again_is_not_planned(store: Kept) -> None:
 
 
 def test_without_evicting_nothing_is_stored_beyond_the_free_space(store: Kept) -> None:
-    store.store.shrink(store.used() + 50_000)
-    free, nodes = store.store.free(), store.files()
+    store.store.budget.shrink(store.used() + 50_000)
+    free, nodes = store.store.budget.free(), store.files()
     assert 0 < free < 50_000
     assert store.store.keep(ROOT, None, C, 1.0, tensors(2 * free), evict=False) is None
     assert store.files() == nodes
     assert store.store.keep(ROOT, None, C, 1.0, tensors(free // 2), evict=False)
-    assert store.store.free() < free // 2
+    assert store.store.budget.free() < free // 2
     assert store.store.keep(ROOT, None, B, 1.0, tensors(free))
