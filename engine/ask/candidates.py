@@ -11,11 +11,12 @@ from math import log
 from typing import TYPE_CHECKING
 
 from engine.ask.normal_form import plain
+from engine.ask.time_constraints import COMING, TimeConstraint, is_of_day
 from engine.text.commitments import instruction_end
 from engine.text.question import Question
 from engine.text.relative_dates import resolve
 from engine.text.sentences import Span
-from engine.text.spans import Found, Kind, find
+from engine.text.spans import Found, Kind, find, time_of
 from engine.text.words import words
 from engine.types import Passage
 
@@ -75,8 +76,10 @@ class Candidate:
     words: frozenset[str]
     speaker: str | None
     spans: tuple[Found, ...]
+    day: bool | None = None  # of a day that the question names (True), of another (False), unknown (None)
     score: float = 0.0
     written: datetime | None = None  # with its source, or as the message that the source quotes there
+    begins: datetime | None = None  # the soonest of what is to come, where the next of something is asked for
     mark: "Mark | None" = None  # of the reader, in the passage
 
     @property
@@ -94,21 +97,19 @@ class Candidate:
 def content(question: Question) -> tuple[str, ...]:
     """Return the words of the question that say what it is about."""
     empty = TASK_WORDS
-    if question.asked in (
-        "date",
-        "time",
-        "place",
-    ):  # a meeting has a day and a place; what was said at one is another matter
+    if question.asked in COMING:  # a meeting has a day and a place; what was said at one is another matter
         empty = empty - _MEETING
     return tuple(word for word in question.content if word not in empty) or question.content
 
 
-def candidates(question: Question, reads: Sequence[Passage], kind: Kind | None) -> list[Candidate]:
+def candidates(
+    question: Question, reads: Sequence[Passage], kind: Kind | None, when: TimeConstraint
+) -> list[Candidate]:
     """Return every sentence of the sources, scored, in their order."""
     names = named(question)
     found = [
         [replace(one, words=one.words | (names & {*words(one.speaker or "")})) for one in own]
-        for own in (_read(question, read, i, kind) for i, read in enumerate(reads))
+        for own in (_read(question, read, i, kind, when) for i, read in enumerate(reads))
     ]
     idf = idf_of(content(question), [one.words for each in found for one in each])
     best, scored = max((read.score for read in reads), default=0.0) or 1.0, list[Candidate]()
@@ -117,17 +118,18 @@ def candidates(question: Question, reads: Sequence[Passage], kind: Kind | None) 
             before = each[place - 1].words if place else frozenset[str]()
             own, near = coverage(idf, one.words), coverage(idf, before)
             of_kind = bool(one.spans) * (_CAPITAL if kind in ("place", "person") else _OF_KIND)
-            score = _SOURCE * read.score / best + _WORDS * own + _NEAR * near + of_kind - asks(one.text)
+            day = _OF_DAY * (is_of_day(question, one.written) or one.day is True)
+            score = _SOURCE * read.score / best + _WORDS * own + _NEAR * near + of_kind + day - asks(one.text)
             scored.append(replace(one, score=score - _ASIDE_LESS * bool(_ASIDE.match(one.text))))
     return scored
 
 
 # What each sign counts for: the score of the source, words of the question in a sentence and in the one before it, a
-# span of the kind asked for (told by little but a capital for places and persons).
-_SOURCE, _WORDS, _NEAR, _OF_KIND, _CAPITAL, _ASIDE_LESS = 2.0, 2.0, 0.6, 2.0, 0.7, 2.0
+# span of the kind asked for (told by little but a capital for places and persons), a day that the question names.
+_SOURCE, _WORDS, _NEAR, _OF_KIND, _CAPITAL, _OF_DAY, _ASIDE_LESS = 2.0, 2.0, 0.6, 2.0, 0.7, 0.8, 2.0
 
 
-def _read(question: Question, read: Passage, index: int, kind: Kind | None) -> list[Candidate]:
+def _read(question: Question, read: Passage, index: int, kind: Kind | None, when: TimeConstraint) -> list[Candidate]:
     found, whole = list[Candidate](), read.text
     for place, span in enumerate(read.sentences()):
         span = replace(span, start=span.start + instruction_end(whole[span.start : span.end]))
@@ -135,10 +137,19 @@ def _read(question: Question, read: Passage, index: int, kind: Kind | None) -> l
         if _SEPARATOR.fullmatch(text) or read.is_outranked(span.start):
             continue
         parts = find(text, kind) if kind else []
-        spans = tuple(one for one in parts if kind and _may_answer(text[one.start : one.end], question, written, kind))
+        spans = tuple(
+            one for one in parts if kind and _may_answer(text[one.start : one.end], question, written, kind, when)
+        )
         speaker, label = _speaker(read, span)
-        said = frozenset(words(text)).union(words(label))
-        found.append(Candidate(index, place, span, text, said, speaker, spans, written=written))
+        soonest = when.soonest(text, written)
+        if soonest and kind in ("date", "time"):
+            said = soonest.span if kind == "date" else time_of(text, soonest.span)
+            spans = (said,) if said else ()
+        # All that was written on that day is of it.
+        day = None if is_of_day(question, written) else when.spoken(text, written)
+        begins = soonest.begins if soonest else None
+        told = (when.told(text, day) | frozenset(words(label)), speaker, spans, day)
+        found.append(Candidate(index, place, span, text, *told, begins=begins, written=written))
     return found
 
 
@@ -160,13 +171,15 @@ def speaking(names: frozenset[str], found: Sequence[Candidate]) -> frozenset[str
     return names & frozenset(word for speaker in speakers for word in words(speaker))
 
 
-def _may_answer(span: str, question: Question, written: datetime | None, kind: Kind) -> bool:
+def _may_answer(span: str, question: Question, written: datetime | None, kind: Kind, when: TimeConstraint) -> bool:
     """Leave out what only repeats the question, and "last week" or "in March" gone by where it asks how things are."""
     said = words(span)
     if not said or set(said) <= set(question.words):
         return False
     if kind != "date" or written is None:
         return True
+    if when.words and not is_of_day(question, written) and when.meets(span, written) is False:
+        return False
     if not question.current or any(map(str.isdigit, span)):
         return True
     days = resolve(span, written)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, get_args
 from engine.ask.candidates import Candidate, candidates, content, share, wanted
 from engine.ask.followup import WHO_SAID, core, followed, reason_said, says_nothing
 from engine.ask.reading import Reading, is_beyond, read_sources, read_words, support_of
-from engine.ask.updates import latest
+from engine.ask.time_constraints import NONE, TimeConstraint, time_constraint
+from engine.ask.updates import latest, soonest
 from engine.llm.prompt import Segments
 from engine.models.types import LanguageModel
 from engine.text.dates import spell_date
@@ -60,10 +61,15 @@ def format_answer(
     reads: Sequence[Passage],
     found: Sequence[Candidate],
     kind: Kind | None,
+    when: TimeConstraint = NONE,
 ) -> SelectedSentence | None:
     """Choose the sentence, and the form: a date, number or name alone, or the sentence."""
-    best = max(found, key=lambda one: (one.score, -one.read, -one.place))
-    best, former = latest(question, reads, found, best, kind)
+    right = [one for one in found if one.day is not False] or found
+    best, former = max(right, key=lambda one: (one.score, -one.read, -one.place)), None
+    if when.coming:
+        best = soonest(reads, right, best, when)
+    else:
+        best, former = latest(question, reads, right, best, kind)
     said = _from_sentence(question, best, kind)
     if said and _WHY.match(question.text) and (reasons := reason_said(found, best)):
         said = replace(said, answer=f"{said.answer} {_flat(reasons[0].text)}")
@@ -250,8 +256,12 @@ def quote(
 ) -> Quote:
     """Answer a question from what was read for it, or decline; `scored` are its candidates, if they are known."""
     settings, kind = settings or QuoteSettings(), wanted(question)
-    found = list(scored) or candidates(question, reads, kind)
-    reading = reading or _reading(question, reads, found, settings)
+    when = time_constraint(question, kind)
+    found = list(scored) or candidates(question, reads, kind, when)
+    if when.coming and not any(one.day for one in found):  # nothing is to come any more: what was, by the newest source
+        when = time_constraint(question, kind, max((read.date.date() for read in reads if read.date), default=None))
+        found = candidates(question, reads, kind, when)
+    reading = reading or _reading(question, reads, found, settings, when)
     quotes = _quotes(found := reading.found, len(reads))
     if not settings.forced and (needs := synthesis(question.text)):
         return Quote(None, None, None, quotes, reading.support, synthesis=needs)
@@ -265,7 +275,7 @@ def quote(
         reading = replace(reading, support=support, by_words=False)
         answer = answer if support >= settings.least else None
     elif found and not _is_of_name(question, kind) and support >= settings.least:
-        answer = format_answer(question, reads, found, kind)
+        answer = format_answer(question, reads, found, kind, when)
     if answer is None:
         lacking = "gives what is asked for" if support >= settings.least else "is likely to answer"
         return Quote(None, None, None, quotes, support, reason=f"no sentence {lacking}")
@@ -286,7 +296,7 @@ def quote_after(question: Question, evidence: Evidence, settings: QuoteSettings)
     reads, line = evidence.passages[: evidence.leading], core(evidence.typed or question.text)
     typed, bare = understand(f"{line}?", datetime.combine(question.day, time.min)), says_nothing(line)
     behind = [] if evidence.typed else [replace(typed, text=f"{line} {_flat(evidence.said).rstrip('.')}?")]
-    found = candidates(typed, reads, None)
+    found = candidates(typed, reads, None, NONE)
     said = next((one for one in found if one.text == evidence.said), None)
     if WHO_SAID.fullmatch(core(question.text)):
         return _by_whom(said, reads, len(evidence.passages))
@@ -311,16 +321,27 @@ def _by_whom(said: Candidate | None, reads: Sequence[Passage], count: int) -> Qu
     return Quote(name := _name(who), (0, len(name)), said.read, quotes, 1.0)
 
 
-def _reading(question: Question, reads: Sequence[Passage], found: list[Candidate], settings: QuoteSettings) -> Reading:
-    """Return the sentences as the reader scores them; by words if there is none, or it knows no such questions."""
+def _reading(
+    question: Question, reads: Sequence[Passage], found: list[Candidate], settings: QuoteSettings, when: TimeConstraint
+) -> Reading:
+    """Return the sentences as the reader scores them; by their words if there is none, or it knows no such questions.
+
+    Where the best is of another day than is asked about, and none is of that, none answers.
+    """
     if settings.reader and not is_beyond(question, found):
-        return read_sources(settings.reader, question, reads, found)
-    return read_words(question, reads, found)
+        reading = read_sources(settings.reader, question, reads, found)
+    else:
+        reading = read_words(question, reads, found, when)
+    best = max(reading.found, key=lambda one: one.score, default=None)
+    is_other = best and best.day is False and question.asked != "yes/no" and not any(one.day for one in found)
+    return replace(reading, support=0.0) if is_other else reading
 
 
 def _read(question: Question, reads: Sequence[Passage], reader: "SpanReader | None") -> Reading:
-    found = candidates(question, reads, wanted(question))
-    return read_sources(reader, question, reads, found) if reader else read_words(question, reads, found)
+    kind = wanted(question)
+    when = time_constraint(question, kind)
+    found = candidates(question, reads, kind, when)
+    return read_sources(reader, question, reads, found) if reader else read_words(question, reads, found, when)
 
 
 def _is_of_name(question: Question, kind: Kind | None) -> bool:

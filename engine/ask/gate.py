@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from engine.ask.candidates import Candidate, candidates, wanted
 from engine.ask.extract import quoted_answer
 from engine.ask.reading import is_beyond, read_sources
+from engine.ask.time_constraints import time_constraint
 from engine.llm.generate import ParsedAnswer
 from engine.text.dates import spell_date
 from engine.text.question import Question, synthesis
@@ -57,7 +58,7 @@ class Judge:
     def _bearing(self, answer: str) -> Candidate | None:
         """Return the sentence that bears an answer: it has its numbers and most of its words, and may answer."""
         known = read_sources(self.reader, self.question, self.evidence.passages, self.found).found
-        told = {one: _told(one) for one in known if one.mark}
+        told = {one: _told(one) for one in known if one.mark and one.day is not False}
         said, asked = terms(answer) - FUNCTION_WORDS, terms(self.question.text)
         telling = said - asked or said
         if not told or not telling:
@@ -76,7 +77,8 @@ class Judge:
 
 def judge_of(question: Question, evidence: Evidence, least: float, reader: "SpanReader") -> Judge | None:
     """Return what judges answers to a question; None where words have to, as the reader knows no such questions."""
-    found = evidence.scored or candidates(question, evidence.passages, wanted(question))
+    kind = wanted(question)
+    found = evidence.scored or candidates(question, evidence.passages, kind, time_constraint(question, kind))
     is_known = not synthesis(question.text) and not is_beyond(question, found)
     return Judge(question, evidence, tuple(found), least, reader) if is_known else None
 

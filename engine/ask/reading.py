@@ -12,6 +12,7 @@ from math import exp
 from typing import TYPE_CHECKING
 
 from engine.ask.candidates import ME, WISH, YOU, Candidate, asks, content, coverage, idf_of, named, share, speaking
+from engine.ask.time_constraints import TimeConstraint
 from engine.text.question import Question, whose_words
 from engine.text.time_sensitive import plain_words
 from engine.text.words import FUNCTION_WORDS, words
@@ -73,9 +74,11 @@ def read_sources(
     return Reading(marked, support_of(question, reads, marked, best))
 
 
-def read_words(question: Question, reads: Sequence[Passage], found: Sequence[Candidate]) -> Reading:
+def read_words(
+    question: Question, reads: Sequence[Passage], found: Sequence[Candidate], when: TimeConstraint
+) -> Reading:
     """Return the sentences by their words; how likely one answers is how much of the question is said."""
-    asked = content(question)
+    asked = [word for word in content(question) if not when.coming or word not in when.words]
     held = [_told(read).union(*(one.words for one in found if one.read == number)) for number, read in enumerate(reads)]
     told = max((share(asked, each) for each in held), default=0.0)
     said = max((share(asked, one.words) for one in found), default=0.0)

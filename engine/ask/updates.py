@@ -20,6 +20,7 @@ from engine.ask.candidates import Candidate, candidates, content, share, wanted
 from engine.ask.keys import normalise
 from engine.ask.prepare import answer_of
 from engine.ask.reading import NO_ANSWER
+from engine.ask.time_constraints import TimeConstraint, time_constraint
 from engine.text.commitments import instruction_end
 from engine.text.dates import Days
 from engine.text.people import name_and_address
@@ -114,7 +115,7 @@ def settled(question: Question, evidence: "Evidence") -> "Evidence":
     Passages of several senders that differ are marked as rivals.
     """
     kind = wanted(question)
-    found = candidates(question, evidence.passages, kind)
+    found = candidates(question, evidence.passages, kind, time_constraint(question, kind))
     all_claims = _claims(question, evidence.passages, found)
     claims = [one for one in all_claims if one.covers >= _TOUCHES]
     lost = [one for one in claims if _loses(one, claims)]
@@ -343,6 +344,25 @@ def _writers(read: Passage, one: Candidate) -> tuple[str, ...]:
 
 def _names(people: Sequence[str]) -> list[frozenset[str]]:
     return [name for one in people if (name := frozenset(words(name_and_address(one)[0] or one)))]
+
+
+def soonest(reads: Sequence[Passage], found: Sequence[Candidate], best: Candidate, when: TimeConstraint) -> Candidate:
+    """Return, of the sentences that say as much of what is asked as the best, the one whose occurrence is the soonest.
+
+    What a newer sentence has changed is no occurrence any more; where nothing is to come, the best is left.
+    """
+    about = tuple(when.about)
+    least = share(about, best.words)
+    coming = [one for one in found if one.begins and share(about, one.words) >= least]
+    changed = [(one.written, _title_words(reads[one.read])) for one in coming if says_change(one.text)]
+
+    def is_outdated(one: Candidate) -> bool:
+        title = _title_words(reads[one.read])
+        newer = (other for at, other in changed if one.written and at and one.written < at)
+        return any(title == other or len(about) > 1 for other in newer)
+
+    left = [one for one in coming if not is_outdated(one)]
+    return min(left, key=lambda one: (one.begins or datetime.max, one.read, one.place), default=best)
 
 
 def _around(own: Sequence[Candidate], one: Candidate) -> frozenset[str]:

@@ -14,7 +14,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, get_args
 
-from engine.ask import followup, keys, normal_form, question_features
+from engine.ask import followup, keys, normal_form, question_features, time_constraints
 from engine.http import completions
 from engine.idle import predict
 from engine.ingest import calendar, css, dialogue, files, headers, html, mail, quotes, subtitles, transcripts
@@ -168,6 +168,7 @@ def _question(data: bytes) -> None:
     is_timeless(text)
     whole_document_question(text)
     question_features.question_features(normal_form.normal_question(asked))
+    time_constraints.time_constraint(asked, None)
     keys.normalise(text)
     prompt.question_segment(text, NOW)
 

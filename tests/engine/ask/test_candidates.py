@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from engine.ask.candidates import Candidate, candidates, content, coverage
+from engine.ask.time_constraints import time_constraint
 from engine.text.question import understand
 from engine.text.spans import Kind
 from engine.types import Passage
@@ -23,7 +24,7 @@ CHAT = of_text(
 
 def scored(question: str, *reads: Passage, kind: Kind | None = None) -> list[Candidate]:
     asked, given = understand(question, NOW), reads or (CHAT,)
-    return candidates(asked, given, kind)
+    return candidates(asked, given, kind, time_constraint(asked, kind))
 
 
 def best(question: str, *reads: Passage, kind: Kind | None = None) -> str:
@@ -77,6 +78,12 @@ def test_a_sentence_with_a_date_is_preferred_when_one_is_asked_for() -> None:
 def test_a_span_that_only_repeats_the_question_does_not_count() -> None:
     mail = changed(CHAT, text="On Friday the concert was moved.")
     assert scored("Was the concert on Friday moved?", mail, kind="date")[0].spans == ()
+
+
+def test_a_source_of_the_day_that_is_asked_about_is_preferred() -> None:
+    later = changed(CHAT, text="Ben: I bought a drum.", date=datetime(2023, 7, 1, tzinfo=UTC), score=0.9)
+    sooner = changed(CHAT, text="Ben: I bought a harp.")
+    assert best("What did Ben buy in July 2023?", sooner, later) == "I bought a drum."
 
 
 def test_words_that_ask_for_a_summary_are_not_what_it_is_about() -> None:
