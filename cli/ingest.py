@@ -13,7 +13,7 @@ import typer
 
 from cli import output
 from cli.output import Tick, bars, duration, open_pkb
-from engine.operations import refuse_missing
+from engine.operations import noted, refuse_missing
 from engine.text.terminal import count, line
 from store.errors import NoModel, UsageError
 
@@ -118,6 +118,7 @@ def _row(summary: "Summary", chunks: int, left: int, seconds: float) -> dict[str
             for new, found in ((True, summary.problems), (False, summary.known_problems))
             for p in found
         ],
+        "noted": noted(summary.noted),
         "seconds": round(seconds, 3),
     }
 
@@ -136,9 +137,22 @@ def _show(summary: "Summary", chunks: int) -> None:
         item = f" item {problem.item + 1}" if problem.item else ""
         print(f"skipped {line(problem.path)}{item}: {problem.reason}")
     if len(summary.problems) > _LISTED:
-        print(f"skipped {len(summary.problems) - _LISTED:,} more; list them with: pkb ingest --json")
+        print(f"skipped {len(summary.problems) - _LISTED:,} more; list them with: pkb list --problems")
     if summary.known_problems:
-        print(f"skipped again: {len(summary.known_problems):,}; list them with: pkb ingest --json")
+        print(f"skipped again: {len(summary.known_problems):,}; list them with: pkb list --problems")
+    _show_noted(summary)
+
+
+def _show_noted(summary: "Summary") -> None:
+    """Say what looks misread, a line for each kind, and how many items were left out for their state."""
+    from engine.ingest.types import LEFT_OUT
+
+    kinds = noted(summary.noted)
+    for one in kinds:
+        if one["kind"] not in LEFT_OUT:
+            print(line(f"read with doubt: {one['meaning']}: {one['count']:,}, such as {one['items'][0]['path']}"))
+    if left := ", ".join(f"{one['count']:,} {one['kind']}" for one in kinds if one["kind"] in LEFT_OUT):
+        print(f"left out: {left}; to index them: pkb config set ingest.leave_out '', then pkb ingest")
 
 
 _CHANGES = {"new": "new", "changed": "changed", "gone": "gone"}

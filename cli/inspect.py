@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from shutil import get_terminal_size
@@ -250,6 +251,9 @@ def list_documents(
     oldest: Annotated[bool, typer.Option("--oldest", help="List the oldest first.")] = False,
     count_only: Annotated[bool, typer.Option("--count", help="Print only how many there are.")] = False,
     paths: Annotated[bool, typer.Option("--paths", help="Print only the path of each file.")] = False,
+    problems: Annotated[
+        bool, typer.Option("--problems", help="List instead what was skipped, looks misread or was left out, by file.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the list as one JSON object.")] = False,
     sender: Sender = None,
     recipient: Recipient = None,
@@ -264,6 +268,8 @@ def list_documents(
     from engine.types import ListOptions
 
     with open_pkb() as pkb:
+        if problems:
+            return _show_problems(pkb.problems(), as_json=as_json)
         scope = pkb.scope(sender, recipient, since, until, collection)
         words = tuple(valid_text(" ".join(title or [])).split())
         with output.progress_line(pkb.session, "Listing..."):
@@ -278,6 +284,19 @@ def list_documents(
         if not found.total:
             output.say(f"pkb: {output.lost(pkb.unknown_person(scope)) or 'nothing within these limits'}")
         raise typer.Exit(0 if found.total else 4)
+
+
+def _show_problems(kinds: Sequence[dict[str, Any]], *, as_json: bool) -> None:
+    """Print a line for each kind, and one for each file below it."""
+    if as_json:
+        output.data({"schema": output.SCHEMA, "kinds": kinds})
+        return
+    for one in kinds:
+        print(f"{one['meaning']}: {one['count']:,}")
+        for path, number in Counter(item["path"] for item in one["items"]).items():
+            print(line(f"    {path} ({number:,})" if number > 1 else f"    {path}"))
+    if not kinds:
+        print("nothing was skipped, looks misread or was left out")
 
 
 def _print(found: "Listing", *, paths: bool) -> None:

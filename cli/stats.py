@@ -228,7 +228,7 @@ def _index_lines(row: dict[str, Any]) -> Iterator[Line]:
     if len(names) > 1 and len(names) != len(row["folders"]):  # else each has the line of its folder
         yield "", ", ".join(f"{plain(name)}: {documents:,}" for name, documents in names)
     if index["problems"]:
-        yield "", f"{count(index['problems'], 'item')} could not be read; list them with: pkb ingest --json"
+        yield "", f"{count(index['problems'], 'item')} could not be read; list them with: pkb list --problems"
     yield from _folder_lines(row["folders"])
     if row["model"]:
         adapter = f", adapter {line(row['adapters']['answer'])}" if row["adapters"]["answer"] else ""

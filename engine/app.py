@@ -279,6 +279,10 @@ class Pkb:
 
         return look_up(self.session, operations.list_documents, options)
 
+    def problems(self) -> list[dict[str, Any]]:
+        """Return the items of indexed files that were skipped, look misread or were left out, by kind."""
+        return operations.problems(self.session)
+
     def todo(
         self, *, kind: "LoopKind | None" = None, limit: int | None = 20, **filters: str | None
     ) -> "list[OpenLoop]":

@@ -6,7 +6,7 @@ Also what they are limited to, as people type it: people, days and a collection 
 import calendar
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import date, datetime, time, timedelta
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from engine.ingest.pipeline import Ingest, Settled, Summary
     from engine.text.dates import Days
     from engine.types import Evidence, Listing, ListOptions, OpenLoopOptions, OpenLoops, SearchResult, Source
-    from store.catalog import SourceRoot
+    from store.catalog import Problem, SourceRoot
     from store.hits import Vectors
     from store.integrity import Finding, Repaired
     from store.types import Scope
@@ -135,6 +135,27 @@ def list_documents(opened: Session, options: "ListOptions") -> "Listing":
         return listed(opened.reader, catalogue, options)
 
 
+def noted(problems: "Iterable[Problem]") -> list[dict[str, Any]]:
+    """Return items by kind: those that were skipped, that look misread, that were left out; as JSON shows them."""
+    from engine.ingest.types import KINDS, LEFT_OUT
+
+    told = {kind: words for kind, (_, words, _) in KINDS.items()} | {
+        state: f"left out as {state}" for state in LEFT_OUT
+    }
+    order, found = ["skipped", *told], dict[tuple[str, str], list[dict[str, Any]]]()
+    for one in problems:
+        for kind in [*(["skipped"] if one.reason else []), *one.kinds]:
+            found.setdefault((kind, told.get(kind, one.reason)), []).append({"path": one.path, "item": one.item})
+    ranked = sorted(found.items(), key=lambda pair: order.index(pair[0][0]))
+    return [{"kind": kind, "meaning": words, "count": len(items), "items": items} for (kind, words), items in ranked]
+
+
+def problems(opened: Session) -> list[dict[str, Any]]:
+    """Return what is noted of the items of all files, by kind; nothing without a home."""
+    roots = opened.catalogue.roots() if opened.there else []
+    return noted(dict.fromkeys(one for root in roots for one in opened.catalogue.problems(root.path)))
+
+
 def open_loops(opened: Session, options: "OpenLoopOptions") -> "OpenLoops":
     """Return what is still to be done and what is unanswered, as far as the words of later documents show."""
     from engine.retrieval.open_loops import open_loops
@@ -192,7 +213,7 @@ def examine(opened: Session) -> "Iterator[Check]":
     """Look at this machine and this home."""
     from sqlite3 import Error
 
-    from engine.health import examine
+    from engine.health import Check, examine
     from engine.models.runtime import threads_of
     from engine.settings import Settings
 
@@ -208,6 +229,10 @@ def examine(opened: Session) -> "Iterator[Check]":
     except (PkbError, OSError, Error) as error:
         yield _bad("ledger", error)
     yield from examine(opened.home, settings, threads, opened.environ)
+    with suppress(PkbError, OSError, Error):  # said above
+        for one in problems(opened):
+            found = f"{one['meaning']}: {one['count']:,}, such as {one['items'][0]['path']}"
+            yield Check("mail", "note", found, "pkb list --problems")
 
 
 def _bad(name: str, error: Exception) -> "Check":
@@ -274,7 +299,8 @@ def ingest_run(opened: Session, *, prune: bool, restore: bool = False, settled: 
     from engine.ingest.types import ParseLimits
 
     experiment = opened.settings.experiment
-    limits = ParseLimits(file_bytes=opened.settings.ingest.file_bytes)
+    chosen = opened.settings.ingest
+    limits = ParseLimits(file_bytes=chosen.file_bytes, leave_out=frozenset(chosen.leave_out.split()))
     guard = Guard(experiment.gone_share, experiment.gone_count, prune)
     return Ingest(opened.ledger, opened.knowledge, limits, guard, settled, restore=restore)
 

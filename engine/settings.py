@@ -53,6 +53,11 @@ class IngestSettings:
     """What may be ingested."""
 
     file_bytes: int = _option(256 << 20, "largest transcript in bytes", least=1)
+    leave_out: str = _option(
+        "deleted spam drafts",
+        "states of mail that is not indexed: deleted, spam, drafts; empty: index all",
+        like=(r"(?:deleted|spam|drafts)(?: (?:deleted|spam|drafts))*", "some of deleted, spam and drafts, or empty"),
+    )
 
 
 @dataclass(frozen=True, slots=True)

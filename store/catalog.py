@@ -129,11 +129,15 @@ class RootCounts:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An item of a file that could not be read completely, and why, in words that quote no content."""
+    """An item of a file that could not be read completely, and why, in words that quote no content; else that is empty.
+
+    `kinds` are what looks misread in it, or the state for which it was left out.
+    """
 
     path: str
     item: int
     reason: str
+    kinds: tuple[str, ...] = ()
 
 
 BUG = "bug in pkb:"  # what the reason of a problem begins with if the file is to be read again by another version
@@ -249,8 +253,8 @@ class Catalog:
             self._rows.execute("DELETE FROM places WHERE path = ?", (key,))
             self._insert(rows)
         self._rows.execute("DELETE FROM problems WHERE path = ?", (key,))
-        found = [(key, problem.item, problem.reason) for problem in problems]
-        self._rows.executemany("INSERT OR REPLACE INTO problems VALUES (?, ?, ?)", found)
+        found = [(key, problem.item, problem.reason, " ".join(problem.kinds)) for problem in problems]
+        self._rows.executemany("INSERT OR REPLACE INTO problems VALUES (?, ?, ?, ?)", found)
         self.put_state(key, state)
 
     def replace(self, former: Iterable[Place]) -> None:
@@ -260,6 +264,8 @@ class Catalog:
         FormerNames(self._ledger).leave((place.path, place.document, place.message_id) for place in gone)
         rows = [(path_key(place.path), place.document) for place in gone]
         self._rows.executemany("DELETE FROM places WHERE path = ? AND document = ?", rows)
+        noted = [(path_key(place.path), place.item) for place in gone]
+        self._rows.executemany("DELETE FROM problems WHERE path = ? AND item = ? AND reason = ''", noted)
 
     def put_places(self, path: str, places: Sequence[Place]) -> None:
         """Add places of a file that is not read completely yet, and mark it as changed."""
@@ -356,9 +362,9 @@ class Catalog:
 
     def problems(self, root: str) -> list[Problem]:
         """Return the problems at or below a path, in order of path and item."""
-        sql = f"SELECT path, item, reason FROM problems WHERE {_BELOW} ORDER BY path, item"
+        sql = f"SELECT path, item, reason, kinds FROM problems WHERE {_BELOW} ORDER BY path, item"
         rows = self._rows.execute(sql, _below(root))
-        return [Problem(os.fsdecode(path), item, reason) for path, item, reason in rows]
+        return [Problem(os.fsdecode(path), item, reason, tuple(kinds.split())) for path, item, reason, kinds in rows]
 
     def collections(self, document: str) -> list[str]:
         """Return the collections that a document belongs to, by its places."""
@@ -372,9 +378,8 @@ class Catalog:
 
     def counts(self) -> dict[str, int]:
         """Count files, documents, places and problems."""
-        return {
-            name: self._one(f"SELECT count(*) FROM {name}") for name in ("files", "documents", "places", "problems")
-        }
+        tables = ("files", "documents", "places", "problems WHERE reason != ''")
+        return {name.split()[0]: self._one(f"SELECT count(*) FROM {name}") for name in tables}
 
     def counts_by_kind(self) -> tuple[int, int]:
         """Return the number of documents that are mail, and the number of all others."""

@@ -52,8 +52,13 @@ def _schema() -> tuple[str, ...]:
     return (*written[1:], *add_checksums(*_CHECKSUMMED), *_CHANGES, *_QUESTION_DOCUMENTS, *_CURRENT)
 
 
+def _kinds_of_problems() -> tuple[str, ...]:
+    """Return what adds the kinds of what looks misread to the items that could not be read completely."""
+    return ("ALTER TABLE problems ADD COLUMN kinds TEXT NOT NULL DEFAULT ''",)
+
+
 OLDEST: Final = 22  # the number of the first
-MIGRATIONS: Final = (_schema,)
+MIGRATIONS: Final = (_schema, _kinds_of_problems)
 NEWEST: Final = OLDEST + len(MIGRATIONS) - 1
 
 

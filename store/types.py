@@ -55,13 +55,15 @@ class ParsedItem:
     """One parsed item of a file: a document, a problem in words that quote no content, or both.
 
     `item` counts the documents of one file from 0. `offset` is the number of lines of the source file before line 1 of
-    the decoded text, where the file contains that text as it is; None where not (base64, HTML, mbox, JSON).
+    the decoded text, where the file contains that text as it is; None where not (base64, HTML, mbox, JSON). `kinds` say
+    what looks misread in the document, or in which state is mail that was left out.
     """
 
     item: int
     document: Document | None
     offset: int | None = None
     problem: str | None = None
+    kinds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -319,7 +319,8 @@ def read_mail(
         return ParsedItem(item, None, problem="empty")
     document = _document(envelope, text, passages)
     offset = _offset(raw, part, tree.found, text)
-    return ParsedItem(item, document, offset, "; ".join(tree.problems) or None)
+    kinds = ("no-date",) if envelope.date and not (envelope.sent or envelope.received) else ()  # its mailbox has one
+    return ParsedItem(item, document, offset, "; ".join(tree.problems) or None, kinds)
 
 
 def _quote_roles(envelope: Envelope) -> QuoteRoles:

@@ -94,7 +94,7 @@ def parse_batches(
         for item in reader(Path(file.path)):
             if item.document and is_forgotten(item.document, file.path):
                 batch.forgotten += 1
-                item = replace(item, document=None)
+                item = replace(item, document=None, kinds=())
             _add(batch, file, item, collection, known)
             if batch.full:
                 yield batch
@@ -108,8 +108,8 @@ def parse_batches(
 
 
 def _add(batch: ParsedBatch, file: FileRead, item: ParsedItem, collection: str, known: Callable[[str], bool]) -> None:
-    if item.problem:
-        file.problems.append(Problem(file.path, item.item, item.problem))
+    if item.problem or item.kinds:
+        file.problems.append(Problem(file.path, item.item, item.problem or "", item.kinds))
     if (document := item.document) is None:
         return
     batch.read += 1
@@ -390,7 +390,8 @@ class Summary:
 
     `removed` includes those that new versions replaced. `refused` counts documents that were not removed because of
     the guard, `waiting` files that are still being written, `forgotten` documents that `pkb forget` keeps out.
-    `problems` are those of this run, `known_problems` those of files that have not changed since.
+    `problems` are those of this run, `known_problems` those of files that have not changed since; `noted` are the items
+    of this run that look misread, or were left out for their state.
     """
 
     files: int = 0
@@ -406,6 +407,7 @@ class Summary:
     forgotten: int = 0
     problems: list[Problem] = field(default_factory=list)
     known_problems: list[Problem] = field(default_factory=list)
+    noted: list[Problem] = field(default_factory=list)
 
 
 class Ingest:
@@ -436,7 +438,7 @@ class Ingest:
     def run(self, root: SourceRoot) -> Iterator[Progress]:
         """Run all steps for one root."""
         self._knowledge.recover()
-        documents_store.decode_anew(self._ledger, str(PARSER_VERSION))
+        documents_store.decode_anew(self._ledger, " ".join([str(PARSER_VERSION), *sorted(self._limits.leave_out)]))
         documents_store.retry_failed(self._ledger, version("pkb"))
         yield Progress("scan", 0)
         found = self._scan(root)
@@ -449,7 +451,7 @@ class Ingest:
             yield Progress("index", 0)
             self._knowledge.compact()
         fresh = set(self.summary.problems)
-        known = (problem for problem in self._catalogue.problems(root.path) if problem not in fresh)
+        known = (one for one in self._catalogue.problems(root.path) if one.reason and one not in fresh)
         self.summary.known_problems += known
 
     def drop_root(self, root: SourceRoot) -> None:
@@ -504,7 +506,7 @@ class Ingest:
         from engine.ingest.files import read  # lazy: an unchanged folder needs no parser
 
         for root, own in self._by_root(files).items():
-            reader = partial(read, raw_kind=root.kind, limits=self._limits)
+            reader = partial(read, raw_kind=root.kind, limits=self._limits, root=root.path)
             before, self._files = self._files, self._files + len(own)
             yield Progress("read", before, self._files)
             for step in parse_batches(own, root.collection, reader, self._knowledge.is_indexed, self._tombstones()):
@@ -548,7 +550,9 @@ class Ingest:
             self.summary.removed += commit.removed
             yield Progress("keep", self.summary.kept + done)
         self.summary.kept += done
-        self.summary.problems += [problem for file in batch.files if file.complete for problem in file.problems]
+        found = [problem for file in batch.files if file.complete for problem in file.problems]
+        self.summary.problems += [problem for problem in found if problem.reason]
+        self.summary.noted += [problem for problem in found if problem.kinds]
         self._knowledge.update_collections()
         if self._knowledge.uncompacted >= _COMPACT_EVERY:
             self._knowledge.compact()

@@ -35,11 +35,9 @@ _IGNORED_STARTS = (".", ",", "#", "dovecot", "courierimap")
 
 
 def ignorable(path: PurePath) -> bool:
-    """Return whether a file is internal to a mail program: an index, flags, unfinished, deleted, a detached part."""
+    """Return whether a file is internal to a mail program: an index, flags, unfinished, a detached part."""
     name = path.name.lower()
     if name in _IGNORED_NAMES or name.startswith(_IGNORED_STARTS) or name.endswith(_IGNORED_ENDINGS):
-        return True
-    if "T" in path.name.partition(":2,")[2]:  # a maildir's flag
         return True
     folders = path.parts[:-1]
     if folders[-1:] == ("tmp",) and _is_maildir_name(name):

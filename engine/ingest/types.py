@@ -1,11 +1,13 @@
 """What all parsers share: their version, limits, the error for an unreadable item, and ids derived from content.
 
-Also what is known of a document beside its text: when it was first seen, and the people its header names. A date later
-than that is a claim: the document counts as written when it was first seen, and keeps the claim.
+Also what is known of a document beside its text: when it was first seen, the people its header names, and what about it
+looks as if it had been misread. A date later than that is a claim: the document counts as written when it was first
+seen, and keeps the claim.
 """
 
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone
 from functools import cache
@@ -17,11 +19,12 @@ from engine.text.people import LOOK_ALIKE, folded_address, folded_name, name_and
 from store.catalog import BUG
 from store.errors import PkbError
 from store.provenance import NamedAddress, Provenance
-from store.types import Document, DocumentPassage, ParsedItem
+from store.types import OWN_ROLES, Document, DocumentPassage, ParsedItem
 
 # Raise it with each change after which a file is decoded to another text, date, sender or role: every file is then read
 # again by the next `pkb ingest`, and what is decoded anew replaces what was decoded before.
 PARSER_VERSION: Final = 7
+LEFT_OUT: Final = ("deleted", "spam", "drafts")  # states of mail that a setting keeps out of the index
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,8 @@ class ParseLimits:
     header_bytes: int = 256 << 10  # of one message's header
     text_chars: int = 2_000_000  # of one document's decoded text
     seconds: float = 10.0  # for one item
+    leave_out: frozenset[str] = frozenset(LEFT_OUT)  # mail in these states
+    state: str | None = None  # of all mail in the file, by its place
 
 
 class UnreadableItem(Exception):
@@ -93,6 +98,70 @@ def content_id(*parts: str) -> str:
         encoded = part.encode("utf-8", "surrogatepass")
         digest.update(len(encoded).to_bytes(8, "big") + encoded)
     return digest.hexdigest()
+
+
+# What looks misread: in documents of which kind, in words, and how it shows. A rare sign is looked for first.
+
+_FEW = 3  # signs that a text may have for other reasons
+_LINES_ALONE = 20  # of a transcript: as many may well be of one speaker
+_ESCAPES = {
+    "=": re.compile(r"=(?:3D|20\n|\n[a-z]|[C-F][\dA-F](?:=[89AB][\dA-F]|[a-z])|\?[\w-]{2,20}\?[BbQq]\?)"),
+    "&": re.compile(r"&(?:nbsp|lt|gt|quot|#\d{2,5});"),
+}
+_PERCENT = re.compile(r"(?<!\S)[^\s/:?%]*(?:%20[^\s/:?%]*){3}")
+_BASE64 = re.compile(r"\n(?=[A-Za-z0-9+/]{60,}={0,2}(?:\s|$))(?=\S*[A-Z])\S*\d")
+_END_TAG = re.compile(r"</[A-Za-z][A-Za-z0-9]{0,9}>")
+_UNOPENED = re.compile(
+    r"\[attachment: (?:winmail\.dat|smime\.p7m|application/(?:(?:x-)?pkcs7-mime|pgp-encrypted|(?:vnd\.)?ms-tnef))\]"
+)
+_SAID = frozenset((*OWN_ROLES, "forward"))
+
+
+def _many(text: str, sign: str, pattern: re.Pattern[str]) -> bool:
+    return sign in text and len(pattern.findall(text)) >= _FEW
+
+
+def _read(one: Document) -> str:
+    """Return what was read, without the layout of a transcript."""
+    return one.text if one.kind == "mail" else "\n".join(turn.text for turn in one.passages)
+
+
+def _is_undecoded(text: str) -> bool:
+    escaped = any(_many(text, *escape) for escape in _ESCAPES.items())
+    return escaped or "\ufffd" in text or ("%20" in text and _PERCENT.search(text) is not None)
+
+
+def _holds_several(mail: Document) -> bool:
+    if mail.text.count("\nFrom: ") < 2:
+        return False
+    own = "\n".join(["", *(passage.text for passage in mail.passages if passage.role == "body")])
+    return own.count("\nFrom: ") > 1
+
+
+def _has_no_speakers(one: Document) -> bool:
+    speakers, timed = (
+        {turn.speaker for turn in one.passages} - {None},
+        any(turn.at is not None for turn in one.passages),
+    )
+    return one.text.count("\n") > _LINES_ALONE and (len(speakers) == 1 or (timed and not speakers))  # notes have none
+
+
+KINDS: Final[Mapping[str, tuple[str, str, Callable[[Document], bool]]]] = {
+    "no-sender": ("mail", "no sender", lambda one: not one.sender),
+    "no-date": ("mail", "no date in the header", lambda one: one.date is None),
+    "no-words": ("mail", "no own words", lambda one: _SAID.isdisjoint(passage.role for passage in one.passages)),
+    "several": ("mail", "several messages in one", _holds_several),
+    "unopened": ("mail", "a part was not opened", lambda one: "[" in one.text and bool(_UNOPENED.search(one.text))),
+    "no-speakers": ("transcript", "one speaker or none", _has_no_speakers),
+    "undecoded": ("", "characters not decoded", lambda one: _is_undecoded(_read(one)) or "=?" in one.title),
+    "base64": ("", "words like base64", lambda one: _many(_read(one), "\n", _BASE64) and "PGP SIGN" not in one.text),
+    "markup": ("", "tags of HTML or XML", lambda one: "<" in one.text and _many(_read(one), "</", _END_TAG)),
+}
+
+
+def doubts(document: Document) -> tuple[str, ...]:
+    """Return the kinds of what looks misread in a document."""
+    return tuple(kind for kind, (of, _, test) in KINDS.items() if of in ("", document.kind) and test(document))
 
 
 _ZONE_NAMES = ("EST", "EDT", "CST", "CDT", "MST", "MDT", "PST", "PDT", "CET", "CEST")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from store.database import has_schema, open_ledger
+from store.catalog import Catalog, Problem
+from store.database import has_schema, migrate_to, open_ledger
 from store.errors import PkbError
 from store.migrations import OLDEST
 
@@ -45,6 +46,17 @@ def test_a_schema_that_sqlite_has_written_otherwise_is_the_same(path: Path) -> N
 )
 def test_a_schema_that_lacks_something_is_another(path: Path, lost: str) -> None:
     assert not change(path, lost)
+
+
+def test_a_home_of_the_first_schema_opens_with_its_problems(path: Path) -> None:
+    path.unlink()
+    with closing(sqlite3.connect(path, isolation_level=None)) as rows:
+        migrate_to(rows, OLDEST)
+        rows.execute("INSERT INTO problems VALUES (x'2f61', 0, 'empty')")
+        rows.execute("PRAGMA application_id = 1886085681")
+    with closing(open_ledger(path)) as ledger:
+        assert has_schema(ledger)
+        assert Catalog(ledger).problems("/a") == [Problem("/a", 0, "empty")]
 
 
 def test_a_ledger_from_before_the_first_release_is_refused_and_left_as_it_is(path: Path) -> None:

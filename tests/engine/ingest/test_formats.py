@@ -48,7 +48,7 @@ def test_the_format_is_detected(name: str, head: bytes, kind: Format | None) -> 
         ("Mail/tmp/1714723200.M1P2.host", False),
         ("Mail/In.mbox/Info.plist", False),
         ("Mail/In.mbox/Attachments/1/2/plan.pdf", False),
-        ("Mail/cur/1714723200.M1P2.host:2,ST", False),
+        ("Mail/cur/1714723200.M1P2.host:2,ST", True),
         ("tmp/12.", True),
         ("Mail/cur/1714723200.M1P2.host:2,S", True),
         ("Mail/.Sent/cur/1714723200.M1P2.host:2,S", True),

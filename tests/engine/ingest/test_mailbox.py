@@ -64,38 +64,6 @@ def test_a_mailbox_without_its_first_from_line_holds_all_messages() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "field",
-    [
-        b"X-Mozilla-Status: 0009",
-        b"X-Mozilla-Status: 100b\r",
-        b"X-Status: AD",
-        b"X-Gmail-Labels: Trash,Opened",
-        b"X-Gmail-Labels: Spam",
-        b"X-Gmail-Labels: Opened, Spam\r",
-        b"X-Gmail-Labels: =?UTF-8?Q?Spam,Ge=C3=B6ffnet?=",
-        b"X-Gmail-Labels: =?UTF-8?Q?Wichtig,?=\n =?UTF-8?Q?Trash,Ge=C3=B6ffnet?=",
-    ],
-)
-def test_what_was_deleted_or_is_spam_is_no_message(field: bytes) -> None:
-    assert split(FROM + field + b"\nSubject: 1\n\none\n\n" + FROM + b"Subject: 2\n\ntwo\n") == [b"Subject: 2\n\ntwo\n"]
-
-
-@pytest.mark.parametrize(
-    "field",
-    [
-        b"X-Mozilla-Status: 0001",
-        b"X-Status: A",
-        b"X-Status: Deferred",
-        b"X-Gmail-Labels: Inbox",
-        b"X-Gmail-Labels: Inbox,Projects/Spam filter",
-        b"X-Spam-Flag: YES",
-    ],
-)
-def test_what_is_kept_is_a_message(field: bytes) -> None:
-    assert len(split(FROM + field + b"\nSubject: 1\n\nX-Mozilla-Status: 0009\n")) == 1
-
-
 def test_line_ends_of_either_kind_are_kept() -> None:
     raw = (FROM + b"Subject: 1\n\none\n\n" + FROM + b"Subject: 2\n\ntwo\n").replace(b"\n", b"\r\n")
     assert split(raw) == [b"Subject: 1\r\n\r\none\r\n\r\n", b"Subject: 2\r\n\r\ntwo\r\n"]
