@@ -1,19 +1,26 @@
-"""Parses one file of any format into items: mbox and emlx are split here, the rest is known by name only."""
+"""Parses one file of any format into items: archives, mbox and emlx are split here, the rest is known by name only."""
 
+import gzip
 import os
 import re
 import stat
-from collections.abc import Iterator
-from dataclasses import replace
+import struct
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from io import BufferedReader, BytesIO, FileIO, RawIOBase
 from pathlib import Path, PurePath
-from typing import BinaryIO
+from typing import IO, Any, BinaryIO
 
-from engine.ingest.headers import decode_text
+from engine.ingest import scan
+from engine.ingest.headers import clean, decode_text
 from engine.ingest.mail import read_mail
-from engine.ingest.scan import HEAD, detect, is_mail_field, is_mailbox_name
 from engine.ingest.transcripts import NO_SPEECH, may_be_transcript, read_transcripts
-from engine.ingest.types import Bug, ParseLimits, UnreadableItem, doubts, isolate, item_or_bug
+from engine.ingest.types import ParseLimits, T, UnreadableItem, doubts, isolate, item_or_bug
+from store.catalog import BUG
 from store.types import ParsedItem
 
 UNKNOWN = "not mail or a transcript"
@@ -40,15 +47,16 @@ def read(path: Path, raw_kind: str | None, limits: ParseLimits, root: str = "") 
         if not stat.S_ISREG(status.st_mode):
             yield _unreadable("not a file")
             return
-        with path.open("rb") as file:
-            if state := _state_of_path(path, root):
-                limits = replace(limits, state=state)
-            items = _read_open(file, _name(path), raw_kind, limits, status)
+        if state := _state_of_path(path, root):
+            limits = replace(limits, state=state)
+        with _buffered(FileIO(path)) as file:
+            most = min(max(limits.archive_ratio * status.st_size, limits.message_bytes), limits.archive_bytes)
+            items = _read_open(file, _name(path), limits, _Allowance(raw_kind, most))
             while (item := isolate(lambda: next(items, None))) is not None:
                 count += 1
                 yield item
-    except Bug as bug:
-        yield ParsedItem(count, None, problem=bug.reason)
+    except UnreadableItem as error:
+        yield ParsedItem(count, None, problem=error.reason)
     except PermissionError:
         yield _unreadable("permission denied")
     except OSError as error:
@@ -60,34 +68,54 @@ def _name(path: Path) -> str:
     return os.fsencode(path.name).decode("utf-8", "replace")
 
 
+@dataclass(slots=True)
+class _Allowance:
+    """How a file is read: as a kind, if one is given, and how many bytes may be unpacked of it. Mutable."""
+
+    kind: str | None
+    bytes: int
+
+
 def _read_open(
-    file: BinaryIO, name: str, raw_kind: str | None, limits: ParseLimits, status: os.stat_result
+    file: BufferedReader, name: str, limits: ParseLimits, allowance: _Allowance, levels: int = 2
 ) -> Iterator[ParsedItem]:
-    head = file.read(HEAD)
-    kind = raw_kind or detect(name, head)
+    """Yield the items of a file, of archives that many levels deep; UnreadableItem ends it."""
+    raw_kind = allowance.kind
+    head = file.peek(scan.HEAD)[: scan.HEAD]
+    kind = raw_kind or scan.detect(name, head)
     if raw_kind == "mail" and name.lower().endswith(".emlx"):
         kind = "emlx"
     if kind is None and may_be_transcript(name, decode_text(head)):
         kind = "transcript"
     if not head:
         yield _unreadable("empty")
-    elif kind == "mbox" or (kind == "mail" and raw_kind is None and is_mailbox_name(name)):
-        file.seek(0)
+    elif scan.is_archive(head):
+        yield from _read_archive(file, name, limits, allowance, levels)
+    elif kind == "mbox" or (kind == "mail" and raw_kind is None and scan.is_mailbox_name(name)):
         yield from _read_mbox(file, limits)
     elif kind in ("mail", "emlx"):
-        item = _read_message(head + _read_rest(file, status, limits.message_bytes), kind, limits)
+        item = _read_message(_read_whole(file, limits.message_bytes), kind, limits)
         lacks = item.document and name.lower().endswith(".partial.emlx")
         yield replace(item, kinds=tuple({*item.kinds, "unopened"})) if lacks else item
     elif kind == "transcript":
-        found = _read_transcripts(name, head + _read_rest(file, status, limits.file_bytes), limits)
+        found = _read_transcripts(name, _read_whole(file, limits.file_bytes), limits)
         yield from found if raw_kind or found[0].problem != NO_SPEECH else [_unreadable(UNKNOWN)]
     else:
         yield _unreadable(_PROGRAMS.get(PurePath(name.lower()).suffix, UNKNOWN))
 
 
-def _read_rest(file: BinaryIO, status: os.stat_result, most: int) -> bytes:
-    """Read the rest of a file, one byte beyond `most` in all, allocating no more than the file needs."""
-    return file.read(max(min(most, status.st_size) + 1 - HEAD, 0))
+def _buffered(file: RawIOBase) -> BufferedReader:
+    """Return a file whose first `HEAD` bytes can be looked at."""
+    return BufferedReader(file, scan.HEAD)
+
+
+def _read_whole(file: BinaryIO, most: int) -> bytes:
+    """Read a file, one byte beyond `most` at the most, allocating no more than it needs."""
+    pieces, left = list[bytes](), most + 1
+    while piece := file.read(min(left, _PIECE)):
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)
 
 
 def _read_mbox(file: BinaryIO, limits: ParseLimits) -> Iterator[ParsedItem]:
@@ -136,6 +164,137 @@ def _unreadable(text: str) -> ParsedItem:
     return ParsedItem(0, None, problem=text)
 
 
+# Archives: what a zip, tar or gzip file holds is read in place, a member after the other. Nothing is written.
+
+_PIECE = 1 << 16  # bytes read at once
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)  # which need little memory
+_DAMAGE = (
+    *(zlib.error, struct.error, zipfile.BadZipFile, tarfile.TarError),
+    *(EOFError, OSError, RuntimeError, ValueError, LookupError),
+)
+_OF_PROGRAMS = (["mimetype"], ["[Content_Types].xml"], ["META-INF/MANIFEST.MF"])  # a document or a program begins so
+_DIRECTORY = re.compile(rb"PK(?:\x05\x06.{8}(.{4})|\x06\x06.{36}(.{8}))", re.DOTALL)
+_LONGEST_NAME, _LONGEST_ENTRY = 1 << 16, 200  # bytes; the second in the directory of a zip file
+_Member = tuple[str, Callable[[], BufferedReader]]
+
+
+class _Bounded(RawIOBase):
+    """Bytes in an archive as a file that is read once; UnreadableItem if they are damaged or unpack to too much."""
+
+    def __init__(self, file: IO[bytes] | gzip.GzipFile, allowance: _Allowance, size: int | None = None) -> None:
+        self._file, self._allowance, self.left = file, allowance, size
+
+    def readable(self) -> bool:
+        """Return that it can be read."""
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Read the next bytes."""
+        view = memoryview(buffer)
+        most = len(view) if self.left is None else min(len(view), self.left)
+        data = _undamaged(lambda: self._file.read(most))
+        self._allowance.bytes -= len(data)
+        if self._allowance.bytes < 0:
+            raise UnreadableItem("unpacks to more than an archive of its size may; the rest was not read")
+        if self.left is not None:
+            if most and not data:
+                raise UnreadableItem("damaged")
+            self.left -= len(data)
+        view[: len(data)] = data
+        return len(data)
+
+
+def _undamaged(work: Callable[[], T]) -> T:
+    """Return what reading an archive gives; UnreadableItem if it is damaged."""
+    try:
+        return work()
+    except _DAMAGE as error:
+        if isinstance(error, OSError) and error.errno:
+            raise
+        raise UnreadableItem("damaged") from None
+
+
+def _read_archive(
+    file: BufferedReader, name: str, limits: ParseLimits, allowance: _Allowance, levels: int
+) -> Iterator[ParsedItem]:
+    """Yield the items of all members, numbered through; the problem of a member names it."""
+    if not levels:
+        raise UnreadableItem("an archive in an archive in an archive")
+    count = unknown = 0
+    for number, (member, opens) in enumerate(_members(file, name, limits, allowance)):
+        path = PurePath(member.replace("\\", "/"))
+        if number == limits.archive_members:
+            raise UnreadableItem(f"files beyond the first {number} were not read")
+        if scan.ignorable(path) or any(map(scan.is_skipped_folder, path.parts)):
+            continue
+        inside = replace(limits, state=limits.state or _state_of_path(PurePath("/", path), "/"))
+        for item in _read_member(opens, path.name, inside, allowance, levels - 1):
+            unknown += item.problem == UNKNOWN
+            if item.problem != UNKNOWN:
+                named = item.problem and not item.problem.startswith(BUG)
+                problem = f"{item.problem} ({clean(member)[:200]})" if named else item.problem
+                yield replace(item, item=count, offset=None, problem=problem)
+                count += 1
+    if unknown or not count:
+        yield ParsedItem(count, None, problem=f"{UNKNOWN}: {unknown} of its files" if count else UNKNOWN)
+
+
+def _read_member(
+    opens: Callable[[], BufferedReader], name: str, limits: ParseLimits, allowance: _Allowance, levels: int
+) -> Iterator[ParsedItem]:
+    """Yield the items of a member; damage or a bug ends it alone, unpacking to too much ends the archive."""
+    try:
+        items = _read_open(opens(), name, limits, allowance, levels)
+        while (item := isolate(lambda: next(items, None))) is not None:
+            yield item
+    except UnreadableItem as error:
+        if allowance.bytes < 0:
+            raise
+        yield _unreadable(error.reason)
+
+
+def _members(file: BufferedReader, name: str, limits: ParseLimits, allowance: _Allowance) -> Iterator[_Member]:
+    """Yield the name of each file in an archive, and what opens it; no folder and no link."""
+    if file.peek(scan.HEAD).startswith(b"PK"):
+        whole = file if file.seekable() else BytesIO(_read_whole(file, limits.file_bytes))
+        return _zip_members(whole, limits, allowance)
+    if not scan.is_tar(file.peek(scan.HEAD)):
+        name, file = PurePath(name).stem, _buffered(_Bounded(gzip.GzipFile(fileobj=file), allowance))
+    return _tar_members(file, allowance) if scan.is_tar(file.peek(scan.HEAD)) else iter([(name, lambda: file)])
+
+
+def _zip_members(file: BinaryIO, limits: ParseLimits, allowance: _Allowance) -> Iterator[_Member]:
+    file.seek(max(file.seek(0, os.SEEK_END) - 2 * _LONGEST_NAME, 0))
+    sizes = [int.from_bytes(short or long, "little") for short, long in _DIRECTORY.findall(file.read())]
+    if any(_LONGEST_ENTRY * limits.archive_members < size != 0xFFFFFFFF for size in sizes):
+        raise UnreadableItem("too many files")  # whose names would all be held in memory
+    archive = _undamaged(lambda: zipfile.ZipFile(file))
+    for info in archive.infolist() if archive.namelist()[:1] not in _OF_PROGRAMS else ():
+        if not (info.filename.endswith("/") or stat.S_ISLNK(info.external_attr >> 16)):
+            yield info.filename, partial(_open_in_zip, archive, info, allowance)
+
+
+def _open_in_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo, allowance: _Allowance) -> BufferedReader:
+    if info.flag_bits & 1 or info.compress_type not in _METHODS:
+        raise UnreadableItem("encrypted" if info.flag_bits & 1 else "compressed by a method that is not read")
+    return _buffered(_Bounded(_undamaged(lambda: archive.open(info)), allowance))
+
+
+def _tar_members(file: BufferedReader, allowance: _Allowance) -> Iterator[_Member]:
+    stream = _Bounded(file, allowance, _LONGEST_NAME)  # while a header is read, so that it takes little memory
+    archive = _undamaged(partial(tarfile.open, fileobj=stream, mode="r|", bufsize=tarfile.BLOCKSIZE))
+    while info := _undamaged(archive.next):
+        stream.left, vars(archive)["members"] = None, []  # no name is kept
+        if info.isreg() and (opened := archive.extractfile(info)):
+            member = _Bounded(opened, allowance)
+            yield info.name, partial(_buffered, member)
+            while member.read(_PIECE):
+                pass
+        stream.left = _LONGEST_NAME
+    if stream.read(_PIECE).strip(b"\0"):  # behind what tarfile takes for the end
+        raise UnreadableItem("damaged")
+
+
 # Mail containers: mbox files, streamed message by message, and Apple's emlx. No message is looked into.
 
 LINE_BYTES = 1 << 20  # longest piece of a line read at once
@@ -180,7 +339,7 @@ def _marked_lines(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
     blank, complete = True, True
     while line := file.readline(LINE_BYTES):
         if held is not None:
-            yield held, _FIELD.match(line) is not None and (held.strip() != b"From" or is_mail_field(line))
+            yield held, _FIELD.match(line) is not None and (held.strip() != b"From" or scan.is_mail_field(line))
             held = None
         if complete and line.startswith(b"From") and _is_from_line(line, blank):
             held = line
@@ -230,12 +389,12 @@ _FLAGS = {"T": "deleted", "D": "drafts"}  # of a maildir
 
 def state_of(raw: bytes) -> str | None:
     """Return the state that a message's header names: deleted, spam, drafts; None for one in use."""
-    end = _HEADER_END.search(raw, 0, 8 * HEAD)
-    found = _STATE.search(b"\n" + raw[: end.start() if end else 8 * HEAD])
+    end = _HEADER_END.search(raw, 0, 8 * scan.HEAD)
+    found = _STATE.search(b"\n" + raw[: end.start() if end else 8 * scan.HEAD])
     return found.lastgroup if found else None
 
 
-def _state_of_path(path: Path, root: str) -> str | None:
+def _state_of_path(path: PurePath, root: str) -> str | None:
     """Return the state that a maildir's flags or a folder below the root name."""
     folder, _, name = str(path).rpartition("/")
     _, _, flags = name.partition(":2,")

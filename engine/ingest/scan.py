@@ -29,6 +29,7 @@ _FIELD = re.compile(rb"([!-9;-~]{1,60})[ \t]*:")
 _FROM_LINE = re.compile(
     rb"(?:\xef\xbb\xbf)?\s{0,100}>?From(?: \S[^\n]{0,300}|([ \t\r]*))\n(?:>From [^\n]{0,300}\n)?([!-9;-~]{1,60}[ \t]*:)"
 )
+_ARCHIVE = re.compile(rb"PK(?:\x03\x04|\x05\x06)|\x1f\x8b\x08")
 _IGNORED_NAMES = {"icon\r", *_WORDS["file"].split("|")}
 _IGNORED_ENDINGS = (".msf", ".noindex", ".plist", ".lock", ".tmp", ".swp", ".wdseml", ".emlxpart", "~")
 _IGNORED_STARTS = (".", ",", "#", "dovecot", "courierimap")
@@ -57,6 +58,16 @@ def detect(name: str, head: bytes) -> Format | None:
     if (first := _FROM_LINE.match(head)) and (first[1] is None or is_mail_field(first[2])):
         return "mbox"
     return "mail" if _begins_header(head) else None
+
+
+def is_archive(head: bytes) -> bool:
+    """Return whether a file is a zip, tar or gzip file, from its first `HEAD` bytes."""
+    return _ARCHIVE.match(head) is not None or is_tar(head)
+
+
+def is_tar(head: bytes) -> bool:
+    """Return whether a file is a tar file, from its first `HEAD` bytes."""
+    return head[257:262] == b"ustar"
 
 
 def is_mailbox_name(name: str) -> bool:

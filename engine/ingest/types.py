@@ -23,7 +23,7 @@ from store.types import OWN_ROLES, Document, DocumentPassage, ParsedItem
 
 # Raise it with each change after which a file is decoded to another text, date, sender or role: every file is then read
 # again by the next `pkb ingest`, and what is decoded anew replaces what was decoded before.
-PARSER_VERSION: Final = 7
+PARSER_VERSION: Final = 8
 LEFT_OUT: Final = ("deleted", "spam", "drafts")  # states of mail that a setting keeps out of the index
 
 
@@ -37,6 +37,9 @@ class ParseLimits:
     depth: int = 20  # of nested multiparts and messages
     header_bytes: int = 256 << 10  # of one message's header
     text_chars: int = 2_000_000  # of one document's decoded text
+    archive_bytes: int = 256 << 30  # unpacked from one archive, and at most this often its own size, or a message's
+    archive_ratio: int = 100
+    archive_members: int = 100_000
     seconds: float = 10.0  # for one item
     leave_out: frozenset[str] = frozenset(LEFT_OUT)  # mail in these states
     state: str | None = None  # of all mail in the file, by its place

@@ -1,8 +1,11 @@
 """Files made to hang, crash or fill the memory: each is read or named, and the mail beside it is found."""
 
 import base64
+import gzip
 import os
 import resource
+import struct
+import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +21,7 @@ from engine.text.relative_dates import next_start
 from store.errors import UsageError
 from tests.attack.lab import NOW as IN_UTC
 from tests.attack.lab import Lab, mail
+from tests.engine.ingest.archive_files import tarred, zipped
 
 LIMITS, NOW = ParseLimits(), IN_UTC.replace(tzinfo=None)
 MANY = 100_000
@@ -40,6 +44,31 @@ def charset(name: str, body: bytes = b"\xe9\0 cafe") -> bytes:
 
 def parts(body: str, kind: str = "multipart/mixed; boundary=a") -> bytes:
     return mail(body, f"Content-Type: {kind}")
+
+
+def layers(most: int) -> bytes:
+    """Return an archive that holds sixteen of itself, so many deep, with a megabyte of zeros at the end."""
+    inner = zipped({"0.mbox": bytes(1 << 20)})
+    for _ in range(most):
+        inner = zipped({f"{number}.zip": inner for number in range(16)})
+    return inner
+
+
+def overlapping() -> bytes:
+    """Return a zip file whose directory names the same megabyte of mail a thousand times."""
+    raw = zipped({"0.eml": mail("x" * (1 << 20))})
+    at, end = raw.index(b"PK\x01\x02"), raw.index(b"PK\x05\x06")
+    entry, last = raw[at:end], bytearray(raw[end:])
+    last[8:16] = struct.pack("<HHI", 1000, 1000, 1000 * len(entry))
+    return raw[:at] + entry * 1000 + bytes(last)
+
+
+def tar_header(kind: bytes, size: int) -> bytes:
+    """Return the header of a member of a tar file with this type and this claim of a size."""
+    header = bytearray(tarfile.TarInfo("x").tobuf(tarfile.USTAR_FORMAT))
+    header[124:136], header[148:156], header[156:157] = b"\x80" + size.to_bytes(11, "big"), b" " * 8, kind
+    header[148:156] = b"%06o\0 " % sum(header)
+    return bytes(header)
 
 
 # Each name is a file; its content is made when it is tried.
@@ -81,6 +110,27 @@ FILES: dict[str, Callable[[], bytes]] = {
     "numbers that are none.json": lambda: b'{"text": "a", "segments": [{"start": 1e999, "end": NaN, "text": "x"}]}',
     "length beyond all.emlx": lambda: b"999999999999\nSubject: x\n\ny",
     "separators alone.mbox": lambda: b"From a@x.org Mon Jun  3 10:00:00 2024\n" * MANY,
+    "zeros.gz": lambda: gzip.compress(bytes(200 << 20), 1),
+    "zeros.zip": lambda: zipped({"0.mbox": bytes(200 << 20)}),
+    "one line without end.zip": lambda: zipped({"0.eml": b"Subject: x\nFrom: a@x\n\n" + b"x" * (200 << 20)}),
+    "archives in archives.zip": lambda: layers(5),
+    "overlapping members.zip": overlapping,
+    "a directory of many names.zip": lambda: zipped(dict.fromkeys(map(str, range(20_000)), b"")),
+    "a directory beyond all.zip": lambda: (
+        b"PK\3\4" + bytes(50 << 20) + b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 9, 9, 50 << 20, 4, 0)
+    ),
+    "many empty files.tgz": lambda: tarred(dict.fromkeys(map(str, range(20_000)), b"")),
+    "a long name without end.tgz": lambda: gzip.compress(tar_header(b"L", 1 << 40) + bytes(100 << 20), 1),
+    "a long field without end.tgz": lambda: gzip.compress(tar_header(b"x", 1 << 40) + b"9 path=a\n" * (10 << 20), 1),
+    "a sparse map without end.tgz": lambda: gzip.compress(
+        tar_header(b"x", 512)
+        + b"22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n".ljust(512, b"\0")
+        + tar_header(b"0", 1 << 40)
+        + b"99999999\n"
+        + b"1\n" * (10 << 20),
+        1,
+    ),
+    "a file beyond all.tar": lambda: tar_header(b"0", 1 << 62) + mail("x"),
     "letter with half a sign.eml": lambda: mail(
         "x", "Subject: =?utf-16?b?" + base64.b64encode(b"\xd8\0").decode() + "?="
     ),

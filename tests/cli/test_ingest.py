@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.conftest import Pkb
 from tests.demo import DATA, environment
+from tests.engine.ingest.archive_files import mbox, message, tarred, zipped
 
 
 @pytest.fixture
@@ -107,3 +108,29 @@ def test_a_bug_is_named_with_its_file_and_shown_in_full_only_if_asked_for(tmp_pa
     assert skipped["reason"].startswith("bug in pkb: IndexError at engine.ingest.html:")
     assert "tandem" not in ran.stdout
     assert "Traceback" in ran.stderr
+
+
+def test_a_message_in_an_archive_is_shown_opened_and_forgotten_by_the_archive(fresh: Pkb, tmp_path: Path) -> None:
+    path = tmp_path / "mail" / "a.zip"
+    path.parent.mkdir()
+    path.write_bytes(zipped({"a.mbox": mbox(1, 2), "b.eml": message(3)}))
+    ingest(fresh, str(path.parent))
+    assert [row["text"] for row in fresh("show", str(path), "--json").rows] == ["word1", "word2", "word3"]
+    source = fresh("ask", "word2", "--json").row["sources"][0]
+    assert (source["path"], source["message_id"]) == (str(path), "2@x.org")
+    assert fresh("open", "1", env={"PKB_OPENER": "true"}).code == 0
+    assert fresh("forget", str(path), "--yes", "--json").row["erased"]["documents"] == 3
+    assert ingest(fresh, str(path.parent))["documents"]["kept"] == 0
+    path.unlink()
+    ingest(fresh, str(path.parent))
+    assert kept(fresh) == 0
+
+
+def test_what_was_in_a_deleted_archive_is_forgotten_as_deleted(fresh: Pkb, tmp_path: Path) -> None:
+    path = tmp_path / "mail" / "a.tgz"
+    path.parent.mkdir()
+    path.write_bytes(tarred({"a.mbox": mbox(1, 2)}))
+    ingest(fresh, str(path.parent))
+    path.unlink()
+    ingest(fresh, str(path.parent))
+    assert fresh("forget", "--deleted", str(path), "--yes", "--json").code == 0

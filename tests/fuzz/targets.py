@@ -29,6 +29,7 @@ from engine.text.time_sensitive import is_timeless, time_sensitivity
 from engine.text.whole_document import whole_document_question
 from engine.transfer import lines_of, read_line
 from store import kv_files, peers, remote_peer
+from store.catalog import BUG
 from store.errors import PkbError
 from store.remote import RemoteMiss
 from store.types import ParsedItem
@@ -105,6 +106,13 @@ def _css(data: bytes) -> None:
 def _calendar(data: bytes) -> None:
     calendar.event_texts(_text(data))
     calendar.rule_text(_text(data))
+
+
+def _file(data: bytes) -> None:
+    path = _scratch()
+    path.write_bytes(data)
+    for item in files.read(path, None, LIMITS):
+        assert not (item.problem or "").startswith(BUG), item.problem
 
 
 def _quotes(data: bytes) -> None:
@@ -300,6 +308,7 @@ TARGETS: dict[str, Target] = {
     "html": Target(_html),
     "css": Target(_css),
     "calendar": Target(_calendar),
+    "file": Target(_file),
     "quotes": Target(_quotes),
     "transcript": Target(_transcript, (UnreadableItem,)),
     "subtitles": Target(_subtitles),
