@@ -1,15 +1,20 @@
-"""Calendar invitations (iCalendar, RFC 5545) as readable text: what, when, where, who."""
+"""Calendars (iCalendar, RFC 5545) as readable text: what, when, where, who; and contacts (vCard, RFC 6350)."""
 
 import re
-from collections.abc import Iterable
+from binascii import a2b_qp
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from functools import partial
 from zoneinfo import ZoneInfo
 
-from engine.ingest.headers import clean, tidy
+from engine.ingest.headers import clean, decode_text, tidy
 from engine.ingest.html import html_text
+from engine.ingest.quotes import paragraphs
+from engine.ingest.types import ParseLimits, content_id, item_or_bug
 from engine.text.dates import DAY_NAMES, MONTH_NAMES, spell_date
+from store.types import Document, ParsedItem, Role
 
 # Times and time zones.
 
@@ -197,8 +202,8 @@ MOST_EVENTS = 100
 MOST_PEOPLE = 100
 MOST_LINES = 50_000
 _FOLD = re.compile(r"\n[ \t]")
-_PARAMETER = re.compile(r';([A-Za-z-]{1,40})=("[^"]*+"?|[^;:,"]*+(?:,[^;:,"]*+)*+)')
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,60}")
+_PARAMETER = re.compile(r';([A-Za-z0-9-]{1,40})(?:=("[^"]*+"?|[^;:,"]*+(?:,[^;:,"]*+)*+))?')
+_NAME = re.compile(r"(?:[A-Za-z0-9-]{1,60}\.)?([A-Za-z][A-Za-z0-9-]{0,60})")
 _TAGGED = re.compile(r"</?(?:p|br|div|b|i|u|a|ul|ol|li|span|html|body|table)(?:\s[^<>]*=[^<>]*)?\s?/?>", re.IGNORECASE)
 _ESCAPE = re.compile(r"\\([nN\\;,])")
 _DURATION = re.compile(r"([+-]?)P(?:(\d{1,4})W)?(?:(\d{1,4})D)?(?:T(?:(\d{1,4})H)?(?:(\d{1,4})M)?(?:(\d{1,6})S)?)?$")
@@ -223,16 +228,16 @@ Component = dict[str, list[Property]]
 
 def event_texts(calendar: str) -> list[str]:
     """Return one readable paragraph per event of a calendar, at most `MOST_EVENTS`."""
-    method, events, zones = _components(calendar)
+    method, events, zones = _components(calendar, MOST_LINES)
     return [_describe(event, method, zones) for event in events[:MOST_EVENTS]]
 
 
-def _components(calendar: str) -> tuple[str, list[Component], Zones]:
+def _components(calendar: str, most: int) -> tuple[str, list[Component], Zones]:
     """Return the method, events and zones of a calendar; alarms inside events are left out."""
     method, events = "", list[Component]()
     zone_lines, own = list[tuple[str, str]](), ""
     stack: list[str] = []
-    for line in _FOLD.sub("", tidy(calendar)).split("\n")[:MOST_LINES]:
+    for line in _FOLD.sub("", tidy(calendar)).split("\n")[:most]:
         found = _parse(line)
         if found is None:
             continue
@@ -262,9 +267,11 @@ def _parse(line: str) -> Property | None:
     parameters: dict[str, str] = {}
     end = name.end()
     while parameter := _PARAMETER.match(line, end):
-        parameters[parameter[1].upper()] = parameter[2].strip('"')
+        named, value = (parameter[1], parameter[2]) if parameter[2] is not None else ("TYPE", parameter[1])
+        before = f"{parameters['TYPE']}," if named.upper() == "TYPE" and "TYPE" in parameters else ""
+        parameters[named.upper()] = before + value.strip('"')
         end = parameter.end()
-    return Property(name[0].upper(), parameters, line[end + 1 :]) if line[end : end + 1] == ":" else None
+    return Property(name[1].upper(), parameters, line[end + 1 :]) if line[end : end + 1] == ":" else None
 
 
 def _describe(event: Component, method: str, zones: Zones) -> str:
@@ -276,6 +283,7 @@ def _describe(event: Component, method: str, zones: Zones) -> str:
         f"{heading}: {clean(_text(event, 'SUMMARY')) or 'no title'}",
         f"When: {_when(event, start, zones)}" if "DTSTART" in event else "",
         f"Repeats: {rule_text(rule, zone)}" if rule else "",
+        *(() if cancelled else _dates(event, zones, "Instead of", "RECURRENCE-ID")),
         *_dates(event, zones, "Except", "EXDATE"),
         *_dates(event, zones, "Also", "RDATE"),
         f"Where: {clean(_text(event, 'LOCATION'))}" if _text(event, "LOCATION") else "",
@@ -364,3 +372,83 @@ def _notes(description: str) -> list[str]:
     description = html_text(description) if _TAGGED.search(description) else description
     lines = [line.rstrip() for line in tidy(description).split("\n") if line.strip()]
     return [f"Notes: {lines[0]}", *lines[1:]] if lines else []
+
+
+# Files of events and of contacts: a document for each event with its moved and cancelled days, and for each contact.
+
+_LABELS = {
+    **{"TEL": "Phone number", "EMAIL": "Email address", "ADR": "Address", "BDAY": "Birthday", "ORG": "Organisation"},
+    **{"TITLE": "Job", "ROLE": "Role", "NICKNAME": "Nickname", "URL": "Website", "NOTE": "Notes"},
+}
+_KINDS = {"HOME": "home", "WORK": "work", "CELL": "mobile", "FAX": "fax", "PAGER": "pager"}
+_SOFT_BREAK = re.compile(r"(?<=QUOTED-PRINTABLE)((?:[^\n]*=\n)+)", re.IGNORECASE)
+_URI = re.compile(r"(?:tel|mailto):", re.IGNORECASE)
+
+
+def read_calendar(raw: bytes, limits: ParseLimits) -> list[ParsedItem]:
+    """Return the events of a calendar file, those of one UID as one document."""
+    method, events, zones = _components(decode_text(raw), limits.file_bytes)
+    series = dict[str, list[Component]]()
+    for number, event in enumerate(events):
+        series.setdefault(_text(event, "UID") or f"\0{number}", []).append(event)
+    return [item_or_bug(item, partial(_series, item, one, method, zones)) for item, one in enumerate(series.values())]
+
+
+def _series(item: int, events: list[Component], method: str, zones: Zones) -> ParsedItem:
+    people = [list(map(_person, events[0].get(name, []))) for name in ("ORGANIZER", "ATTENDEE")]
+    stamps = (one for name in ("LAST-MODIFIED", "CREATED", "DTSTAMP") for one in events[0].get(name, []))
+    times = (found.at for one in stamps if (found := parse_time(one.value, "", Zones({}))))
+    date = next((at for at in times if isinstance(at, datetime) and at.tzinfo), None)
+    text = "\n\n".join(_describe(event, method, zones) for event in events[:MOST_EVENTS])
+    title = clean(_text(events[0], "SUMMARY"))
+    return ParsedItem(item, _document(title, text, "event", next(iter(people[0]), ""), people[1], date))
+
+
+def _document(
+    title: str, text: str, role: Role, sender: str = "", recipients: Sequence[str] = (), date: datetime | None = None
+) -> Document:
+    lines, id_ = text.split("\n"), content_id(role, title, sender, text)
+    passages = tuple(paragraphs(lines, [role] * len(lines), 1, date))
+    return Document(id_, "mail", title, sender, tuple(recipients), date, None, text, passages)
+
+
+def read_contacts(raw: bytes, limits: ParseLimits) -> list[ParsedItem]:
+    """Return the contacts of a vCard file (2.1 to 4.0), a document each."""
+    cards = list[Component]()
+    unbroken = _SOFT_BREAK.sub(lambda found: found[1].replace("=\n", ""), tidy(decode_text(raw)))
+    for found in map(_parse, _FOLD.sub("", unbroken).split("\n")):
+        if found and (found.name, found.value.strip().upper()) == ("BEGIN", "VCARD"):
+            cards.append({})
+        elif found and cards:
+            cards[-1].setdefault(found.name, []).append(found)
+    return [item_or_bug(item, partial(_contact, item, card)) for item, card in enumerate(cards)]
+
+
+def _contact(item: int, card: Component) -> ParsedItem:
+    names = [_value(one) for key in ("FN", "N", "ORG", "EMAIL") for one in card.get(key, ())]
+    name = next(filter(None, names), "")
+    lines = [
+        f"{label}{_kind(one)}: {_value(one)}"
+        for key, label in _LABELS.items()
+        for one in card.get(key, ())
+        if _value(one)
+    ]
+    if not name or not lines:
+        return ParsedItem(item, None, problem="a contact without a name or anything else")
+    return ParsedItem(item, _document(name, "\n".join([f"Contact: {name}", *lines]), "body"))
+
+
+def _kind(one: Property) -> str:
+    kinds = [_KINDS[kind] for kind in one.parameters.get("TYPE", "").upper().split(",") if kind in _KINDS]
+    return f" ({', '.join(kinds)})" if kinds else ""
+
+
+def _value(one: Property) -> str:
+    """Return a value as text: its parts, if it has several, behind each other."""
+    encoded = "QUOTED-PRINTABLE" in (one.parameters.get("ENCODING", "") + one.parameters.get("TYPE", "")).upper()
+    value = decode_text(a2b_qp(one.value.encode()), one.parameters.get("CHARSET", "")) if encoded else one.value
+    parts = [Property("", {}, part).text for part in re.split(r"(?<!\\);", _URI.sub("", value.replace("\\:", ":")))]
+    if one.name == "BDAY" and (day := parse_time(value.replace("-", ""), "", Zones({}))):
+        return spell_date(day.at)
+    parts = [parts[1], parts[0], *parts[2:]] if one.name == "N" and len(parts) > 1 else parts
+    return clean((" " if one.name == "N" else ", ").join(part.strip() for part in parts if part.strip()))

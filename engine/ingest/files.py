@@ -16,6 +16,7 @@ from pathlib import Path, PurePath
 from typing import IO, Any, BinaryIO
 
 from engine.ingest import scan
+from engine.ingest.calendar import read_calendar, read_contacts
 from engine.ingest.headers import clean, decode_text
 from engine.ingest.mail import read_mail
 from engine.ingest.transcripts import NO_SPEECH, may_be_transcript, read_transcripts
@@ -100,6 +101,9 @@ def _read_open(
     elif kind == "transcript":
         found = _read_transcripts(name, _read_whole(file, limits.file_bytes), limits)
         yield from found if raw_kind or found[0].problem != NO_SPEECH else [_unreadable(UNKNOWN)]
+    elif kind in ("calendar", "contacts"):
+        read_items = read_calendar if kind == "calendar" else read_contacts
+        yield from read_items(_read_whole(file, limits.file_bytes), limits) or [_unreadable("empty")]
     else:
         yield _unreadable(_PROGRAMS.get(PurePath(name.lower()).suffix, UNKNOWN))
 

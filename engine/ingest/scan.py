@@ -18,7 +18,7 @@ from typing import Literal
 from prompts import word_patterns
 from store.types import FileState, Place
 
-Format = Literal["mail", "mbox", "emlx", "transcript"]
+Format = Literal["mail", "mbox", "emlx", "transcript", "calendar", "contacts"]
 
 # Formats.
 
@@ -30,6 +30,7 @@ _FROM_LINE = re.compile(
     rb"(?:\xef\xbb\xbf)?\s{0,100}>?From(?: \S[^\n]{0,300}|([ \t\r]*))\n(?:>From [^\n]{0,300}\n)?([!-9;-~]{1,60}[ \t]*:)"
 )
 _ARCHIVE = re.compile(rb"PK(?:\x03\x04|\x05\x06)|\x1f\x8b\x08")
+_BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?\s*BEGIN:(VCALENDAR|VCARD)\s", re.IGNORECASE)
 _IGNORED_NAMES = {"icon\r", *_WORDS["file"].split("|")}
 _IGNORED_ENDINGS = (".msf", ".noindex", ".plist", ".lock", ".tmp", ".swp", ".wdseml", ".emlxpart", "~")
 _IGNORED_STARTS = (".", ",", "#", "dovecot", "courierimap")
@@ -55,6 +56,8 @@ def detect(name: str, head: bytes) -> Format | None:
         return "mail"
     if ending in (".vtt", ".srt", ".sbv"):
         return "transcript"
+    if begins := _BEGIN.match(head):
+        return "calendar" if begins[1].lower() == b"vcalendar" else "contacts"
     if (first := _FROM_LINE.match(head)) and (first[1] is None or is_mail_field(first[2])):
         return "mbox"
     return "mail" if _begins_header(head) else None

@@ -131,6 +131,9 @@ FILES: dict[str, Callable[[], bytes]] = {
         1,
     ),
     "a file beyond all.tar": lambda: tar_header(b"0", 1 << 62) + mail("x"),
+    "contacts without end.vcf": lambda: b"BEGIN:VCARD\nNOTE;ENCODING=QUOTED-PRINTABLE:" + b"x=\n" * 500_000,
+    "a contact that opens.vcf": lambda: b"BEGIN:VCARD\nTEL" + b";a=b,c" * 200_000 + b":1\nFN:x" + b";" * 500_000,
+    "events without end.ics": lambda: b"BEGIN:VCALENDAR\n" + b"BEGIN:VEVENT\nUID:1\nSUMMARY:x\n" * 30_000,
     "letter with half a sign.eml": lambda: mail(
         "x", "Subject: =?utf-16?b?" + base64.b64encode(b"\xd8\0").decode() + "?="
     ),

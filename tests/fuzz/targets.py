@@ -108,6 +108,11 @@ def _calendar(data: bytes) -> None:
     calendar.rule_text(_text(data))
 
 
+def _contacts(data: bytes) -> None:
+    for item in (*calendar.read_contacts(data, LIMITS), *calendar.read_calendar(data, LIMITS)):
+        _chunks(item)
+
+
 def _file(data: bytes) -> None:
     path = _scratch()
     path.write_bytes(data)
@@ -308,6 +313,7 @@ TARGETS: dict[str, Target] = {
     "html": Target(_html),
     "css": Target(_css),
     "calendar": Target(_calendar),
+    "contacts": Target(_contacts),
     "file": Target(_file),
     "quotes": Target(_quotes),
     "transcript": Target(_transcript, (UnreadableItem,)),
