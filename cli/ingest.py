@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
@@ -14,8 +15,8 @@ import typer
 from cli import output
 from cli.output import Tick, bars, duration, open_pkb
 from engine.operations import noted, refuse_missing
-from engine.text.terminal import count, line
-from store.errors import NoModel, UsageError
+from engine.text.terminal import count, line, size
+from store.errors import NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
     from engine.app import Pkb
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 
 _LISTED = 10
+_LONGEST_SEARCH = 10.0  # seconds
+_DENIED = "; on a Mac, allow your terminal: System Settings, Privacy & Security, Full Disk Access"
 When = Literal["now", "background", "later"]
 
 
@@ -42,12 +45,18 @@ def ingest(
     restore: Annotated[bool, typer.Option("--restore", help="Index forgotten messages of these paths again.")] = False,
     vectors: Annotated[When, typer.Option(help="When to compute embeddings; keyword search works at once.")] = "now",
     watch: Annotated[bool, typer.Option("--watch", help="Keep running and watch the folders, like pkb watch.")] = False,
+    find: Annotated[
+        bool, typer.Option("--find", help="Find mail of Thunderbird, Apple Mail and others, and ask what to index.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="With --find: index all of it without asking.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Index mail and transcripts: new, changed and removed files.
 
     Example: pkb ingest ~/Mail ~/Meetings
     """
+    if find:
+        paths = _find(paths, yes=yes, as_json=as_json)
     if watch:
         for given, first in ((restore, "PATH --restore"), (prune, "--prune")):
             if given:
@@ -72,6 +81,31 @@ def ingest(
             output.data(_row(summary, chunks, left, time.perf_counter() - began))
     refuse_missing(summary, missing)
     raise typer.Exit(3 if summary.problems else 0)
+
+
+def _find(paths: list[Path] | None, *, yes: bool, as_json: bool) -> list[Path]:
+    """Show where mail is, and ask which of it to index; with JSON, it is only listed."""
+    from cli.pull import agreed
+    from engine.ingest.scan import find_mail
+
+    if paths:
+        raise UsageError("--find looks in your home folder, and takes no path", "pkb ingest --find")
+    places, ends = [], time.monotonic() + _LONGEST_SEARCH
+    with bars(quiet=as_json, stay=False) as tick:
+        for one in find_mail(Path.home(), lambda: time.monotonic() > ends):
+            places.append(one)
+            tick("find", len(places), None)
+    if as_json:
+        output.data({"schema": output.SCHEMA, "found": [asdict(one) for one in places]})
+        raise typer.Exit
+    for one in places:
+        said = f"{one.problem}{_DENIED}" if one.problem else f"{count(one.files, 'file')}, {size(one.bytes)}"
+        print(f"{one.program}: {line(one.path)}: {'at least ' if one.least else ''}{said}")
+    readable = [Path(one.path) for one in places if not one.problem]
+    step = "pkb ingest --find --yes"
+    if not (chosen := [path for path in readable if agreed(f"index {path}?", yes=yes, default=True, step=step)]):
+        raise PkbError("nothing to index", "pkb ingest FOLDER")
+    return chosen
 
 
 def _embed(pkb: "Pkb", when: When, *, quiet: bool) -> int:

@@ -270,6 +270,54 @@ def _state(status: os.stat_result) -> FileState:
     return FileState(status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
 
 
+# Where mail is on a machine.
+
+_SETTINGS = "mbsync or offlineimap"
+_SETTING = re.compile(
+    r"^\s*(?:path|inbox|localfolders)\s*[=\s]\s*[\"']?(?:~/)?([^\"'\n]+)", re.IGNORECASE | re.MULTILINE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MailPlace:
+    """A folder or file with mail of a program: files and their bytes, at `least`, if there was no time for all."""
+
+    program: str
+    path: str
+    files: int
+    bytes: int
+    least: bool
+    problem: str | None  # why it cannot be listed
+
+
+def find_mail(home: Path, is_late: Callable[[], bool]) -> Iterator[MailPlace]:
+    """Yield where programs keep mail in a home folder; links that lead out of it are not followed."""
+    home, known = Path(os.path.realpath(home)), list[Path]()
+    for program, places in word_patterns("mail_places").items():
+        for path in (path for place in places.split("|") for path in _candidates(home, program, place)):
+            if home in path.parents and not any(path == one or one in path.parents for one in known):
+                known.append(path)
+                found, files, size = Changes(), 0, 0
+                for file, state in _files(os.fsencode(path), found):
+                    if is_late():
+                        break
+                    if not ignorable(Path(os.fsdecode(file))):
+                        files, size = files + 1, size + state.size
+                problem = found.unreadable.get(os.fsencode(path))
+                if files or problem:
+                    yield MailPlace(program, str(path), files, size, is_late(), problem)
+
+
+def _candidates(home: Path, program: str, place: str) -> list[Path]:
+    """Return the real paths of a pattern, or, of settings, of what they name."""
+    if program != _SETTINGS:
+        return sorted(Path(os.path.realpath(path)) for path in home.glob(place))
+    text = ""
+    with suppress(OSError):
+        text = (home / place).read_text("utf-8", "replace")
+    return [path for name in _SETTING.findall(text) if (path := Path(os.path.realpath(home / name.strip()))).exists()]
+
+
 # Versions: which documents of changed and moved files are new versions of former ones.
 #
 # An item is the same as before if it has the same Message-ID. Without one, it is if it has the same position between

@@ -110,6 +110,39 @@ def test_a_bug_is_named_with_its_file_and_shown_in_full_only_if_asked_for(tmp_pa
     assert "Traceback" in ran.stderr
 
 
+@pytest.fixture
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a home folder with mail of Thunderbird and a Maildir."""
+    for number, name in enumerate(("user/.thunderbird/a.default/Mail/Local Folders/Inbox", "user/Maildir/new/1.a.b")):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_bytes(message(number))
+    monkeypatch.setenv("HOME", str(tmp_path / "user"))
+    return tmp_path / "user"
+
+
+def test_mail_of_other_programs_is_found_and_indexed(fresh: Pkb, user: Path) -> None:
+    found = fresh("ingest", "--find", "--yes", "--vectors", "later")
+    assert found.out.splitlines()[:3] == [
+        f"Thunderbird: {user}/.thunderbird/a.default/Mail: 1 file, 89 B",
+        f"Maildir: {user}/Maildir: 1 file, 89 B",
+        "2 files: 2 new",
+    ]
+    assert kept(fresh) == 2
+
+
+def test_without_a_terminal_what_is_found_is_listed_and_nothing_is_indexed(fresh: Pkb, user: Path) -> None:
+    ran = fresh("ingest", "--find")
+    assert (ran.code, ran.out.count(str(user))) == (2, 2)
+    assert "pkb ingest --find --yes" in ran.err
+    assert [one["files"] for one in fresh("ingest", "--find", "--json").row["found"]] == [1, 1]
+    assert fresh("stats").code == 10
+
+
+def test_where_no_mail_is_found_a_folder_is_to_be_named(fresh: Pkb, tmp_path: Path) -> None:
+    assert "pkb ingest FOLDER" in fresh("ingest", "--find", env={"HOME": str(tmp_path / "nobody")}).err
+    assert fresh("ingest", "--find", str(tmp_path)).code == 2
+
+
 def test_a_message_in_an_archive_is_shown_opened_and_forgotten_by_the_archive(fresh: Pkb, tmp_path: Path) -> None:
     path = tmp_path / "mail" / "a.zip"
     path.parent.mkdir()

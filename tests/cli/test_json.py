@@ -148,6 +148,9 @@ def test_what_forget_prints_is_as_documented(pkb: Pkb) -> None:
 
 def test_what_ingest_and_stats_print_is_as_documented(pkb: Pkb) -> None:
     compare("pkb ingest", [pkb("ingest", "--json").row], every=False)
+    (pkb.folder / "Maildir").mkdir()
+    (pkb.folder / "Maildir" / "1.eml").touch()
+    compare("pkb ingest --find", [pkb("ingest", "--find", "--json", env={"HOME": str(pkb.folder)}).row])
     pkb("ask", "when is rehearsal?")
     pkb("config", "set", "model.name", str(NANO))
     for key, value in (("kv.bits", "0"), ("kv.daily_bytes", "1"), ("kv.bytes", "1")):
