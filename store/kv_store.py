@@ -325,7 +325,7 @@ class KvStore:
         """
         keys = path_keys(root, segments)
         while True:
-            owner = look(self._own_name)
+            owner = look(lambda: self._folder.owner.name)
             if owner is None:
                 return Match((), None, _nothing, late=True)
             with self._ledger.transaction():
@@ -342,10 +342,7 @@ class KvStore:
 
     def answers(self, look: Look) -> bool:
         """Return whether the disk of the cache answers, as far as `look` waits for it."""
-        return look(self._own_name) is not None
-
-    def _own_name(self) -> str:
-        return self._folder.owner.name
+        return look(lambda: self._folder.owner.name) is not None
 
     def record_use(self, match: Match, seconds_saved: float, loaded: int | None = None) -> None:
         """Count a match of which so many tokens were `loaded`, all by default, and the seconds it saved.

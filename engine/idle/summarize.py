@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby
+from itertools import accumulate, groupby
 from math import log, sqrt
 
 from engine.idle.types import Job, Outcome, check_time
@@ -217,20 +217,12 @@ def writer(model: LanguageModel, most: int, is_over: Callable[[], bool]) -> Writ
         last = (*model.tokens(cue), *model.frame.closing)
         left = model.context - most - len(first) - len(last)
         cache = model.begin()
-        for ids in (first, *_fitting([model.tokens(one) for one in middle], left)):
+        found = [model.tokens(one) for one in middle]
+        fitting = [ids for ids, end in zip(found, accumulate(map(len, found)), strict=True) if end <= left]
+        for ids in (first, *fitting):
             check_time(is_over)
             model.prefill(cache, ids)
         check_time(is_over)
         return complete(timed(model.decode(cache, last, most), partial(check_time, is_over)), most)
 
     return write
-
-
-def _fitting(segments: Sequence[Sequence[int]], left: int) -> list[Sequence[int]]:
-    fitting = list[Sequence[int]]()
-    for ids in segments:
-        left -= len(ids)
-        if left < 0:
-            break
-        fitting.append(ids)
-    return fitting

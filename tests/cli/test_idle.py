@@ -374,7 +374,7 @@ def test_no_more_predicted_questions_are_precomputed_than_the_limit(pkb: Pkb) ->
     assert states[-1] == "limit"
 
 
-@pytest.mark.slow  # two runs; engine/idle holds the rule
+@pytest.mark.slow  # two runs
 def test_above_the_cutoff_questions_are_prefilled_and_once_below_answered(runner: Pkb) -> None:
     runner("config", "set", "bank.tau", "0.9")
     queue(runner, NEW)
