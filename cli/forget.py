@@ -122,7 +122,9 @@ def _show(pkb: "Pkb", erased: "Erased", removed: int) -> None:
     found = ", ".join(count(number, name) for name, number in parts.items() if number) or "nothing was left"
     print(f"Forgot {found}.")
     print(f"Examined {count(erased.files, 'file')}: none holds them any more.")
-    for notice in pkb.kept_elsewhere():
+    from engine.forget import kept_elsewhere
+
+    for notice in kept_elsewhere(pkb.session):
         output.say(f"pkb: {notice}")
 
 

@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from cli import output
-from cli.output import bars, duration, session
-from engine.session import Session
+from cli.output import bars, duration, open_pkb
 from engine.stats import so_far
 from engine.text.terminal import one_line, plain, size
 from store.errors import NoModel, NoStore, PkbError, UsageError
 from store.home import Home, locate
 
 if TYPE_CHECKING:
-    from engine.idle.types import IdleReport, IdleRequest, JobResult
+    from engine.idle.types import IdleReport, JobResult
 
 
 LABEL = "pkb.idle"
@@ -427,9 +426,12 @@ def idle(
     from engine.idle.types import IdleReport, IdleRequest
 
     request = IdleRequest(_began(), duration("--budget", budget), most, predictions, dry_run, force)
-    with session() as opened:
+    with open_pkb() as pkb:
         try:
-            report = _run(opened, request, quiet=as_json)
+            _ = pkb.session.ledger  # NoStore before a progress bar is drawn
+            with bars(quiet=as_json) as tick:
+                tick("idle", 0, None)  # until the first job is done
+                report = pkb.run_jobs(request, tick)
         except (NoStore, NoModel) as error:
             if dry_run or sys.stderr.isatty():
                 raise
@@ -452,13 +454,3 @@ def _began() -> float:
     from engine.idle.conditions import running_s
 
     return time.monotonic() - running_s()
-
-
-def _run(opened: Session, request: "IdleRequest", *, quiet: bool) -> "IdleReport":
-    from engine.idle.scheduler import run_idle
-    from engine.serve.client import work
-
-    _ = opened.ledger  # NoStore before a progress bar is drawn
-    with bars(quiet=quiet) as tick:
-        tick("idle", 0, None)  # until the first job is done
-        return work(opened, request, tick, lambda: run_idle(opened, request, tick))

@@ -14,7 +14,7 @@ import typer
 
 from cli import output
 from cli.output import Tick, bars, duration, open_pkb
-from engine.operations import noted, refuse_missing
+from engine.operations import missing_vectors, noted, refuse_missing
 from engine.text.terminal import count, line, size
 from store.errors import NoModel, PkbError, UsageError
 
@@ -65,9 +65,11 @@ def ingest(
         start(paths or [], kind, collection, embeds=vectors != "later", as_json=as_json)
     if restore and not paths:
         raise UsageError("--restore needs the files or folders to restore", "pkb ingest FILE --restore")
+    from engine.health import unfit_places
+
     began = time.perf_counter()
     with open_pkb() as pkb:
-        for check in pkb.unfit_places():
+        for check in unfit_places(pkb.session.home):
             output.say(f"pkb: warning: {check.found}; try: {check.next_step}")
         with bars(quiet=as_json) as tick:
             summary, missing = pkb.index(
@@ -110,7 +112,7 @@ def _find(paths: list[Path] | None, *, yes: bool, as_json: bool) -> list[Path]:
 
 def _embed(pkb: "Pkb", when: When, *, quiet: bool) -> int:
     """Embed what has no vector yet, or leave it; returns how many chunks are left without."""
-    missing = pkb.missing_embeddings
+    missing = missing_vectors(pkb.session)
     if not missing or when == "later":
         return missing
     if when == "background":

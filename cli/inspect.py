@@ -12,7 +12,7 @@ import typer
 
 from cli import output
 from cli.output import Collection, InDocument, Recipient, Sender, Since, Until, open_pkb
-from engine.operations import source_number
+from engine import operations
 from engine.text.terminal import cells, count, line, one_line, plain, valid_text
 from store.errors import UsageError
 
@@ -42,7 +42,7 @@ def check(
     if read_data and subset is not None:
         raise UsageError("--read-data verifies everything already", f"pkb check --read-data-subset {subset}")
     with open_pkb() as pkb:
-        findings, repaired = pkb.check_and_repair(read_data=read_data, repair=repair, subset=subset)
+        findings, repaired = operations.check(pkb.session, read_data=read_data, repair=repair, subset=subset)
     wrong = [finding for finding in findings if finding.wrong]
     if as_json:
         rows = [{"name": one.name, "wrong": one.wrong or None, "note": one.note or None} for one in findings]
@@ -132,7 +132,9 @@ def search(
 
 def _say_matched(pkb: "Pkb", scope: "Scope") -> None:
     """Say which senders the name in a scope fits, where it fits several."""
-    for notice in pkb.matched_senders(scope):
+    from engine.ask.prepare import matched_senders
+
+    for notice in matched_senders(pkb.session.ledger, scope):
         output.say(f"pkb: {notice}")
 
 
@@ -178,7 +180,7 @@ def show(
     Example: pkb show ~/Mail/archive.mbox --message-id 1234@example.org
     """
     with open_pkb() as pkb:
-        number = source_number(file)
+        number = operations.source_number(file)
         if number is not None and message_id is not None:
             raise UsageError(f"{file} is the number of a source; a file of that name is ./{file}", "pkb show --help")
         source = None if number is None else pkb.source(number)

@@ -4,7 +4,6 @@ import gc
 import os
 import sys
 import threading
-import time
 from contextlib import closing, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 
 _TIMEOUT_S = 30.0  # for a process to come up, or to answer its last questions
-_POLL_S = 0.05
 
 
 def serve(
@@ -139,17 +137,10 @@ def _start(opened: Session) -> None:
     """Start it, where it does not run yet, and wait until it can be asked."""
     if not opened.there:
         raise NoStore
-    from engine.serve.client import reach
-    from engine.serve.process import TRIES, lock_of, start
-    from store.locks import Lease
+    from engine.serve.client import reach_or_start
 
-    until, started, lock = time.monotonic() + _TIMEOUT_S, 0, Lease(lock_of(opened.home))
-    while (link := reach(opened)) is None:
-        if time.monotonic() > until or (started == TRIES and not lock.is_taken()):
-            raise PkbError("the background server does not start", "pkb serve --foreground")
-        if started < TRIES:
-            started += start(opened)
-        time.sleep(_POLL_S)
+    if (link := reach_or_start(opened, _TIMEOUT_S)) is None:
+        raise PkbError("the background server does not start", "pkb serve --foreground")
     link.close()
 
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from store.catalog import SourceRoot
     from store.erasure import Erased
     from store.history import HistoryEntry
-    from store.integrity import Finding, Repaired
+    from store.integrity import Finding
     from store.types import Scope
 
 CacheUse = Literal["use", "refresh", "off"]
@@ -174,11 +174,6 @@ class Pkb:
         """Compute missing embeddings, newest chunks first; yields how many are done and left. NoModel without one."""
         if operations.missing_vectors(self.session):
             yield from ((step.done, step.missing) for step in operations.embed(self.session))
-
-    @property
-    def missing_embeddings(self) -> int:
-        """Count the chunks that keyword search alone finds."""
-        return operations.missing_vectors(self.session)
 
     def watch(
         self,
@@ -392,23 +387,11 @@ class Pkb:
 
     def check(self, *, read_data: bool = False, repair: bool = False, subset: str | None = None) -> "list[Finding]":
         """Verify index and caches, after repairing them if asked to; `subset` ("5%", "2/10") reads so many files."""
-        return self.check_and_repair(read_data=read_data, repair=repair, subset=subset)[0]
-
-    def check_and_repair(
-        self, *, read_data: bool, repair: bool, subset: str | None = None
-    ) -> "tuple[list[Finding], Repaired]":
-        """Verify index and caches; returns what a repair left to the next ingest, too."""
-        return operations.check(self.session, read_data=read_data, repair=repair, subset=subset)
+        return operations.check(self.session, read_data=read_data, repair=repair, subset=subset)[0]
 
     def doctor(self) -> "Iterator[Check]":
         """Yield what was found of this machine, check by check."""
         return operations.examine(self.session)
-
-    def unfit_places(self) -> "list[Check]":
-        """Return what `pkb doctor` finds bad of the home where it may be written: its permissions, no room."""
-        from engine.health import unfit_places
-
-        return unfit_places(self.session.home)
 
     def reject(self) -> "HistoryEntry":
         """Drop the last answer from the cache, as wrong; returns its question. PkbError if there is none."""
@@ -447,12 +430,6 @@ class Pkb:
 
         return is_unfinished(self.session.ledger)
 
-    def kept_elsewhere(self) -> list[str]:
-        """Return where copies may be that forgetting does not reach."""
-        from engine.forget import kept_elsewhere
-
-        return kept_elsewhere(self.session)
-
     def _target(self, target: str) -> list[str]:
         """Return the ids of the document that the source with a number stands in; anything else as it is."""
         if (number := operations.source_number(target)) is None:
@@ -460,12 +437,6 @@ class Pkb:
         from engine.forget import documents_of
 
         return documents_of(self.session, self.source(number))
-
-    def matched_senders(self, scope: "Scope") -> list[str]:
-        """Return a notice where the sender of a scope is a name that fits senders of several addresses."""
-        from engine.ask.prepare import matched_senders
-
-        return matched_senders(self.session.ledger, scope)
 
     def unknown_person(self, scope: "Scope") -> str | None:
         """Return which of the people in a scope no indexed message is from or to."""

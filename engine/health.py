@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
 from engine.settings import AdapterSettings, KvSettings, ModelSettings, Settings
-from store.errors import NoModel, PkbError, UsageError
+from store.errors import NoModel, PkbError
 from store.home import ELSEWHERE, Home, existing, file_system, unsafe_place
 
 State = Literal["ok", "note", "bad"]
@@ -63,7 +63,7 @@ def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, 
 
 
 def _finished(name: str, check: Callable[[], Check]) -> Check:
-    """Return the result of a check; an error that it did not expect is a finding too, and the others follow."""
+    """Return the result of a check; an error that ends it is a finding too, and the others follow."""
     try:
         return check()
     except PkbError as error:
@@ -159,8 +159,6 @@ def _embedder(name: str, environ: Mapping[str, str]) -> Check:
         return Check("embedder", "ok", f"{name} in {qwen3.find_model(name, environ).folder}")
     except NoModel as error:
         return Check("embedder", "note", f"{error.message}: keyword search only", error.next_step)
-    except UsageError as error:
-        return Check("embedder", "bad", error.message, error.next_step)
 
 
 def _reader(home: Home) -> Check:
@@ -220,10 +218,14 @@ _PATIENT_S = 5.0  # longer than a question would wait
 def _remote(home: Home, url: str) -> Check:
     """Check whether the place that `kv.remote` names answers, by asking it for a node that nobody has."""
     from store.kv_files import KEY_BYTES
+    from store.peers import PeerBook
     from store.remote import ANSWER_S, Remote, masked, source_of
+    from store.remote_peer import parse_address
 
-    if wrong := _peer_problem(home, url):
-        return Check("remote", "bad", wrong.message, wrong.next_step)
+    name, book = parse_address(url).name, PeerBook(home.share)
+    if (known := book.find(name)) is None:
+        raise PkbError(f"kv.remote names {name}, which was not added", f"pkb peer add {name} KEY")
+    book.context([known], server=False)  # PkbError where its certificate or ours is damaged
     remote = Remote(source_of(url, home.share))
     remote.find([bytes(KEY_BYTES)], _PATIENT_S)
     remote.close()
@@ -233,21 +235,6 @@ def _remote(home: Home, url: str) -> Check:
         return Check("remote", "note", f"{found}; nothing is read from there", "pkb peer list")
     late = f", and a question waits {ANSWER_S * 1000:.0f} ms at most" if latency > ANSWER_S else ""
     return Check("remote", "note" if late else "ok", f"answers in {latency * 1000:.0f} ms{late}")
-
-
-def _peer_problem(home: Home, url: str) -> PkbError | None:
-    """Return why a peer cannot be asked; None if it can."""
-    from store.peers import PeerBook
-    from store.remote_peer import parse_address
-
-    try:
-        name, book = parse_address(url).name, PeerBook(home.share)
-        known = book.find(name)
-        if known:
-            book.context([known], server=False)
-    except PkbError as error:
-        return error
-    return None if known else PkbError(f"kv.remote names {name}, which was not added", f"pkb peer add {name} KEY")
 
 
 def _model(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
@@ -260,10 +247,7 @@ def _model(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
         return Check("model", "note", "no language model: answers are quoted", _get_model(settings, environ))
     if settings.is_served:
         return _server(settings, environ)
-    try:
-        found = find(settings.name, settings.revision or None, environ)
-    except NoModel as error:
-        return Check("model", "bad", error.message, error.next_step)
+    found = find(settings.name, settings.revision or None, environ)
     needed, limit = needed_by(found.folder, device()), total() * settings.memory_share
     kind = "fp32" if device() == "cpu" else "as stored"
     adapted = ", with a role adapter" if find_adapter(found.folder) else ""
@@ -283,10 +267,7 @@ def _adapter(home: Home, settings: Settings, environ: Mapping[str, str]) -> Chec
 
     if settings.model.is_served:
         return Check("adapter", "note", "a model server answers: no adapter is used", "pkb adapter use none")
-    try:
-        found = find(settings.model.name, settings.model.revision or None, environ)
-    except NoModel as error:
-        return Check("adapter", "bad", error.message, error.next_step)
+    found = find(settings.model.name, settings.model.revision or None, environ)
     chosen = wardrobe_of(home, settings.adapter, found.folder, fingerprint(found, home.cache / "digests"))
     if chosen.problems:
         return Check("adapter", "bad", chosen.problems[0].partition("; try:")[0], "pkb adapter list")
@@ -310,10 +291,7 @@ def _server(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
     from engine.models.endpoint import exposure
     from engine.models.openai import reach
 
-    try:
-        found = reach(settings, environ)
-    except PkbError as error:
-        return Check("model", "bad", error.message, error.next_step)
+    found = reach(settings, environ)
     guess = "" if found.told or found.limit else ", a guess: the server does not tell (model.context)"
     result = f"{found.name}, {found.window} tokens of context{guess}"
     if warning := exposure(found.client.endpoint):
@@ -342,10 +320,7 @@ def _blocks(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
         return Check("blocks", "note", "no language model: nothing to reuse", _get_model(settings, environ))
     if settings.is_served:
         return Check("blocks", "note", "the server has its own cache", "pkb config set kv.reuse prefix")
-    try:
-        found = find(settings.name, settings.revision or None, environ)
-    except NoModel as error:
-        return Check("blocks", "bad", error.message, error.next_step)
+    found = find(settings.name, settings.revision or None, environ)
     if why := why_fixed(found.folder):
         return Check("blocks", "bad", f"{found.name} cannot reuse blocks: {why}", "pkb config set kv.reuse prefix")
     return Check("blocks", "ok", f"{found.name} can reuse blocks")
@@ -358,10 +333,7 @@ def _kv_form(settings: Settings, environ: Mapping[str, str]) -> Check:
 
     if settings.kv.reuse == "off":
         return Check("kv", "note", "the KV cache is off", "pkb config set kv.reuse prefix")
-    try:
-        found = find(settings.model.name, settings.model.revision or None, environ)
-    except NoModel as error:
-        return Check("kv", "bad", error.message, error.next_step)
+    found = find(settings.model.name, settings.model.revision or None, environ)
     stored = form(found.folder, settings.kv.bits)
     result = f"{found.name}: {stored.description}"
     return Check("kv", "ok", result) if stored.name else Check("kv", "note", result, "pkb model list")

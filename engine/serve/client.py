@@ -117,7 +117,7 @@ def look_up(opened: Session, operation: Callable[..., T], *given: Any) -> T:
 
         name = operation.__name__
         with suppress(ConnectionLost, Broken), ExitStack() as held:
-            if link := _reach_or_start(opened):
+            if link := reach_or_start(opened):
                 held.enter_context(closing(link))
                 asked = request(opened, "", AskOptions(), streams=False)
                 link.send("look_up", {"name": name, "request": asked, "given": pack(list(given))})
@@ -155,7 +155,7 @@ def _ask_server(opened: Session, text: str, options: "AskOptions", said: _Stream
     """Answer through the resident process; None if this process must, which then may load a model."""
     from engine.serve.process import ConnectionLost, start
 
-    if (link := _reach_or_start(opened)) is None:
+    if (link := reach_or_start(opened)) is None:
         _wait_for_model(opened)
         return None
     try:
@@ -167,12 +167,12 @@ def _ask_server(opened: Session, text: str, options: "AskOptions", said: _Stream
         return None
 
 
-def _reach_or_start(opened: Session) -> "ServerLink | None":
+def reach_or_start(opened: Session, timeout_s: float = _TIMEOUT_S) -> "ServerLink | None":
     """Connect to the resident process, and start it where none runs; None if none accepts a connection in time."""
     from engine.serve.process import TRIES, lock_of, start
     from store.locks import Lease
 
-    until, started, lock = time.monotonic() + _TIMEOUT_S, 0, Lease(lock_of(opened.home))
+    until, started, lock = time.monotonic() + timeout_s, 0, Lease(lock_of(opened.home))
     while (link := reach(opened)) is None:
         ended = started == TRIES and not lock.is_taken()
         if ended or time.monotonic() > until:
