@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli import output
-from cli.output import session
+from cli.output import Json, session
 from engine.operations import absolute_path
 from store.errors import PkbError, UsageError
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 adapter = typer.Typer(help="Add and use LoRA adapters of the language model.", rich_markup_mode=None)
 
-Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="As `pkb adapter list` shows it.")]
 
 

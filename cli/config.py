@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from cli import output
-from cli.output import session
+from cli.output import Json, session
 from engine.session import Session
 from engine.text.terminal import line
 
@@ -15,7 +15,7 @@ config = typer.Typer(help="Show and change settings.", rich_markup_mode=None)
 @config.command("get")
 def get(
     key: Annotated[str, typer.Argument(metavar="KEY", help="A setting, such as ask.k.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Print one setting.
 
@@ -32,7 +32,7 @@ def get(
 def put(
     key: Annotated[str, typer.Argument(metavar="KEY", help="A setting, such as ask.k.")],
     value: Annotated[str, typer.Argument(metavar="VALUE", help="The new value.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Change one setting in the config file.
 
@@ -49,7 +49,7 @@ def put(
 
 
 @config.command("path")
-def path(as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False) -> None:
+def path(as_json: Json = False) -> None:
     """Print the path of the config file.
 
     Example: pkb config path

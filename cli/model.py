@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli import output
-from cli.output import session
+from cli.output import Json, session
 from engine.operations import absolute_path
 from store.errors import NoModel, PkbError, UsageError
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 model = typer.Typer(help="Download, select and remove language models.", rich_markup_mode=None)
 
 _QUOTE = "quote"
-Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="ORG/NAME, ORG/NAME@COMMIT or a folder, as list shows it.")]
 Usable = Annotated[

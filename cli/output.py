@@ -266,6 +266,7 @@ InDocument = Annotated[
 ]
 
 
+Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 NumberOfSources = Annotated[
     int | None, typer.Option("-k", metavar="N", min=1, max=50, help="Number of sources to retrieve (default: 5).")
 ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from cli import output
-from cli.output import Collection, session
+from cli.output import Collection, Json, session
 from engine.session import Session
 from store.errors import Locked, NoStore, PkbError, UsageError
 
@@ -260,7 +260,6 @@ def mcp(
 
 peer = typer.Typer(help="Add, list and remove machines that share KV caches.", rich_markup_mode=None)
 
-Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A name of your choice, such as desktop.")]
 
 

@@ -20,6 +20,7 @@ from store.errors import Locked, PkbError, UsageError, naming_disk
 from store.types import Scope
 
 if TYPE_CHECKING:
+    from engine.ask.followup import Turn
     from engine.health import Check
     from engine.ingest.chunking import Embedded
     from engine.ingest.pipeline import Ingest, Settled, Summary
@@ -165,8 +166,17 @@ def open_loops(opened: Session, options: "OpenLoopOptions") -> "OpenLoops":
         return open_loops(opened.reader, catalogue, options, opened.now)
 
 
+def completed(opened: Session, text: str, before: "list[Turn]") -> str:
+    """Return a follow-up that the language model has rewritten as a whole question; empty if there is no model."""
+    from engine.ask.followup import with_model
+
+    model = opened.model_for("condense")
+    return with_model(model.load)(text, before) if model else ""
+
+
 def look_ups() -> "dict[str, tuple[Any, ...]]":
     """Return what the background server looks up: functions by name, with the types of result and arguments."""
+    from engine.ask.followup import Turn
     from engine.types import Listing, ListOptions, OpenLoopOptions, OpenLoops, SearchResult
 
     rows: list[tuple[Any, ...]] = [
@@ -175,6 +185,7 @@ def look_ups() -> "dict[str, tuple[Any, ...]]":
         (list_documents, Listing, ListOptions),
         (open_loops, OpenLoops, OpenLoopOptions),
         (unknown_person, str | None, Scope),
+        (completed, str, str, list[Turn]),
     ]
     return {row[0].__name__: row for row in rows}
 
@@ -263,29 +274,17 @@ def ingest(
         finish_forgetting(opened, on_progress)
         opened.ledger.renew()
         run = ingest_run(opened, prune=prune, restore=restore, settled=settled)
-        return _ingest(opened, run, roots, missing, prune=prune, on_progress=on_progress)
-
-
-def _ingest(
-    opened: Session,
-    run: "Ingest",
-    roots: "Sequence[SourceRoot]",
-    missing: "Sequence[SourceRoot]",
-    *,
-    prune: bool,
-    on_progress: OnProgress,
-) -> "tuple[Summary, list[SourceRoot]]":
-    with opened.locks.writer():
-        # A single file is no disk: where its folder is there and it is not, it was removed.
-        lost = [root for root in missing if prune or _was_a_file(opened, root)]
-        for root in lost:
-            run.drop_root(root)
-        for root in roots:
-            for progress in run.run(root):
-                on_progress(progress.step, progress.done, progress.total)
-            opened.catalogue.mark_read(root.path, opened.now)
-        opened.knowledge.remove_leftovers(opened.home.kv)
-        opened.mapped.update()
+        with opened.locks.writer():
+            # A single file is no disk: where its folder is there and it is not, it was removed.
+            lost = [root for root in missing if prune or _was_a_file(opened, root)]
+            for root in lost:
+                run.drop_root(root)
+            for root in roots:
+                for progress in run.run(root):
+                    on_progress(progress.step, progress.done, progress.total)
+                opened.catalogue.mark_read(root.path, opened.now)
+            opened.knowledge.remove_leftovers(opened.home.kv)
+            opened.mapped.update()
     return run.summary, [root for root in missing if root not in lost]
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from engine.types import SCHEMA
 from store.errors import UsageError
 
 if TYPE_CHECKING:
-    from store.history import DayCount
+    from store.history import DayCount, TierCount
     from store.jobs import JobBenefit, PredictorCounts
     from store.kv_index import CountTotal
 
@@ -23,13 +24,7 @@ _DAY_S = 86_400.0
 def so_far(benefits: "Mapping[str, JobBenefit]") -> list[dict[str, Any]]:
     """Return cost and benefit of each kind of idle job in all runs, as plain values."""
     return [
-        {
-            "job": kind,
-            "units": one.units,
-            "seconds": round(one.seconds, 4),
-            "hits": one.hits,
-            "saved_s": round(one.saved_s, 3),
-        }
+        {"job": kind, **asdict(one), "seconds": round(one.seconds, 4), "saved_s": round(one.saved_s, 3)}
         for kind, one in benefits.items()
     ]
 
@@ -40,7 +35,7 @@ def gather(opened: Session) -> dict[str, Any]:
 
     chunks, missing = opened.ledger.count("chunks"), operations.missing_vectors(opened)
     history = History(opened.ledger)
-    tiers, prompts = history.by_tier(), history.prompts()
+    tiers = history.by_tier()
     days = history.by_day(opened.now.timestamp() + _DAY_S)  # later ones were asked when the clock was wrong
     return {
         "schema": SCHEMA,
@@ -53,42 +48,23 @@ def gather(opened: Session) -> dict[str, Any]:
         "answers": _answers(opened),
         "kv": _kv(opened),
         "bytes": opened.home.sizes(),
-        "tiers": [
-            {
-                "tier": t.tier,
-                "by_model": t.by_model,
-                "questions": t.questions,
-                "answered": t.answered,
-                "median_ms": round(t.median_ms, 3),
-                "saved_s": round(t.saved_ms / 1000, 3),
-            }
-            for t in tiers
-        ],
+        "tiers": [_tier(t, answered=t.answered, median_ms=t.median_ms, saved_s=t.saved_ms / 1000) for t in tiers],
         "saved_s": round(sum(t.saved_ms for t in tiers) / 1000, 3),
         "history": {
             "first": days[0].day.isoformat() if days else None,
             "weeks": by_period(days, _WEEK, _WEEKS),
             "days": by_period(days, 1, _DAYS),
-            "latency": [
-                {
-                    "tier": t.tier,
-                    "by_model": t.by_model,
-                    "questions": t.questions,
-                    "p50_ms": round(t.median_ms, 3),
-                    "p95_ms": round(t.p95_ms, 3),
-                }
-                for t in tiers
-            ],
+            "latency": [_tier(t, p50_ms=t.median_ms, p95_ms=t.p95_ms) for t in tiers],
         },
         "stale_served": history.stale(),
-        "prompts": {
-            "questions": prompts.questions,
-            "with_reuse": prompts.with_reuse,
-            "tokens": prompts.tokens,
-            "reused": prompts.reused,
-        },
+        "prompts": asdict(history.prompts()),
         "idle": _idle_counts(opened),
     }
+
+
+def _tier(found: "TierCount", **figures: float) -> dict[str, Any]:
+    rounded = {name: round(figure, 3) for name, figure in figures.items()}
+    return {"tier": found.tier, "by_model": found.by_model, "questions": found.questions, **rounded}
 
 
 def by_period(counts: "Sequence[DayCount]", length: int, most: int) -> list[dict[str, Any]]:
@@ -187,12 +163,12 @@ def _kv(opened: Session) -> dict[str, Any]:
         "other_bytes": others, "written_today": found.written_today, "daily_budget": settings.daily_bytes,
         "written_by_day": {day.isoformat(): size for day, size in days.items()},
         "hits": found.hits.count, "partial": found.partial.count, "tokens": found.hits.tokens,
-        "saved_s": _seconds(found.hits.seconds), "computed_tokens": found.computed.tokens + found.overlap.tokens,
+        "saved_s": _rounded(found.hits.seconds), "computed_tokens": found.computed.tokens + found.overlap.tokens,
         "fetched_tokens": found.fetched.tokens, "fetched_bytes": found.fetched.bytes,
-        "fetched_saved_s": _seconds(found.fetched.seconds),
-        "slow_loads": found.slow.count, "lost_s": _seconds(found.slow.seconds), "removed": _counts(found.removed),
+        "fetched_saved_s": _rounded(found.fetched.seconds),
+        "slow_loads": found.slow.count, "lost_s": _rounded(found.slow.seconds), "removed": _counts(found.removed),
         "removed_bytes": {reason: tally.bytes for reason, tally in found.removed.items()},
-        "refused": _counts(found.refused), "ghosts": found.ghosts, "more_would_save_s": _seconds(found.missed.seconds),
+        "refused": _counts(found.refused), "ghosts": found.ghosts, "more_would_save_s": _rounded(found.missed.seconds),
     }  # fmt: skip
 
 
@@ -222,5 +198,5 @@ def _counts(tallies: "Mapping[str, CountTotal]") -> dict[str, int]:
     return {reason: tally.count for reason, tally in tallies.items()}
 
 
-def _seconds(seconds: float) -> float:
-    return round(float(seconds), 3)
+def _rounded(value: float) -> float:
+    return round(float(value), 3)

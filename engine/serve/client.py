@@ -6,7 +6,7 @@ declines, this process does the work. Every exact hit imports this module: heavy
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -109,23 +109,28 @@ def unknown_person(opened: Session, scope: "Scope") -> str | None:
 def look_up(opened: Session, operation: Callable[..., T], *given: Any) -> T:
     """Have the resident process run one of `look_ups`, or run it here."""
     opened.on_wait()  # before slow imports
-    if _server_may_answer(opened):
-        from engine.operations import look_ups
-        from engine.serve.process import ConnectionLost
-        from engine.serve.protocol import Broken, pack, request, unpack
-        from engine.types import AskOptions
+    link = reach_or_start(opened) if _server_may_answer(opened) else None
+    found = _look_up_there(link, opened, operation, given) if link else ()
+    return found[0] if found else operation(opened, *given)
 
-        name = operation.__name__
-        with suppress(ConnectionLost, Broken), ExitStack() as held:
-            if link := reach_or_start(opened):
-                held.enter_context(closing(link))
-                asked = request(opened, "", AskOptions(), streams=False)
-                link.send("look_up", {"name": name, "request": asked, "given": pack(list(given))})
-                frame = next(link.answers())
-                if frame["kind"] == "found":
-                    found: T = unpack(look_ups()[name][1], frame.get("results"))
-                    return found
-    return operation(opened, *given)
+
+def _look_up_there(
+    link: "ServerLink", opened: Session, operation: Callable[..., T], given: Sequence[Any]
+) -> tuple[T, ...]:
+    """Have the resident process run one of `look_ups`; returns nothing where it does not."""
+    from engine.operations import look_ups
+    from engine.serve.process import ConnectionLost
+    from engine.serve.protocol import Broken, pack, request, unpack
+    from engine.types import AskOptions
+
+    name = operation.__name__
+    with suppress(ConnectionLost, Broken), closing(link):
+        asked = request(opened, "", AskOptions(), streams=False)
+        link.send("look_up", {"name": name, "request": asked, "given": pack(list(given))})
+        frame = next(link.answers())
+        if frame["kind"] == "found":
+            return (unpack(look_ups()[name][1], frame.get("results")),)
+    return ()
 
 
 def wants(opened: Session) -> bool:
@@ -197,17 +202,12 @@ def _may_load(opened: Session) -> bool:
 
 def reach(opened: Session) -> "ServerLink | None":
     """Connect to the resident process; one of another version or with other settings is stopped."""
-    from engine.serve.process import connect
+    from engine.serve.process import connect, identity, stop
 
-    link = connect(opened.home)
-    if link is None:
+    if (link := connect(opened.home)) is None:
         return None
-    from engine.serve.process import identity
-
     if link.hello.get("identity") == identity(opened.home, opened.environ):
         return link
-    from engine.serve.process import stop
-
     link.close()
     stop(opened.home, _SOON_S)
     return None
@@ -233,21 +233,11 @@ def _receive(
 
 def complete(opened: "Session", text: str, requests: "Sequence[Turn]") -> str:
     """Have the resident process rewrite a follow-up as a whole question; empty if it does not."""
-    from engine.serve.process import ConnectionLost
-    from engine.serve.protocol import pack, request
-    from engine.types import AskOptions
+    from engine.operations import completed
 
     link = reach(opened)
-    if link is None:
-        return ""
-    try:
-        with closing(link):
-            asked = request(opened, text, AskOptions(), streams=False)
-            link.send("complete", {"request": asked, "turns": pack(list(requests))})
-            frame = next(link.answers())
-    except ConnectionLost:
-        return ""
-    return str(frame.get("said")) if frame["kind"] == "completed" else ""
+    found = _look_up_there(link, opened, completed, (text, list(requests))) if link else ()
+    return found[0] if found else ""
 
 
 def follow_up_writer(opened: "Session") -> "Write | None":

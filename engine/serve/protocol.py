@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from engine.session import Session
 
 
-PROTOCOL = 4  # raised when a frame changes its meaning
+PROTOCOL = 5  # raised when a frame changes its meaning
 LIMIT = 8 << 20  # bytes of one frame: fifty long sources take a tenth of it
 _LENGTH = Struct(">I")
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from engine.llm.resident import ResidentModel
 from engine.serve.protocol import Broken, Frame, Request, answer, pack, requested, under, unpack
 from engine.session import Session
-from engine.settings import SERVED
+from engine.settings import SERVED, Settings
 from store.errors import NoModel, PkbError
 from store.history import History
 
@@ -50,12 +50,8 @@ class WorkerState:
     def session(self, asked: Request) -> Iterator[Session]:
         """Open a session for one question: its own settings and time, on the state that is open already."""
         time.tzset()  # the time zone may have changed
-        base, opened = self._base, Session(self._environ)
-        opened.settings, opened.now = under(base.settings, asked.settings), asked.now
-        opened.keeps_tensors, opened.models, opened.collection = asked.keeps_tensors, self.models, asked.collection
-        opened.ledger, opened.tables = base.lasting_ledger, self._fresh_tables()  # on a full disk the client answers
-        opened.mapped = self._mapped_index
-        self._share_models(opened)
+        opened = self._opened(under(self._base.settings, asked.settings))
+        opened.now, opened.keeps_tensors, opened.collection = asked.now, asked.keeps_tensors, asked.collection
         ledger = opened.ledger
         before = ledger.epoch
         ledger.renew(asked.epoch)
@@ -65,19 +61,19 @@ class WorkerState:
             ledger.renew(before)  # of the idle jobs that this question interrupts
             vars(opened).clear()  # it refers to itself, and would hold what it read until garbage collection
 
-    def _share_models(self, opened: Session) -> None:
-        """Let a session use the embedder that is loaded; without one it looks for it itself."""
-        if opened.settings.embed == self._base.settings.embed:
+    def _opened(self, settings: Settings) -> Session:
+        """Return a session on what is open already; without a loaded embedder it looks for one itself."""
+        base, opened = self._base, Session(self._environ)
+        opened.settings, opened.models, opened.mapped = settings, self.models, self._mapped_index
+        opened.ledger, opened.tables = base.lasting_ledger, self._fresh_tables()  # on a full disk the client answers
+        if settings.embed == base.settings.embed:
             with suppress(NoModel):
-                opened.embedder, opened.question_vectors = self._base.embedder, self._base.question_vectors
+                opened.embedder, opened.question_vectors = base.embedder, base.question_vectors
+        return opened
 
     def own(self) -> Session:
         """Return a session for the process's own jobs: the settings and the time as they are now."""
-        opened = Session(self._environ)
-        opened.settings, opened.models = self._base.settings, self.models
-        opened.ledger, opened.tables = self._base.lasting_ledger, self._fresh_tables()
-        opened.mapped = self._mapped_index
-        self._share_models(opened)
+        opened = self._opened(self._base.settings)
         # After any waiting question: planning idle jobs retrieves hundreds of times.
         opened.before_retrieval = lambda: self.models.yield_point()
         return opened
@@ -337,7 +333,6 @@ class RequestQueue(Thread):
     def _serve(self, job: QueuedRequest) -> None:
         kinds: dict[str, Callable[[QueuedRequest], None]] = {
             "ask": self._ask,
-            "complete": self._complete,
             "idle": self._idle_run,
             "look_up": self._look_up,
         }
@@ -365,14 +360,6 @@ class RequestQueue(Thread):
         given = [unpack(kind, value) for kind, value in values]
         with self._state.session(requested(job.frame.get("request"))) as opened:
             job.send("found", {"results": pack(operation(opened, *given))})
-
-    def _complete(self, job: QueuedRequest) -> None:
-        from engine.ask.followup import Turn, with_model
-
-        asked, before = requested(job.frame.get("request")), unpack(list[Turn], job.frame.get("turns"))
-        with self._state.session(asked) as opened:
-            model = opened.model_for("condense")
-            job.send("completed", {"said": with_model(model.load)(asked.text, before) if model else ""})
 
     def _idle_run(self, job: QueuedRequest) -> None:
         from engine.idle.scheduler import run_idle
