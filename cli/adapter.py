@@ -9,6 +9,7 @@ import typer
 from cli import output
 from cli.output import Json, session
 from engine.operations import absolute_path
+from engine.text.terminal import line, size
 from store.errors import PkbError, UsageError
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ def add(
     Example: pkb adapter add ~/adapters/mail --name mail
     """
     from engine.inventory import add_adapter
-    from engine.text.terminal import size
 
     source = absolute_path(folder)
     with session() as opened:
@@ -53,7 +53,6 @@ def show(as_json: Json = False) -> None:
     Example: pkb adapter list
     """
     from engine.inventory import list_adapters
-    from engine.text.terminal import line
 
     with session() as opened:
         rows = list_adapters(opened)
@@ -83,7 +82,6 @@ def use(
     Example: pkb adapter use mail --role answer
     """
     from engine.inventory import NO_ADAPTER, TASKS, use_adapter
-    from engine.text.terminal import line
 
     task = _task(role)
     if task and collection is not None:
@@ -117,7 +115,6 @@ def remove(
     """
     from cli.pull import agreed
     from engine.inventory import adapter_folder, adapter_uses, remove_adapter
-    from engine.text.terminal import line, size
 
     with session() as opened:
         if name not in adapter_folder(opened).names():

@@ -28,7 +28,7 @@ from cli.inspect import check, doctor, list_documents, open_source, search, show
 from cli.model import model
 from cli.serve import mcp, peer, serve
 from cli.stats import stats
-from store.errors import PkbError
+from store.errors import PkbError, as_pkb_error, explain
 
 app = typer.Typer(
     name="pkb",
@@ -171,8 +171,6 @@ def _run(args: list[str], *, as_json: bool) -> int:
     except BrokenPipeError:
         raise
     except _from_outside() as error:
-        from store.errors import as_pkb_error, explain
-
         sys.stdout.flush()  # where this fails too, it is what failed
         if explain(error) is None:
             raise

@@ -9,6 +9,7 @@ import typer
 
 from cli import output
 from cli.output import Collection, InDocument, Recipient, Sender, Since, Until, open_pkb
+from cli.render import show_answer
 from engine.text.terminal import valid_text
 from store.errors import NoModel, NoStore, PkbError, UsageError
 
@@ -116,6 +117,4 @@ def _show(answered: "AskResult", streamed: bool, *, as_json: bool, explain: bool
         row = answered.reply.to_json() | {"notices": answered.trace.notices}
         output.data(row | {"explain": answered.trace.to_json()} if explain else row)
     else:
-        from cli.render import show_answer
-
         show_answer(answered, streamed=streamed, explain=explain, more="" if every else "pkb ask --all")

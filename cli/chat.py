@@ -11,9 +11,14 @@ import typer
 
 from cli import output
 from cli.ask import override
+from cli.inspect import print_document
 from cli.output import Collection, InDocument, Recipient, Sender, Since, Until, session
+from cli.render import show_answer, show_note, show_source
+from engine.operations import document_of, documents, scope_of
+from engine.serve.client import answer, follow_up_writer, look_up, unknown_person, wants
 from engine.session import Session
 from engine.text.terminal import one_line
+from engine.types import AskOptions, AskResult, FollowedAnswer, Step, grouped
 from store.errors import NoModel, NoStore, PkbError, UsageError
 
 if TYPE_CHECKING:
@@ -47,8 +52,6 @@ def chat(
 
     Example: pkb chat --since 2024-06-01
     """
-    from engine.types import AskOptions
-
     limit: str | None = None  # of the documents that are shown, too
 
     def configure(opened: Session) -> Session:
@@ -57,9 +60,6 @@ def chat(
         return opened
 
     with session() as opened:
-        from engine.operations import scope_of
-        from engine.serve.client import unknown_person
-
         scope = scope_of(configure(opened), sender, recipient, since, until, collection, document)
         limit = scope.collection
         options = AskOptions(scope, opened.settings.ask.k if k is None else k, not no_cache, not no_cache)
@@ -90,7 +90,6 @@ def _converse(hear: _Hear, configure: Callable[[Session], Session], *, as_json: 
 
 def _current(opened: Session, held: ExitStack, configure: Callable[[Session], Session]) -> Session:
     """Return session for the next line: what a model is told of the day, and which process has it, may have changed."""
-    from engine.serve.client import wants
     from engine.session import now
 
     today = now(opened.environ)
@@ -156,8 +155,6 @@ def show_last(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) 
     if as_json:
         output.data(last.reply.to_json() | {"question": last.typed, "asked": last.asked})
         return
-    from cli.render import show_answer
-
     show_answer(last.result, streamed=False, explain=False, more="")
     print(flush=True)
 
@@ -169,8 +166,6 @@ def sources(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) ->
         rows = [{"number": number, **source.to_json()} for number, places in numbered for source in places]
         output.data({"schema": output.SCHEMA, "sources": rows})
         return
-    from cli.render import show_source
-
     for number, places in numbered:
         show_source(number, places, rests=number == 1 and _last(said).reply.answered)
     print(flush=True)
@@ -178,10 +173,6 @@ def sources(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) ->
 
 def show_document(said: Sequence[ChatTurn], number: str, opened: Session, as_json: bool) -> None:
     """Print the document of a source of the last answer, as `pkb show` does."""
-    from cli.inspect import print_document
-    from engine.operations import document_of, documents
-    from engine.serve.client import look_up
-
     source = _source(said, number)
     with output.progress_line(opened, "Reading..."):
         rows = document_of(source, look_up(opened, documents, source.path, source.message_id))
@@ -264,8 +255,6 @@ def _last(said: Sequence[ChatTurn]) -> ChatTurn:
 
 
 def _groups(said: Sequence[ChatTurn]) -> "list[list[Source]]":
-    from engine.types import grouped
-
     return grouped(_last(said).reply.sources)
 
 
@@ -293,9 +282,6 @@ class Conversation:
         return True
 
     def _ask(self, typed: str, opened: Session) -> None:
-        from engine.serve.client import answer
-        from engine.types import AskResult, FollowedAnswer
-
         condensed, took = self._condense(typed, opened)
         asked, options = condensed.asked or typed, self._options
         if before := self._before() if condensed.by != "itself" else None:
@@ -332,7 +318,6 @@ class Conversation:
     def _condense(self, typed: str, opened: Session) -> "tuple[Condensed, float]":
         """Make a question stand alone; returns the milliseconds that it took, too."""
         from engine.ask.followup import condense
-        from engine.serve.client import follow_up_writer
         from store.history import may_be_followed
 
         begun = time.perf_counter()
@@ -341,8 +326,6 @@ class Conversation:
         return condensed, (time.perf_counter() - begun) * 1000
 
     def _note(self, answered: "AskResult", condensed: "Condensed", took: float) -> None:
-        from engine.types import Step
-
         note = f"by {condensed.by}" if condensed.asked else "asked as typed, without the answer cache"
         answered.trace.steps.insert(0, Step("condense", took, note))
 
@@ -350,8 +333,6 @@ class Conversation:
         """Print the question as it is asked, where that is not as it was typed; returns the rows that it takes."""
         if not self._explain and condensed.asked is not None and condensed.by == "itself":
             return 0
-        from cli.render import show_note
-
         title = one_line(before.title, 60) or "no subject" if before else ""
         unclear = f"asked as typed, in “{title}” first" if title else "asked as typed: unclear what it refers to"
         return show_note(f"→ {condensed.asked or unclear}")
@@ -362,7 +343,5 @@ class Conversation:
             row = answered.reply.to_json() | about
             output.data(row | {"explain": answered.trace.to_json()} if self._explain else row)
             return
-        from cli.render import show_answer
-
         show_answer(answered, streamed=streamed, explain=self._explain, more="/sources", most=most)
         print(flush=True)

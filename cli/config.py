@@ -7,7 +7,8 @@ import typer
 from cli import output
 from cli.output import Json, session
 from engine.session import Session
-from engine.text.terminal import line
+from engine.settings import KvSettings, chosen, find, keys, meanings, save
+from engine.text.terminal import line, size
 
 config = typer.Typer(help="Show and change settings.", rich_markup_mode=None)
 
@@ -22,8 +23,6 @@ def get(
     Example: pkb config get ask.k
     """
     with session() as opened:
-        from engine.settings import find
-
         value = find(opened.settings, key)
     output.result({"key": key, "value": value}, line(str(value)), as_json=as_json)
 
@@ -39,8 +38,6 @@ def put(
     Example: pkb config set ask.k 8
     """
     with session() as opened:
-        from engine.settings import save
-
         kept = _shown(key, save(opened.home.config, key, value))
         output.result({"key": key, "value": kept}, line(f"{key} = {kept}"), as_json=as_json)
         _ = opened.settings  # which says what else cannot be, where something cannot
@@ -69,8 +66,6 @@ def show(
     Example: pkb config show --origin
     """
     with session() as opened:
-        from engine.settings import chosen, keys, meanings
-
         values = {
             key: _shown(key, value) for key, value in keys(opened.settings).items()
         }  # first: it says what is wrong
@@ -98,9 +93,6 @@ def _shown(key: str, value: object) -> object:
 
 def _keep_within(opened: Session) -> None:
     """Remove what a lowered budget has no room for, at once; say so where nothing has."""
-    from engine.settings import KvSettings
-    from engine.text.terminal import size
-
     if opened.settings.kv.bytes <= (others := opened.home.other_cache_bytes()):
         output.say(
             f"pkb: other cache files already take {size(others)}, so no KV cache can be stored;"

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from cli import output
+from cli.export import print_csv, print_markdown
 from cli.output import Collection, InDocument, Recipient, Sender, Since, Until, open_pkb
+from cli.render import show_open_loop, show_source, warnings
 from engine import operations
 from engine.text.terminal import cells, count, line, one_line, plain, valid_text
+from engine.types import ListOptions
 from store.errors import UsageError
 
 if TYPE_CHECKING:
@@ -140,9 +143,6 @@ def _say_matched(pkb: "Pkb", scope: "Scope") -> None:
 
 def _print_found(found: "Sequence[SearchResult]", query: str, form: str | None) -> None:
     """Print passages in a format, None for people at a terminal; copies are listed in JSON alone."""
-    from cli.export import print_csv, print_markdown
-    from cli.render import show_source
-
     if form == "json":
         rows = [source.to_json() for one in found for source in one.sources]
         output.data({"schema": output.SCHEMA, "query": query, "sources": rows})
@@ -209,8 +209,6 @@ def open_source(
 
 def print_document(row: dict[str, Any], marked: tuple[int, int] | None = None) -> None:
     """Print one document, its lines numbered; those from the first to the last of `marked` with an angle bracket."""
-    from cli.render import warnings
-
     about = {
         "Message-ID": row["message_id"],
         "From": row["sender"],
@@ -267,8 +265,6 @@ def list_documents(
 
     Example: pkb list budget --from ann --since 2024-05
     """
-    from engine.types import ListOptions
-
     with open_pkb() as pkb:
         if problems:
             return _show_problems(pkb.problems(), as_json=as_json)
@@ -372,8 +368,6 @@ def todo(
         if as_json:
             output.data({"schema": output.SCHEMA, "items": [item.to_json() for item in found.items]})
         else:
-            from cli.render import show_open_loop
-
             for place, item in enumerate(found.items, 1):
                 show_open_loop(place, item, pkb.session.now.date())
         _say_matched(pkb, options.scope)
@@ -397,8 +391,6 @@ def _notices(pkb: "Pkb", found: "OpenLoops", scope: "Scope") -> list[str]:
 
 def _nothing(pkb: "Pkb", documents: int, scope: "Scope") -> str:
     """Return that nothing is open, and the year to try, which is that of the newest document."""
-    from engine.types import ListOptions
-
     ever = ListOptions(replace(scope, since=None, until=None), limit=1)
     newest = [row["date"] for row in pkb.list_documents(ever).documents if row["date"]]
     advice = f"; try: pkb todo --since {newest[0][:4]}" if newest else ""

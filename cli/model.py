@@ -10,6 +10,8 @@ import typer
 from cli import output
 from cli.output import Json, session
 from engine.operations import absolute_path
+from engine.settings import SERVED
+from engine.text.terminal import line, plain, size
 from store.errors import NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
@@ -54,7 +56,6 @@ def show(as_json: Json = False) -> None:
     """
     from engine.inventory import list_models
     from engine.models.lookup import gguf_files
-    from engine.text.terminal import plain, size
 
     with session() as opened:
         found = list_models(opened)
@@ -81,7 +82,6 @@ def use(name: Usable, as_json: Json = False) -> None:
     Example: pkb model use openai:http://127.0.0.1:11434#llama3.2:3b
     """
     from engine.inventory import memory_budget_of, select
-    from engine.settings import SERVED
 
     if name.startswith(SERVED):
         _use_server(name, as_json=as_json)
@@ -100,7 +100,6 @@ def _use_server(name: str, *, as_json: bool) -> None:
     from engine.inventory import select
     from engine.models.endpoint import exposure
     from engine.models.openai import reach
-    from engine.text.terminal import line
 
     with session() as opened:
         opened.override("model.name", name)
@@ -122,7 +121,6 @@ def remove(name: Name, yes: Yes = False, as_json: Json = False) -> None:
     from cli.pull import agreed
     from engine.inventory import select
     from engine.models import hub
-    from engine.text.terminal import size
 
     with session() as opened:
         folder = _removable(name)
@@ -168,7 +166,6 @@ def _converted(opened: "Session", file: "GgufFile", *, quiet: bool) -> "Installe
     from engine.models.gguf import read
     from engine.models.gguf_weights import convert, plan
     from engine.models.lookup import converted, free, missing_files
-    from engine.text.terminal import size
 
     header = read(file.path)
     planned = plan(header)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
 import typer
 
+from engine.app import Pkb
 from engine.text.terminal import in_json, line, plain
 from engine.types import SCHEMA as SCHEMA
 from store.errors import PkbError, UsageError
@@ -40,8 +41,6 @@ def session(environ: Mapping[str, str] = os.environ) -> "Iterator[Session]":
 @contextmanager
 def open_pkb() -> "Iterator[Pkb]":
     """Open the home of this process for one command; what its user should know goes to stderr."""
-    from engine.app import Pkb
-
     with Pkb(server=True) as pkb:
         pkb.session.on_notice = lambda notice: say(f"pkb: {notice}")
         yield pkb

@@ -12,7 +12,9 @@ import typer
 
 from cli import output
 from cli.output import Collection, Json, session
+from engine.serve.client import reach_or_start
 from engine.session import Session
+from engine.text.terminal import count, line, size
 from store.errors import Locked, NoStore, PkbError, UsageError
 
 if TYPE_CHECKING:
@@ -102,7 +104,6 @@ def _http(port: int | None, *, renew: bool, as_json: bool) -> None:
 def _share(listen: str, *, as_json: bool) -> None:
     """Serve the KV cache to listed peers until interrupted."""
     from engine.serve.sharing import SharingServer, parse_listen
-    from engine.text.terminal import line
     from store.peers import PeerBook
 
     address = parse_listen(listen)
@@ -137,8 +138,6 @@ def _start(opened: Session) -> None:
     """Start it, where it does not run yet, and wait until it can be asked."""
     if not opened.there:
         raise NoStore
-    from engine.serve.client import reach_or_start
-
     if (link := reach_or_start(opened, _TIMEOUT_S)) is None:
         raise PkbError("the background server does not start", "pkb serve --foreground")
     link.close()
@@ -170,8 +169,6 @@ def _show(row: dict[str, Any]) -> None:
         print("the background server is not running")
     if not row["running"]:
         return
-    from engine.text.terminal import count, line, size
-
     print(f"server     process {row['pid']} since {row['since'][:16].replace('T', ' ')}, {size(row['memory'])}")
     print(f"answered   {count(row['answered'], 'question')}, {row['jobs']} in progress")
     print(f"model      {line(row['model'] or 'none in memory')}")

@@ -14,8 +14,11 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, Self
 
 from engine import operations
-from engine.operations import OnProgress, absolute_path
+from engine.operations import OnProgress, absolute_path, scope_of
+from engine.serve.client import answer, look_up, unknown_person, work
+from engine.session import Session, session
 from engine.text.terminal import line
+from engine.types import AskOptions, OpenLoopOptions
 from store.errors import Locked, NoModel, PkbError
 
 if TYPE_CHECKING:
@@ -24,7 +27,6 @@ if TYPE_CHECKING:
     from engine.idle.types import IdleReport, IdleRequest
     from engine.ingest.follow import Intervals
     from engine.ingest.pipeline import Summary
-    from engine.session import Session
     from engine.transfer import ImportReport
     from engine.types import (
         Answer,
@@ -98,8 +100,6 @@ class Pkb:
 
         With `collection`, nothing of others is seen; with `read_only`, questions are not recorded.
         """
-        from engine.session import session
-
         environ = dict(os.environ if environ is None else environ)
         if home is not None:
             folder = absolute_path(Path(home))
@@ -109,11 +109,11 @@ class Pkb:
             environ["PKB_DAEMON"] = "off"
         self._stack = ExitStack()
         self._stack.enter_context(_private_files())
-        self._session: Session = self._stack.enter_context(session(environ))
+        self._session = self._stack.enter_context(session(environ))
         self._session.collection, self._session.read_only = collection, read_only
 
     @property
-    def session(self) -> "Session":
+    def session(self) -> Session:
         """Return the session of the home, opened anew where the home was removed meanwhile."""
         self._session.look_again()
         return self._session
@@ -234,14 +234,10 @@ class Pkb:
         stale_ok: bool = False,
     ) -> "AskOptions":
         """Return how to ask, with the number of sources that the settings name where none is given."""
-        from engine.types import AskOptions
-
         return AskOptions(scope, self.session.settings.ask.k if k is None else k, read_cache, write_cache, stale_ok)
 
     def answer(self, question: str, options: "AskOptions", on_text: "OnText | None" = None) -> "AskResult":
         """Answer a question, with the trace of how; call the result's `keep` when the answer has been shown."""
-        from engine.serve.client import answer
-
         return answer(self.session, operations.typed(question), options, on_text)
 
     def scope(
@@ -254,8 +250,6 @@ class Pkb:
         document: str | None = None,
     ) -> "Scope":
         """Return what a question is limited to; UsageError if a day, a collection or a document is none."""
-        from engine.operations import scope_of
-
         return scope_of(self.session, sender, recipient, since, until, collection, document)
 
     def search(self, query: str, *, k: int = 10, **filters: str | None) -> "list[Source]":
@@ -264,14 +258,10 @@ class Pkb:
 
     def find(self, query: str, scope: "Scope", k: int) -> "list[SearchResult]":
         """Return the best matching passages, best first, with their text and places."""
-        from engine.serve.client import look_up
-
         return look_up(self.session, operations.search_results, operations.typed(query), scope, k)
 
     def list_documents(self, options: "ListOptions") -> "Listing":
         """Return documents by date, without their text, and how many there are."""
-        from engine.serve.client import look_up
-
         return look_up(self.session, operations.list_documents, options)
 
     def problems(self) -> list[dict[str, Any]]:
@@ -292,16 +282,12 @@ class Pkb:
         self, kind: "LoopKind | None" = None, limit: int | None = 20, **filters: str | None
     ) -> "OpenLoopOptions":
         """Return which open loops to look for, of the last 30 days where neither days nor a document are given."""
-        from engine.types import OpenLoopOptions
-
         if not any(filters.get(name) for name in ("since", "until", "document")):
             filters["since"] = _RECENT
         return OpenLoopOptions(self.scope(**filters), kind, limit)
 
     def open_loops(self, options: "OpenLoopOptions") -> "OpenLoops":
         """Return open loops, and how many there are."""
-        from engine.serve.client import look_up
-
         return look_up(self.session, operations.open_loops, options)
 
     def retrieve(self, query: str, scope: "Scope", k: int) -> "Evidence":
@@ -310,8 +296,6 @@ class Pkb:
 
     def show(self, path: "str | os.PathLike[str]", message_id: str | None = None) -> list[dict[str, Any]]:
         """Return the documents indexed from a file, with their text and the line numbers that sources name."""
-        from engine.serve.client import look_up
-
         return look_up(self.session, operations.documents, str(absolute_path(Path(path))), message_id)
 
     def last_answer(self) -> "Answer":
@@ -328,8 +312,6 @@ class Pkb:
 
     def show_source(self, source: "Source") -> list[dict[str, Any]]:
         """Return the document that a source stands in, as `show` does; PkbError if it is no longer indexed."""
-        from engine.serve.client import look_up
-
         rows = look_up(self.session, operations.documents, source.path, source.message_id)
         return operations.document_of(source, rows)
 
@@ -355,7 +337,6 @@ class Pkb:
     def run_jobs(self, request: "IdleRequest", on_progress: OnProgress = _silent) -> "IdleReport":
         """Run background jobs, in the background server if there is one."""
         from engine.idle.scheduler import run_idle
-        from engine.serve.client import work
 
         return work(self.session, request, on_progress, lambda: run_idle(self.session, request, on_progress))
 
@@ -440,6 +421,4 @@ class Pkb:
 
     def unknown_person(self, scope: "Scope") -> str | None:
         """Return which of the people in a scope no indexed message is from or to."""
-        from engine.serve.client import unknown_person
-
         return unknown_person(self.session, scope)

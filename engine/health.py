@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
+from engine.models import lookup, runtime
+from engine.models.lookup import find, fingerprint, reader_version
+from engine.models.runtime import device, install_command, needed_by, total
 from engine.settings import AdapterSettings, KvSettings, ModelSettings, Settings
 from store.errors import NoModel, PkbError
 from store.home import ELSEWHERE, Home, existing, file_system, unsafe_place
@@ -134,8 +137,6 @@ def _memory() -> Check:
 
 
 def _packages() -> Check:
-    from engine.models.runtime import install_command
-
     found = {name: _version(name) for name in ("lancedb", "pyarrow", "numpy", "mlx-lm", "rank-bm25")}
     if missing := [name for name, number in found.items() if not number]:
         return Check("packages", "bad", f"not installed: {', '.join(missing)}", install_command())
@@ -163,8 +164,6 @@ def _embedder(name: str, environ: Mapping[str, str]) -> Check:
 
 def _reader(home: Home) -> Check:
     """Check whether the reader, which chooses quoted answers, has the weights that it needs."""
-    from engine.models.lookup import reader_version
-
     try:
         return Check("reader", "ok", f"version {reader_version(home.cache / 'digests')}")
     except NoModel as error:
@@ -173,8 +172,6 @@ def _reader(home: Home) -> Check:
 
 def _compute(home: Home, settings: Settings, threads: int, environ: Mapping[str, str]) -> Check:
     """Measure the speed of MLX, and say what is missing: a backend, or on a Linux CPU a fast BLAS library."""
-    from engine.models import runtime
-
     if not runtime.has_backend():
         is_local = settings.model.name not in _NO_MODEL and not settings.model.is_served
         needed = is_local or settings.embed.model != "minilm"
@@ -195,8 +192,6 @@ def _compute(home: Home, settings: Settings, threads: int, environ: Mapping[str,
 
 def _get_blas(environ: Mapping[str, str]) -> str:
     """Return how to get a fast BLAS library where none could be loaded."""
-    from engine.models import runtime
-
     if environ.get(runtime.BLAS_VARIABLE):
         return f"unset {runtime.BLAS_VARIABLE}"
     return "apt install libopenblas0-pthread" if runtime.wheel_library() else runtime.install_command()
@@ -239,9 +234,7 @@ def _remote(home: Home, url: str) -> Check:
 
 def _model(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
     """Check that the selected language model is installed and fits in memory."""
-    from engine.models.lookup import find
     from engine.models.role_adapter import find_adapter
-    from engine.models.runtime import device, needed_by, total
 
     if settings.name in _NO_MODEL:
         return Check("model", "note", "no language model: answers are quoted", _get_model(settings, environ))
@@ -263,7 +256,6 @@ def _model(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
 def _adapter(home: Home, settings: Settings, environ: Mapping[str, str]) -> Check:
     """Check that the chosen adapters are whole and made for the language model in use."""
     from engine.models.adapters import wardrobe_of
-    from engine.models.lookup import find, fingerprint
 
     if settings.model.is_served:
         return Check("adapter", "note", "a model server answers: no adapter is used", "pkb adapter use none")
@@ -278,9 +270,6 @@ def _adapter(home: Home, settings: Settings, environ: Mapping[str, str]) -> Chec
 
 def _larger(settings: ModelSettings) -> str | None:
     """Return how to get the model that fits the memory; None if none does."""
-    from engine.models import lookup, runtime
-    from engine.models.runtime import device
-
     limit = int(runtime.total() * settings.memory_share)
     fits = lookup.default(runtime.total(), limit, lambda weights: runtime.needed(weights, 4, device()))
     return "pkb model pull" if fits else None
@@ -301,9 +290,6 @@ def _server(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
 
 def _get_model(settings: ModelSettings, environ: Mapping[str, str]) -> str | None:
     """Return how to get a language model: select one that is installed, else download one; None if none fits."""
-    from engine.models import lookup, runtime
-    from engine.models.runtime import device
-
     limit = int(runtime.total() * settings.memory_share)
     for local in lookup.installed(environ):
         if lookup.role(local.name, local.config) == "writer" and runtime.needed_by(local.folder, device()) <= limit:
@@ -313,7 +299,6 @@ def _get_model(settings: ModelSettings, environ: Mapping[str, str]) -> str | Non
 
 def _blocks(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
     """Check whether the language model's cached keys can be moved, which block mode needs."""
-    from engine.models.lookup import find
     from engine.models.rope import why_fixed
 
     if settings.name in _NO_MODEL:
@@ -329,7 +314,6 @@ def _blocks(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
 def _kv_form(settings: Settings, environ: Mapping[str, str]) -> Check:
     """Check how the language model's KV cache can be stored."""
     from engine.models.load import form
-    from engine.models.lookup import find
 
     if settings.kv.reuse == "off":
         return Check("kv", "note", "the KV cache is off", "pkb config set kv.reuse prefix")

@@ -23,7 +23,7 @@ from engine.models.adapters import (
 from engine.models.lookup import EMBEDDER, InstalledModel, Role, architecture, find, find_weights, installed, role
 from engine.models.runtime import device
 from engine.session import Session
-from engine.settings import SERVED
+from engine.settings import SERVED, save
 from engine.text.terminal import line, plain, size
 from store.answers import AnswerBank
 from store.errors import NoModel, PkbError, UsageError
@@ -66,8 +66,6 @@ def memory_budget_of(opened: Session, local: InstalledModel) -> MemoryBudget:
 
 def select(opened: Session, name: str, revision: str) -> None:
     """Select the model that answers; an empty name selects none."""
-    from engine.settings import save
-
     # Clear the revision first: after a kill in between, the old one must not apply to the new name.
     for key, value in (("revision", ""), ("name", name), ("revision", revision)):
         save(opened.home.config, f"model.{key}", value)
@@ -299,8 +297,6 @@ def _use_within(opened: Session, name: str, collection: str) -> None:
 
 
 def _set(opened: Session, key: str, value: str) -> None:
-    from engine.settings import save
-
     if getattr(opened.settings.adapter, key) != value:
         save(opened.home.config, f"adapter.{key}", value)
         opened.override(f"adapter.{key}", value)

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from engine.session import Session
 from engine.text.terminal import line, valid_text
-from store.errors import Locked, PkbError, UsageError, naming_disk
+from engine.types import Listing, ListOptions, OpenLoopOptions, OpenLoops, SearchResult, Trace
+from store.errors import Locked, PkbError, UsageError, explain, naming_disk
 from store.types import Scope
 
 if TYPE_CHECKING:
@@ -71,7 +72,6 @@ def search(opened: Session, text: str, scope: "Scope", k: int) -> "Evidence":
     """Retrieve without answering."""
     from engine.ask.prepare import understood
     from engine.retrieval.evidence import gather
-    from engine.types import Trace
 
     question, catalogue = understood(opened.ledger, text, opened.now), opened.catalogue  # NoStore before a lock is made
     with opened.locks.reader():
@@ -80,8 +80,6 @@ def search(opened: Session, text: str, scope: "Scope", k: int) -> "Evidence":
 
 def search_results(opened: Session, text: str, scope: "Scope", k: int) -> "list[SearchResult]":
     """Retrieve without answering; returns what is to be shown of each passage."""
-    from engine.types import SearchResult
-
     found = search(opened, text, scope, k)
     return [
         SearchResult(one.text, one.sources, tuple(replace(found, passages=(one,)).sources([one.text])))
@@ -177,7 +175,6 @@ def completed(opened: Session, text: str, before: "list[Turn]") -> str:
 def look_ups() -> "dict[str, tuple[Any, ...]]":
     """Return what the background server looks up: functions by name, with the types of result and arguments."""
     from engine.ask.followup import Turn
-    from engine.types import Listing, ListOptions, OpenLoopOptions, OpenLoops, SearchResult
 
     rows: list[tuple[Any, ...]] = [
         (search_results, list[SearchResult], str, Scope, int),
@@ -249,7 +246,6 @@ def examine(opened: Session) -> "Iterator[Check]":
 def _bad(name: str, error: Exception) -> "Check":
     """Make a finding of what keeps commands from working."""
     from engine.health import Check
-    from store.errors import explain
 
     known = (error.message, error.next_step) if isinstance(error, PkbError) else explain(error)
     message, step = known or ("cannot be opened", None)

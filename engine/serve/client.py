@@ -11,7 +11,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from engine import operations
 from engine.session import Session
+from engine.types import AskOptions
 from store.errors import disk_failure
 
 if TYPE_CHECKING:
@@ -97,13 +99,12 @@ def _keep(opened: Session, made: "AskResult") -> None:
 
 def unknown_person(opened: Session, scope: "Scope") -> str | None:
     """Return which of the people in a scope no indexed message is from or to."""
-    from engine.operations import unknown_person
     from store.provenance import senders_named
 
     known = scope.sender is None or senders_named(opened.ledger, scope.collection, scope.sender)
     if known and scope.recipient is None:
         return None
-    return look_up(opened, unknown_person, scope)
+    return look_up(opened, operations.unknown_person, scope)
 
 
 def look_up(opened: Session, operation: Callable[..., T], *given: Any) -> T:
@@ -118,10 +119,8 @@ def _look_up_there(
     link: "ServerLink", opened: Session, operation: Callable[..., T], given: Sequence[Any]
 ) -> tuple[T, ...]:
     """Have the resident process run one of `look_ups`; returns nothing where it does not."""
-    from engine.operations import look_ups
     from engine.serve.process import ConnectionLost
     from engine.serve.protocol import Broken, pack, request, unpack
-    from engine.types import AskOptions
 
     name = operation.__name__
     with suppress(ConnectionLost, Broken), closing(link):
@@ -129,7 +128,7 @@ def _look_up_there(
         link.send("look_up", {"name": name, "request": asked, "given": pack(list(given))})
         frame = next(link.answers())
         if frame["kind"] == "found":
-            return (unpack(look_ups()[name][1], frame.get("results")),)
+            return (unpack(operations.look_ups()[name][1], frame.get("results")),)
     return ()
 
 
@@ -233,10 +232,8 @@ def _receive(
 
 def complete(opened: "Session", text: str, requests: "Sequence[Turn]") -> str:
     """Have the resident process rewrite a follow-up as a whole question; empty if it does not."""
-    from engine.operations import completed
-
     link = reach(opened)
-    found = _look_up_there(link, opened, completed, (text, list(requests))) if link else ()
+    found = _look_up_there(link, opened, operations.completed, (text, list(requests))) if link else ()
     return found[0] if found else ""
 
 

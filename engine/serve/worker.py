@@ -19,6 +19,7 @@ from engine.llm.resident import ResidentModel
 from engine.serve.protocol import Broken, Frame, Request, answer, pack, requested, under, unpack
 from engine.session import Session
 from engine.settings import SERVED, Settings
+from engine.types import AskOptions
 from store.errors import NoModel, PkbError
 from store.history import History
 
@@ -87,7 +88,6 @@ class WorkerState:
         from engine.ask.extract import write
         from engine.ask.gate import judge_of
         from engine.ask.prepare import begin, gather_context
-        from engine.types import AskOptions
 
         opened = self.own()
         ask = begin(opened.backend, opened.ledger, "what", AskOptions(), opened.now)
