@@ -17,7 +17,6 @@ import typer
 
 from cli import output
 from cli.output import bars, duration, open_pkb
-from engine.stats import so_far
 from engine.text.terminal import one_line, plain, size
 from store.errors import NoModel, NoStore, PkbError, UsageError
 from store.home import Home, locate
@@ -62,35 +61,33 @@ def launchd(command: Command) -> str:
 
 def systemd_service(command: Command) -> str:
     """Return the systemd unit that runs once; a signal is no failure."""
-    lines = [
-        "[Unit]",
-        "Description=pkb background jobs",
-        "",
-        "[Service]",
-        "Type=oneshot",
-        *(f"Environment={_quoted(f'{name}={value}')}" for name, value in command.environ.items()),
-        f"ExecStart={' '.join(_quoted(word).replace('$', '$$') for word in command.words)}",
-        "SuccessExitStatus=143",
-        f"Nice={_NICE}",
-        "IOSchedulingClass=idle",
-    ]
-    return "\n".join([*lines, ""])
+    environ = "".join(f"Environment={_quoted(f'{name}={value}')}\n" for name, value in command.environ.items())
+    words = " ".join(_quoted(word).replace("$", "$$") for word in command.words)
+    return f"""\
+[Unit]
+Description=pkb background jobs
+
+[Service]
+Type=oneshot
+{environ}ExecStart={words}
+SuccessExitStatus=143
+Nice={_NICE}
+IOSchedulingClass=idle
+"""
 
 
-def systemd_timer() -> str:
-    """Return the systemd timer; a run that was slept through is made up for."""
-    lines = [
-        "[Unit]",
-        "Description=pkb idle, every hour",
-        "",
-        "[Timer]",
-        f"OnCalendar=*-*-* *:{MINUTE}:00",
-        "Persistent=true",
-        "",
-        "[Install]",
-        "WantedBy=timers.target",
-    ]
-    return "\n".join([*lines, ""])
+# A run that was slept through is made up for.
+SYSTEMD_TIMER = f"""\
+[Unit]
+Description=pkb idle, every hour
+
+[Timer]
+OnCalendar=*-*-* *:{MINUTE}:00
+Persistent=true
+
+[Install]
+WantedBy=timers.target
+"""
 
 
 def cron(command: Command) -> str:
@@ -192,7 +189,7 @@ def _launchd(action: Action, command: Command) -> list[ScheduleFile]:
 
 def _systemd(action: Action, command: Command) -> list[ScheduleFile]:
     folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
-    units = {f"{UNIT}.service": systemd_service(command), f"{UNIT}.timer": systemd_timer()}
+    units = {f"{UNIT}.service": systemd_service(command), f"{UNIT}.timer": SYSTEMD_TIMER}
     timer = f"{UNIT}.timer"
     if action == "status":
         return [_seen(folder / name) for name in units]
@@ -323,6 +320,8 @@ _NAMES = {
 
 def row(report: "IdleReport", seconds: float, *, dry_run: bool) -> dict[str, Any]:
     """Return a report as plain values."""
+    from engine.stats import so_far
+
     results = report.results
     return {
         "schema": output.SCHEMA,

@@ -4,24 +4,22 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from engine import operations
 from engine.session import Session
 from engine.types import SCHEMA
+from store.answers import AnswerBank, Notices, RejectedAnswers, Verifications
 from store.errors import UsageError
-
-if TYPE_CHECKING:
-    from store.history import DayCount, TierCount
-    from store.jobs import JobBenefit, PredictorCounts
-    from store.kv_index import CountTotal
-
+from store.history import DayCount, History, TierCount
+from store.jobs import JobAccount, JobBenefit, Jobs, PredictionLog, PredictorCounts
+from store.kv_index import CountTotal, KvCounts
 
 _WEEK, _WEEKS, _DAYS = 7, 104, 28  # days of a week; most weeks and days that are listed
 _DAY_S = 86_400.0
 
 
-def so_far(benefits: "Mapping[str, JobBenefit]") -> list[dict[str, Any]]:
+def so_far(benefits: Mapping[str, JobBenefit]) -> list[dict[str, Any]]:
     """Return cost and benefit of each kind of idle job in all runs, as plain values."""
     return [
         {"job": kind, **asdict(one), "seconds": round(one.seconds, 4), "saved_s": round(one.saved_s, 3)}
@@ -31,8 +29,6 @@ def so_far(benefits: "Mapping[str, JobBenefit]") -> list[dict[str, Any]]:
 
 def gather(opened: Session) -> dict[str, Any]:
     """Return all figures, as the reference of `--json` describes them."""
-    from store.history import History
-
     chunks, missing = opened.ledger.count("chunks"), operations.missing_vectors(opened)
     history = History(opened.ledger)
     tiers = history.by_tier()
@@ -62,12 +58,12 @@ def gather(opened: Session) -> dict[str, Any]:
     }
 
 
-def _tier(found: "TierCount", **figures: float) -> dict[str, Any]:
+def _tier(found: TierCount, **figures: float) -> dict[str, Any]:
     rounded = {name: round(figure, 3) for name, figure in figures.items()}
     return {"tier": found.tier, "by_model": found.by_model, "questions": found.questions, **rounded}
 
 
-def by_period(counts: "Sequence[DayCount]", length: int, most: int) -> list[dict[str, Any]]:
+def by_period(counts: Sequence[DayCount], length: int, most: int) -> list[dict[str, Any]]:
     """Return questions, tiers and savings of periods of 7 days from Monday, or of 1: at most so many, oldest first.
 
     Periods without questions between the first and the last are included.
@@ -76,7 +72,7 @@ def by_period(counts: "Sequence[DayCount]", length: int, most: int) -> list[dict
         return []
     first, last = (_start(counts[place].day, length) for place in (0, -1))
     number = min(most, (last - first).days // length + 1)
-    periods = {last - timedelta(length * back): list["DayCount"]() for back in reversed(range(number))}
+    periods = {last - timedelta(length * back): list[DayCount]() for back in reversed(range(number))}
     for count in counts:
         periods.get(_start(count.day, length), []).append(count)
     return [_period(start, within) for start, within in periods.items()]
@@ -86,7 +82,7 @@ def _start(day: date, length: int) -> date:
     return day - timedelta(day.weekday() % length)
 
 
-def _period(start: date, counts: "Sequence[DayCount]") -> dict[str, Any]:
+def _period(start: date, counts: Sequence[DayCount]) -> dict[str, Any]:
     tiers: dict[str, int] = {}
     for one in counts:
         tiers[one.tier] = tiers.get(one.tier, 0) + one.questions
@@ -124,8 +120,6 @@ def _folders(opened: Session) -> list[dict[str, Any]]:
 
 def _answers(opened: Session) -> dict[str, Any]:
     """Return the size of the answer cache, and the results of verifying semantic hits."""
-    from store.answers import AnswerBank, Notices, RejectedAnswers, Verifications
-
     bank = AnswerBank(opened.ledger)
     verified, wrong = Verifications(opened.ledger).result_counts()
     return {
@@ -151,7 +145,6 @@ def _upper(wrong: int, verified: int) -> float:
 def _kv(opened: Session) -> dict[str, Any]:
     """Return size, writes and hits of the KV cache."""
     from engine.backends import open_store
-    from store.kv_index import KvCounts
 
     settings = opened.settings.kv
     store = open_store(opened.home, opened.ledger, settings)
@@ -174,8 +167,6 @@ def _kv(opened: Session) -> dict[str, Any]:
 
 def _idle_counts(opened: Session) -> dict[str, Any]:
     """Return the pending idle jobs, cost and benefit so far, and which predictors are paused."""
-    from store.jobs import JobAccount, Jobs, PredictionLog
-
     now, account = opened.now.timestamp(), JobAccount(opened.ledger)
     account.update(now)
     predictors = PredictionLog(opened.ledger).all()
@@ -188,13 +179,13 @@ def _idle_counts(opened: Session) -> dict[str, Any]:
     }
 
 
-def _paused(predictors: "list[PredictorCounts]", now: float) -> str | None:
+def _paused(predictors: list[PredictorCounts], now: float) -> str | None:
     from engine.idle.predict import WEEKS, paused_predictors  # a third of the time that all of this takes
 
     return paused_predictors(predictors, now, WEEKS)
 
 
-def _counts(tallies: "Mapping[str, CountTotal]") -> dict[str, int]:
+def _counts(tallies: Mapping[str, CountTotal]) -> dict[str, int]:
     return {reason: tally.count for reason, tally in tallies.items()}
 
 

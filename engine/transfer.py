@@ -14,7 +14,7 @@ from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, get_args
 
-from engine.ask.keys import is_model
+from engine.ask.keys import is_model, scope_of
 from engine.ask.prepare import (
     PendingQuestion,
     answer_of,
@@ -107,8 +107,6 @@ def export(opened: Session) -> Iterator[Row]:
 
 
 def _exported(opened: Session, key: bytes, cached: CachedAnswer) -> ExportedAnswer:
-    from engine.ask.keys import scope_of
-
     created = datetime.fromtimestamp(cached.created, opened.now.tzinfo)
     about = (key.hex(), scope_of(cached.scope), cached.writer, cached.day, cached.evidence, created, cached.made_ms)
     return ExportedAnswer(*about, cached.origin, cached.source, cached.tau, cached.uses, answer_of(cached))

@@ -209,16 +209,11 @@ def answer(answered: AskResult) -> Any:
     """Serialize an answer and its trace to JSON values."""
     trace = answered.trace
     about = {"steps": pack(trace.steps), "notices": trace.notices, "saved_s": trace.saved_s}
-    return {"answer": answered.reply.to_json(), "covered": answered.covered, **about}
+    return {"answer": pack(answered.reply), "covered": answered.covered, **about}
 
 
 def answered(values: Any) -> AskResult:
     """Deserialize an answer and its trace; Broken if the values are malformed."""
-    try:
-        given = _sure(dict, values)
-        made = Answer.from_json(given["answer"])
-        parts = unpack(list[Step], given["steps"]), unpack(list[str], given["notices"]), unpack(float, given["saved_s"])
-        # Packed once more, and each part is of the type that it should be.
-        return AskResult(unpack(Answer, pack(made)), Trace(*parts), _as(float | None, given["covered"]))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise Broken(f"an answer without {error}") from None
+    read = {"answer": Answer, "covered": float | None, "steps": list[Step], "notices": list[str], "saved_s": float}
+    reply, covered, *trace = (_as(kind, _sure(dict, values).get(name)) for name, kind in read.items())
+    return AskResult(reply, Trace(*trace), covered)

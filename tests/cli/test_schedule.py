@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from cli.app import run as pkb
 from cli.idle import (
     MARK,
+    SYSTEMD_TIMER,
     Action,
     Command,
     arrange,
@@ -28,7 +29,6 @@ from cli.idle import (
     launchd,
     ours,
     systemd_service,
-    systemd_timer,
     with_line,
 )
 from store.errors import PkbError
@@ -108,7 +108,7 @@ def test_the_systemd_unit_quotes_command_and_environment() -> None:
 
 def test_the_timer_catches_up_after_sleep() -> None:
     parser = configparser.ConfigParser(interpolation=None)
-    parser.read_string(systemd_timer())
+    parser.read_string(SYSTEMD_TIMER)
     assert dict(parser["Timer"]) == {"oncalendar": "*-*-* *:17:00", "persistent": "true"}
 
 
@@ -116,7 +116,7 @@ def test_the_timer_catches_up_after_sleep() -> None:
 def test_systemd_analyze_accepts_the_units(tmp_path: Path) -> None:
     command = Command([sys.executable, "-c", "print('a b %h $HOME')"], HERE.environ)
     (tmp_path / "pkb-idle.service").write_text(systemd_service(command))
-    (tmp_path / "pkb-idle.timer").write_text(systemd_timer())
+    (tmp_path / "pkb-idle.timer").write_text(SYSTEMD_TIMER)
     names = [str(tmp_path / f"pkb-idle.{kind}") for kind in ("service", "timer")]
     done = subprocess.run(["systemd-analyze", "verify", "--user", *names], capture_output=True, text=True, check=False)
     assert [line for line in done.stderr.splitlines() if "pkb-idle" in line] == []
