@@ -16,7 +16,7 @@ from cli.output import Collection, InDocument, Recipient, Sender, Since, Until, 
 from cli.render import show_answer, show_note, show_source
 from engine.operations import document_of, documents, scope_of
 from engine.serve.client import answer, follow_up_writer, look_up, unknown_person, wants
-from engine.session import Session
+from engine.session import Session, now
 from engine.text.terminal import one_line
 from engine.types import AskOptions, AskResult, FollowedAnswer, Step, grouped
 from store.errors import NoModel, NoStore, PkbError, UsageError
@@ -90,8 +90,6 @@ def _converse(hear: _Hear, configure: Callable[[Session], Session], *, as_json: 
 
 def _current(opened: Session, held: ExitStack, configure: Callable[[Session], Session]) -> Session:
     """Return session for the next line: what a model is told of the day, and which process has it, may have changed."""
-    from engine.session import now
-
     today = now(opened.environ)
     if wants(opened) or opened.now.date() != today.date():
         if "models" in vars(opened):

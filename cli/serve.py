@@ -56,17 +56,14 @@ def serve(
     if (http or share is not None) and (status or stop or foreground):
         own, step = ("--http", "pkb serve --http") if http else ("--share", "pkb serve --share HOST:PORT")
         raise UsageError(f"--status, --stop and --foreground are for the background server, not for {own}", step)
-    if share is not None and (port is not None or new_token):
-        step = "pkb serve --share 192.168.1.5:8643"
-        raise UsageError("--port and --new-token are for --http; --share has the port in its address", step)
+    if not http and (port is not None or new_token):
+        raise UsageError("--port and --new-token are for --http", "pkb serve --http --port 8080")
     if http:
         _http(port, renew=new_token, as_json=as_json)
         return
     if share is not None:
         _share(share, as_json=as_json)
         return
-    if port is not None or new_token:
-        raise UsageError("--port and --new-token are for --http", "pkb serve --http --port 8080")
     with session() as opened:
         if not stop and not status:
             opened.refuse_unsafe()

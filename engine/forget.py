@@ -12,6 +12,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from engine.ingest.mail import bare_title, is_reply
+from engine.ingest.types import ParseLimits
 from engine.inventory import remove_adapter, trained_adapters
 from engine.operations import OnProgress, absolute_path
 from engine.session import Session
@@ -268,7 +269,6 @@ def _known(opened: Session, ids: Collection[str]) -> set[str]:
 def _read(path: Path) -> list[str]:
     """Return the ids of the documents of a file: it may have been moved since it was indexed."""
     from engine.ingest.files import read
-    from engine.ingest.types import ParseLimits
 
     return [item.document.id for item in read(path, None, ParseLimits()) if item.document]
 

@@ -12,8 +12,9 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from engine.settings import Experiment, Settings, load, put, retired
 from store.errors import DamagedLedger, DiskFull, NoModel, UnsafePlace, UsageError, disk_failure
-from store.home import has_tables, is_full
+from store.home import ELSEWHERE, Home, has_tables, is_full, locate, unsafe_place
 
 if TYPE_CHECKING:
     from engine.ask.pipeline import Asker
@@ -25,12 +26,10 @@ if TYPE_CHECKING:
     from engine.llm.resident import ResidentModel
     from engine.models.reader import SpanReader
     from engine.models.types import Embedder
-    from engine.settings import Experiment, Settings
     from engine.types import AskOptions, Backend
     from store.catalog import Catalog
     from store.database import Ledger
     from store.documents import Knowledge
-    from store.home import Home
     from store.locks import Locks
     from store.mapped_index import MappedIndex
     from store.question_index import QuestionVectors
@@ -65,8 +64,6 @@ class Session:
     """One command's view of a home."""
 
     def __init__(self, environ: Mapping[str, str], experiment: "Experiment | None" = None) -> None:
-        from store.home import locate
-
         self.environ, self.home = environ, locate(environ)
         self.keeps_tensors = True  # use and fill the KV cache, unless the settings turn it off
         self.on_notice: Callable[[str], None] = lambda _: None  # called with what the user should know, once
@@ -80,8 +77,6 @@ class Session:
     @cached_property
     def settings(self) -> "Settings":
         """Read the config file; UsageError naming a wrong key or value."""
-        from engine.settings import load, retired
-
         settings = load(self.home.config)
         if old := retired(self.home.config):
             self.on_notice(f"{self.home.config}: ignored retired settings: {', '.join(old)}")
@@ -89,15 +84,11 @@ class Session:
 
     def override(self, key: str, value: object) -> None:
         """Change a setting for this session alone."""
-        from engine.settings import put
-
         self.settings = put(self.settings, key, value, "this command")
 
     @cached_property
     def unsafe(self) -> str:
         """Return why nothing may be written to the home: a network disk or a synced folder; empty where it may."""
-        from store.home import unsafe_place
-
         why = unsafe_place(self.home.data)
         return "" if why and self.settings.home.place == "any" else why
 
@@ -115,8 +106,6 @@ class Session:
     def refuse_unsafe(self) -> None:
         """Raise UnsafePlace if nothing may be written to the home."""
         if self.unsafe:
-            from store.home import ELSEWHERE
-
             raise UnsafePlace(self.unsafe, ELSEWHERE)
 
     @property

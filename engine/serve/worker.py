@@ -16,6 +16,7 @@ from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any
 
 from engine.llm.resident import ResidentModel
+from engine.operations import look_ups
 from engine.serve.protocol import Broken, Frame, Request, answer, pack, requested, under, unpack
 from engine.session import Session
 from engine.settings import SERVED, Settings
@@ -351,8 +352,6 @@ class RequestQueue(Thread):
             answered.keep()
 
     def _look_up(self, job: QueuedRequest) -> None:
-        from engine.operations import look_ups
-
         if (found := look_ups().get(str(job.frame.get("name")))) is None:
             raise Broken("a look-up of another name")
         operation, _, *kinds = found
