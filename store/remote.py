@@ -32,6 +32,7 @@ MOST_BYTES = 1 << 30  # of a node
 # What networks, libraries and hostile bytes raise; anything else is a bug, and a miss as well.
 FAILURES = (OSError, HTTPException, ValueError, LookupError, TypeError, RuntimeError, ImportError, MemoryError)
 _HARMLESS = ("absent", "cancelled")
+_SILENT_S = ANSWER_S  # of fetches in a row that were cancelled before any byte came, after which a side counts as late
 
 
 class RemoteMiss(Exception):
@@ -135,7 +136,7 @@ class Remote:
         """
         self._source, self._now, self._failed = source, now, failed
         self._lock, self._calls, self._cancelled = Lock(), dict[RemoteCall, SimpleQueue[object]](), False
-        self._alone_until = now() + (_pause_left(failed) if failed else 0.0)
+        self._alone_until, self._silent_s = now() + (_pause_left(failed) if failed else 0.0), 0.0
         self.last_failure = ""
         self.last_miss = ""  # why the last `find` has no answer; empty where it has one
         self._answers, self._transfers = _Recent(), _Recent()
@@ -191,8 +192,13 @@ class Remote:
 
         try:
             (header, file), _ = self._run(call, within_s, work)
+        except RemoteMiss as miss:
+            if miss.reason == "cancelled" and not call.received:
+                self._note_silence(self._now() - begun)
+            raise
         finally:
             self._transfers.add(self._now(), call.received, self._now() - begun)
+        self._silent_s = 0.0
         return FetchedNode(header, file)
 
     def cancel(self) -> None:
@@ -243,6 +249,13 @@ class Remote:
                 with suppress(OSError):  # such as no folder yet
                     self._failed.touch(0o600)
 
+    def _note_silence(self, seconds: float) -> None:
+        """Pause a side that tells what it has, and sends nothing of it before all was computed."""
+        self._silent_s += seconds
+        if self._silent_s >= _SILENT_S:
+            self._silent_s = 0.0
+            self._note("late")
+
 
 def _answer(work: Callable[[RemoteCall], T], call: RemoteCall, answers: SimpleQueue[object], done: list[T]) -> None:
     """Do the work of a request, and report that it is done or why not."""
@@ -254,7 +267,9 @@ def _answer(work: Callable[[RemoteCall], T], call: RemoteCall, answers: SimpleQu
         found = miss
     except BadNode:
         found = RemoteMiss("damaged")
-    except (OSError, PkbError):  # the latter: a peer or a key that is not there; `pkb doctor` says so
+    except PkbError:
+        found = RemoteMiss("unreachable")  # a peer or a key that is not there; `pkb doctor` says so
+    except OSError:
         found = RemoteMiss("unreachable")
     except FAILURES:
         pass

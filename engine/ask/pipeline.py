@@ -212,7 +212,7 @@ class Asker:
         if ask.options.write_bank:
             store_answer(self._bank, self._room, ask, asked, reply)
         if before:
-            from engine.ask.updates import change_of
+            from engine.ask.notices import change_of
 
             reply = replace(reply, correction=change_of(before, reply, asked.evidence))
         answered = self._answered(ask, reply, ServedFrom(ask.key.digest), ask.trace.saved_s * 1000, asked.evidence)
@@ -229,7 +229,7 @@ class Asker:
         if ask.options.scope.sender:
             ask.trace.notices.extend(matched_senders(self._ledger, ask.options.scope))
         if any(source.rival or (reply.answered and source.warnings) for source in reply.sources):
-            from engine.ask.updates import sender_notices
+            from engine.ask.notices import sender_notices
 
             ask.trace.notices.extend(sender_notices(reply))
         if ask.options.write_bank:
@@ -244,7 +244,7 @@ class Asker:
             ask.trace.notices.append("you marked this answer as wrong")
         if notice is None:
             return reply
-        from engine.ask.updates import correction_of
+        from engine.ask.notices import correction_of
 
         return replace(reply, correction=correction_of(notice, reply))
 

@@ -14,9 +14,9 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from engine.ask.keys import scope_of
+from engine.ask.notices import change_of, same_answer
 from engine.ask.prepare import BankBudget, Prepared, begin, fingerprint, gather_context, key_of, prepare, relocate
 from engine.ask.semantic import above, learned_tau
-from engine.ask.updates import change_of, same_answer
 from engine.backends import narrowed
 from engine.idle.types import DONE, Job, Outcome, by_rate
 from engine.text.time_sensitive import time_sensitivity

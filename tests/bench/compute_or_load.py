@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from engine.kv.costs import MeasuredCosts
+from engine.llm import restore
 from engine.llm.prefill import Prefilled, PromptReader, prefill
 from engine.llm.restore import KvBinding, Planning
 from engine.models.kv_read import ReadAt
@@ -106,7 +107,8 @@ def restored(cached: CachedPrompt, ledger: Ledger, way: str, read_at: ReadAt) ->
     """Restore the prompt's prefix in one way; costs are learnt."""
     costs, trace = MeasuredCosts(ledger, "bench"), Trace()
     costs.record_prefill(0, 1, 1.0)  # the process is warm
-    planning = Planning(costs, WAYS[way], read_at, patience=inf)  # loading alone is to take what it takes
+    restore.LEAST_S = inf  # loading alone is to take what it takes
+    planning = Planning(costs, WAYS[way], read_at)
     binding = KvBinding(cached.store, cached.root, cached.model, planning)
     with ExitStack() as held:
         read = prefill(PromptReader(cached.model, binding), cached.context, trace, held)
