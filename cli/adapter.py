@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -11,9 +11,6 @@ from cli.output import Json, session
 from engine.operations import absolute_path
 from engine.text.terminal import line, size
 from store.errors import PkbError, UsageError
-
-if TYPE_CHECKING:
-    from engine.inventory import Task
 
 adapter = typer.Typer(help="Add and use LoRA adapters of the language model.", rich_markup_mode=None)
 
@@ -68,8 +65,8 @@ def show(as_json: Json = False) -> None:
 @adapter.command("use")
 def use(
     name: Annotated[str, typer.Argument(metavar="NAME", help="As `pkb adapter list` shows it, or none.")],
-    role: Annotated[
-        str | None,
+    task: Annotated[
+        Literal["answer", "abstract", "predict"] | None,
         typer.Option("--role", metavar="TASK", help="Use it to answer, abstract or predict (default: answer)"),
     ] = None,
     collection: Annotated[
@@ -83,7 +80,6 @@ def use(
     """
     from engine.inventory import NO_ADAPTER, TASKS, use_adapter
 
-    task = _task(role)
     if task and collection is not None:
         raise UsageError("an adapter for a collection answers; give --role or --in", "pkb adapter use NAME --in NAME")
     with session() as opened:
@@ -92,15 +88,6 @@ def use(
     where = f"in {line(collection)}" if collection is not None else task or ("all" if name == NO_ADAPTER else "answer")
     said = f"{where}: {'no adapter' if name == NO_ADAPTER else name}"
     output.result({key: getattr(chosen, key) for key in (*TASKS, "collections")}, said, as_json=as_json)
-
-
-def _task(role: str | None) -> "Task | None":
-    from engine.inventory import TASKS
-
-    found = next((task for task in TASKS if task == role), None)
-    if role is not None and found is None:
-        raise UsageError(f"--role must be {' or '.join(TASKS)}", "pkb adapter use NAME --role answer")
-    return found
 
 
 @adapter.command("rm")

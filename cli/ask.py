@@ -3,22 +3,20 @@
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from cli import output
 from cli.output import Collection, InDocument, Recipient, Sender, Since, Until, open_pkb
 from cli.render import show_answer
+from engine.app import Pkb
+from engine.session import Session
 from engine.text.terminal import valid_text
+from engine.types import Answer, AskOptions, AskResult
 from store.errors import NoModel, NoStore, PkbError, UsageError
 
-if TYPE_CHECKING:
-    from engine.app import Pkb
-    from engine.session import Session
-    from engine.types import Answer, AskOptions, AskResult
-
-    Show = Callable[[AskResult, bool], None]
+Show = Callable[[AskResult, bool], None]
 
 
 def ask(
@@ -70,7 +68,7 @@ def ask(
             raise typer.Exit(4)
 
 
-def override(session: "Session", *, model: str | None, max_tokens: int | None, no_cache: bool, no_daemon: bool) -> None:
+def override(session: Session, *, model: str | None, max_tokens: int | None, no_cache: bool, no_daemon: bool) -> None:
     """Change settings for this command alone, as its options say."""
     if model is not None:
         session.override("model.name", model)
@@ -87,7 +85,7 @@ def _piped() -> list[bytes]:
     return [] if sys.stdin.isatty() else [line for line in sys.stdin.buffer if line.strip()]
 
 
-def _batch(lines: Iterable[bytes], ask_one: "Callable[[str], Answer]", *, as_json: bool) -> None:
+def _batch(lines: Iterable[bytes], ask_one: Callable[[str], Answer], *, as_json: bool) -> None:
     """Answer one question a line; one that fails is reported in its place, and the rest goes on."""
     for line in lines:
         question = line.decode("utf-8", "replace").strip()
@@ -101,7 +99,7 @@ def _batch(lines: Iterable[bytes], ask_one: "Callable[[str], Answer]", *, as_jso
             output.error(error.code, error.message, error.next_step, as_json=as_json, question=question)
 
 
-def _ask(pkb: "Pkb", options: "AskOptions", show: "Show", question: str, *, streams: bool) -> "Answer":
+def _ask(pkb: Pkb, options: AskOptions, show: Show, question: str, *, streams: bool) -> Answer:
     """Ask one question, print what comes of it, and return it."""
     with output.progress_line(pkb.session) as remove, output.Stream(remove) as streamed:
         answered = pkb.answer(question, options, streamed.say if streams else None)
@@ -112,7 +110,7 @@ def _ask(pkb: "Pkb", options: "AskOptions", show: "Show", question: str, *, stre
     return answered.reply
 
 
-def _show(answered: "AskResult", streamed: bool, *, as_json: bool, explain: bool, every: bool) -> None:
+def _show(answered: AskResult, streamed: bool, *, as_json: bool, explain: bool, every: bool) -> None:
     if as_json:
         row = answered.reply.to_json() | {"notices": answered.trace.notices}
         output.data(row | {"explain": answered.trace.to_json()} if explain else row)

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
         Answer,
         AskOptions,
         AskResult,
-        Evidence,
         Listing,
         ListOptions,
         LoopKind,
@@ -53,10 +52,6 @@ if TYPE_CHECKING:
 CacheUse = Literal["use", "refresh", "off"]
 _RECENT = "30d"  # in which open loops are looked for
 _ALL = 1_000_000  # jobs of an idle run, where no number is given
-
-
-def _silent(step: str, done: int, total: int | None) -> None:
-    """Report progress to nobody."""
 
 
 _UMASK, _FOUND = Lock(), list[int]()  # of the process; what each that is open found
@@ -137,7 +132,7 @@ class Pkb:
         prune: bool = False,
         restore: bool = False,
         embed: bool = True,
-        on_progress: OnProgress = _silent,
+        on_progress: OnProgress = lambda *_: None,
     ) -> "Summary":
         """Index new, changed and removed files of these folders, or of all indexed before; then embed what is new.
 
@@ -162,7 +157,7 @@ class Pkb:
         collection: str | None = None,
         prune: bool = False,
         restore: bool = False,
-        on_progress: OnProgress = _silent,
+        on_progress: OnProgress = lambda *_: None,
     ) -> "tuple[Summary, list[SourceRoot]]":
         """Index files for keyword search alone; returns the known folders that are missing, too."""
         session = self.session
@@ -290,10 +285,6 @@ class Pkb:
         """Return open loops, and how many there are."""
         return look_up(self.session, operations.open_loops, options)
 
-    def retrieve(self, query: str, scope: "Scope", k: int) -> "Evidence":
-        """Return the passages that would be read for a question, with their scores; always in this process."""
-        return operations.search(self.session, query, scope, k)
-
     def show(self, path: "str | os.PathLike[str]", message_id: str | None = None) -> list[dict[str, Any]]:
         """Return the documents indexed from a file, with their text and the line numbers that sources name."""
         return look_up(self.session, operations.documents, str(absolute_path(Path(path))), message_id)
@@ -327,14 +318,19 @@ class Pkb:
         return source
 
     def idle(
-        self, *, budget_s: float = 600, force: bool = True, dry_run: bool = False, on_progress: OnProgress = _silent
+        self,
+        *,
+        budget_s: float = 600,
+        force: bool = True,
+        dry_run: bool = False,
+        on_progress: OnProgress = lambda *_: None,
     ) -> "IdleReport":
         """Run background jobs for at most so many seconds; without `force`, only while the machine is idle."""
         from engine.idle.types import IdleRequest
 
         return self.run_jobs(IdleRequest(time.monotonic(), budget_s, _ALL, _ALL, dry_run, force), on_progress)
 
-    def run_jobs(self, request: "IdleRequest", on_progress: OnProgress = _silent) -> "IdleReport":
+    def run_jobs(self, request: "IdleRequest", on_progress: OnProgress = lambda *_: None) -> "IdleReport":
         """Run background jobs, in the background server if there is one."""
         from engine.idle.scheduler import run_idle
 
@@ -347,7 +343,7 @@ class Pkb:
         return export(self.session)
 
     def import_answers(
-        self, path: "str | os.PathLike[str] | BinaryIO", on_progress: OnProgress = _silent
+        self, path: "str | os.PathLike[str] | BinaryIO", on_progress: OnProgress = lambda *_: None
     ) -> "ImportReport":
         """Cache the answers of an export that hold here too, and count them; PkbError if the file is no export."""
         from engine.transfer import import_answers, lines_of
@@ -398,7 +394,7 @@ class Pkb:
         named = tuple(one for target in targets for one in self._target(target))
         return plan(self.session, ForgetRequest(named, scope, question, quoting, deleted))
 
-    def forget(self, planned: "ForgetPlan", on_progress: OnProgress = _silent) -> "Erased":
+    def forget(self, planned: "ForgetPlan", on_progress: OnProgress = lambda *_: None) -> "Erased":
         """Erase what was planned, with all that was made from it; PkbError if any of it is still found afterwards."""
         from engine.forget import forget
 

@@ -13,6 +13,9 @@ from datetime import datetime
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
+from engine.ask.keys import by_gate, by_model, by_quotes, by_roles
+from engine.ask.prepare import whole_of
+from engine.settings import HALF_LIFE_S
 from store.errors import PkbError
 
 if TYPE_CHECKING:
@@ -94,7 +97,6 @@ class Retriever:
 
     def whole(self, question: "Question", options: "AskOptions", trace: "Trace") -> "Evidence | None":
         """Return all of the meeting, mail or thread that a question is about as a whole; None if it is about none."""
-        from engine.ask.prepare import whole_of
         from engine.retrieval.evidence import find_whole
 
         self.before_retrieval()
@@ -154,8 +156,6 @@ class Extractive(_Retrieving):
     @property
     def fingerprint(self) -> str:
         """Name all that an answer depends on beside the evidence."""
-        from engine.ask.keys import by_quotes
-
         return f"{by_quotes(self.decline_below, self.retriever.version)}/{self.retriever.embedder_name}"
 
     def generate(
@@ -371,7 +371,6 @@ def local_model(
 
     With `kept` the model uses and fills the KV cache.
     """
-    from engine.ask.keys import by_gate, by_model, by_roles
     from engine.models.adapters import wardrobe_of
     from engine.models.lookup import find, fingerprint
     from engine.models.role_adapter import find_adapter
@@ -412,7 +411,6 @@ def served_model(
 
     The server is reached when it is to write, and before that only to learn whether the model's files have changed.
     """
-    from engine.ask.keys import by_gate, by_model
     from engine.models.endpoint import endpoint_of, exposure
 
     chosen, endpoint = settings.model, endpoint_of(settings.model)
@@ -572,7 +570,6 @@ def open_store(
     home: "Home", ledger: "Ledger", settings: "KvSettings", sub_step: int = 1, score: str = "value"
 ) -> "KvStore":
     """Open the KV store; only matching prompts needs the sub-step."""
-    from engine.settings import HALF_LIFE_S
     from store.kv_store import KvLimits, KvStore, scores
 
     return KvStore(

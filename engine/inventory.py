@@ -305,8 +305,6 @@ def _set(opened: Session, key: str, value: str) -> None:
 def remove_adapter(opened: Session, name: str) -> int:
     """Take an adapter off wherever it is used, then remove it with its KV; returns the bytes freed."""
     folder = adapter_folder(opened)
-    if name not in folder.names():
-        raise UsageError(f"there is no adapter {line(name)[:64]}", "pkb adapter list")
     tasks, collections = adapter_uses(opened, name)
     for task in tasks:
         _set(opened, task, "")

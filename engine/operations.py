@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.session import Session
+from engine.settings import Settings
 from engine.text.terminal import line, valid_text
-from engine.types import Listing, ListOptions, OpenLoopOptions, OpenLoops, SearchResult, Trace
+from engine.types import Evidence, Listing, ListOptions, OpenLoopOptions, OpenLoops, SearchResult, Source, Trace
 from store.errors import Locked, PkbError, UsageError, explain, naming_disk
 from store.types import Scope
 
@@ -26,11 +27,9 @@ if TYPE_CHECKING:
     from engine.ingest.chunking import Embedded
     from engine.ingest.pipeline import Ingest, Settled, Summary
     from engine.text.dates import Days
-    from engine.types import Evidence, Listing, ListOptions, OpenLoopOptions, OpenLoops, SearchResult, Source
     from store.catalog import Problem, SourceRoot
     from store.hits import Vectors
     from store.integrity import Finding, Repaired
-    from store.types import Scope
 
 
 def missing_vectors(opened: Session) -> int:
@@ -223,7 +222,6 @@ def examine(opened: Session) -> "Iterator[Check]":
 
     from engine.health import Check, examine
     from engine.models.runtime import threads_of
-    from engine.settings import Settings
 
     settings, threads = Settings(), 1
     try:

@@ -7,6 +7,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from engine import operations
+from engine.ask.semantic import upper
 from engine.session import Session
 from engine.types import SCHEMA
 from store.answers import AnswerBank, Notices, RejectedAnswers, Verifications
@@ -130,16 +131,10 @@ def _answers(opened: Session) -> dict[str, Any]:
         "verified": verified,
         "wrong": wrong,
         "false_hit_rate": round(wrong / verified, 4) if verified else None,
-        "false_hit_upper": round(_upper(wrong, verified), 4) if verified else None,
+        "false_hit_upper": round(upper(wrong, verified), 4) if verified else None,
         "rejected": RejectedAnswers(opened.ledger).count(),
         "notices": Notices(opened.ledger).count(),
     }
-
-
-def _upper(wrong: int, verified: int) -> float:
-    from engine.ask.semantic import upper
-
-    return upper(wrong, verified)
 
 
 def _kv(opened: Session) -> dict[str, Any]:

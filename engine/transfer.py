@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, get_args
+from typing import Any, BinaryIO, Literal, get_args
 
 from engine.ask.keys import is_model, scope_of
 from engine.ask.prepare import (
@@ -27,18 +27,15 @@ from engine.ask.prepare import (
 )
 from engine.ask.updates import settled
 from engine.operations import OnProgress
-from engine.serve.protocol import Broken, pack, unpack
+from engine.serve.protocol import Broken, pack, refuse, unpack
 from engine.session import Session
 from engine.text.question import Synthesis, understand
-from engine.types import SCHEMA, Answer, AskOptions, Source, Trace, grouped
+from engine.types import SCHEMA, Answer, AskOptions, Evidence, Source, Trace, grouped
 from store.answers import AnswerBank, CachedAnswer, Origin, RejectedAnswers
 from store.errors import PkbError, UsageError
 from store.history import link_documents
+from store.jobs import Abstract, Abstracts
 from store.types import Scope
-
-if TYPE_CHECKING:
-    from engine.types import Evidence
-    from store.jobs import Abstract
 
 Row = dict[str, Any]
 Imported = Literal["imported", "cached", "missing", "other_model", "other_day", "rejected", "no_room"]
@@ -94,8 +91,6 @@ class ImportReport:
 
 def export(opened: Session) -> Iterator[Row]:
     """Yield what a file begins with, then each cached answer, the most used first, then each abstract."""
-    from store.jobs import Abstracts
-
     bank = AnswerBank(opened.ledger)  # NoStore before anything is written
     yield {"schema": SCHEMA, "kind": "export", "version": version("pkb"), "created": opened.now.isoformat()}
     for key, cached in bank.answered():
@@ -112,7 +107,7 @@ def _exported(opened: Session, key: bytes, cached: CachedAnswer) -> ExportedAnsw
     return ExportedAnswer(*about, cached.origin, cached.source, cached.tau, cached.uses, answer_of(cached))
 
 
-def _abstract(one: "Abstract") -> Row:
+def _abstract(one: Abstract) -> Row:
     made = datetime.fromtimestamp(one.made).astimezone().isoformat()
     date = one.date and one.date.isoformat()
     return {
@@ -220,16 +215,12 @@ def _shown(read: ExportedAnswer) -> Iterator[str]:
 def _object(line: bytes | None) -> Row:
     """Return the JSON object in a line; Broken."""
     try:
-        row = json.loads((line or b"").decode(), parse_constant=_refuse, parse_float=_finite, parse_int=_limited)
+        row = json.loads((line or b"").decode(), parse_constant=refuse, parse_float=_finite, parse_int=_limited)
     except (ValueError, RecursionError):  # of which bad UTF-8 is one
         raise Broken("a line that is no JSON") from None
     if not isinstance(row, dict):
         raise Broken("a line without keys")
     return row
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(constant)
 
 
 def _finite(digits: str) -> float:
@@ -292,7 +283,7 @@ class Importer:
         rejected = RejectedAnswers(self._opened.ledger).find(ask.key.digest)
         return rejected is not None and rejected[0] == (reply.text or "")
 
-    def _standing(self, ask: PendingQuestion, exported: ExportedAnswer) -> "tuple[Answer, Evidence] | None":
+    def _standing(self, ask: PendingQuestion, exported: ExportedAnswer) -> tuple[Answer, Evidence] | None:
         """Return an answer with its sources where they stand here; None where its messages are not here as they were.
 
         Nor where names of people here give its question another form, or where a source does not say what it quotes.
@@ -312,7 +303,7 @@ class Importer:
         moved = _relocated(exported.reply, evidence)
         return (moved, evidence) if moved else None
 
-    def _is_supported(self, ask: PendingQuestion, reply: Answer, evidence: "Evidence") -> bool:
+    def _is_supported(self, ask: PendingQuestion, reply: Answer, evidence: Evidence) -> bool:
         """Return whether evidence supports an answer, which may have been changed in the file.
 
         Quotes must be quoted here too; of a model's words some must be in it, and all addresses and links.
@@ -332,7 +323,7 @@ class Importer:
         with self._opened.locks.reader():
             return len(self._opened.reader.chunks(chunks)) == len(set(chunks))
 
-    def _store(self, ask: PendingQuestion, exported: ExportedAnswer, reply: Answer, evidence: "Evidence") -> Imported:
+    def _store(self, ask: PendingQuestion, exported: ExportedAnswer, reply: Answer, evidence: Evidence) -> Imported:
         reply = replace(reply, matched_question=None, similarity=None)
         key, created = ask.key, min(exported.created, self._opened.now).timestamp()
         about = (reply.question, key.scope, key.writer, key.day, json.dumps(reply.to_json()), exported.evidence)
@@ -347,7 +338,7 @@ class Importer:
         return "imported" if self._opened.ledger.is_current else "missing"
 
 
-def _relocated(reply: Answer, evidence: "Evidence") -> Answer | None:
+def _relocated(reply: Answer, evidence: Evidence) -> Answer | None:
     """Return an answer with the places of its evidence; None where a quote does not stand in its passage."""
     quotes = list[str]()
 

@@ -69,7 +69,7 @@ class Frames:
 
 def _read(body: bytes) -> Frame:
     try:
-        frame = json.loads(body.decode(), parse_constant=_refuse)
+        frame = json.loads(body.decode(), parse_constant=refuse)
     except (ValueError, RecursionError):  # of which bad UTF-8 is one
         raise Broken("a frame that is no JSON") from None
     if not isinstance(frame, dict) or not isinstance(frame.get("kind"), str):
@@ -77,7 +77,8 @@ def _read(body: bytes) -> Frame:
     return frame
 
 
-def _refuse(constant: str) -> NoReturn:
+def refuse(constant: str) -> NoReturn:
+    """Refuse a number that JSON has no words for, such as NaN."""
     raise ValueError(constant)
 
 

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from engine.app import Pkb
+from engine.operations import search
 from engine.session import now
 from engine.text.question import understand
 from engine.text.time_sensitive import moment as understood_at
@@ -102,7 +103,7 @@ def test_the_day_of_writing_is_shown_with_its_offset(home: Path) -> None:
     with Pkb(home) as pkb:
         source = pkb.search("skiff race")[0]
         document = pkb.show(source.path)[0]
-        header = pkb.retrieve("skiff race", pkb.scope(), 1).passages[0].header
+        header = search(pkb.session, "skiff race", pkb.scope(), 1).passages[0].header
     assert (source.date, document["date"]) == ("2025-06-05T23:30:00-07:00",) * 2
     assert "Thursday 5 June 2025 23:30" in header
 
@@ -117,7 +118,7 @@ def test_the_day_of_writing_is_shown_with_its_offset(home: Path) -> None:
 def test_a_prompt_says_when_a_forwarded_text_was_written(home: Path, boat: str, mark: str) -> None:
     with Pkb(home) as pkb:
         headers = [
-            chunk.header for one in pkb.retrieve(f"{boat} race", pkb.scope(), 3).passages for chunk in one.chunks
+            chunk.header for one in search(pkb.session, f"{boat} race", pkb.scope(), 3).passages for chunk in one.chunks
         ]
     assert any(header.endswith(mark) for header in headers)
 

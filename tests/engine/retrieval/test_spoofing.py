@@ -12,6 +12,7 @@ import pytest
 
 from engine.app import Pkb
 from engine.llm.prompt import chunk_segment
+from engine.operations import search
 from store.types import Chunk
 
 pytestmark = pytest.mark.slow  # a home for each of eighty cases
@@ -61,7 +62,7 @@ class Archive:
 
     def found(self, query: str = "boathouse rent", **filters: str | None) -> list[dict[str, Any]]:
         """Search; return the sources as JSON."""
-        found = self.pkb.retrieve(query, self.pkb.scope(**filters), 10)
+        found = search(self.pkb.session, query, self.pkb.scope(**filters), 10)
         return [source.to_json() for source in found.sources([read.text for read in found.passages])]
 
 
