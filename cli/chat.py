@@ -18,12 +18,11 @@ from engine.operations import document_of, documents, scope_of
 from engine.serve.client import answer, follow_up_writer, look_up, unknown_person, wants
 from engine.session import Session, now
 from engine.text.terminal import one_line
-from engine.types import AskOptions, AskResult, FollowedAnswer, Step, grouped
+from engine.types import Answer, AskOptions, AskResult, FollowedAnswer, Source, Step, grouped
 from store.errors import NoModel, NoStore, PkbError, UsageError
 
 if TYPE_CHECKING:
     from engine.ask.followup import Condensed, Turn
-    from engine.types import Answer, AskOptions, AskResult, Source
 
 
 _STOPPED = 130
@@ -139,10 +138,10 @@ class ChatTurn:
 
     typed: str
     asked: str | None
-    result: "AskResult"
+    result: AskResult
 
     @property
-    def reply(self) -> "Answer":
+    def reply(self) -> Answer:
         """Return its answer."""
         return self.result.reply
 
@@ -188,7 +187,7 @@ def open_source(said: Sequence[ChatTurn], number: str, opened: Session, as_json:
         output.data({"schema": output.SCHEMA, "number": int(number), "source": source.to_json()})
 
 
-def _source(said: Sequence[ChatTurn], number: str) -> "Source":
+def _source(said: Sequence[ChatTurn], number: str) -> Source:
     """Return the source of the last answer that was typed as a number."""
     groups = _groups(said)
     if not (number.isdecimal() and len(number) < 4 and 0 < int(number) <= len(groups)):
@@ -252,14 +251,14 @@ def _last(said: Sequence[ChatTurn]) -> ChatTurn:
     return said[-1]
 
 
-def _groups(said: Sequence[ChatTurn]) -> "list[list[Source]]":
+def _groups(said: Sequence[ChatTurn]) -> list[list[Source]]:
     return grouped(_last(said).reply.sources)
 
 
 class Conversation:
     """A conversation; mutable: it grows."""
 
-    def __init__(self, options: "AskOptions", *, as_json: bool, explain: bool) -> None:
+    def __init__(self, options: AskOptions, *, as_json: bool, explain: bool) -> None:
         self._options, self._as_json, self._explain = options, as_json, explain
         self._said: list[ChatTurn] = []
         self._turns: list[Turn] = []  # the questions that stand alone
@@ -295,7 +294,7 @@ class Conversation:
         self._remember(ChatTurn(typed, condensed.asked, AskResult(answered.reply, answered.trace, answered.covered)))
         answered.keep()
 
-    def _before(self) -> "Source | None":
+    def _before(self) -> Source | None:
         """Return the source of the last answer that was given, which a follow-up is about; None if there is none."""
         last = next((one.reply for one in reversed(self._said) if one.reply.answered and one.reply.sources), None)
         return last.sources[0] if last else None
@@ -323,11 +322,11 @@ class Conversation:
         condensed = condense(typed, self._turns, follow_up_writer(opened))
         return condensed, (time.perf_counter() - begun) * 1000
 
-    def _note(self, answered: "AskResult", condensed: "Condensed", took: float) -> None:
+    def _note(self, answered: AskResult, condensed: "Condensed", took: float) -> None:
         note = f"by {condensed.by}" if condensed.asked else "asked as typed, without the answer cache"
         answered.trace.steps.insert(0, Step("condense", took, note))
 
-    def _show_condensed(self, condensed: "Condensed", before: "Source | None") -> int:
+    def _show_condensed(self, condensed: "Condensed", before: Source | None) -> int:
         """Print the question as it is asked, where that is not as it was typed; returns the rows that it takes."""
         if not self._explain and condensed.asked is not None and condensed.by == "itself":
             return 0
@@ -335,7 +334,7 @@ class Conversation:
         unclear = f"asked as typed, in “{title}” first" if title else "asked as typed: unclear what it refers to"
         return show_note(f"→ {condensed.asked or unclear}")
 
-    def _show(self, answered: "AskResult", typed: str, condensed: "Condensed", most: int, *, streamed: bool) -> None:
+    def _show(self, answered: AskResult, typed: str, condensed: "Condensed", most: int, *, streamed: bool) -> None:
         if self._as_json:
             about = {"notices": answered.trace.notices, "question": typed, "asked": condensed.asked}
             row = answered.reply.to_json() | about

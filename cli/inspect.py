@@ -16,12 +16,11 @@ from cli.output import Collection, InDocument, Recipient, Sender, Since, Until, 
 from cli.render import show_open_loop, show_source, warnings
 from engine import operations
 from engine.text.terminal import cells, count, line, one_line, plain, valid_text
-from engine.types import ListOptions
+from engine.types import Listing, ListOptions, OpenLoops, SearchResult
 from store.errors import UsageError
 
 if TYPE_CHECKING:
     from engine.app import Pkb
-    from engine.types import Listing, OpenLoops, SearchResult
     from store.integrity import Repaired
     from store.types import Scope
 
@@ -141,7 +140,7 @@ def _say_matched(pkb: "Pkb", scope: "Scope") -> None:
         output.say(f"pkb: {notice}")
 
 
-def _print_found(found: "Sequence[SearchResult]", query: str, form: str | None) -> None:
+def _print_found(found: Sequence[SearchResult], query: str, form: str | None) -> None:
     """Print passages in a format, None for people at a terminal; copies are listed in JSON alone."""
     if form == "json":
         rows = [source.to_json() for one in found for source in one.sources]
@@ -297,7 +296,7 @@ def _show_problems(kinds: Sequence[dict[str, Any]], *, as_json: bool) -> None:
         print("nothing was skipped, looks misread or was left out")
 
 
-def _print(found: "Listing", *, paths: bool) -> None:
+def _print(found: Listing, *, paths: bool) -> None:
     if paths:
         for path in dict.fromkeys(row["path"] for row in found.documents):
             print(line(path))
@@ -376,7 +375,7 @@ def todo(
         raise typer.Exit(0 if found.items else 4)
 
 
-def _notices(pkb: "Pkb", found: "OpenLoops", scope: "Scope") -> list[str]:
+def _notices(pkb: "Pkb", found: OpenLoops, scope: "Scope") -> list[str]:
     """Return what is not shown, and what to type for it."""
     if not found.items:
         lost = None if found.documents else pkb.unknown_person(scope)

@@ -207,7 +207,9 @@ def _serve(opened: Session, lease: "Lease") -> NoReturn:
     os.chdir("/")
     # A bug ends the process, whoever waits answers for himself, and the message could hold mail.
     threading.excepthook = lambda bug: sys.excepthook(bug.exc_type, bug.exc_value or bug.exc_type(), bug.exc_traceback)
-    about = ProcessInfo(identity(opened.home, opened.environ), version("pkb"), _idle_s(opened))
+    chosen = opened.settings.serve
+    idle_s = None if chosen.daemon == "on" else chosen.idle_minutes * 60
+    about = ProcessInfo(identity(opened.home, opened.environ), version("pkb"), idle_s)
     if (found := listen(opened.home.data, opened.environ)) is None:
         raise PkbError("no folder for a socket that only this user can open", "pkb doctor")
     listener, path = found
@@ -221,11 +223,6 @@ def _serve(opened: Session, lease: "Lease") -> NoReturn:
     record_code(opened.home.compiled)
     sys.stdout.flush()
     os._exit(0 if sound else 1)  # at a usual exit MLX aborts, where another thread than the main one has used it
-
-
-def _idle_s(opened: Session) -> float | None:
-    chosen = opened.settings.serve
-    return None if chosen.daemon == "on" else chosen.idle_minutes * 60
 
 
 def mcp(

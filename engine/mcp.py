@@ -16,7 +16,9 @@ from pathlib import Path
 from sqlite3 import Error as DatabaseError
 from threading import Event
 from typing import Annotated, Any, Literal
+from urllib.parse import quote
 
+import anyio
 from anyio import to_thread
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -26,7 +28,7 @@ from typing_extensions import TypedDict
 
 from engine.app import Pkb
 from engine.text.terminal import count, line, one_line, plain, valid_text
-from engine.types import SCHEMA, Answer, Grade, ListOptions
+from engine.types import SCHEMA, Grade, ListOptions
 from engine.types import Source as FoundSource
 from store.errors import PkbError, as_pkb_error
 
@@ -218,7 +220,8 @@ class Tools:
                 yield pkb, notices
         except (PkbError, OSError, RuntimeError, ValueError, DatabaseError) as found:
             error = as_pkb_error(found)
-            raise ToolError(_said(error.message, error.next_step)) from None
+            step = f"; try: {error.next_step}" if error.next_step else ""
+            raise ToolError(line(f"{error.message}{step}")) from None
 
     def ask(
         self,
@@ -243,7 +246,8 @@ class Tools:
             made.keep()
             reply, matched = made.reply, made.reply.matched_question
             notices += [*made.trace.notices, *([f"the answer to an earlier question: {matched}"] if matched else [])]
-        cited = [_cited(number, source) for number, source in enumerate(_originals(reply), 1)]
+        originals = [source for source in reply.sources if not source.copy]
+        cited = [_cited(number, source) for number, source in enumerate(originals, 1)]
         output = AskOutput(
             **_own(notices),
             question=reply.question,
@@ -384,23 +388,12 @@ class Tools:
         return _result(done, (), DoneOutput(**_own(notices), done=done))
 
 
-def _said(message: str, step: str | None) -> str:
-    return line(f"{message}; try: {step}" if step else message)
-
-
 def _words(title: str | None) -> tuple[str, ...]:
     return tuple(valid_text(title or "").split())
 
 
-def _originals(reply: Answer) -> Sequence[FoundSource]:
-    """Return the sources of an answer without their copies in other places."""
-    return [source for source in reply.sources if not source.copy]
-
-
 def _uri(path: str, message_id: str | None) -> str:
     """Return the URI of a message (RFC 2392), or of a file without one."""
-    from urllib.parse import quote
-
     return f"mid:{quote(message_id, safe='@')}" if message_id else Path(path).as_uri()
 
 
@@ -490,6 +483,4 @@ def _result(own: str, theirs: Sequence[str], output: ToolOutput) -> CallToolResu
 
 def run(environ: Mapping[str, str] = os.environ, *, writes: bool, collection: str | None = None) -> None:
     """Serve until standard input ends."""
-    import anyio
-
     anyio.run(partial(server(environ, writes=writes, collection=collection).run_stdio_async))

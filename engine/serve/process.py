@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.serve.protocol import PROTOCOL, Broken, Frame, Frames, encode
-from store.home import replacing
+from store.home import Home, replacing
 from store.locks import Lease
 
 if TYPE_CHECKING:
     from engine.session import Session
-    from store.home import Home
 
 
 _LONGEST = 103  # bytes that macOS takes of a socket's path; Linux takes four more
@@ -119,7 +118,7 @@ _CODE = (".py", ".txt")
 _NAMES = ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME", "PKB_BLAS", "TZ")
 
 
-def identity(home: "Home", environ: Mapping[str, str]) -> str:
+def identity(home: Home, environ: Mapping[str, str]) -> str:
     """Return a digest of home, settings and code; of code it reads modification times alone."""
     try:
         config = home.config.read_bytes().hex()
@@ -227,17 +226,17 @@ class ServerLink:
         raise ConnectionLost
 
 
-def lock_of(home: "Home") -> Path:
+def lock_of(home: Home) -> Path:
     """Return the file that the resident process keeps locked."""
     return home.locks / "serve.lock"
 
 
-def record_of(home: "Home") -> Path:
+def record_of(home: Home) -> Path:
     """Return the file that says where the resident process listens."""
     return home.locks / "serve.json"
 
 
-def connect(home: "Home") -> ServerLink | None:
+def connect(home: Home) -> ServerLink | None:
     """Connect to the resident process of a home, of any version; None if there is none, or another user's."""
     path = announced(record_of(home))
     if path is None:
@@ -276,7 +275,7 @@ def start(opened: "Session") -> bool:
     return True
 
 
-def stop(home: "Home", timeout_s: float) -> bool:
+def stop(home: Home, timeout_s: float) -> bool:
     """Stop the process once its requests are answered; returns whether it ended in time."""
     if link := connect(home):
         with suppress(ConnectionLost), closing(link):

@@ -218,7 +218,6 @@ def test_lines_that_cannot_be_read_are_named_and_the_rest_is_imported(
         (b"", UsageError, "no|not an export"),
         (b'{"schema": 2, "kind": "answer"}\n', UsageError, "not an export"),
         (b'{"schema": 3, "kind": "export", "redacted": false}\n', PkbError, "another version"),
-        (b'{"schema": 2, "kind": "export", "redacted": true}\n', UsageError, "redacted"),
     ],
 )
 def test_what_is_no_export_is_refused(copy: Path, first: bytes, error: type[PkbError], said: str) -> None:
