@@ -3,10 +3,11 @@
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
@@ -21,19 +22,21 @@ from store.errors import NoModel, PkbError, UsageError
 if TYPE_CHECKING:
     from engine.app import Pkb
     from engine.ingest.follow import Followed, Intervals
+    from engine.ingest.imap import Fetched, MailAccount
     from engine.ingest.pipeline import Summary
 
 
 _LISTED = 10
 _LONGEST_SEARCH = 10.0  # seconds
 _DENIED = "; on a Mac, allow your terminal: System Settings, Privacy & Security, Full Disk Access"
+_PATHS = "Folders, files, mail accounts (imaps://NAME@SERVER)"
 When = Literal["now", "background", "later"]
 
 
 def ingest(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="PATH...", help="Folders or files; none to update all indexed before."),
+        typer.Argument(metavar="PATH...", help=f"{_PATHS}; none to update all indexed before."),
     ] = None,
     kind: Annotated[
         Literal["mail", "mbox", "transcript"] | None, typer.Option(help="Treat every file as this kind.")
@@ -71,17 +74,23 @@ def ingest(
     with open_pkb() as pkb:
         for check in unfit_places(pkb.session.home):
             output.say(f"pkb: warning: {check.found}; try: {check.next_step}")
+        fetched, failed = pkb.fetch(paths or [], ask=ask_password, keep=offer_keeping, restore=restore,
+                                    progress=partial(bars, quiet=as_json))  # fmt: skip
         with bars(quiet=as_json) as tick:
             summary, missing = pkb.index(
                 paths or [], kind=kind, collection=collection, prune=prune, restore=restore, on_progress=tick
             )
         chunks = pkb.session.ledger.count("chunks")
         if not as_json:
+            _show_fetched(fetched)
             _show(summary, chunks)
         left = _embed(pkb, vectors, quiet=as_json)
         if as_json:
-            output.data(_row(summary, chunks, left, time.perf_counter() - began))
+            accounts = [asdict(one) for one in fetched]
+            output.data(_row(summary, chunks, left, time.perf_counter() - began) | {"accounts": accounts})
     refuse_missing(summary, missing)
+    for error in failed:
+        raise error
     raise typer.Exit(3 if summary.problems else 0)
 
 
@@ -108,6 +117,40 @@ def _find(paths: list[Path] | None, *, yes: bool, as_json: bool) -> list[Path]:
     if not (chosen := [path for path in readable if agreed(f"index {path}?", yes=yes, default=True, step=step)]):
         raise PkbError("nothing to index", "pkb ingest FOLDER")
     return chosen
+
+
+def ask_password(account: "MailAccount") -> str | None:
+    """Ask for the password of a mail account, which is not shown; None without a terminal."""
+    from getpass import getpass
+
+    with suppress(EOFError):
+        return (sys.stdin.isatty() and getpass(f"Password of {line(str(account))}: ")) or None
+    return None
+
+
+def offer_keeping(account: "MailAccount", password: str) -> None:
+    """Ask whether to keep a password in the system's keyring, or say how to have one."""
+    from cli.pull import agreed
+    from engine.ingest.imap import keep_password
+
+    question = "keep the password in the system's keyring?"
+    try:
+        keep_password(account, password, lambda: agreed(question, yes=False, default=True, step="pkb ingest"))
+    except PkbError as error:
+        output.say(f"pkb: {error.message}" + (f"; try: {error.next_step}" if error.next_step else ""))
+
+
+def _show_fetched(fetched: "list[Fetched]") -> None:
+    for one in fetched:
+        others = {"gone": one.gone, "too large": one.too_large, "not sent by the server": one.missing}
+        parts = [f"{count(one.new, 'message')} fetched", *(f"{n:,} {what}" for what, n in others.items() if n)]
+        print(line(f"{one.account}: {', '.join(parts)}; read {_names(one.folders)}"))
+        if one.left_out:
+            print(line(f"left out {_names(one.left_out)}; to read one: pkb ingest '{one.account}/{one.left_out[0]}'"))
+
+
+def _names(folders: list[str]) -> str:
+    return ", ".join(folders[:_LISTED]) + (f" and {len(folders) - _LISTED:,} more" if len(folders) > _LISTED else "")
 
 
 def _embed(pkb: "Pkb", when: When, *, quiet: bool) -> int:
@@ -200,8 +243,9 @@ _HOW = {"events": "watching", "polling": "polling", "missing": "missing, documen
 class WatchPrinter:
     """Prints events; what would only be said again is not."""
 
-    def __init__(self, *, as_json: bool) -> None:
-        self.as_json = as_json
+    def __init__(self, shown: Callable[[str], str] = str, *, as_json: bool) -> None:
+        """Print events; `shown` names a path as a user does."""
+        self._shown, self.as_json = shown, as_json
         self._refused: dict[str, int] = {}
         self._put_off: set[str] = set()
 
@@ -246,12 +290,12 @@ class WatchPrinter:
 
     def _tell(self, event: str, path: str | None, *, said: str, **values: Any) -> None:
         """Say what happened, or print it with `values` of _VALUES."""
-        now = datetime.now().astimezone()
+        now, shown = datetime.now().astimezone(), path and self._shown(path)
         if self.as_json:
-            row = {"schema": output.SCHEMA, "event": event, "at": now.isoformat(timespec="seconds"), "path": path}
+            row = {"schema": output.SCHEMA, "event": event, "at": now.isoformat(timespec="seconds"), "path": shown}
             output.data(row | dict.fromkeys(_VALUES) | values)
         else:
-            print(f"{now:%H:%M:%S} {line(said)}", flush=True)
+            print(f"{now:%H:%M:%S} {line(said.replace(path or '', shown or '', 1))}", flush=True)
 
 
 def _counts(summary: "Summary") -> dict[str, Any]:
@@ -275,7 +319,7 @@ def _said(path: str, summary: "Summary") -> str:
 
 def watch(
     paths: Annotated[
-        list[Path] | None, typer.Argument(metavar="PATH...", help="Folders or files; none for all indexed before.")
+        list[Path] | None, typer.Argument(metavar="PATH...", help=f"{_PATHS}; none for all indexed before.")
     ] = None,
     quiet: Annotated[
         str, typer.Option("--quiet", metavar="TIME", help="Index after this long without changes.")
@@ -312,10 +356,13 @@ def start(
     import logging
 
     from cli.app import handle_signals
+    from engine.ingest.imap import kept_password, shown_path
 
     # The library would tell the terminal of lost events, which the next look makes up for.
     logging.getLogger("watchdog").addHandler(logging.NullHandler())
     handle_signals()
     with open_pkb() as pkb:
-        pkb.watch(paths, WatchPrinter(as_json=as_json), kind=kind, collection=collection, intervals=intervals,
-                  polling=polling, embed=embeds)  # fmt: skip
+        passwords = {account: kept_password(account) or ask_password(account) for account in pkb.accounts(paths)}
+        listener = WatchPrinter(partial(shown_path, pkb.session.home.mail), as_json=as_json)
+        pkb.watch(paths, listener, kind=kind, collection=collection, intervals=intervals,
+                  polling=polling, embed=embeds, passwords=passwords)  # fmt: skip

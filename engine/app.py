@@ -7,10 +7,10 @@ reports progress to a function. Everything heavy (LanceDB, a language model) is 
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, Self
 
 from engine import operations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from engine.health import Check
     from engine.idle.types import IdleReport, IdleRequest
     from engine.ingest.follow import Intervals
+    from engine.ingest.imap import Fetched, MailAccount
     from engine.ingest.pipeline import Summary
     from engine.transfer import ImportReport
     from engine.types import (
@@ -137,8 +138,9 @@ class Pkb:
         """Index new, changed and removed files of these folders, or of all indexed before; then embed what is new.
 
         With `restore`, forgotten documents are indexed again. Raise PkbError where a disk seems to be missing: nothing
-        of it is removed without `prune`.
+        of it is removed without `prune`; also, at the end, where a mail account cannot be read.
         """
+        failed = self.fetch(paths, restore=restore)[1]
         summary, missing = self.index(
             paths, kind=kind, collection=collection, prune=prune, restore=restore, on_progress=on_progress
         )
@@ -147,6 +149,8 @@ class Pkb:
                 for done, left in self.embed():
                     on_progress("embed", done, done + left)
         operations.refuse_missing(summary, missing)
+        for error in failed:
+            raise error
         return summary
 
     def index(
@@ -159,11 +163,53 @@ class Pkb:
         restore: bool = False,
         on_progress: OnProgress = lambda *_: None,
     ) -> "tuple[Summary, list[SourceRoot]]":
-        """Index files for keyword search alone; returns the known folders that are missing, too."""
+        """Index files, and what `fetch` read, for keyword search alone; returns the known folders that are missing."""
         session = self.session
         roots, missing = operations.choose_roots(session, [Path(path) for path in paths], kind, collection)
         session.make()
         return operations.ingest(session, roots, missing, prune=prune, restore=restore, on_progress=on_progress)
+
+    def accounts(self, paths: "Sequence[str | os.PathLike[str]]" = ()) -> "list[MailAccount]":
+        """Return the mail accounts (imaps://...) among some paths; where there are no paths, those read before."""
+        opened, named = self.session, [str(path) for path in paths]
+        if not named and opened.there:
+            named = [root.path for root in opened.catalogue.roots() if Path(root.path).exists()]
+        named = [path for path in named if path.lower().startswith("imap") or str(opened.home.mail) in path]
+        if not named:  # most have folders alone, and need not wait for TLS
+            return []
+        from engine.ingest.imap import account_at
+
+        return [account for path in named if (account := account_at(opened.home.mail, path))]
+
+    def fetch(
+        self,
+        paths: "Sequence[str | os.PathLike[str]]" = (),
+        *,
+        ask: "operations.AskPassword" = lambda _: None,
+        keep: "Callable[[MailAccount, str], None]" = lambda *_: None,
+        restore: bool = False,
+        progress: "Callable[[], AbstractContextManager[OnProgress]]" = lambda: nullcontext(lambda *_: None),
+    ) -> "tuple[list[Fetched], list[PkbError]]":
+        """Read new mail of the accounts among some paths into the home, for `index`; of all accounts without paths.
+
+        The password is that of the keyring, or the one that `ask` returns, which goes to `keep` if it is right. Returns
+        the errors of accounts that were read before, too, and raises that of another.
+        """
+        done: list[Fetched] = []
+        failed: list[PkbError] = []
+        for account in self.accounts(paths):
+            self.session.make()
+            try:
+                connection, typed = operations.connect(self.session, account, ask)
+                with connection, progress() as on_progress:
+                    if typed:
+                        keep(account, typed)
+                    done.append(operations.fetch(self.session, connection, on_progress, restore=restore))
+            except PkbError as error:
+                failed.append(error)
+                if not account.place(self.session.home.mail).exists():
+                    raise
+        return done, failed
 
     def embed(self) -> Iterator[tuple[int, int]]:
         """Compute missing embeddings, newest chunks first; yields how many are done and left. NoModel without one."""
@@ -180,12 +226,16 @@ class Pkb:
         intervals: "Intervals | None" = None,
         polling: bool = False,
         embed: bool = True,
+        passwords: "Mapping[MailAccount, str | None] | None" = None,
     ) -> NoReturn:
-        """Index changes in these folders as they happen, until an exception ends it, such as KeyboardInterrupt."""
+        """Index changes in these folders, and accounts with their `passwords`, as they happen, until an exception."""
         from engine.ingest.follow import Follow, Intervals
         from engine.watcher import Watcher
 
-        session, intervals = self.session, intervals or Intervals()
+        session, intervals, accounts = self.session, intervals or Intervals(), self.accounts(paths)
+        for account in accounts:
+            session.make()
+            account.place(session.home.mail).mkdir(mode=0o700, parents=True, exist_ok=True)
         roots, missing = operations.choose_roots(session, [Path(path) for path in paths], kind, collection)
         session.make()
         with suppress(Locked):  # else at the next change
@@ -196,6 +246,9 @@ class Pkb:
             watcher = Watcher(follow, intervals, listener, environ, embeds=embed)
             for root in (*roots, *missing):
                 watcher.add(root)
+            for account in accounts:
+                about = (account, str(account.place(home.mail)), (passwords or {}).get(account))
+                Thread(target=watcher.follow_account, args=about, daemon=True).start()
             while True:
                 watcher.step()
 

@@ -11,10 +11,11 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from engine.ingest.imap import forget_message
 from engine.ingest.mail import bare_title, is_reply
 from engine.ingest.types import ParseLimits
 from engine.inventory import remove_adapter, trained_adapters
-from engine.operations import OnProgress, absolute_path
+from engine.operations import OnProgress, absolute_path, place_of
 from engine.session import Session
 from engine.text.sentences import RunIndex, WordRun, readings, word_runs
 from engine.text.terminal import count, line
@@ -153,6 +154,8 @@ def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> Era
             names += [name for _, name in names_of_text(opened.tables, ids)]
             for name in planned.adapters:
                 remove_adapter(opened, name)
+            for place in (found for one in ids for found in opened.catalogue.places(one)):
+                forget_message(opened.home.mail, place.path)
             eraser, now = Eraser(opened.home, ledger, opened.tables, opened.mapped), opened.now.timestamp()
             erased = eraser.erase(ids, names, planned.questions, now, on_progress)
     if left := erased.left:
@@ -226,7 +229,7 @@ def _named(opened: Session, target: str) -> set[str]:
     stored = opened.catalogue.documents_with_message_id(message_id) or _known(opened, [target])
     if found := {*stored, *former.documents(f"id\0{message_id}")}:
         return found
-    paths = _paths(opened, Path(target))
+    paths = _paths(opened, place_of(opened, Path(target)))
     for path in paths:
         if found := {*opened.catalogue.documents_below(path), *former.documents(f"path\0{path}")}:
             return found

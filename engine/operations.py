@@ -11,6 +11,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import date, datetime, time, timedelta
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from engine.ask.followup import Turn
     from engine.health import Check
     from engine.ingest.chunking import Embedded
+    from engine.ingest.imap import Fetched, MailAccount, MailConnection
     from engine.ingest.pipeline import Ingest, Settled, Summary
     from engine.text.dates import Days
     from store.catalog import Problem, SourceRoot
@@ -334,7 +336,7 @@ def choose_roots(
     known = opened.catalogue.roots() if opened.there else []
     if not paths and not known:
         raise UsageError("no folder given", "pkb ingest ~/Mail")
-    asked = list(dict.fromkeys(absolute_path(path) for path in paths))
+    asked = list(dict.fromkeys(place_of(opened, path) for path in paths))
     if gone := [str(path) for path in asked if not path.exists()]:
         raise UsageError(f"{gone[0]} does not exist; nothing was changed", "pkb ingest FOLDER")
     before = {root.path: root for root in known}
@@ -342,6 +344,54 @@ def choose_roots(
     missing = [] if asked else [root for path, root in before.items() if not Path(path).exists()]
     outermost = [path for path in there if not any(other in path.parents for other in there)]
     return [root_at(str(path), before, kind, collection) for path in outermost], missing
+
+
+def place_of(opened: Session, path: Path) -> Path:
+    """Return an absolute path, of a mail account that of the folder which it is read into."""
+    from engine.ingest.imap import parse_account
+
+    account = parse_account(str(path))
+    return account.place(opened.home.mail) if account else absolute_path(path)
+
+
+AskPassword = Callable[["MailAccount"], str | None]  # None: nobody is there
+_TRIES = 3  # to log in
+_NOBODY, _TERMINAL = "no password: no keyring has it, and nobody is here to type it", "the same command at a terminal"
+
+
+def connect(opened: Session, account: "MailAccount", ask: AskPassword) -> "tuple[MailConnection, str | None]":
+    """Log in to a mail account; returns the password, too, if it was typed. NoPassword after three tries."""
+    from engine.ingest.imap import MailConnection, NoPassword, kept_password
+
+    kept, error = kept_password(account), NoPassword(f"{line(str(account))}: {_NOBODY}", _TERMINAL)
+    for password in islice(chain([kept] if kept else [], iter(partial(ask, account), None)), _TRIES):
+        try:
+            connection = MailConnection(account, password, opened.settings.ingest.ca)
+        except NoPassword as refused:
+            error = refused
+        else:
+            return connection, None if password == kept else password
+    raise error
+
+
+def fetch(
+    opened: Session, connection: "MailConnection", on_progress: OnProgress, *, restore: bool = False
+) -> "Fetched":
+    """Read new mail of an account into its folder below the home; `ingest` indexes it. PkbError, DiskFull."""
+    from engine.ingest.imap import MailReader
+    from engine.ingest.mail import read_mail
+    from engine.ingest.types import ParseLimits, item_or_bug
+    from store.erasure import Tombstones
+
+    tombstones, limits = Tombstones(opened.ledger), ParseLimits()
+
+    def is_forgotten(raw: bytes) -> bool:
+        found = item_or_bug(0, lambda: read_mail(raw, limits, 0)).document
+        return found is not None and bool(tombstones.found(found, ""))
+
+    checks = is_forgotten if len(tombstones) and not restore else lambda _: False
+    with naming_disk(opened.home.data, "pkb ingest"), opened.locks.mail():
+        return MailReader(connection, opened.home.mail, limits.message_bytes, checks, on_progress, restore).read()
 
 
 def root_at(path: str, before: "dict[str, SourceRoot]", kind: str | None, collection: str | None) -> "SourceRoot":

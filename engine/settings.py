@@ -58,6 +58,7 @@ class IngestSettings:
         "states of mail that is not indexed: deleted, spam, drafts; empty: index all",
         like=(r"(?:deleted|spam|drafts)(?: (?:deleted|spam|drafts))*", "some of deleted, spam and drafts, or empty"),
     )
+    ca: str = _option("", "file of certificates (PEM) that a mail server's may be signed by, beside the system's")
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,9 +112,12 @@ def _adapters(opened: Session) -> dict[str, Any]:
 
 def _folders(opened: Session) -> list[dict[str, Any]]:
     """Return what is indexed of each folder or file named to `pkb ingest`, and when it was last read."""
+    from engine.ingest.imap import shown_path
+
     names = ("files", "documents", "first", "last", "read")
     return [
-        {"path": one.root.path, "collection": one.root.collection} | {name: getattr(one, name) for name in names}
+        {"path": shown_path(opened.home.mail, one.root.path), "collection": one.root.collection}
+        | {name: getattr(one, name) for name in names}
         for one in opened.catalogue.root_counts()
     ]
 

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -13,16 +14,19 @@ from engine import operations
 from engine.idle.plan import queue
 from engine.operations import root_at
 from engine.session import Session, session
-from store.errors import DiskFull, Locked, NoModel, naming_disk
+from store.errors import DiskFull, Locked, NoModel, PkbError, as_pkb_error, naming_disk
 
 if TYPE_CHECKING:
     from engine.ingest.follow import DueFolder, Follow, Followed, Intervals
+    from engine.ingest.imap import MailAccount, MailConnection
     from engine.ingest.pipeline import Summary
     from store.catalog import SourceRoot
     from store.types import FileState
 
 
 Queue = Callable[[Session], None]
+_PAUSE_S, _AGAIN_S = 10.0, 600.0  # before a mail server is asked again: after a failure at first, and at most
+_BURST_S = 1.0  # in which more mail may come
 
 
 class WatchListener(Protocol):
@@ -73,6 +77,36 @@ class Watcher:
         """Follow a root."""
         self._roots[root.path] = self._unread[root.path] = root
         self._listener.followed(self._follow.add(root.path))
+
+    def follow_account(self, account: "MailAccount", place: str, password: str | None) -> None:
+        """Fetch what is new whenever the server tells, on a thread of its own; return where the password is refused."""
+        from engine.ingest.imap import NoPassword
+
+        pause = _PAUSE_S
+        while True:
+            try:
+                with self._connected(account, password) as connection:
+                    pause = _PAUSE_S
+                    while True:
+                        with session(self._environ) as opened:
+                            opened.make()
+                            fetched = operations.fetch(opened, connection, lambda *_: None)
+                        if fetched.new or fetched.gone:
+                            self._follow.touch(place, place)
+                        connection.wait(_AGAIN_S)
+                        time.sleep(_BURST_S)
+            except NoPassword as error:  # servers lock an account out that is tried too often
+                self._listener.put_off(place, f"{error.message}; no longer followed; try: {error.next_step}")
+                return
+            except (PkbError, OSError, sqlite3.Error) as error:
+                self._listener.put_off(place, as_pkb_error(error).message)
+            time.sleep(pause)
+            pause = min(2 * pause, _AGAIN_S)
+
+    def _connected(self, account: "MailAccount", password: str | None) -> "MailConnection":
+        given = iter([password])
+        with session(self._environ) as opened:
+            return operations.connect(opened, account, lambda _: next(given, None))[0]
 
     def step(self) -> None:
         """Do one piece of pending work, or wait for an event for one interval at most."""

@@ -210,7 +210,8 @@ class Eraser:
                     yield f"rows of the table {name}"
         yield from _nodes_left(self._ledger, self._home)
         wanted = [document.encode() for document in documents[:_EXAMINED]]
-        apart = (self._home.tables, self._home.index, self._home.kv)  # LanceDB compresses ids, KV files hold none
+        # LanceDB compresses ids; KV files and mail hold none.
+        apart = (self._home.tables, self._home.index, self._home.kv, self._home.mail)
         files = (path for path in _files(self._home) if not any(path.is_relative_to(folder) for folder in apart))
         yield from (str(path) for path in files if wanted and _holds(path, wanted))
 

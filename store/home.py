@@ -52,6 +52,11 @@ class Home:
         return self.data / "adapters"
 
     @property
+    def mail(self) -> Path:
+        """Return the folder of the mail accounts that were read."""
+        return self.data / "mail"
+
+    @property
     def trial(self) -> Path:
         """Return the folder of the copy that `pkb bench` asks; its tables are links to those of the home."""
         return self.data / "trying"

@@ -145,6 +145,12 @@ class Locks:
                 access.release()
 
     @contextmanager
+    def mail(self) -> Iterator[None]:
+        """Be the only process that reads mail accounts; Locked if another one goes on."""
+        with self._mutex("mail", "is reading mail accounts"):
+            yield
+
+    @contextmanager
     def embedder(self) -> Iterator[bool]:
         """Be the only process that embeds chunks; yields False at once where another one does."""
         with self._without_waiting("embedder") as held:

@@ -14,6 +14,7 @@ from store.peers import PeerBook, key_line
 from tests.cli.conftest import Pkb
 from tests.cli.test_idle import mail
 from tests.demo import DATA, NANO
+from tests.engine.ingest.mail_server import SmallServer, message, use_keyring
 from tests.engine.models.adapter_kit import add_trained, make_adapter
 from tests.reference import expanded, leaves, order, sections
 
@@ -22,6 +23,7 @@ TYPES: dict[type, str] = {
     type(None): "null", list: "list", dict: "object",
 }  # fmt: skip
 Keys = dict[str, set[str]]
+LISTED = b'* LIST () "/" INBOX\r\n* LIST (\\Trash) "/" Trash\r\nTAG OK x\r\n'
 
 
 def keys_of(value: Any, path: str, free: set[str]) -> Iterator[tuple[str, str]]:
@@ -146,8 +148,18 @@ def test_what_forget_prints_is_as_documented(pkb: Pkb) -> None:
     compare("pkb forget", rows)
 
 
-def test_what_ingest_and_stats_print_is_as_documented(pkb: Pkb) -> None:
-    compare("pkb ingest", [pkb("ingest", "--json").row], every=False)
+def test_what_ingest_and_stats_print_is_as_documented(
+    pkb: Pkb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = pkb("ingest", "--json").row
+    (tmp_path / "server").mkdir()
+    with closing(SmallServer(tmp_path / "server")) as server:
+        use_keyring(monkeypatch)
+        pkb("config", "set", "ingest.ca", str(server.certificate))
+        server.messages = {1: (message(1), "")}
+        server.reply = lambda command: LISTED if command.startswith(b"LIST") else None
+        rows = [plain, pkb("ingest", f"imaps://ann@localhost:{server.port}", "--json").row]
+        compare("pkb ingest", rows, every=False)
     (pkb.folder / "Maildir").mkdir()
     (pkb.folder / "Maildir" / "1.eml").touch()
     compare("pkb ingest --find", [pkb("ingest", "--find", "--json", env={"HOME": str(pkb.folder)}).row])

@@ -5,12 +5,14 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.cli.test_model import FILES
 from tests.demo import DATA, environment
+from tests.engine.ingest.mail_server import PASSWORD, SmallServer, message, write_keyring
 from tests.engine.models.hubserver import serve
 from tests.engine.models.test_lookup import OLD, cached
 
@@ -123,6 +125,24 @@ def test_pulling_a_model_touches_the_hub_alone(tmp_path: Path) -> None:
     seen = set((tmp_path / "seen").read_text().splitlines())
     assert f"('127.0.0.1', {hub.port})" in seen
     assert seen - ours == set()
+
+
+def test_reading_a_mail_account_touches_its_server_alone(tmp_path: Path) -> None:
+    (tmp_path / "server").mkdir()
+    write_keyring(tmp_path / "python", PASSWORD)
+    (tmp_path / "python" / "sitecustomize.py").write_text(WATCH)
+    path = {"PYTHONPATH": f"{tmp_path}/python{os.pathsep}{Path.cwd()}", "SEEN": f"{tmp_path}/seen"}
+    with closing(SmallServer(tmp_path / "server")) as server:
+        server.messages = {1: (message(1), "")}
+        env = {**environment(tmp_path), **path}
+        Path(env["PKB_CONFIG"]).write_text(f'[ingest]\nca = "{server.certificate}"\n')
+        words = [sys.executable, "-m", "cli.app", "ingest", f"imaps://ann@localhost:{server.port}"]
+        said = subprocess.run(words, env=env, capture_output=True, text=True, check=True)
+        ours = {"localhost", f"('127.0.0.1', {server.port})", f"('::1', {server.port}, 0, 0)"}
+    seen = set((tmp_path / "seen").read_text().splitlines())
+    assert f"('127.0.0.1', {server.port})" in seen
+    assert seen - ours == set()
+    assert "1 message fetched; read INBOX" in said.stdout
 
 
 def guarded(folder: Path, code: str) -> int:
