@@ -65,6 +65,7 @@ def test_answers_are_as_documented(pkb: Pkb, tmp_path: Path) -> None:
     rows = [pkb("ask", question, "--json").row for question in asked * 2]
     assert [row["answered"] for row in rows] == [True, False, True, False]
     rows.append(pkb("ask", asked[0], "--model", str(NANO), "--json").row)
+    rows.append(pkb("ask", "Has Yvonne the spare key?", "-k", "9", "--model", str(NANO), "--json").row)  # not all fit
     for number, where in enumerate(("the old library", "the boat house"), 1):
         mail(tmp_path / "more", number, f"From now on the sewing circle meets in {where}.")
         pkb("ingest", str(tmp_path / "more"))
