@@ -240,20 +240,21 @@ def claws(folder: Path, messages: Messages) -> None:
 
 
 DELETED, GONE, NONE = frozenset({"deleted"}), frozenset({"deleted", "spam"}), frozenset[str]()
+UNSENT, ALL = frozenset({"deleted", "draft"}), frozenset({"deleted", "spam", "draft"})
 STORES: dict[str, tuple[Store, frozenset[str]]] = {  # with the states that are left out
     "Thunderbird, older": (thunderbird_old, DELETED),
     "Thunderbird": (thunderbird, DELETED),
     "Apple Mail": (apple, NONE),
     "Apple Mail, export": (apple_export, NONE),
-    "Maildir of Dovecot": (maildir("{at}.M{number}P9.host,S={size},W={lines}", DOVECOT), DELETED),
-    "Maildir of isync": (maildir("{at}.R{number}.host,U={number}", NOTMUCH), DELETED),
-    "Maildir of offlineimap": (maildir("{at}_{number}.77.host,U={number},FMD5=7e33429f656f", {}), DELETED),
-    "Maildir of mutt": (maildir("{at}.5_{number}.host", {}), DELETED),
-    "Takeout": (lambda folder, found: takeout(folder, found, LABELS), GONE),
+    "Maildir of Dovecot": (maildir("{at}.M{number}P9.host,S={size},W={lines}", DOVECOT), UNSENT),
+    "Maildir of isync": (maildir("{at}.R{number}.host,U={number}", NOTMUCH), UNSENT),
+    "Maildir of offlineimap": (maildir("{at}_{number}.77.host,U={number},FMD5=7e33429f656f", {}), UNSENT),
+    "Maildir of mutt": (maildir("{at}.5_{number}.host", {}), UNSENT),
+    "Takeout": (lambda folder, found: takeout(folder, found, LABELS), ALL),
     "Takeout, folded labels": (lambda folder, found: takeout(folder, found, GERMAN, fold=True), GONE),
     "readpst": (readpst, NONE),
     "readpst, files": (readpst_files, NONE),
     "Proton": (proton, NONE),
-    "mutt and servers": (server, DELETED),
+    "mutt and servers": (server, UNSENT),
     "MH": (claws, NONE),
 }
