@@ -146,7 +146,12 @@ def _show_fetched(fetched: "list[Fetched]") -> None:
         parts = [f"{count(one.new, 'message')} fetched", *(f"{n:,} {what}" for what, n in others.items() if n)]
         print(line(f"{one.account}: {', '.join(parts)}; read {_names(one.folders)}"))
         if one.left_out:
-            print(line(f"left out {_names(one.left_out)}; to read one: pkb ingest '{one.account}/{one.left_out[0]}'"))
+            print(
+                line(
+                    f"left out {_names(one.left_out)}; to read one: pkb ingest '{one.account}/{one.left_out[0]}'"
+                    " (deleted mail, spam and drafts: pkb config set ingest.leave_out '')"
+                )
+            )
 
 
 def _names(folders: list[str]) -> str:
@@ -230,7 +235,7 @@ def _show_noted(summary: "Summary") -> None:
     for one in kinds:
         if one["kind"] not in LEFT_OUT:
             print(line(f"read with doubt: {one['meaning']}: {one['count']:,}, such as {one['items'][0]['path']}"))
-    if left := ", ".join(f"{one['count']:,} {one['kind']}" for one in kinds if one["kind"] in LEFT_OUT):
+    if left := ", ".join(f"{one['kind']} {one['count']:,}" for one in kinds if one["kind"] in LEFT_OUT):
         print(f"left out: {left}; to index them: pkb config set ingest.leave_out '', then pkb ingest")
 
 

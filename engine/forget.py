@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from math import log2
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from engine.ingest.imap import forget_message
 from engine.ingest.mail import bare_title, is_reply
-from engine.ingest.types import ParseLimits
+from engine.ingest.types import LEFT_OUT, ParseLimits
 from engine.inventory import remove_adapter, trained_adapters
 from engine.operations import OnProgress, absolute_path, place_of
 from engine.session import Session
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 _STOP_S = 20.0  # for the background server to end
 _AT_ONCE = 5000  # documents in one condition
+_MESSAGE_ID = re.compile(rb"\nMessage-I[Dd]:\s*<([^>\s]+)>", re.IGNORECASE)
 _COLUMNS = ("id", "kind", "title", "sender", "recipients", "message_id", "date", "local")
 
 
@@ -154,14 +157,29 @@ def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> Era
             names += [name for _, name in names_of_text(opened.tables, ids)]
             for name in planned.adapters:
                 remove_adapter(opened, name)
-            for place in (found for one in ids for found in opened.catalogue.places(one)):
-                forget_message(opened.home.mail, place.path)
+            gone = {place.path for one in ids for place in opened.catalogue.places(one)}
+            for path in gone.union(_left_out_copies(opened, planned)):
+                forget_message(opened.home.mail, path)
             eraser, now = Eraser(opened.home, ledger, opened.tables, opened.mapped), opened.now.timestamp()
             erased = eraser.erase(ids, names, planned.questions, now, on_progress)
     if left := erased.left:
         shown = ", ".join(map(line, left[:3])) + (", ..." if len(left) > 3 else "")
         raise PkbError(f"forgotten, but {len(left)} places still hold some of it: {shown}", "pkb forget")
     return erased
+
+
+def _left_out_copies(opened: Session, planned: ForgetPlan) -> list[str]:
+    """Return the files of mail accounts that are left out of the index, and are below what is named or have its id."""
+    targets, mail = planned.request.targets, opened.home.mail
+    below = [place_of(opened, Path(target)) for target in targets]
+    wanted = {row["message_id"] for row in planned.documents} | {one.strip().strip("<>") for one in targets}
+    found = list[str]()
+    for path in {one.path for one in opened.catalogue.problems(str(mail)) if {*LEFT_OUT} & {*one.kinds}}:
+        with suppress(OSError):  # removed by hand
+            own = _MESSAGE_ID.search(b"\n" + Path(path).read_bytes().partition(b"\n\n")[0])
+            if any(Path(path).is_relative_to(one) for one in below) or (own and own[1].decode("latin-1") in wanted):
+                found.append(path)
+    return found
 
 
 def _unchanged(opened: Session, planned: ForgetPlan) -> ForgetPlan:

@@ -120,7 +120,7 @@ def import_answers(
 ) -> ImportReport:
     """Import the answers of an export, as far as they hold here; a line of None is too long to be one.
 
-    UsageError where the file, called `name` in messages, is no export.
+    UsageError where the file, called `name` in messages, is no export, or is redacted.
     """
     numbered = enumerate(lines, 1)
     _check_header(next(numbered, (1, b""))[1], name)
@@ -159,6 +159,8 @@ def _check_header(line: bytes | None, name: str) -> None:
         raise PkbError(
             f"{name} was written by another version of pkb", "upgrade pkb on both machines, and export again"
         )
+    if header.get("redacted"):  # earlier versions of pkb could mask names
+        raise UsageError(f"{name} is redacted, and cannot be imported", "pkb export answers.jsonl")
 
 
 def read_line(line: bytes | None) -> ExportedAnswer | None:

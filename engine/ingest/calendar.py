@@ -281,7 +281,7 @@ def _describe(event: Component, method: str, zones: Zones) -> str:
     zone = start.at.tzinfo if start and isinstance(start.at, datetime) else None
     lines = [
         f"{heading}: {clean(_text(event, 'SUMMARY')) or 'no title'}",
-        f"When: {_when(event, start, zones)}" if "DTSTART" in event else "",
+        f"When{' (cancelled)' * cancelled}: {_when(event, start, zones)}" if "DTSTART" in event else "",
         f"Repeats: {rule_text(rule, zone)}" if rule else "",
         *(() if cancelled else _dates(event, zones, "Instead of", "RECURRENCE-ID")),
         *_dates(event, zones, "Except", "EXDATE"),

@@ -62,7 +62,7 @@ class MailAccount:
 
 def parse_account(text: str) -> MailAccount | None:
     """Return the account of an address, None if it is none; UsageError, which does not repeat it, if it is wrong."""
-    if not re.match(r"(?i)imaps?:/", text):
+    if not re.match(r"(?i)imaps?:", text):
         return None
     found = _ADDRESS.fullmatch(text)
     user, port = (unquote(found[1]), int(found[3] or _PORT)) if found else ("", 0)

@@ -66,7 +66,12 @@ def test_corrupt_lines_are_named_by_number(pkb: Pkb, exported: Path) -> None:
     assert pkb("import", str(exported), "--json").row["corrupt"] == [5, 7]
 
 
-def test_what_cannot_be_imported_is_one_line(pkb: Pkb) -> None:
+def test_what_cannot_be_imported_is_one_line(pkb: Pkb, tmp_path: Path) -> None:
+    redacted = str(tmp_path / "redacted.jsonl")
+    Path(redacted).write_text('{"schema": 2, "kind": "export", "redacted": true}\n')  # as earlier versions could
+    assert pkb("import", redacted).err.startswith(
+        f"pkb: {redacted} is redacted, and cannot be imported; try: pkb export "
+    )
     assert pkb("import", "/nowhere").err == "pkb: cannot read /nowhere: no such file or directory\n"
     assert pkb("import", "-").err.startswith("pkb: standard input is not an export of pkb; try: ")
 

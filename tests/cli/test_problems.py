@@ -36,7 +36,7 @@ def test_ingest_says_what_looks_misread_and_what_was_left_out(fresh: Pkb, folder
         f"read with doubt: no sender: 1, such as {folder}/3.eml",
         f"read with doubt: no date in the header: 1, such as {folder}/3.eml",
         f"read with doubt: tags of HTML or XML: 1, such as {folder}/2.eml",
-        "left out: 1 spam, 1 drafts; to index them: pkb config set ingest.leave_out '', then pkb ingest",
+        "left out: spam 1, drafts 1; to index them: pkb config set ingest.leave_out '', then pkb ingest",
     ]
     assert ingest(fresh)[2:] == ["skipped again: 1; list them with: pkb list --problems"]
 

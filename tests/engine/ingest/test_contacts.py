@@ -58,7 +58,7 @@ def test_a_series_is_one_document_with_its_moved_and_cancelled_days() -> None:
         "Except: Monday 17 June 2024\nAlso: Wednesday 19 June 2024\n\n"
         "Event: Choir\nWhen: Tuesday 25 June 2024, 19:30 (Europe/Berlin, UTC+02:00)\n"
         "Instead of: Monday 24 June 2024\nWhere: Hall\n\n"
-        "Cancelled: Choir\nWhen: Monday 1 July 2024, 19:30 (Europe/Berlin, UTC+02:00)"
+        "Cancelled: Choir\nWhen (cancelled): Monday 1 July 2024, 19:30 (Europe/Berlin, UTC+02:00)"
     )
 
 

@@ -179,6 +179,26 @@ def test_a_forgotten_account_stays_empty_but_for_new_mail(post: Post) -> None:
     assert post.read() == ["note 3"]
 
 
+def test_what_is_left_out_of_the_index_is_forgotten_with_its_message_or_account(post: Post) -> None:
+    spam = b"X-Spam-Flag: YES\r\nSubject"
+    copy = message(1).replace(b"Subject", spam)
+    other = message(4).replace(b"Subject", b"In-Reply-To: <1@x>\r\n" + spam)
+    post.server.messages = {1: (message(1), ""), 2: (copy, ""), 3: (message(3), ""), 4: (other, "")}
+    assert post.read() == ["note 1", "note 3"]
+    post.pkb.forget(post.pkb.plan_forgetting(["<1@x>"], post.pkb.scope()))
+    assert post.files() == ["1.1.noindex", "1.2.noindex", "1.3.eml", "1.4.eml"]
+    post.pkb.forget(post.pkb.plan_forgetting([post.address], post.pkb.scope()))
+    assert [name for name in post.files() if name.endswith(".eml")] == []
+    assert post.read() == []
+
+
+def test_a_misspelt_address_is_not_repeated(post: Post) -> None:
+    for text in ("imaps:ann:hunter2@localhost", "imaps:/ann:hunter2@localhost", "imap:ann:hunter2@localhost"):
+        with pytest.raises(UsageError) as error:
+            parse_account(text)
+        assert "hunter2" not in f"{error.value.message}{error.value.next_step}"
+
+
 def test_an_account_is_known_by_its_address_afterwards(post: Post) -> None:
     post.server.messages = {1: (message(1), "")}
     post.read()
