@@ -141,7 +141,7 @@ class Prediction:
 
     question: str
     view: str  # "abstracts", "chunks" or "history"
-    method: str  # "model" or "form"
+    method: str  # "model", "form" or "where-too"
     probability: float = 0.5
     chunks: tuple[str, ...] = ()  # that it was made from: it goes when one of them is removed
 
@@ -488,7 +488,7 @@ def _is_near(filler: str, kind: SpanKind, text: str) -> bool:
     return bool(find(window, kind))
 
 
-SOURCES = ("history/form",)
+SOURCES = ("history/form", "history/where-too")
 _FORMS = 20  # that are filled in
 _RECENCY = 0.3  # share of the probability that the last chunk lacks against the newest
 
@@ -511,7 +511,16 @@ def from_forms(
                 if may_answer(form, filler, hit):
                     question, chance = form.filled(filler), probability / (1 + rank / 10)
                     found.append(Prediction(question, "history", "form", chance, (hit.chunk.id,)))
-    return _distinct(found)
+    return _distinct([*found, *_where_too(past)])
+
+
+def _where_too(past: Sequence[str]) -> Iterator[Prediction]:
+    """Yield "Where is X?" for each past question "When is X?", and the reverse."""
+    swapped = {"when is ": "Where is ", "when was ": "Where was ", "where is ": "When is ", "where was ": "When was "}
+    for question in reversed(past):
+        for opening, other in swapped.items():
+            if question.casefold().startswith(opening):
+                yield Prediction(other + question[len(opening) :], "history", "where-too", 0.2)
 
 
 def _distinct(found: Sequence[Prediction]) -> list[Prediction]:

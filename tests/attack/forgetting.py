@@ -19,11 +19,12 @@ from engine.app import Pkb
 from engine.ask.prepare import prepare
 from engine.forget import ForgetPlan
 from engine.idle.plan import _reasker
-from engine.idle.predict import Prediction, offer
+from engine.idle.predict import from_forms, offer
 from engine.models.load import load
 from store import kv_store
 from store.answers import AnswerBank
 from store.errors import Locked, PkbError
+from store.history import latest
 from store.kv_files import Node, pack
 from store.types import Scope
 from tests.attack.lab import Lab, mail
@@ -536,7 +537,8 @@ def predicted(home: Home) -> None:
     """Have questions predicted from the one that was asked, and not answered yet."""
     _asked(home, WHERE)
     with home.pkb() as pkb:
-        assert offer(_reasker(pkb.session), [Prediction(WHERE.replace("Where", "When"), "history", "form")])
+        questions = latest(pkb.session.ledger, 9)
+        assert offer(_reasker(pkb.session), from_forms((), questions))
     home.forget()
 
 

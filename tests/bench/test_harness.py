@@ -144,7 +144,7 @@ def test_sleep_time_serves_predicted_questions_and_stores_nothing_else(every: Li
 def test_percache_reads_two_chunks_and_the_others_up_to_five(every: Lines) -> None:
     naive, percache, pkb = (one.chunks for name in ("naive", "percache", "pkb") if (one := every[name][0].cached))
     assert (percache, pkb) == (2, naive)
-    assert 2 < naive <= 5
+    assert 2 <= naive <= 5  # the reader chooses two sources
 
 
 @pytest.mark.slow
