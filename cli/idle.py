@@ -279,7 +279,7 @@ def _removed(path: Path) -> ScheduleFile:
 
 
 def _must(*command: str, given: str = "") -> None:
-    """Run a program of the system; PkbError with its last words where it fails."""
+    """Run a system command; PkbError with the end of its output if it fails."""
     done = _outcome(*command, given=given)
     if done.returncode:
         last = plain(done.stderr).strip().splitlines()[-1:] or [f"exit code {done.returncode}"]

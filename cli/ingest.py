@@ -290,7 +290,7 @@ class WatchPrinter:
         self._tell("queued", None, said="jobs queued for pkb idle")
 
     def progress(self) -> AbstractContextManager[Tick]:
-        """Return a context that shows bars on a terminal."""
+        """Return a context that shows progress bars on a terminal."""
         return bars(quiet=self.as_json, stay=False)
 
     def _tell(self, event: str, path: str | None, *, said: str, **values: Any) -> None:

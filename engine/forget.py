@@ -1,4 +1,4 @@
-"""Forgetting what the user names: which documents and questions that is, and erasing them while nothing else runs."""
+"""Forgetting: find the documents and questions that a request names, and erase them while nothing else runs."""
 
 import json
 import os

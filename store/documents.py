@@ -1,4 +1,4 @@
-"""The index of documents and chunks, changed so that a kill at any moment neither loses nor duplicates any.
+"""The index of documents and chunks, which a kill at any moment neither loses nor duplicates.
 
 A change is recorded in the journal; new rows are written to LanceDB; then one transaction of the ledger acknowledges
 it, and old rows are deleted from LanceDB. A document is retrieved only while the catalogue has a place for it, so that

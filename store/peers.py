@@ -203,4 +203,4 @@ def _certificate(path: Path) -> bytes:
         return ssl.PEM_cert_to_DER_cert(text[text.index(_BEGIN) :])
     except (OSError, ValueError):
         step = "pkb doctor" if path.name == _OWN else f"pkb peer rm {path.stem}"
-        raise PkbError(f"{path} holds no certificate", step) from None
+        raise PkbError(f"{path} does not contain a certificate", step) from None

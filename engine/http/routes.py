@@ -209,7 +209,7 @@ def _decoded(body: bytes) -> Any:
         found = json.loads(body.decode())
         written = json.dumps(found, ensure_ascii=False).encode()  # which half of a surrogate pair is refused by
     except (ValueError, RecursionError):
-        raise UsageError("the body is no JSON") from None
+        raise UsageError("the body is not JSON") from None
     if _NUL.search(written):
         raise UsageError("the body has a NUL character")
     return found

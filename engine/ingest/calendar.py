@@ -62,7 +62,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Zones:
-    """The time zones that a calendar defines itself, by name, and the name of its own zone, "" if it has none."""
+    """The time zones that a calendar defines, by name, and the name of its default zone, "" if it has none."""
 
     rules: dict[str, tuple[Rule, ...]]
     own: str = ""

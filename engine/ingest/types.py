@@ -63,7 +63,7 @@ _ENDS_THE_RUN = (MemoryError, OSError, PkbError, UnreadableItem)  # these are no
 
 
 def isolate(work: Callable[[], T]) -> T:
-    """Return what work on one document gives; raises Bug in place of an exception that is one."""
+    """Do work on one document and return its result; raise Bug for an exception that only a bug in pkb explains."""
     try:
         return work()
     except Exception as error:

@@ -107,7 +107,7 @@ class _Loaded:
         return [[*self.opening, *self.vocabulary.text(text)[:limit], *self.closing] for text in texts]
 
     def rows(self, batch: TokenIds) -> Vectors:
-        """Return the unit rows of texts; attention is causal, so padding on the right has no effect."""
+        """Return a unit vector for each text; attention is causal, so padding on the right has no effect."""
         import mlx.core as mx
 
         ids = np.zeros((len(batch), max(map(len, batch))), np.int32)

@@ -234,8 +234,8 @@ def test_wrong_completions_are_told_what_is_wrong(http: Served) -> None:
     with pytest.raises(BadRequestError, match="no model gpt-9, only pkb"):
         http.client.chat.completions.create(model="gpt-9", messages=[{"role": "user", "content": KEY}])
     for body, message in [
-        (b"{", "the body is no JSON"),
-        (b"[" * 100_000, "the body is no JSON"),
+        (b"{", "the body is not JSON"),
+        (b"[" * 100_000, "the body is not JSON"),
         (b" " * (1 << 20) + b"{}", "the body is longer"),
         ({}, "messages is not a list"),
         ({"messages": []}, "the last message must be the user's question"),
