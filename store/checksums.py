@@ -184,6 +184,11 @@ def write_list(path: Path, values: Any, *, lasting: bool = False) -> None:
         file.write(b"%08x\n%s" % (crc32(body), body))
 
 
+def unfinished(tables: Path) -> list[Path]:
+    """Return the lists that a killed process did not finish, in the folder of the tables."""
+    return [path for path in (tables / _LISTS).glob("*") if path.suffix[1:].isdecimal()]
+
+
 def folder_of(table: str) -> str:
     """Name the folder of a table."""
     return f"{table}.lance"

@@ -14,7 +14,7 @@ from shutil import rmtree
 
 from store import catalog, documents, provenance
 from store.catalog import Catalog
-from store.checksums import PRIMARY, TABLES, Chosen, everything, intact, nothing
+from store.checksums import PRIMARY, TABLES, Chosen, everything, intact, nothing, unfinished
 from store.database import DAMAGE, Ledger, exists, has_schema, open_ledger
 from store.documents import FrequencyDelta, Knowledge
 from store.erasure import is_unfinished
@@ -225,8 +225,7 @@ def _leftovers(home: Home) -> Finding:
 
 def _left(home: Home) -> list[Path]:
     """Return what processes write under a name of their own and then rename or remove, as killed ones leave it."""
-    named = (path for path in (home.tables / "checksums").glob("*") if path.suffix[1:].isdecimal())
-    return [*home.data.glob(f"{_FRESH}*"), *home.tables.glob(REBUILT), *named]
+    return [*home.data.glob(f"{_FRESH}*"), *home.tables.glob(REBUILT), *unfinished(home.tables)]
 
 
 def _index(tables: Tables, reads: Chosen) -> Finding:

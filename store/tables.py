@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from store.checksums import Checksums, Chosen, everything, folder_of, nothing
+from store.checksums import Checksums, Chosen, everything, folder_of, nothing, unfinished
 from store.errors import DamagedTable, DiskFull
 from store.filters import among
 from store.hits import Vectors
@@ -245,8 +245,10 @@ class Tables:
         return sorted(former & self._checksums.files(name))
 
     def remove_leftovers(self) -> None:
-        """Remove what a killed repair, or a writer killed while creating a table, left; be alone."""
+        """Remove what a killed repair, or a writer killed while creating a table or a list, left; be alone."""
         shutil.rmtree(self._folder / REBUILT, ignore_errors=True)
+        for path in unfinished(self._folder):
+            path.unlink()
         for path in self._folder.glob(f"*{folder_of('')}"):
             if not self._is_complete(path.stem):
                 shutil.rmtree(path, ignore_errors=True)

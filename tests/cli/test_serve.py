@@ -518,7 +518,7 @@ def test_it_leaves_when_it_takes_too_much_memory(home: Served) -> None:
 @pytest.mark.slow
 def test_it_leaves_when_its_home_is_removed(up: Served) -> None:
     pid = up.pid
-    shutil.rmtree(up.home.data)
+    shutil.rmtree(up.home.data.rename(up.home.data.with_name("removed")))  # it may be writing into it
     wait(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
 
 
