@@ -100,7 +100,7 @@ def _http(port: int | None, *, renew: bool, as_json: bool) -> None:
 
 def _share(listen: str, *, as_json: bool) -> None:
     """Serve the KV cache to listed peers until interrupted."""
-    from engine.serve.sharing import SharingServer, parse_listen
+    from engine.kv.sharing import SharingServer, parse_listen
     from store.peers import PeerBook
 
     address = parse_listen(listen)

@@ -19,11 +19,10 @@ from engine.settings import HALF_LIFE_S
 from store.errors import PkbError
 
 if TYPE_CHECKING:
+    from engine.kv.restore import KvBinding, PromptReader
     from engine.llm.generate import GenerateOptions, Judge
-    from engine.llm.prefill import PromptReader
     from engine.llm.prompt import Order
     from engine.llm.resident import ResidentModel
-    from engine.llm.restore import KvBinding
     from engine.models.adapters import Adapter
     from engine.models.endpoint import Endpoint
     from engine.models.lookup import InstalledModel
@@ -433,7 +432,7 @@ def served_model(
 
 
 def _reader(model: "ServerModel") -> "PromptReader":
-    from engine.llm.prefill import PromptReader
+    from engine.kv.restore import PromptReader
 
     return PromptReader(model, caches_prefixes=True)
 
@@ -526,7 +525,7 @@ def _load_model(
 def _open(
     model: "Mlx", fingerprint: str, home: "Home", ledger: "Ledger", settings: "Settings", *, kept: bool
 ) -> "PromptReader":
-    from engine.llm.prefill import PromptReader
+    from engine.kv.restore import PromptReader
     from engine.models.rope import movable
 
     model = replace(model, bits=_bits(settings))
@@ -547,7 +546,7 @@ def open_kv(
     from importlib.metadata import version
 
     from engine.kv.costs import MeasuredCosts, auto
-    from engine.llm.restore import KvBinding, Planning
+    from engine.kv.restore import KvBinding, Planning
     from engine.models.runtime import arithmetic
     from store.kv_files import root_of
     from store.remote import open_remote

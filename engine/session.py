@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from engine.ask.prepare import BankBudget
     from engine.ask.semantic import SemanticRules
     from engine.backends import LocalModel, Retriever
-    from engine.llm.prefill import PromptReader
+    from engine.kv.restore import PromptReader
     from engine.llm.prompt import Order
     from engine.llm.resident import ResidentModel
     from engine.models.reader import SpanReader

@@ -53,7 +53,7 @@ LIBRARIES = {
         "engine/models/kv_cache.py",
         "engine/models/adapters.py",
     ),
-    "mlx": ("engine/models/*", "engine/llm/blocks.py"),
+    "mlx": ("engine/models/*", "engine/kv/blocks.py"),
     "tokenizers": ("engine/models/*",),
     "jinja2": ("engine/models/load.py",),
     "huggingface_hub": ("engine/models/hub.py",),

@@ -21,7 +21,7 @@ from engine.types import Answer
 from prompts import prompt
 
 if TYPE_CHECKING:
-    from engine.llm.prefill import PromptReader
+    from engine.kv.restore import PromptReader
 
 
 _LONG, _LONGEST = 400, 30  # characters and words; a longer question stands alone

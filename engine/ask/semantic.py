@@ -31,11 +31,11 @@ from engine.ask.prepare import (
 )
 from engine.ask.question_features import question_features
 from engine.ask.updates import settled
+from engine.kv.restore import PromptReader
 from engine.llm.generate import read, segments_of
 from engine.llm.parts import LEAST_YES, VERDICTS, check_ids
-from engine.llm.prefill import PromptReader
-from engine.llm.prompt import Ids, Order, in_document_order
-from engine.models.types import LanguageModel
+from engine.llm.prompt import Order, in_document_order
+from engine.models.types import Ids, LanguageModel
 from engine.text.question import Question
 from engine.text.words import words
 from engine.types import Backend, Evidence, Passage, Trace

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from engine.idle.refresh import Reasker
     from engine.idle.summarize import AskAbout, Summarizer, Write
     from engine.idle.types import Handlers, Kind
-    from engine.llm.prefill import PromptReader
+    from engine.kv.restore import PromptReader
     from engine.models.types import LanguageModel
     from store.answers import CachedAnswer
     from store.hits import Hit

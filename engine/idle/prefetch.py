@@ -15,17 +15,15 @@ from math import inf
 
 from engine.idle.refresh import Reasker
 from engine.idle.types import Job, Kind, Outcome, in_order
-from engine.llm.blocks import block_of, in_blocks
-from engine.llm.prefill import PromptReader, keep, prefill
-from engine.llm.prompt import Order, Segments, chunk_ids, fit, system_ids
-from engine.llm.restore import KvBinding
+from engine.kv.restore import KvBinding, PromptReader, keep, prefill
+from engine.llm.prompt import Order, Segments, block_of, chunk_ids, fit, in_blocks, system_ids
+from engine.models.types import Ids
 from engine.types import Trace
 from store.answers import CachedAnswer
 from store.kv_files import DocumentSegment, Key, TreeRoot
 from store.kv_index import CountTotal, KvQueries, UnusedNode, path_keys
 from store.types import Chunk
 
-Ids = tuple[int, ...]
 Path = tuple[Ids, ...]  # a segment behind those of its prefix
 
 _TOKEN_S = 1e-3  # to prefill one token, until one was

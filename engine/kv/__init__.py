@@ -1,1 +1,1 @@
-"""When to load KV, and when to compute it."""
+"""Prefill with KV reuse: what to load, borrow, compute and store."""

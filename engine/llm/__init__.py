@@ -1,1 +1,1 @@
-"""From evidence to an answer in words: prompt, prefill with KV reuse, decoding, citations."""
+"""From evidence to an answer in words: prompt, decoding, citations."""

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
-from engine.llm import blocks
-from engine.llm.blocks import PrefixCache, in_blocks
-from engine.llm.prefill import PromptReader, keep, prefill
-from engine.llm.prompt import Ids, Order, Segments, fit, in_document_order
+from engine.kv import blocks
+from engine.kv.blocks import PrefixCache
+from engine.kv.restore import PromptReader, keep, prefill
+from engine.llm.prompt import Order, Segments, fit, in_blocks, in_document_order
 from engine.llm.stopping import Output
-from engine.models.types import Drafter, LanguageModel
+from engine.models.types import Drafter, Ids, LanguageModel
 from engine.text.question import Question
 from engine.text.terminal import count
 from engine.text.words import FUNCTION_WORDS, words

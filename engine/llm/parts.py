@@ -8,12 +8,20 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from engine.llm.blocks import in_blocks
+from engine.kv.restore import PromptReader
 from engine.llm.generate import GenerateOptions, parse, quoted, read
-from engine.llm.prefill import PromptReader
-from engine.llm.prompt import Ids, Prompt, Segments, candidates, chunk_ids, chunk_segment, system_ids, system_segment
+from engine.llm.prompt import (
+    Prompt,
+    Segments,
+    candidates,
+    chunk_ids,
+    chunk_segment,
+    in_blocks,
+    system_ids,
+    system_segment,
+)
 from engine.llm.stopping import Output, timed
-from engine.models.types import LanguageModel
+from engine.models.types import Ids, LanguageModel
 from engine.text.question import Question
 from engine.text.sentences import sentences
 from engine.text.terminal import count

@@ -6,10 +6,10 @@ the same messages share their beginning. The date stands in the last segment, wh
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from engine.models.types import LanguageModel
+from engine.models.types import Ids, LanguageModel
 from engine.text.commitments import instruction_end
 from engine.text.dates import spell_date
 from engine.text.sentences import sentences
@@ -135,8 +135,6 @@ def question_segment(question: str, now: datetime) -> str:
     return f"{said}\n{rest.format(question=' '.join(question.split()))}"
 
 
-Ids = tuple[int, ...]
-
 _ANSWER_SHARE = 4  # of the context, one in so many tokens is kept for the answer if the answer may be that long
 _ANY_NUMBER = 99  # takes as many tokens as any that a chunk will have
 # Sources that a model with a role adapter is shown: so small a model answers as well from the best one as from five,
@@ -208,3 +206,19 @@ def _ids(model: LanguageModel, prompt: Prompt) -> Iterator[Ids]:
     for chunk, document in zip(prompt.chunks, prompt.documents, strict=True):
         yield DocumentSegment.of(model.tokens(chunk), document)
     yield _question_ids(model, prompt.question)
+
+
+def in_blocks(model: LanguageModel, segments: Segments) -> Segments:
+    """Return the segments of a prompt with each chunk's number and text apart."""
+    prompt = segments.prompt
+    cut = [
+        ids
+        for (number, rest), document in zip(map(halved, prompt.chunks), prompt.documents, strict=True)
+        for ids in (tuple(model.tokens(number)), DocumentSegment.of(model.tokens(rest), document))
+    ]
+    return replace(segments, ids=(segments.ids[0], *filter(None, cut), segments.ids[-1]))
+
+
+def block_of(chunk: Chunk) -> str:
+    """Return the block of a chunk, which does not contain its number."""
+    return halved(chunk_segment(1, chunk))[1]

@@ -13,7 +13,7 @@ from store.errors import Locked
 from store.locks import Lease
 
 if TYPE_CHECKING:
-    from engine.llm.prefill import PromptReader
+    from engine.kv.restore import PromptReader
     from engine.models.mlx import Mlx
 
 

@@ -70,6 +70,9 @@ class Drafter:
         return [tuple(self._ids[-tail:]) for tail in _TAILS]
 
 
+Ids = tuple[int, ...]  # of the tokens of a segment
+
+
 @dataclass(frozen=True, slots=True)
 class Size:
     """The sizes that FLOPs are computed from: parameters of layers and head, number of layers, width of attention.

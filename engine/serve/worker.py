@@ -25,7 +25,7 @@ from store.errors import NoModel, PkbError
 from store.history import History
 
 if TYPE_CHECKING:
-    from engine.llm.prefill import PromptReader
+    from engine.kv.restore import PromptReader
     from store.mapped_index import MappedIndex
     from store.tables import Tables
 

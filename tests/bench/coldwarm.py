@@ -26,8 +26,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
-from engine.llm.prefill import PromptReader, keep, prefill
-from engine.llm.restore import Ids
+from engine.kv.restore import Ids, PromptReader, keep, prefill
 from engine.models.endpoint import Refused, ServerClient, as_count, as_dict, describe, parse_endpoint
 from engine.models.mlx import Mlx
 from engine.models.tokens import Spelling

@@ -20,10 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from engine.kv import restore
 from engine.kv.costs import MeasuredCosts
-from engine.llm import restore
-from engine.llm.prefill import Prefilled, PromptReader, prefill
-from engine.llm.restore import KvBinding, Planning
+from engine.kv.restore import KvBinding, Planning, Prefilled, PromptReader, prefill
 from engine.models.kv_read import ReadAt
 from engine.types import Trace
 from store.database import Ledger, open_ledger

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock
 
 from engine.backends import LocalModel, drafts_of
+from engine.kv.restore import KvBinding, PromptReader
 from engine.llm.generate import GenerateOptions
-from engine.llm.prefill import PromptReader
 from engine.llm.prompt import Segments
-from engine.llm.restore import KvBinding
 from engine.models import kv_cache
 from engine.models.mlx import Mlx
 from engine.models.types import Embedder, LanguageModel, Size

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from engine.ask.keys import normalise
-from engine.llm import blocks
+from engine.kv import blocks
 from engine.models import kv_cache, mlx
 from engine.models.load import load
 from engine.models.mlx import Mlx

@@ -21,8 +21,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 from typing import Any
 
-from engine.llm.prefill import PromptReader, keep, prefill
-from engine.llm.restore import Ids, KvBinding
+from engine.kv.restore import Ids, KvBinding, PromptReader, keep, prefill
 from engine.models import runtime
 from engine.models.load import load
 from engine.models.mlx import Mlx

@@ -23,10 +23,9 @@ from typing import Any
 
 from engine.ask.extract import write
 from engine.backends import drafts_of
+from engine.kv.restore import KvBinding, PromptReader
 from engine.llm.generate import GenerateOptions, generate
-from engine.llm.prefill import PromptReader
 from engine.llm.prompt import PromptChunk, in_document_order
-from engine.llm.restore import KvBinding
 from engine.models.load import load as load_model
 from engine.models.role_adapter import find_adapter
 from engine.models.rope import movable

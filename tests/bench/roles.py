@@ -18,11 +18,10 @@ from pathlib import Path
 from random import Random
 from statistics import median
 
+from engine.kv.restore import KvBinding, PromptReader
 from engine.llm.generate import read
 from engine.llm.parts import check_ids
-from engine.llm.prefill import PromptReader
 from engine.llm.prompt import Ids, question_segment, system_ids
-from engine.llm.restore import KvBinding
 from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.models.role_adapter import find_adapter

@@ -20,9 +20,10 @@ from engine.idle import predict
 from engine.ingest import calendar, css, dialogue, files, headers, html, mail, quotes, subtitles, transcripts
 from engine.ingest.chunking import chunk
 from engine.ingest.types import ParseLimits, UnreadableItem
+from engine.kv import sharing
 from engine.llm import generate, prompt, stopping
 from engine.models import endpoint, gguf, openai
-from engine.serve import protocol, sharing
+from engine.serve import protocol
 from engine.settings import Settings, parse
 from engine.text import commitments, dates, people, question, relative_dates, sentences, spans, terminal
 from engine.text.time_sensitive import is_timeless, time_sensitivity

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.serve.sharing import SharingAddress, SharingServer
+from engine.kv.sharing import SharingAddress, SharingServer
 from store.home import Home
 from store.kv_files import Header, Key
 from store.peers import PeerBook, key_line

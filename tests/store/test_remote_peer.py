@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.serve.sharing import SharingServer, parse_keys, parse_listen
+from engine.kv.sharing import SharingServer, parse_keys, parse_listen
 from store.errors import UsageError
 from store.kv_files import Header, Key, Tensor, write
 from store.peers import PeerBook, key_line

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.llm.prefill import Prefilled, PromptReader, keep, prefill
-from engine.llm.restore import KvBinding
+from engine.kv.restore import KvBinding, Prefilled, PromptReader, keep, prefill
 from engine.models import kv_cache
 from engine.models.adapters import ACTIVATED, CONFIG, WEIGHTS, Adapter, read_adapter, wear
 from engine.models.load import load

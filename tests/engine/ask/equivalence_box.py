@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.llm.prefill import Prefilled, PromptReader, keep, prefill
-from engine.llm.restore import KvBinding
+from engine.kv.restore import KvBinding, Prefilled, PromptReader, keep, prefill
 from engine.models.mlx import Mlx
 from engine.types import Trace
 from store.database import Ledger, open_ledger

@@ -20,8 +20,7 @@ from random import Random
 
 import numpy as np
 
-from engine.llm.prefill import PromptReader, keep, prefill
-from engine.llm.restore import KvBinding
+from engine.kv.restore import KvBinding, PromptReader, keep, prefill
 from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.models.runtime import load_blas

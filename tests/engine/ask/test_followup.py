@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ask.followup import Condensed, Turn, condense, is_vague, lacks, trusted, turn_of, with_model
-from engine.llm.prefill import PromptReader
+from engine.kv.restore import PromptReader
 from engine.models.types import Frame
 from engine.types import Answer, Writer
 from tests.engine.llm.scripted_model import ScriptedModel

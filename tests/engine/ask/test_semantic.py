@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from engine.ask.prepare import begin, fingerprint, gather_context
 from engine.ask.semantic import SemanticRules, entails
+from engine.kv.restore import KvBinding as KeptTensors
+from engine.kv.restore import PromptReader
 from engine.llm.generate import GenerateOptions, generate
-from engine.llm.prefill import PromptReader
-from engine.llm.restore import KvBinding as KeptTensors
 from engine.models.kv_read import OpenFiles, RangeReader, ReadAt, UnreadableCache
 from engine.session import Session
 from engine.text.question import Question, understand

@@ -8,9 +8,8 @@ import pytest
 
 from engine.idle.plan import IdlePlanner
 from engine.idle.types import Kind
-from engine.llm.prefill import PromptReader
+from engine.kv.restore import KvBinding, PromptReader
 from engine.llm.prompt import question_segment
-from engine.llm.restore import KvBinding
 from engine.session import Session
 from store.jobs import Abstracts
 from tests.demo import NANO

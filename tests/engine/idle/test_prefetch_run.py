@@ -12,9 +12,8 @@ import pytest
 
 from engine.idle.prefetch import Ids, PrefetchContext, WantedSegment, is_cached, key_of, plan_segments
 from engine.idle.types import Handler, JobResult
-from engine.llm.prefill import PromptReader
+from engine.kv.restore import KvBinding, PromptReader
 from engine.llm.prompt import in_document_order
-from engine.llm.restore import KvBinding
 from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.models.types import Meter, flops

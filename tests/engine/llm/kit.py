@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.llm.blocks import PrefixCache, read
-from engine.llm.prefill import PromptReader
-from engine.llm.restore import KvBinding
+from engine.kv.blocks import PrefixCache, read
+from engine.kv.restore import KvBinding, PromptReader
 from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.models.rope import movable

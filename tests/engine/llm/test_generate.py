@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.kv.restore import KvBinding, PromptReader
 from engine.llm.generate import GenerateOptions, ParsedAnswer, generate
-from engine.llm.prefill import PromptReader
-from engine.llm.restore import KvBinding
 from engine.models.load import load
 from engine.models.types import Frame
 from engine.text.question import understand

@@ -12,10 +12,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from engine.idle.types import OutOfTime
+from engine.kv.restore import KvBinding, PromptReader
 from engine.llm.parts import ask_about
-from engine.llm.prefill import PromptReader
 from engine.llm.prompt import chunk_ids, system_ids
-from engine.llm.restore import KvBinding
 from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.models.role_adapter import find_adapter

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.llm.prefill import evened
+from engine.kv.restore import evened
 
 
 @pytest.mark.parametrize(

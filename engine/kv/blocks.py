@@ -8,24 +8,21 @@ are bit-identical. A block is stored as a child of the system segment.
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from engine.kv.overlap import hangs, within
-from engine.llm.prefill import PromptReader
-from engine.llm.prompt import Ids, Segments, chunk_segment, halved
-from engine.llm.restore import LEAST_S, KvBinding, look
+from engine.kv.restore import LEAST_S, KvBinding, PromptReader, look
 from engine.models.kv_cache import Cache, concatenated, files, fill, tensor, unpack
 from engine.models.kv_read import Arrays, UnreadableCache
 from engine.models.rope import Ropes
-from engine.models.types import LanguageModel
+from engine.models.types import Ids, LanguageModel
 from engine.types import Trace
-from store.kv_files import DocumentSegment, Node, Tensor, read_through
+from store.kv_files import Node, Tensor, read_through
 from store.kv_index import Match
-from store.types import Chunk
 
 Layers = list[tuple[Any, Any]]  # keys and values of each layer, each (1, heads, tokens, width)
 
@@ -190,19 +187,3 @@ def _keep(kept: KvBinding | None, parts: Mapping[Prefix, BlockPart], suspects: S
         if node := kept.store.keep(kept.root, above, path[-1], part.seconds, tensors(part.arrays), evict=evict):
             nodes[path], count = node, count + 1
     return count
-
-
-def in_blocks(model: LanguageModel, segments: Segments) -> Segments:
-    """Return the segments of a prompt with each chunk's number and text apart."""
-    prompt = segments.prompt
-    cut = [
-        ids
-        for (number, rest), document in zip(map(halved, prompt.chunks), prompt.documents, strict=True)
-        for ids in (tuple(model.tokens(number)), DocumentSegment.of(model.tokens(rest), document))
-    ]
-    return replace(segments, ids=(segments.ids[0], *filter(None, cut), segments.ids[-1]))
-
-
-def block_of(chunk: Chunk) -> str:
-    """Return the block of a chunk, which does not contain its number."""
-    return halved(chunk_segment(1, chunk))[1]

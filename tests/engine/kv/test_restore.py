@@ -14,12 +14,11 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from engine.kv import blocks
+from engine.kv import restore as restoring
 from engine.kv.costs import LoadPlan, MeasuredCosts, Planner, Unit, compute, load, overlap
 from engine.kv.overlap import hangs
-from engine.llm import blocks
-from engine.llm import restore as restoring
-from engine.llm.prefill import Prefilled, PromptReader, keep, prefill
-from engine.llm.restore import LATE, KvBinding, Planning
+from engine.kv.restore import LATE, KvBinding, Planning, Prefilled, PromptReader, keep, prefill
 from engine.models.kv_read import ReadAt
 from engine.models.load import load as load_model
 from engine.models.mlx import Mlx

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from engine.llm.blocks import block_of, in_blocks
-from engine.llm.prompt import Prompt, Segments
+from engine.llm.prompt import Prompt, Segments, block_of, in_blocks
 from engine.models.mlx import Mlx
 from tests.demo import NANO
 from tests.engine.llm.kit import loaded

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from engine.llm import blocks
-from engine.llm.blocks import take
-from engine.llm.prefill import PromptReader, keep, prefill
-from engine.llm.restore import KvBinding
+from engine.kv import blocks
+from engine.kv.blocks import take
+from engine.kv.restore import KvBinding, PromptReader, keep, prefill
 from engine.models.mlx import Mlx
 from engine.models.rope import movable
 from engine.types import Trace

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.llm import blocks
-from engine.llm.blocks import take
-from engine.llm.prefill import PromptReader
+from engine.kv import blocks
+from engine.kv.blocks import take
+from engine.kv.restore import PromptReader
 from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.models.rope import movable, rotated, why_fixed

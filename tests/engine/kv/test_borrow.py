@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from engine.kv.costs import MeasuredCosts, Planner, auto, compute, overlap
-from engine.llm.prefill import Prefilled, PromptReader, keep, prefill
-from engine.llm.restore import KvBinding, Planning
+from engine.kv.restore import KvBinding, Planning, Prefilled, PromptReader, keep, prefill
 from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.types import Trace

@@ -1,0 +1,502 @@
+"""Prefill with KV reuse: a prompt's segments are loaded, borrowed from another machine, or computed and then stored.
+
+match -> plan -> load or compute -> borrow -> compute the rest -> (decode) -> keep. Whatever the plan, the tensors are
+bit-identical: all ways end at the same sub-steps. Files are read in other threads, which nobody waits for longer than
+computing takes; what another machine sends is verified before it is used. Knows the model, the store and the remote by
+their methods.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
+from math import inf
+from pathlib import Path
+from typing import Any, TypeVar
+
+from engine.kv.costs import Costs, LoadPlan, MeasuredCosts, Planner, Unit, auto
+from engine.kv.costs import compute as compute_all
+from engine.kv.costs import load as load_all
+from engine.kv.overlap import Loader, hangs, within
+from engine.models.kv_read import OpenFiles, ReadAt, UnreadableCache, open_files
+from engine.models.rope import Ropes
+from engine.models.types import Ids, KvSliceable, LanguageModel
+from engine.types import Trace
+from store.kv_files import Header, Node, TreeRoot, borders, cached_share, read_through
+from store.kv_index import Match
+from store.kv_store import KvStore
+from store.remote import FetchedNode, Remote, RemoteMiss, headers_of
+
+T = TypeVar("T")
+LEAST_S = 1.0  # for which a disk is waited for at least: one that slept needs some
+LATE = "the disk does not answer"
+
+
+def look(work: Callable[[], T]) -> T | None:
+    """Return what a look at the disk returns; None where it takes longer than LEAST_S, or an earlier one hangs."""
+    return None if hangs() else within(time.perf_counter() + LEAST_S, work, (OSError,))
+
+
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """How to divide cached tokens between loading and computing: what both cost here, and who decides."""
+
+    costs: MeasuredCosts
+    planner: Planner = auto
+    read_at: ReadAt = os.preadv
+
+
+@dataclass(frozen=True, slots=True)
+class KvBinding:
+    """Where a model's KV cache is stored: a store, and the root that names all that its tensors depend on.
+
+    Without `planning` everything cached is loaded, in the calling thread. `remote` is another place that may have
+    nodes.
+    """
+
+    store: KvStore
+    root: TreeRoot
+    model: KvSliceable
+    planning: Planning | None = None
+    remote: Remote | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A cache of the first tokens of each segment, `present`, and how many of them were loaded, not computed.
+
+    `seconds` are those of computing the segments behind the matched ones, if they are present. `suspects` are nodes
+    that could not be read, to be checked after the answer.
+    """
+
+    cache: Any
+    present: tuple[int, ...]
+    loaded: tuple[int, ...]
+    seconds: tuple[float, ...] = ()
+    suspects: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """A sub-step of a matched node: the node's number, its tokens there, its first position, and what it takes."""
+
+    file: int
+    start: int
+    stop: int
+    position: int
+    unit: Unit
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """How to restore a match: its sub-steps, the plan, how much of its files is in memory, and when to stop waiting."""
+
+    spans: Sequence[_Span]
+    plan: LoadPlan
+    cached: float = 1.0
+    until: float = inf  # of time.perf_counter()
+
+
+def restore(kept: KvBinding, match: Match, trace: Trace) -> Restored | None:
+    """Return a cache of the matched tokens, of none where they could not be loaded; None if nothing matched."""
+    if not match.found:
+        return None
+    task, begun = _planned(kept, match, trace), time.perf_counter()
+    with trace.step("load") as step:
+        try:
+            found = _carried_out(kept, match, task)
+        except UnreadableCache:
+            found = Restored(kept.model.begin(), (), (), suspects=tuple(match.found))
+        step.note = _described(found, match, task.plan)
+    if found.present and trace.asked:
+        _account(kept, match, task.spans, found, time.perf_counter() - begun, trace)
+    return found
+
+
+def _planned(kept: KvBinding, match: Match, trace: Trace) -> _Task:
+    planning = kept.planning
+    if planning is None:
+        return _Task((), LoadPlan("load", 0, None))
+    with trace.step("plan") as step:
+        costs = planning.costs.costs
+        computing = costs.prefill_s(0, match.tokens)
+        taken = _worth(match.found, match) if computing is None else computing
+        until = time.perf_counter() + max(LEAST_S, taken)
+        shares = None if hangs() else within(until, lambda: [cached_share(path) for path in _files(kept, match)[0]])
+        spans = list(_spans(kept, match, costs, shares or [0.0] * len(match.found)))
+        units = [span.unit for span in spans]
+        if shares is None:
+            step.note = f"compute: {LATE}"
+            return _Task(spans, compute_all(units))
+        plan = planning.planner(units)
+        if plan.way not in ("load", "compute") and not kept.model.reads_ranges:
+            plan = _better(units)
+        step.note = f"{plan.way}{_expectation(plan, units)}"
+        sizes = [node.bytes for node in match.found]
+        cached = sum(size * share for size, share in zip(sizes, shares, strict=True)) / max(1, sum(sizes))
+    return _Task(spans, plan, cached, until)
+
+
+def _better(units: Sequence[Unit]) -> LoadPlan:
+    loading, computing = load_all(units), compute_all(units)
+    return loading if (loading.seconds or 0.0) <= (computing.seconds or 0.0) else computing
+
+
+def _expectation(plan: LoadPlan, units: Sequence[Unit]) -> str:
+    loading, computing = load_all(units).seconds, sum(unit.compute_s for unit in units)
+    expected = "not measured yet" if loading is None else f"{loading * 1000:.0f} ms"
+    both = (
+        f", both {plan.seconds * 1000:.0f} ms"
+        if plan.way not in ("load", "compute") and plan.seconds is not None
+        else ""
+    )
+    return f" (loading: {expected}, computing: {computing * 1000:.0f} ms{both})"
+
+
+def _spans(kept: KvBinding, match: Match, costs: Costs, shares: Sequence[float]) -> Iterator[_Span]:
+    position = 0
+    for number, (node, cached) in enumerate(zip(match.found, shares, strict=True)):
+        length, size = _length(match, number), node.bytes / len(node.ids)
+        for start, stop in pairwise(
+            (0, *(end for end in borders(len(node.ids), kept.model.sub_step) if end <= length))
+        ):
+            count = stop - start
+            computing = costs.prefill_s(position, position + count)
+            loading = costs.load_s(count / length, round(count * size), cached)
+            taken = node.seconds * count / len(node.ids) if computing is None else computing
+            yield _Span(number, start, stop, position, Unit(count, round(count * size), taken, loading))
+            position += count
+
+
+def _length(match: Match, number: int) -> int:
+    """Return the matched tokens of a node."""
+    return match.partial.tokens if match.partial and number == len(match.nodes) else len(match.found[number].ids)
+
+
+def _carried_out(kept: KvBinding, match: Match, task: _Task) -> Restored:
+    lengths = tuple(_length(match, number) for number in range(len(match.found)))
+    computed = Restored(kept.model.begin(), (0,) * len(lengths), (0,) * len(lengths))
+    if task.plan.way == "compute":
+        return computed
+    paths, _ = _files(kept, match)
+    if kept.planning and kept.model.reads_ranges:
+        opened = within(task.until, lambda: open_files(paths), (UnreadableCache,), OpenFiles.close)
+        return _divided(kept, kept.planning, match, task, opened, lengths) if opened else computed
+    return _whole(kept, match, task, lengths) or computed
+
+
+def _files(kept: KvBinding, match: Match) -> tuple[list[Path], int | None]:
+    """Return the matched files, and the tokens of the last one that are matched; None for all."""
+    return [kept.store.path_of(node) for node in match.found], match.partial.tokens if match.partial else None
+
+
+def _whole(kept: KvBinding, match: Match, task: _Task, lengths: tuple[int, ...]) -> Restored | None:
+    """Load all files at once; None where the disk does not bring them in time."""
+    paths, shared = _files(kept, match)
+    planning, begun = kept.planning, time.perf_counter()
+    # MLX reads in the thread that evaluates: so that it does not wait there, the files are brought to memory before.
+    if planning and not within(task.until, lambda: read_through(paths)):
+        return None
+    cache = kept.model.restore(paths, shared)
+    if planning:
+        size = sum(node.bytes * count // len(node.ids) for node, count in zip(match.found, lengths, strict=True))
+        planning.costs.record_load(len(paths), size, task.cached, time.perf_counter() - begun)
+    return Restored(cache, lengths, lengths)
+
+
+def _divided(
+    kept: KvBinding, planning: Planning, match: Match, task: _Task, opened: OpenFiles, lengths: tuple[int, ...]
+) -> Restored:
+    """Compute the first parts while a thread loads the last ones; to be loaded alone, whole files are the parts."""
+    by_file = task.plan.way == "load"
+    parts = [list(found) for _, found in groupby(task.spans, lambda span: span.file if by_file else span)]
+    fixed = None if task.plan.way == "overlap" else task.plan.computed
+    cache, costs, begun = kept.model.begin(), planning.costs, time.perf_counter()
+    with closing(kept.model.ranges(opened, _files(kept, match)[1], planning.read_at)) as reader:
+
+        def load(number: int) -> None:
+            reader.read(parts[number][0].file, parts[number][0].start, parts[number][-1].stop)
+
+        units = [_joined([span.unit for span in part]) for part in parts]
+        with Loader(units, load, (UnreadableCache,), until=task.until, fixed=fixed) as loader:
+            while (number := loader.next()) is not None:
+                for span in parts[number]:
+                    _compute(kept, cache, match, span, costs)
+        back = [span for part in parts[loader.back :] for span in part]
+        if back:
+            kept.model.join(cache, reader)
+            size = round(sum(span.unit.tokens for span in back) * reader.token_bytes)
+            costs.record_load(len({span.file for span in back}), size, task.cached, loader.seconds)
+        elif not loader.error:  # not even one came: it takes at least as long
+            costs.record_load(1, units[-1].size, task.cached, time.perf_counter() - begun)
+    loaded = [0] * len(lengths)
+    for span in back:
+        loaded[span.file] += span.unit.tokens
+    suspects = () if loader.failed is None else (match.found[parts[loader.failed][0].file],)
+    return Restored(cache, lengths, tuple(loaded), suspects=suspects)
+
+
+def _joined(units: Sequence[Unit]) -> Unit:
+    """Return several units as one."""
+    tokens, size = sum(unit.tokens for unit in units), sum(unit.size for unit in units)
+    return Unit(tokens, size, sum(unit.compute_s for unit in units), load_all(units).seconds)
+
+
+def _compute(kept: KvBinding, cache: Any, match: Match, span: _Span, costs: MeasuredCosts) -> None:
+    begun = time.perf_counter()
+    kept.model.prefill(cache, match.found[span.file].ids[span.start : span.stop])
+    costs.record_prefill(span.position, span.position + span.unit.tokens, time.perf_counter() - begun)
+
+
+def _described(found: Restored, match: Match, plan: LoadPlan) -> str:
+    loaded = sum(found.loaded)
+    if not loaded:
+        why = ", computing is sooner" if plan.way == "compute" else ", it did not come in time"
+        return "nothing" + (why if found.present and not found.suspects else "")
+    return f"{loaded} tokens" + (f", {match.tokens - loaded} computed meanwhile" if loaded < match.tokens else "")
+
+
+def _account(
+    kept: KvBinding, match: Match, spans: Sequence[_Span], found: Restored, seconds: float, trace: Trace
+) -> None:
+    """Count the hit and what it saved; a restore that took longer than computing would have is said."""
+    if not any(found.loaded):
+        kept.store.record_computed(match)
+        return
+    worth = sum(span.unit.compute_s for span in spans) if spans else _worth(match.found, match)
+    trace.saved_s = max(0.0, worth - seconds)
+    kept.store.record_use(match, worth - seconds, sum(found.loaded))
+    if seconds > worth:
+        trace.steps[-1].note += f"; {(seconds - worth) * 1000:.0f} ms longer than computing them"
+
+
+def _worth(nodes: Sequence[Node], match: Match) -> float:
+    """Return how many seconds computing the matched tokens took when they were stored."""
+    return sum(node.seconds * _length(match, number) / len(node.ids) for number, node in enumerate(nodes))
+
+
+@dataclass(frozen=True, slots=True)
+class PromptReader:
+    """A model with its KV store (None: store nothing). With `ropes`, prompts are prefilled in blocks.
+
+    One that `caches_prefixes` itself needs no store to read the beginning of a prompt again.
+    """
+
+    model: LanguageModel
+    kept: KvBinding | None = None
+    ropes: Ropes | None = None
+    caches_prefixes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prefilled:
+    """A cache of all segments but the last; `reused` (loaded) tokens and `seconds` of computing, by segment.
+
+    `captured` are the arrays to store of each segment that cannot be cut from the cache later. `suspects` are nodes
+    that could not be read.
+    """
+
+    cache: Any
+    nodes: tuple[Node, ...]
+    reused: tuple[int, ...]
+    seconds: tuple[float, ...]
+    captured: tuple[Any, ...]
+    suspects: tuple[Node, ...] = ()
+
+
+def prefill(reading: PromptReader, segments: Sequence[Ids], trace: Trace, held: ExitStack) -> Prefilled:
+    """Prefill all segments given; matched nodes stay in the store until `held` is closed.
+
+    Hits count for questions, not for prefetches.
+    """
+    model, kept = reading.model, reading.kept
+    if kept is None:
+        return _compute_missing(reading, Restored(model.begin(), (), ()), (), segments, trace)
+    with trace.step("match") as step:
+        match = held.enter_context(kept.store.match(kept.root, segments, asked=trace.asked, look=look))
+        found = f"{len(match.nodes)} of {len(segments)} segments" + (", and part of one" if match.partial else "")
+        step.note = LATE if match.late else found
+    here = restore(kept, match, trace)
+    whole = borrow(kept, match, here, segments, trace)
+    read = _compute_missing(reading, whole, match.nodes if here and here.present else (), segments, trace)
+    return replace(read, suspects=here.suspects if here else ())
+
+
+def keep(kept: KvBinding, segments: Sequence[Ids], read: Prefilled, *, evict: bool = True) -> int:
+    """Store the computed segments, each below the one before it; returns how many were stored.
+
+    Without `evict` nothing is evicted for them. Nodes that could not be read are checked first: nothing is stored below
+    one that is damaged, nor on a disk that does not answer.
+    """
+    if kept.planning:
+        kept.planning.costs.save()
+    if not kept.store.answers(look):
+        return 0
+    sound = [kept.store.check(node, read_data=True) for node in read.suspects]
+    if read.nodes and not all(sound):
+        return 0
+    nodes, at, count = list(read.nodes), sum(map(len, segments[: len(read.nodes)])), 0
+    for ids, seconds, captured in list(zip(segments, read.seconds, read.captured, strict=True))[len(nodes) :]:
+        tensors = kept.model.cut(read.cache, at, at + len(ids), captured)
+        node = kept.store.keep(kept.root, nodes[-1] if nodes else None, ids, seconds, tensors, evict=evict)
+        if node is None:
+            break  # a child needs its parent
+        nodes.append(node)
+        at, count = at + len(ids), count + 1
+    return count
+
+
+def _compute_missing(
+    reading: PromptReader, found: Restored, nodes: tuple[Node, ...], segments: Sequence[Ids], trace: Trace
+) -> Prefilled:
+    """Compute what a cache does not hold yet of each segment."""
+    seconds, captured, cache = list[float](), list[Any](), found.cache
+    present, loaded = ([*counts, *[0] * (len(segments) - len(counts))] for counts in (found.present, found.loaded))
+    with trace.step("prefill") as step:
+        for ids, there in zip(segments, present, strict=True):
+            begun = time.perf_counter()
+            passed = reading.model.prefill(cache, ids[there:]) if there < len(ids) else None
+            captured.append(passed if reading.kept else None)
+            # Where part of a segment was reused, the time of the rest is extrapolated to the whole.
+            seconds.append((time.perf_counter() - begun) * len(ids) / max(1, len(ids) - there))
+        step.note = " ".join(f"{there}/{len(ids)}" for ids, there in zip(segments, loaded, strict=True)) + " reused"
+    taken = evened(seconds, list(map(len, segments)), present)
+    _learn(reading.kept, segments, present, taken)
+    taken[len(nodes) : len(nodes) + len(found.seconds)] = found.seconds
+    return Prefilled(cache, nodes, tuple(loaded), tuple(taken), tuple(captured))
+
+
+def _learn(kept: KvBinding | None, segments: Sequence[Ids], present: Sequence[int], seconds: Sequence[float]) -> None:
+    """Learn from the segments that were computed as a whole what computing costs."""
+    if kept is None or kept.planning is None:
+        return
+    position = 0
+    for ids, there, taken in zip(segments, present, seconds, strict=True):
+        if ids and not there:
+            kept.planning.costs.record_prefill(position, position + len(ids), taken)
+        position += len(ids)
+
+
+def evened(seconds: Sequence[float], lengths: Sequence[int], reused: Sequence[int]) -> list[float]:
+    """Return the seconds of each segment, those of the first computed one capped at the next one's per token.
+
+    Otherwise a process's warm-up would count as saved time at every hit.
+    """
+    taken, computed = list(seconds), [number for number, there in enumerate(reused) if there < lengths[number]]
+    if len(computed) > 1:
+        first, second = computed[:2]
+        taken[first] = min(taken[first], taken[second] * lengths[first] / lengths[second])
+    return taken
+
+
+_TOKEN_S = 0.002  # guessed seconds of computing a token, before any was measured
+_MOST_TOKEN_BYTES = 1 << 20  # of keys and values; what claims more is nothing that a model here made
+_PATIENCE = 2.0  # times as long as computing takes, and at least LEAST_S, may a node take to come
+_NOTHING = {"": "nothing there", "late": "no answer in time"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """Nodes that the other side has: headers that they must have, and what each takes to compute and to fetch."""
+
+    headers: Sequence[Header]
+    units: Sequence[Unit]
+    is_measured: bool  # else the seconds of computing are a guess
+
+
+def borrow(kept: KvBinding, match: Match, found: Restored | None, segments: Sequence[Ids], trace: Trace) -> Restored:
+    """Return the cache with as many of the next segments as another place has, fetched or computed meanwhile."""
+    here = found or Restored(kept.model.begin(), (), ())
+    remote, planning = kept.remote, kept.planning
+    complete = not match.partial and here.present == tuple(len(node.ids) for node in match.nodes)
+    if remote is None or planning is None or not complete or not kept.model.reads_ranges:
+        return here
+    with trace.step("remote") as step:
+        offer = _offer(kept, remote, planning, segments, len(match.nodes))
+        if not offer.units or planning.planner(offer.units).way == "compute":
+            step.note = "computing is sooner" if offer.units else _NOTHING.get(remote.last_miss, "no answer")
+            return here
+        begun = time.perf_counter()
+        fetched, seconds = _fetched(kept, remote, planning, here, offer)
+        result = _appended(kept, here, offer, fetched, seconds)
+        _account_fetched(kept, offer, fetched, time.perf_counter() - begun, trace)
+        step.note = _described_offer(offer, fetched, result, len(here.present))
+    return result
+
+
+def _offer(kept: KvBinding, remote: Remote, planning: Planning, segments: Sequence[Ids], first: int) -> _Offer:
+    headers = headers_of(kept.root, segments)[first:]
+    sizes = remote.find([one.key for one in headers])
+    position, units = sum(map(len, segments[:first])), list[Unit]()
+    for header, size in zip(headers, sizes, strict=False):
+        count = len(header.ids)
+        if size > count * _MOST_TOKEN_BYTES:
+            break
+        taken = planning.costs.costs.prefill_s(position, position + count)
+        units.append(Unit(count, size, count * _TOKEN_S if taken is None else taken, _arrival_s(remote, size)))
+        position += count
+    return _Offer(headers[: len(units)], units, planning.costs.costs.prefill_s(0, 1) is not None)
+
+
+def _arrival_s(remote: Remote, size: int) -> float | None:
+    """Predict the seconds of fetching a node; None where nothing came of late."""
+    latency, rate = remote.latency, remote.rate
+    return None if latency is None or rate is None else latency + size / rate
+
+
+def _fetched(
+    kept: KvBinding, remote: Remote, planning: Planning, here: Restored, offer: _Offer
+) -> tuple[dict[int, FetchedNode], list[float]]:
+    """Fetch nodes from the back and compute from the front; returns those fetched, and the seconds of the others."""
+    fetched, seconds = dict[int, FetchedNode](), list[float]()
+
+    def load(number: int) -> None:
+        unit = offer.units[number]
+        fetched[number] = remote.fetch(offer.headers[number], unit.size, max(LEAST_S, _PATIENCE * unit.compute_s))
+
+    position = sum(here.present)
+    with Loader(offer.units, load, (RemoteMiss,), remote.cancel) as loader:
+        while (number := loader.next()) is not None:
+            ids, begun = offer.headers[number].ids, time.perf_counter()
+            kept.model.prefill(here.cache, ids)
+            seconds.append(time.perf_counter() - begun)
+            planning.costs.record_prefill(position, position + len(ids), seconds[-1])
+            position += len(ids)
+        back = loader.back
+    return {number: fetched[number] for number in range(back, len(offer.units))}, seconds
+
+
+def _appended(
+    kept: KvBinding, here: Restored, offer: _Offer, fetched: dict[int, FetchedNode], seconds: list[float]
+) -> Restored:
+    """Append what was fetched to the cache; what does not fit the model is computed after all."""
+    try:
+        if fetched:
+            kept.model.append(here.cache, [fetched[number].tensors for number in sorted(fetched)])
+    except UnreadableCache:
+        fetched.clear()
+    taken = [*seconds, *(offer.units[number].compute_s * offer.is_measured for number in sorted(fetched))]
+    counts = [unit.tokens for unit in offer.units[: len(taken)]]
+    loaded = [unit.tokens if number in fetched else 0 for number, unit in enumerate(offer.units[: len(taken)])]
+    return Restored(here.cache, (*here.present, *counts), (*here.loaded, *loaded), tuple(taken))
+
+
+def _account_fetched(
+    kept: KvBinding, offer: _Offer, fetched: dict[int, FetchedNode], seconds: float, trace: Trace
+) -> None:
+    """Count what came and what it saved; fetching that took longer than computing would have is counted, too."""
+    if not fetched or not trace.asked:
+        return
+    worth = sum(unit.compute_s for unit in offer.units) if offer.is_measured else seconds
+    units = [offer.units[number] for number in fetched]
+    kept.store.record_fetched(sum(u.tokens for u in units), sum(u.size for u in units), worth - seconds)
+    trace.saved_s += max(0.0, worth - seconds)
+
+
+def _described_offer(offer: _Offer, fetched: dict[int, FetchedNode], result: Restored, before: int) -> str:
+    size = sum(offer.units[number].size for number in fetched)
+    meanwhile = sum(result.present[before:]) - sum(result.loaded[before:])
+    computed = f", {meanwhile} tokens computed meanwhile" if meanwhile else ""
+    return f"{len(fetched)} of {len(offer.units)} segments fetched, {size / 1e6:.1f} MB{computed}"
