@@ -179,7 +179,7 @@ def show_document(said: Sequence[ChatTurn], number: str, opened: Session, as_jso
 
 def open_source(said: Sequence[ChatTurn], number: str, opened: Session, as_json: bool) -> None:
     """Open the file of a source of the last answer, as `pkb open` does."""
-    from engine.opener import opening, run_opener
+    from engine.text.terminal import opening, run_opener
 
     source, instead = _source(said, number), f"/show {number}"
     run_opener(opening(source.path, source.message_id, instead, opened.environ, sys.platform), instead)

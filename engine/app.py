@@ -364,7 +364,7 @@ class Pkb:
 
         PkbError if that fails.
         """
-        from engine.opener import opening, run_opener
+        from engine.text.terminal import opening, run_opener
 
         source, instead = self.source(number), f"pkb show {number}"
         run_opener(opening(source.path, source.message_id, instead, self.session.environ, sys.platform), instead)

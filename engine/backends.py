@@ -107,7 +107,7 @@ class Retriever:
 
     def _fact(self, catalog: "Catalog", question: "Question", document: str, trace: "Trace") -> "Evidence | None":
         """Return the answer of a document's header, if it has one."""
-        from engine.ask.document_facts import find_fact
+        from engine.ask.extract import find_fact
 
         return find_fact(self.reader(), catalog, question, document, trace)
 
@@ -334,7 +334,7 @@ def narrowed(backend: "Backend", question: "Question", evidence: "Evidence") -> 
 
 def _of_header(question: "Question", evidence: "Evidence", trace: "Trace", model: str | None) -> "GeneratedAnswer":
     """Return an answer that a document's header gives."""
-    from engine.ask.document_facts import answer_fact
+    from engine.ask.extract import answer_fact
 
     return answer_fact(question, evidence, trace, model)
 

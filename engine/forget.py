@@ -19,9 +19,8 @@ from engine.ingest.types import LEFT_OUT, ParseLimits
 from engine.inventory import remove_adapter, trained_adapters
 from engine.operations import OnProgress, absolute_path, place_of
 from engine.session import Session
-from engine.text.sentences import RunIndex, WordRun, readings, word_runs
 from engine.text.terminal import count, line
-from engine.text.words import FUNCTION_WORDS, content_words, words
+from engine.text.words import FUNCTION_WORDS, RunIndex, WordRun, content_words, readings, word_runs, words
 from store.catalog import FormerNames
 from store.documents import frequencies_of, names_of_text, own_texts, quoting
 from store.erasure import Erased, Eraser, is_unfinished, names_of, questions_of, stored_questions

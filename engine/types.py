@@ -16,7 +16,7 @@ from store.types import Chunk, Role, Scope
 
 if TYPE_CHECKING:
     from engine.text.question import Question
-    from engine.text.sentences import Span
+    from engine.text.words import Span
     from store.hits import Hit, Vectors
     from store.question_index import QuestionVectors
 
@@ -327,7 +327,7 @@ class Passage:
 
     def sentences(self) -> "list[Span]":
         """Return the sentences of `text`; where speakers are known none crosses a turn, and each has its speaker."""
-        from engine.text.sentences import sentences, spoken_sentences  # an answer from the cache needs no patterns
+        from engine.text.words import sentences, spoken_sentences  # an answer from the cache needs no patterns
 
         if not (self.is_meeting and self.recipients):
             return sentences(self.text)

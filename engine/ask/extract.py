@@ -1,32 +1,51 @@
 """The form of an answer that is quoted: a name or address, a date or number alone, or its sentence with what answers.
 
-Adds nothing of its own but what a relative date means, and who said it. Knows sentences that were scored, and not why.
+For one document its header answers, too. Adds nothing but what a relative date means, and who said it. Knows sentences
+that were scored, and not why.
 """
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, time
 from itertools import chain
 from typing import TYPE_CHECKING, get_args
 
-from engine.ask.candidates import Candidate, candidates, content, share, wanted
+from engine.ask.candidates import (
+    Candidate,
+    Reading,
+    candidates,
+    content,
+    is_beyond,
+    read_sources,
+    read_words,
+    share,
+    support_of,
+    wanted,
+)
 from engine.ask.followup import WHO_SAID, core, followed, reason_said, says_nothing
-from engine.ask.reading import Reading, is_beyond, read_sources, read_words, support_of
 from engine.ask.time_constraints import NONE, TimeConstraint, time_constraint
 from engine.ask.updates import latest, soonest
+from engine.ingest.dialogue import listed_attendees
 from engine.llm.prompt import Segments
 from engine.models.types import LanguageModel
+from engine.retrieval.evidence import placed
 from engine.text.dates import spell_date
 from engine.text.question import Question, Synthesis, synthesis, understand
 from engine.text.relative_dates import dates_in_words
 from engine.text.spans import Found, Kind, find, line_named, line_of, time_of, whole
+from engine.text.time_sensitive import Aspect, plain_words, whole_document_question
 from engine.text.words import words
 from engine.types import Answer, Evidence, GeneratedAnswer, Grade, Passage, Trace, resting
+from store.catalog import Catalog
+from store.hits import Hit
+from store.search import Reader
+from store.types import Scope
 
 if TYPE_CHECKING:
     from engine.models.reader import SpanReader
+
 
 _PAST = re.compile(r"\b(?:did|was|were|has|had|have)\b", re.IGNORECASE)
 _SENT = re.compile(r"\s*who(?: has| had)? (?:sent|wrote|mailed|emailed|e-mailed|forwarded)\b", re.IGNORECASE)
@@ -451,3 +470,62 @@ def _answers(said: Quote, segments: Segments) -> Iterator[str]:
     for one in dict.fromkeys((sentence, said.answer, said.answer[start:stop])):
         if one and number:
             yield f"{one} [{number}]"
+
+
+SPOKE = " (who spoke)"  # others may have been there and said nothing
+FACTS: frozenset[Aspect] = frozenset(("people", "sender", "recipients", "subject", "date"))
+
+
+def find_fact(bank: Reader, catalog: Catalog, question: Question, document: str, trace: Trace) -> Evidence | None:
+    """Return the header's answer to a question as evidence; None if the header has no answer."""
+    asked = whole_document_question(question.text)
+    if asked is None or asked.aspect not in FACTS:
+        return None
+    with trace.step("retrieve") as step:
+        hits = sorted(bank.chunks_of([document], Scope()), key=lambda hit: hit.chunk.position)[:1]
+        fact = _fact(asked.aspect, hits[0], lambda: bank.documents([document])[document]["text"]) if hits else ""
+        passage = placed(catalog, Passage((replace(hits[0], score=1.0),))) if fact else None
+        step.note = "the header answers" if passage else "the header has no answer"
+    return Evidence((passage,), (hits[0].chunk.id,), 1.0, fact=fact) if passage else None
+
+
+def _fact(aspect: Aspect, hit: Hit, text: Callable[[], str]) -> str:
+    """Return what the header says about an aspect; empty if nothing. `text` loads the document's text."""
+    if aspect == "date":
+        return spell_date(hit.date.date(), weekday=True) if hit.date else ""
+    if aspect == "subject":
+        return " ".join(hit.title.split())
+    if aspect == "sender":
+        return "" if hit.is_meeting else hit.sender
+    if hit.is_meeting != (aspect == "people"):
+        return ""
+    return _present(text(), hit.recipients) if hit.is_meeting else _listed(hit.recipients)
+
+
+def _present(text: str, speakers: Sequence[str]) -> str:
+    """Return the listed attendees and anyone else who speaks; without a list, the speakers."""
+    listed = listed_attendees(text.splitlines())
+    known = set(plain_words(" ".join(listed)))
+    others = [one for one in speakers if not known.issuperset(plain_words(one))]
+    return _listed([*listed, *others]) if listed else f"{_listed(speakers)}{SPOKE}" if speakers else ""
+
+
+def _listed(people: Sequence[str]) -> str:
+    sign = "; " if any("," in person for person in people) else ", "
+    return sign.join(" ".join(person.split()) for person in people)
+
+
+def answer_fact(question: Question, evidence: Evidence, trace: Trace, model: str | None) -> GeneratedAnswer:
+    """Return the header's answer; `model` names the language model in use, if any."""
+    ms, fact = trace.ms(), evidence.fact
+    reply = Answer(
+        question=question.text,
+        text=fact,
+        tier="full",
+        writer="quote",
+        model=model,
+        sources=evidence.sources([""]),
+        ms=ms | {"first_token": ms["total"]},
+        highlight=(0, len(fact.removesuffix(SPOKE))),
+    )
+    return GeneratedAnswer(reply)

@@ -12,8 +12,7 @@ from math import exp
 from statistics import fmean
 from typing import TYPE_CHECKING, Literal
 
-from engine.ask.candidates import Candidate
-from engine.ask.reading import Reading
+from engine.ask.candidates import Candidate, Reading
 from engine.llm.stopping import complete
 from engine.text.question import ASKING_WORDS, Question, understand
 from engine.text.words import FUNCTION_WORDS, content_words, words

@@ -6,9 +6,8 @@ No number that a model cites is believed: the reader finds the source, also for 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from engine.ask.candidates import Candidate, candidates, wanted
+from engine.ask.candidates import Candidate, candidates, is_beyond, read_sources, wanted
 from engine.ask.extract import quoted_answer
-from engine.ask.reading import is_beyond, read_sources
 from engine.ask.time_constraints import time_constraint
 from engine.llm.generate import ParsedAnswer
 from engine.text.dates import spell_date

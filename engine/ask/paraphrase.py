@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from engine.ask.normal_form import normal_question
-from engine.ask.question_features import QuestionFeatures, question_features
+from engine.ask.question_features import QuestionFeatures, normal_question, question_features
 from engine.text.question import Question
 from engine.text.words import base, one_root
 from prompts import word_groups

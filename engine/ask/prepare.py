@@ -6,8 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from engine.ask.keys import Key, Wording, is_model, key, reads_scores, reword
-from engine.text.time_sensitive import moment, plain_words
-from engine.text.whole_document import WORDINGS, title_words, whole_document_question
+from engine.text.time_sensitive import WORDINGS, moment, plain_words, title_words, whole_document_question
 from engine.types import Answer, AskOptions, Backend, Trace
 from store.answers import AnswerBank, CachedAnswer, Origin, State, names_of
 from store.database import Ledger
@@ -136,7 +135,7 @@ def whole_of(ledger: Ledger, question: "Question", options: AskOptions) -> list[
 
     The thread is the only one whose subject has all words of its name.
     """
-    from engine.text.label import without_replies
+    from engine.text.people import without_replies
     from engine.text.question import synthesis
     from engine.text.words import FUNCTION_WORDS
     from store.documents import titled_documents

@@ -12,9 +12,8 @@ from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from engine.ask.candidates import Candidate, candidates, content, share, wanted
+from engine.ask.candidates import NO_ANSWER, Candidate, candidates, content, share, wanted
 from engine.ask.notices import is_negated, same_answer
-from engine.ask.reading import NO_ANSWER
 from engine.ask.time_constraints import TimeConstraint, time_constraint
 from engine.text.commitments import instruction_end
 from engine.text.dates import Days

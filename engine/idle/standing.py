@@ -13,7 +13,7 @@ from engine.idle.predict import WEEK_S, WEEKS, Strategy, hit_rate, is_paused
 from engine.idle.refresh import Reasker
 from engine.idle.types import Job, Kind, Outcome
 from engine.text.question import synthesis
-from engine.text.whole_document import WORDINGS, whole_document_question
+from engine.text.time_sensitive import WORDINGS, whole_document_question
 from engine.types import AskOptions
 from store.answers import AnswerBank
 from store.documents import TitledDocument

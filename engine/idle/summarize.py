@@ -15,10 +15,9 @@ from engine.idle.types import Job, Outcome, check_time
 from engine.llm.stopping import complete, timed
 from engine.models.types import LanguageModel
 from engine.text.dates import spell_date
-from engine.text.sentences import sentences, spoken_sentences
 from engine.text.spans import find
 from engine.text.terminal import shorten
-from engine.text.words import FUNCTION_WORDS, words
+from engine.text.words import FUNCTION_WORDS, sentences, spoken_sentences, words
 from prompts import prompt
 from store.hits import Hit
 from store.jobs import Abstract

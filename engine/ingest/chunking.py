@@ -12,7 +12,7 @@ from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
 from engine.ingest.types import content_id
-from engine.text.label import QuotedPart, chunk_header, origin_line
+from engine.text.people import QuotedPart, chunk_header, origin_line
 from engine.text.terminal import shorten
 from store.errors import Locked
 from store.locks import Locks

@@ -14,7 +14,7 @@ from itertools import chain, dropwhile, pairwise, takewhile
 from engine.ingest.chunking import UNSPACED
 from engine.ingest.subtitles import CLOCK, Cue, Lead, leads, name_above, odd, seconds
 from engine.text.dates import DAY_NAMES, MONTH_NAMES
-from engine.text.label import is_everyday_word
+from engine.text.people import is_everyday_word
 from engine.text.words import FUNCTION_WORDS, words
 from prompts import word_patterns
 from store.types import LONGEST_SPEAKER, DocumentPassage

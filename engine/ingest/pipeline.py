@@ -26,7 +26,7 @@ from engine.ingest.chunking import chunk
 from engine.ingest.quotes import attribution_lines
 from engine.ingest.scan import Replacement, Versions, ignorable
 from engine.ingest.types import PARSER_VERSION, Bug, ParseLimits, as_seen, isolate, provenance, seen_at
-from engine.text.label import index_words, name_forms
+from engine.text.people import index_words, name_forms
 from store import documents as documents_store
 from store import provenance as provenance_store
 from store.catalog import BUG, Catalog, Problem, SourceRoot

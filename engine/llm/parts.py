@@ -23,9 +23,8 @@ from engine.llm.prompt import (
 from engine.llm.stopping import Output, timed
 from engine.models.types import Ids, LanguageModel
 from engine.text.question import Question
-from engine.text.sentences import sentences
 from engine.text.terminal import count
-from engine.text.words import FUNCTION_WORDS, terms
+from engine.text.words import FUNCTION_WORDS, sentences, terms
 from engine.types import Answer, Evidence, GeneratedAnswer, Passage, Tier, Trace
 from prompts import prompt
 from store.types import Chunk

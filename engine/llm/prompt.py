@@ -12,8 +12,8 @@ from datetime import datetime
 from engine.models.types import Ids, LanguageModel
 from engine.text.commitments import instruction_end
 from engine.text.dates import spell_date
-from engine.text.sentences import sentences
 from engine.text.time_sensitive import moment
+from engine.text.words import sentences
 from engine.types import Evidence
 from prompts import prompt
 from store.errors import PkbError

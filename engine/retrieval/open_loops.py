@@ -22,11 +22,9 @@ from engine.text.commitments import (
     is_mass_mail,
     says_done,
 )
-from engine.text.label import name_forms, without_replies
-from engine.text.people import folded_address, folded_name, name_and_address
-from engine.text.sentences import Span, sentences, spoken_sentences
+from engine.text.people import folded_address, folded_name, name_and_address, name_forms, without_replies
 from engine.text.time_sensitive import plain_words
-from engine.text.words import content_words
+from engine.text.words import Span, content_words, sentences, spoken_sentences
 from engine.types import OpenLoop, OpenLoopOptions, OpenLoops, Passage
 from store.catalog import Catalog
 from store.filters import names_person

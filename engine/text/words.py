@@ -1,15 +1,18 @@
-"""Tokenization and stemming, the same for the index and for questions.
+"""Tokenization and stemming, the same for the index and for questions; sentences, with the speaker before a colon.
 
 Words are casefolded, unaccented and lightly stemmed; addresses, numbers and compounds are indexed whole and in parts;
-scripts without spaces become bigrams. Knows nothing of scores.
+scripts without spaces become bigrams. Sentence splitting handles such scripts, too, wrapped lines, lists and
+abbreviations. Knows nothing of scores.
 """
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from prompts import word_groups
+from store.types import plain_words, turns
 
 # `re` does not count Indic vowel signs as letters, but they are part of the word.
 _LETTER = r"(?:[^\W_]|[\u0900-\u0963\u0966-\u0dff])"
@@ -208,3 +211,193 @@ _DIGITS = re.compile(r"\d+")
 def terms(text: str) -> frozenset[str]:
     """Return the words of a text, and of its numbers the groups of digits: "$189,148.34" is 189, 148 and 34."""
     return frozenset(word for word in words(text) if not _DIGITS.search(word)).union(_DIGITS.findall(text))
+
+
+FULL_LINE = 48  # characters: a line of mail at least this long was wrapped and continues on the next one
+_RAGGED = 8  # characters: a wrapped line may be this much shorter than the next word would have allowed
+
+_SPEAKER = re.compile(r"(?P<bold>\*\*)?(?P<name>[^\s:\-*•>\d\"'(\[][^:\n\"?!]{0,99}?):(?(bold)\*\*)(?:[ \t]+|$)")
+_REPLIES = frozenset(["re", "aw", "fw", "fwd", "wg"])  # subject prefixes, not speakers
+_OPENER = re.compile(r"\s*(?:[-*•+–—]\s|>|\d{1,3}[.)]\s|\(?[a-zA-Z][.)]\s|\||#{1,6}\s|[-=_*]{3,})")
+_STOP = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]*]{0,4}(?=\s)|[。！？｡]++[」』）”]{0,4}")
+_WIDE = frozenset("。！？｡")
+_TITLES_TEXT = (
+    "mr mrs ms dr prof st sen rep gov gen col lt sgt capt cmdr rev hon messrs mt ft vs ca cf eg ie e.g "
+    "i.e z.b u.s u.k u.n d.c d.h u.a bzw vgl str dept approx est jan feb mar apr jun jul aug sep sept oct nov dec "
+)
+_TITLES = frozenset(_TITLES_TEXT.split())
+_NUMBERED = frozenset(["no", "nos", "nr", "fig", "sec", "art", "p", "pp"])  # "No. 5", but "The answer is no. We go."
+_ORDINAL = re.compile(r"\d{1,2}$")
+_MONTH = re.compile(r"\s+(?:jan|feb|mar|mär|apr|may|mai|jun|jul|aug|sep|o[ck]t|nov|de[cz])[a-z]*\b", re.I)
+_WEAK_TEXT = "a.m p.m am pm etc inc corp co ltd jr sr usw ph.d u.s.a "
+_WEAK = frozenset(_WEAK_TEXT.split())  # may end a sentence, or not
+_LAST_WORD = re.compile(r"[^\s(\[\"“'/]+$")
+_PARTICLES_TEXT = "of the and de von van der den la le du da di bin al at for "
+_PARTICLES = frozenset(_PARTICLES_TEXT.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Offsets of one sentence, its speaker if known, and the number of its turn or paragraph."""
+
+    start: int
+    end: int
+    speaker: str | None = None
+    turn: int = 0
+
+
+def sentences(text: str) -> list[Span]:
+    """Return the sentences in order; only white space and speaker names in front of turns are left out."""
+    found = list[Span]()
+    speaker: str | None = None
+    for turn, (start, end, name, new) in enumerate(_blocks(text)):
+        speaker = name if new else speaker
+        found += [Span(a, b, speaker, turn) for a, b in _split(text, start, end)]
+    return found
+
+
+def spoken_sentences(text: str, speakers: Collection[str]) -> list[Span]:
+    """Return the sentences of a chunk of a transcript whose speakers have these names; none crosses a turn."""
+    found = list[Span]()
+    for number, turn in enumerate(turns(text, speakers)):
+        for start, end, *_ in _blocks(text[turn.said : turn.end], labelled=False):
+            parts = _split(text, turn.said + start, turn.said + end)
+            found += [Span(a, b, turn.speaker, number) for a, b in parts]
+    return found
+
+
+def speaker_label(line: str) -> tuple[str, int] | None:
+    """Return the speaker that a line starts with and where the speech begins; None if there is none."""
+    match = _SPEAKER.match(line)
+    if match is None or match["name"].lower() in _REPLIES:
+        return None
+    words = re.sub(r"\([^()]*\)", " ", match["name"]).split()
+    proper = all(not word[0].islower() or word in _PARTICLES for word in words)
+    return (match["name"].strip(), match.end()) if words and len(words) <= 6 and proper else None
+
+
+def _blocks(text: str, *, labelled: bool = True) -> list[tuple[int, int, str | None, bool]]:
+    """Return (start, end, speaker, is a turn) of each turn, paragraph or list item; no sentence crosses these."""
+    blocks, at, last = list[tuple[int, int, str | None, bool]](), 0, 0
+    lines = text.splitlines(keepends=True)
+    widest = max((len(line.rstrip()) for line in lines if not line.startswith(">")), default=0)
+    for line in lines:
+        start, at = at, at + len(line)
+        body = line.rstrip()
+        head = speaker_label(body) if labelled else None
+        if not body:
+            last = 0
+            continue
+        if head is None and last >= FULL_LINE and not _starts_block(body, widest - last):
+            first, _, name, new = blocks[-1]
+            blocks[-1] = (first, start + len(body), name, new)
+        else:
+            skip = head[1] if head else 0
+            blocks.append((start + skip, start + len(body), head[0] if head else None, head is not None))
+        last = len(body)
+    return blocks
+
+
+def _starts_block(line: str, room: int) -> bool:
+    """Return whether a line starts a new block: it is a list item, or its first word had room on the line above."""
+    first = line.split(maxsplit=1)[0]
+    return _OPENER.match(line) is not None or (not first[0].islower() and len(first) + _RAGGED < room)
+
+
+def _split(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """Return the sentences of one block, stripped."""
+    cuts = [match.end() for match in _STOP.finditer(text, start, end) if _ends_sentence(text, start, end, match)]
+    found = list[tuple[int, int]]()
+    for first, last in zip([start, *cuts], [*cuts, end], strict=True):
+        part = text[first:last]
+        if part.strip():
+            found.append((last - len(part.lstrip()), first + len(part.rstrip())))
+    return found
+
+
+def _ends_sentence(text: str, start: int, end: int, stop: re.Match[str]) -> bool:
+    """Return whether a stop ends a sentence, and not an abbreviation, a list number or an ellipsis."""
+    if stop.group()[0] in _WIDE:
+        return True
+    rest = text[stop.end() : min(end, stop.end() + 80)]
+    following = rest.lstrip()[:1]
+    if following.islower():
+        return stop.group()[0] in "!?" and len(stop.group()) > 1
+    if stop.group() != ".":
+        return True
+    word = _LAST_WORD.search(text, max(start, stop.start() - 20), stop.start())
+    last = word.group().lower() if word else ""
+    if last in _TITLES or (len(last) == 1 and last.isalpha() and last != "i"):
+        return False
+    if last in _WEAK or "." in last:
+        return following.isupper() or not following
+    if (last in _NUMBERED and following.isdigit()) or (_ORDINAL.fullmatch(last) and _MONTH.match(rest)):
+        return False
+    numbers_a_list = last.isdigit() and stop.start() - start <= len(last)
+    return not numbers_a_list
+
+
+# Sentences in other texts, however they are quoted: wrapped, marked, cut, punctuated otherwise.
+
+_LEAST, _ENOUGH = 6, 24.0  # different words of a run, and bits: a word has as many as it halves the number of texts
+_THREE, _WIDEST = 3, 50  # words
+_FRONT = re.compile(  # marks of quotes, initials, numbers, times and speakers in front of a line
+    r"(?:[ \t]*+(?:[|>]|[^\W\d_]{1,12}>|<[^<>\n]{1,60}>|\[[^\[\]\n]{1,40}\]|\d[\d:.,/)-]*+(?=\s|$)(?:[ \t]*+-->.*)?))*+"
+    r"[ \t]*+(?:[*_]*+[^\W\d_][^:\n\"?!]{0,60}:[*_]*+(?=\s|$))?"
+)
+_HYPHEN = re.compile(
+    r"(?<=[^\W\d_])[-\u2010\xad][ \t]*+\r?\n[ \t]*+(?=[^\W\d_])"
+)  # in a wrapped word, or in one with a hyphen
+
+
+def readings(text: str) -> list[str]:
+    """Return a text as it is, without what stands in front of lines, and in order of that: others may interrupt one."""
+    fronts = [(line, _FRONT.match(line)) for line in text.split("\n")]
+    split = [(re.sub(r"\s|[\d:.,]+", "", match[0]), line[match.end() :]) for line, match in fronts if match]
+    bare = "\n".join(rest for _, rest in split)
+    sorted_bare = "\n".join(rest for _, rest in sorted(split, key=lambda one: one[0]))
+    return list(dict.fromkeys(one for found in (text, bare, sorted_bare) for one in (found, _HYPHEN.sub("", found))))
+
+
+@dataclass(frozen=True, slots=True)
+class WordRun:
+    """Words in a row, rare enough together to be one text's own; `three` are the rarest neighbours among them."""
+
+    words: str
+    three: str
+
+
+def word_runs(text: str, bits: Mapping[str, float]) -> list[tuple[WordRun, int]]:
+    """Return the shortest run from each word that is long and rare enough, and the number of its sentence."""
+    spans = enumerate(sentences(text))
+    split = [(number, word) for number, span in spans for word in plain_words(text[span.start : span.end])]
+    words, weights = [word for _, word in split], [bits[word] for _, word in split]
+    found, end = list[tuple[WordRun, int]](), 0
+    for start, (number, _) in enumerate(split):
+        last = min(len(words), start + _WIDEST)
+        while not (enough := len({*words[start:end]}) >= _LEAST and sum(weights[start:end]) >= _ENOUGH) and end < last:
+            end += 1
+        if enough:
+            at = max(range(start, end - _THREE + 1), key=lambda at: sum(weights[at : at + _THREE]))
+            run = WordRun(f" {' '.join(words[start:end])} ", " ".join(words[at : at + _THREE]))
+            found.append((run, number))
+    return found
+
+
+class RunIndex:
+    """Runs of words, to be found in texts."""
+
+    def __init__(self, runs: Iterable[WordRun]) -> None:
+        self._by_word: dict[str, set[WordRun]] = {}
+        for run in runs:
+            self._by_word.setdefault(max(run.three.split(), key=len), set()).add(run)
+
+    def found(self, text: str) -> set[WordRun]:
+        """Return the runs in a text."""
+        there = {word for one in {text, _HYPHEN.sub("", text)} for word in plain_words(one)}
+        near = [run for word in there & self._by_word.keys() for run in self._by_word[word]]
+        near, found = [run for run in near if there.issuperset(run.three.split())], set[WordRun]()
+        for words in map(plain_words, readings(text) if near else ()):
+            threes, joined = {*map(" ".join, zip(words, words[1:], words[2:], strict=False))}, f" {' '.join(words)} "
+            found.update(run for run in near if run.three in threes and run.words in joined)
+        return found

@@ -10,7 +10,7 @@ from random import Random
 
 from engine.llm.prompt import chunk_segment
 from engine.text.dates import spell_date
-from engine.text.label import QuotedPart, chunk_header, origin_line
+from engine.text.people import QuotedPart, chunk_header, origin_line
 from store.types import Chunk, Document
 from tests.adapters import tasks
 from tests.adapters.tasks import Example, Task

@@ -16,7 +16,7 @@ from random import Random
 from zlib import crc32
 
 from engine.llm.prompt import chunk_segment
-from engine.text.label import QuotedPart, chunk_header, origin_line
+from engine.text.people import QuotedPart, chunk_header, origin_line
 from engine.text.words import FUNCTION_WORDS, words
 from store.types import Chunk, Document
 from tests.adapters import tasks

@@ -21,8 +21,7 @@ from engine.ask.candidates import wanted
 from engine.ask.extract import Quote, QuoteSettings, quote
 from engine.retrieval.retrieve import RetrievalLimits, bm25, places_of, retrieve
 from engine.text.question import Question, synthesis, understand
-from engine.text.sentences import sentences
-from engine.text.words import words
+from engine.text.words import sentences, words
 from engine.types import Passage
 from store.types import Scope
 from tests.bench.indexed import IndexedUser, best, load

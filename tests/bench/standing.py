@@ -21,7 +21,7 @@ from time import perf_counter
 from engine.app import Pkb
 from engine.session import Session
 from engine.settings import PredictSettings
-from engine.text.whole_document import whole_document_question
+from engine.text.time_sensitive import whole_document_question
 from engine.types import AskOptions
 from store.types import Scope
 from tests.bench.corpus import folders, question

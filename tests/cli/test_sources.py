@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.opener import opening
-from engine.text.terminal import cells
+from engine.text.terminal import cells, opening
 from store.errors import PkbError
 from tests.cli.conftest import Pkb
 from tests.cli.paraphrase_home import LIKE, QUESTION, ask, bank, shared

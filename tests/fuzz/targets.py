@@ -14,7 +14,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, get_args
 
-from engine.ask import followup, keys, normal_form, question_features, time_constraints
+from engine.ask import followup, keys, question_features, time_constraints
 from engine.http import completions
 from engine.idle import predict
 from engine.ingest import calendar, css, dialogue, files, headers, html, mail, quotes, subtitles, transcripts
@@ -25,9 +25,8 @@ from engine.llm import generate, prompt, stopping
 from engine.models import endpoint, gguf, openai
 from engine.serve import protocol
 from engine.settings import Settings, parse
-from engine.text import commitments, dates, people, question, relative_dates, sentences, spans, terminal
-from engine.text.time_sensitive import is_timeless, time_sensitivity
-from engine.text.whole_document import whole_document_question
+from engine.text import commitments, dates, people, question, relative_dates, spans, terminal, words
+from engine.text.time_sensitive import is_timeless, time_sensitivity, whole_document_question
 from engine.transfer import lines_of, read_line
 from store import kv_files, peers, remote_peer
 from store.catalog import BUG
@@ -167,10 +166,10 @@ def _spans(data: bytes) -> None:
     for kind in get_args(spans.Kind):
         for found in spans.find(text, kind)[:20]:
             spans.whole(text, found, kind)
-    for span in sentences.sentences(text):
+    for span in words.sentences(text):
         commitments.commitment(text[span.start : span.end], commitments.Surroundings())
         commitments.due_day(text[span.start : span.end], NOW)
-    sentences.spoken_sentences(text, {"Ann", "Bob"})
+    words.spoken_sentences(text, {"Ann", "Bob"})
 
 
 def _question(data: bytes) -> None:
@@ -181,7 +180,7 @@ def _question(data: bytes) -> None:
     time_sensitivity(text)
     is_timeless(text)
     whole_document_question(text)
-    question_features.question_features(normal_form.normal_question(asked))
+    question_features.question_features(question_features.normal_question(asked))
     time_constraints.time_constraint(asked, None)
     keys.normalise(text)
     prompt.question_segment(text, NOW)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from engine.text.label import QuotedPart, chunk_header, origin_line
+from engine.text.people import QuotedPart, chunk_header, origin_line
 from store.types import Chunk, Document, Role
 from tests.nano import names
 from tests.nano.entities import Person

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.models.reader import HEADER, MOST, QUESTION, SPAN, WINDOW
-from engine.text.sentences import sentences
+from engine.text.words import sentences
 from tests.reader.examples import Example, Window
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.normal_form import is_past, plain, tokens
+from engine.ask.question_features import is_past, plain, tokens
 
 
 @pytest.mark.parametrize(

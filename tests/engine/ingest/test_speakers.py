@@ -14,7 +14,7 @@ from engine.ingest.chunking import chunk
 from engine.ingest.mail import read_mail
 from engine.ingest.transcripts import read_transcripts
 from engine.ingest.types import ParseLimits
-from engine.text.sentences import spoken_sentences
+from engine.text.words import spoken_sentences
 from store.types import Document
 from tests.effort import examples
 

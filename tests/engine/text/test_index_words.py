@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from engine.text.label import index_words
+from engine.text.people import index_words
 from store.types import Chunk
 
 PEOPLE = ("Bob <bob@hall.org>", "Carol Ng <carol.ng@choir.org>", "dan@choir.org")

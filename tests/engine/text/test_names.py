@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text.label import name_forms
+from engine.text.people import name_forms
 
 
 @pytest.mark.parametrize(

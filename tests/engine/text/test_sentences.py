@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text.sentences import sentences, speaker_label
+from engine.text.words import sentences, speaker_label
 
 PIECES = [
     "Ann: ",

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.text.question import synthesis
-from engine.text.whole_document import (
+from engine.text.time_sensitive import (
     ASPECTS,
     WORDINGS,
     Aspect,
