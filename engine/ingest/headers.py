@@ -346,7 +346,7 @@ _NAME, _YEAR = r"(?P<name>[^\W\d_]{3,12})", r"(?P<y>(?:19|20)\d\d)"
 _DAYS = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
-        r"(?P<y>(?:19|20)\d\d)\s?[-/.年년]\s?(?P<m>\d{1,2})\s?[-/.月월]\s?(?P<d>\d{1,2})(?!\d)",
+        r"(?P<y>(?:19|20)\d\d)\s?[-/._年년]\s?(?P<m>\d{1,2})\s?[-/._月월]\s?(?P<d>\d{1,2})(?!\d)",
         rf"(?<!\d)(?P<d>\d{{1,2}})(?:st|nd|rd|th|er|º)?[.\s-]{{1,3}}(?:(?:de|of)\s)?{_NAME}[.,]?(?:\s(?P<m>\d{{1,2}}),?)?"
         rf"[\s,-]{{1,3}}(?:de\s)?{_YEAR}",
         rf"\b{_NAME}\.?\s{{1,3}}(?P<d>\d{{1,2}})(?:st|nd|rd|th)?,?\s{{1,3}}{_YEAR}",
@@ -355,14 +355,38 @@ _DAYS = tuple(
         rf"{_YEAR}\.?\s{{1,3}}(?:[^\W\d_]{{1,2}}\.\s)?{_NAME}\.?\s{{1,3}}(?P<d>\d{{1,2}})(?!\d)",
         rf"{_YEAR}\.?\s[^\W\d_]{{1,6}}\.?\s(?P<d>\d{{1,2}})\.?\s{_NAME}",
         rf"\b{_NAME}\s{{1,3}}(?P<d>\d{{1,2}})(?=\s{{1,3}}\d\d?:\d\d.{{0,24}}\b{_YEAR})",
+        r"(?<!\d)(?P<y>(?:19|20)\d\d)(?P<m>[01]\d)(?P<d>[0-3]\d)(?!\d)",
     )
 )
 CLOCK = re.compile(
-    r"(?<![\d:.])(?=\d)(?<!GMT[+-])(?<!UTC[+-])(\d{1,2})([:.h])(\d\d)(?:[:.](\d\d)(?:\.\d{1,9})?)?(?!\d)(?:\s?([ap])\.?m\b)?",
+    r"(?<![\d:.])(?=\d)(?<!GMT[+-])(?<!UTC[+-])(\d{1,2})(?:([:.h])(\d\d)(?:[:.](\d\d)(?:\.\d{1,9})?)?(?!\d)"
+    r"(?:\s?([ap])\.?m\b\.?)?|\s?([ap])\.?m\b\.?)",
     re.IGNORECASE,
 )
 _AFTERNOON, _ZONE = re.compile(r"下午|晚上|午後|오후|μ\.?μ\b"), re.compile(r"\s*\(?(Z|[A-Z]{3,5})\b")
 _OFFSET = re.compile(r"(?:\s+\d{4}\b)?\s*\(?(?:(?:GMT|UTC)\s?([+-])(\d\d?)(?::?(\d\d))?|([+-])(\d\d?):?(\d\d))(?!\d)")
+_SPAN = re.compile(r"(?<!:\d\d)(:\d\d)-(?=\d)")  # 10:00-11:00 has no offset
+_TIMED = re.compile(f"{CLOCK.pattern}(?:{_OFFSET.pattern})?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundDate:
+    """A date in a text, where it stands there, and the text without it and its time, but for the name of a zone."""
+
+    moment: datetime
+    start: int
+    end: int
+    rest: str
+
+
+def find_date(text: str, zone: tzinfo) -> FoundDate | None:
+    """Return the first date with all digits of its year, of 5/3 that in May; `zone` is that of one without any."""
+    for match in (found for pattern in _DAYS for found in pattern.finditer(text)):
+        rest = _SPAN.sub(r"\1 - ", f"{text[: match.start()]} \0 {text[match.end() :]}")
+        moment = next((_at(day, rest, zone) for day in _days(match, known=True) if len(match["y"]) == 4), None)
+        if moment:
+            return FoundDate(moment, *match.span(), _TIMED.sub(" ", rest, count=1))
+    return None
 
 
 def date_in_header(text: str, sent: datetime | None, zone: tzinfo | None = None) -> datetime | None:
@@ -414,9 +438,9 @@ def _at(day: datetime, rest: str, zone: tzinfo | None) -> datetime | None:
     clock = min(CLOCK.finditer(rest), key=lambda match: match[2] != ":", default=None)
     with suppress(ValueError, OverflowError):  # no such time
         if clock:
-            hour, half = int(clock[1]), (clock[5] or ("p" if _AFTERNOON.search(rest) else "")).lower()
+            hour, half = int(clock[1]), (clock[5] or clock[6] or ("p" if _AFTERNOON.search(rest) else "")).lower()
             hour = hour % 12 + 12 * (half == "p") if half else hour
-            day = day.replace(hour=hour, minute=int(clock[3]), second=int(clock[4] or 0))
+            day = day.replace(hour=hour, minute=int(clock[3] or 0), second=int(clock[4] or 0))
             zone = _zone(rest, clock.end()) or zone
         return day.replace(tzinfo=zone) if zone else in_users_zone(day)
     return None

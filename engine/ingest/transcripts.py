@@ -32,42 +32,18 @@ from engine.ingest.dialogue import (
     split_head,
     with_speakers,
 )
-from engine.ingest.headers import clean, decode_text, tidy
+from engine.ingest.headers import clean, decode_text, find_date, tidy
 from engine.ingest.html import html_text, is_page
 from engine.ingest.subtitles import CLOCK, Cue, cues, header_title, is_subtitles, name_above, seconds
-from engine.ingest.types import ZONE_HOURS, ParseLimits, UnreadableItem, content_id, in_users_zone, item_or_bug
-from engine.text.dates import ENGLISH_MONTH, MONTHS
+from engine.ingest.types import ParseLimits, UnreadableItem, content_id, in_users_zone, item_or_bug, named_zone
 from store.types import LONGEST_SPEAKER, Document, DocumentPassage, ParsedItem
 
-# Dates in titles, first lines and file names, with their times. engine.text.dates has no clock times.
+# Dates in titles, first lines and file names, with their times.
 
-_NAME = rf"(?P<name>{ENGLISH_MONTH})\b\.?"
-_YEAR, _MONTH, _DAY = r"(?P<year>(?:19|20)\d\d)", r"(?P<month>\d{1,2})", r"(?P<day>\d{1,2})"
-_DATES = [
-    re.compile(rf"(?<!\d){pattern}(?!\d)", re.IGNORECASE)
-    for pattern in (
-        rf"{_YEAR}(?P<sep>[-/._]){_MONTH}(?P=sep){_DAY}",
-        rf"{_DAY}(?:st|nd|rd|th)?[ -]+(?:of +)?{_NAME},?[ -]+{_YEAR}",
-        rf"\b{_NAME} +{_DAY}(?:st|nd|rd|th)?,? +{_YEAR}",
-        rf"{_DAY}\.{_MONTH}\.{_YEAR}",
-        rf"{_MONTH}/{_DAY}/{_YEAR}",
-        r"(?P<year>(?:19|20)\d\d)(?P<month>[01]\d)(?P<day>[0-3]\d)",
-    )
-]
-_TIME = re.compile(
-    r"(?<![\d:])(?P<hour>\d{1,2})(?:[:.](?P<minute>\d\d))?(?:[:.](?P<second>\d\d)(?:\.\d+)?)? ?(?P<half>[ap])\.?m\b\.?"
-    r"|(?<![\d:])(?P<hour24>\d{1,2}):(?P<minute24>\d\d)(?::(?P<second24>\d\d)(?:\.\d+)?)?",
-    re.IGNORECASE,
-)
 _STAMP = re.compile(r"[-_ T]*(?P<hour>[0-2]\d)[-_.:h]?(?P<minute>[0-5]\d)(?:[-_.:m]?(?P<second>[0-5]\d))?(?!\d)")
-# A bare offset must follow seconds, else 10:00-11:00 would contain one.
-_OFFSET = re.compile(
-    r"(?:\b(?:UTC|GMT)|(?<=:\d\d:\d\d)|(?<=\.\d\d\d)) ?(?P<sign>[+-])(?P<hours>\d{1,2})(?::?(?P<minutes>\d\d))?\b"
-)
 FLOATING = timezone(timedelta(0), "floating")  # of a date without a zone: its day is as written
-_ZONE = re.compile(rf"\b(?:{'|'.join(ZONE_HOURS)}|UTC|GMT)\b|(?<=\d)Z\b")
 _FILLER = re.compile(
-    r"\b(?:date|when|time|on|at|of|from|recorded|held|start(?:ed)?|mon(?:day)?|tue(?:s(?:day)?)?|wed(?:nesday)?"
+    r"\b(?:date|when|time|t|on|at|of|from|recorded|held|start(?:ed)?|mon(?:day)?|tue(?:s(?:day)?)?|wed(?:nesday)?"
     r"|thu(?:rs?(?:day)?)?|fri(?:day)?|sat(?:urday)?|sun(?:day)?|o'clock|hrs?)\b",
     re.IGNORECASE,
 )
@@ -75,83 +51,33 @@ _FILLER = re.compile(
 
 def date_line(line: str) -> datetime | None:
     """Return the date of a line that contains nothing else; None for any other line."""
-    found = _split_date(line) if len(line) <= 120 else None
-    if found is None:
-        return None
-    rest = _ZONE.sub("", _OFFSET.sub(" ", found[1]))
-    more = len(_TIME.findall(rest)) > 1 or re.search(r"\w", _FILLER.sub("", _TIME.sub(" ", rest)))
-    return None if more else _with_time(*found)
+    found = find_date(line, FLOATING) if len(line) <= 120 else None
+    return found.moment if found and all(map(named_zone, re.findall(r"\w+", _FILLER.sub("", found.rest)))) else None
 
 
 def date_within(line: str) -> datetime | None:
     """Return the first date in a line, with the first time of day."""
-    found = _split_date(line[:300])
-    return _with_time(*found) if found else None
+    found = find_date(line[:300], FLOATING)
+    return found.moment if found else None
 
 
 def date_in_name(name: str) -> datetime | None:
     """Return the date in a file's name, with the time that follows it, if any."""
-    if (match := _find_date(name)) is None or (day := _to_date(match)) is None:
+    if (found := find_date(name, FLOATING)) is None:
         return None
-    stamp = _STAMP.match(name, match.end())
+    day, stamp = found.moment.replace(hour=0, minute=0, second=0, tzinfo=FLOATING), _STAMP.match(name, found.end)
     if stamp and int(stamp["hour"]) < 24:
-        day = day.replace(tzinfo=UTC) if name[: match.start()].endswith("GMT") else day
+        day = day.replace(tzinfo=UTC) if name[: found.start].endswith("GMT") else day
         return day.replace(hour=int(stamp["hour"]), minute=int(stamp["minute"]), second=int(stamp["second"] or 0))
     return day
 
 
 def without_date(name: str) -> str:
     """Return a file's name without its date and time."""
-    if (match := _find_date(name)) is None:
+    if (found := find_date(name, FLOATING)) is None:
         return name
-    stamp = _STAMP.match(name, match.end())
-    return f"{name[: match.start()].removesuffix('GMT')} {name[stamp.end() if stamp else match.end() :]}"
-
-
-def _find_date(text: str) -> re.Match[str] | None:
-    found = (match for pattern in _DATES if (match := pattern.search(text)) and _to_date(match))
-    return next(found, None)
-
-
-def _split_date(line: str) -> tuple[datetime, str] | None:
-    """Return the first date in a line, and the line without it."""
-    if (match := _find_date(line)) is None or (day := _to_date(match)) is None:
-        return None
-    return day, f"{line[: match.start()]} {re.sub(r'^T(?=[0-9])', '', line[match.end() :])}"
-
-
-def _to_date(match: re.Match[str]) -> datetime | None:
-    parts = match.groupdict()
-    month = MONTHS.index(parts["name"][:3].lower()) + 1 if parts.get("name") else int(parts["month"])
-    try:
-        return datetime(int(parts["year"]), month, int(parts["day"]), tzinfo=FLOATING)
-    except ValueError:  # no such day
-        return None
-
-
-def _with_time(day: datetime, rest: str) -> datetime:
-    if (time := _TIME.search(rest)) is None:
-        return day
-    hour = int(time["hour"] or time["hour24"])
-    if time["half"]:
-        hour = hour % 12 + (12 if time["half"].lower() == "p" else 0)
-    minute, second = int(time["minute"] or time["minute24"] or 0), int(time["second"] or time["second24"] or 0)
-    try:
-        return day.replace(hour=hour, minute=minute, second=second, tzinfo=_zone(rest))
-    except ValueError:  # no such time
-        return day
-
-
-def _zone(rest: str) -> timezone:
-    if match := _OFFSET.search(rest):
-        shift = timedelta(hours=int(match["hours"]), minutes=int(match["minutes"] or 0))
-        shift = -shift if match["sign"] == "-" else shift
-    else:
-        named = _ZONE.search(rest)
-        if named is None:
-            return FLOATING
-        shift = timedelta(hours=ZONE_HOURS.get(named[0], 0))
-    return timezone(shift) if shift and abs(shift) < timedelta(hours=24) else UTC
+    stamp = _STAMP.match(name, found.end)
+    return f"{name[: found.start].removesuffix('GMT')} {name[stamp.end() if stamp else found.end :]}"
 
 
 # Front matter: title and date in the first lines.
