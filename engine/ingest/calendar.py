@@ -1,12 +1,14 @@
 """Calendars (iCalendar, RFC 5545) as readable text: what, when, where, who; and contacts (vCard, RFC 6350)."""
 
 import re
+import struct
 from binascii import a2b_qp
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import partial
+from io import BytesIO
 from zoneinfo import ZoneInfo
 
 from engine.ingest.headers import clean, decode_text, tidy
@@ -41,63 +43,31 @@ class CalendarTime:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """One half of a zone's year: the UTC offset that is valid from a month's nth weekday on."""
-
-    offset: timedelta
-    month: int  # 0 if the offset is valid all year
-    nth: int
-    weekday: int
-
-    def begins(self, year: int) -> date:
-        """Return the first day of this half in a year."""
-        if not self.month:
-            return date(year, 1, 1)
-        if self.nth < 0:
-            last = date(year + self.month // 12, self.month % 12 + 1, 1) - timedelta(days=1)
-            return last - timedelta(days=(last.weekday() - self.weekday) % 7)
-        first = date(year, self.month, 1)
-        return first + timedelta(days=(self.weekday - first.weekday()) % 7 + 7 * (max(self.nth, 1) - 1))
-
-
-@dataclass(frozen=True, slots=True)
 class Zones:
     """The time zones that a calendar defines, by name, and the name of its default zone, "" if it has none."""
 
-    rules: dict[str, tuple[Rule, ...]]
+    defined: dict[str, tzinfo]
     own: str = ""
 
     @classmethod
     def of(cls, lines: Iterable[tuple[str, str]], own: str = "") -> "Zones":
         """Return the zones in the property lines (name, value) of VTIMEZONE components; a single one is its own."""
-        rules: dict[str, tuple[Rule, ...]] = {}
-        name, half = "", dict[str, str]()
+        halves, half, name = dict[str, dict[str, dict[str, str]]](), dict[str, str](), ""
         for field, value in lines:
-            if field == "TZID":
-                name = value
-            elif field == "BEGIN":
-                half = {}
-            elif field == "END" and half:
-                rule = _half_year(half)
-                rules[name] = (*rules.get(name, ()), rule) if rule else rules.get(name, ())
-                half = {}
-            else:
-                half.setdefault(field, value)
-        return cls(rules, own or (name if len(rules) == 1 else ""))
+            half = {} if field == "BEGIN" else half
+            name = value if field == "TZID" else name
+            if field == "END":
+                halves.setdefault(name, {})[value.upper()] = half
+            half.setdefault(field, value)
+        zones = {name: zone for name, found in halves.items() if (zone := _zone(found))}
+        return cls(zones, own or (name if len(zones) == 1 else ""))
 
-    def find(self, name: str, at: datetime) -> tzinfo | None:
-        """Return the zone of a name at a local time: an IANA zone, else the calendar's own."""
-        public = _IANA.match(name)
-        if public:
-            try:
+    def find(self, name: str) -> tzinfo | None:
+        """Return the zone of a name: an IANA zone, else the calendar's own."""
+        if public := _IANA.match(name):
+            with suppress(OSError, ValueError, KeyError):  # not in the zone database
                 return ZoneInfo(public[1])
-            except (OSError, ValueError, KeyError):  # not in the zone database
-                pass
-        halves = sorted((rule.begins(at.year), rule.offset) for rule in self.rules.get(name, ())[:10])
-        if not halves:
-            return None
-        begun = [offset for begin, offset in halves if begin <= at.date()]
-        return timezone(begun[-1] if begun else halves[-1][1])
+        return self.defined.get(name)
 
 
 def parse_time(value: str, zone: str, zones: Zones) -> CalendarTime | None:
@@ -112,7 +82,7 @@ def parse_time(value: str, zone: str, zones: Zones) -> CalendarTime | None:
         at = datetime(year, month, day, int(found[4]), int(found[5]), min(int(found[6] or 0), 59))
         if found[7]:
             return _from_utc(at.replace(tzinfo=UTC), zones)
-        known = zones.find(zone, at) if zone else None
+        known = zones.find(zone) if zone else None
         if known is None:
             return CalendarTime(at, zone[:80])
         aware = at.replace(tzinfo=known)
@@ -123,7 +93,7 @@ def parse_time(value: str, zone: str, zones: Zones) -> CalendarTime | None:
 
 def _from_utc(at: datetime, zones: Zones) -> CalendarTime:
     """Return a time in UTC in the calendar's own zone: its day there is the event's day."""
-    own = zones.find(zones.own, at.replace(tzinfo=None)) if zones.own else None
+    own = zones.find(zones.own) if zones.own else None
     if own is None:
         return CalendarTime(at, "UTC")
     local = at.astimezone(own)
@@ -135,17 +105,23 @@ def _offset_words(at: datetime) -> str:
     return f"UTC{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
 
 
-def _half_year(half: dict[str, str]) -> Rule | None:
-    offset = _OFFSET.match(half.get("TZOFFSETTO", ""))
-    if offset is None or int(offset[2]) > 23:
-        return None
-    span = timedelta(hours=int(offset[2]), minutes=int(offset[3]))
-    parts = dict(part.split("=", 1) for part in half.get("RRULE", "").upper().split(";") if "=" in part)
-    nth = _NTH_DAY.match(parts.get("BYDAY", ""))
-    month = parts.get("BYMONTH", "")
-    if nth is None or nth[2] not in WEEKDAYS or not month.isdecimal() or not 1 <= int(month) <= 12 or int(nth[1]) > 4:
-        return Rule(-span if offset[1] == "-" else span, 0, 0, 0)
-    return Rule(-span if offset[1] == "-" else span, int(month), int(nth[1]), WEEKDAYS[nth[2]])
+_NO_CHANGES = struct.pack(">4sc15x6llbb4s", b"TZif", b"2", 0, 0, 0, 0, 1, 4, 0, 0, 0, b"UTC")  # RFC 8536
+
+
+def _zone(halves: dict[str, dict[str, str]]) -> tzinfo | None:
+    """Return the zone whose year has these halves, through the notation of POSIX; None if they are not readable."""
+    parts, changes = list[str](), list[str]()
+    for half in (one for name in ("STANDARD", "DAYLIGHT") if (one := halves.get(name))):
+        if offset := _OFFSET.match(half.get("TZOFFSETTO", "")):
+            parts.append(f"<{len(parts)}>{'+' if offset[1] == '-' else '-'}{offset[2]}:{offset[3]}")
+            rule = dict(part.split("=", 1) for part in half.get("RRULE", "").upper().split(";") if "=" in part)
+            if (nth := _NTH_DAY.match(rule.get("BYDAY", ""))) and nth[2] in WEEKDAYS:
+                week, day = int(nth[1]), (WEEKDAYS[nth[2]] + 1) % 7
+                changes.insert(0, f",M{rule.get('BYMONTH')}.{5 if week < 0 else week}.{day}")
+    with suppress(ValueError):
+        posix = "".join([*parts, *changes] if len(changes) == 2 else parts[:1])
+        return ZoneInfo.from_file(BytesIO(_NO_CHANGES * 2 + f"\n{posix}\n".encode())) if posix else None
+    return None
 
 
 # Recurrence rules in words.

@@ -57,24 +57,15 @@ def split_head(text: str) -> Lead | None:
 def speakers_of(lines: Sequence["_LineShape"], attendees: frozenset[str] = frozenset()) -> frozenset[str]:
     """Return the names that are speakers, given the shape of each line, and the names of those who took part.
 
-    Where most lines, paragraphs or timed lines have a head, all its names are, but for words and phrases that do not
-    come back. Elsewhere names that come back are; and if two do, all proper names.
+    Where most lines have a head, all its names are, but for words and phrases that do not come back. Elsewhere names
+    that come back are; and if two do, all proper names.
     """
-    views = [lines, [one for one in lines if one.begins], [one for one in lines if one.timed]]
     uses = Counter(one.head.name for one in lines if one.head)
-    found = attendees & uses.keys()
-    for view in views:
-        found |= _named_in(view, uses)
+    found, heads = attendees & uses.keys(), uses.total()
+    if heads >= max(min(2, len(lines)), MIN_SHARE * len(lines)):
+        whole = heads == len(lines)
+        found |= {name for name in uses if _is_likely(name, uses[name]) or (whole and not _is_phrase(name))}
     return found | _frequent(uses)
-
-
-def _named_in(view: Sequence["_LineShape"], uses: Counter[str]) -> frozenset[str]:
-    """Return the speakers among the heads of some lines, if these are a dialogue."""
-    heads = [one.head.name for one in view if one.head]
-    if not heads or len(heads) < max(min(2, len(view)), MIN_SHARE * len(view)):
-        return frozenset()
-    whole = len(heads) == len(view)
-    return frozenset(name for name in heads if _is_likely(name, uses[name]) or (whole and not _is_phrase(name)))
 
 
 def _is_phrase(name: str) -> bool:
@@ -258,16 +249,14 @@ def _date_order(stamps: Sequence[re.Match[str]]) -> str:
     # Without zeros and with "PM" they are written so in the United States.
     american = any(one["half"] in ("A", "P") for one in stamps) and any(len(one["a"]) == 1 for one in stamps)
     likely = [_MONTH_FIRST, _DAY_FIRST] if american else [_DAY_FIRST, _MONTH_FIRST]
-    likely = [_DAY_FIRST] if all(one["sep"] == "." for one in stamps) else likely
     valid = {order: sum(_moment(one, order) is not None for one in stamps) for order in [*likely, _YEAR_FIRST]}
-    return min(valid, key=lambda order: (-valid[order], *_disorder(stamps, order)))
+    return min(valid, key=lambda order: (-valid[order], _disorder(stamps, order)))
 
 
-def _disorder(stamps: Sequence[re.Match[str]], order: str) -> tuple[int, int]:
-    """Return how often time runs backwards between messages, and how many days the longest pause between two has."""
-    days = [moment.date().toordinal() for one in stamps if (moment := _moment(one, order))]
-    steps = [after - before for before, after in pairwise(days)]
-    return sum(step < 0 for step in steps), max(steps, default=0)
+def _disorder(stamps: Sequence[re.Match[str]], order: str) -> int:
+    """Return how often time runs backwards between messages, by days."""
+    days = [moment.date() for one in stamps if (moment := _moment(one, order))]
+    return sum(after < before for before, after in pairwise(days))
 
 
 def _moment(stamp: re.Match[str], order: str) -> datetime | None:
@@ -363,11 +352,10 @@ def listed_attendees(lines: Sequence[str]) -> tuple[str, ...]:
 
 
 def _block_names(shapes: Iterable["_LineShape"]) -> frozenset[str]:
-    """Return the names that stand above turns, with a time: proper ones, those that come back, and their peers."""
+    """Return the names that stand above turns, with a time: proper ones, and those that come back."""
     uses = Counter(one.block.name for one in shapes if one.block)
-    sure = frozenset(name for name in uses if is_proper_name(name) or uses[name] > 1)
-    peers = frozenset(name for name in uses if sure and " " not in name and not _is_everyday(name))
-    return sure | peers if sum(uses[name] for name in sure | peers) > 1 else frozenset()
+    found = frozenset(name for name in uses if is_proper_name(name) or uses[name] > 1)
+    return found if sum(uses[name] for name in found) > 1 else frozenset()
 
 
 def _names_alone(
@@ -395,7 +383,6 @@ class _LineShape:
 
     block: Lead | None = None
     head: Lead | None = None
-    timed: bool = False  # in brackets or with seconds, as recordings are and agendas are not
     begins: bool = True  # a paragraph
     is_clock: bool = False  # nothing but a time
 
@@ -405,12 +392,11 @@ def _shape(line: str, before: str) -> _LineShape:
     if (block := name_above(line)) and _may_be_name(block.name):
         return _LineShape(block, None, begins=begins)
     at, text = _split_time(line)
-    timed = at is not None
     if at is None and (match := _BARE_TIME.match(line)):
         at, text = seconds(match[1]), line[match.end() :]
     if (head := split_head(text)) is not None:
-        timed, head = timed or head.at is not None, replace(head, at=at if head.at is None else head.at)
-    return _LineShape(None, head, timed, begins, at is not None and not text.strip())
+        head = replace(head, at=at if head.at is None else head.at)
+    return _LineShape(None, head, begins, at is not None and not text.strip())
 
 
 @dataclass(slots=True)

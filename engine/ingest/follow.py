@@ -15,18 +15,7 @@ from pathlib import Path, PurePath
 from types import TracebackType
 from typing import Literal
 
-from watchdog.events import (
-    DirCreatedEvent,
-    DirDeletedEvent,
-    DirMovedEvent,
-    FileClosedEvent,
-    FileCreatedEvent,
-    FileDeletedEvent,
-    FileModifiedEvent,
-    FileMovedEvent,
-    FileSystemEvent,
-    FileSystemEventHandler,
-)
+from watchdog import events
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver, ObservedWatch
 from watchdog.observers.polling import PollingObserver
@@ -134,9 +123,9 @@ class Debouncer:
 WatchMethod = Literal["events", "polling"]
 OnChange = Callable[[str, str], None]  # a root, and the folder in it (or the root itself) that changed
 
-_EVENTS: list[type[FileSystemEvent]] = [
-    *(FileCreatedEvent, FileModifiedEvent, FileMovedEvent, FileDeletedEvent, FileClosedEvent),
-    *(DirCreatedEvent, DirMovedEvent, DirDeletedEvent),
+_EVENTS: list[type[events.FileSystemEvent]] = [  # reading a file is no change
+    *(events.FileCreatedEvent, events.FileModifiedEvent, events.FileMovedEvent, events.FileDeletedEvent),
+    *(events.FileClosedEvent, events.DirCreatedEvent, events.DirMovedEvent, events.DirDeletedEvent),
 ]
 _LIMITS = {errno.ENOSPC: "max_user_watches", errno.EMFILE: "max_user_instances"}
 
@@ -199,13 +188,13 @@ class Watches:
         return self._observers[how]
 
 
-class _EventHandler(FileSystemEventHandler):
+class _EventHandler(events.FileSystemEventHandler):
     """Receives events and skips files that are never ingested; `name` is the file's name if the root is a file."""
 
     def __init__(self, root: str, real: str, name: str | None, on_change: OnChange, ignored: Sequence[str]) -> None:
         self._root, self._real, self._name, self._on_change, self._ignored = root, real, name, on_change, ignored
 
-    def dispatch(self, event: FileSystemEvent) -> None:
+    def dispatch(self, event: events.FileSystemEvent) -> None:
         """Report where something has changed."""
         for path in (event.src_path, event.dest_path):
             if path:
@@ -241,7 +230,7 @@ def no_watch_left(place: str) -> OSError | None:
     try:
         probe = Observer()
         probe.start()
-        probe.schedule(FileSystemEventHandler(), place, recursive=False)
+        probe.schedule(events.FileSystemEventHandler(), place, recursive=False)
     except OSError as error:
         return error if limit(error) else None
     finally:

@@ -154,12 +154,7 @@ _BOUNDARY_END = re.compile(rb"(--)?[ \t]*+\r?(?:\n|\Z)")
 _WORD, _LINK = re.compile(r"\w+"), re.compile(r"https?:\S+|\(?\S+@\S+")
 _SENTENCE_END = re.compile(r"\n|(?<=[.!?])\s+")
 _MESSAGE = "message/rfc822"
-_ALTERNATIVES = frozenset(
-    (
-        *("text/plain", "text/html", "text/enriched", "text/x-amp-html", "multipart/related", "multipart/mixed"),
-        *("multipart/alternative"),
-    )
-)
+_ALTERNATIVES = {"text/plain", "text/html", "text/enriched", "text/x-amp-html", "multipart/related", "multipart/mixed"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,23 +15,8 @@ from itertools import accumulate, groupby, pairwise
 from math import log
 from pathlib import PurePosixPath
 
+from engine.ingest import dialogue
 from engine.ingest.chunking import weigh
-from engine.ingest.dialogue import (
-    ChatMessage,
-    Lines,
-    chat_cues,
-    dialogue_cues,
-    exported_messages,
-    heading,
-    heads_attendees,
-    is_chat,
-    is_export,
-    is_proper_name,
-    merge_cues,
-    separate_cues,
-    split_head,
-    with_speakers,
-)
 from engine.ingest.headers import clean, decode_text, find_date, tidy
 from engine.ingest.html import html_text, is_page
 from engine.ingest.subtitles import CLOCK, Cue, cues, header_title, is_subtitles, name_above, seconds
@@ -95,10 +80,10 @@ class FrontMatter:
 
     title: str
     date: datetime | None
-    rest: Lines
+    rest: dialogue.Lines
 
 
-def front_matter(lines: Lines) -> FrontMatter:
+def front_matter(lines: dialogue.Lines) -> FrontMatter:
     """Return the title and date in the first lines; lines that contain nothing else are removed from the rest."""
     title, date, taken = "", None, set[int]()
     filled = [place for place, (_, line) in enumerate(lines[:200]) if line.strip()][:_MOST]
@@ -109,7 +94,7 @@ def front_matter(lines: Lines) -> FrontMatter:
             date = found
         elif len(line) > _LONG:
             break
-        elif not title and (mark := heading(line) or (named and named[1])):
+        elif not title and (mark := dialogue.heading(line) or (named and named[1])):
             if name_above(mark) or [other for _, other in lines].count(line) > 1:  # the name of a speaker
                 break
             title = mark
@@ -118,7 +103,7 @@ def front_matter(lines: Lines) -> FrontMatter:
         elif _WHEN.match(line):
             date = date or date_within(line)
             continue
-        elif split_head(line):
+        elif dialogue.split_head(line):
             break
         else:
             continue
@@ -128,9 +113,9 @@ def front_matter(lines: Lines) -> FrontMatter:
 
 
 def _is_title(line: str, after: str) -> bool:
-    alone = not after.strip() or date_line(after.strip()) is not None or heads_attendees(after)
+    alone = not after.strip() or date_line(after.strip()) is not None or dialogue.heads_attendees(after)
     shaped = len(line.split()) <= 12 and line[0] not in "-*[" and line[-1] not in ".?!:,;]"
-    return alone and shaped and not split_head(line) and not name_above(line)
+    return alone and shaped and not dialogue.split_head(line) and not name_above(line)
 
 
 def title_from_name(file: str) -> str:
@@ -277,7 +262,7 @@ def _named(name: str, column: _Column, others: Mapping[str, _Column]) -> tuple[f
     if not values or not few:
         return ()
     numbers = all(map(str.isdecimal, kinds))
-    full = sum(is_proper_name(kind) and " " in kind for kind in kinds) / len(kinds)
+    full = sum(dialogue.is_proper_name(kind) and " " in kind for kind in kinds) / len(kinds)
     numbered = sum(re.fullmatch(r"(?:[^\W\d]\D*)?\d+|[A-Z]", kind) is not None for kind in kinds) / len(kinds)
     counts = numbers and (len(kinds) < 2 or values == sorted(values, key=int) or len(max(kinds, key=len)) > 3)
     alone = len(kinds) == 1 and (name[0] == "^" or max(full, numbered) < 1)
@@ -360,12 +345,9 @@ def _time(value: object) -> tuple[str, float, timezone] | None:
         moment = datetime.fromisoformat(text) if re.match(r"\d{4}-\d\d-\d\d", text) else None
     except ValueError:
         return None
-    known = moment is not None and 1970 < moment.year < 9999
-    return (
-        ("moment", moment.replace(tzinfo=moment.tzinfo or UTC).timestamp(), UTC if moment.tzinfo else FLOATING)
-        if moment and known
-        else None
-    )
+    if moment is None or not 1970 < moment.year < 9999:
+        return None
+    return "moment", moment.replace(tzinfo=moment.tzinfo or UTC).timestamp(), UTC if moment.tzinfo else FLOATING
 
 
 def _text(value: object) -> str:
@@ -396,7 +378,7 @@ def read_transcripts(name: str, raw: bytes, limits: ParseLimits) -> list[ParsedI
     text, offset = _text_of(name, raw, limits)
     lines = list(enumerate(text.split("\n"), 1))
     is_data = PurePosixPath(name).suffix.lower() in _DATA
-    if is_data or not is_export(lines) or not (messages := exported_messages(lines)):
+    if is_data or not dialogue.is_export(lines) or not (messages := dialogue.exported_messages(lines)):
         return [_read_one(name, text, offset, limits)]
     days = [list(day) for _, day in groupby(messages, key=lambda message: message.sent.date())]
     title = next((one.group for one in messages if one.group), "") or title_from_name(PurePosixPath(name).name)
@@ -415,7 +397,9 @@ def _text_of(name: str, raw: bytes, limits: ParseLimits) -> tuple[str, int | Non
     return shown, None
 
 
-def _read_day(item: int, title: str, lines: Lines, day: Sequence[ChatMessage], limits: ParseLimits) -> ParsedItem:
+def _read_day(
+    item: int, title: str, lines: dialogue.Lines, day: Sequence[dialogue.ChatMessage], limits: ParseLimits
+) -> ParsedItem:
     """Return the messages of one day as a document, so that "tomorrow" in them is the day after."""
     before = day[0].first - 1
     text = "\n".join(line for _, line in lines[before : day[-1].last])
@@ -440,7 +424,10 @@ def _read_one(name: str, text: str, offset: int | None, limits: ParseLimits) -> 
 
 def _read_data(name: str, text: str, limits: ParseLimits) -> ParsedItem:
     found = spoken(text, table=not name.lower().endswith(".json"))
-    turns = [replace(turn, first=line, last=line) for line, turn in enumerate(merge_cues(with_speakers(found.cues)), 1)]
+    turns = [
+        replace(turn, first=line, last=line)
+        for line, turn in enumerate(dialogue.merge_cues(dialogue.with_speakers(found.cues)), 1)
+    ]
     lines = [f"{turn.speaker}: {turn.text}" if turn.speaker else turn.text for turn in turns]
     kept = sum(chars <= limits.text_chars for chars in accumulate(len(line) + 1 for line in lines))
     problem = None if kept == len(lines) else _cut_problem(limits)
@@ -453,11 +440,11 @@ def _read_text(name: str, text: str) -> Document:
     if is_subtitles(text[:2000]) or PurePosixPath(name).suffix.lower() in _SUBTITLES:
         shown = cues(lines)
         if shown or lines[0].startswith("WEBVTT"):
-            return _document(name, text, merge_cues(with_speakers(shown)), header_title(lines), None)
-    if is_chat(numbered):
-        return _document(name, text, separate_cues(chat_cues(numbered)), "", None)
+            return _document(name, text, dialogue.merge_cues(dialogue.with_speakers(shown)), header_title(lines), None)
+    if dialogue.is_chat(numbered):
+        return _document(name, text, dialogue.separate_cues(dialogue.chat_cues(numbered)), "", None)
     front = front_matter(numbered)
-    return _document(name, text, merge_cues(dialogue_cues(front.rest)), front.title, front.date)
+    return _document(name, text, dialogue.merge_cues(dialogue.dialogue_cues(front.rest)), front.title, front.date)
 
 
 def _cut_problem(limits: ParseLimits) -> str:
