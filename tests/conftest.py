@@ -4,20 +4,26 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer.main
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 from cli.app import run
+from engine.models import lookup
 from engine.models.runtime import load_blas
 from tests.demo import DATA, environment
 
 # A shell gives its background jobs an ignored interrupt, which every command that a test starts would inherit.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# Before any module of tests imports MLX, which binds for good to what is there; its own products are 25 times slower.
+load_blas()
 # No test leaves a process behind: those about the resident one turn it on, and see to its end.
 os.environ["PKB_DAEMON"] = "off"
 # Deadlines and that health check say nothing about pkb on a machine that others use too. `make test-slow` is thorough.
@@ -93,9 +99,27 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _fast_products() -> None:
-    """Open the BLAS before any test imports MLX, which binds for good to what is there; its own is ten times slower."""
-    load_blas()
+def _built_once() -> Iterator[None]:
+    """Build the command line once a process, and read the installed embedder's tokenizer and its digest once.
+
+    Commands in this process would do so each time; whoever changes one of these files does so in a folder of a test.
+    """
+    from engine.models import minilm, reader  # numpy, which collecting needs not
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
+        opened = _once(minilm.open_tokenizer)
+        patch.setattr(minilm, "open_tokenizer", opened)
+        patch.setattr(reader, "open_tokenizer", opened)
+        patch.setattr(lookup, "_digest", _once(vars(lookup)["_digest"]))
+        yield
+
+
+def _once(read: Callable[..., Any]) -> Callable[..., Any]:
+    """Have a function read each file of the installed embedder once."""
+    installed = {path for folder in vars(lookup)["_packaged"]() for path in folder.iterdir()}
+    ways = cache(read), read
+    return lambda path, *more: ways[path not in installed](path, *more)
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ Every command is shown as a person would type it; tests run commands through `pk
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -45,6 +46,11 @@ def environment(home: Path) -> dict[str, str]:
         "PKB_NOW": NOW,
     }
     return {**os.environ, **own}
+
+
+def copied(home: Path, to: Path) -> Path:
+    """Copy a home; without the times of its files, which it does not go by, that takes a third of the time."""
+    return Path(shutil.copytree(home, to, copy_function=shutil.copy))
 
 
 def pkb(home: Path, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:

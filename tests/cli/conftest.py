@@ -3,9 +3,8 @@
 import io
 import json
 import os
-import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,7 @@ from cli.app import app, run
 from engine.session import Session
 from engine.settings import Experiment
 from tests.cli.serving import Served, served
-from tests.demo import environment
+from tests.demo import copied, environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +67,16 @@ class Pkb:
         return int(self("stats", "--json").row["answers"]["answered"])
 
 
+def prepared(folder: Path, *commands: Sequence[str]) -> Path:
+    """Run commands in a home that tests copy, or only read."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment(folder).items():
+            patch.setenv(name, value)
+        for words in commands:
+            assert run(list(words)) in (0, 3)
+    return folder
+
+
 def commands() -> dict[str, Any]:
     """Return the commands of pkb by name."""
     found: dict[str, Any] = vars(get_command(app))["commands"]
@@ -85,13 +94,13 @@ def private() -> Iterator[None]:
 @pytest.fixture
 def pkb(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Pkb:
     """Return pkb in a home of its own that holds the bundled mail and meetings."""
-    return Pkb(Path(shutil.copytree(made, tmp_path / "demo")), monkeypatch, capsys)
+    return Pkb(copied(made, tmp_path / "demo"), monkeypatch, capsys)
 
 
 @pytest.fixture
 def home(made: Path, tmp_path: Path) -> Iterator[Served]:
     """Yield a home in which a resident process is wanted."""
-    folder = Path(shutil.copytree(made, tmp_path / "demo"))
+    folder = copied(made, tmp_path / "demo")
     with served(folder, environment(folder)) as own:
         yield own
 

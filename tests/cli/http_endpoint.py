@@ -9,12 +9,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPException, HTTPResponse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
 
-from openai import OpenAI
-
 from tests.effort import PATIENCE_S
+
+if TYPE_CHECKING:
+    from openai import OpenAI
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +41,10 @@ class Served:
     token: str
 
     @property
-    def client(self) -> OpenAI:
+    def client(self) -> "OpenAI":
         """Return OpenAI's own client."""
+        from openai import OpenAI  # a second, which collecting the tests would take
+
         return OpenAI(base_url=self.api, api_key=self.token, max_retries=0, timeout=PATIENCE_S)
 
     @property

@@ -1,6 +1,5 @@
 """Shared by tests of the semantic tier: a home of a few mails, a question, a paraphrase and a near twin."""
 
-import shutil
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -8,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from cli.app import run
 from store.database import Ledger, open_ledger
-from tests.cli.conftest import Pkb
+from tests.cli.conftest import Pkb, prepared
 from tests.cli.test_freshness import write
-from tests.demo import environment
+from tests.demo import copied
 
 QUESTION = "Which colour has the tandem of the harbour museum?"
 LIKE = "Which colour does the tandem of the harbour museum have?"
@@ -32,17 +30,13 @@ def shared(private: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("paraphrases")
     for name, (subject, body) in MAIL.items():
         write(folder / "mail", name, subject, body)
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in environment(folder).items():
-            patch.setenv(name, value)
-        assert run(["ingest", str(folder / "mail")]) == 0
-    return folder
+    return prepared(folder, ("ingest", str(folder / "mail")))
 
 
 @pytest.fixture
 def bank(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Pkb:
     """Return pkb in a home of its own that holds these mails."""
-    return Pkb(Path(shutil.copytree(shared, tmp_path / "home")), monkeypatch, capsys)
+    return Pkb(copied(shared, tmp_path / "home"), monkeypatch, capsys)
 
 
 def ask(pkb: Pkb, question: str, *words: str) -> dict[str, Any]:

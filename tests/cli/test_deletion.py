@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
-import lancedb
 import pytest
 from tokenizers import Tokenizer
 
@@ -61,8 +61,14 @@ def _predict(pkb: Pkb) -> None:
         Jobs(ledger).offer([JobRow("populate", f"Where is the {WORD}?", 1.0, 1.0, 0.0, "abstracts/model")])
 
 
+def _connected(folder: Path) -> Any:
+    import lancedb  # two seconds, which collecting this module would take
+
+    return lancedb.connect(folder)
+
+
 def _chunks(pkb: Pkb) -> list[str]:
-    table = lancedb.connect(pkb.folder / "home" / "tables").open_table("chunks")
+    table = _connected(pkb.folder / "home" / "tables").open_table("chunks")
     return [row["id"] for row in table.to_arrow().to_pylist() if WORD in row["text"]]
 
 
@@ -93,7 +99,7 @@ def _token_patterns() -> Iterator[bytes]:
 
 def _clean_tables(pkb: Pkb) -> None:
     """Remove at once what compaction removes half an hour after the last reader may have needed it."""
-    base = lancedb.connect(pkb.folder / "home" / "tables")
+    base = _connected(pkb.folder / "home" / "tables")
     for name in base.list_tables().tables:
         base.open_table(name).optimize(cleanup_older_than=timedelta(milliseconds=1), delete_unverified=True)
 

@@ -8,7 +8,7 @@ import pytest
 
 from cli.app import run
 from tests.cli.conftest import Pkb
-from tests.demo import DATA, environment
+from tests.demo import DATA, copied, environment
 from tests.engine.models.embedders import make_qwen3
 from tests.engine.models.shapes import KINDS, make
 
@@ -41,7 +41,7 @@ def embedded(
 ) -> Pkb:
     """Return a home of its own with those mails."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))  # given back afterwards: where a model is loaded, it is changed
-    return Pkb(Path(shutil.copytree(made_by_one, tmp_path / "home")), monkeypatch, capsys)
+    return Pkb(copied(made_by_one, tmp_path / "home"), monkeypatch, capsys)
 
 
 def choose(pkb: Pkb, name: str) -> None:

@@ -16,7 +16,6 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from openai import BadRequestError, NotFoundError
 
 from engine.http.completions import ChatRequest, parse
 from store.errors import UsageError
@@ -229,6 +228,8 @@ def test_wrong_requests_are_told_what_is_wrong(http: Served, path: str, status: 
 
 
 def test_wrong_completions_are_told_what_is_wrong(http: Served) -> None:
+    from openai import BadRequestError, NotFoundError
+
     with pytest.raises(NotFoundError, match="there is nothing at this address"):
         http.client.embeddings.create(model="pkb", input="x")
     with pytest.raises(BadRequestError, match="no model gpt-9, only pkb"):

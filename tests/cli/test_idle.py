@@ -22,7 +22,7 @@ from store.database import open_ledger
 from store.jobs import JobRow, Jobs
 from store.locks import Locks
 from tests.cli.conftest import Pkb
-from tests.demo import DATA, NANO, environment
+from tests.demo import DATA, NANO, copied, environment
 from tests.effort import PATIENCE_S, slow_only
 
 ASKED = ("When is the concert?", "Where is the concert?", "When is the summer concert?")
@@ -50,7 +50,7 @@ def runner(
     asked_before: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Pkb:
     """Return pkb in a copy of that home."""
-    return Pkb(Path(shutil.copytree(asked_before, tmp_path / "idle")), monkeypatch, capsys)
+    return Pkb(copied(asked_before, tmp_path / "idle"), monkeypatch, capsys)
 
 
 def tokens(pkb: Pkb, question: str, *flags: str) -> dict[str, int]:

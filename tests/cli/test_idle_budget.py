@@ -1,6 +1,5 @@
 """The time budget of an idle run holds within a job too: the language model stops between two of its steps."""
 
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -20,7 +19,7 @@ from store.answers import AnswerBank
 from store.database import Ledger
 from store.history import History, HistoryEntry
 from store.jobs import JobAccount, JobRow, Jobs
-from tests.demo import NANO, environment
+from tests.demo import NANO, copied, environment
 
 QUESTION = "How much is a ticket for the summer concert?"
 
@@ -34,7 +33,7 @@ def nano(tmp_path_factory: pytest.TempPathFactory) -> Mlx:
 @pytest.fixture
 def session(made: Path, tmp_path: Path) -> Iterator[Session]:
     """Open a home in which a language model answers."""
-    folder = Path(shutil.copytree(made, tmp_path / "demo"))
+    folder = copied(made, tmp_path / "demo")
     Path(environment(folder)["PKB_CONFIG"]).write_text(f'[model]\nname = "{NANO}"\n', "utf-8")
     found = Session(environment(folder))
     found.make()
@@ -79,7 +78,7 @@ def test_a_job_that_takes_too_long_ends_with_the_run_and_is_done_in_another(sess
 def test_predicting_from_templates_ends_at_the_first_chunk_or_look_up_after_the_end(
     made: Path, tmp_path: Path, steps: int
 ) -> None:
-    session = Session(environment(Path(shutil.copytree(made, tmp_path / "demo"))))
+    session = Session(environment(copied(made, tmp_path / "demo")))
     session.make()
     for at, name in enumerate(("Ida Quist", "Bo Lind")):
         History(session.ledger).add(HistoryEntry(float(at), f"Who is {name}?", "full", True, 1.0, 0.0))

@@ -7,13 +7,14 @@ import pytest
 
 from cli.inspect import _line
 from engine.text.terminal import cells
-from tests.cli.conftest import Pkb
+from tests.cli.conftest import Pkb, prepared
 
 
-@pytest.fixture
-def archive(fresh: Pkb, tmp_path: Path) -> Pkb:
+@pytest.fixture(scope="module")
+def indexed(private: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Index three mails, one of them twice, one without a date, and a meeting."""
-    folder = tmp_path / "Mail"
+    home = tmp_path_factory.mktemp("listed")
+    folder = home / "Mail"
     folder.mkdir()
     mails = (
         ("Ann Miller <ann@example.org>", "Budget of the fair", "Mon, 06 May 2024 10:00:00 +0000", "a"),
@@ -34,8 +35,13 @@ def archive(fresh: Pkb, tmp_path: Path) -> Pkb:
         (folder / f"{name}.eml").write_bytes(message.as_bytes())
     (folder / "copy.eml").write_bytes((folder / "a.eml").read_bytes())
     (folder / "2024-05-08 fair meeting.txt").write_text("Ann Miller: We need tents.\nCarl Reed: I have two.\n" * 3)
-    fresh("ingest", str(folder))
-    return fresh
+    return prepared(home, ("ingest", str(folder)))
+
+
+@pytest.fixture
+def archive(indexed: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Pkb:
+    """Return pkb in that home, which listing only reads."""
+    return Pkb(indexed, monkeypatch, capsys)
 
 
 def titles(pkb: Pkb, *args: str) -> list[str]:

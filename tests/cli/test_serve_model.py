@@ -26,13 +26,13 @@ from store.errors import Locked
 from store.kv_index import KvIndex
 from store.locks import Lease
 from tests.cli.serving import Served, ask_through_kills, served, wait
-from tests.demo import NANO, WORDS, environment
+from tests.demo import NANO, WORDS, copied, environment
 
 
 @pytest.fixture
 def home(made: Path, tmp_path: Path) -> Iterator[Served]:
     """Yield a home that answers in words, in which a resident process is wanted."""
-    folder = Path(shutil.copytree(made, tmp_path / "demo"))
+    folder = copied(made, tmp_path / "demo")
     with served(folder, environment(folder)) as own:
         own.run("config", "set", "model.name", str(NANO))
         yield own

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -23,7 +22,7 @@ from store.peers import PeerBook
 from store.remote import Remote, RemoteCall, RemoteMiss, open_remote
 from store.remote_peer import PeerSource, parse_address
 from tests.cli.conftest import Pkb, Ran
-from tests.demo import NANO, environment
+from tests.demo import NANO, copied, environment
 from tests.effort import PATIENCE_S
 from tests.store.sharing import home_of, introduce, keep_path, remote_of
 
@@ -64,7 +63,7 @@ def cached_nodes(folder: Path) -> list[Header]:
 @pytest.fixture
 def machines(made: Path, tmp_path: Path, pkb: Pkb) -> tuple[Pkb, Pkb]:
     """Return a desktop and a laptop with the same mail, each in its own home, that were added to each other."""
-    folder = Path(shutil.copytree(made, tmp_path / "laptop"))
+    folder = copied(made, tmp_path / "laptop")
     return pkb, Pkb(folder, pkb._patch, pkb._capture)
 
 

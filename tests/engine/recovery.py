@@ -6,11 +6,12 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import lancedb
 import numpy as np
-import pyarrow as pa
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,8 @@ def _inflated(data: bytes) -> Iterator[bytes]:
 
 def _in_tables(folder: Path, secret: Secret) -> Iterator[str]:
     """Read every version that can be checked out, and every data file under the schema of its table."""
+    import lancedb  # two seconds, which collecting this module would take
+
     db = lancedb.connect(folder)
     for name in db.list_tables().tables:
         table = db.open_table(name)
@@ -78,7 +81,7 @@ def _in_tables(folder: Path, secret: Secret) -> Iterator[str]:
                     yield from (f"index of {name}" for _ in query.limit(1).to_list())
 
 
-def _hits(rows: pa.Table, secret: Secret) -> Iterator[bool]:
+def _hits(rows: "pa.Table", secret: Secret) -> Iterator[bool]:
     for row in rows.to_pylist():
         vector = row.pop("vector", None)
         if vector is not None and any(np.allclose(vector, one, atol=1e-3) for one in secret.vectors):

@@ -23,7 +23,7 @@ from engine.types import STAGES, Answer, Source
 from store.answers import AnswerBank
 from store.errors import PkbError, UsageError
 from store.types import Scope
-from tests.demo import DATA
+from tests.demo import DATA, copied
 
 KEY = "Who has the spare key to the workshop?"
 QUESTIONS = (
@@ -57,7 +57,7 @@ def asked(made: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, l
 @pytest.fixture
 def copy(made: Path, tmp_path: Path) -> Path:
     """Return a home with the same mail and no answers."""
-    return Path(shutil.copytree(made, tmp_path / "copy"))
+    return copied(made, tmp_path / "copy")
 
 
 def file_of(rows: Iterable[Row | bytes]) -> io.BytesIO:
