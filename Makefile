@@ -17,7 +17,7 @@ QUIET  := OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_NUM_THREADS=1 TOKENIZERS_
 SAME   := $(QUIET) PYTHONHASHSEED=0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow attack test-page check fix bench bench-quick docs lock audit screenshots screenshots-page nano adapters reader soak clean
+.PHONY: help setup demo test test-budget test-slow attack test-page check fix bench bench-quick docs lock audit screenshots screenshots-page nano adapters reader soak clean
 
 help:  ## Show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-16s %s\n", $$1, $$2 }'
@@ -35,6 +35,9 @@ demo: $(READY)  ## Ingest the bundled mail and meetings, ask, ask again, show th
 test: $(READY)  ## Run the tests (under five minutes on two cores)
 	@echo "pkb: running the tests"
 	@$(SAME) $(BIN)/python -m pytest -m "not slow and not soak" -n 2 --dist worksteal
+
+test-budget: $(READY)  ## Measure what the tests of `make test` cost: at most 480 processor seconds, 2 a test
+	@$(SAME) $(BIN)/python -m pytest -m "not slow and not soak" -p tests.budget -n 2 --dist worksteal
 
 # The property tests run again, with ten times as many examples.
 test-slow: $(READY)  ## Run the slow tests (under thirty minutes on two cores)
