@@ -22,6 +22,9 @@ from tests.demo import DATA, environment
 
 # A shell gives its background jobs an ignored interrupt, which every command that a test starts would inherit.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# Bytecode is always written, whatever the shell says: without it each process of a test would take a second more.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # Before any module of tests imports MLX, which binds for good to what is there; its own products are 25 times slower.
 load_blas()
 # No test leaves a process behind: those about the resident one turn it on, and see to its end.
