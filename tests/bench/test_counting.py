@@ -42,6 +42,7 @@ def test_layers_that_compute_nothing_count_what_real_ones_do(folder: Path, name:
     assert sum(steps for row in real for _, _, steps, _ in row.work.steps) > 0
 
 
+@pytest.mark.slow
 def test_what_was_retrieved_before_changes_no_row(folder: Path) -> None:
     asked, memo = user(folder, *QUESTIONS), Memo()
     first = list(rows(asked, TRACED["ragcache-2"], folder, memo, NANO))

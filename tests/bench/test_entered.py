@@ -3,6 +3,8 @@
 import threading
 from pathlib import Path
 
+import pytest
+
 import prompts
 from engine.ask import keys
 from tests.bench.entered import product_file, size, watched
@@ -36,6 +38,7 @@ def test_tests_and_libraries_are_no_product() -> None:
     assert (product_file(Path(__file__)), product_file(Path(threading.__file__))) == (None, None)
 
 
+@pytest.mark.slow
 def test_the_product_has_more_lines_than_functions_and_more_functions_than_modules() -> None:
     sizes = size()
     assert sizes["lines"] > sizes["defined"] > sizes["modules"] > 0

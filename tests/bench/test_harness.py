@@ -170,6 +170,7 @@ def test_a_predicted_question_is_answered_with_a_quote(folder: Path, stream: tup
     assert any((line.answer or "?") in text for text in MAIL.values())
 
 
+@pytest.mark.slow
 def test_the_answer_of_another_question_is_wrong_where_the_gold_differs(folder: Path) -> None:
     golds = {"the": "85 pounds", "a": "90 pounds"}
     asked = (query(f"What does {which} piano tuner charge?", gold) for which, gold in golds.items())

@@ -64,6 +64,7 @@ def test_the_source_that_an_answer_was_taken_from_is_listed_first(pkb: Pkb) -> N
     assert scores[0] > first["score"]  # another source ranks higher
 
 
+@pytest.mark.slow
 def test_every_answer_stands_in_its_first_source(pkb: Pkb) -> None:
     for question in QUESTIONS:
         row = answer(pkb, question)

@@ -46,6 +46,7 @@ def test_a_message_read_for_one_question_is_loaded_for_another_at_another_place(
     assert ran.row["tokens"]["reused"] == sum(int(there) for there, _ in shares)
 
 
+@pytest.mark.slow
 def test_what_is_kept_changes_no_answer(blocks: Pkb) -> None:
     asked = ["When is the picnic?", "Where is the concert?", "Who has the spare key to the workshop?"]
     without = [blocks("ask", one, "--json", "--no-cache").row for one in asked]
@@ -83,6 +84,7 @@ def test_a_model_whose_keys_cannot_be_moved_is_refused_by_name_and_doctor_says_w
     assert why in checks["blocks"]["found"]
 
 
+@pytest.mark.slow
 def test_what_idle_reads_ahead_comes_back_as_a_block_at_its_place(blocks: Pkb) -> None:
     for question in ("When is the picnic?", "When is the concert?"):
         assert blocks("ask", question, "--json", "--no-cache", "-k", "1").row["tier"] == "full"

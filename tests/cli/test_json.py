@@ -149,6 +149,7 @@ def test_what_forget_prints_is_as_documented(pkb: Pkb) -> None:
     compare("pkb forget", rows)
 
 
+@pytest.mark.slow
 def test_what_ingest_and_stats_print_is_as_documented(
     pkb: Pkb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

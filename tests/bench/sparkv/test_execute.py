@@ -21,9 +21,11 @@ from tests.bench.sparkv.controller import Controller, controller
 from tests.bench.sparkv.execute import StreamFailed, encode_units, execute
 from tests.bench.sparkv.layerwise import layerwise
 from tests.bench.sparkv.schedule import ComputeUnit, StreamUnit, UnitCosts, greedy, ordered, replay
+from tests.effort import slow_only
 from tests.engine.models.shapes import KINDS, add_adapter, make
 
 EXACT = Level(0.0, 0.0)
+MODELS = ["nano", "llama", *slow_only("qwen2", "llama, tied, 4 layers", "llama, adapted")]
 LENGTHS = (128, 128, 70, 128, 33, 20)  # tokens of each block, the question last
 
 
@@ -32,7 +34,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("models")
 
 
-@pytest.fixture(scope="module", params=["nano", "llama", "qwen2", "llama, tied, 4 layers", "llama, adapted"])
+@pytest.fixture(scope="module", params=MODELS)
 def model(request: pytest.FixtureRequest, scratch: Path) -> Mlx:
     kind, *other = request.param.split(", ")
     tied = {"tie_word_embeddings": True, "num_hidden_layers": 4, "num_key_value_heads": 4} if "tied" in other else {}

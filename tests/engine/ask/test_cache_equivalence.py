@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from engine.models.load import load
 from engine.models.mlx import Mlx
 from tests.demo import NANO
-from tests.effort import examples
+from tests.effort import examples, slow_only
 from tests.engine.ask.equivalence_box import (
     SUB_STEP,
     Box,
@@ -29,7 +29,7 @@ from tests.engine.models.shapes import KINDS, make
 BORDERS = (31, 32, 50, 64, 100)  # tokens that a segment shares with another one
 
 
-@pytest.fixture(scope="module", params=["llama", "qwen3", "gemma2", "nano", "stories260K"])
+@pytest.fixture(scope="module", params=["llama", "nano", *slow_only("qwen3", "gemma2", "stories260K")])
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Mlx:
     """Return a model: random ones of three architectures, and two that were trained."""
     cache = tmp_path_factory.mktemp("cache")

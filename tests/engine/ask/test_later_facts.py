@@ -115,6 +115,7 @@ def problem(case: Case, reply: Answer) -> str:
     return "" if re.search(case.before, before) else f"was {case.before} before, not {before!r}: {said!r}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_the_later_value_answers_and_tells_what_it_was_before(pkb: Pkb, tmp_path: Path, name: str) -> None:
     find_weights_or_skip()

@@ -77,6 +77,7 @@ def read_newer(pkb: Pkb, folder: Path) -> None:
     pkb.ingest([folder], embed=False)
 
 
+@pytest.mark.slow
 def test_the_newer_fact_is_answered(pkb: Pkb, folder: Path) -> None:
     wrong = {}
     read_newer(pkb, folder)

@@ -45,6 +45,7 @@ def done(planner: IdlePlanner, kind: Kind) -> list[str]:
     return [handler.run(job).state for job in handler.plan()]
 
 
+@pytest.mark.slow
 def test_predictions_read_each_chunk_once_and_summaries_none(session: Session) -> None:
     planner = IdlePlanner(session, True, 10, lambda: lambda: False, lambda: False)
     assert done(planner, "summarize") == ["done"]
@@ -58,6 +59,7 @@ def test_predictions_read_each_chunk_once_and_summaries_none(session: Session) -
     assert done(planner, "prefetch") == []
 
 
+@pytest.mark.slow
 def test_a_question_loads_the_message_that_idle_predicted_from(session: Session) -> None:
     planner = IdlePlanner(session, True, 10, lambda: lambda: False, lambda: False)
     assert done(planner, "predict")[-1:] == ["done"]

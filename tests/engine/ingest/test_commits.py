@@ -89,6 +89,7 @@ def test_a_large_file_removed_after_a_kill_leaves_nothing(small: Box) -> None:
     again.opened.ledger.close()
 
 
+@pytest.mark.slow
 def test_a_kill_inside_a_replaced_file_does_not_hide_how_many_documents_vanished(small: Box) -> None:
     _mbox(small.mail / "a.mbox", list(range(80)))
     small.ingest()

@@ -130,6 +130,7 @@ def test_a_wrong_password_is_an_error(server: Dovecot, reader: Reader) -> None:
         reader.pkb.fetch([reader.address()], ask=lambda _: given.pop() if given else None)
 
 
+@pytest.mark.slow
 def test_a_cut_anywhere_loses_and_doubles_nothing(server: Dovecot, reader: Reader) -> None:
     raw = {number: message(number, "long line " * 4000) for number in range(1, 120)}
     server.put(reader.user, raw)

@@ -22,7 +22,7 @@ from tests.effort import examples, slow_only
 from tests.engine.ask.equivalence_box import EVENTS, ROOT, Box, Ids, decoded, some
 from tests.engine.llm.kit import MOVABLE, loaded, through, without
 
-QUICK = ["llama", "partial", "llama3", "qwen3 in 8 bits"]
+QUICK = ["partial", "qwen3 in 8 bits"]
 
 
 @pytest.fixture(scope="module", params=[*QUICK, *slow_only("nano", *(name for name in MOVABLE if name not in QUICK))])

@@ -21,7 +21,7 @@ from engine.models.role_adapter import find_adapter
 from engine.models.rope import movable
 from prompts import prompt
 from store.types import Chunk
-from tests.effort import examples
+from tests.effort import examples, slow_only
 from tests.engine.ask.equivalence_box import (
     ROOT,
     SUB_STEP,
@@ -45,7 +45,7 @@ CHUNKS = [
 ]
 
 
-@pytest.fixture(scope="module", params=["llama", "qwen3", "gemma2", "llama in 8 bits"])
+@pytest.fixture(scope="module", params=["llama", "llama in 8 bits", *slow_only("qwen3", "gemma2")])
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Mlx:
     kind, eight, _ = request.param.partition(" in 8 bits")
     folder = make(tmp_path_factory.mktemp("models") / kind, KINDS[kind] | {"max_position_embeddings": 1024})
