@@ -1,6 +1,5 @@
 """`pkb adapter`: LoRA adapters of the language model, and which task has which one on."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -54,7 +53,7 @@ def show(as_json: Json = False) -> None:
     with session() as opened:
         rows = list_adapters(opened)
     if as_json:
-        output.data({"schema": output.SCHEMA, "adapters": [asdict(row) for row in rows]})
+        output.data({"schema": output.SCHEMA, "adapters": rows})
         return
     for row in rows:
         print(line(row.line(max(len(row.name) for row in rows))))

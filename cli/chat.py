@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,8 +18,9 @@ from engine.operations import document_of, documents, scope_of
 from engine.serve.client import answer, follow_up_writer, look_up, unknown_person, wants
 from engine.session import Session, now
 from engine.text.terminal import one_line
-from engine.types import Answer, AskOptions, AskResult, FollowedAnswer, Source, Step, grouped
+from engine.types import Answer, AskOptions, AskResult, FollowedAnswer, Source, Step, grouped, json_values
 from store.errors import NoModel, NoStore, PkbError, UsageError
+from store.types import replace
 
 if TYPE_CHECKING:
     from engine.ask.followup import Condensed, Turn
@@ -160,7 +161,7 @@ def sources(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) ->
     """Print the sources of the last answer; copies have the number of their original."""
     numbered = enumerate(_groups(said), 1)
     if as_json:
-        rows = [{"number": number, **source.to_json()} for number, places in numbered for source in places]
+        rows = [{"number": number, **json_values(source)} for number, places in numbered for source in places]
         output.data({"schema": output.SCHEMA, "sources": rows})
         return
     for number, places in numbered:
@@ -184,7 +185,7 @@ def open_source(said: Sequence[ChatTurn], number: str, opened: Session, as_json:
     source, instead = _source(said, number), f"/show {number}"
     run_opener(opening(source.path, source.message_id, instead, opened.environ, sys.platform), instead)
     if as_json:
-        output.data({"schema": output.SCHEMA, "number": int(number), "source": source.to_json()})
+        output.data({"schema": output.SCHEMA, "number": int(number), "source": source})
 
 
 def _source(said: Sequence[ChatTurn], number: str) -> Source:

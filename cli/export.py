@@ -1,7 +1,6 @@
 """`pkb export` and `pkb import`, and passages as CSV and Markdown: safe for spreadsheets, renderers and terminals."""
 
 import csv
-import json
 import os
 import re
 import sys
@@ -16,7 +15,8 @@ import typer
 from cli import output
 from cli.output import open_pkb
 from cli.render import from_home
-from engine.text.terminal import cited_numbers, in_json, line, one_line, plain
+from engine.text.terminal import cited_numbers, line, one_line, plain
+from engine.types import json_text
 from store.errors import PkbError, UsageError
 from store.home import replacing
 
@@ -48,7 +48,7 @@ def export(
 
 
 def _json(row: dict[str, Any]) -> str:
-    return in_json(json.dumps(row, ensure_ascii=sys.stdout.encoding.lower() != "utf-8"))
+    return json_text(row, ascii_alone=sys.stdout.encoding.lower() != "utf-8")
 
 
 @contextmanager

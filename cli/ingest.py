@@ -5,7 +5,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import asdict
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -86,8 +85,7 @@ def ingest(
             _show(summary, chunks)
         left = _embed(pkb, vectors, quiet=as_json)
         if as_json:
-            accounts = [asdict(one) for one in fetched]
-            output.data(_row(summary, chunks, left, time.perf_counter() - began) | {"accounts": accounts})
+            output.data(_row(summary, chunks, left, time.perf_counter() - began) | {"accounts": fetched})
     refuse_missing(summary, missing)
     for error in failed:
         raise error
@@ -107,7 +105,7 @@ def _find(paths: list[Path] | None, *, yes: bool, as_json: bool) -> list[Path]:
             places.append(one)
             tick("find", len(places), None)
     if as_json:
-        output.data({"schema": output.SCHEMA, "found": [asdict(one) for one in places]})
+        output.data({"schema": output.SCHEMA, "found": places})
         raise typer.Exit
     for one in places:
         said = f"{one.problem}{_DENIED}" if one.problem else f"{count(one.files, 'file')}, {size(one.bytes)}"

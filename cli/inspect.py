@@ -4,7 +4,6 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,8 +15,9 @@ from cli.output import Collection, InDocument, Recipient, Sender, Since, Until, 
 from cli.render import show_open_loop, show_source, warnings
 from engine import operations
 from engine.text.terminal import cells, count, line, one_line, plain, valid_text
-from engine.types import Listing, ListOptions, OpenLoops, SearchResult
+from engine.types import Listing, ListOptions, OpenLoops, SearchResult, json_values
 from store.errors import UsageError
+from store.types import replace
 
 if TYPE_CHECKING:
     from engine.app import Pkb
@@ -143,10 +143,10 @@ def _say_matched(pkb: "Pkb", scope: "Scope") -> None:
 def _print_found(found: Sequence[SearchResult], query: str, form: str | None) -> None:
     """Print passages in a format, None for people at a terminal; copies are listed in JSON alone."""
     if form == "json":
-        rows = [source.to_json() for one in found for source in one.sources]
+        rows = [source for one in found for source in one.sources]
         output.data({"schema": output.SCHEMA, "query": query, "sources": rows})
     elif form:
-        first = [one.sources[0].to_json() for one in found]
+        first = [json_values(one.sources[0]) for one in found]
         (print_csv if form == "csv" else print_markdown)(first)
     else:
         for number, one in enumerate(found, 1):
@@ -203,7 +203,7 @@ def open_source(
     with open_pkb() as pkb:
         source = pkb.open_source(number)
     if as_json:
-        output.data({"schema": output.SCHEMA, "number": number, "source": source.to_json()})
+        output.data({"schema": output.SCHEMA, "number": number, "source": source})
 
 
 def print_document(row: dict[str, Any], marked: tuple[int, int] | None = None) -> None:
@@ -365,7 +365,7 @@ def todo(
         with output.progress_line(pkb.session, "Reading..."):
             found = pkb.open_loops(options)
         if as_json:
-            output.data({"schema": output.SCHEMA, "items": [item.to_json() for item in found.items]})
+            output.data({"schema": output.SCHEMA, "items": found.items})
         else:
             for place, item in enumerate(found.items, 1):
                 show_open_loop(place, item, pkb.session.now.date())

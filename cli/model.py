@@ -1,7 +1,6 @@
 """`pkb model`: lists, selects, downloads and removes language models."""
 
 import os
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -63,8 +62,7 @@ def show(as_json: Json = False) -> None:
     if as_json:
         problem = found.problem.message if found.problem else None
         gguf = [{"name": file.name, "path": str(file.path), "bytes": file.bytes} for file in files]
-        models = [asdict(row) for row in found.rows]
-        output.data({"schema": output.SCHEMA, "models": models, "gguf": gguf, "problem": problem})
+        output.data({"schema": output.SCHEMA, "models": found.rows, "gguf": gguf, "problem": problem})
         return
     width = max(len(row.name) for row in found.rows) + len("@01234567")
     for row in found.rows:

@@ -3,7 +3,6 @@
 Also the options that several commands share: people, days and collections.
 """
 
-import json
 import os
 import re
 import sys
@@ -16,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 import typer
 
 from engine.app import Pkb
-from engine.text.terminal import in_json, line, plain
+from engine.text.terminal import line, plain
 from engine.types import SCHEMA as SCHEMA
+from engine.types import json_text
 from store.errors import PkbError, UsageError
 
 if TYPE_CHECKING:
@@ -63,8 +63,7 @@ def console(*, stderr: bool = False) -> "Console":
 
 def data(row: dict[str, Any]) -> None:
     """Print one object as one line of JSON and flush it; bytes of file names that are no text stay recoverable."""
-    text = json.dumps(row, ensure_ascii=sys.stdout.encoding.lower() != "utf-8")
-    sys.stdout.write(in_json(text) + "\n")
+    sys.stdout.write(json_text(row, ascii_alone=sys.stdout.encoding.lower() != "utf-8") + "\n")
     sys.stdout.flush()
 
 

@@ -7,7 +7,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import partial
 from itertools import chain, islice
@@ -32,7 +31,8 @@ from engine.text.terminal import (
     wrap,
 )
 from engine.text.words import FUNCTION_WORDS
-from engine.types import Answer, AskResult, Correction, OpenLoop, Source, grouped
+from engine.types import Answer, AskResult, Correction, OpenLoop, Source, grouped, json_values
+from store.types import replace
 
 _WORD = re.compile(r"\w+")
 
@@ -226,7 +226,7 @@ def _heading(number: int, source: Source, columns: int, *, rests: bool) -> str:
 def _details(source: Source, columns: int, left: int, answer: str) -> list[str]:
     """Return the warnings of a source and its quote, unless the answer says the same, in at most so many rows."""
     made = list[str]()
-    if (notes := warnings(source.to_json())) and left > 0:
+    if (notes := warnings(json_values(source))) and left > 0:
         noted = _in_rows(lambda width: f"{_INDENT}! {one_line('; '.join(notes), width)}", columns, 1)
         made.append(typer.style(noted, fg="yellow"))
     room = left - len(made)
@@ -250,7 +250,7 @@ def show_source(number: int, places: Sequence[Source], whole: str = "", context:
     _print("")
     mark = typer.style(" ← answer", fg="green") if rests else ""
     _print(typer.style(f"[{number}] ", bold=True) + _title(places) + mark, indent=_INDENT)
-    if notes := warnings(source.to_json()):
+    if notes := warnings(json_values(source)):
         _print(typer.style(f"{_INDENT}! {one_line('; '.join(notes), 240)}", fg="yellow"), indent=_INDENT)
     also = f", and {count(len(places) - 1, 'copy', 'copies')}" if len(places) > 1 else ""
     _print(typer.style(f"{_INDENT}{_linked(_where(source), source)}{also}", dim=True), whole=True)
@@ -268,7 +268,7 @@ def show_open_loop(number: int, item: OpenLoop, today: date) -> None:
     due = [f"{'overdue since' if item.due < today else 'due'} {item.due:%a %Y-%m-%d}"] if item.due else []
     about = typer.style(f" ({', '.join([*who, *due])})", fg="yellow" if due else None) if who or due else ""
     _print(typer.style(f"[{number}] ", bold=True) + one_line(item.text, _QUOTE) + about, indent=_INDENT)
-    if notes := warnings(item.source.to_json()):
+    if notes := warnings(json_values(item.source)):
         _print(typer.style(f"{_INDENT}! {one_line('; '.join(notes), 240)}", fg="yellow"), indent=_INDENT)
     _print(typer.style(_INDENT + _title([item.source]), dim=True), indent=_INDENT)
     _print(typer.style(_INDENT + _where(item.source), dim=True), whole=True)

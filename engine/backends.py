@@ -3,12 +3,13 @@
 Imports stand inside functions: a cached answer must not wait for LanceDB, numpy or a model.
 """
 
+import dataclasses
 import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from engine.ask.keys import by_gate, by_model, by_quotes, by_roles
 from engine.ask.prepare import whole_of
 from engine.settings import HALF_LIFE_S
 from store.errors import PkbError
+from store.types import replace
 
 if TYPE_CHECKING:
     from engine.kv.restore import KvBinding, PromptReader
@@ -393,7 +395,7 @@ def local_model(
     others = {task: wardrobe.tasks.get(task) for task in ("abstract", "predict", "condense")}  # no key for the last
     by_task = {task: wearing(one) for task, one in others.items() if one != answering.adapter}
     by_collection = {name: wearing(one) for name, one in wardrobe.collections.items()}
-    return replace(answering, by_task=by_task, by_collection=by_collection, problems=wardrobe.problems)
+    return dataclasses.replace(answering, by_task=by_task, by_collection=by_collection, problems=wardrobe.problems)
 
 
 def served_model(
@@ -424,7 +426,7 @@ def served_model(
     served = cache(serve)
     load = cache(lambda: _reader(served()))
     name, digest = _known(chosen, endpoint, served, ledger(), environ)
-    found, limited = replace(endpoint, name=name), f"context {chosen.context}" if chosen.context else ""
+    found, limited = dataclasses.replace(endpoint, name=name), f"context {chosen.context}" if chosen.context else ""
     least = settings.ask.decline_below
     named = by_model(_identity(found, digest), chosen.max_tokens, limited, by_gate(least, retriever.version))
     parts = (f"{named}/{retriever.embedder_name}", found.shown, load, now, chosen.max_tokens, order, least)
@@ -517,7 +519,7 @@ def _load_model(
     def loaded() -> "Mlx":
         return load(found.folder, name=found.name, cache=home.cache, memory_share=share, threads=threads, adapter=role)
 
-    model = replace(models.get((fingerprint, role, threads, share), loaded), wears=adapter)
+    model = dataclasses.replace(models.get((fingerprint, role, threads, share), loaded), wears=adapter)
     opened = partial(_open, model, fingerprint, home, ledger, settings, kept=kept)
     return models.reading((settings.kv, settings.experiment.score, kept, adapter), opened)
 
@@ -528,7 +530,7 @@ def _open(
     from engine.kv.restore import PromptReader
     from engine.models.rope import movable
 
-    model = replace(model, bits=_bits(settings))
+    model = dataclasses.replace(model, bits=_bits(settings))
     ropes = movable(model) if settings.kv.reuse == "blocks" else None
     if not kept or not model.form.name:
         return PromptReader(model, None, ropes)

@@ -28,7 +28,7 @@ from typing_extensions import TypedDict
 
 from engine.app import Pkb
 from engine.text.terminal import count, line, one_line, plain, valid_text
-from engine.types import SCHEMA, Grade, ListOptions
+from engine.types import SCHEMA, Grade, ListOptions, json_values
 from engine.types import Source as FoundSource
 from store.errors import PkbError, as_pkb_error
 
@@ -398,7 +398,7 @@ def _uri(path: str, message_id: str | None) -> str:
 
 
 def _cited(number: int, source: FoundSource, *, whole: bool = False) -> CitedSource:
-    about = _described(source.to_json())
+    about = _described(json_values(source))
     about["date"] = source.written or source.date
     about["sender"] = line(source.author or source.sender or source.speaker or "")
     text = plain(source.quote) if whole else one_line(source.quote, _QUOTE)

@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import replace
 from datetime import date, datetime, time, timedelta
 from functools import partial
 from itertools import chain, islice
@@ -20,7 +19,7 @@ from engine.settings import Settings
 from engine.text.terminal import line, valid_text
 from engine.types import Evidence, Listing, ListOptions, OpenLoopOptions, OpenLoops, SearchResult, Source, Trace
 from store.errors import Locked, PkbError, UsageError, explain, naming_disk
-from store.types import Scope
+from store.types import Scope, replace
 
 if TYPE_CHECKING:
     from engine.ask.followup import Turn

@@ -4,10 +4,10 @@ Wires them together and knows nothing of commands. Imports stand inside function
 wait for LanceDB, numpy or a model.
 """
 
+import dataclasses
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from engine.settings import Experiment, Settings, load, put, retired
 from store.errors import DamagedLedger, DiskFull, NoModel, UnsafePlace, UsageError, disk_failure
 from store.home import ELSEWHERE, Home, has_tables, is_full, locate, unsafe_place
+from store.types import replace
 
 if TYPE_CHECKING:
     from engine.ask.pipeline import Asker
@@ -80,7 +81,7 @@ class Session:
         settings = load(self.home.config)
         if old := retired(self.home.config):
             self.on_notice(f"{self.home.config}: ignored retired settings: {', '.join(old)}")
-        return replace(settings, experiment=self._experiment) if self._experiment else settings
+        return dataclasses.replace(settings, experiment=self._experiment) if self._experiment else settings
 
     def override(self, key: str, value: object) -> None:
         """Change a setting for this session alone."""

@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from datetime import date, timedelta
 from typing import Any
 
 from engine import operations
 from engine.ask.semantic import upper
 from engine.session import Session
-from engine.types import SCHEMA
+from engine.types import SCHEMA, json_values
 from store.answers import AnswerBank, Notices, RejectedAnswers, Verifications
 from store.errors import UsageError
 from store.history import DayCount, History, TierCount
@@ -23,7 +22,7 @@ _DAY_S = 86_400.0
 def so_far(benefits: Mapping[str, JobBenefit]) -> list[dict[str, Any]]:
     """Return cost and benefit of each kind of idle job in all runs, as plain values."""
     return [
-        {"job": kind, **asdict(one), "seconds": round(one.seconds, 4), "saved_s": round(one.saved_s, 3)}
+        {"job": kind, **json_values(one), "seconds": round(one.seconds, 4), "saved_s": round(one.saved_s, 3)}
         for kind, one in benefits.items()
     ]
 
@@ -54,7 +53,7 @@ def gather(opened: Session) -> dict[str, Any]:
             "latency": [_tier(t, p50_ms=t.median_ms, p95_ms=t.p95_ms) for t in tiers],
         },
         "stale_served": history.stale(),
-        "prompts": asdict(history.prompts()),
+        "prompts": json_values(history.prompts()),
         "idle": _idle_counts(opened),
     }
 

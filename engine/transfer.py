@@ -8,11 +8,12 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import partial
 from importlib.metadata import version
 from typing import Any, BinaryIO, Literal, get_args
+
+from msgspec import Struct, convert
 
 from engine.ask.keys import is_model, scope_of
 from engine.ask.prepare import (
@@ -27,15 +28,15 @@ from engine.ask.prepare import (
 )
 from engine.ask.updates import settled
 from engine.operations import OnProgress
-from engine.serve.protocol import Broken, pack, refuse, unpack
+from engine.serve.protocol import Broken, refuse
 from engine.session import Session
 from engine.text.question import Synthesis, understand
-from engine.types import SCHEMA, Answer, AskOptions, Evidence, Source, Trace, grouped
+from engine.types import SCHEMA, Answer, AskOptions, Evidence, Source, Trace, grouped, json_values
 from store.answers import AnswerBank, CachedAnswer, Origin, RejectedAnswers
 from store.errors import PkbError, UsageError
 from store.history import link_documents
 from store.jobs import Abstract, Abstracts
-from store.types import Scope
+from store.types import Scope, replace
 
 Row = dict[str, Any]
 Imported = Literal["imported", "cached", "missing", "other_model", "other_day", "rejected", "no_room"]
@@ -49,8 +50,7 @@ _FIRST_YEAR = 2000
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all control characters but a tab and a line feed
 
 
-@dataclass(frozen=True, slots=True)
-class ExportedAnswer:
+class ExportedAnswer(Struct, frozen=True):
     """A cached answer as a file holds it: what its key was made of, its evidence, and the answer itself."""
 
     key: str  # in hex
@@ -68,8 +68,7 @@ class ExportedAnswer:
 
     def to_json(self) -> Row:
         """Return the answer as JSON values."""
-        about = {one.name: pack(getattr(self, one.name)) for one in fields(self) if one.name != "reply"}
-        return {"schema": SCHEMA, "kind": "answer", **about, "reply": self.reply.to_json()}
+        return {"schema": SCHEMA, "kind": "answer", **json_values(self), "reply": self.reply.to_json()}
 
     @property
     def sources_asked(self) -> int:
@@ -77,8 +76,7 @@ class ExportedAnswer:
         return int(self.writer.rpartition("/")[2])
 
 
-@dataclass(frozen=True, slots=True)
-class ImportReport:
+class ImportReport(Struct, frozen=True):
     """How many answers came to what, and the numbers of the lines that could not be read."""
 
     counts: Mapping[str, int]
@@ -171,9 +169,7 @@ def read_line(line: bytes | None) -> ExportedAnswer | None:
     if row["kind"] == "abstract":
         return None
     try:
-        reply = Answer.from_json(row["reply"])
-        given = {one.name: row[one.name] for one in fields(ExportedAnswer)} | {"reply": pack(reply)}
-        read = unpack(ExportedAnswer, given)  # each part is of the type that it should be
+        read = convert(row | {"reply": json_values(Answer.from_json(row["reply"]))}, ExportedAnswer)
         _check(read)
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise Broken(f"an answer without {type(error).__name__}") from None

@@ -3,16 +3,19 @@
 Light to import: an answer from the cache must not wait for numpy or LanceDB.
 """
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
 from datetime import date, datetime
 from enum import IntEnum
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from store.types import Chunk, Role, Scope
+from msgspec import Struct, convert, field, to_builtins
+
+from engine.text.terminal import in_json
+from store.types import Chunk, Role, Scope, replace
 
 if TYPE_CHECKING:
     from engine.text.question import Question
@@ -21,12 +24,18 @@ if TYPE_CHECKING:
     from store.question_index import QuestionVectors
 
 
+json_values = to_builtins  # of a value, as `--json` shows it
 SCHEMA = 2  # of every JSON object that a command prints; raised when a key changes its meaning or goes away
 Tier = Literal["exact", "semantic", "prefix", "blocks", "full"]
 Writer = Literal["model", "quote"]
 Grade = Literal["answer", "closest"]  # how sure an answer is
 FIRST_MAIL = "nobody wrote from this address before"  # what an answer says of a source that is new
 STAGES = ("embed", "match", "retrieve", "load", "prefill", "first_token", "decode", "total")
+
+
+def json_text(row: Any, *, ascii_alone: bool = True) -> str:
+    """Return JSON of a value, or of rows that hold values, without control and bidirectional characters."""
+    return in_json(json.dumps(row, ensure_ascii=ascii_alone, default=json_values))
 
 
 class Trust(IntEnum):
@@ -38,8 +47,7 @@ class Trust(IntEnum):
     KNOWN = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """One place of a passage; `lines` are 1-based, inclusive, of the file or of the text that `pkb show` prints."""
 
     path: str
@@ -63,48 +71,26 @@ class Source:
     span: tuple[int, int] | None = None  # where the answer stands in `quote`, of the source that it rests on
     rival: bool = False  # another sender says something else, here or in another source
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the source as JSON values."""
-        lists = {name: list(getattr(self, name)) for name in ("lines", "recipients", "warnings")}
-        return asdict(self) | lists | {"span": list(self.span) if self.span else None}
 
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> "Source":
-        """Return the source that `to_json` made these values of."""
-        lists = {name: tuple(values.get(name, ())) for name in ("recipients", "warnings")}
-        span = _pair(values["span"]) if values.get("span") else None
-        return cls(**{**values, **lists, "lines": _pair(values["lines"]), "span": span})
-
-
-@dataclass(frozen=True, slots=True)
-class Correction:
+class Correction(Struct, frozen=True):
     """What the earlier answer to a question was: since changed by a message, or wrong, as it was another question's.
 
-    `before` is empty where there was no answer; `cause` is None where no message is known to have changed it.
+    `before` is None where there was no answer; `cause` is None where no message is known to have changed it.
     """
 
     kind: Literal["changed", "wrong"]
-    before: str
+    before: str | None
     cause: Source | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the correction as JSON values."""
-        cause = self.cause.to_json() if self.cause else None
-        return {"kind": self.kind, "before": self.before or None, "cause": cause}
 
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> "Correction":
-        """Return the correction that `to_json` made these values of."""
-        cause = Source.from_json(values["cause"]) if values["cause"] else None
-        return cls(values["kind"], values["before"] or "", cause)
+_KEYS = (
+    "schema", "question", "answer", "answered", "grade", "synthesis", "correction", "highlight", "tier", "writer",
+    "model", "adapter", "matched_question", "similarity", "age_s", "stale", "lead", "before", "context",
+    "answer_source", "sources", "tokens", "ms",
+)  # fmt: skip
 
 
-_PLAIN: tuple[str, ...] = ("tier", "writer", "model", "adapter", "matched_question", "similarity", "age_s", "stale")
-_PLAIN += ("lead", "before", "context")
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True, rename={"text": "answer"}):
     """An answer, or the finding that there is none, with the sources: the one it rests on first, the others by rank.
 
     It is the same value in memory, in the answer cache, between processes and in `--json`.
@@ -143,40 +129,17 @@ class Answer:
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer as JSON values: all keys always there, in one order."""
-        return {
-            "schema": SCHEMA,
-            "question": self.question,
-            "answer": self.text,
-            "answered": self.answered,
-            "grade": self.grade,
-            "synthesis": self.synthesis,
-            "correction": self.correction.to_json() if self.correction else None,
-            "highlight": list(self.highlight) if self.highlight else None,
-            **{name: getattr(self, name) for name in _PLAIN},
-            "answer_source": 0 if self.answered and self.sources else None,
-            "sources": [source.to_json() for source in self.sources],
-            "tokens": self.tokens,
-            "ms": {stage: self.ms.get(stage) for stage in STAGES},
-        }
+        rests_on, ms = 0 if self.answered and self.sources else None, {stage: self.ms.get(stage) for stage in STAGES}
+        own = {"schema": SCHEMA, "answered": self.answered, "answer_source": rests_on}
+        row = json_values(self) | own | {"ms": ms}
+        return {key: row[key] for key in _KEYS}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Answer":
-        """Return the answer that `to_json` made these values of; ValueError if their schema is another."""
+        """Return the answer that `to_json` made these values of; ValueError, KeyError or TypeError if they are none."""
         if values["schema"] != SCHEMA:
             raise ValueError(f"an answer of schema {values['schema']}")
-        plain: dict[str, Any] = {name: values.get(name) for name in _PLAIN}
-        return cls(
-            question=values["question"],
-            text=values["answer"],
-            highlight=_pair(values["highlight"]) if values["highlight"] else None,
-            sources=tuple(Source.from_json(source) for source in values["sources"]),
-            tokens=values["tokens"],
-            correction=Correction.from_json(values["correction"]) if values.get("correction") else None,
-            ms={stage: ms for stage, ms in values["ms"].items() if ms is not None},
-            synthesis=values.get("synthesis"),
-            grade=values.get("grade"),
-            **plain,
-        )
+        return convert({**values, "ms": {stage: ms for stage, ms in values["ms"].items() if ms is not None}}, cls)
 
     def served(self, question: str, ms: dict[str, float], age_s: float, *, stale: bool) -> "Answer":
         """Return a cached answer as the answer to a question that is asked now."""
@@ -214,13 +177,7 @@ def resting(sources: tuple[Source, ...], span: tuple[int, int] | None) -> tuple[
     return (replace(sources[0], span=span), *sources[1:]) if sources else ()
 
 
-def _pair(values: Sequence[int]) -> tuple[int, int]:
-    first, last = values
-    return first, last
-
-
-@dataclass(slots=True)
-class Step:
+class Step(Struct):
     """One step: its name, its milliseconds, and what it found, in words."""
 
     name: str
@@ -228,16 +185,15 @@ class Step:
     note: str = ""
 
 
-@dataclass(slots=True)
-class Trace:
+class Trace(Struct):
     """The steps of one question so far, what the asker should be told, and the seconds that what was kept saved.
 
     `total` runs from its making. Where nobody `asked` but it is readied in case, nothing it uses counts as used, and
     nothing that is kept goes for it.
     """
 
-    steps: list[Step] = field(default_factory=list)
-    notices: list[str] = field(default_factory=list)
+    steps: list[Step] = []
+    notices: list[str] = []
     saved_s: float = 0.0
     asked: bool = True
     started: float = field(default_factory=time.perf_counter)
@@ -262,11 +218,10 @@ class Trace:
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the steps as plain values."""
-        return [{**asdict(step), "ms": round(step.ms, 3)} for step in self.steps]
+        return [{**json_values(step), "ms": round(step.ms, 3)} for step in self.steps]
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(Struct, frozen=True):
     """Neighbouring hits of one document, in order, and the places where they stand, those of copies last.
 
     `copies` are hits in other documents whose text is the same. Where several senders answer a question differently,
@@ -397,8 +352,7 @@ class Passage:
         return "\n".join(hit.chunk.text for hit in self.hits)
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """The passages retrieved for a question, best first, and the share of the index that has vectors.
 
     `chunks` are the ids of all their chunks; `nearest` has the cosines of the ranked chunks, best first. The first
@@ -437,8 +391,7 @@ class Evidence:
         return (*(replace(found[0], warnings=(*found[0].warnings, one)) for one in notes), *found[len(notes) :])
 
 
-@dataclass(frozen=True, slots=True)
-class SearchResult:
+class SearchResult(Struct, frozen=True):
     """A passage as a search shows it: its text, its places, and the same places with the text as their quote."""
 
     text: str
@@ -446,18 +399,16 @@ class SearchResult:
     sources: tuple[Source, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ListOptions:
+class ListOptions(Struct, frozen=True):
     """Which documents to list: within what, with all these words in the title, how many (None: all), in which order."""
 
-    scope: Scope = field(default_factory=Scope)
+    scope: Scope = Scope()
     title: tuple[str, ...] = ()
     limit: int | None = 20
     oldest: bool = False  # first
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Struct, frozen=True):
     """Documents as JSON values, without their text, and how many there are in all."""
 
     total: int
@@ -467,8 +418,7 @@ class Listing:
 LoopKind = Literal["task", "question"]
 
 
-@dataclass(frozen=True, slots=True)
-class OpenLoop:
+class OpenLoop(Struct, frozen=True):
     """Something still to be done or answered: what a sentence says, who is to do it, and by which day, if it says so.
 
     `asked_by` names who wants it of them; None if they said themselves that they would, or another that they will. The
@@ -482,24 +432,16 @@ class OpenLoop:
     source: Source
     asked_by: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the item as JSON values."""
-        due = self.due.isoformat() if self.due else None
-        people = {"who": self.who, "asked_by": self.asked_by, "due": due}
-        return {"kind": self.kind, "text": self.text, **people, "source": self.source.to_json()}
 
-
-@dataclass(frozen=True, slots=True)
-class OpenLoopOptions:
+class OpenLoopOptions(Struct, frozen=True):
     """Which open loops to return: within what, of which kind (None: both), and how many (None: all)."""
 
-    scope: Scope = field(default_factory=Scope)
+    scope: Scope = Scope()
     kind: LoopKind | None = None
     limit: int | None = 20
 
 
-@dataclass(frozen=True, slots=True)
-class OpenLoops:
+class OpenLoops(Struct, frozen=True):
     """Open loops, those that are due first and then the newest, and how many there are in all.
 
     `read` is how many documents they were looked for in, of the `documents` within the scope.
@@ -514,8 +456,7 @@ class OpenLoops:
 OnText = Callable[[str], None]  # called with each new piece of an answer
 
 
-@dataclass(frozen=True, slots=True)
-class FollowedAnswer:
+class FollowedAnswer(Struct, frozen=True):
     """The file, message and sentence that a follow-up is about; `typed` is the follow-up before it was completed."""
 
     path: str
@@ -524,15 +465,14 @@ class FollowedAnswer:
     typed: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AskOptions:
+class AskOptions(Struct, frozen=True):
     """How to ask: within what, from how many sources, and whether the bank may answer and may learn.
 
     With `after` the document of that answer comes first in the evidence. Without `record` nothing is left of the
     question, in the history neither.
     """
 
-    scope: Scope = field(default_factory=Scope)
+    scope: Scope = Scope()
     k: int = 5
     read_bank: bool = True
     write_bank: bool = True
@@ -545,16 +485,14 @@ def _nothing() -> None:
     """Keep nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class GeneratedAnswer:
+class GeneratedAnswer(Struct, frozen=True):
     """A reply as its writer gives it; `keep` does what the writer wants to do when nobody waits any more."""
 
     reply: Answer
     keep: Callable[[], None] = _nothing
 
 
-@dataclass(frozen=True, slots=True)
-class AskResult:
+class AskResult(Struct, frozen=True):
     """A reply, how it came about, and the share of the knowledge bank that vectors cover (None if none was read).
 
     `keep` is to be called when the reply has been shown: it saves what was read, for the next question.

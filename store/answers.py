@@ -8,8 +8,11 @@ Knows nothing of what questions mean and imports no LanceDB.
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from store.checksums import intact
 from store.database import Ledger
@@ -263,8 +266,7 @@ class RefreshCandidates:
         self._rows.execute("DELETE FROM refresh_candidates WHERE key = ?", (key,))
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     """A correction to show: an answer `before` and `after` (None: there is no answer any more).
 
     `cause` is the JSON of the source that changed it, empty where none did.
@@ -313,8 +315,7 @@ class Notices:
 MAX_RESULTS = 20_000  # verification results; older ones are deleted
 
 
-@dataclass(frozen=True, slots=True)
-class PendingVerification:
+class PendingVerification(Struct, frozen=True):
     """A question (`key`) that was served the answer of another (`matched`), to be verified against its own."""
 
     key: bytes
@@ -376,8 +377,7 @@ class Verifications:
         return [(similarity, bool(correct)) for similarity, correct in self._rows.execute(sql, (matched,))]
 
 
-@dataclass(frozen=True, slots=True)
-class WriterKey:
+class WriterKey(Struct, frozen=True):
     """Entries that can be computed now: of writers with this prefix, and of this day where they are time-sensitive."""
 
     writer: str

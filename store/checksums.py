@@ -12,13 +12,16 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 from zlib import crc32
 
+from msgspec import Struct
+from msgspec.structs import astuple
+
 from store.home import replacing
 from store.kv_files import Identity, identity
+from store.types import replace
 
 _BLOCK = 1 << 20
 _REWRITTEN = "latest_version_hint.json"  # by every commit; LanceDB manages without it
@@ -43,16 +46,14 @@ def everything(_: str) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class Checksum:
+class Checksum(Struct, frozen=True):
     """A file as it was written: what `stat` says of it, and the CRC32 of its content."""
 
     file: Identity
     crc: int
 
 
-@dataclass(frozen=True, slots=True)
-class FileList:
+class FileList(Struct, frozen=True):
     """The files of a table by their path in it; with `writing`, a writer is at work or died, and files may vanish."""
 
     files: Mapping[str, Checksum]

@@ -6,10 +6,11 @@ Also which person a name stands for, for all who filter by people: each decides 
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import date
 
-from store.types import Scope
+from msgspec import Struct
+
+from store.types import Scope, replace
 
 _ADDRESS = re.compile(r"[^\s<>@]+@[^\s<>@]+")
 _OWN_ADDRESS = re.compile(r"(?:\A|<)([^\s<>@]+@([^\s<>@]+))>?\Z")  # of a person as shown, and its domain
@@ -19,8 +20,7 @@ _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
 _LOCAL = "coalesce(local, CAST(date AS TIMESTAMP))"
 
 
-@dataclass(frozen=True, slots=True)
-class PersonFilter:
+class PersonFilter(Struct, frozen=True):
     """Whom a scope wants, folded: an address or a domain as a whole, or words of a name or a local part."""
 
     address: str

@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass
 from datetime import date
+
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from store.database import EPOCH, Ledger
 
@@ -14,8 +16,7 @@ _RECENT = 200  # paraphrase lookups
 _COLUMNS = "at, question, tier, answered, total_ms, saved_ms, prompt_tokens, reused_tokens, key, stale"
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryEntry:
+class HistoryEntry(Struct, frozen=True):
     """One question as it was answered; `saved_ms` is the cost of computing the answer, less the time of this answer.
 
     `prompt` and `reused` are the prompt tokens and those of them that came from the KV cache, where a model ran. `key`
@@ -34,8 +35,7 @@ class HistoryEntry:
     stale: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TierCount:
+class TierCount(Struct, frozen=True):
     """How often a tier answered, and how long it took; `by_model` if the language model read a prompt.
 
     The median and 95th percentile use the nearest rank, without interpolation.
@@ -50,8 +50,7 @@ class TierCount:
     saved_ms: float
 
 
-@dataclass(frozen=True, slots=True)
-class DayCount:
+class DayCount(Struct, frozen=True):
     """The questions that a tier answered on one local day, and what that saved."""
 
     day: date
@@ -60,8 +59,7 @@ class DayCount:
     saved_ms: float
 
 
-@dataclass(frozen=True, slots=True)
-class Prompts:
+class Prompts(Struct, frozen=True):
     """The prompts of models, how many of them had a KV cache hit, and their tokens."""
 
     questions: int
@@ -125,8 +123,7 @@ class History:
         return int(self._rows.execute(sql, (limit,)).fetchone()[0] or 0)
 
 
-@dataclass(frozen=True, slots=True)
-class LookupCosts:
+class LookupCosts(Struct, frozen=True):
     """Times of recent paraphrase lookups, and of answering anew after a miss: counts and milliseconds."""
 
     lookups: int = 0

@@ -6,15 +6,18 @@ that one kind makes, each tied to its chunks.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
 from datetime import datetime
 from hashlib import blake2b
 from itertools import chain
 from operator import add, sub
 from typing import TYPE_CHECKING, Literal
 
+from msgspec import Struct
+from msgspec.structs import astuple
+
 from store.database import UNCOMPACTED, Ledger
 from store.filters import among
+from store.types import replace
 
 if TYPE_CHECKING:
     from store.tables import Tables
@@ -24,8 +27,7 @@ if TYPE_CHECKING:
 _USED = {"answers": "answers.uses > 0 OR answers.origin = 'user'", "kv_nodes": "kv_nodes.uses > job_outputs.uses"}
 
 
-@dataclass(frozen=True, slots=True)
-class PredictorCounts:
+class PredictorCounts(Struct, frozen=True):
     """How many questions a predictor predicted, and the credit (1 a question asked later); times since the epoch."""
 
     source: str
@@ -80,8 +82,7 @@ _RETRY_S = 7 * 86_400.0  # after which an abandoned job is retried
 _COLUMNS = "kind, subject, cost_s, benefit_s, created, source, attempts, state"
 
 
-@dataclass(frozen=True, slots=True)
-class JobRow:
+class JobRow(Struct, frozen=True):
     """A stored idle job, unique by kind and subject; `source` is the predictor that asked for it, if any."""
 
     kind: str
@@ -195,8 +196,7 @@ def _fingerprint(ledger: Ledger, about: tuple[str, ...]) -> str:
     return blake2b(json.dumps(state).encode(), digest_size=16).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class JobCost:
+class JobCost(Struct, frozen=True):
     """The cost of some jobs: tokens prefilled (`read`) and decoded (`written`), and bytes of KV cache stored."""
 
     units: int = 0
@@ -220,8 +220,7 @@ _REPLACE = """ON CONFLICT DO UPDATE SET kind = excluded.kind, uses = excluded.us
             credit = iif(excluded.source = '', credit, excluded.credit)"""
 
 
-@dataclass(frozen=True, slots=True)
-class JobBenefit:
+class JobBenefit(Struct, frozen=True):
     """The cost of a kind of job so far, the cache hits on its outputs, and the seconds those saved.
 
     Each hit saves the seconds that computing the output had taken; the time of loading it is not subtracted.
@@ -300,8 +299,7 @@ ABSTRACTS_DONE = "abstracts_done"  # the generation in which no chunk lacked an 
 _ABSTRACT_COLUMNS = ("id", "text", "chunks", "date", "made", "writer", "asked", "drawn")
 
 
-@dataclass(frozen=True, slots=True)
-class Abstract:
+class Abstract(Struct, frozen=True):
     """A summary of some chunks; `date` is the newest one of theirs.
 
     `asked` counts the questions that retrieved one of them, `drawn` the times that questions were predicted from it.

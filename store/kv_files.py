@@ -9,13 +9,14 @@ import stat
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import takewhile
 from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 from zlib import crc32
+
+from msgspec import Struct
 
 from store.home import replacing
 
@@ -35,8 +36,7 @@ class BadNode(Exception):
         self.reason = reason
 
 
-@dataclass(frozen=True, slots=True)
-class Payload:
+class Payload(Struct, frozen=True):
     """A tensor as a header describes it: `begin` and `end` count bytes from the first payload."""
 
     name: str
@@ -47,8 +47,7 @@ class Payload:
     crc: int
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(Struct, frozen=True):
     """The node that a file holds; `payloads` are known only for a header read from a file."""
 
     root: Key
@@ -114,8 +113,7 @@ _LENGTH = 8  # bytes of the header's length, little-endian, in front of it
 _BLOCK = 1 << 20  # bytes read at a time: still in the processor's cache for the CRC
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(Struct, frozen=True):
     """A named payload: C-contiguous memory, its dtype in safetensors' words ("F32", "BF16") and its shape."""
 
     name: str
@@ -124,8 +122,7 @@ class Tensor:
     buffer: bytes | memoryview
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """The `stat` fields of a file: as long as they are the same, nobody has written to it."""
 
     size: int
@@ -289,16 +286,14 @@ class DocumentSegment(tuple[int, ...]):
         return made
 
 
-@dataclass(frozen=True, slots=True)
-class TreeRoot:
+class TreeRoot(Struct, frozen=True):
     """The root of prefixes: `key` covers everything that changes the tensors, `path` everything but the adapter."""
 
     key: Key
     path: Key
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """The cached keys and values of one segment after one exact prefix."""
 
     key: Key

@@ -10,12 +10,14 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import astuple, replace
 from numpy.typing import NDArray
 
 from store import shards
@@ -39,8 +41,7 @@ _LIST = "shards.json"
 _KEPT = 4_096  # chunks that are kept for other questions: 12 MB
 
 
-@dataclass(frozen=True, slots=True)
-class IndexLimits:
+class IndexLimits(Struct, frozen=True):
     """Budgets, in chunks: of the whole index, of what a question reads from LanceDB to renew it, and of one shard.
 
     A hundred thousand chunks take about 330 MB of files. Larger homes are searched by LanceDB alone, and what is too
@@ -55,8 +56,10 @@ class IndexLimits:
     several: int = 8
 
 
-@dataclass(frozen=True, slots=True)
-class IndexState:
+_USUAL = IndexLimits()
+
+
+class IndexState(Struct, frozen=True):
     """What the ledger says: its identity, its generation, the table of vectors, and whether a change is half made."""
 
     ledger: str
@@ -65,8 +68,7 @@ class IndexState:
     changing: bool
 
 
-@dataclass(frozen=True, slots=True)
-class StoredShard:
+class StoredShard(Struct, frozen=True):
     """A file of the index as it was written: its name, what `stat` says of it, its CRC32, and its dead documents."""
 
     name: str
@@ -75,16 +77,14 @@ class StoredShard:
     dead: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ShardList:
+class ShardList(Struct, frozen=True):
     """The shards of one generation of one ledger."""
 
     state: IndexState
     files: tuple[StoredShard, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Renewal:
+class _Renewal(Struct, frozen=True):
     """How to renew the index: the list to start from, the documents that changed since, and the chunks of each to read.
 
     Without a list all documents are read, in order of their ids.
@@ -159,7 +159,7 @@ class MappedIndex:
     """The mapped index of one home, as one process sees it."""
 
     def __init__(
-        self, home: Home, ledger: Ledger, open_tables: "Callable[[], Tables]", limits: IndexLimits = IndexLimits()
+        self, home: Home, ledger: Ledger, open_tables: "Callable[[], Tables]", limits: IndexLimits = _USUAL
     ) -> None:
         self._limits = limits
         self._folder, self._lock = home.index, Lease(home.locks / "index")

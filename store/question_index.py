@@ -3,9 +3,8 @@
 SQLite stores the vectors; a process that searches them reads them into one array, and later only the new rows.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from store.answers import ANSWER_COLUMNS, CachedAnswer, answer_from_row
 from store.database import Ledger
@@ -16,8 +15,7 @@ _ROUNDING = 1e-4  # by which two ways of computing a cosine may differ
 _STALE_ROWS = 1024  # in memory beyond twice those in the ledger: then all are read again
 
 
-@dataclass(frozen=True, slots=True)
-class Near:
+class Near(Struct, frozen=True):
     """An answered question, and the cosine of its vector with the one that was looked for."""
 
     key: bytes

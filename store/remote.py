@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from http.client import HTTPException
@@ -22,6 +22,7 @@ from typing import Protocol, TypeVar
 
 from store.errors import PkbError
 from store.kv_files import BadNode, Header, Key, Tensor, TreeRoot, child_key, verify
+from store.types import replace
 
 T = TypeVar("T")
 ANSWER_S = 0.3  # to connect and to learn what is there

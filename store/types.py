@@ -3,9 +3,12 @@
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timezone
 from typing import TYPE_CHECKING, Any, Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace as replace  # of all values that are Structs
 
 if TYPE_CHECKING:
     from store.provenance import Provenance
@@ -14,8 +17,7 @@ Kind = Literal["mail", "transcript"]
 Role = Literal["body", "quote", "forward", "signature", "attachment", "event"]
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentPassage:
+class DocumentPassage(Struct, frozen=True):
     """One paragraph or speaker turn of a document, with its 1-based inclusive lines of the decoded text."""
 
     text: str
@@ -28,8 +30,7 @@ class DocumentPassage:
     author: str = ""  # of a quoted or forwarded message, as its own header says
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """One mail message or one transcript; `id` is a digest of its content, so that copies are the same document.
 
     `text` is what `pkb show` prints; passages point into its lines. `claimed` is the date that it gives itself where
@@ -50,8 +51,7 @@ class Document:
     warnings: tuple[str, ...] = ()  # of its header, in words
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedItem:
+class ParsedItem(Struct, frozen=True):
     """One parsed item of a file: a document, a problem in words that quote no content, or both.
 
     `item` counts the documents of one file from 0. `offset` is the number of lines of the source file before line 1 of
@@ -66,8 +66,7 @@ class ParsedItem:
     kinds: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(Struct, frozen=True):
     """About 100 words of one document; `header` (who, when, what) is searched and embedded with its text.
 
     `origin` is the header that a model is shown instead, with addresses.
@@ -126,8 +125,7 @@ def is_rewritten(sender: str, recipients: Iterable[str]) -> bool:
 LONGEST_SPEAKER = 100  # characters of a speaker's name
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkTurn:
+class ChunkTurn(Struct, frozen=True):
     """Consecutive lines of one speaker, or of nobody known, in a chunk of a transcript: offsets of its text.
 
     It begins with the name at `start`, where there is one, and with what is said at `said`.
@@ -160,8 +158,7 @@ def _speaker_of(line: str, speakers: Collection[str]) -> str | None:
     return next((line[:at] for at in reversed(ends) if line[:at] in speakers), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """The filters of a question; None filters nothing.
 
     `sender` and `recipient` are an address or a domain, or words of a name or of an address before the @: see
@@ -185,8 +182,7 @@ class Scope:
 ASIDE = 1 << 32  # the item of a place set aside while its file is being read is below minus this, or a multiple of it
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A place of a document: the `item`th of a file, its line 1 after `lines_before` source lines (or None).
 
     An item below 0 is a former place: the document is gone from the file, or the file is not read completely yet.
@@ -225,8 +221,7 @@ class FileState:
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class IndexedDocument:
+class IndexedDocument(Struct, frozen=True):
     """A document ready to be stored: its chunks, their words (joined by spaces), and its collections.
 
     `owned` are the digests of the passages that are indexed under it, `quoted` of those indexed under another one.
@@ -239,7 +234,7 @@ class IndexedDocument:
     collections: tuple[str, ...]
     owned: tuple[bytes, ...] = ()
     quoted: tuple[bytes, ...] = ()
-    names: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = {}
     provenance: "Provenance | None" = None
 
     @property

@@ -76,6 +76,7 @@ LIBRARIES = {
     "psutil": ("store/home.py", "engine/health.py", "engine/models/runtime.py", "engine/idle/conditions.py"),
     "filelock": ("store/locks.py",),
     "platformdirs": ("store/home.py",),
+    "msgspec": ("store/*", "engine/*"),  # values that are made at every start, or that travel
     "tomlkit": ("engine/settings.py",),
     "safetensors": ("engine/models/*", "store/kv_files.py"),
     "mcp": ("engine/mcp.py",),

@@ -7,10 +7,11 @@ corpus beyond the sources that it is given.
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from math import exp, log
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from engine.ask.question_features import plain
 from engine.ask.time_constraints import COMING, TimeConstraint, is_of_day
@@ -21,6 +22,7 @@ from engine.text.spans import Found, Kind, find, time_of
 from engine.text.time_sensitive import plain_words
 from engine.text.words import FUNCTION_WORDS, Span, words
 from engine.types import Grade, Passage
+from store.types import replace
 
 if TYPE_CHECKING:
     from engine.models.reader import Mark, SpanReader, WindowScores
@@ -68,8 +70,7 @@ _MEETING = frozenset(words("meeting"))
 TASK_WORDS = frozenset(words(_TASK))  # say what to do with an answer, not what it is about
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """One sentence of the source at index `read`; `spans` are offsets in `text` of what the question may ask for."""
 
     read: int
@@ -258,8 +259,7 @@ NO_ANSWER = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """Sentences, scored, and how likely the best of them answers."""
 
     found: list[Candidate]
@@ -321,8 +321,7 @@ def _told(read: Passage) -> frozenset[str]:
 _Marks = dict[tuple[int, int], "Mark"]  # by source and sentence, their offsets those of the source's text
 
 
-@dataclass(frozen=True, slots=True)
-class _Chunk:
+class _Chunk(Struct, frozen=True):
     """A part of the source at index `read`, which begins at the offset `at` of its text."""
 
     read: int

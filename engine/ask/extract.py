@@ -7,10 +7,11 @@ that were scored, and not why.
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, time
 from itertools import chain
 from typing import TYPE_CHECKING, get_args
+
+from msgspec import Struct
 
 from engine.ask.candidates import (
     Candidate,
@@ -41,7 +42,7 @@ from engine.types import Answer, Evidence, GeneratedAnswer, Grade, Passage, Trac
 from store.catalog import Catalog
 from store.hits import Hit
 from store.search import Reader
-from store.types import Scope
+from store.types import Scope, replace
 
 if TYPE_CHECKING:
     from engine.models.reader import SpanReader
@@ -59,8 +60,7 @@ _COUNTED: tuple[Kind, ...] = ("number", "amount", "duration")  # a sentence with
 _TOLD = 0.6  # of a question, that the mail whose sender is asked for says
 
 
-@dataclass(frozen=True, slots=True)
-class SelectedSentence:
+class SelectedSentence(Struct, frozen=True):
     """An answer from the source at index `source`; `highlight` are offsets in it.
 
     `quote` is its sentence, None for the source's header; `span` the date, name or number in that which answers.
@@ -235,8 +235,7 @@ def _flat(text: str) -> str:
     return " ".join(text.split())
 
 
-@dataclass(frozen=True, slots=True)
-class QuoteSettings:
+class QuoteSettings(Struct, frozen=True):
     """How the quote writer chooses."""
 
     least: float = 0.5  # support below which it declines
@@ -244,8 +243,7 @@ class QuoteSettings:
     reader: "SpanReader | None" = None  # chooses sentences, in place of words
 
 
-@dataclass(frozen=True, slots=True)
-class Quote:
+class Quote(Struct, frozen=True):
     """An answer in the words of its sources, or None if they hold none.
 
     `highlight` are offsets in `answer`, `source` the index of the read it rests on; `quotes` has one sentence per read,
@@ -484,7 +482,7 @@ def find_fact(bank: Reader, catalog: Catalog, question: Question, document: str,
     with trace.step("retrieve") as step:
         hits = sorted(bank.chunks_of([document], Scope()), key=lambda hit: hit.chunk.position)[:1]
         fact = _fact(asked.aspect, hits[0], lambda: bank.documents([document])[document]["text"]) if hits else ""
-        passage = placed(catalog, Passage((replace(hits[0], score=1.0),))) if fact else None
+        passage = placed(catalog, Passage((hits[0].scored(1.0),))) if fact else None
         step.note = "the header answers" if passage else "the header has no answer"
     return Evidence((passage,), (hits[0].chunk.id,), 1.0, fact=fact) if passage else None
 

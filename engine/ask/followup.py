@@ -6,11 +6,12 @@ source that it came from. Knows no model and no cache.
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from math import exp
 from statistics import fmean
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
 
 from engine.ask.candidates import Candidate, Reading
 from engine.llm.stopping import complete
@@ -18,6 +19,7 @@ from engine.text.question import ASKING_WORDS, Question, understand
 from engine.text.words import FUNCTION_WORDS, content_words, words
 from engine.types import Answer
 from prompts import prompt
+from store.types import replace
 
 if TYPE_CHECKING:
     from engine.kv.restore import PromptReader
@@ -62,8 +64,7 @@ _EMPTY = re.compile(r"\bit\b.* (?:to|that|if|when)\b|\bit (?:rain|snow)", re.IGN
 _SILENT = FUNCTION_WORDS | frozenset(words("else really sure more ok okay thanks thank please exactly right hello hi"))
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """A complete question and its answer; `focus` is the short answer (a name, day or place), empty if unknown."""
 
     asked: str
@@ -259,8 +260,7 @@ _LABEL = re.compile(r"^\W*(?:(?:the )?(?:last |rewritten |full )*question(?: in 
 _NAMED = re.compile(r"(?<=\s)[^\W\d_a-zß-öø-ÿ][\w.'’-]*|\w*\d[\w.,:/-]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Condensed:
+class Condensed(Struct, frozen=True):
     """A question as it is to be asked, and what made it so; None if nothing sensible could be made of it."""
 
     asked: str | None

@@ -3,7 +3,7 @@
 No number that a model cites is believed: the reader finds the source, also for a model that wrote nothing else.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine.ask.candidates import Candidate, candidates, is_beyond, read_sources, wanted
@@ -16,6 +16,7 @@ from engine.text.relative_dates import resolve
 from engine.text.spans import find
 from engine.text.words import FUNCTION_WORDS, content_words, terms
 from engine.types import Answer, Evidence, Trace, resting
+from store.types import replace
 
 if TYPE_CHECKING:
     from engine.models.reader import SpanReader

@@ -4,13 +4,14 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import date, datetime
 from functools import cache
 from hashlib import blake2b
 from itertools import pairwise
 
+from msgspec import Struct, convert
+
 from engine.text.time_sensitive import common_words, plain_words
+from engine.types import json_values
 from prompts import version
 from store.errors import UsageError
 from store.types import Scope
@@ -44,8 +45,7 @@ WONDERING = r"i(?: am|'m) (?:trying to (?:remember|recall|find out)|wondering)|i
 Names = Callable[[Sequence[str]], Mapping[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(Struct, frozen=True):
     """All that an answer depends on, except the data: question as read, scope, writer, and maybe the day or minute."""
 
     question: str
@@ -60,8 +60,7 @@ class Key:
         return blake2b(parts, digest_size=16).digest()
 
 
-@dataclass(frozen=True, slots=True)
-class Wording:
+class Wording(Struct, frozen=True):
     """A question in the form that is understood, embedded and answered, and the words in it that name people.
 
     Questions of one wording have one answer by construction: nothing else of them is read.
@@ -175,17 +174,15 @@ def normalise(question: str) -> str:
 
 def key(question: str, scope: Scope, writer: str, moment: str | None) -> Key:
     """Make the key of a question, given its wording and the time that it is understood at."""
-    limits = asdict(scope)
+    limits = json_values(scope)
     if scope.document is None:
         del limits["document"]  # keys from before stay as they are
-    return Key(question, json.dumps(limits, default=date.isoformat), writer, moment)
+    return Key(question, json.dumps(limits), writer, moment)
 
 
 def scope_of(limits: str) -> Scope:
     """Return the scope of a key."""
-    parts = json.loads(limits)
-    days = {name: datetime.fromisoformat(parts[name]).date() for name in ("since", "until") if parts[name]}
-    return Scope(**{**parts, **days})
+    return convert(json.loads(limits), Scope)
 
 
 def by_quotes(least: float, reader: str = "") -> str:

@@ -10,6 +10,8 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from msgspec import convert
+
 from engine.ask.keys import normalise
 from engine.ask.prepare import answer_of
 from engine.text.commitments import instruction_end
@@ -52,7 +54,7 @@ def change_of(cached: CachedAnswer, reply: Answer, evidence: "Evidence") -> Corr
     before, seen = answer_of(cached), cached.origin == "user" or cached.uses > 0
     if not seen or same_answer(before.text, reply.text, before.span, reply.span):
         return None
-    return Correction("changed", before.text or "", _cause(cached, reply, evidence))
+    return Correction("changed", before.text, _cause(cached, reply, evidence))
 
 
 def _cause(cached: CachedAnswer, reply: Answer, evidence: "Evidence") -> Source | None:
@@ -68,8 +70,8 @@ def correction_of(notice: Notice, reply: Answer) -> Correction | None:
     """Return what a stored notice tells beside a reply; None if that says again what was said before the change."""
     if same_answer(notice.before, reply.text, other_span=reply.span):
         return None
-    cause = Source.from_json(json.loads(notice.cause)) if notice.cause else None
-    return Correction(notice.kind, notice.before, reply.correction.cause if reply.correction else cause)
+    cause = convert(json.loads(notice.cause), Source) if notice.cause else None
+    return Correction(notice.kind, notice.before or None, reply.correction.cause if reply.correction else cause)
 
 
 _SAME_F1 = 0.8  # of content words, from which one answer says only a little more than the other

@@ -4,9 +4,10 @@ Knows the bank of answers; opens nothing itself (the means do, when they are cal
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from engine.ask.keys import is_model, scope_of
 from engine.ask.prepare import (
@@ -28,7 +29,7 @@ from store.answers import AnswerBank, CachedAnswer, Notices, RejectedAnswers, Ve
 from store.database import Ledger
 from store.errors import PkbError, UsageError
 from store.history import History, HistoryEntry, RetrievalLog, link_documents, lookup_costs, set_lookup_costs
-from store.types import Scope
+from store.types import Scope, replace
 
 if TYPE_CHECKING:
     from engine.ask.semantic import SemanticLookup, SemanticRules
@@ -39,8 +40,7 @@ if TYPE_CHECKING:
 _BEST = 2  # best chunks of a question that count as asked about
 
 
-@dataclass(frozen=True, slots=True)
-class ServedFrom:
+class ServedFrom(Struct, frozen=True):
     """The key of a question (None: it was asked past the answer cache), and whether its answer may be outdated.
 
     `like` is the key of the question whose answer it is.

@@ -1,9 +1,11 @@
 """The first steps of every question, asked by a person or foreseen: its key, what it is asked with, its bank entry."""
 
+import dataclasses
 import json
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from engine.ask.keys import Key, Wording, is_model, key, reads_scores, reword
 from engine.text.time_sensitive import WORDINGS, moment, plain_words, title_words, whole_document_question
@@ -11,7 +13,7 @@ from engine.types import Answer, AskOptions, Backend, Trace
 from store.answers import AnswerBank, CachedAnswer, Origin, State, names_of
 from store.database import Ledger
 from store.history import link_documents
-from store.types import Scope
+from store.types import Scope, replace
 
 if TYPE_CHECKING:
     from engine.text.question import Question
@@ -19,8 +21,7 @@ if TYPE_CHECKING:
     from store.hits import Vectors
 
 
-@dataclass(frozen=True, slots=True)
-class PendingQuestion:
+class PendingQuestion(Struct, frozen=True):
     """One question on its way; `generation` is that of the knowledge bank when it was begun."""
 
     text: str
@@ -32,8 +33,7 @@ class PendingQuestion:
     wording: Wording
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddedQuestion:
+class EmbeddedQuestion(Struct, frozen=True):
     """A question as it is understood, once the exact tier has nothing for it; `embedder` made its vector."""
 
     question: "Question"
@@ -41,16 +41,14 @@ class EmbeddedQuestion:
     embedder: str
 
 
-@dataclass(frozen=True, slots=True)
-class QueryContext(EmbeddedQuestion):
+class QueryContext(EmbeddedQuestion, frozen=True):
     """What a question is answered from; `read` names all that its writer reads of the evidence."""
 
     evidence: "Evidence"
     read: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class BankBudget:
+class BankBudget(Struct, frozen=True):
     """What the bank may hold: bytes; and how many of the nearest chunks a new one must be among to be of interest."""
 
     bytes: int
@@ -86,8 +84,7 @@ def matched_senders(ledger: Ledger, scope: Scope) -> list[str]:
     return [f"--from {shorten(sender, 40)} fits {len(found)} addresses: {shown}{more}"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(Struct, frozen=True):
     """A question with its standard wording and options; `whole` if it asks about a whole document."""
 
     wording: Wording
@@ -236,7 +233,7 @@ def answer_of(kept: CachedAnswer) -> Answer:
 
 def relocate(kept: CachedAnswer, evidence: "Evidence") -> CachedAnswer:
     """Return an entry with its sources where they are now, since files are moved."""
-    return replace(kept, reply=json.dumps(answer_of(kept).relocate(evidence.sources).to_json()))
+    return dataclasses.replace(kept, reply=json.dumps(answer_of(kept).relocate(evidence.sources).to_json()))
 
 
 def pending_entry(ask: PendingQuestion, read: tuple[str, ...]) -> CachedAnswer:
@@ -262,8 +259,7 @@ def _about(ask: PendingQuestion) -> tuple[str, str, str, str | None]:
     return ask.text, ask.key.scope, ask.key.writer, ask.key.day
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """What is now kept for a question, its reply where one was made, and the steps that took."""
 
     key: bytes

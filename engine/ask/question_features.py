@@ -6,7 +6,7 @@ English, by small tables; what they do not know makes two questions differ. Know
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -15,6 +15,7 @@ from engine.ask.keys import ASKED_FOR, BEFORE_IT, GREETING, QUESTION_WORD, WONDE
 from engine.text.question import Question, understand
 from engine.text.words import base, irregular_verbs
 from prompts import prompt
+from store.types import replace
 
 
 def _set(text: str) -> frozenset[str]:

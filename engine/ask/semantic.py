@@ -8,9 +8,10 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from engine.ask.candidates import wanted
 from engine.ask.extract import QuoteSettings, quote
@@ -43,6 +44,7 @@ from store.answers import AnswerBank, PendingVerification, RejectedAnswers, Veri
 from store.database import Ledger
 from store.history import History, HistoryEntry, LookupCosts
 from store.kv_index import path_keys
+from store.types import replace
 
 if TYPE_CHECKING:
     from engine.models.reader import SpanReader
@@ -149,8 +151,7 @@ _LOOKED_AT = 8  # of the nearest questions
 _VERIFIED = 2  # of those that the guard lets through
 
 
-@dataclass(frozen=True, slots=True)
-class SemanticRules:
+class SemanticRules(Struct, frozen=True):
     """The least cosine of two questions, and what may speak against a hit; each part can be left out.
 
     `least` is the support under which a quote is no answer, `reader` what chooses quotes.

@@ -5,7 +5,7 @@ Words of change in mail are in prompts/changes.txt; what is said in a meeting is
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise, product
 from math import inf
@@ -24,6 +24,7 @@ from engine.text.spans import Found, Kind, find
 from engine.text.time_sensitive import phrases, plain_words
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Passage, Trust
+from store.types import replace
 
 if TYPE_CHECKING:
     from engine.types import Evidence

@@ -11,7 +11,7 @@ import re
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -23,6 +23,7 @@ from engine.text.terminal import cited_numbers, one_line, plain, valid_text
 from engine.types import Answer, AskOptions, AskResult, FollowedAnswer, OnText, Source
 from store.errors import UsageError
 from store.history import may_be_followed
+from store.types import replace
 
 MODEL = "pkb"
 NOT_FOUND = "No answer found in your messages."

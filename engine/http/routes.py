@@ -24,8 +24,8 @@ from starlette.routing import Route
 from engine.app import Pkb
 from engine.http import completions
 from engine.http.guard import LONGEST_BODY, RequestGuard, error
-from engine.text.terminal import in_json, line, valid_text
-from engine.types import SCHEMA, AskResult, ListOptions, LoopKind
+from engine.text.terminal import line, valid_text
+from engine.types import SCHEMA, AskResult, ListOptions, LoopKind, json_text
 from store.errors import Locked, NoModel, NoStore, PkbError, UsageError, as_pkb_error
 
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
@@ -64,7 +64,7 @@ def application(environ: Mapping[str, str], *, port: int, token: str) -> Request
 
 
 def _json(row: Any, status: int = 200) -> Response:
-    return Response(in_json(json.dumps(row)), status, media_type="application/json")
+    return Response(json_text(row), status, media_type="application/json")
 
 
 def _failed(found: PkbError) -> Response:
@@ -95,7 +95,7 @@ def _search(pkb: Pkb, params: Params) -> Any:
     return {
         "schema": SCHEMA,
         "query": query,
-        "sources": [one.to_json() for passage in found for one in passage.sources],
+        "sources": [one for passage in found for one in passage.sources],
     }
 
 
@@ -119,7 +119,7 @@ def _todo(pkb: Pkb, params: Params) -> Any:
         raise UsageError("kind must be task or question")
     limit = _number(params, "limit", _LISTED, 0, _MOST_LISTED)
     found = pkb.todo(kind=kinds[kind], limit=limit or None, **_filters(params), document=params.get("document") or None)
-    return {"schema": SCHEMA, "items": [item.to_json() for item in found]}
+    return {"schema": SCHEMA, "items": found}
 
 
 def _filters(params: Params) -> dict[str, str | None]:
@@ -278,4 +278,4 @@ async def _stream(
 
 
 def _event(row: Mapping[str, Any]) -> str:
-    return f"data: {in_json(json.dumps(row))}\n\n"
+    return f"data: {json_text(row)}\n\n"

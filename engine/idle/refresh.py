@@ -20,7 +20,7 @@ from engine.ask.semantic import above, learned_tau
 from engine.backends import narrowed
 from engine.idle.types import DONE, Job, Outcome, by_rate
 from engine.text.time_sensitive import time_sensitivity
-from engine.types import Answer, AskOptions, Backend
+from engine.types import Answer, AskOptions, Backend, json_values
 from store.answers import (
     AnswerBank,
     CachedAnswer,
@@ -158,8 +158,8 @@ def _renew(reasker: Reasker, key: bytes, cached: CachedAnswer, evidence: "Eviden
 def _notify_change(reasker: Reasker, key: bytes, cached: CachedAnswer, reply: Answer, evidence: "Evidence") -> None:
     """Store a notice that an answer has changed, with the message that changed it."""
     if change := change_of(cached, reply, evidence):
-        because = json.dumps(change.cause.to_json()) if change.cause else ""
-        notice = Notice(key, "changed", change.before, reply.text, because, reasker.now.timestamp())
+        because = json.dumps(json_values(change.cause)) if change.cause else ""
+        notice = Notice(key, "changed", change.before or "", reply.text, because, reasker.now.timestamp())
         Notices(reasker.ledger).add(notice)
 
 

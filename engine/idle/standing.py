@@ -5,7 +5,6 @@ the meeting would give, so nothing is answered that pkb would decline.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from engine.ask.keys import normalise
 from engine.ask.prepare import key_of, prepare
@@ -19,7 +18,7 @@ from store.answers import AnswerBank
 from store.documents import TitledDocument
 from store.history import last_asked
 from store.jobs import PredictionLog, PredictorCounts
-from store.types import Scope
+from store.types import Scope, replace
 
 KIND: Kind = "standing"
 MEETINGS = 30  # the newest ones

@@ -5,8 +5,9 @@ kind plans and runs a job.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal, get_args
+
+from msgspec import Struct
 
 from store.jobs import JobBenefit, JobCost
 
@@ -28,8 +29,7 @@ State = Literal[
 ]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """The state of a job that ran, the keys of the answers it made, and the key of the segment it stored."""
 
     state: State = "done"
@@ -40,8 +40,7 @@ class Outcome:
 DONE = Outcome()
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """One piece of work, short enough that losing it to an interruption does not matter.
 
     `subject` identifies it within its kind, from one idle run to the next; `what` and `reason` are for a person.
@@ -71,8 +70,7 @@ class Job:
         return self.gain_s / self.cost_s if self.cost_s else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Handler:
+class Handler(Struct, frozen=True):
     """How jobs of one kind are planned, best first, and how one of the last plan is run."""
 
     plan: Callable[[], Sequence[Job]]
@@ -82,18 +80,16 @@ class Handler:
 Handlers = Mapping[Kind, Handler]  # in the order in which the kinds run
 
 
-@dataclass(frozen=True, slots=True)
-class JobResult:
+class JobResult(Struct, frozen=True):
     """The state of a job after an idle run, its cost, and the reason for which it stopped or failed."""
 
     job: Job
     state: State
-    spent: JobCost = field(default_factory=JobCost)
+    spent: JobCost = JobCost()
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class IdleRequest:
+class IdleRequest(Struct, frozen=True):
     """What a command line asks of an idle run; `began` is on the monotonic clock."""
 
     began: float
@@ -109,14 +105,13 @@ class IdleRequest:
         return self.began + self.seconds
 
 
-@dataclass(slots=True)
-class IdleReport:
+class IdleReport(Struct):
     """The result of each job, why the run ended, its cost by kind, and the cost and benefit of all runs so far."""
 
-    results: list[JobResult] = field(default_factory=list)
+    results: list[JobResult] = []
     reason: str | None = None
-    spent: dict[Kind, JobCost] = field(default_factory=dict)
-    so_far: dict[str, JobBenefit] = field(default_factory=dict)
+    spent: dict[Kind, JobCost] = {}
+    so_far: dict[str, JobBenefit] = {}
 
 
 def check_time(is_over: Callable[[], bool]) -> None:

@@ -6,7 +6,7 @@ Every word that is not a speaker's name or a time code ends up in a turn. Knows 
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from itertools import chain, dropwhile, pairwise, takewhile
@@ -17,7 +17,7 @@ from engine.text.dates import DAY_NAMES, MONTH_NAMES
 from engine.text.people import is_everyday_word
 from engine.text.words import FUNCTION_WORDS, words
 from prompts import word_patterns
-from store.types import LONGEST_SPEAKER, DocumentPassage
+from store.types import LONGEST_SPEAKER, DocumentPassage, replace
 
 # Speakers in front of a line.
 

@@ -9,7 +9,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from io import BufferedReader, BytesIO, FileIO, RawIOBase
 from pathlib import Path, PurePath
@@ -22,7 +22,7 @@ from engine.ingest.mail import read_mail
 from engine.ingest.transcripts import NO_SPEECH, may_be_transcript, read_transcripts
 from engine.ingest.types import ParseLimits, T, UnreadableItem, doubts, isolate, item_or_bug
 from store.catalog import BUG
-from store.types import ParsedItem
+from store.types import ParsedItem, replace
 
 UNKNOWN = "not mail or a transcript"
 

@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import blake2b
@@ -33,7 +33,7 @@ from store.catalog import BUG, Catalog, Problem, SourceRoot
 from store.database import Ledger
 from store.documents import Knowledge
 from store.erasure import Tombstones
-from store.types import Document, DocumentPassage, FileState, IndexedDocument, ParsedItem, Place
+from store.types import Document, DocumentPassage, FileState, IndexedDocument, ParsedItem, Place, replace
 
 _BATCH_DOCUMENTS, _BATCH_CHARS = 20_000, 64_000_000
 _PROGRESS_EVERY = 20  # files

@@ -7,13 +7,13 @@ the mail around it would be wrong.
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile
 
 from engine.ingest.headers import CLOCK, SKEW, WIDEST, date_in_header, parse_addresses
 from prompts import word_patterns
-from store.types import DocumentPassage, Role
+from store.types import DocumentPassage, Role, replace
 
 # Marks: lines at which a quote, a forwarded message or a signature starts.
 

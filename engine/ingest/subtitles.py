@@ -6,13 +6,13 @@ Lenient: what is no time line is text.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from html import unescape
 from itertools import pairwise
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Cue:
+
+class Cue(Struct, frozen=True):
     """One subtitle: its text, its first and last line in the file (from 1), its speaker, its start in seconds.
 
     A line of the text may be another speaker's, where a name stands in front of it.
@@ -174,8 +174,7 @@ def _plain(text: str) -> str:
 # The line shape that recurs: signs and times around a part that is one of a few names.
 
 
-@dataclass(frozen=True, slots=True)
-class Lead:
+class Lead(Struct, frozen=True):
     """A name in front of a text or above it, the time beside it, the text on its line, and the lines it takes."""
 
     name: str

@@ -8,7 +8,7 @@ import json
 import re
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from functools import partial
 from itertools import accumulate, groupby, pairwise
@@ -21,7 +21,7 @@ from engine.ingest.headers import clean, decode_text, find_date, tidy
 from engine.ingest.html import html_text, is_page
 from engine.ingest.subtitles import CLOCK, Cue, cues, header_title, is_subtitles, name_above, seconds
 from engine.ingest.types import ParseLimits, UnreadableItem, content_id, in_users_zone, item_or_bug, named_zone
-from store.types import LONGEST_SPEAKER, Document, DocumentPassage, ParsedItem
+from store.types import LONGEST_SPEAKER, Document, DocumentPassage, ParsedItem, replace
 
 # Dates in titles, first lines and file names, with their times.
 

@@ -8,18 +8,19 @@ seen, and keeps the claim.
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone
 from functools import cache
 from hashlib import blake2b
 from typing import Final, TypeVar
 from zoneinfo import ZoneInfo, available_timezones
 
+from msgspec import Struct
+
 from engine.text.people import LOOK_ALIKE, folded_address, folded_name, name_and_address, traces
 from store.catalog import BUG
 from store.errors import PkbError
 from store.provenance import NamedAddress, Provenance
-from store.types import OWN_ROLES, Document, DocumentPassage, ParsedItem
+from store.types import OWN_ROLES, Document, DocumentPassage, ParsedItem, replace
 
 # Raise it with each change after which a file is decoded to another text, date, sender or role: every file is then read
 # again by the next `pkb ingest`, and what is decoded anew replaces what was decoded before.
@@ -27,8 +28,7 @@ PARSER_VERSION: Final = 8
 LEFT_OUT: Final = ("deleted", "spam", "drafts")  # states of mail that a setting keeps out of the index
 
 
-@dataclass(frozen=True, slots=True)
-class ParseLimits:
+class ParseLimits(Struct, frozen=True):
     """Caps that keep one bad item from costing too much; whatever exceeds them is reported as a problem."""
 
     message_bytes: int = 64 << 20  # of one message, attachments included; mail servers accept less

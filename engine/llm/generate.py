@@ -7,9 +7,10 @@ model's context is cut to its best chunks.
 import re
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+
+from msgspec import Struct
 
 from engine.kv import blocks
 from engine.kv.blocks import PrefixCache
@@ -21,6 +22,7 @@ from engine.text.question import Question
 from engine.text.terminal import count
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Answer, Evidence, GeneratedAnswer, OnText, Passage, Tier, Trace, resting
+from store.types import replace
 
 _THOUGHT = re.compile(r"<think>.*?(?:</think>\s*|\Z)", re.DOTALL)
 _LEAD = re.compile(r"\A\W*answer\s*:[\s*]*", re.IGNORECASE)
@@ -46,8 +48,7 @@ _DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[.-]\d{1,2}[.-]\d{4}")
 _DIGIT_GAP = re.compile(r"(?<=\d)[ ().,/-]+(?=\(?\d)")
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedAnswer:
+class ParsedAnswer(Struct, frozen=True):
     """An answer, None if the model wrote none, and the numbers of what it is from, in the order they are named."""
 
     answer: str | None
@@ -98,8 +99,7 @@ def _numbers(found: str) -> list[int]:
 _VERDICTS = frozenset(words("yes no"))  # stand in no source that bears them
 
 
-@dataclass(frozen=True, slots=True)
-class Cited:
+class Cited(Struct, frozen=True):
     """A quote for each source, empty if it does not support the answer; and whether the answer is accepted."""
 
     quotes: tuple[str, ...]
@@ -191,8 +191,7 @@ Draft = Callable[[LanguageModel, Question, Evidence, Segments], list[list[int]]]
 Judge = Callable[[ParsedAnswer], Answer]  # returns what is answered where a model wrote this
 
 
-@dataclass(frozen=True, slots=True)
-class GenerateOptions:
+class GenerateOptions(Struct, frozen=True):
     """How an answer is generated: by the model of this name, as of `now`, in at most `max_tokens` tokens.
 
     `order` sorts the chunks of the prompt. Of the tokens up to `drafts` at a time are guessed, from texts that `draft`
@@ -209,8 +208,7 @@ class GenerateOptions:
     gate: Callable[[Question, Evidence], Judge | None] = lambda *_: None
 
 
-@dataclass(slots=True)
-class _Answer:
+class _Answer(Struct):
     """The prefilled prompt, the text generated so far, and how many of its tokens were guessed."""
 
     read: PrefixCache
@@ -264,8 +262,7 @@ def _prompt(
     return segments
 
 
-@dataclass(frozen=True, slots=True)
-class _Generation:
+class _Generation(Struct, frozen=True):
     """One answer in the making: the model, what it is asked, and the prompt made of that."""
 
     reading: PromptReader

@@ -4,9 +4,10 @@ All of it is read in order, in parts that fit a prompt; notes are taken of each,
 are read as in the prompt of an answer, so that all of these load each other's KV tensors.
 """
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from engine.kv.restore import PromptReader
 from engine.llm.generate import GenerateOptions, parse, quoted, read
@@ -27,7 +28,7 @@ from engine.text.terminal import count
 from engine.text.words import FUNCTION_WORDS, sentences, terms
 from engine.types import Answer, Evidence, GeneratedAnswer, Passage, Tier, Trace
 from prompts import prompt
-from store.types import Chunk
+from store.types import Chunk, replace
 
 _PART = 1500  # tokens of the chunks read at once: of more, small models overlook what stands in the middle
 _HELD = 0.5  # of the words that tell a line of the answer, so many stand in one source
@@ -135,7 +136,7 @@ class _Synthesis:
         while len(parts := self._parts(evidence)) > 1:
             noted = [(part, self._write("notes", part, _NOTES)) for part in parts]
             evidence = replace(evidence, passages=tuple(_noted(part, note) for part, note in noted if note))
-            self.reading = replace(self.reading, kept=None)  # notes are read once
+            self.reading = dataclasses.replace(self.reading, kept=None)  # notes are read once
         return self._write("lines", parts[0], self.options.max_tokens) if parts else ""
 
     def _parts(self, evidence: Evidence) -> list[Evidence]:
@@ -174,7 +175,7 @@ def _place(one: Passage) -> tuple[float, str, int]:
 def _noted(part: Evidence, note: str) -> Passage:
     """Return the notes of a part as a passage in its place."""
     hit = (first := part.passages[0]).hits[0]
-    return replace(first, hits=(replace(hit, chunk=replace(hit.chunk, text=note)),))
+    return replace(first, hits=(dataclasses.replace(hit, chunk=replace(hit.chunk, text=note)),))
 
 
 def check_ids(model: LanguageModel, question: str, answer: str) -> Ids:

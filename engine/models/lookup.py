@@ -10,12 +10,13 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b, file_digest
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from store.errors import NoModel
 from store.home import replacing
@@ -31,8 +32,7 @@ BITS = "bits_per_weight"  # the mean, in a config.json that pkb wrote
 HALF, SINGLE = 16, 32  # bits of a weight that is not quantised
 
 
-@dataclass(frozen=True, slots=True)
-class Default:
+class Default(Struct, frozen=True):
     """A recommended language model, and the machines it suits."""
 
     name: str
@@ -186,8 +186,7 @@ def reader_version(notes: Path | None) -> str:
     return digest(READER, notes)[:16]
 
 
-@dataclass(frozen=True, slots=True)
-class InstalledModel:
+class InstalledModel(Struct, frozen=True):
     """A complete model on this machine: a folder named by its path, or a commit of a repository named by the hub."""
 
     name: str
@@ -217,8 +216,7 @@ _OLLAMA_USUAL = "registry.ollama.ai/library/"
 _OTHER_SHARD, _PROJECTOR = re.compile(r"-(?!00001)\d{5}-of-\d{5}$"), "mmproj"
 
 
-@dataclass(frozen=True, slots=True)
-class GgufFile:
+class GgufFile(Struct, frozen=True):
     """A GGUF file on this machine, and the name that selects it: Ollama's, or else its path."""
 
     name: str

@@ -7,7 +7,6 @@ documents.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from hashlib import blake2b
 from itertools import islice
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from engine.models.lookup import MINILM_WEIGHTS, READER, TOKENS, find_weights
@@ -52,8 +52,7 @@ PARTS = {
 }  # the layers of a block, by their names in the difference and in the embedder
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """A span of characters that may answer, and its scores as logits.
 
     `margin` is its score less that of no answer in its window, `evidence` the best of its tokens to bear the answer.
@@ -71,8 +70,7 @@ class Mark:
         return self.margin + self.relevance
 
 
-@dataclass(frozen=True, slots=True)
-class WindowScores:
+class WindowScores(Struct, frozen=True):
     """The scores of all tokens of a window of a text, with the characters of the text that each stands for.
 
     Offsets are negative in the header, which stands before the text.
@@ -98,8 +96,7 @@ class WindowScores:
         return Mark(*where, margin, self.relevance, float(self.evidence[one : other + 1].max()))
 
 
-@dataclass(frozen=True, slots=True)
-class _Window:
+class _Window(Struct, frozen=True):
     """Tokens of a header and of a text, and the characters that they stand for."""
 
     text: int

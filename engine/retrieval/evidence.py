@@ -6,7 +6,6 @@ is said of the address that came later; if it is not known which did, of both.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from difflib import get_close_matches
 from functools import cache, partial
@@ -14,6 +13,8 @@ from math import inf
 from random import Random
 from statistics import fmean, pstdev
 from typing import Any
+
+from msgspec import Struct
 
 from engine.models.types import Embedder
 from engine.retrieval.retrieve import RetrievalLimits, Searchable, join, retrieve
@@ -27,7 +28,7 @@ from store.catalog import Catalog
 from store.hits import Hit, Vectors
 from store.provenance import KnownAddress, NamedAddress, Provenance, addresses_of, provenance_of
 from store.search import Reader
-from store.types import Place, Scope
+from store.types import Place, Scope, replace
 
 _DAY = timedelta(days=1)  # addresses first seen closer together came at the same time: many mails are read in one run
 _INTRODUCING = 20  # chunks that may introduce an address
@@ -36,8 +37,7 @@ _PEOPLE = 8  # names and addresses of a mail, one of which may be of older mail
 _Addresses = Callable[..., Sequence[KnownAddress]]
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True):
     """When a document was first seen (ISO, in UTC), and why its sender may not be who the name says."""
 
     first_seen: str | None = None
@@ -243,7 +243,7 @@ def find_after(
         there = [hit for hit in hits if before.quote and before.quote in hit.chunk.text][:1]
         scope = replace(options.scope, document=there[0].chunk.document if there else own[0])
         ranked = retrieve(bank, vector, question, scope, len(hits), RetrievalLimits()).ranked
-        ordered = {hit.chunk.id: replace(hit, score=1.0) for hit in (*there, *ranked, *hits)}
+        ordered = {hit.chunk.id: hit.scored(1.0) for hit in (*there, *ranked, *hits)}
         joined, known = join(list(ordered.values()), _LEADING, RetrievalLimits().joined), known_of(catalogue, own, bank)
         leading = tuple(one for passage in joined if (one := _placed(catalogue, passage, known)))
         step.note = f"{len(leading)} sources of the answer before"
@@ -314,7 +314,7 @@ def _graded(passages: Sequence[Passage]) -> tuple[Passage, ...]:
 
 
 def _with_score(passage: Passage, score: float) -> Passage:
-    return replace(passage, hits=tuple(replace(hit, score=score) for hit in passage.hits))
+    return replace(passage, hits=tuple(hit.scored(score) for hit in passage.hits))
 
 
 def _nearest(hits: Sequence[Hit], vector: Vectors) -> tuple[float, ...]:
@@ -350,7 +350,7 @@ def _of_most_trusted(passage: Passage, known: Mapping[str, Known]) -> Passage:
 
     best, _ = min(ranked, key=order)
     others = tuple(hit for hit in passage.all_hits if hit is not best)
-    return replace(passage, hits=(replace(best, score=passage.score),), copies=others)
+    return replace(passage, hits=(best.scored(passage.score),), copies=others)
 
 
 def _source(

@@ -5,7 +5,7 @@ closes it. No language model reads anything.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cached_property, lru_cache
 from itertools import chain
@@ -30,7 +30,7 @@ from store.catalog import Catalog
 from store.filters import names_person
 from store.hits import Hit
 from store.search import Reader
-from store.types import Scope
+from store.types import Scope, replace
 
 READ = 2_000  # documents, the newest; as many again that may close what is in them
 _SHORT = 250  # words of its own that short mail has at most: longer ones are articles, minutes, policies

@@ -3,9 +3,10 @@
 It knows the index by the protocol below, not LanceDB or files, and is the only importer of rank_bm25.
 """
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from itertools import pairwise
 from typing import Protocol
@@ -20,7 +21,7 @@ from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Passage
 from store.filters import names_person
 from store.hits import Hit, Totals, Vectors
-from store.types import Chunk, Scope, turns
+from store.types import Chunk, Scope, replace, turns
 
 _OPENING = 3  # words, by which texts that differ are mostly told apart
 _HEAD = 8  # bytes of a word that are compared as one number
@@ -282,7 +283,7 @@ def _own_turns(hit: Hit, sender: str) -> Hit | None:
     text, found = hit.chunk.text, turns(hit.chunk.text, frozenset(hit.recipients))
     own = "\n".join(text[one.start : one.end] for one in found if one.speaker and names_person(one.speaker, sender))
     tokens = " ".join(words(f"{hit.chunk.header}\n{own}"))
-    return replace(hit, chunk=replace(hit.chunk, text=own), tokens=tokens) if own else None
+    return dataclasses.replace(hit, chunk=replace(hit.chunk, text=own), tokens=tokens) if own else None
 
 
 def _pool(
@@ -375,7 +376,7 @@ def _awaited(ranked: Sequence[Hit], question: Question, settings: RetrievalLimit
     starts = [next_start(one.chunk.text, one.written, now) for one in best]
     order = sorted({start for start in starts if start})
     lifts = [settings.weights.coming * (2 - order.index(start) / len(order)) if start else 0.0 for start in starts]
-    lifted = [replace(one, score=one.score + lift) for one, lift in zip(best, lifts, strict=True)]
+    lifted = [one.scored(one.score + lift) for one, lift in zip(best, lifts, strict=True)]
     return sorted([*lifted, *rest], key=_first)
 
 

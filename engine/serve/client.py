@@ -7,14 +7,14 @@ declines, this process does the work. Every exact hit imports this module: heavy
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine import operations
 from engine.session import Session
-from engine.types import AskOptions
+from engine.types import AskOptions, json_values
 from store.errors import disk_failure
+from store.types import replace
 
 if TYPE_CHECKING:
     from engine.ask.followup import Turn, Write
@@ -120,12 +120,12 @@ def _look_up_there(
 ) -> tuple[T, ...]:
     """Have the resident process run one of `look_ups`; returns nothing where it does not."""
     from engine.serve.process import ConnectionLost
-    from engine.serve.protocol import Broken, pack, request, unpack
+    from engine.serve.protocol import Broken, request, unpack
 
     name = operation.__name__
     with suppress(ConnectionLost, Broken), closing(link):
         asked = request(opened, "", AskOptions(), streams=False)
-        link.send("look_up", {"name": name, "request": asked, "given": pack(list(given))})
+        link.send("look_up", {"name": name, "request": asked, "given": json_values(list(given))})
         frame = next(link.answers())
         if frame["kind"] == "found":
             return (unpack(operations.look_ups()[name][1], frame.get("results")),)
@@ -257,11 +257,11 @@ def work(
     if link is not None:
         from engine.idle.types import IdleReport
         from engine.serve.process import ConnectionLost
-        from engine.serve.protocol import Broken, pack, unpack
+        from engine.serve.protocol import Broken, unpack
 
         try:
             with closing(link):
-                link.send("idle", {"request": pack(request), "now": opened.now.isoformat()})
+                link.send("idle", {"request": json_values(request), "now": opened.now.isoformat()})
                 for frame in link.answers():
                     if frame["kind"] != "piece":
                         return unpack(IdleReport, frame.get("report"))

@@ -1,20 +1,16 @@
-"""Values that travel between processes: dataclasses as plain JSON values and back, each checked against its type.
-
-Knows types by their annotations alone: a field that is added to a value travels at once.
-"""
+"""Values that travel between processes: frames of JSON, whose parts are checked against types by msgspec."""
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
-from datetime import date, datetime
-from functools import cache
+from datetime import datetime
 from pathlib import Path
-from struct import Struct
-from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
+from struct import Struct as Layout
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from msgspec import Struct, convert
 
 from engine.settings import Settings, keys, put
-from engine.types import Answer, AskOptions, AskResult, Step, Trace
+from engine.types import Answer, AskOptions, AskResult, Step, Trace, json_values
 
 if TYPE_CHECKING:
     from engine.session import Session
@@ -22,7 +18,7 @@ if TYPE_CHECKING:
 
 PROTOCOL = 5  # raised when a frame changes its meaning
 LIMIT = 8 << 20  # bytes of one frame: fifty long sources take a tenth of it
-_LENGTH = Struct(">I")
+_LENGTH = Layout(">I")
 
 Frame = dict[str, Any]
 
@@ -83,86 +79,17 @@ def refuse(constant: str) -> NoReturn:
 
 
 T = TypeVar("T")
-_hints = cache(get_type_hints)
-
-
-def pack(value: Any) -> Any:
-    """Return a value as what JSON has words for."""
-    if is_dataclass(value):
-        return {one.name: pack(getattr(value, one.name)) for one in fields(value)}
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, (list, tuple)):
-        return [pack(one) for one in value]
-    if isinstance(value, dict):
-        return {key: pack(one) for key, one in value.items()}
-    return value
 
 
 def unpack(kind: type[T], value: Any) -> T:
-    """Give back what was packed; Broken where it is no such value."""
-    made: T = _as(kind, value)
-    return made
-
-
-def _as(kind: Any, value: Any) -> Any:
-    if kind is Any:  # a value of JSON itself
-        return value
-    if is_dataclass(kind):
-        return _made(kind, value)
-    parts, origin = get_args(kind), get_origin(kind)
-    if origin in (Union, UnionType):
-        return _either(parts, value)
-    if origin is tuple:
-        return _tuple(parts, value)
-    if origin is list:
-        return [_as(parts[0], one) for one in _sure(list, value)]
-    if origin is dict:
-        return {_as(parts[0], key): _as(parts[1], one) for key, one in _sure(dict, value).items()}
-    if origin is Literal:
-        return value if value in parts and isinstance(value, str) else _sure(NoneType, kind)
-    return _time(kind, value) if kind in (datetime, date) else _sure(kind, value)
-
-
-def _made(kind: Any, value: Any) -> Any:
-    hints, given = _hints(kind), _sure(dict, value)
-    wanted = {one.name for one in fields(kind)}
-    if set(given) != wanted:
-        raise Broken(f"{kind.__name__} with other fields")
-    return kind(**{name: _as(hints[name], one) for name, one in given.items()})
-
-
-def _either(parts: tuple[Any, ...], value: Any) -> Any:
-    if value is None and NoneType in parts:
-        return None
-    (kind,) = [part for part in parts if part is not NoneType]  # no value of ours is one of two kinds
-    return _as(kind, value)
-
-
-def _tuple(parts: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
-    given = _sure(list, value)
-    kinds = parts[:1] * len(given) if parts[-1] is Ellipsis else parts
-    if len(kinds) != len(given):
-        raise Broken("a tuple of another length")
-    return tuple(_as(kind, one) for kind, one in zip(kinds, given, strict=True))
-
-
-def _time(kind: type[date], value: Any) -> date:
+    """Return JSON values as a value of this type, each part checked against its own; Broken."""
     try:
-        return kind.fromisoformat(_sure(str, value))
-    except ValueError:
-        raise Broken("a time that is none") from None
+        return convert(value, kind)
+    except ValueError as error:  # of which a field's name that is no text is one
+        raise Broken(str(error)) from None
 
 
-def _sure(kind: Any, value: Any) -> Any:
-    """Return a value of this very type; a whole number is a number, but yes and no are none."""
-    if type(value) is kind or (kind is float and type(value) is int):
-        return float(value) if kind is float else value
-    raise Broken(f"{type(value).__name__} instead of {getattr(kind, '__name__', kind)}")
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """A question, when and how it is asked, and every setting that it is asked under, as text.
 
     What came of it is not stored where anything was forgotten since its epoch.
@@ -184,17 +111,12 @@ def request(opened: "Session", text: str, options: AskOptions, *, streams: bool)
     for key in ("model.name", "embed.model"):
         settings[key] = _wherever(settings[key])
     how = (opened.keeps_tensors, opened.collection, streams, opened.ledger.epoch)
-    return pack(Request(text, options, opened.now, settings, *how))
+    return json_values(Request(text, options, opened.now, settings, *how))
 
 
 def _wherever(name: str) -> str:
     """Return a model's name as it is understood in any folder."""
     return str(Path(name).absolute()) if name and Path(name).is_dir() else name
-
-
-def requested(values: Any) -> Request:
-    """Read a question; Broken where it is none."""
-    return unpack(Request, values)
 
 
 def under(settings: Settings, wanted: dict[str, str]) -> Settings:
@@ -206,15 +128,23 @@ def under(settings: Settings, wanted: dict[str, str]) -> Settings:
     return settings
 
 
+class AnswerFrame(Struct, frozen=True):
+    """An answer and its trace, as they travel."""
+
+    reply: Answer
+    covered: float | None
+    steps: list[Step]
+    notices: list[str]
+    saved_s: float
+
+
 def answer(answered: AskResult) -> Any:
     """Serialize an answer and its trace to JSON values."""
     trace = answered.trace
-    about = {"steps": pack(trace.steps), "notices": trace.notices, "saved_s": trace.saved_s}
-    return {"answer": pack(answered.reply), "covered": answered.covered, **about}
+    return json_values(AnswerFrame(answered.reply, answered.covered, trace.steps, trace.notices, trace.saved_s))
 
 
 def answered(values: Any) -> AskResult:
     """Deserialize an answer and its trace; Broken if the values are malformed."""
-    read = {"answer": Answer, "covered": float | None, "steps": list[Step], "notices": list[str], "saved_s": float}
-    reply, covered, *trace = (_as(kind, _sure(dict, values).get(name)) for name, kind in read.items())
-    return AskResult(reply, Trace(*trace), covered)
+    made = unpack(AnswerFrame, values)
+    return AskResult(made.reply, Trace(made.steps, made.notices, made.saved_s), made.covered)

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from engine.llm.resident import ResidentModel
 from engine.operations import look_ups
-from engine.serve.protocol import Broken, Frame, Request, answer, pack, requested, under, unpack
+from engine.serve.protocol import Broken, Frame, Request, answer, under, unpack
 from engine.session import Session
 from engine.settings import SERVED, Settings
-from engine.types import AskOptions
+from engine.types import AskOptions, json_values
 from store.errors import NoModel, PkbError
 from store.history import History
 
@@ -320,7 +320,7 @@ class RequestQueue(Thread):
     def _needs_all(self, job: QueuedRequest) -> bool:
         """Return whether a request needs idle jobs to end first: for another model."""
         try:
-            return self._state.needs_other_model(requested(job.frame.get("request")))
+            return self._state.needs_other_model(unpack(Request, job.frame.get("request")))
         except Broken:
             return False
 
@@ -340,7 +340,7 @@ class RequestQueue(Thread):
         kinds[job.frame["kind"]](job)
 
     def _ask(self, job: QueuedRequest) -> None:
-        asked = requested(job.frame.get("request"))
+        asked = unpack(Request, job.frame.get("request"))
 
         def say(text: str) -> None:
             job.send("piece", {"text": text})
@@ -357,8 +357,8 @@ class RequestQueue(Thread):
         operation, _, *kinds = found
         values = zip(kinds, unpack(list[Any], job.frame.get("given")), strict=True)
         given = [unpack(kind, value) for kind, value in values]
-        with self._state.session(requested(job.frame.get("request"))) as opened:
-            job.send("found", {"results": pack(operation(opened, *given))})
+        with self._state.session(unpack(Request, job.frame.get("request"))) as opened:
+            job.send("found", {"results": json_values(operation(opened, *given))})
 
     def _idle_run(self, job: QueuedRequest) -> None:
         from engine.idle.scheduler import run_idle
@@ -369,4 +369,4 @@ class RequestQueue(Thread):
 
         opened = self._state.own()
         opened.now = datetime.fromisoformat(str(job.frame.get("now")))
-        job.send("done", {"report": pack(run_idle(opened, unpack(IdleRequest, job.frame.get("request")), tell))})
+        job.send("done", {"report": json_values(run_idle(opened, unpack(IdleRequest, job.frame.get("request")), tell))})

@@ -6,10 +6,11 @@ told by words of the prompts. Uses the wording alone. Knows no store and no mode
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple, get_args
+
+from msgspec import Struct
 
 from engine.text import dates
 from engine.text.time_sensitive import Sensitivity, phrases, plain_words, time_sensitivity, word_lists
@@ -72,8 +73,7 @@ _SOME_DAY = date(2000, 1, 1)  # any day will do to see whether a word is a date
 _NOT_NAMES = frozenset((*dates.WEEKDAYS, "i", "im", "ok"))
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """A question with all that its wording says."""
 
     text: str

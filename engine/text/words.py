@@ -8,8 +8,9 @@ abbreviations. Knows nothing of scores.
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
+
+from msgspec import Struct
 
 from prompts import word_groups
 from store.types import plain_words, turns
@@ -236,8 +237,7 @@ _PARTICLES_TEXT = "of the and de von van der den la le du da di bin al at for "
 _PARTICLES = frozenset(_PARTICLES_TEXT.split())
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """Offsets of one sentence, its speaker if known, and the number of its turn or paragraph."""
 
     start: int
@@ -359,8 +359,7 @@ def readings(text: str) -> list[str]:
     return list(dict.fromkeys(one for found in (text, bare, sorted_bare) for one in (found, _HYPHEN.sub("", found))))
 
 
-@dataclass(frozen=True, slots=True)
-class WordRun:
+class WordRun(Struct, frozen=True):
     """Words in a row, rare enough together to be one text's own; `three` are the rarest neighbours among them."""
 
     words: str

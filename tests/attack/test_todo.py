@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.types import OpenLoop
+from engine.types import OpenLoop, json_values
 from tests.attack.lab import NOW, Lab, mail
 
 MIRA, ANN, BEN = "Mira Oda <mira@choir.example>", "Ann Li <ann@choir.example>", "Ben Ode <ben@choir.example>"
@@ -44,5 +44,5 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, OpenLoop]:
 @pytest.mark.parametrize("name", SENTENCES)
 def test_a_task_is_of_whoever_is_to_do_it_and_asked_by_whoever_wants_it(found: dict[str, OpenLoop], name: str) -> None:
     text, _, _, who, asked_by, due = SENTENCES[name]
-    one = found[text].to_json()
+    one = json_values(found[text])
     assert (one["who"], one["asked_by"], one["due"]) == (who, asked_by, due)

@@ -12,7 +12,7 @@ from engine.app import Pkb
 from engine.ask.notices import sender_notices
 from engine.llm.prompt import chunk_segment
 from engine.text.commitments import instruction_end
-from engine.types import FIRST_MAIL, Answer, AskOptions
+from engine.types import FIRST_MAIL, Answer, AskOptions, json_values
 from store.types import Chunk
 from tests.attack.injected import BENIGN, CONTROLS, INJECTED, RENT, STRANGER, Control, Injected, honest
 from tests.attack.lab import ANN, BEN, EVIL, Lab, mail
@@ -207,7 +207,7 @@ def test_an_answer_of_a_sender_who_is_new_or_doubtful_says_so(tmp_path: Path) ->
         new, doubtful = (pkb.answer(one, AskOptions()) for one in (RENT.question, "Who is the tenor?"))
         again = pkb.answer("Who is the tenor?", AskOptions())
     assert (new.reply.answered, doubtful.reply.answered, again.reply.tier) == (True, True, "exact")
-    assert FIRST_MAIL in warnings(new.reply.sources[0].to_json())
+    assert FIRST_MAIL in warnings(json_values(new.reply.sources[0]))
     wanted = f"the answer rests on a doubtful mail alone, from {ANN} (replies go to {EVIL})"
     assert [wanted in one.trace.notices for one in (new, doubtful, again)] == [False, True, True]
 

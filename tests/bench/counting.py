@@ -5,11 +5,12 @@ are written (forced.py), and the KV store counts the bytes of the real shape whi
 tally names each step of a model by the rows it computes and the tokens before them; prices.py makes milliseconds of it.
 """
 
+import dataclasses
 import json
 import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,6 +29,7 @@ from engine.session import Session
 from engine.types import AskOptions, Backend, Evidence, Step, Trace
 from store.kv_files import Header, Node, Tensor, TreeRoot, size_of
 from store.kv_store import KvStore
+from store.types import replace
 from tests.bench.forced import Forced, ForcedBackend, ForcedResident, Script
 from tests.engine.models.shapes import REAL, make, write
 
@@ -160,7 +162,9 @@ class CountedResident(ForcedResident):
         """Return the model of this key, counted."""
         found = super().get(key, load)
         if not isinstance(found, Counted):
-            found = self._model = replace(counted(found, self._script, self._tally, self._shape), ids=self._ids)
+            found = self._model = dataclasses.replace(
+                counted(found, self._script, self._tally, self._shape), ids=self._ids
+            )
         return found
 
     def reading(self, key: Hashable, make: Callable[[], PromptReader]) -> PromptReader:
@@ -172,7 +176,7 @@ class CountedResident(ForcedResident):
                 return reader
             store = CountedStore.of(reader.kept.store, bytes_of(self._shape)) if self._shape else reader.kept.store
             # Without a plan: whatever is cached is loaded, however fast layers are that compute nothing.
-            return replace(reader, kept=KvBinding(store, reader.kept.root, reader.kept.model))
+            return dataclasses.replace(reader, kept=KvBinding(store, reader.kept.root, reader.kept.model))
 
         return super().reading(key, narrow)
 

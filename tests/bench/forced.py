@@ -6,8 +6,9 @@ yes-or-no check of a paraphrase would be noise: it is computed and always yes, s
 is a hit, and counts as false where it is.
 """
 
+import dataclasses
 from collections.abc import Generator, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 from shutil import rmtree
@@ -27,6 +28,7 @@ from engine.session import Session
 from engine.text.question import Question
 from engine.text.words import words
 from engine.types import Evidence, GeneratedAnswer, OnText, Trace
+from store.types import replace
 from tests.engine.ask.backend import Wrapped
 from tests.engine.models.shapes import REAL, make
 
@@ -96,7 +98,7 @@ class ForcedResident(ResidentModel):
         def own() -> Mlx:
             if key not in self._loaded:
                 self._loaded[key] = load()
-            return forced(replace(self._loaded[key], meter=Meter()), self._script)
+            return forced(dataclasses.replace(self._loaded[key], meter=Meter()), self._script)
 
         return super().get(key, own)
 

@@ -12,7 +12,7 @@ import shutil
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -36,7 +36,7 @@ from store.answers import AnswerBank
 from store.database import Ledger, open_ledger
 from store.hits import Vectors
 from store.question_index import Near, QuestionVectors
-from store.types import Scope
+from store.types import Scope, replace
 from tests.bench.home import NOW
 from tests.bench.indexed import IndexedUser, golds, load
 from tests.bench.metrics import terms

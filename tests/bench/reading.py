@@ -10,11 +10,12 @@ tests.bench.quoting.
 """
 
 import argparse
+import dataclasses
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from statistics import fmean
@@ -36,7 +37,7 @@ from engine.text.question import Question, understand
 from engine.types import Answer, Evidence, Passage, Trace
 from store.errors import NoModel
 from store.kv_files import root_of
-from store.types import Scope
+from store.types import Scope, replace
 from tests.bench.indexed import IndexedUser, best, golds, load
 from tests.bench.kv_reuse import opened_store
 from tests.bench.metrics import exact, f1, rouge_l, terms
@@ -162,7 +163,7 @@ def open_reader(
     adapter = None if plain else find_adapter(folder)
     scratch = Path(tempfile.mkdtemp(prefix="pkb-reading-"))
     model = load_model(folder, name=folder.name, cache=scratch, memory_share=0.9, adapter=adapter)
-    model = replace(model, bits=8 if mode == "8bits" else 0)
+    model = dataclasses.replace(model, bits=8 if mode == "8bits" else 0)
     kept = None
     if cache and held:
         store = held.enter_context(opened_store(model, cache))

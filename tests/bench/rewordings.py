@@ -10,7 +10,7 @@ import json
 from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,6 +20,7 @@ from engine.ask.semantic import SemanticRules
 from engine.ask.semantic import upper as upper_bound
 from engine.models.minilm import MiniLM
 from engine.types import Trace
+from store.types import replace
 from tests.bench.indexed import IndexedUser, load
 from tests.bench.paraphrases import LEAST, READER, TAU, Entry, OwnBank, entry, own_bank, worded
 

@@ -1,7 +1,6 @@
 """What a turn of `pkb chat` shows: at most twelve rows of the terminal, and how to see the rest."""
 
 import re
-from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -13,6 +12,7 @@ from cli.chat import Conversation
 from cli.render import show_answer
 from engine.text.terminal import cells
 from engine.types import Answer, AskOptions, AskResult, Correction, Source, Trace
+from store.types import replace
 from tests.cli.conftest import Pkb
 from tests.cli.test_terminal import on_terminal
 

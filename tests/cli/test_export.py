@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.export import escaped, print_csv, source_lines
-from engine.types import Source
+from engine.types import Source, json_values
 from store.database import open_ledger
 from tests.cli.conftest import Pkb
 from tests.cli.test_terminal import KEY, acted_on, hostile
@@ -125,7 +125,7 @@ ANY = st.text(st.sampled_from("=+-@\t ab'\"\n\r,;\x1b\u200b|0#`*_[]()<>&!\\~.1")
 @given(st.lists(ANY, min_size=3, max_size=3))
 def test_no_cell_begins_a_formula(texts: list[str]) -> None:
     title, sender, quote = texts
-    row = Source("/m/a.eml", "=1+1", title, None, (1, 2), 1.0, quote, sender=sender).to_json()
+    row = json_values(Source("/m/a.eml", "=1+1", title, None, (1, 2), 1.0, quote, sender=sender))
     out = io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stdout", out)
@@ -140,5 +140,5 @@ def test_text_of_mail_is_no_markdown(text: str) -> None:
     shown = escaped(text)
     assert re.search(r"(?<!\\)(?:\\\\)*[`*_\[\]<>&|~]", shown) is None
     assert [line for line in shown.split("\n") if re.match(r"\s|\d*[#+=.)-]", line)] == []
-    heading, *_ = source_lines(Source("/m", None, text, None, (1, 1), 1.0, "").to_json())
+    heading, *_ = source_lines(json_values(Source("/m", None, text, None, (1, 1), 1.0, "")))
     assert "\n" not in heading

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from engine.serve.protocol import LIMIT, Broken, Frames, Request, answer, answered, encode, pack, under, unpack
+from engine.serve.protocol import LIMIT, Broken, Frames, Request, answer, answered, encode, under, unpack
 from engine.settings import Settings, keys
-from engine.types import STAGES, Answer, AskOptions, AskResult, FollowedAnswer, Source, Step, Trace
+from engine.types import STAGES, Answer, AskOptions, AskResult, FollowedAnswer, Source, Step, Trace, json_values
 from store.types import Scope
 
 TEXT = some.text() | some.just("\udcff of a file name")
@@ -85,7 +85,7 @@ def test_a_frame_that_would_be_too_long_is_not_made() -> None:
 
 
 def travelled(value: Any) -> Any:
-    (frame,) = Frames().feed(encode("x", {"value": pack(value)}))
+    (frame,) = Frames().feed(encode("x", {"value": json_values(value)}))
     return frame["value"]
 
 
@@ -120,14 +120,14 @@ def test_an_answer_with_a_part_of_another_type_is_refused(reply: Answer, data: s
 
 @given(REQUESTS, some.data())
 def test_a_question_with_a_part_of_another_type_is_refused(request: Request, data: some.DataObject) -> None:
-    values = pack(request)
+    values = json_values(request)
     part = data.draw(some.sampled_from(sorted(values)))
     values[part] = data.draw(some.sampled_from([None, 1, 1.5, "soon", [1], {"a": 1}]))
     try:
         found = unpack(Request, values)
     except Broken:
         return
-    assert pack(found) == values
+    assert json_values(found) == values
 
 
 @pytest.mark.parametrize("values", [None, {}, [], {"text": "a"}])

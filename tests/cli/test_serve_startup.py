@@ -22,7 +22,7 @@ REPAIRED = "How many bicycles were repaired on the repair day?"  # which the bun
 FIRST = """
 import os, sys
 from engine.serve.worker import WorkerState
-from engine.serve.protocol import answer, request, requested
+from engine.serve.protocol import Request, answer, request, unpack
 from engine.session import Session
 from engine.types import AskOptions
 
@@ -32,7 +32,7 @@ desk.load()
 ready = set(sys.modules)
 for model in ("quote", opened.settings.model.name):
     opened.override("model.name", model)
-    asked = requested(request(opened, sys.argv[1], AskOptions(), streams=False))
+    asked = unpack(Request, request(opened, sys.argv[1], AskOptions(), streams=False))
     with desk.session(asked) as made:
         answered = made.asker.ask(asked.text, asked.options, asked.now, None)
         answer(answered)

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from store.kv_index import KvIndex
 from store.peers import PeerBook
 from store.remote import Remote, RemoteCall, RemoteMiss, open_remote
 from store.remote_peer import PeerSource, parse_address
+from store.types import replace
 from tests.cli.conftest import Pkb, Ran
 from tests.demo import NANO, copied, environment
 from tests.effort import PATIENCE_S

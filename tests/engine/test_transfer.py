@@ -5,7 +5,6 @@ import json
 import shutil
 from collections.abc import Callable, Iterable
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from engine.transfer import ExportedAnswer, Importer, ImportReport, lines_of, re
 from engine.types import STAGES, Answer, Source
 from store.answers import AnswerBank
 from store.errors import PkbError, UsageError
-from store.types import Scope
+from store.types import Scope, replace
 from tests.demo import DATA, copied
 
 KEY = "Who has the spare key to the workshop?"

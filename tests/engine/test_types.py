@@ -1,7 +1,6 @@
 """Answers as JSON: equal after a round trip, with every documented key."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.types import STAGES, Answer, Evidence, Passage, Source
+from store.types import replace
 
 SOURCE = Source("/mail/1.eml", "1@example.org", "Notes", "2024-05-03T10:00:00+00:00", (3, 4), 1.5, "at seven")
 ANSWER = Answer("When?", "at seven", "full", "quote", None, (SOURCE,), {"total": 12.0}, highlight=(3, 8))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from functools import cache
+from functools import cache, partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any, get_args
@@ -245,7 +245,7 @@ def _frames(data: bytes) -> None:
     size = 1 + (data[0] if data else 0)
     for at in range(0, len(data), size):
         for frame in frames.feed(data[at : at + size]):
-            for read in (protocol.requested, protocol.answered):
+            for read in (partial(protocol.unpack, protocol.Request), protocol.answered):
                 with suppress(protocol.Broken):
                     read(frame.get("values", frame))
             with suppress(protocol.Broken, PkbError):

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from contextlib import suppress
-from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from store.answers import names_of
 from store.filters import among
-from store.types import IndexedDocument
+from store.types import IndexedDocument, replace
 from tests.effort import examples
 from tests.store.conftest import Open
 from tests.store.kit import Fuse, Killed, Opened, entry, home_in

@@ -1,7 +1,6 @@
 """The rows of KV nodes, their owners, pins, counters and ghosts."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from store.database import Ledger, open_ledger
 from store.kv_files import Identity, Node, child_key
 from store.kv_folder import ProcessOwner, is_alive, remove_dead_owners
 from store.kv_index import CountTotal, KvCounts, KvIndex
+from store.types import replace
 from tests.store.kv_kit import ROOT, SUB_STEP, run_python
 
 FILE = Identity(1, 2, 3, 4)

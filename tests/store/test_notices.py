@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from store.answers import AnswerBank, CachedAnswer, Notice, Notices
 from store.database import Ledger, open_ledger
+from store.types import replace
 
 ENTRY = CachedAnswer("when?", "{}", "quote-1/5", None, "Friday", (), 1, "full", 1.0, 1.0)
 CHANGED = Notice(b"a", "changed", "Friday", "Monday", '{"title": "Moved"}', 5.0)

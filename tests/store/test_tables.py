@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from importlib import import_module
 from pathlib import Path
@@ -18,7 +17,7 @@ from engine.text.words import words
 from store.filters import names_person
 from store.hits import Hit
 from store.tables import execute_when_used
-from store.types import Scope
+from store.types import Scope, replace
 from tests.effort import examples
 from tests.store.conftest import Open
 from tests.store.kit import HashEmbedder, Opened, entry, home_in

@@ -9,12 +9,13 @@ files are of a narrow layer and count as those of the shape, and loads are price
 JSON line for each request and way, then one for each way.
 """
 
+import dataclasses
 import json
 import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from itertools import accumulate, pairwise
 from pathlib import Path
 from statistics import fmean, median
@@ -36,6 +37,7 @@ from store.database import open_ledger
 from store.kv_files import Key, Node, TreeRoot, child_key, root_of
 from store.kv_index import path_keys
 from store.kv_store import KvLimits, KvStore, scores, victims
+from store.types import replace
 from tests.bench.counting import CountedStore, Idle, bytes_of, folder_of
 from tests.bench.delta.codec import Gridded
 from tests.bench.delta.scenarios import SCENARIOS, VALUE, Scenario
@@ -142,7 +144,7 @@ class Way:
 
     def serve(self, asked: Asked) -> Served:
         """Return what a request takes to its first token; what was computed is stored afterwards."""
-        model = replace(self.model, wears=self.adapters[asked.adapter])
+        model = dataclasses.replace(self.model, wears=self.adapters[asked.adapter])
         root = root_of({"model": "bench", "adapter": model.kv_adapter})
         if self.one and self.store and asked.adapter != self.last:
             self.store.forget(self.stored)
@@ -169,7 +171,7 @@ class Way:
         if self.cost is None:
             return read
         ends = accumulate(map(len, asked.segments), initial=0)
-        return replace(read, seconds=tuple(self.cost.bare.of(*both) for both in pairwise(ends)))
+        return dataclasses.replace(read, seconds=tuple(self.cost.bare.of(*both) for both in pairwise(ends)))
 
 
 @dataclass(slots=True)
@@ -187,7 +189,7 @@ class Differences:
 
     def serve(self, asked: Asked) -> Served:
         """Return what a request takes to its first token; what was computed is stored afterwards."""
-        model = replace(self.model, wears=self.adapters[asked.adapter])
+        model = dataclasses.replace(self.model, wears=self.adapters[asked.adapter])
         root = root_of({"model": "bench", "adapter": model.kv_adapter})
         free_memory()
         seconds = list[float]()
@@ -306,7 +308,7 @@ def prices(
 ) -> tuple[Price, Price, dict[str, Any]]:
     """Return the prices of the bare model and of one that wears an adapter, by turns, and the seconds by length."""
     times: dict[tuple[str, int], list[list[float]]] = {}
-    kinds = {"bare": model, "worn": replace(model, wears=adapter)}
+    kinds = {"bare": model, "worn": dataclasses.replace(model, wears=adapter)}
     for _ in range(rounds):
         for length in lengths:
             for kind, one in kinds.items():
@@ -362,7 +364,7 @@ def streams(given: Namespace, scratch: Path) -> Iterator[dict[str, Any]]:
     load_blas()
     folder = folder_of(given.model, given.models, real=given.how != "counted" or not given.prices)
     model = load(folder, name=given.model, cache=scratch, memory_share=0.9)
-    model = replace(model, stops=frozenset(), one_line=False)
+    model = dataclasses.replace(model, stops=frozenset(), one_line=False)
     pairs = make_adapters(model, scratch / "adapters", 10)
     users = {n: prompts(given.data, given.corpus, folder / "tokenizer.json", n) for n in (4, 8)}
     longest = max((prompt for user in users[8] for prompt in user), key=lambda one: sum(map(len, one)))
@@ -375,7 +377,7 @@ def streams(given: Namespace, scratch: Path) -> Iterator[dict[str, Any]]:
     cost = None if given.how == "real" else Cost(bare, worn, given.load if given.how == "counted" else None)
     if given.how == "counted":
         narrow = folder_of(given.model, given.models, real=False)
-        model = replace(model, model=load(narrow, name=given.model, cache=scratch, memory_share=0.9).model)
+        model = dataclasses.replace(model, model=load(narrow, name=given.model, cache=scratch, memory_share=0.9).model)
         pairs = make_adapters(model, scratch / "narrow", 10)
     for scenario in [one for one in SCENARIOS if one.name in given.only]:
         for seed in range(given.seeds):
@@ -402,7 +404,7 @@ def replayed(
     budget, clock = scenario.budget(token_bytes), [0.0]
     about = {"scenario": scenario.name, "model": model.name, "computed": cost is None, "mb": budget // 10**6}
     ordinary, activated = [one for one, _ in pairs], [one for _, one in pairs]
-    counted = replace(model, model=Idle(model.model)) if cost else model
+    counted = dataclasses.replace(model, model=Idle(model.model)) if cost else model
     with ExitStack() as held:
 
         def kept(name: str) -> KvStore:
@@ -422,7 +424,7 @@ def replayed(
         for asked in stream[:warm]:
             clock[0] = asked.at
             for one in ways[1:]:
-                one.model = replace(model, model=Idle(model.model))
+                one.model = dataclasses.replace(model, model=Idle(model.model))
                 one.serve(asked)
                 one.model = counted
         for number, asked in enumerate(stream[warm:]):

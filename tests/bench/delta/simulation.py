@@ -5,14 +5,16 @@ adapted one. Nodes and scores are pkb's own. Knows seconds and bytes a token, wh
 files.
 """
 
+import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Literal
 
 from store.kv_files import Key, Node, TreeRoot, child_key, root_of
 from store.kv_store import Score, victims
+from store.types import replace
 from tests.bench.delta.utility import State, StateOf
 from tests.bench.delta.workload import Asked
 
@@ -180,7 +182,7 @@ class Cache:
 
 def simulate(requests: Sequence[Asked], system: System, budget: int, costs: Costs) -> Outcome:
     """Serve all requests by one system, beginning with an empty cache."""
-    costs = replace(
+    costs = dataclasses.replace(
         costs,
         bytes=round(costs.bytes * system.width),
         share=costs.share / system.width if system.share is None else system.share,

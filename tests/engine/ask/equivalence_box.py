@@ -4,7 +4,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,6 +18,7 @@ from engine.types import Trace
 from store.database import Ledger, open_ledger
 from store.kv_files import Tensor, root_of, verify, write
 from store.kv_store import KvLimits, KvStore, scores
+from store.types import replace
 from tests.store.kv_kit import HALF_LIFE_S, PLENTY
 
 SUB_STEP = 64

@@ -4,7 +4,7 @@ Every session of it is as good as a process of its own: it has its own connectio
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from engine.types import AskOptions, AskResult, Backend
 from store.catalog import SourceRoot
 from store.database import open_ledger
 from store.hits import Vectors
-from store.types import Scope
+from store.types import Scope, replace
 from tests.store.kit import HashEmbedder
 
 NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)

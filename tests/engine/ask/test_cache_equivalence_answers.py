@@ -4,7 +4,6 @@ Every comparison asks one question twice, through the cache and past it, and hol
 """
 
 from collections import Counter
-from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -12,8 +11,8 @@ from random import Random
 import pytest
 
 from engine.session import Session
-from engine.types import Answer, AskOptions
-from store.types import Scope
+from engine.types import Answer, AskOptions, json_values
+from store.types import Scope, replace
 from tests.demo import NANO
 from tests.effort import slow_only
 from tests.engine.ask.small_home import NOW, SmallHome, anew, ask, ingest
@@ -120,8 +119,8 @@ class Archive:
 
 def _shown(reply: Answer) -> dict[str, object]:
     """Return all of a reply that does not say how it was come by."""
-    made = replace(reply, tier="full", ms={}, age_s=None, tokens=None, correction=None)
-    return asdict(made)
+    made: dict[str, object] = json_values(replace(reply, tier="full", ms={}, age_s=None, tokens=None, correction=None))
+    return made
 
 
 def _lead(pairs: list[tuple[Answer, Answer]]) -> list[tuple[datetime | str | None, ...]]:

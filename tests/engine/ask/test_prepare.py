@@ -1,6 +1,5 @@
 """A question that is readied before anybody asks it: as if it had been asked, but by nobody."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from engine.types import AskOptions, Backend, Evidence, GeneratedAnswer, OnText,
 from store.answers import AnswerBank, Origin, Verifications
 from store.errors import UsageError
 from store.history import History
+from store.types import replace
 from tests.engine.ask.backend import Wrapped
 from tests.engine.ask.small_home import NOW, SmallHome, apart, ask, ingest
 

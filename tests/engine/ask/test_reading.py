@@ -1,6 +1,5 @@
 """Answers that the reader chooses: what it marks, who says it, what is left out, and how sure an answer is."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -9,6 +8,7 @@ from engine.ask.extract import Quote, QuoteSettings, quote, quote_after, write
 from engine.models.reader import SpanReader
 from engine.text.question import understand
 from engine.types import Evidence, Passage, Source, Trace
+from store.types import replace
 from tests.engine.ask.passages import changed, of_text
 from tests.engine.models.test_minilm import find_weights_or_skip
 

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from engine.types import AskOptions, AskResult, Evidence, Source, Trace
 from store.history import LookupCosts, lookup_costs, set_lookup_costs
 from store.hits import Vectors
 from store.kv_files import Tensor
-from store.types import Chunk
+from store.types import Chunk, replace
 from tests.engine.ask.backend import Wrapped
 from tests.engine.ask.passages import passage
 from tests.engine.ask.small_home import RULES, SmallHome, apart, ask, asker, ingest

@@ -1,14 +1,12 @@
 """A message becomes a document."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ingest.mail import read_mail
 from engine.ingest.types import ParseLimits
-from store.types import Document, ParsedItem
+from store.types import Document, ParsedItem, replace
 
 LIMITS = ParseLimits()
 HEADER = (

@@ -1,7 +1,6 @@
 """MIME parts: found, decoded and limited."""
 
 import base64
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -9,6 +8,7 @@ from hypothesis import strategies as st
 
 from engine.ingest.mime import Leaf, Nested, Tree, decode_transfer, read_part, signed_content, walk
 from engine.ingest.types import ParseLimits
+from store.types import replace
 
 LIMITS = ParseLimits()
 SIGNED = bytes.fromhex("06092a864886f70d010701")  # a type of content, in DER

@@ -4,7 +4,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -21,7 +20,7 @@ from engine.ingest.pipeline import Guard, Ingest, Summary
 from engine.ingest.scan import replacements
 from engine.ingest.types import ParseLimits
 from store.catalog import SourceRoot
-from store.types import ParsedItem, Place
+from store.types import ParsedItem, Place, replace
 from tests.effort import examples
 from tests.engine.ingest.box import LIMITS, Box, mail, naive
 from tests.store.kit import Killed, Opened, home_in

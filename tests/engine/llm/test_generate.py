@@ -1,6 +1,6 @@
 """Generation: the prompt from evidence, and the answer from the model's output."""
 
-from dataclasses import replace
+import dataclasses
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from engine.models.types import Frame
 from engine.text.question import understand
 from engine.types import Answer, Evidence, Passage, Source, Trace
 from store.errors import PkbError
-from store.types import Chunk
+from store.types import Chunk, replace
 from tests.demo import NANO
 from tests.engine.ask.equivalence_box import ROOT, Box
 from tests.engine.ask.passages import passage
@@ -148,7 +148,9 @@ def test_what_a_model_thought_is_no_part_of_what_it_repeats() -> None:
 
 @pytest.mark.slow
 def test_where_an_answer_is_cut_changes_nothing_that_is_stored_of_its_prompt(tmp_path: Path) -> None:
-    nano = replace(load(NANO, name="nano", cache=tmp_path, memory_share=0.9), stops=frozenset(), one_line=False)
+    nano = dataclasses.replace(
+        load(NANO, name="nano", cache=tmp_path, memory_share=0.9), stops=frozenset(), one_line=False
+    )
     stored, answers = list[list[bytes]](), list[Answer]()
     for folder, most in (("short", 1), ("long", 200), ("long", 200)):
         (tmp_path / folder).mkdir(exist_ok=True)

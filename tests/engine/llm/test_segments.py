@@ -1,11 +1,10 @@
 """A prompt within a context: the best sources first, in document order."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from engine.llm.prompt import fit, question_segment
 from engine.types import Evidence
-from store.types import Chunk
+from store.types import Chunk, replace
 from tests.engine.ask.passages import passage
 from tests.engine.llm.scripted_model import ScriptedModel
 

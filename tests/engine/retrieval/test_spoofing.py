@@ -13,6 +13,7 @@ import pytest
 from engine.app import Pkb
 from engine.llm.prompt import chunk_segment
 from engine.operations import search
+from engine.types import json_values
 from store.types import Chunk
 
 pytestmark = pytest.mark.slow  # a home for each of eighty cases
@@ -63,7 +64,7 @@ class Archive:
     def found(self, query: str = "boathouse rent", **filters: str | None) -> list[dict[str, Any]]:
         """Search; return the sources as JSON."""
         found = search(self.pkb.session, query, self.pkb.scope(**filters), 10)
-        return [source.to_json() for source in found.sources([read.text for read in found.passages])]
+        return [json_values(source) for source in found.sources([read.text for read in found.passages])]
 
 
 @pytest.fixture
@@ -253,7 +254,7 @@ QUOTES = {
 def test_what_stands_in_a_quote_is_by_its_author_as_the_sender_says(archive: Archive, body: str) -> None:
     archive.read([mail(f"Eve <{EVIL}>", body)])
     answer = archive.pkb.ask("How much is the boathouse rent?")
-    source = answer.sources[0].to_json()
+    source = json_values(answer.sources[0])
     assert source.get("role") in ("quote", "forward")
     assert (source.get("author"), source.get("sender")) == (ANN, f"Eve <{EVIL}>")
 
@@ -262,7 +263,7 @@ def test_an_attached_message_is_forwarded(archive: Archive) -> None:
     attached = f"Content-Type: message/rfc822\n\nFrom: {ANN}\nSubject: Rent\n\n{FEE}"
     body = f"--b\nContent-Type: text/plain\n\nFYI\n--b\n{attached}\n--b--"
     archive.read([mail(f"Eve <{EVIL}>", body, "2024-06-05T10:00+00:00", "Content-Type: multipart/mixed; boundary=b")])
-    (source,) = [one.to_json() for one in archive.pkb.ask("How much is the boathouse rent?").sources]
+    (source,) = [json_values(one) for one in archive.pkb.ask("How much is the boathouse rent?").sources]
     assert (source.get("role"), source.get("author"), source.get("sender")) == ("forward", ANN, f"Eve <{EVIL}>")
 
 
