@@ -9,6 +9,7 @@ from cli import output
 from cli.output import Json, session
 from engine.operations import absolute_path
 from engine.text.terminal import line, size
+from engine.types import SCHEMA
 from store.errors import PkbError, UsageError
 
 adapter = typer.Typer(help="Add and use LoRA adapters of the language model.", rich_markup_mode=None)
@@ -53,7 +54,7 @@ def show(as_json: Json = False) -> None:
     with session() as opened:
         rows = list_adapters(opened)
     if as_json:
-        output.data({"schema": output.SCHEMA, "adapters": rows})
+        output.data({"schema": SCHEMA, "adapters": rows})
         return
     for row in rows:
         print(line(row.line(max(len(row.name) for row in rows))))

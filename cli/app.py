@@ -7,63 +7,88 @@ import sys
 import threading
 import traceback
 import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from cli import output
-from cli.adapter import adapter
-from cli.ask import ask
-from cli.chat import chat
-from cli.config import config
-from cli.export import export, import_answers
-from cli.forget import forget
-from cli.idle import idle
-from cli.ingest import ingest, watch
-from cli.inspect import check, doctor, list_documents, open_source, search, show, todo, wrong
-from cli.model import model
-from cli.serve import mcp, peer, serve
-from cli.stats import stats
 from store.errors import PkbError, as_pkb_error, explain
 
+# Each with its module, its function there, and what help says of it.
+COMMANDS = {
+    "ingest": ("ingest", "ingest", "Index mail and transcripts: new, changed and removed files."),
+    "watch": ("ingest", "watch", "Watch folders, and index changes as they happen."),
+    "ask": ("ask", "ask", "Answer a question from your mail and meetings, with sources."),
+    "chat": ("chat", "chat", "Ask several questions in a conversation, with follow-ups."),
+    "wrong": ("inspect", "wrong", "Mark the last answer as wrong and drop it from the cache."),
+    "forget": ("forget", "forget", "Erase messages or a question, and all made from them."),
+    "idle": ("idle", "idle", "Run background jobs that make the next answers faster."),
+    "search": ("inspect", "search", "Show the best matching passages, without answering."),
+    "list": ("inspect", "list_documents", "List messages and meetings, newest first."),
+    "todo": ("inspect", "todo", "List open tasks and unanswered questions, what is due first."),
+    "show": ("inspect", "show", "Print the indexed text of a file or source, with line numbers."),
+    "open": ("inspect", "open_source", "Open the file of a source of the last answer."),
+    "stats": ("stats", "stats", "Show the time that caches saved, hit rates, latency and sizes."),
+    "export": ("export", "export", "Write cached questions with answers and sources, and abstracts."),
+    "import": ("export", "import_answers", "Cache answers of an export, as far as they hold here."),
+    "serve": ("serve", "serve", "Run the background server, or a page and an API."),
+    "mcp": ("serve", "mcp", "Serve questions and search to agents and editors (MCP)."),
+    "check": ("inspect", "check", "Check the index and caches for damage, and repair them."),
+    "doctor": ("inspect", "doctor", "Check that this machine can run pkb, and suggest fixes."),
+    "config": ("config", "config", "Show and change settings."),
+    "model": ("model", "model", "Download, select and remove language models."),
+    "adapter": ("adapter", "adapter", "Add and use LoRA adapters of the language model."),
+    "peer": ("serve", "peer", "Add, list and remove machines that share KV caches."),
+}
+
+
+class Commands(Mapping[str, Any]):
+    """The commands by name; the module of each is imported when it is asked for."""
+
+    def __init__(self) -> None:
+        self._made = dict[str, Any]()
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            module, function, _ = COMMANDS[name]
+            found, alone = getattr(import_module(f"cli.{module}"), function), typer.Typer(rich_markup_mode=None)
+            alone.add_typer(found, name=name) if isinstance(found, typer.Typer) else alone.command(name)(found)
+            self._made[name] = typer.main.get_group(alone).commands[name]
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+class LazyGroup(TyperGroup):
+    """The group of all commands, whose help imports none of them."""
+
+    def __init__(self, **about: Any) -> None:
+        super().__init__(**about | {"commands": Commands()})
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the names of the commands with what each does."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, said) for name, (_, _, said) in COMMANDS.items()])
+
+
 app = typer.Typer(
+    cls=LazyGroup,
     name="pkb",
     epilog='Start with: pkb ingest ~/Mail, then: pkb ask "when is rehearsal?"',
     rich_markup_mode=None,  # plain help: the decorated one takes as long again to import
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-# Of functions that cannot have the name of their command.
-_NAMES = {list_documents: "list", open_source: "open", import_answers: "import"}
-for command in (
-    ingest,
-    watch,
-    ask,
-    chat,
-    wrong,
-    forget,
-    idle,
-    search,
-    list_documents,
-    todo,
-    show,
-    open_source,
-    stats,
-    export,
-    import_answers,
-    serve,
-    mcp,
-    check,
-    doctor,
-):
-    app.command(_NAMES.get(command))(command)
-app.add_typer(config, name="config")
-app.add_typer(model, name="model")
-app.add_typer(adapter, name="adapter")
-app.add_typer(peer, name="peer")
 
 
 def _version(wanted: bool) -> None:

@@ -18,7 +18,7 @@ from engine.operations import document_of, documents, scope_of
 from engine.serve.client import answer, follow_up_writer, look_up, unknown_person, wants
 from engine.session import Session, now
 from engine.text.terminal import one_line
-from engine.types import Answer, AskOptions, AskResult, FollowedAnswer, Source, Step, grouped, json_values
+from engine.types import SCHEMA, Answer, AskOptions, AskResult, FollowedAnswer, Source, Step, grouped, json_values
 from store.errors import NoModel, NoStore, PkbError, UsageError
 from store.types import replace
 
@@ -162,7 +162,7 @@ def sources(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) ->
     numbered = enumerate(_groups(said), 1)
     if as_json:
         rows = [{"number": number, **json_values(source)} for number, places in numbered for source in places]
-        output.data({"schema": output.SCHEMA, "sources": rows})
+        output.data({"schema": SCHEMA, "sources": rows})
         return
     for number, places in numbered:
         show_source(number, places, rests=number == 1 and _last(said).reply.answered)
@@ -185,7 +185,7 @@ def open_source(said: Sequence[ChatTurn], number: str, opened: Session, as_json:
     source, instead = _source(said, number), f"/show {number}"
     run_opener(opening(source.path, source.message_id, instead, opened.environ, sys.platform), instead)
     if as_json:
-        output.data({"schema": output.SCHEMA, "number": int(number), "source": source})
+        output.data({"schema": SCHEMA, "number": int(number), "source": source})
 
 
 def _source(said: Sequence[ChatTurn], number: str) -> Source:
@@ -200,7 +200,7 @@ def history(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) ->
     """Print what was asked in this conversation, and what was answered."""
     if as_json:
         rows = [{"question": one.typed, "asked": one.asked, "answer": one.reply.text} for one in said]
-        output.data({"schema": output.SCHEMA, "history": rows})
+        output.data({"schema": SCHEMA, "history": rows})
         return
     for number, one in enumerate(said, 1):
         print(f"{number:>3}  {one_line(one.typed, 200)}")
@@ -213,7 +213,7 @@ def history(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) ->
 def show_help(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) -> None:
     """Print the commands."""
     if as_json:
-        output.data({"schema": output.SCHEMA, "commands": _HELP})
+        output.data({"schema": SCHEMA, "commands": _HELP})
         return
     lines = [f"{name:<10} {does}" for name, does in _HELP.items()]
     more = "Anything else is a question. Follow-ups are completed from the questions before them."
@@ -231,7 +231,7 @@ def drop_last_answer(said: Sequence[ChatTurn], opened: Session, *, as_json: bool
     if taken is None:
         raise PkbError("the last question has no cached answer", "/history")
     if as_json:
-        output.data({"schema": output.SCHEMA, "question": taken.question, "tier": taken.tier})
+        output.data({"schema": SCHEMA, "question": taken.question, "tier": taken.tier})
     else:
         print(f"Dropped: {one_line(taken.question, 200)}", end="\n\n", flush=True)
 

@@ -9,6 +9,7 @@ from cli.output import Json, session
 from engine.session import Session
 from engine.settings import KvSettings, chosen, find, keys, meanings, save
 from engine.text.terminal import line, size
+from engine.types import SCHEMA
 
 config = typer.Typer(help="Show and change settings.", rich_markup_mode=None)
 
@@ -76,7 +77,7 @@ def show(
             {"key": key, "value": value, "origin": where[key], "meaning": meanings()[key]}
             for key, value in values.items()
         ]
-        output.data({"schema": output.SCHEMA, "settings": rows})
+        output.data({"schema": SCHEMA, "settings": rows})
         return
     lines = {key: f"{key} = {value}" + (f"  ({where[key]})" if origin else "") for key, value in values.items()}
     width = max(map(len, lines.values()))

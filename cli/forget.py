@@ -7,6 +7,7 @@ import typer
 from cli import output
 from cli.output import Collection, Recipient, Sender, Since, Until, bars, open_pkb
 from engine.text.terminal import count, line, one_line
+from engine.types import SCHEMA
 from store.errors import UsageError
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def _show(pkb: "Pkb", erased: "Erased", removed: int) -> None:
 def _row(planned: "ForgetPlan", erased: "Erased | None") -> dict[str, Any]:
     names = ("documents", "chunks", "answers", "questions", "nodes", "files")
     return {
-        "schema": output.SCHEMA,
+        "schema": SCHEMA,
         "documents": [_about(row) for row in planned.documents],
         "removed": len(planned.removed),
         "removed_ids": list(planned.removed),

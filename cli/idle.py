@@ -18,6 +18,7 @@ import typer
 from cli import output
 from cli.output import bars, duration, open_pkb
 from engine.text.terminal import one_line, plain, size
+from engine.types import SCHEMA
 from store.errors import NoModel, NoStore, PkbError, UsageError
 from store.home import Home, locate
 
@@ -138,7 +139,7 @@ def arrange(action: Action, *, as_json: bool, system: str = sys.platform) -> Non
     installed = all(one.text is not None for one in found) and (action == "install" or _knows(way))
     if as_json:
         files = [{"where": one.where, "text": one.text, "changed": one.changed} for one in found]
-        output.data({"schema": output.SCHEMA, "by": way, "installed": installed, "files": files})
+        output.data({"schema": SCHEMA, "by": way, "installed": installed, "files": files})
         return
     for one in found:
         print(plain(f"{one.where}: {_state(action, one)}"))
@@ -324,7 +325,7 @@ def row(report: "IdleReport", seconds: float, *, dry_run: bool) -> dict[str, Any
 
     results = report.results
     return {
-        "schema": output.SCHEMA,
+        "schema": SCHEMA,
         "dry_run": dry_run,
         "reason": report.reason,
         "units": [_result(one) for one in results],

@@ -16,6 +16,7 @@ from cli import output
 from cli.output import Tick, bars, duration, open_pkb
 from engine.operations import missing_vectors, noted, refuse_missing
 from engine.text.terminal import count, line, size
+from engine.types import SCHEMA
 from store.errors import NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def _find(paths: list[Path] | None, *, yes: bool, as_json: bool) -> list[Path]:
             places.append(one)
             tick("find", len(places), None)
     if as_json:
-        output.data({"schema": output.SCHEMA, "found": places})
+        output.data({"schema": SCHEMA, "found": places})
         raise typer.Exit
     for one in places:
         said = f"{one.problem}{_DENIED}" if one.problem else f"{count(one.files, 'file')}, {size(one.bytes)}"
@@ -190,7 +191,7 @@ def _embed_now(pkb: "Pkb", missing: int, *, quiet: bool) -> int:
 def _row(summary: "Summary", chunks: int, left: int, seconds: float) -> dict[str, Any]:
     counters = ("read", "kept", "duplicates", "removed", "refused", "forgotten")
     return {
-        "schema": output.SCHEMA,
+        "schema": SCHEMA,
         "files": {name: getattr(summary, name) for name in ("files", "new", "changed", "gone")},
         "documents": {name: getattr(summary, name) for name in counters},
         "chunks": chunks,
@@ -295,7 +296,7 @@ class WatchPrinter:
         """Say what happened, or print it with `values` of _VALUES."""
         now, shown = datetime.now().astimezone(), path and self._shown(path)
         if self.as_json:
-            row = {"schema": output.SCHEMA, "event": event, "at": now.isoformat(timespec="seconds"), "path": shown}
+            row = {"schema": SCHEMA, "event": event, "at": now.isoformat(timespec="seconds"), "path": shown}
             output.data(row | dict.fromkeys(_VALUES) | values)
         else:
             print(f"{now:%H:%M:%S} {line(said.replace(path or '', shown or '', 1))}", flush=True)

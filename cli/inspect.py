@@ -15,7 +15,7 @@ from cli.output import Collection, InDocument, Recipient, Sender, Since, Until, 
 from cli.render import show_open_loop, show_source, warnings
 from engine import operations
 from engine.text.terminal import cells, count, line, one_line, plain, valid_text
-from engine.types import Listing, ListOptions, OpenLoops, SearchResult, json_values
+from engine.types import SCHEMA, Listing, ListOptions, OpenLoops, SearchResult, json_values
 from store.errors import UsageError
 from store.types import replace
 
@@ -48,7 +48,7 @@ def check(
     wrong = [finding for finding in findings if finding.wrong]
     if as_json:
         rows = [{"name": one.name, "wrong": one.wrong or None, "note": one.note or None} for one in findings]
-        output.data({"schema": output.SCHEMA, "sound": not wrong, "findings": rows, "to_read_again": repaired.documents,
+        output.data({"schema": SCHEMA, "sound": not wrong, "findings": rows, "to_read_again": repaired.documents,
                      "files_to_read_again": list(repaired.files)})  # fmt: skip
     else:
         for finding in findings:
@@ -96,7 +96,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the findi
     fit = all(found.state != "bad" for found in checks)
     if as_json:
         rows = [{"name": c.name, "state": c.state, "found": c.found, "next": c.next_step} for c in checks]
-        output.data({"schema": output.SCHEMA, "fit": fit, "checks": rows})
+        output.data({"schema": SCHEMA, "fit": fit, "checks": rows})
     raise typer.Exit(0 if fit else 1)
 
 
@@ -144,7 +144,7 @@ def _print_found(found: Sequence[SearchResult], query: str, form: str | None) ->
     """Print passages in a format, None for people at a terminal; copies are listed in JSON alone."""
     if form == "json":
         rows = [source for one in found for source in one.sources]
-        output.data({"schema": output.SCHEMA, "query": query, "sources": rows})
+        output.data({"schema": SCHEMA, "query": query, "sources": rows})
     elif form:
         first = [json_values(one.sources[0]) for one in found]
         (print_csv if form == "csv" else print_markdown)(first)
@@ -203,7 +203,7 @@ def open_source(
     with open_pkb() as pkb:
         source = pkb.open_source(number)
     if as_json:
-        output.data({"schema": output.SCHEMA, "number": number, "source": source})
+        output.data({"schema": SCHEMA, "number": number, "source": source})
 
 
 def print_document(row: dict[str, Any], marked: tuple[int, int] | None = None) -> None:
@@ -235,7 +235,7 @@ def wrong(as_json: Annotated[bool, typer.Option("--json", help="Print the droppe
     with open_pkb() as pkb:
         last = pkb.reject()
     if as_json:
-        output.data({"schema": output.SCHEMA, "question": last.question, "tier": last.tier})
+        output.data({"schema": SCHEMA, "question": last.question, "tier": last.tier})
     else:
         print(f"Dropped: {one_line(last.question, 200)}")
         output.say("pkb: the next time you ask, it will be answered from scratch")
@@ -272,7 +272,7 @@ def list_documents(
         with output.progress_line(pkb.session, "Listing..."):
             found = pkb.list_documents(ListOptions(scope, words, 0 if count_only else number or None, oldest))
         if as_json:
-            output.data({"schema": output.SCHEMA, "total": found.total, "documents": found.documents})
+            output.data({"schema": SCHEMA, "total": found.total, "documents": found.documents})
         elif count_only:
             print(found.total)
         else:
@@ -286,7 +286,7 @@ def list_documents(
 def _show_problems(kinds: Sequence[dict[str, Any]], *, as_json: bool) -> None:
     """Print a line for each kind, and one for each file below it."""
     if as_json:
-        output.data({"schema": output.SCHEMA, "kinds": kinds})
+        output.data({"schema": SCHEMA, "kinds": kinds})
         return
     for one in kinds:
         print(f"{one['meaning']}: {one['count']:,}")
@@ -365,7 +365,7 @@ def todo(
         with output.progress_line(pkb.session, "Reading..."):
             found = pkb.open_loops(options)
         if as_json:
-            output.data({"schema": output.SCHEMA, "items": found.items})
+            output.data({"schema": SCHEMA, "items": found.items})
         else:
             for place, item in enumerate(found.items, 1):
                 show_open_loop(place, item, pkb.session.now.date())

@@ -11,6 +11,7 @@ from cli.output import Json, session
 from engine.operations import absolute_path
 from engine.settings import SERVED
 from engine.text.terminal import line, plain, size
+from engine.types import SCHEMA
 from store.errors import NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def show(as_json: Json = False) -> None:
     if as_json:
         problem = found.problem.message if found.problem else None
         gguf = [{"name": file.name, "path": str(file.path), "bytes": file.bytes} for file in files]
-        output.data({"schema": output.SCHEMA, "models": found.rows, "gguf": gguf, "problem": problem})
+        output.data({"schema": SCHEMA, "models": found.rows, "gguf": gguf, "problem": problem})
         return
     width = max(len(row.name) for row in found.rows) + len("@01234567")
     for row in found.rows:

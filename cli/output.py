@@ -14,10 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
 import typer
 
-from engine.app import Pkb
 from engine.text.terminal import line, plain
-from engine.types import SCHEMA as SCHEMA
-from engine.types import json_text
 from store.errors import PkbError, UsageError
 
 if TYPE_CHECKING:
@@ -41,6 +38,8 @@ def session(environ: Mapping[str, str] = os.environ) -> "Iterator[Session]":
 @contextmanager
 def open_pkb() -> "Iterator[Pkb]":
     """Open the home of this process for one command; what its user should know goes to stderr."""
+    from engine.app import Pkb
+
     with Pkb(server=True) as pkb:
         pkb.session.on_notice = lambda notice: say(f"pkb: {notice}")
         yield pkb
@@ -63,6 +62,8 @@ def console(*, stderr: bool = False) -> "Console":
 
 def data(row: dict[str, Any]) -> None:
     """Print one object as one line of JSON and flush it; bytes of file names that are no text stay recoverable."""
+    from engine.types import json_text
+
     sys.stdout.write(json_text(row, ascii_alone=sys.stdout.encoding.lower() != "utf-8") + "\n")
     sys.stdout.flush()
 
@@ -70,9 +71,15 @@ def data(row: dict[str, Any]) -> None:
 def result(row: Mapping[str, Any], said: str, *, as_json: bool) -> None:
     """Print what a command did: in words, or as JSON under the schema."""
     if as_json:
-        data({"schema": SCHEMA, **row})
+        data(_under_schema(row))
     else:
         print(said)
+
+
+def _under_schema(row: Mapping[str, Any]) -> dict[str, Any]:
+    from engine.types import SCHEMA
+
+    return {"schema": SCHEMA, **row}
 
 
 @contextmanager
@@ -165,7 +172,7 @@ def lost(unknown: str | None) -> str:
 def error(code: int, message: str, next_step: str | None, *, as_json: bool, question: str | None = None) -> None:
     """Print one line that says what went wrong, with which question of a batch, and what to type next."""
     about = {} if question is None else {"question": question}
-    if as_json and _takes({"schema": SCHEMA, **about, "error": {"code": code, "message": message, "next": next_step}}):
+    if as_json and _takes(_under_schema(about | {"error": {"code": code, "message": message, "next": next_step}})):
         return
     try:
         say(f"pkb: {message}" + (f"; try: {next_step.removeprefix('try ')}" if next_step else ""))

@@ -13,6 +13,7 @@ from engine.models.lookup import InstalledModel, split
 from engine.models.runtime import device
 from engine.session import Session
 from engine.text.terminal import line, size
+from engine.types import SCHEMA
 from store.errors import NoModel, PkbError, UsageError
 
 
@@ -135,7 +136,7 @@ def _tell(
 ) -> None:
     if as_json:
         output.data({
-            "schema": output.SCHEMA, "name": local.name, "revision": local.revision, "folder": str(local.folder),
+            "schema": SCHEMA, "name": local.name, "revision": local.revision, "folder": str(local.folder),
             "role": role, "bytes": local.bytes, "fetched": fetched, "needs": budget.needs, "room": budget.limit,
             "fits": budget.fits, "in_use": chosen,
         })  # fmt: skip

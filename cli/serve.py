@@ -15,6 +15,7 @@ from cli.output import Collection, Json, session
 from engine.serve.client import reach_or_start
 from engine.session import Session
 from engine.text.terminal import count, line, size
+from engine.types import SCHEMA
 from store.errors import Locked, NoStore, PkbError, UsageError
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def _http(port: int | None, *, renew: bool, as_json: bool) -> None:
 
     def ready(endpoint: HttpAddress) -> None:
         if as_json:
-            output.data({"schema": output.SCHEMA, "page": endpoint.page, "api": endpoint.api, "token": endpoint.token})
+            output.data({"schema": SCHEMA, "page": endpoint.page, "api": endpoint.api, "token": endpoint.token})
         else:
             print(f"page  {endpoint.page}\nAPI   {endpoint.api}, key {endpoint.token}", flush=True)
             output.say("pkb: whoever has the token can read your messages; Ctrl-C ends it")
@@ -110,7 +111,7 @@ def _share(listen: str, *, as_json: bool) -> None:
         names = [peer.name for peer in PeerBook(opened.home.share).peers()]
         server = SharingServer(opened.home, address)
         if as_json:
-            output.data({"schema": output.SCHEMA, "address": str(server.address), "peers": names})
+            output.data({"schema": SCHEMA, "address": str(server.address), "peers": names})
         else:
             print(line(f"sharing the KV cache at {server.address} with {', '.join(names) or 'nobody'}"), flush=True)
             step = "pkb: Ctrl-C ends it" if names else "pkb: nobody may connect yet; try: pkb peer add NAME KEY"
@@ -156,7 +157,7 @@ def _state(opened: Session) -> dict[str, Any]:
     about = {name: said.get(name) for name in ("pid", "version")}
     held = {name: said.get(name) for name in ("jobs", "answered", "model", "memory")}
     where = {"current": current, "since": since, "socket": str(path) if path else None}
-    return {"schema": output.SCHEMA, "running": bool(said), **about, **where, **held}
+    return {"schema": SCHEMA, "running": bool(said), **about, **where, **held}
 
 
 def _show(row: dict[str, Any]) -> None:
@@ -299,7 +300,7 @@ def show(as_json: Json = False) -> None:
         found = PeerBook(opened.home.share).peers()
     if as_json:
         rows = [{"name": one.name, "fingerprint": one.fingerprint, "key": key_line(one.certificate)} for one in found]
-        output.data({"schema": output.SCHEMA, "peers": rows})
+        output.data({"schema": SCHEMA, "peers": rows})
         return
     for one in found:
         print(f"{one.name:<32}  {one.fingerprint}")

@@ -130,11 +130,11 @@ def public(body: list[ast.stmt], within: str = "") -> Iterator[tuple[str, ast.AS
                 yield from public(node.body, f"{within}{node.name}.")
 
 
-def run_light(*words: str) -> set[str]:
-    """Run a command in a fresh process and give the libraries it imported."""
+def run_light(*words: str, whole: bool = False) -> set[str]:
+    """Run a command in a fresh process and give the libraries, or the whole modules, that it imported."""
     code = f"import sys; from cli.app import run; run({list(words)!r}); print(); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PROJECT)
-    return {name.split(".")[0] for name in done.stdout.splitlines()[-1].split()}
+    return {name if whole else name.split(".")[0] for name in done.stdout.splitlines()[-1].split()}
 
 
 def layer(module: str) -> int | None:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from cli.app import _invoke
+from cli.app import COMMANDS, _invoke
 from tests.cli.conftest import Pkb, commands
 from tests.demo import DATA
+from tests.test_architecture import run_light
 
 HARMLESS = {
     "ask",
@@ -50,6 +51,16 @@ def test_help_is_one_sentence_and_an_example(fresh: Pkb, name: str) -> None:
     assert rest.strip() == f"Example: {example(leaves()[name])}"
     assert sentence in ran.out
     assert example(leaves()[name]).startswith(f"pkb {name}")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_of_each_what_its_own_help_says(name: str) -> None:
+    assert commands()[name].help.partition("\n")[0] == COMMANDS[name][2]
+
+
+def test_help_imports_no_command() -> None:
+    found = run_light("--help", whole=True)
+    assert not [name for name in found if re.fullmatch(r"cli\.(?!app|output).*|engine\.(app|types|settings)", name)]
 
 
 @pytest.mark.parametrize("name", leaves())
