@@ -186,8 +186,8 @@ class Lead(Struct, frozen=True):
 
 _SIGN = r"(?:[\[\](){}<>|:：*#=~`\"“”•·→/\\,;–—@\0]|(?<![^\W_])[-_]|[-_](?![^\W_]))"
 _TIME = re.compile(
-    rf"(?P<day>\d{{1,4}}[./-]\d{{1,2}}[./-]\d{{1,4}}[T,]?[ ]?)?(?<![\d:.])(?P<clock>{CLOCK})(?::\d\d)?(?!:?\d)"
-    r"(?P<half>[ \u202f]?[ap]\.?m\b\.?)?Z?",
+    r"(?P<day>(?:\d{1,4}[./-]\d{1,2}[./-]\d{1,4}|\b[^\W\d_]{3,9}\.? \d{1,2}, \d{4})[T,]?[ ]{0,2})?(?<![\d:.])"
+    rf"(?P<first>(?<=\[)[^\W\d_]{{2,3}} )?(?P<clock>{CLOCK})(?::\d\d)?(?!:?\d)(?P<half>[ \u202f]?[ap]\.?m\b\.?)?Z?",
     re.IGNORECASE,
 )
 _FRONT = re.compile(rf"(?:\d{{1,4}}[.)]?(?=\s))?(?:{_SIGN}|\s)*")
@@ -232,14 +232,14 @@ def _leads(lines: Sequence[str], place: int) -> Iterator[tuple[str, Lead]]:
 
 
 def _is_time(line: str) -> bool:
-    return _TIME.search(line) is not None and not re.search(r"\w", _TIME.sub("", line))
+    return _TIME.search(line) is not None and not re.search(r"\w", _ASIDE.sub("", _TIME.sub("", line)))
 
 
 def _on_line(line: str, beside: str = "") -> Iterator[tuple[str, Lead]]:
     canon = _TIME.sub(lambda found: "\0" * len(found[0]), line[:_WIDTH])
     start = place = front.end() if (front := _FRONT.match(canon)) else 0
     time = _TIME.search(beside or line)
-    at = seconds(time["clock"]) if time and not time["day"] and not time["half"] else None
+    at = seconds(time["clock"]) if time and not (time["day"] or time["half"] or time["first"]) else None
     while (gap := _GAP.search(canon, place)) and gap.start() - start <= _NAME:
         aside = _ASIDE.match(canon, gap.start())
         behind = _GAP.match(canon, aside.end()) if aside else None
@@ -284,12 +284,15 @@ def _sets_apart(shape: str, found: Mapping[int, Lead], lines: Sequence[str]) -> 
     texts = [lead.text for lead in found.values()]
     spoken = 2 * sum(sum(map(str.isalpha, text)) > 8 for text in texts) > len(texts)
     if "\0" in shape:  # in a timetable, what is behind the name is short
-        return (spoken or shape[-1] == "$") and 10 * sum(one > other for one, other in pairwise(ats)) <= len(ats)
+        most = 4 if shape[0] == "\0" else 10  # in a chat of days, times fall at midnight
+        return (spoken or shape[-1] == "$") and most * sum(one > other for one, other in pairwise(ats)) <= len(ats)
     places = [place for place in range(min(len(lines), _SAMPLE)) if lines[place].strip()]
     if shape[-1] == "$":
         below = [lines[after] for place, after in pairwise(places) if place in found]
         alike = sum(lines[place][0] == shape[0] for place in places)
         told = sum(re.match(r"[^\W\d_]|[\"“(]", line) is not None for line in below)
         return shape[0] in "#*_" and len(found) > 3 and alike <= len(found) + 2 and told > 0.7 * len(found)
-    apart = shape[shape.index("N") + 1 :].strip(" ")[:1]
-    return len(found) > 3 and 2 * len(found) > len(places) and spoken and (apart in ">|}\t" or shape.startswith("0"))
+    apart = shape[shape.index("N") + 1 :].strip(" *_")[:1]
+    full = 2 * sum(" " in lead.name for lead in found.values()) > len(found)  # a dash sets apart names, not items
+    told = apart in (">|}\t—–-" if full else ">|}\t") or shape.startswith("0")
+    return len(found) > 3 and 2 * len(found) > len(places) and spoken and told

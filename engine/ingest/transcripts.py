@@ -14,6 +14,7 @@ from functools import partial
 from itertools import accumulate, groupby, pairwise
 from math import log
 from pathlib import PurePosixPath
+from xml.etree import ElementTree
 
 from engine.ingest import dialogue
 from engine.ingest.chunking import weigh
@@ -135,6 +136,7 @@ _SPAN = re.compile(r"(?:PT)?(?:(\d{1,4})H)?(?:(\d{1,6})M)?(\d{1,9}(?:\.\d{1,9})?
 _SPEAKS = re.compile(r"speak|author|sender|user|who|role|from|participant", re.IGNORECASE)
 NO_SPEECH = "JSON without the segments of a transcript"
 _LISTS = re.compile(r'\[\s*(?:\{|$)|^\s*\{\s*"text"\s*:\s*"')
+_BYTES = re.compile(r"(?:\\u00[c-f][0-9a-f](?:\\u00[89ab][0-9a-f])+)+")  # of UTF-8, each written as a character
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,15 +152,72 @@ class Spoken:
 def spoken(text: str, table: bool = False) -> Spoken:
     """Return one cue per segment, or per run of words of one speaker; raises UnreadableItem for other data."""
     try:
-        mark = max("\t;,", key=text.partition("\n")[0].count)
-        data = list(csv.DictReader(text.split("\n"), delimiter=mark)) if table else json.loads(text)
-    except (ValueError, RecursionError, csv.Error):
+        data = _table(text) if table else _tree(text)
+    except (ValueError, RecursionError, csv.Error, ElementTree.ParseError):
         raise UnreadableItem("broken JSON") from None
-    found = [one for path, items in _lists(data).items() if items and (one := _speech(path, items, len(text), table))]
+    lists = _lists(data)
+    found = [one for path, items in lists.items() if items and (one := _speech(path, items, len(text), table))]
     most = max((one.letters for one in found), default=0)
     if not found:
         raise UnreadableItem(NO_SPEECH)
-    return min(found, key=lambda one: (5 * one.letters < 4 * most, one.unlikely))
+    best = min(found, key=lambda one: (5 * one.letters < 4 * most, one.unlikely))
+    if text[:1] == "<" and any(cue.at is None for cue in best.cues):  # feeds and the like
+        raise UnreadableItem(NO_SPEECH)
+    names = _legend({cue.speaker for cue in best.cues if cue.speaker}, lists)
+    return replace(best, cues=[replace(cue, speaker=names.get(cue.speaker or "", cue.speaker)) for cue in best.cues])
+
+
+def _table(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(text.split("\n"), delimiter=max("\t;,", key=text.partition("\n")[0].count)))
+
+
+def _tree(text: str) -> object:
+    """Return what JSON, lines of JSON, or XML hold; ValueError, RecursionError or ParseError for other texts."""
+    if text[:1] == "<":
+        if "<!" in text.replace("<!--", ""):  # declares entities
+            raise ValueError("not plain XML")
+        return _element(ElementTree.fromstring(text.encode()))
+    written = _BYTES.sub(_as_utf8, text)
+    try:
+        return json.loads(written)
+    except ValueError:
+        return [json.loads(line) for line in written.split("\n") if line.strip()]
+
+
+def _element(one: ElementTree.Element) -> dict[str, object]:
+    """Return an element as an object: its attributes, its text, and a list of each kind of elements in it."""
+    found: dict[str, object] = {name.rpartition("}")[2]: value for name, value in one.attrib.items()}
+    if not len(one) or (one.text or "").strip() or any((inner.tail or "").strip() for inner in one):
+        found["text"] = " ".join(filter(None, (said.strip() for said in one.itertext())))
+    for inner in one:
+        within = found.setdefault(f"<{str(inner.tag).rpartition('}')[2]}>", [])
+        within.append(_element(inner)) if isinstance(within, list) else None
+    return found
+
+
+def _as_utf8(match: re.Match[str]) -> str:
+    """Return the characters of a run of escapes that are bytes, as the exports of Facebook write them."""
+    try:
+        return bytes.fromhex(match[0].replace("\\u00", "")).decode()
+    except UnicodeDecodeError:
+        return match[0]
+
+
+def _legend(speakers: set[str], lists: Mapping[str, Sequence[Mapping[str, object]]]) -> dict[str, str]:
+    """Return the names of speakers whom the texts name by a number or key alone, where one is told for each."""
+    if not speakers or any(dialogue.is_proper_name(one) for one in speakers if len(one) > 2):
+        return {}
+    for items in filter(None, lists.values()):
+        rows = [{name: _text(value) for name, value in item.items() if "[" not in name} for item in items[:_ATTENDEES]]
+        tables = [{name.rpartition(".")[2]: value for name, value in rows[0].items()}]  # {"S1": "Ann", "S2": "Bob"}
+        if 1 < len(rows) < 2 * len(speakers) + 8:  # [{"id": "S1", "name": "Ann"}, {"id": "S2", "name": "Bob"}]
+            pairs = [(key, name) for key in rows[0] for name in rows[0] if key != name]
+            found = ({row.get(key, ""): row.get(name, "") for row in rows} for key, name in pairs)
+            tables += [one for one in found if len(set(one.values())) == len(rows)]
+        for known in tables:
+            if all(dialogue.is_proper_name(known.get(one, "") or "-") for one in speakers):
+                return known
+    return {}
 
 
 def _lists(data: object) -> dict[str, list[dict[str, object]]]:
@@ -210,9 +269,11 @@ def _speech(path: str, items: Sequence[Mapping[str, object]], size: int, table: 
     rank, who = max(((_named(name, one, others), name) for name, one in others.items()), default=((), ""))
     times = [one for name, one in others.items() if name[0] != "^"]
     starts, ends, start = _when(times, sum(map(weigh, map(str, said))), bool(rank))
-    told = rank and not table  # without times, only where nothing more is told, and few fields, or one for who speaks
+    told = rank and (
+        not table or _SPEAKS.search(who)
+    )  # without times, only where nothing more is told, and few fields, or one for who speaks
     more = any(2 * len({v for v in map(str, others[name]) if " " in v}) > len(items) for name in others.keys() - {who})
-    sure = told or bool(ends) if starts else told and not more and (len(columns) < 4 or _SPEAKS.search(who))
+    sure = bool(told or ends) if starts else told and not (table or more) and (len(columns) < 4 or _SPEAKS.search(who))
     if not (sure if path else 5 * len(_text(said[0])) > 2 * size):
         return None
     nothing = [None] * len(items)
@@ -232,6 +293,7 @@ def _record_cues(rows: Sequence[_Row]) -> list[Cue]:
     for _, group in groupby(runs, key=lambda one: one[0]):
         run = [(str(row[0] or ""), speaker, row) for _, speaker, row in group]
         said = clean("".join(blank * bool(re.search(r"\w", word)) + word for word, _, _ in run))
+        said = html_text(said) if "</" in said else said
         at = next((row[2] for *_, row in run if row[2] is not None), None)
         until = next((row[3] for *_, row in run[::-1] if row[3] is not None), None)
         cues += [Cue(said, 1, 1, run[0][1] or None, at, until)] if said else []
@@ -270,7 +332,7 @@ def _named(name: str, column: _Column, others: Mapping[str, _Column]) -> tuple[f
         return ()
     shared = sum(_partition(one) == _partition(column) for one in others.values())  # a person has a name and a number
     capital = sum(kind[0].isupper() for kind in kinds) / len(kinds)
-    return "[]" not in name, full, len(kinds) > 1, shared, capital, numbered
+    return "[]" not in name, 3 * len(values) > len(column), full, len(kinds) > 1, shared, capital, numbered
 
 
 def _partition(column: _Column) -> list[int]:
@@ -281,9 +343,11 @@ def _partition(column: _Column) -> list[int]:
 
 def _when(columns: Sequence[_Column], words: float, named: bool) -> tuple[_Times, _Times, datetime | None]:
     """Return the seconds at which texts start and end, and the moment that they count from: columns that ascend."""
-    ascending, start = defaultdict[str, list[_Times]](list), None
+    ascending, start, lengths = defaultdict[str, list[_Times]](list), None, list[_Times]()
     for column in columns:
         times = list(map(_time, column))
+        if all(time and time[0] != "moment" for time in times):
+            lengths.append([time[1] for time in times if time])
         known = [time for time in times if time]
         falls = sum(one[1] > other[1] for one, other in pairwise(known))
         moves = bool(known) and (known[0][1] < known[-1][1] or len(known) == 1)
@@ -294,6 +358,7 @@ def _when(columns: Sequence[_Column], words: float, named: bool) -> tuple[_Times
     for kind in ("clock", "number", "moment"):
         found = ascending[kind]
         pairs = [(one, other) for one in found for other in found if _encloses(one, other)]
+        pairs = pairs or [(one, _sums(one, other)) for one in found for other in lengths if _lasts(one, other)]
         if not pairs and kind == "number":  # no count of the texts, and no share
             found = [one for one in found if 1 < max(filter(None, one), default=0) not in (len(one) - 1, len(one))]
             found = [one for one in found if not start and (named or any(isinstance(time, float) for time in one))]
@@ -308,6 +373,16 @@ def _when(columns: Sequence[_Column], words: float, named: bool) -> tuple[_Times
 def _since(time: float | None, zero: float, unit: float) -> float | None:
     at = -1 if time is None else round((time - zero) / unit, 3)
     return at if 0 <= at < 1e9 else None
+
+
+def _lasts(starts: _Times, lengths: _Times) -> bool:
+    """Return whether some numbers are how long texts last that start one behind the other; captions may overlap."""
+    known, whole = list(filter(None, starts)), sum(filter(None, lengths))
+    return len(known) > 1 and all(lengths) and 0.3 < whole / (known[-1] - known[0]) < 3
+
+
+def _sums(starts: _Times, lengths: _Times) -> _Times:
+    return [None if one is None else one + (other or 0) for one, other in zip(starts, lengths, strict=True)]
 
 
 def _encloses(starts: _Times, ends: _Times) -> bool:
@@ -330,7 +405,8 @@ def _time(value: object) -> tuple[str, float, timezone] | None:
     """Return a value as a time: a clock's or a span's seconds, a moment, or a number in a unit that is not known."""
     text = str(value).strip() if isinstance(value, str | int | float) else ""
     if not text[:1].isdecimal() and text[:2] not in ("PT", "pt"):
-        return None
+        written = date_line(text) if 12 < len(text) < 60 and text[-1:].isalnum() else None
+        return ("moment", written.timestamp(), UTC if written.tzinfo is UTC else FLOATING) if written else None
     if re.fullmatch(r"\d{1,19}(?:\.\d{1,20})?(?:e[+-]?\d{1,2})?", text):
         number = float(text)
         unit = next((unit for unit in (1, 1e3, 1e6, 1e9) if 9e8 * unit <= number < 4e9 * unit), 0)  # since 1970
@@ -357,8 +433,9 @@ def _text(value: object) -> str:
 
 # The document.
 
-_SUBTITLES, _TEXTS = frozenset({".vtt", ".srt", ".sbv"}), frozenset({".txt", ".md", ".markdown", ".text"})
-_PAGES, _DATA = frozenset({".html", ".htm"}), frozenset({".json", ".tsv", ".csv"})
+_SUBTITLES, _TEXTS = frozenset({".vtt", ".srt", ".sbv"}), frozenset({".txt", ".md", ".markdown", ".text", ".lrc"})
+_PAGES, _TABLES = frozenset({".html", ".htm"}), frozenset({".tsv", ".csv"})
+_DATA = _TABLES | {".json", ".jsonl", ".ndjson", ".xml", ".ttml", ".dfxp"}
 _SHORT = 4000  # characters of a file that show whether it has lists
 _ATTENDEES = 1000
 
@@ -378,7 +455,8 @@ def read_transcripts(name: str, raw: bytes, limits: ParseLimits) -> list[ParsedI
     text, offset = _text_of(name, raw, limits)
     lines = list(enumerate(text.split("\n"), 1))
     is_data = PurePosixPath(name).suffix.lower() in _DATA
-    if is_data or not dialogue.is_export(lines) or not (messages := dialogue.exported_messages(lines)):
+    found = dialogue.exported_messages(lines) if not is_data and dialogue.is_export(lines) else []
+    if is_data or not (messages := found or _daily_messages(lines)):
         return [_read_one(name, text, offset, limits)]
     days = [list(day) for _, day in groupby(messages, key=lambda message: message.sent.date())]
     title = next((one.group for one in messages if one.group), "") or title_from_name(PurePosixPath(name).name)
@@ -390,11 +468,33 @@ def _text_of(name: str, raw: bytes, limits: ParseLimits) -> tuple[str, int | Non
     if len(raw) > limits.file_bytes:
         raise UnreadableItem(f"larger than {limits.file_bytes >> 20} MB")
     text = _decoded(raw)
-    if PurePosixPath(name).suffix.lower() not in _PAGES and not is_page(text):
+    suffix = PurePosixPath(name).suffix.lower()
+    if suffix in _DATA or (suffix not in _PAGES and not is_page(text)):
         return text, 0
     if not (shown := html_text(text)).strip():
         raise UnreadableItem("empty")
     return shown, None
+
+
+def _daily_messages(lines: dialogue.Lines) -> list[dialogue.ChatMessage]:
+    """Return the messages of a chat whose days stand on lines of their own, above those of its speakers."""
+    days = {number: day for number, line in lines if len(line) < 80 and (day := _day_alone(line))}
+    found = dialogue.dialogue_cues([(one, "" if one in days else line) for one, line in lines]) if len(days) > 1 else []
+    said, last = sum(cue.speaker is not None for cue in found), max((cue.at or 0 for cue in found), default=0)
+    if said < max(3, len(days)) or 2 * said < len(found) - len(days) or last >= 86400:
+        return []
+    messages, day, unit = list[dialogue.ChatMessage](), next(iter(days.values())), 60 if last < 1440 else 1  # 10:15
+    for cue in found:
+        day = next((days[number] for number in sorted(days, reverse=True) if number < cue.first), day)
+        sent = day.replace(tzinfo=None) + timedelta(seconds=unit * (cue.at or 0))
+        messages.append(dialogue.ChatMessage(sent, cue.first, cue.last, cue.speaker, cue.text))
+    return messages
+
+
+def _day_alone(line: str) -> datetime | None:
+    """Return the day on a line that holds nothing else but its weekday, in any language, and rules."""
+    found = find_date(line, FLOATING)
+    return found.moment if found and re.fullmatch(r"\W*(?:[^\W\d_]{1,12}\W*)?", found.rest) else None
 
 
 def _read_day(
@@ -423,7 +523,7 @@ def _read_one(name: str, text: str, offset: int | None, limits: ParseLimits) -> 
 
 
 def _read_data(name: str, text: str, limits: ParseLimits) -> ParsedItem:
-    found = spoken(text, table=not name.lower().endswith(".json"))
+    found = spoken(text, table=PurePosixPath(name).suffix.lower() in _TABLES)
     turns = [
         replace(turn, first=line, last=line)
         for line, turn in enumerate(dialogue.merge_cues(dialogue.with_speakers(found.cues)), 1)
