@@ -265,7 +265,7 @@ def _describe(event: Component, method: str, zones: Zones) -> str:
         f"Where: {clean(_text(event, 'LOCATION'))}" if _text(event, "LOCATION") else "",
         *(f"Organiser: {_person(one)}" for one in event.get("ORGANIZER", [])[:1]),
         _attendees(event.get("ATTENDEE", [])),
-        *_notes(_text(event, "DESCRIPTION")),
+        *_notes(_text(event, "DESCRIPTION") or _text(event, "X-ALT-DESC")),
     ]
     return "\n".join(line for line in lines if line)
 

@@ -377,7 +377,7 @@ _LABEL = rb"Gmail-Labels:(?:(?:[^\n]|\n[ \t])*[,?])?\s*%s[ \t]*(?:[,?\r\n]|$)"
 _STATE = re.compile(
     rb"\nX-(?:(?P<deleted>Mozilla-Status:[ \t]*[\da-fA-F]{3}[89a-fA-F]\b|Status:[ \t]*[AFT]*D[AFT]*\s*(?:\n|$)|"
     + (_LABEL % b"Trash")
-    + rb")|(?P<spam>Spam-Flag:[ \t]*YES\b|"
+    + rb")|(?P<spam>Spam-(?:Flag|Status):[ \t]*(?:YES|Yes)\b|"
     + (_LABEL % b"Spam")
     + rb")|(?P<drafts>Mozilla-Draft-Info:|Unsent:[ \t]*1\b|Status:[ \t]*[AF]*T[AF]*\s*(?:\n|$)|"
     + (_LABEL % b"Drafts?")

@@ -346,7 +346,7 @@ _NAME, _YEAR = r"(?P<name>[^\W\d_]{3,12})", r"(?P<y>(?:19|20)\d\d)"
 _DAYS = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
-        r"(?P<y>(?:19|20)\d\d)\s?[-/._年년]\s?(?P<m>\d{1,2})\s?[-/._月월]\s?(?P<d>\d{1,2})(?!\d)",
+        r"(?P<y>(?:19|20)\d\d)\s?[-/._年년]\s?(?P<m>\d{1,2})\s?[-/._月월]\s?(?P<d>\d{1,2})[일日]?(?!\d)",
         rf"(?<!\d)(?P<d>\d{{1,2}})(?:st|nd|rd|th|er|º)?[.\s-]{{1,3}}(?:(?:de|of)\s)?{_NAME}[.,]?(?:\s(?P<m>\d{{1,2}}),?)?"
         rf"[\s,-]{{1,3}}(?:de\s)?{_YEAR}",
         rf"\b{_NAME}\.?\s{{1,3}}(?P<d>\d{{1,2}})(?:st|nd|rd|th)?,?\s{{1,3}}{_YEAR}",

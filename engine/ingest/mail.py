@@ -206,7 +206,9 @@ def _ids(value: str) -> list[str]:
 # Sections: the body, attachments, events and attached messages.
 
 ATTACHMENT_CHARS = 100_000  # of one attachment's text
-_BODIES = frozenset(("text/plain", "text/html", "text/enriched", "text/richtext"))
+_BODIES = frozenset(
+    ("text/plain", "text/html", "text/enriched", "text/richtext", "text/rtf", "text/markdown", "application/xhtml+xml")
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 import binascii
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from email.errors import MessageError
 from email.message import Message
@@ -151,9 +152,12 @@ _XML_TAG, _BETWEEN_TEXTS = re.compile(r"<[^<>]*+>"), re.compile(r"\s*\n\s*")
 _UU_FILE = re.compile(r"^begin [0-7]{3,4} (\S.*)\n(?:[ -`]{1,90}\n)++end$", re.MULTILINE)
 _PAGE_CHARSET = re.compile(rb"<meta\b[^<>]{0,200}?\bcharset\s*=\s*[\"']?([\w.:-]{2,40})", re.IGNORECASE | re.ASCII)
 _BOUNDARY_END = re.compile(rb"(--)?[ \t]*+\r?(?:\n|\Z)")
+_BASE64 = re.compile(rb"\s*(?:[A-Za-z\d+/]{40,80}\r?\n)+[A-Za-z\d+/]{0,80}={0,2}\s*")
 _WORD, _LINK = re.compile(r"\w+"), re.compile(r"https?:\S+|\(?\S+@\S+")
 _SENTENCE_END = re.compile(r"\n|(?<=[.!?])\s+")
 _MESSAGE = "message/rfc822"
+_PAGES = {"text/html", "text/x-amp-html", "text/enriched", "text/richtext", "application/xhtml+xml"}
+_READ = {"message/delivery-status", "application/ics", "application/json", "application/xhtml+xml"}
 _ALTERNATIVES = {"text/plain", "text/html", "text/enriched", "text/x-amp-html", "multipart/related", "multipart/mixed"}
 
 
@@ -213,24 +217,34 @@ def walk(part: MimePart, tree: Tree, depth: int = 0) -> None:
 def part_text(part: MimePart, tree: Tree) -> str | None:
     """Return the decoded text of a leaf, None if its type is not readable text."""
     kind = part.type.name
-    readable = kind.startswith("text/") or kind in ("message/delivery-status", "application/ics", "application/json")
+    readable = kind.startswith("text/") or kind in _READ
     if not readable and not part.filename.lower().endswith(_READABLE):
         return None
-    data = decode_transfer(part.body, part.encoding)
+    data = _undeclared(decode_transfer(part.body, part.encoding))
     if len(data) > 4 * tree.limits.text_chars:
         data = data[: 4 * tree.limits.text_chars]
         tree.problem(f"text beyond {tree.limits.text_chars} characters was not read")
     page = _PAGE_CHARSET.search(data[:2048]) if kind == "text/html" and not part.type.charset else None
     text = tidy(decode_text(data, page[1].decode() if page else part.type.charset))
-    if kind.endswith("xml") and kind != "text/x-amp-html":
+    if kind.endswith("xml") and kind not in _PAGES:
         text = _BETWEEN_TEXTS.sub("\n", unescape(_XML_TAG.sub("\n", text))).strip()
     elif kind == "text/plain" and "\nend" in text:
         text = _UU_FILE.sub(r"[attachment: \1]", text)
     elif text.startswith("{\\rtf"):
         return visible(tidy(_rtf_text(text)))
-    if kind in ("text/html", "text/enriched", "text/richtext") or (kind == "text/plain" and is_page(text)):
+    if kind in _PAGES or (kind == "text/plain" and is_page(text)):
         return visible(html_text(_PARAMETER.sub("", text)))
     return visible(unflow(text, part.type.delete_space) if part.type.flowed else text)
+
+
+def _undeclared(data: bytes) -> bytes:
+    """Return what text holds that is nothing but Base64 and does not say so; other text as it is."""
+    if not _BASE64.fullmatch(data):
+        return data
+    with suppress(ValueError):
+        found = binascii.a2b_base64(data)
+        return found if len(found.decode().split()) > 2 else data
+    return data
 
 
 _SIGNED_DATA = bytes.fromhex("06092a864886f70d010701")  # the type of content that is signed, and not encrypted

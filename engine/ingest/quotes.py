@@ -12,6 +12,7 @@ from datetime import datetime
 from itertools import takewhile
 
 from engine.ingest.headers import CLOCK, SKEW, WIDEST, date_in_header, parse_addresses
+from engine.ingest.types import named_zone
 from prompts import word_patterns
 from store.types import DocumentPassage, Role, replace
 
@@ -46,7 +47,7 @@ NOTES_ON = re.compile(rf".{{2,120}} on (?:{_WHEN}|\d{{1,2}}/\d{{1,2}}/(?:19|20)?
 
 SENT_FROM = re.compile(rf"(?:{_WORDS['signed']})(?:\b|(?<=的))[^.?!]{{1,60}}\.?$", re.IGNORECASE)
 SIGNED_STARTS = {words[:4].lower() for words in _WORDS["signed"].split("|")}
-_LINKED = re.compile(r"\s?[(<\[]\s?https?://[^\s()<>]+\s?[)>\]]$")
+_LINKED = re.compile(r"\s?[(<\[]\s?https?://[^\s()<>]+\s?[)>\]]")
 MOBILE = re.compile(r"desk|office|home|car\b|bed\b|account", re.IGNORECASE)
 LIST_FOOTER = re.compile(_WORDS["footer"], re.IGNORECASE)
 LEGAL, BANNER = re.compile(_WORDS["legal"], re.IGNORECASE), re.compile(_WORDS["banner"])
@@ -54,6 +55,8 @@ LEGAL_HINTS = ("onfiden", "ntended", "ertraulich", "isclaim", "ONFIDENTIAL", "es
 PHONE = re.compile(r"(?:\+|\(|\b)\d[\d ()./-]{6,20}\d\b")
 CONTACT = re.compile(r"(?:https?://|www\.)\S{3}|\S@\S{3}")
 
+
+_ARMOUR = re.compile(r"-----(?:BEGIN|END) PGP SIGN[A-Z ]{4,16}-----|Hash: [A-Z][A-Z\d, -]{2,40}$")
 
 _COLONS, _ENDS, _RULES = frozenset(":："), frozenset(":：>"), frozenset("-_=*—")
 _BLOCK, _EARLY = 24, 40  # lines of a header; characters of an attribution that begin with its day
@@ -159,8 +162,9 @@ def is_sent_from(line: str) -> bool:
 
 def starts_list_footer(lines: Sequence[str], at: int) -> bool:
     """Return whether a mailing list's footer starts here: a rule, then the list's name or how to unsubscribe."""
-    rules = 20 <= len(rule := lines[at].strip()) <= 120 and not rule.strip("_-=*")
-    return rules and any(LIST_FOOTER.search(line[:WIDEST]) for line in lines[at + 1 : at + 4])
+    rules, below = 3 <= len(rule := lines[at].strip()) <= 120 and not rule.strip("_-=*"), lines[at + 1 : at + 4]
+    listed = rules and any(LIST_FOOTER.search(line[:WIDEST]) for line in below)
+    return listed and (len(rule) >= 20 or any(CONTACT.search(line[:WIDEST]) for line in below))
 
 
 def next_is_quoted(lines: Sequence[str], at: int) -> bool:
@@ -238,7 +242,7 @@ def _mark_line(
         roles[at - count + 1 :] = [quotes.below] * count
         return state if next_is_quoted(lines, at + 1) else quotes.below
     state = "signature" if _begins_signature(lines, at) else state
-    roles.append("signature" if is_sent_from(text) else state)
+    roles.append("signature" if is_sent_from(text) or _ARMOUR.match(text) else state)
     return state
 
 
@@ -249,6 +253,8 @@ def _is_to_come(lines: Sequence[str], sent: datetime | None) -> bool:
 
 
 def _begins_signature(lines: Sequence[str], at: int) -> bool:
+    if lines[at].startswith("-----BEGIN PGP SIGNATURE"):
+        return True
     if lines[at].rstrip() in ("--", "—"):
         return lines[at] == "-- " or sum(line.lstrip()[:1] not in ("", ">") for line in lines[at + 1 : at + 40]) <= 12
     return starts_list_footer(lines, at)
@@ -352,9 +358,11 @@ def _attributed_to(text: str) -> str:
     """Return whom an attribution names ("On Friday at 10:00 Ann Whitlock <ann@example.org> wrote:")."""
     if address := _IN_BRACKETS.search(text):
         before = text[: address.start()].partition("<")[0].partition("&lt;")[0]
-        return _person(f"{_name(_WHEN_SAID.sub('', before))} <{address[1]}>")
+        name = _name(_WHEN_SAID.sub("", before))
+        name = f'"{name}"' if "," in name and '"' not in name else name  # "Whitlock, Ann (Parks)"
+        return _person(f"{name} <{address[1]}>")
     if bare := _BARE_ADDRESS.search(text):
-        return bare[0]
+        return _person(f"{_name(_WHEN_SAID.sub('', text[: bare.start()]))} <{bare[0]}>")
     verb = WROTE_END.search(text.rstrip())
     before = text[: verb.start()] if verb else text
     behind = text[verb.start() :].partition(" ")[2] if verb else ""
@@ -368,8 +376,10 @@ def _name(text: str) -> str:
     words = text.strip(_AROUND).split()
     said = max((at for at, word in enumerate(words[:-1], 1) if len(word) > 3 and _is_lower(word)), default=0)
     words = words[said:] if said and not _is_lower(words[said]) else words
+    words = words[1:] if len(words) > 1 and named_zone(words[0]) else words
     names = (at for at, word in enumerate(words) if not _is_lower(word) and _script(word) == _script(words[-1]))
-    return " ".join(words[next(names, 0) :]).strip(_AROUND)
+    found = " ".join(words[next(names, 0) :]).strip(_AROUND)
+    return f"{found})" if found.count("(") > found.count(")") else found
 
 
 def _run(text: str) -> str:
@@ -465,7 +475,8 @@ def _is_bare_quote(line: str) -> bool:
 def _label_signatures(text: str, passages: list[DocumentPassage]) -> tuple[DocumentPassage, ...]:
     """Return the passages with banners of servers, disclaimers and the final contact block labelled as signatures."""
     own = [at for at, passage in enumerate(passages) if passage.role == "body"]
-    if len(own) > 1 and len(set(BANNER.findall(passages[own[0]].text[:400].lower()))) > 3:
+    first = passages[own[0]].text[:400] if len(own) > 1 else ""
+    if len(set(BANNER.findall(first.lower()))) > (2 if re.match(r"[\[*(<]|[A-Z]{4}", first) else 3):
         passages[own[0]] = replace(passages[own[0]], role="signature")
         own = own[1:]
     if any(hint in text for hint in LEGAL_HINTS):

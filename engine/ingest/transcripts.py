@@ -147,6 +147,7 @@ class Spoken:
     start: datetime | None
     unlikely: tuple[int, ...] = ()
     letters: int = 0
+    path: str = ""
 
 
 def spoken(text: str, table: bool = False) -> Spoken:
@@ -163,7 +164,7 @@ def spoken(text: str, table: bool = False) -> Spoken:
     best = min(found, key=lambda one: (5 * one.letters < 4 * most, one.unlikely))
     if text[:1] == "<" and any(cue.at is None for cue in best.cues):  # feeds and the like
         raise UnreadableItem(NO_SPEECH)
-    names = _legend({cue.speaker for cue in best.cues if cue.speaker}, lists)
+    names = _legend({cue.speaker for cue in best.cues if cue.speaker}, lists, best.path)
     return replace(best, cues=[replace(cue, speaker=names.get(cue.speaker or "", cue.speaker)) for cue in best.cues])
 
 
@@ -203,14 +204,16 @@ def _as_utf8(match: re.Match[str]) -> str:
         return match[0]
 
 
-def _legend(speakers: set[str], lists: Mapping[str, Sequence[Mapping[str, object]]]) -> dict[str, str]:
+def _legend(speakers: set[str], lists: Mapping[str, Sequence[Mapping[str, object]]], path: str) -> dict[str, str]:
     """Return the names of speakers whom the texts name by a number or key alone, where one is told for each."""
     if not speakers or any(dialogue.is_proper_name(one) for one in speakers if len(one) > 2):
         return {}
-    for items in filter(None, lists.values()):
+    for items in (items for at, items in lists.items() if items and (at == path or not at.startswith(path))):
         rows = [{name: _text(value) for name, value in item.items() if "[" not in name} for item in items[:_ATTENDEES]]
         tables = [{name.rpartition(".")[2]: value for name, value in rows[0].items()}]  # {"S1": "Ann", "S2": "Bob"}
-        if 1 < len(rows) < 2 * len(speakers) + 8:  # [{"id": "S1", "name": "Ann"}, {"id": "S2", "name": "Bob"}]
+        if (
+            items is not lists[path] and 1 < len(rows) < 2 * len(speakers) + 8
+        ):  # [{"id": "S1", "name": "Ann"}, {"id": "S2", "name": "Bob"}]
             pairs = [(key, name) for key in rows[0] for name in rows[0] if key != name]
             found = ({row.get(key, ""): row.get(name, "") for row in rows} for key, name in pairs)
             tables += [one for one in found if len(set(one.values())) == len(rows)]
@@ -279,7 +282,7 @@ def _speech(path: str, items: Sequence[Mapping[str, object]], size: int, table: 
     nothing = [None] * len(items)
     rows = [*zip(said, others[who] if rank else nothing, starts or nothing, ends or nothing, strict=True)]
     unlikely = (-2 * bool(rank) + ("[]" in who), not starts, path.count("/"), len(items))
-    return Spoken(_record_cues(rows), start, unlikely, sum(map(str.isalnum, "".join(map(str, said)))))
+    return Spoken(_record_cues(rows), start, unlikely, sum(map(str.isalnum, "".join(map(str, said)))), path)
 
 
 def _record_cues(rows: Sequence[_Row]) -> list[Cue]:
@@ -326,7 +329,8 @@ def _named(name: str, column: _Column, others: Mapping[str, _Column]) -> tuple[f
     numbers = all(map(str.isdecimal, kinds))
     full = sum(dialogue.is_proper_name(kind) and " " in kind for kind in kinds) / len(kinds)
     numbered = sum(re.fullmatch(r"(?:[^\W\d]\D*)?\d+|[A-Z]", kind) is not None for kind in kinds) / len(kinds)
-    counts = numbers and (len(kinds) < 2 or values == sorted(values, key=int) or len(max(kinds, key=len)) > 3)
+    rises = values == sorted(values, key=int) and not re.search(r"speaker", name, re.IGNORECASE) if numbers else False
+    counts = numbers and (len(kinds) < 2 or rises or len(max(kinds, key=len)) > 3)
     alone = len(kinds) == 1 and (name[0] == "^" or max(full, numbered) < 1)
     if counts or alone or (not numbers and any(map(_time, kinds))):
         return ()
