@@ -359,10 +359,11 @@ def _attributed_to(text: str) -> str:
     if address := _IN_BRACKETS.search(text):
         before = text[: address.start()].partition("<")[0].partition("&lt;")[0]
         name = _name(_WHEN_SAID.sub("", before))
-        name = f'"{name}"' if "," in name and '"' not in name else name  # "Whitlock, Ann (Parks)"
+        name = f'"{name}"' if re.fullmatch(r"[^\d\",@]+,[^\d\",@]+", name) else name  # "Whitlock, Ann (Parks)"
         return _person(f"{name} <{address[1]}>")
     if bare := _BARE_ADDRESS.search(text):
-        return _person(f"{_name(_WHEN_SAID.sub('', text[: bare.start()]))} <{bare[0]}>")
+        before = text[: bare.start()].rstrip()
+        return _person(f"{_run(_WHEN_SAID.sub('', before))} <{bare[0]}>") if before[-1:].isalpha() else bare[0]
     verb = WROTE_END.search(text.rstrip())
     before = text[: verb.start()] if verb else text
     behind = text[verb.start() :].partition(" ")[2] if verb else ""

@@ -162,7 +162,8 @@ def spoken(text: str, table: bool = False) -> Spoken:
     if not found:
         raise UnreadableItem(NO_SPEECH)
     best = min(found, key=lambda one: (5 * one.letters < 4 * most, one.unlikely))
-    if text[:1] == "<" and any(cue.at is None for cue in best.cues):  # feeds and the like
+    loose = text[:1] == "<" or (text[:1] == "{" and "\n{" in text)  # feeds, records of any kind
+    if loose and any(cue.at is None for cue in best.cues):
         raise UnreadableItem(NO_SPEECH)
     names = _legend({cue.speaker for cue in best.cues if cue.speaker}, lists, best.path)
     return replace(best, cues=[replace(cue, speaker=names.get(cue.speaker or "", cue.speaker)) for cue in best.cues])
@@ -362,7 +363,9 @@ def _when(columns: Sequence[_Column], words: float, named: bool) -> tuple[_Times
     for kind in ("clock", "number", "moment"):
         found = ascending[kind]
         pairs = [(one, other) for one in found for other in found if _encloses(one, other)]
-        pairs = pairs or [(one, _sums(one, other)) for one in found for other in lengths if _lasts(one, other)]
+        pairs = pairs or [
+            (one, _sums(one, other)) for one in found for other in lengths if one != other and _lasts(one, other)
+        ]
         if not pairs and kind == "number":  # no count of the texts, and no share
             found = [one for one in found if 1 < max(filter(None, one), default=0) not in (len(one) - 1, len(one))]
             found = [one for one in found if not start and (named or any(isinstance(time, float) for time in one))]
