@@ -179,6 +179,7 @@ class Trials:
     def __post_init__(self) -> None:
         self._prepare(self.base / "sound")
         log = self.base / "calls"
+        log.unlink(missing_ok=True)
         self._fresh()
         self.reference = self._run(lambda: arm(self._home, self.fault, 0, log))
         assert log.exists(), self.reference.err
@@ -223,16 +224,20 @@ class Trials:
         return forked.start(self.scenario.words, self._environ, first=first).wait()
 
     def _prepare(self, sound: Path) -> None:
-        mail = self.base / "at" / "mail"
-        shutil.copytree(DATA / "mail" / "mh", mail)
-        for words in (("ingest", str(mail), "--vectors", "now"), ("ask", KEPT), ("ask", "Who is the treasurer?")):
-            forked.start(words, self._environ).wait()
+        mail, asked = self._home / "mail", self.base / "asked"
+        shutil.rmtree(sound, ignore_errors=True)
+        if not asked.exists():
+            shutil.copytree(DATA / "mail" / "mh", mail)
+            for words in (("ingest", str(mail), "--vectors", "now"), ("ask", KEPT), ("ask", "Who is the treasurer?")):
+                forked.start(words, self._environ).wait()
+            shutil.move(self._home, asked)
+        self._fresh(asked)
         self.scenario.before(mail)
         shutil.move(self._home, sound)
 
-    def _fresh(self) -> None:
+    def _fresh(self, home: Path | None = None) -> None:
         shutil.rmtree(self._home, ignore_errors=True)
-        shutil.copytree(self.base / "sound", self._home, copy_function=shutil.copy2)
+        shutil.copytree(home or self.base / "sound", self._home, copy_function=shutil.copy2)
 
     def _judged(self, ended: Ended) -> Iterator[str]:
         """Yield what is wrong with how a command ended that was disturbed."""
@@ -305,9 +310,12 @@ def _difference(expected: Any, found: Any) -> str:
     })[:900]  # fmt: skip
 
 
-def report(library: Path | None, scenario: str, fault: str, calls: int) -> list[dict[str, Any]]:
-    """Try so many calls of a scenario in a process of its own; returns a row for each."""
-    command = [sys.executable, "-m", "tests.faults", scenario, fault, str(calls)]
+def report(library: Path | None, folder: Path, scenario: str, fault: str, calls: int) -> list[dict[str, Any]]:
+    """Try so many calls of a scenario in a process of its own; returns a row for each.
+
+    The folder keeps the home that all scenarios begin with.
+    """
+    command = [sys.executable, "-m", "tests.faults", scenario, fault, str(calls), str(folder)]
     own = {} if FAULTS[fault].audited else {"LD_PRELOAD": str(library)}
     done = subprocess.run(command, env=os.environ | own, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -324,8 +332,9 @@ def _chosen(calls: Sequence[str], wanted: str) -> list[int]:
 def main(words: Sequence[str]) -> None:
     """Try the calls of a scenario."""
     forked.prepare()
-    scenario, fault, wanted = words
-    with tempfile.TemporaryDirectory(prefix="pkb-faults-") as folder:
+    scenario, fault, wanted, *folders = words
+    with tempfile.TemporaryDirectory(prefix="pkb-faults-") as own:
+        folder = folders[0] if folders else own
         trials = Trials(Path(folder), SCENARIOS[scenario], FAULTS[fault])
         assert trials.reference.code in (0, 3, 4), trials.reference.err
         for at in _chosen(trials.calls, wanted):

@@ -13,7 +13,7 @@ from tests.effort import slow_only
 from tests.faults import FAULTS, SCENARIOS, build, report
 
 _SLOW = [
-    *(("ask", "full", 2), ("ingest", "kill", 3), ("ingest", "audited kill", 2), ("forget", "kill", 2)),
+    *(("ask", "full", 2), ("ingest", "audited kill", 2), ("forget", "kill", 2)),
     *(
         (scenario, fault, 5 if scenario == "ingest" else 3)
         for scenario in SCENARIOS
@@ -31,13 +31,19 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path | None:
     return build(tmp_path_factory.mktemp("faults"))
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder for homes, one after another at the same place."""
+    return tmp_path_factory.mktemp("homes")
+
+
 @pytest.mark.parametrize("trials", _ALL, ids=lambda trials: ", ".join(map(str, trials)))
 def test_a_command_that_a_fault_ends_does_all_of_it_the_next_time(
-    library: Path | None, trials: tuple[str, str, int]
+    library: Path | None, folder: Path, trials: tuple[str, str, int]
 ) -> None:
     scenario, fault, calls = trials
     if library is None and not FAULTS[fault].audited:
         pytest.skip("faults are injected by LD_PRELOAD, which needs Linux and a C compiler")
-    rows: list[dict[str, Any]] = report(library, scenario, fault, calls)
+    rows: list[dict[str, Any]] = report(library, folder, scenario, fault, calls)
     assert [row for row in rows if row["wrong"]] == []
     assert len(rows) == min(calls, rows[0]["of"])
