@@ -15,7 +15,7 @@ from cli.inspect import print_document
 from cli.output import Collection, InDocument, Recipient, Sender, Since, Until, session
 from cli.render import show_answer, show_note, show_source
 from engine.operations import document_of, documents, scope_of
-from engine.serve.client import answer, follow_up_writer, look_up, unknown_person, wants
+from engine.serve.client import answer, call, follow_up_writer, unknown_person, wants
 from engine.session import Session, now
 from engine.text.terminal import one_line
 from engine.types import SCHEMA, Answer, AskOptions, AskResult, FollowedAnswer, Source, Step, grouped, json_values
@@ -173,7 +173,7 @@ def show_document(said: Sequence[ChatTurn], number: str, opened: Session, as_jso
     """Print the document of a source of the last answer, as `pkb show` does."""
     source = _source(said, number)
     with output.progress_line(opened, "Reading..."):
-        rows = document_of(source, look_up(opened, documents, source.path, source.message_id))
+        rows = document_of(source, call(opened, documents, source.path, source.message_id))
     for row in rows:
         output.data(row) if as_json else print_document(row, source.lines)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, Self
 
 from engine import operations
 from engine.operations import OnProgress, absolute_path, scope_of
-from engine.serve.client import answer, look_up, unknown_person, work
+from engine.serve.client import answer, call, unknown_person, work
 from engine.session import Session, session
 from engine.text.terminal import line
 from engine.types import AskOptions, OpenLoopOptions
@@ -306,11 +306,11 @@ class Pkb:
 
     def find(self, query: str, scope: "Scope", k: int) -> "list[SearchResult]":
         """Return the best matching passages, best first, with their text and places."""
-        return look_up(self.session, operations.search_results, operations.typed(query), scope, k)
+        return call(self.session, operations.search_results, operations.typed(query), scope, k)
 
     def list_documents(self, options: "ListOptions") -> "Listing":
         """Return documents by date, without their text, and how many there are."""
-        return look_up(self.session, operations.list_documents, options)
+        return call(self.session, operations.list_documents, options)
 
     def problems(self) -> list[dict[str, Any]]:
         """Return the items of indexed files that were skipped, look misread or were left out, by kind."""
@@ -336,11 +336,11 @@ class Pkb:
 
     def open_loops(self, options: "OpenLoopOptions") -> "OpenLoops":
         """Return open loops, and how many there are."""
-        return look_up(self.session, operations.open_loops, options)
+        return call(self.session, operations.open_loops, options)
 
     def show(self, path: "str | os.PathLike[str]", message_id: str | None = None) -> list[dict[str, Any]]:
         """Return the documents indexed from a file, with their text and the line numbers that sources name."""
-        return look_up(self.session, operations.documents, str(absolute_path(Path(path))), message_id)
+        return call(self.session, operations.documents, str(absolute_path(Path(path))), message_id)
 
     def last_answer(self) -> "Answer":
         """Return the answer to the question asked last; PkbError if it is not cached."""
@@ -356,7 +356,7 @@ class Pkb:
 
     def show_source(self, source: "Source") -> list[dict[str, Any]]:
         """Return the document that a source stands in, as `show` does; PkbError if it is no longer indexed."""
-        rows = look_up(self.session, operations.documents, source.path, source.message_id)
+        rows = call(self.session, operations.documents, source.path, source.message_id)
         return operations.document_of(source, rows)
 
     def open_source(self, number: int) -> "Source":

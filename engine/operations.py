@@ -12,7 +12,8 @@ from datetime import date, datetime, time, timedelta
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from engine.session import Session
 from engine.settings import Settings
@@ -172,19 +173,17 @@ def completed(opened: Session, text: str, before: "list[Turn]") -> str:
     return with_model(model.load)(text, before) if model else ""
 
 
-def look_ups() -> "dict[str, tuple[Any, ...]]":
-    """Return what the background server looks up: functions by name, with the types of result and arguments."""
+READS: dict[str, Callable[..., Any]] = {
+    one.__name__: one for one in (search_results, documents, list_documents, open_loops, unknown_person, completed)
+}  # by the name under which the background server runs them, too; what they take and return may travel
+
+
+def types_of(operation: Callable[..., Any]) -> tuple[Any, Any]:
+    """Return the type of what an operation takes beside the session, as a tuple, and that of what it returns."""
     from engine.ask.followup import Turn
 
-    rows: list[tuple[Any, ...]] = [
-        (search_results, list[SearchResult], str, Scope, int),
-        (documents, list[dict[str, Any]], str, str | None),
-        (list_documents, Listing, ListOptions),
-        (open_loops, OpenLoops, OpenLoopOptions),
-        (unknown_person, str | None, Scope),
-        (completed, str, str, list[Turn]),
-    ]
-    return {row[0].__name__: row for row in rows}
+    _, *taken, returned = get_type_hints(operation, globals() | {"Turn": Turn}).values()
+    return GenericAlias(tuple, tuple(taken)), returned
 
 
 def check(

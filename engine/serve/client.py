@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from engine import operations
 from engine.session import Session
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from store.types import Scope
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 _TIMEOUT_S = 10.0  # for a process to accept a connection, or to release the model
 _SOON_S = 0.5  # for an idle process to stop; a busy one is not waited for
@@ -104,31 +105,29 @@ def unknown_person(opened: Session, scope: "Scope") -> str | None:
     known = scope.sender is None or senders_named(opened.ledger, scope.collection, scope.sender)
     if known and scope.recipient is None:
         return None
-    return look_up(opened, operations.unknown_person, scope)
+    return call(opened, operations.unknown_person, scope)
 
 
-def look_up(opened: Session, operation: Callable[..., T], *given: Any) -> T:
-    """Have the resident process run one of `look_ups`, or run it here."""
+def call(opened: Session, operation: Callable[Concatenate[Session, P], T], *given: P.args, **named: P.kwargs) -> T:
+    """Have the resident process run an operation of `READS`, or run it here; what it takes is given in order."""
+    assert not named
     opened.on_wait()  # before slow imports
     link = reach_or_start(opened) if _server_may_answer(opened) else None
-    found = _look_up_there(link, opened, operation, given) if link else ()
-    return found[0] if found else operation(opened, *given)
+    found = _called(link, opened, operation, given) if link else ()
+    return found[0] if found else operation(opened, *given, **named)
 
 
-def _look_up_there(
-    link: "ServerLink", opened: Session, operation: Callable[..., T], given: Sequence[Any]
-) -> tuple[T, ...]:
-    """Have the resident process run one of `look_ups`; returns nothing where it does not."""
+def _called(link: "ServerLink", opened: Session, operation: Callable[..., T], given: Sequence[Any]) -> tuple[T, ...]:
+    """Have the resident process run an operation; returns nothing where it does not."""
     from engine.serve.process import ConnectionLost
     from engine.serve.protocol import Broken, request, unpack
 
-    name = operation.__name__
     with suppress(ConnectionLost, Broken), closing(link):
         asked = request(opened, "", AskOptions(), streams=False)
-        link.send("look_up", {"name": name, "request": asked, "given": json_values(list(given))})
+        link.send("call", {"name": operation.__name__, "request": asked, "given": json_values(list(given))})
         frame = next(link.answers())
         if frame["kind"] == "found":
-            return (unpack(operations.look_ups()[name][1], frame.get("results")),)
+            return (unpack(operations.types_of(operation)[1], frame.get("result")),)
     return ()
 
 
@@ -233,7 +232,7 @@ def _receive(
 def complete(opened: "Session", text: str, requests: "Sequence[Turn]") -> str:
     """Have the resident process rewrite a follow-up as a whole question; empty if it does not."""
     link = reach(opened)
-    found = _look_up_there(link, opened, operations.completed, (text, list(requests))) if link else ()
+    found = _called(link, opened, operations.completed, (text, list(requests))) if link else ()
     return found[0] if found else ""
 
 

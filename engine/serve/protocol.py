@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from engine.session import Session
 
 
-PROTOCOL = 5  # raised when a frame changes its meaning
+PROTOCOL = 6  # raised when a frame changes its meaning
 LIMIT = 8 << 20  # bytes of one frame: fifty long sources take a tenth of it
 _LENGTH = Layout(">I")
 

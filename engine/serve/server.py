@@ -119,7 +119,7 @@ _POLL_S = 2.0  # between checks whether to stop, while idle
 _GRACE_S = 3.0  # for the current request after a signal
 _SOON_S = 0.2  # for the current warm-up: the next question may be waiting for the lock
 _BYTES = 1 << 16
-_JOBS = ("ask", "look_up", "idle")
+_JOBS = ("ask", "call", "idle")
 _Sent = tuple[Connection, str, Mapping[str, Any]]
 
 

@@ -16,7 +16,7 @@ from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any
 
 from engine.llm.resident import ResidentModel
-from engine.operations import look_ups
+from engine.operations import READS, types_of
 from engine.serve.protocol import Broken, Frame, Request, answer, under, unpack
 from engine.session import Session
 from engine.settings import SERVED, Settings
@@ -335,7 +335,7 @@ class RequestQueue(Thread):
         kinds: dict[str, Callable[[QueuedRequest], None]] = {
             "ask": self._ask,
             "idle": self._idle_run,
-            "look_up": self._look_up,
+            "call": self._call,
         }
         kinds[job.frame["kind"]](job)
 
@@ -351,14 +351,12 @@ class RequestQueue(Thread):
             job.send("answered", {"answer": answer(answered)})
             answered.keep()
 
-    def _look_up(self, job: QueuedRequest) -> None:
-        if (found := look_ups().get(str(job.frame.get("name")))) is None:
-            raise Broken("a look-up of another name")
-        operation, _, *kinds = found
-        values = zip(kinds, unpack(list[Any], job.frame.get("given")), strict=True)
-        given = [unpack(kind, value) for kind, value in values]
+    def _call(self, job: QueuedRequest) -> None:
+        if (operation := READS.get(str(job.frame.get("name")))) is None:
+            raise Broken("an operation of another name")
+        given = unpack(types_of(operation)[0], job.frame.get("given"))
         with self._state.session(unpack(Request, job.frame.get("request"))) as opened:
-            job.send("found", {"results": json_values(operation(opened, *given))})
+            job.send("found", {"result": json_values(operation(opened, *given))})
 
     def _idle_run(self, job: QueuedRequest) -> None:
         from engine.idle.scheduler import run_idle

@@ -16,9 +16,10 @@ from typing import Any
 
 import psutil
 import pytest
+from msgspec.inspect import CustomType, type_info
 
 from engine import operations
-from engine.serve import client
+from engine.serve import client, protocol, server, worker
 from engine.serve.process import (
     announce,
     announced,
@@ -106,14 +107,12 @@ def test_a_damaged_file_of_the_mapped_index_changes_no_answer(up: Served, damage
 
 
 LOOKUPS: dict[str, Callable[[Session], object]] = {
-    "search": lambda opened: client.look_up(opened, operations.search_results, "gazebo", Scope(), 2),
-    "show": lambda opened: client.look_up(opened, operations.documents, str(MBOX), None),
-    "list": lambda opened: client.look_up(
+    "search": lambda opened: client.call(opened, operations.search_results, "gazebo", Scope(), 2),
+    "show": lambda opened: client.call(opened, operations.documents, str(MBOX), None),
+    "list": lambda opened: client.call(
         opened, operations.list_documents, ListOptions(Scope(sender="ann"), ("the",), 7, oldest=True)
     ),
-    "todo": lambda opened: client.look_up(
-        opened, operations.open_loops, OpenLoopOptions(Scope(sender="ann"), "task", 3)
-    ),
+    "todo": lambda opened: client.call(opened, operations.open_loops, OpenLoopOptions(Scope(sender="ann"), "task", 3)),
     "unknown person": lambda opened: client.unknown_person(opened, Scope(sender="nobody at all")),
 }
 
@@ -560,3 +559,22 @@ def test_before_anything_was_ingested_there_is_nothing_to_serve(fresh: Pkb) -> N
     assert [fresh("serve").code, fresh("serve", "--foreground").code] == [10, 10]
     assert fresh("serve", "--status").code == 0
     assert not (fresh.folder / "home").exists()
+
+
+@pytest.mark.parametrize("name", operations.READS)
+def test_an_operation_takes_and_returns_what_may_travel(name: str) -> None:
+    taken, returned = operations.types_of(operations.READS[name])
+    assert not any(isinstance(found, CustomType) for kind in (taken, returned) for found in parts(type_info(kind)))
+
+
+def parts(found: Any) -> Iterator[Any]:
+    """Yield a type and all that it is made of."""
+    yield found
+    inner = [getattr(found, name, ()) for name in ("fields", "types", "item_types", "item_type", "type", "value_type")]
+    for one in (one for each in inner for one in (each if isinstance(each, tuple) else [each])):
+        yield from parts(one)
+
+
+def test_the_background_server_names_no_operation() -> None:
+    texts = [Path(str(module.__file__)).read_text("utf-8") for module in (protocol, server, worker)]
+    assert [name for name in operations.READS for text in texts if re.search(rf"\b{name}\(|\"{name}\"", text)] == []
