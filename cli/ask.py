@@ -8,17 +8,18 @@ from typing import Annotated
 import typer
 
 from cli import output
-from cli.output import Collection, InDocument, Recipient, Sender, Since, Until, open_pkb
+from cli.output import InDocument, filtered, open_pkb
 from cli.render import show_answer
 from engine.app import Pkb
 from engine.session import Session
 from engine.text.terminal import valid_text
-from engine.types import Answer, AskOptions, AskResult
+from engine.types import NO_FILTERS, Answer, AskOptions, AskResult, Filters
 from store.errors import NoModel, NoStore, PkbError, UsageError
 
 Show = Callable[[AskResult, bool], None]
 
 
+@filtered(document=InDocument)
 def ask(
     question: Annotated[
         list[str] | None,
@@ -28,12 +29,7 @@ def ask(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per question.")] = False,
     k: output.NumberOfSources = None,
-    sender: Sender = None,
-    recipient: Recipient = None,
-    since: Since = None,
-    until: Until = None,
-    collection: Collection = None,
-    document: InDocument = None,
+    filters: Filters = NO_FILTERS,
     model: output.Model = None,
     max_tokens: output.MostTokens = None,
     no_cache: output.NoCache = False,
@@ -53,7 +49,7 @@ def ask(
         raise UsageError("no question", 'pkb ask "when is rehearsal?"')
     with open_pkb() as pkb:
         override(pkb.session, model=model, max_tokens=max_tokens, no_cache=no_cache, no_daemon=no_daemon)
-        scope = pkb.scope(sender, recipient, since, until, collection, document)
+        scope = pkb.scope(filters)
         options = pkb.options(scope, k, not (no_cache or fresh), not no_cache, stale_ok)
         show = partial(_show, as_json=as_json, explain=explain, every=every)
         ask_one = partial(_ask, pkb, options, show, streams=not as_json)

@@ -12,13 +12,25 @@ import typer
 from cli import output
 from cli.ask import override
 from cli.inspect import print_document
-from cli.output import Collection, InDocument, Recipient, Sender, Since, Until, session
+from cli.output import InDocument, filtered, session
 from cli.render import show_answer, show_note, show_source
 from engine.operations import document_of, documents, scope_of
 from engine.serve.client import answer, call, follow_up_writer, unknown_person, wants
 from engine.session import Session, now
 from engine.text.terminal import one_line
-from engine.types import SCHEMA, Answer, AskOptions, AskResult, FollowedAnswer, Source, Step, grouped, json_values
+from engine.types import (
+    NO_FILTERS,
+    SCHEMA,
+    Answer,
+    AskOptions,
+    AskResult,
+    Filters,
+    FollowedAnswer,
+    Source,
+    Step,
+    grouped,
+    json_values,
+)
 from store.errors import NoModel, NoStore, PkbError, UsageError
 from store.types import replace
 
@@ -31,15 +43,11 @@ _ROWS = 12  # of a terminal, that a question's answer takes with the empty row b
 _Hear = Callable[[str, Session], bool]
 
 
+@filtered(document=InDocument)
 def chat(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per answer.")] = False,
     k: output.NumberOfSources = None,
-    sender: Sender = None,
-    recipient: Recipient = None,
-    since: Since = None,
-    until: Until = None,
-    collection: Collection = None,
-    document: InDocument = None,
+    filters: Filters = NO_FILTERS,
     model: output.Model = None,
     max_tokens: output.MostTokens = None,
     no_cache: output.NoCache = False,
@@ -60,7 +68,7 @@ def chat(
         return opened
 
     with session() as opened:
-        scope = scope_of(configure(opened), sender, recipient, since, until, collection, document)
+        scope = scope_of(configure(opened), filters)
         limit = scope.collection
         options = AskOptions(scope, opened.settings.ask.k if k is None else k, not no_cache, not no_cache)
         _ = opened.ledger  # NoStore before the first question

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli import output
-from cli.output import Collection, Recipient, Sender, Since, Until, bars, open_pkb
+from cli.output import bars, filtered, open_pkb
 from engine.text.terminal import count, line, one_line
-from engine.types import SCHEMA
+from engine.types import NO_FILTERS, SCHEMA, Filters
 from store.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _LISTED = 10
 
 
+@filtered()
 def forget(
     targets: Annotated[
         list[str] | None,
@@ -28,11 +29,7 @@ def forget(
     question: Annotated[
         str | None, typer.Option(metavar="QUESTION", help="Forget a question and its answers instead.")
     ] = None,
-    sender: Sender = None,
-    recipient: Recipient = None,
-    since: Since = None,
-    until: Until = None,
-    collection: Collection = None,
+    filters: Filters = NO_FILTERS,
     quoting: Annotated[bool, typer.Option("--quoting", help="Forget the messages that quote them, too.")] = False,
     deleted: Annotated[
         bool, typer.Option("--deleted", help="Erase what is left of documents that are no longer indexed.")
@@ -46,8 +43,8 @@ def forget(
     Example: pkb forget --from ann@example.org --since 2024-05 --dry-run
     """
     with open_pkb() as pkb:
-        scope = pkb.scope(sender, recipient, since, until, collection)
-        _require_one(targets, question, limited=any((sender, recipient, since, until, collection, deleted)))
+        scope = pkb.scope(filters)
+        _require_one(targets, question, limited=deleted or bool(filters))
         planned = pkb.plan_forgetting(targets or [], scope, question=question, quoting=quoting, deleted=deleted)
         if not as_json:
             _show_plan(planned)

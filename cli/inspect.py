@@ -11,11 +11,11 @@ import typer
 
 from cli import output
 from cli.export import print_csv, print_markdown
-from cli.output import Collection, InDocument, Recipient, Sender, Since, Until, open_pkb
+from cli.output import InDocument, filtered, open_pkb
 from cli.render import show_open_loop, show_source, warnings
 from engine import operations
 from engine.text.terminal import cells, count, line, one_line, plain, valid_text
-from engine.types import SCHEMA, Listing, ListOptions, OpenLoops, SearchResult, json_values
+from engine.types import NO_FILTERS, SCHEMA, Filters, Listing, ListOptions, OpenLoops, SearchResult, json_values
 from store.errors import UsageError
 from store.types import replace
 
@@ -100,6 +100,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the findi
     raise typer.Exit(0 if fit else 1)
 
 
+@filtered()
 def search(
     words: Annotated[list[str], typer.Argument(metavar="WORDS", help="Keywords, or a question.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the passages as JSON.")] = False,
@@ -107,11 +108,7 @@ def search(
         Literal["json", "csv", "md"] | None, typer.Option("--format", help="Print them as JSON, CSV or Markdown.")
     ] = None,
     k: Annotated[int, typer.Option("-k", metavar="N", min=1, max=50, help="Number of passages.")] = 10,
-    sender: Sender = None,
-    recipient: Recipient = None,
-    since: Since = None,
-    until: Until = None,
-    collection: Collection = None,
+    filters: Filters = NO_FILTERS,
 ) -> None:
     """Show the best matching passages, without answering.
 
@@ -120,15 +117,14 @@ def search(
     if as_json and form not in (None, "json"):
         raise UsageError(f"--json is --format json, not {form}", f"pkb search {shlex.join(words)} --format {form}")
     with open_pkb() as pkb:
-        scope = pkb.scope(sender, recipient, since, until, collection)
-        limited = any((sender, recipient, since, until, collection))
+        scope = pkb.scope(filters)
         query = valid_text(" ".join(words))
         with output.progress_line(pkb.session):
             found = pkb.find(query, scope, k)
         _print_found(found, query, "json" if as_json else form)
         _say_matched(pkb, scope)
         if not found:
-            output.say(f"pkb: {_advice(pkb.unknown_person(scope), query, limited=limited)}")
+            output.say(f"pkb: {_advice(pkb.unknown_person(scope), query, limited=bool(filters))}")
         raise typer.Exit(0 if found else 4)
 
 
@@ -244,6 +240,7 @@ def wrong(as_json: Annotated[bool, typer.Option("--json", help="Print the droppe
 _WHO, _DAY, _NARROWEST = 26, len("2024-05-14"), 60  # columns
 
 
+@filtered()
 def list_documents(
     title: Annotated[list[str] | None, typer.Argument(metavar="TITLE", help="Words of the title, in any case.")] = None,
     number: Annotated[int, typer.Option("-n", metavar="N", min=0, help="How many to list; 0 for all.")] = 20,
@@ -254,11 +251,7 @@ def list_documents(
         bool, typer.Option("--problems", help="List instead what was skipped, looks misread or was left out, by file.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the list as one JSON object.")] = False,
-    sender: Sender = None,
-    recipient: Recipient = None,
-    since: Since = None,
-    until: Until = None,
-    collection: Collection = None,
+    filters: Filters = NO_FILTERS,
 ) -> None:
     """List messages and meetings, newest first.
 
@@ -267,7 +260,7 @@ def list_documents(
     with open_pkb() as pkb:
         if problems:
             return _show_problems(pkb.problems(), as_json=as_json)
-        scope = pkb.scope(sender, recipient, since, until, collection)
+        scope = pkb.scope(filters)
         words = tuple(valid_text(" ".join(title or [])).split())
         with output.progress_line(pkb.session, "Listing..."):
             found = pkb.list_documents(ListOptions(scope, words, 0 if count_only else number or None, oldest))
@@ -339,29 +332,24 @@ def _cut(text: str, width: int) -> str:
     return f"{text.rstrip()}…"
 
 
+_Kind = Annotated[Literal["task", "question"] | None, typer.Option("--kind", help="Only tasks or questions.")]
 _Since = Annotated[
     str | None, typer.Option("--since", metavar="DAY", help="Only from this day on; by default the last 30 days.")
 ]
 
 
+@filtered(since=_Since, document=InDocument, kind=_Kind)
 def todo(
     number: Annotated[int, typer.Option("-n", metavar="N", min=0, help="How many to show; 0 for all.")] = 20,
-    kind: Annotated[Literal["task", "question"] | None, typer.Option("--kind", help="Only tasks or questions.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the items as one JSON object.")] = False,
-    since: _Since = None,
-    until: Until = None,
-    sender: Sender = None,
-    recipient: Recipient = None,
-    collection: Collection = None,
-    document: InDocument = None,
+    filters: Filters = NO_FILTERS,
 ) -> None:
     """List open tasks and unanswered questions, what is due first.
 
     Example: pkb todo --since 2024-05 --from ann
     """
-    filters = {"sender": sender, "recipient": recipient, "since": since, "until": until}
     with open_pkb() as pkb:
-        options = pkb.open_loop_options(kind, number or None, collection=collection, document=document, **filters)
+        options = pkb.open_loop_options(filters, number or None)
         with output.progress_line(pkb.session, "Reading..."):
             found = pkb.open_loops(options)
         if as_json:

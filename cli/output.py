@@ -271,6 +271,16 @@ InDocument = Annotated[
 ]
 
 
+FILTERS = {"sender": Sender, "recipient": Recipient, "since": Since, "until": Until, "collection": Collection}
+
+
+def filtered(**others: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of `FILTERS`, and others, in place of the `filters` that it takes."""
+    from engine.types import takes_filters
+
+    return lambda command: takes_filters(command, FILTERS | others)
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 NumberOfSources = Annotated[
     int | None, typer.Option("-k", metavar="N", min=1, max=50, help="Number of sources to retrieve (default: 5).")

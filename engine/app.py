@@ -18,8 +18,9 @@ from engine.operations import OnProgress, absolute_path, scope_of
 from engine.serve.client import answer, call, unknown_person, work
 from engine.session import Session, session
 from engine.text.terminal import line
-from engine.types import AskOptions, OpenLoopOptions
+from engine.types import NO_FILTERS, AskOptions, Filters, OpenLoopOptions
 from store.errors import Locked, NoModel, PkbError
+from store.types import replace
 
 if TYPE_CHECKING:
     from engine.forget import ForgetPlan
@@ -288,17 +289,9 @@ class Pkb:
         """Answer a question, with the trace of how; call the result's `keep` when the answer has been shown."""
         return answer(self.session, operations.typed(question), options, on_text)
 
-    def scope(
-        self,
-        sender: str | None = None,
-        recipient: str | None = None,
-        since: str | None = None,
-        until: str | None = None,
-        collection: str | None = None,
-        document: str | None = None,
-    ) -> "Scope":
+    def scope(self, filters: Filters = NO_FILTERS, /, **named: str | None) -> "Scope":
         """Return what a question is limited to; UsageError if a day, a collection or a document is none."""
-        return scope_of(self.session, sender, recipient, since, until, collection, document)
+        return scope_of(self.session, replace(filters, **named))
 
     def search(self, query: str, *, k: int = 10, **filters: str | None) -> "list[Source]":
         """Return the best matching passages, best first; the quote of each is its whole text."""
@@ -324,15 +317,14 @@ class Pkb:
         What is due comes first, then the newest. The filters are those of `ask`; without a day or a document, those of
         the last 30 days are read.
         """
-        return list(self.open_loops(self.open_loop_options(kind, limit, **filters)).items)
+        limits = replace(Filters(kind=kind), **filters)
+        return list(self.open_loops(self.open_loop_options(limits, limit)).items)
 
-    def open_loop_options(
-        self, kind: "LoopKind | None" = None, limit: int | None = 20, **filters: str | None
-    ) -> "OpenLoopOptions":
+    def open_loop_options(self, filters: Filters, limit: int | None = 20) -> "OpenLoopOptions":
         """Return which open loops to look for, of the last 30 days where neither days nor a document are given."""
-        if not any(filters.get(name) for name in ("since", "until", "document")):
-            filters["since"] = _RECENT
-        return OpenLoopOptions(self.scope(**filters), kind, limit)
+        if not (filters.since or filters.until or filters.document):
+            filters = replace(filters, since=_RECENT)
+        return OpenLoopOptions(self.scope(filters), filters.kind, limit)
 
     def open_loops(self, options: "OpenLoopOptions") -> "OpenLoops":
         """Return open loops, and how many there are."""

@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from sqlite3 import Error as DatabaseError
 from threading import Event
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import anyio
@@ -28,7 +28,7 @@ from typing_extensions import TypedDict
 
 from engine.app import Pkb
 from engine.text.terminal import count, line, one_line, plain, valid_text
-from engine.types import SCHEMA, Grade, ListOptions, json_values
+from engine.types import NO_FILTERS, SCHEMA, Filters, Grade, ListOptions, LoopKind, json_values, takes_filters
 from engine.types import Source as FoundSource
 from store.errors import PkbError, as_pkb_error
 
@@ -49,6 +49,9 @@ Recipient = Annotated[str | None, Field(description="Only messages to this perso
 Since = Annotated[str | None, Field(description="Only from this day on: 2024-05-03, 2024-05, 30d or 'last week'.")]
 Until = Annotated[str | None, Field(description="Only up to and including this day.")]
 Collection = Annotated[str | None, Field(description="Only this collection, such as the name of a folder.")]
+Document = Annotated[str | None, Field(description="Only this meeting or message: its file, or words of its title.")]
+Kind = Annotated[LoopKind | None, Field(description="Only tasks, or only questions.")]
+FILTERS = {"sender": Sender, "recipient": Recipient, "since": Since, "until": Until, "collection": Collection}
 Title = Annotated[str | None, Field(description="Only documents with all these words in the title.")]
 
 
@@ -167,8 +170,10 @@ def server(environ: Mapping[str, str], *, writes: bool, collection: str | None =
     """
     made: MCPServer[Any] = MCPServer("pkb", "pkb", instructions=_ABOUT, version=version("pkb"), log_level="CRITICAL")
     tools = Tools(environ, writes=writes, collection=collection)
+    more = {tools.ask: {"document": Document}, tools.todo: {"kind": Kind}}
     for call in (tools.ask, tools.search, tools.list, tools.count, tools.show, tools.todo):
-        _add(made, call, reads=call != tools.ask or not writes)
+        filtered = call if call == tools.show else takes_filters(call, FILTERS | more.get(call, {}))
+        _add(made, filtered, reads=call != tools.ask or not writes)
     if writes:
         _add(made, tools.wrong, reads=False)
         _add(made, tools.ingest, reads=False)
@@ -226,14 +231,7 @@ class Tools:
     def ask(
         self,
         question: Annotated[str, Field(description="A whole question: it sees nothing of your conversation.")],
-        sender: Sender = None,
-        recipient: Recipient = None,
-        since: Since = None,
-        until: Until = None,
-        collection: Collection = None,
-        document: Annotated[
-            str | None, Field(description="Only this meeting or message: its file, or words of its title.")
-        ] = None,
+        filters: Filters = NO_FILTERS,
         sources: Annotated[int, Field(ge=1, le=50, description="How many passages to answer from.")] = 5,
     ) -> Annotated[CallToolResult, AskOutput]:
         """Answer a question from the user's mail and meetings, with the passages that the answer rests on.
@@ -241,7 +239,7 @@ class Tools:
         Says so if nothing supports an answer.
         """
         with self._open() as (pkb, notices):
-            scope = pkb.scope(sender, recipient, since, until, collection, document)
+            scope = pkb.scope(filters)
             made = pkb.answer(valid_text(question), pkb.options(scope, sources))
             made.keep()
             reply, matched = made.reply, made.reply.matched_question
@@ -271,16 +269,12 @@ class Tools:
     def search(
         self,
         query: Annotated[str, Field(description="Keywords, or a question.")],
-        sender: Sender = None,
-        recipient: Recipient = None,
-        since: Since = None,
-        until: Until = None,
-        collection: Collection = None,
+        filters: Filters = NO_FILTERS,
         limit: Annotated[int, Field(ge=1, le=50, description="How many passages.")] = 10,
     ) -> Annotated[CallToolResult, SearchOutput]:
         """Return the passages of mail and meetings that match best, by keywords and by meaning, with their places."""
         with self._open() as (pkb, notices):
-            scope = pkb.scope(sender, recipient, since, until, collection)
+            scope = pkb.scope(filters)
             found = pkb.find(valid_text(query), scope, limit)
         first = [one.sources[0] for one in found if one.sources]
         cited = [_cited(number, source, whole=True) for number, source in enumerate(first, 1)]
@@ -290,17 +284,13 @@ class Tools:
     def list(
         self,
         title: Title = None,
-        sender: Sender = None,
-        recipient: Recipient = None,
-        since: Since = None,
-        until: Until = None,
-        collection: Collection = None,
+        filters: Filters = NO_FILTERS,
         limit: Annotated[int, Field(ge=1, le=200, description="How many to list.")] = 20,
         oldest: Annotated[bool, Field(description="List the oldest first instead of the newest.")] = False,
     ) -> Annotated[CallToolResult, ListOutput]:
         """List messages and meetings by date, newest first, without their text, and say how many there are in all."""
         with self._open() as (pkb, notices):
-            scope = pkb.scope(sender, recipient, since, until, collection)
+            scope = pkb.scope(filters)
             found = pkb.list_documents(ListOptions(scope, _words(title), limit, oldest))
         documents = [_listed(row) for row in found.documents]
         head = f"{len(documents)} of {count(found.total, 'document')}"
@@ -310,15 +300,11 @@ class Tools:
     def count(
         self,
         title: Title = None,
-        sender: Sender = None,
-        recipient: Recipient = None,
-        since: Since = None,
-        until: Until = None,
-        collection: Collection = None,
+        filters: Filters = NO_FILTERS,
     ) -> Annotated[CallToolResult, CountOutput]:
         """Count messages and meetings."""
         with self._open() as (pkb, notices):
-            scope = pkb.scope(sender, recipient, since, until, collection)
+            scope = pkb.scope(filters)
             total = pkb.list_documents(ListOptions(scope, _words(title), 0)).total
         return _result(count(total, "document"), (), CountOutput(**_own(notices), total=total))
 
@@ -343,21 +329,15 @@ class Tools:
 
     def todo(
         self,
-        kind: Annotated[Literal["task", "question"] | None, Field(description="Only tasks, or only questions.")] = None,
-        sender: Sender = None,
-        recipient: Recipient = None,
-        since: Since = None,
-        until: Until = None,
-        collection: Collection = None,
+        filters: Filters = NO_FILTERS,
         limit: Annotated[int, Field(ge=1, le=200, description="How many.")] = 20,
     ) -> Annotated[CallToolResult, TodoOutput]:
         """List tasks that are not done and questions that nobody answered, as far as messages show; what is due first.
 
         Without `since` or `until`, of the last 30 days.
         """
-        filters = {"sender": sender, "recipient": recipient, "since": since, "until": until}
         with self._open() as (pkb, notices):
-            found = pkb.todo(kind=kind, limit=limit, **filters, collection=collection)
+            found = pkb.open_loops(pkb.open_loop_options(filters, limit)).items
         items = [
             OpenItem(
                 kind=one.kind,

@@ -18,7 +18,17 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from engine.session import Session
 from engine.settings import Settings
 from engine.text.terminal import line, valid_text
-from engine.types import Evidence, Listing, ListOptions, OpenLoopOptions, OpenLoops, SearchResult, Source, Trace
+from engine.types import (
+    Evidence,
+    Filters,
+    Listing,
+    ListOptions,
+    OpenLoopOptions,
+    OpenLoops,
+    SearchResult,
+    Source,
+    Trace,
+)
 from store.errors import Locked, PkbError, UsageError, explain, naming_disk
 from store.types import Scope, replace
 
@@ -416,24 +426,18 @@ _DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
 _ISO = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
 
 
-def scope_of(
-    opened: Session,
-    sender: str | None,
-    recipient: str | None,
-    since: str | None,
-    until: str | None,
-    collection: str | None,
-    document: str | None = None,
-) -> Scope:
+def scope_of(opened: Session, filters: Filters) -> Scope:
     """Return what --from, --to, --since, --until, --in and --doc leave to look at; UsageError naming what cannot be."""
-    for flag, name in (("--from", sender), ("--to", recipient), ("--in", collection), ("--doc", document)):
+    since, until, document = filters.since, filters.until, filters.document
+    flags = {"--from": filters.sender, "--to": filters.recipient, "--in": filters.collection, "--doc": document}
+    for flag, name in flags.items():
         if name is not None and not typed(name, flag).strip():  # which would limit nothing
             raise UsageError(f"{flag} is empty", "pkb ask --help")
     first = None if since is None else _day("--since", since, opened.now)
     last = None if until is None else _day("--until", until, opened.now, end=True)
     if first and last and first >= last:
         raise UsageError(f"--since {since} is after --until {until}", "pkb ask --help")
-    who, whom, where = (None if name is None else valid_text(name.strip()) for name in (sender, recipient, collection))
+    who, whom, where, _ = (None if name is None else valid_text(name.strip()) for name in flags.values())
     if opened.collection not in (None, where := where or opened.collection):
         raise UsageError(f"this view is limited to the collection {opened.collection}")
     if where is not None and where not in (known := opened.catalogue.by_collection()):

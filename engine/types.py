@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from enum import IntEnum
+from functools import wraps
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from msgspec import Struct, convert, field, to_builtins
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from store.question_index import QuestionVectors
 
 
+T = TypeVar("T")
 json_values = to_builtins  # of a value, as `--json` shows it
 SCHEMA = 2  # of every JSON object that a command prints; raised when a key changes its meaning or goes away
 Tier = Literal["exact", "semantic", "prefix", "blocks", "full"]
@@ -416,6 +418,41 @@ class Listing(Struct, frozen=True):
 
 
 LoopKind = Literal["task", "question"]
+
+
+class Filters(Struct, frozen=True):
+    """What a question, search or list is limited to, as people type it: see `operations.scope_of`."""
+
+    sender: str | None = None
+    recipient: str | None = None
+    since: str | None = None
+    until: str | None = None
+    collection: str | None = None
+    document: str | None = None
+    kind: LoopKind | None = None  # of open loops
+
+    def __bool__(self) -> bool:
+        return self != NO_FILTERS
+
+
+NO_FILTERS = Filters()
+
+
+def takes_filters(call: Callable[..., T], options: Mapping[str, Any]) -> Callable[..., T]:
+    """Return a function with these options, by name and annotation, in place of `filters`, which `call` takes."""
+    import inspect
+
+    @wraps(call)
+    def run(**given: Any) -> T:
+        return call(filters=Filters(**{name: given.pop(name, None) for name in options}), **given)
+
+    own, parameters = inspect.signature(call), list[inspect.Parameter]()
+    for one in own.parameters.values():
+        spread = [one.replace(name=name, default=None, annotation=kind) for name, kind in options.items()]
+        parameters += spread if one.name == "filters" else [one]
+    vars(run)["__signature__"] = own.replace(parameters=parameters)
+    run.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": own.return_annotation}
+    return run
 
 
 class OpenLoop(Struct, frozen=True):

@@ -20,7 +20,7 @@ from engine.ask.followup import Turn, condense
 from engine.operations import LONGEST_TEXT, typed
 from engine.serve.client import follow_up_writer
 from engine.text.terminal import cited_numbers, one_line, plain, valid_text
-from engine.types import Answer, AskOptions, AskResult, FollowedAnswer, OnText, Source
+from engine.types import NO_FILTERS, Answer, AskOptions, AskResult, Filters, FollowedAnswer, OnText, Source
 from store.errors import UsageError
 from store.history import may_be_followed
 from store.types import replace
@@ -43,7 +43,7 @@ class ChatRequest:
     before: tuple[tuple[str, str], ...]  # what the user said, and what was answered
     streams: bool
     usage: bool  # counted in a chunk of its own, as `stream_options` asks for
-    filters: Mapping[str, str | None]
+    filters: Filters
     k: int | None
     cache: tuple[bool, bool]  # read, write
     footnotes: bool
@@ -71,7 +71,7 @@ def parse(body: Any) -> ChatRequest:
         before=tuple(_turns([one[:2] for one in said[:-1]]))[-_EARLIER:],
         streams=_field(bool, given, "stream", False),
         usage=bool(_field(dict, given, "stream_options", {}).get("include_usage")),
-        filters={name: _text(own.get(name), f"pkb.{name}") for name in _FILTERS},
+        filters=replace(NO_FILTERS, **{name: _text(own.get(name), f"pkb.{name}") for name in _FILTERS}),
         k=_sources(own.get("k")),
         cache=_cache(_field(str, own, "cache", "use")),
         footnotes=_field(bool, own, "footnotes", True),
@@ -163,7 +163,7 @@ def _turns(said: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 
 def ask(pkb: Pkb, asked: ChatRequest, say: OnText | None) -> AskResult:
     """Answer a request; `say` is given the text of a generated answer while it is written."""
-    scope = pkb.scope(**asked.filters)
+    scope = pkb.scope(asked.filters)
     read, write = asked.cache
     question, options = _completed(pkb, asked, pkb.options(scope, asked.k, read, write))
     return pkb.answer(question, options, say)

@@ -25,8 +25,9 @@ from engine.app import Pkb
 from engine.http import completions
 from engine.http.guard import LONGEST_BODY, RequestGuard, error
 from engine.text.terminal import line, valid_text
-from engine.types import SCHEMA, AskResult, ListOptions, LoopKind, json_text
+from engine.types import NO_FILTERS, SCHEMA, AskResult, Filters, ListOptions, json_text
 from store.errors import Locked, NoModel, NoStore, PkbError, UsageError, as_pkb_error
+from store.types import replace
 
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _CLOSED = 499  # nobody reads it
@@ -91,7 +92,7 @@ def _search(pkb: Pkb, params: Params) -> Any:
     query = valid_text(params.get("q", "")).strip()
     if not query:
         raise UsageError("q is empty")
-    found = pkb.find(query, pkb.scope(**_filters(params)), _number(params, "k", _PASSAGES, 1, _MOST_PASSAGES))
+    found = pkb.find(query, pkb.scope(_filters(params)), _number(params, "k", _PASSAGES, 1, _MOST_PASSAGES))
     return {
         "schema": SCHEMA,
         "query": query,
@@ -102,7 +103,7 @@ def _search(pkb: Pkb, params: Params) -> Any:
 def _list(pkb: Pkb, params: Params) -> Any:
     title = tuple(valid_text(params.get("title", "")).split())
     limit, oldest = _number(params, "limit", _LISTED, 0, _MOST_LISTED), params.get("oldest") == "true"
-    found = pkb.list_documents(ListOptions(pkb.scope(**_filters(params)), title, limit, oldest))
+    found = pkb.list_documents(ListOptions(pkb.scope(_filters(params)), title, limit, oldest))
     return {"schema": SCHEMA, "total": found.total, "documents": found.documents}
 
 
@@ -114,16 +115,15 @@ def _show(pkb: Pkb, params: Params) -> Any:
 
 
 def _todo(pkb: Pkb, params: Params) -> Any:
-    kinds: dict[str | None, LoopKind | None] = {None: None, "task": "task", "question": "question"}
-    if (kind := params.get("kind")) not in kinds:
+    if params.get("kind", "task") not in ("task", "question"):
         raise UsageError("kind must be task or question")
     limit = _number(params, "limit", _LISTED, 0, _MOST_LISTED)
-    found = pkb.todo(kind=kinds[kind], limit=limit or None, **_filters(params), document=params.get("document") or None)
-    return {"schema": SCHEMA, "items": found}
+    found = pkb.open_loops(pkb.open_loop_options(_filters(params, "document", "kind"), limit or None))
+    return {"schema": SCHEMA, "items": found.items}
 
 
-def _filters(params: Params) -> dict[str, str | None]:
-    return {name: params.get(name) or None for name in _FILTERS}
+def _filters(params: Params, *more: str) -> Filters:
+    return replace(NO_FILTERS, **{name: params.get(name) or None for name in (*_FILTERS, *more)})
 
 
 def _number(params: Params, name: str, default: int, least: int, most: int) -> int:

@@ -190,7 +190,7 @@ def test_an_address_in_to_matches_that_address_alone(archive: Archive) -> None:
 
 def test_a_name_of_several_addresses_says_so(archive: Archive) -> None:
     archive.read([mail(f"Ann Whitlock <{EVIL}>")])
-    options = archive.pkb.options(archive.pkb.scope("Ann Whitlock", None, None, None, None))
+    options = archive.pkb.options(archive.pkb.scope(sender="Ann Whitlock"))
     notices = archive.pkb.answer("How much is the rent?", options).trace.notices
     assert [one for one in notices if "ann@choir.example" in one and EVIL in one]
 
