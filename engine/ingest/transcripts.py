@@ -8,13 +8,14 @@ import json
 import re
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from functools import partial
 from itertools import accumulate, groupby, pairwise
 from math import log
 from pathlib import PurePosixPath
 from xml.etree import ElementTree
+
+from msgspec import Struct
 
 from engine.ingest import dialogue
 from engine.ingest.chunking import weigh
@@ -75,8 +76,7 @@ _TITLE = re.compile(r"(?:title|meeting|subject|topic)[ \t]*:[ \t]*(\S.*)$", re.I
 _ENDINGS = re.compile(r"(?:\.(?:vtt|srt|sbv|json|txt|html?|md|markdown|text|transcript|[a-z]{2}))+$", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class FrontMatter:
+class FrontMatter(Struct, frozen=True):
     """Title and date from the first lines of a text, and the other lines."""
 
     title: str
@@ -139,8 +139,7 @@ _LISTS = re.compile(r'\[\s*(?:\{|$)|^\s*\{\s*"text"\s*:\s*"')
 _BYTES = re.compile(r"(?:\\u00[c-f][0-9a-f](?:\\u00[89ab][0-9a-f])+)+")  # of UTF-8, each written as a character
 
 
-@dataclass(frozen=True, slots=True)
-class Spoken:
+class Spoken(Struct, frozen=True):
     """Cues, the moment that their seconds count from, and how likely and how much speech they are."""
 
     cues: list[Cue]
