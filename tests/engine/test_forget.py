@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -59,28 +60,54 @@ def ordinary(number: int) -> str:
     return MAIL.format(who="ann", number=number, day=number % 27 + 1, title=f"Choir {number}", text=text)
 
 
-@pytest.fixture
-def mail(tmp_path: Path) -> Path:
-    """Return a folder with 240 messages in an mbox, the hidden one among them, and one in a file of its own."""
-    folder = tmp_path / "mail"
-    folder.mkdir()
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a home that has read 240 messages of an mbox, the hidden one among them, and one in a file of its own.
+
+    It has embedded them and answered a question about the hidden one with a model. It is kept beside the place at which
+    it was made, and which is returned: that place stands in the home.
+    """
+    place = tmp_path_factory.mktemp("forget") / "place"
+    (folder := place / "mail").mkdir(parents=True)
     messages = [ordinary(number) for number in range(240)]
     messages.insert(100, HIDDEN)
     (folder / "all.mbox").write_text("".join(f"From x@y Sat Mar  9 10:00:00 2024\n{one}\n" for one in messages))
     (folder / "alone.eml").write_text(ordinary(999))
-    return folder
+    with opened(place) as made:
+        made.ingest([folder])
+        made.ask(ASKED)
+        made.ask("When does the choir meet?")
+    place.rename(place.with_name("kept"))
+    return place
+
+
+@contextmanager
+def opened(place: Path) -> Iterator[Pkb]:
+    """Open the home of a place, with its model and embedder."""
+    with Pkb(place / "home") as home:
+        home.session.override("model.name", str(NANO))
+        home.session.embedder = HashEmbedder()
+        yield home
 
 
 @pytest.fixture
-def pkb(tmp_path: Path, mail: Path) -> Iterator[Pkb]:
-    """Return a home that has read them, embedded them and answered a question about the hidden one with a model."""
-    with Pkb(tmp_path / "home") as opened:
-        opened.session.override("model.name", str(NANO))
-        opened.session.embedder = HashEmbedder()
-        opened.ingest([mail])
-        opened.ask(ASKED)
-        opened.ask("When does the choir meet?")
-        yield opened
+def place(asked: Path) -> Iterator[Path]:
+    """Return that place, with the home and the mail as they were."""
+    yield Path(shutil.copytree(asked.with_name("kept"), asked))
+    shutil.rmtree(asked)
+
+
+@pytest.fixture
+def mail(place: Path) -> Path:
+    """Return the folder of the messages."""
+    return place / "mail"
+
+
+@pytest.fixture
+def pkb(place: Path) -> Iterator[Pkb]:
+    """Return the home."""
+    with opened(place) as home:
+        yield home
 
 
 def secret(pkb: Pkb) -> Secret:
@@ -102,8 +129,8 @@ def is_found(pkb: Pkb) -> bool:
     return any(SECRET in source.quote for source in pkb.search(SECRET))
 
 
-def test_nothing_of_a_forgotten_message_can_be_recovered(pkb: Pkb, tmp_path: Path, mail: Path) -> None:
-    home, wanted = tmp_path / "home", secret(pkb)
+def test_nothing_of_a_forgotten_message_can_be_recovered(pkb: Pkb, place: Path, mail: Path) -> None:
+    home, wanted = place / "home", secret(pkb)
     found, before = traces(home, wanted), files(home)
     assert {"version of documents", "version of chunks", "index of chunks", "bytes of index"} <= found
     assert {"ledger table answers", "ledger table history", "tokens of the KV cache"} <= found
@@ -169,10 +196,10 @@ def test_an_unfinished_training_and_benchmark_go_with_an_adapter_whose_notes_are
 
 @pytest.mark.parametrize("versions", [1, 3])
 def test_an_adapter_that_an_earlier_version_trained_is_removed_and_one_that_was_added_stays(
-    pkb: Pkb, tmp_path: Path, versions: int
+    pkb: Pkb, place: Path, versions: int
 ) -> None:
     adapters = pkb.session.home.adapters
-    made = make_adapter(NANO, tmp_path / "made").folder
+    made = make_adapter(NANO, place / "made").folder
     adapter_folder(pkb.session).add(made, "added", "base", "nano", lambda _: None)
     add_trained(adapters, "own", made, versions)
     save(pkb.session.home.config, "adapter.answer", "own")
@@ -185,35 +212,35 @@ def test_an_adapter_that_an_earlier_version_trained_is_removed_and_one_that_was_
     assert pkb.session.settings.adapter.answer == ""
 
 
-def test_forgetting_a_question_removes_what_may_have_learnt_it(pkb: Pkb, tmp_path: Path) -> None:
+def test_forgetting_a_question_removes_what_may_have_learnt_it(pkb: Pkb, place: Path) -> None:
     pkb.ask(ASKED)
-    add_trained(pkb.session.home.adapters, "own", make_adapter(NANO, tmp_path / "made").folder)
+    add_trained(pkb.session.home.adapters, "own", make_adapter(NANO, place / "made").folder)
     planned = pkb.plan_forgetting([], Scope(), question=ASKED)
     assert planned.adapters == ("own",)
     pkb.forget(planned)
     assert adapter_folder(pkb.session).names() == []
 
 
-def test_a_question_is_forgotten_with_its_answer_and_nothing_else(pkb: Pkb, tmp_path: Path) -> None:
+def test_a_question_is_forgotten_with_its_answer_and_nothing_else(pkb: Pkb, place: Path) -> None:
     odd = "Does Wilhelmina sing alto?"
     pkb.ask(odd)
     planned = pkb.plan_forgetting([], Scope(), question="does wilhelmina sing alto")
     assert planned.questions == (odd,)
     erased = pkb.forget(planned)
     assert (erased.documents, erased.questions, erased.left) == (0, 1, ())
-    assert traces(tmp_path / "home", Secret(("Wilhelmina",))) == set()
+    assert traces(place / "home", Secret(("Wilhelmina",))) == set()
     assert pkb.ask(ASKED).tier == "exact"
 
 
 @pytest.mark.slow
-def test_a_question_asked_again_is_forgotten_each_time(pkb: Pkb, tmp_path: Path) -> None:
+def test_a_question_asked_again_is_forgotten_each_time(pkb: Pkb, place: Path) -> None:
     wanted = secret(pkb)
     for question in (ASKED, f"where is the {SECRET} shipment", f"Please tell me: where is the {SECRET} shipment?"):
         pkb.ask(question)
     pkb.idle(budget_s=5)
     erased = pkb.forget(pkb.plan_forgetting(["hidden@example.org"], Scope()))
     assert (erased.questions, erased.left) == (4, ())
-    assert traces(tmp_path / "home", wanted) == set()
+    assert traces(place / "home", wanted) == set()
 
 
 @pytest.mark.slow
@@ -237,8 +264,8 @@ def test_messages_that_changed_after_they_were_shown_are_not_forgotten(pkb: Pkb,
 
 
 @pytest.mark.slow
-def test_what_killed_repairs_and_other_embedders_left_goes_too(pkb: Pkb, tmp_path: Path) -> None:
-    home, wanted, tables = tmp_path / "home", secret(pkb), tmp_path / "home" / "tables"
+def test_what_killed_repairs_and_other_embedders_left_goes_too(pkb: Pkb, place: Path) -> None:
+    home, wanted, tables = place / "home", secret(pkb), place / "home" / "tables"
     pkb.session.ledger.rows.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     shutil.copy(home / "ledger.db", home / "ledger.db.damaged")
     shutil.copytree(tables / "chunks.lance", tables / "rebuilt" / "chunks.lance")
@@ -251,8 +278,8 @@ def test_what_killed_repairs_and_other_embedders_left_goes_too(pkb: Pkb, tmp_pat
     assert not {"rebuilt", "begun.lance", "vectors_former.lance"} & {path.name for path in tables.iterdir()}
 
 
-def test_what_cannot_be_removed_is_named_each_time_until_it_is_gone(pkb: Pkb, tmp_path: Path) -> None:
-    kept = tmp_path / "home" / "kept"
+def test_what_cannot_be_removed_is_named_each_time_until_it_is_gone(pkb: Pkb, place: Path) -> None:
+    kept = place / "home" / "kept"
     kept.write_text(secret(pkb).ids[0])
     for planned in (pkb.plan_forgetting(["hidden@example.org"], Scope()), ForgetPlan()):
         with pytest.raises(PkbError, match="home/kept"):
@@ -266,8 +293,8 @@ def test_what_cannot_be_removed_is_named_each_time_until_it_is_gone(pkb: Pkb, tm
 
 
 @pytest.mark.slow
-def test_an_open_session_of_another_process_brings_nothing_back(pkb: Pkb, tmp_path: Path) -> None:
-    home, wanted = tmp_path / "home", secret(pkb)
+def test_an_open_session_of_another_process_brings_nothing_back(pkb: Pkb, place: Path) -> None:
+    home, wanted = place / "home", secret(pkb)
     other = subprocess.Popen(
         [sys.executable, "-c", _ASKING, str(home), ASKED], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -350,8 +377,8 @@ with Pkb(sys.argv[1]) as pkb:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", range(7))
-def test_a_kill_in_the_middle_is_made_good_by_the_next_command(pkb: Pkb, tmp_path: Path, steps: int) -> None:
-    home, wanted, before = tmp_path / "home", secret(pkb), files(tmp_path / "home")
+def test_a_kill_in_the_middle_is_made_good_by_the_next_command(pkb: Pkb, place: Path, steps: int) -> None:
+    home, wanted, before = place / "home", secret(pkb), files(place / "home")
     pkb.close()
     killed = subprocess.run([sys.executable, "-c", _KILLED, str(home), str(steps)], check=False)
     with Pkb(home) as again:

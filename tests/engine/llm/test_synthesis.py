@@ -120,6 +120,7 @@ def test_within_one_mail_nothing_of_its_thread_is_read(tmp_path: Path, folder: P
     assert ("roofer comes on" in asked, "300 euros" in asked) == (True, False)
 
 
+@pytest.mark.slow
 def test_another_question_about_a_meeting_loads_its_parts_from_the_cache(tmp_path: Path, folder: Path) -> None:
     with opened(tmp_path, folder, str(NANO)) as pkb:
         first = pkb.answer("Summarize the budget meeting", AskOptions())
