@@ -19,7 +19,8 @@ from engine.ingest import scan
 from engine.ingest.calendar import read_calendar, read_contacts
 from engine.ingest.headers import clean, decode_text
 from engine.ingest.mail import read_mail
-from engine.ingest.transcripts import NO_SPEECH, may_be_transcript, read_transcripts
+from engine.ingest.records import NO_SPEECH
+from engine.ingest.transcripts import may_be_transcript, read_transcripts
 from engine.ingest.types import ParseLimits, T, UnreadableItem, doubts, isolate, item_or_bug
 from store.catalog import BUG
 from store.types import ParsedItem, replace

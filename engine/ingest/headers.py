@@ -389,6 +389,20 @@ def find_date(text: str, zone: tzinfo) -> FoundDate | None:
     return None
 
 
+FLOATING = timezone(timedelta(0), "floating")  # of a date without a zone: its day is as written
+_FILLER = re.compile(
+    r"\b(?:date|when|time|t|on|at|of|from|recorded|held|start(?:ed)?|mon(?:day)?|tue(?:s(?:day)?)?|wed(?:nesday)?"
+    r"|thu(?:rs?(?:day)?)?|fri(?:day)?|sat(?:urday)?|sun(?:day)?|o'clock|hrs?)\b",
+    re.IGNORECASE,
+)
+
+
+def date_line(line: str) -> datetime | None:
+    """Return the date of a line that contains nothing else; None for any other line."""
+    found = find_date(line, FLOATING) if len(line) <= 120 else None
+    return found.moment if found and all(map(named_zone, re.findall(r"\w+", _FILLER.sub("", found.rest)))) else None
+
+
 def date_in_header(text: str, sent: datetime | None, zone: tzinfo | None = None) -> datetime | None:
     """Return the date in a header line of a message that was quoted in one sent then; None if it is not clear.
 

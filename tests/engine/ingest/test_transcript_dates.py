@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.transcripts import date_in_name, date_line, date_within, without_date
+from engine.ingest.headers import date_line
+from engine.ingest.transcripts import date_in_name, date_within, without_date
 
 DAY = datetime(2024, 5, 3, tzinfo=UTC)
 EVENING = datetime(2024, 5, 3, 19, tzinfo=UTC)
