@@ -22,8 +22,7 @@ from store.answers import drop_derived, mark_removed, unmark_removed
 from store.catalog import Catalog, FormerNames
 from store.database import UNCOMPACTED, Ledger
 from store.filters import among, batches, holding
-from store.kv_folder import KvFolder
-from store.kv_index import has_nodes
+from store.kv_index import KvFolder, has_nodes
 from store.types import OWN_ROLES, IndexedDocument, Kind, chunk_rows, document_row, text_names
 
 if TYPE_CHECKING:

@@ -24,8 +24,7 @@ from store.database import BUSY_MS, EPOCH, Ledger
 from store.documents import Knowledge
 from store.filters import among, batches, holding
 from store.home import Home
-from store.kv_folder import KvFolder
-from store.kv_index import has_nodes
+from store.kv_index import KvFolder, has_nodes
 from store.types import OWN_ROLES, Document, is_rewritten, text_names
 from store.vectors import VectorStore
 

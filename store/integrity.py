@@ -21,7 +21,7 @@ from store.erasure import is_unfinished
 from store.errors import DamagedLedger, PkbError, UsageError
 from store.home import Home, has_tables
 from store.jobs import ABSTRACTS_DONE, Abstracts
-from store.kv_folder import KvFolder
+from store.kv_index import KvFolder
 from store.mapped_index import MappedIndex
 from store.tables import REBUILT, Tables
 from store.vectors import count_missing

@@ -32,8 +32,17 @@ from store.kv_files import (
     verify,
     write,
 )
-from store.kv_folder import KvFolder, inspect, is_alive
-from store.kv_index import CountTotal, KvQueries, Match, best_partial, cached_prefix, path_keys
+from store.kv_index import (
+    CountTotal,
+    KvFolder,
+    KvQueries,
+    Match,
+    best_partial,
+    cached_prefix,
+    inspect,
+    is_alive,
+    path_keys,
+)
 
 T = TypeVar("T")
 Score = Callable[[Node, float], float]  # of a node, now (seconds since the epoch)

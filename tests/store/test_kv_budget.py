@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from store.jobs import JobAccount
 from store.kv_files import Node
-from store.kv_folder import ProcessOwner
-from store.kv_index import KvIndex, UnusedNode
+from store.kv_index import KvIndex, ProcessOwner, UnusedNode
 from store.kv_store import size_on_disk
 from tests.effort import examples
 from tests.store.kit import home_in

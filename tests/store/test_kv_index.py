@@ -9,8 +9,7 @@ import pytest
 from store import kv_index
 from store.database import Ledger, open_ledger
 from store.kv_files import Identity, Node, child_key
-from store.kv_folder import ProcessOwner, is_alive, remove_dead_owners
-from store.kv_index import CountTotal, KvCounts, KvIndex
+from store.kv_index import CountTotal, KvCounts, KvIndex, ProcessOwner, is_alive, remove_dead_owners
 from store.types import replace
 from tests.store.kv_kit import ROOT, SUB_STEP, run_python
 
@@ -195,7 +194,7 @@ def test_two_holders_in_one_process_are_two(tmp_path: Path) -> None:
 def test_a_process_that_was_killed_is_not_alive_and_is_swept_up(tmp_path: Path) -> None:
     code = """if True:
         import sys, pathlib
-        from store.kv_folder import ProcessOwner
+        from store.kv_index import ProcessOwner
         print(ProcessOwner(pathlib.Path(sys.argv[1])).name, flush=True)
         sys.stdin.read()"""
     with run_python(code, str(tmp_path)) as process:
