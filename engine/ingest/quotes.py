@@ -286,12 +286,21 @@ def origins(lines: Sequence[str], roles: Sequence[Role], sent: datetime | None) 
             depth = 0 if closes_address(lines, at) else _depth(line)
             for begin, level, origin in _headers(lines, at, depth, sent):
                 known = {one: value for one, value in known.items() if one < level} | {level: origin}
+                known |= {level + 1: origin} if _marks_below(lines, at, level) else {}
                 found[begin:at] = [origin] * (at - begin)
                 depth = level
             found[at] = known.get(depth, _UNKNOWN)
         elif quoted and at:
             found[at] = found[at - 1]
     return found
+
+
+def _marks_below(lines: Sequence[str], at: int, depth: int) -> bool:
+    """Return whether the message below a header without quote marks has them."""
+    blank = (
+        next((one for one in range(at, min(at + _BLOCK, len(lines))) if not lines[one].strip()), at) if not depth else 0
+    )
+    return blank > at and next_is_quoted(lines, blank)
 
 
 def _headers(lines: Sequence[str], at: int, depth: int, sent: datetime | None) -> Iterator[tuple[int, int, Origin]]:

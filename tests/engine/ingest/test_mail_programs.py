@@ -32,6 +32,7 @@ def words_of(body: str, header: str = HEADER) -> str:
         ("On Monday, 2 March 2026 14:15:00 CET Ben Cole wrote:", "Ben Cole"),
         ("----- On Mar 2, 2026, at 2:15 PM, Ben Cole ben@y.example wrote:", "Ben Cole <ben@y.example>"),
         ("In a message dated 3/2/2026 2:15 PM Eastern Daylight Time, ben@y.example writes:", "ben@y.example"),
+        ("From: Ben Cole\nSent: Monday, March 2, 2026 2:15 PM\nTo: Ann\nSubject: shed\n", "Ben Cole"),
         ("On Mon, Mar 2, 2026 at 2:15 PM Cole, Ben (Parks) <b@y.example> wrote:", "Cole, Ben (Parks) <b@y.example>"),
     ],
 )
