@@ -95,14 +95,15 @@ def rev(turns: Turns) -> str:
 
 def whisperx(turns: Turns) -> str:
     """Return WhisperX's JSON."""
-    segments = [
-        {"start": float(turn.at), "end": float(turn.end), "text": f" {turn.text}",
-         "words": [{"word": word, "start": at, "end": end, "score": 0.8, "speaker": turn.name}
-                   for word, at, end in spread(turn)],
-         "speaker": turn.name}
+    words = [
+        [{"word": word, "start": at, "end": end, "score": 0.8, "speaker": turn.name} for word, at, end in spread(turn)]
         for turn in turns
-    ]  # fmt: skip
-    every = [word for segment in segments for word in segment["words"]]  # type: ignore[attr-defined]
+    ]
+    segments = [
+        {"start": float(turn.at), "end": float(turn.end), "text": f" {turn.text}", "words": own, "speaker": turn.name}
+        for turn, own in zip(turns, words, strict=True)
+    ]
+    every = [word for own in words for word in own]
     return json.dumps({"segments": segments, "word_segments": every, "language": "en"})
 
 

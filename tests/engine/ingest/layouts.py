@@ -89,11 +89,10 @@ def rolling(turns: Turns) -> str:
 
 def rolling_plain(turns: Turns) -> str:
     """Return captions of two lines that roll up by one, without times inside."""
-    pairs = [(None, turns[0]), *pairwise(turns), (turns[-1], None)]
+    shown = [turns[:1], *map(list, pairwise(turns)), turns[-1:]]
     cues = [
-        f"{number}\n{long((new or old).at, ',')} --> {long((new or old).end, ',')}\n"  # type: ignore[union-attr]
-        + "\n".join(one.text for one in (old, new) if one)
-        for number, (old, new) in enumerate(pairs, 1)
+        f"{number}\n{long(lines[-1].at, ',')} --> {long(lines[-1].end, ',')}\n" + "\n".join(one.text for one in lines)
+        for number, lines in enumerate(shown, 1)
     ]
     return "\n\n".join(cues) + "\n"
 

@@ -48,7 +48,10 @@ def test_an_extra_is_added_to_the_environment_that_runs(
         (venv / receipt).write_text("", "utf-8")
     monkeypatch.setattr(sys, "prefix", str(venv))
     monkeypatch.setattr(sys, "executable", str(venv / "bin" / "python"))
-    found = lambda name: (has_pip or None) if name == "pip" else find_spec(name)  # noqa: E731
+
+    def found(name: str) -> object:
+        return (has_pip or None) if name == "pip" else find_spec(name)
+
     monkeypatch.setattr("engine.models.runtime.find_spec", found)
     said = shlex.split(runtime.install_command("http", "mcp"))
     assert said[-2] == "install" or said[:5] == ["uv", "pip", "install", "--python", str(venv / "bin" / "python")]
