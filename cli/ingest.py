@@ -59,7 +59,7 @@ def ingest(
     Example: pkb ingest ~/Mail ~/Meetings
     """
     if find:
-        paths = _find(paths, yes=yes, as_json=as_json)
+        paths = _find(paths, yes=yes, as_json=as_json, watch=watch)
     if watch:
         for given, first in ((restore, "PATH --restore"), (prune, "--prune")):
             if given:
@@ -93,22 +93,24 @@ def ingest(
     raise typer.Exit(3 if summary.problems else 0)
 
 
-def _find(paths: list[Path] | None, *, yes: bool, as_json: bool) -> list[Path]:
-    """Show where mail is, and ask which of it to index; with JSON, it is only listed."""
+def _find(paths: list[Path] | None, *, yes: bool, as_json: bool, watch: bool) -> list[Path]:
+    """Show where mail is, and ask which of it to index; with JSON, it is only listed, or indexed if all is to be."""
     from cli.pull import agreed
     from engine.ingest.scan import find_mail
 
     if paths:
         raise UsageError("--find looks in your home folder, and takes no path", "pkb ingest --find")
+    if watch and as_json and not yes:
+        raise UsageError("--json asks nothing", "pkb ingest --find --yes --watch --json")
     places, ends = [], time.monotonic() + _LONGEST_SEARCH
     with bars(quiet=as_json, stay=False) as tick:
         for one in find_mail(Path.home(), lambda: time.monotonic() > ends):
             places.append(one)
             tick("find", len(places), None)
-    if as_json:
+    if as_json and not yes:
         output.data({"schema": SCHEMA, "found": places})
         raise typer.Exit
-    for one in places:
+    for one in places if not as_json else ():
         said = f"{one.problem}{_DENIED}" if one.problem else f"{count(one.files, 'file')}, {size(one.bytes)}"
         print(f"{one.program}: {line(one.path)}: {'at least ' if one.least else ''}{said}")
     readable = [Path(one.path) for one in places if not one.problem]
@@ -141,7 +143,8 @@ def offer_keeping(account: "MailAccount", password: str) -> None:
 
 def _show_fetched(fetched: "list[Fetched]") -> None:
     for one in fetched:
-        others = {"gone": one.gone, "too large": one.too_large, "not sent by the server": one.missing}
+        others = {"gone": one.gone, "too large": one.too_large, "not sent by the server": one.missing,
+                  "left out as deleted, junk or draft": one.marked}  # fmt: skip
         parts = [f"{count(one.new, 'message')} fetched", *(f"{n:,} {what}" for what, n in others.items() if n)]
         print(line(f"{one.account}: {', '.join(parts)}; read {_names(one.folders)}"))
         if one.left_out:

@@ -177,6 +177,7 @@ def _listed(words: list[str]) -> str:
 MOST_EVENTS = 100
 MOST_PEOPLE = 100
 MOST_LINES = 50_000
+_COMPONENTS = {"VEVENT": "", "VTODO": "Task", "VJOURNAL": "Note"}  # and their headings, if not by the method
 _FOLD = re.compile(r"\n[ \t]")
 _PARAMETER = re.compile(r';([A-Za-z0-9-]{1,40})(?:=("[^"]*+"?|[^;:,"]*+(?:,[^;:,"]*+)*+))?')
 _NAME = re.compile(r"(?:[A-Za-z0-9-]{1,60}\.)?([A-Za-z][A-Za-z0-9-]{0,60})")
@@ -209,7 +210,7 @@ def event_texts(calendar: str) -> list[str]:
 
 
 def _components(calendar: str, most: int) -> tuple[str, list[Component], Zones]:
-    """Return the method, events and zones of a calendar; alarms inside events are left out."""
+    """Return the method, events, tasks and zones of a calendar; alarms inside events are left out."""
     method, events = "", list[Component]()
     zone_lines, own = list[tuple[str, str]](), ""
     stack: list[str] = []
@@ -219,11 +220,11 @@ def _components(calendar: str, most: int) -> tuple[str, list[Component], Zones]:
             continue
         if found.name == "BEGIN":
             stack = [*stack[-4:], found.value.strip().upper()]
-            if stack[-1] == "VEVENT":
-                events.append({})
+            if stack[-1] in _COMPONENTS:
+                events.append({"BEGIN": [found]})
         elif "VTIMEZONE" in stack:
             zone_lines.append((found.name, found.value.strip()))
-        elif stack and stack[-1] == "VEVENT" and found.name != "END":
+        elif stack and stack[-1] in _COMPONENTS and found.name != "END":
             events[-1].setdefault(found.name, []).append(found)
         elif found.name == "METHOD":
             method = found.value.strip().upper()
@@ -233,7 +234,7 @@ def _components(calendar: str, most: int) -> tuple[str, list[Component], Zones]:
             zone_lines.append(("BEGIN", stack[-1]))
         if found.name == "END" and stack:
             stack = stack[:-1]
-    return method, [event for event in events if event], Zones.of(zone_lines, own)
+    return method, [event for event in events if len(event) > 1], Zones.of(zone_lines, own)
 
 
 def _parse(line: str) -> Property | None:
@@ -251,13 +252,17 @@ def _parse(line: str) -> Property | None:
 
 
 def _describe(event: Component, method: str, zones: Zones) -> str:
-    cancelled = _text(event, "STATUS").upper() == "CANCELLED"
-    heading = _HEADINGS["CANCEL"] if cancelled else _HEADINGS.get(method, _HEADINGS[""])
+    status, kind = _text(event, "STATUS").upper(), _COMPONENTS[_text(event, "BEGIN").upper()]
+    cancelled = status == "CANCELLED"
+    heading = _HEADINGS["CANCEL"] if cancelled else kind or _HEADINGS.get(method, _HEADINGS[""])
     start, rule = _start(event, zones), _text(event, "RRULE")
     zone = start.at.tzinfo if start and isinstance(start.at, datetime) else None
     lines = [
         f"{heading}: {clean(_text(event, 'SUMMARY')) or 'no title'}",
         f"When{' (cancelled)' * cancelled}: {_when(event, start, zones)}" if "DTSTART" in event else "",
+        *_dates(event, zones, "Due", "DUE"),
+        f"Status: {clean(status).lower().replace('-', ' ')}" if kind and status and not cancelled else "",
+        *_dates(event, zones, "Completed", "COMPLETED"),
         f"Repeats: {rule_text(rule, zone)}" if rule else "",
         *(() if cancelled else _dates(event, zones, "Instead of", "RECURRENCE-ID")),
         *_dates(event, zones, "Except", "EXDATE"),
@@ -406,7 +411,7 @@ def _contact(item: int, card: Component) -> ParsedItem:
     lines = [
         f"{label}{_kind(one)}: {_value(one)}"
         for key, label in _LABELS.items()
-        for one in card.get(key, ())
+        for one in sorted(card.get(key, ()), key=lambda one: not _kind(one))  # the others may be of any kind
         if _value(one)
     ]
     if not name or not lines:

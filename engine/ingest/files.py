@@ -9,6 +9,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from io import BufferedReader, BytesIO, FileIO, RawIOBase
@@ -19,13 +20,14 @@ from engine.ingest import scan
 from engine.ingest.calendar import read_calendar, read_contacts
 from engine.ingest.headers import clean, decode_text
 from engine.ingest.mail import read_mail
-from engine.ingest.records import NO_SPEECH
+from engine.ingest.records import NO_SPEECH, names_in
 from engine.ingest.transcripts import may_be_transcript, read_transcripts
 from engine.ingest.types import ParseLimits, T, UnreadableItem, doubts, isolate, item_or_bug
 from store.catalog import BUG
 from store.types import ParsedItem, replace
 
 UNKNOWN = "not mail or a transcript"
+_LEVELS = 2  # of archives in archives
 
 _RECORDING = "a recording: make a transcript of it first, as with whisper"
 _PROGRAMS = {
@@ -51,6 +53,8 @@ def read(path: Path, raw_kind: str | None, limits: ParseLimits, root: str = "") 
             return
         if state := _state_of_path(path, root):
             limits = replace(limits, state=state)
+        if path.suffix == ".json" and (users := path.parent.parent / _USERS).is_file():  # an export, unpacked
+            limits = replace(limits, names=_names_at(users, users.stat().st_mtime_ns))
         with _buffered(FileIO(path)) as file:
             most = min(max(limits.archive_ratio * status.st_size, limits.message_bytes), limits.archive_bytes)
             items = _read_open(file, _name(path), limits, _Allowance(raw_kind, most))
@@ -63,6 +67,13 @@ def read(path: Path, raw_kind: str | None, limits: ParseLimits, root: str = "") 
         yield _unreadable("permission denied")
     except OSError as error:
         yield _unreadable((error.strerror or "cannot be opened").lower())
+
+
+@lru_cache(maxsize=2)
+def _names_at(users: Path, _changed: int) -> dict[str, str]:
+    with suppress(OSError):
+        return names_in(users.read_bytes())
+    return {}
 
 
 def _name(path: Path) -> str:
@@ -79,7 +90,7 @@ class _Allowance:
 
 
 def _read_open(
-    file: BufferedReader, name: str, limits: ParseLimits, allowance: _Allowance, levels: int = 2
+    file: BufferedReader, name: str, limits: ParseLimits, allowance: _Allowance, levels: int = _LEVELS
 ) -> Iterator[ParsedItem]:
     """Yield the items of a file, of archives that many levels deep; UnreadableItem ends it."""
     raw_kind = allowance.kind
@@ -87,10 +98,10 @@ def _read_open(
     kind = raw_kind or scan.detect(name, head)
     if raw_kind == "mail" and name.lower().endswith(".emlx"):
         kind = "emlx"
-    if kind is None and may_be_transcript(name, decode_text(head)):
+    if kind is None and (levels == _LEVELS or head) and may_be_transcript(name, decode_text(head)):
         kind = "transcript"
     if not head:
-        yield _unreadable("empty")
+        yield _unreadable("empty" if kind or levels == _LEVELS else UNKNOWN)
     elif scan.is_archive(head):
         yield from _read_archive(file, name, limits, allowance, levels)
     elif kind == "mbox" or (kind == "mail" and raw_kind is None and scan.is_mailbox_name(name)):
@@ -103,8 +114,9 @@ def _read_open(
         found = _read_transcripts(name, _read_whole(file, limits.file_bytes), limits)
         yield from found if raw_kind or found[0].problem != NO_SPEECH else [_unreadable(UNKNOWN)]
     elif kind in ("calendar", "contacts"):
-        read_items = read_calendar if kind == "calendar" else read_contacts
-        yield from read_items(_read_whole(file, limits.file_bytes), limits) or [_unreadable("empty")]
+        read_items, raw = read_calendar if kind == "calendar" else read_contacts, _read_whole(file, limits.file_bytes)
+        why = "not a text" if "\0" in decode_text(raw) else "no event, task or contact in it"
+        yield from read_items(raw, limits) or [_unreadable(why)]
     else:
         yield _unreadable(_PROGRAMS.get(PurePath(name.lower()).suffix, UNKNOWN))
 
@@ -178,6 +190,7 @@ _DAMAGE = (
     *(EOFError, OSError, RuntimeError, ValueError, LookupError),
 )
 _OF_PROGRAMS = (["mimetype"], ["[Content_Types].xml"], ["META-INF/MANIFEST.MF"])  # a document or a program begins so
+_USERS = "users.json"  # of Slack
 _DIRECTORY = re.compile(rb"PK(?:\x05\x06.{8}(.{4})|\x06\x06.{36}(.{8}))", re.DOTALL)
 _LONGEST_NAME, _LONGEST_ENTRY = 1 << 16, 200  # bytes; the second in the directory of a zip file
 _Member = tuple[str, Callable[[], BufferedReader]]
@@ -232,6 +245,9 @@ def _read_archive(
             raise UnreadableItem(f"files beyond the first {number} were not read")
         if scan.ignorable(path) or any(map(scan.is_skipped_folder, path.parts)):
             continue
+        if member == _USERS:
+            limits = replace(limits, names=names_in(_read_whole(opens(), limits.file_bytes)))
+            continue
         inside = replace(limits, state=limits.state or _state_of_path(PurePath("/", path), "/"))
         for item in _read_member(opens, path.name, inside, allowance, levels - 1):
             unknown += item.problem == UNKNOWN
@@ -274,7 +290,8 @@ def _zip_members(file: BinaryIO, limits: ParseLimits, allowance: _Allowance) -> 
     if any(_LONGEST_ENTRY * limits.archive_members < size != 0xFFFFFFFF for size in sizes):
         raise UnreadableItem("too many files")  # whose names would all be held in memory
     archive = _undamaged(lambda: zipfile.ZipFile(file))
-    for info in archive.infolist() if archive.namelist()[:1] not in _OF_PROGRAMS else ():
+    members = sorted(archive.infolist(), key=lambda info: info.filename != _USERS)  # first, for those after it
+    for info in members if archive.namelist()[:1] not in _OF_PROGRAMS else ():
         if not (info.filename.endswith("/") or stat.S_ISLNK(info.external_attr >> 16)):
             yield info.filename, partial(_open_in_zip, archive, info, allowance)
 

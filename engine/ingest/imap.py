@@ -65,10 +65,17 @@ def parse_account(text: str) -> MailAccount | None:
     if not re.match(r"(?i)imaps?:", text):
         return None
     found = _ADDRESS.fullmatch(text)
-    user, port = (unquote(found[1]), int(found[3] or _PORT)) if found else ("", 0)
-    if found is None or ":" in user or not 0 < port < 1 << 16:
-        step = "pkb ingest imaps://NAME@SERVER[:PORT][/FOLDER]; pkb asks for the password"
-        raise UsageError("this names no mail account, or has a password in it", step)
+    before = unquote(text.rpartition("@")[0].partition(":")[2])
+    user, port = (unquote(found[1]), int(found[3] or _PORT)) if found else (before.strip("/"), 0)
+    wrong = {
+        "an account is read over TLS alone: write imaps, not imap": re.match(r"(?i)imap:", text),
+        "the address of an account has a name and an @ in front of the server": not user,
+        "the address of an account has a password in it; pkb asks for it": ":" in user,
+        "the server or port of an account cannot be one": not 0 < port < 1 << 16,
+    }
+    if why := next((why for why, is_so in wrong.items() if is_so), ""):
+        raise UsageError(why, "pkb ingest imaps://NAME@SERVER[:PORT][/FOLDER]")
+    assert found
     folder = unquote(found[4] or "").strip("/")
     return MailAccount(user, found[2].lower(), port, ("INBOX" if folder.upper() == "INBOX" else folder) or None)
 
@@ -131,7 +138,7 @@ _FLAGS = re.compile(rb"\bFLAGS \(([^()]*)\)")
 _NEWS = re.compile(rb"\* \d+ (?:EXISTS|EXPUNGE|FETCH)\b", re.IGNORECASE)
 _USES = {"\\trash", "\\junk", "\\drafts", "\\all"}  # RFC 6154: not worth reading, or copies
 _NO_FOLDER = {"\\noselect", "\\nonexistent"}
-_THROWN_AWAY = {b"\\deleted", b"$junk", b"junk"}
+_LEFT_OUT = {b"\\deleted", b"$junk", b"junk", b"\\draft"}
 _MALFORMED = (imaplib.IMAP4.error, ValueError, TypeError, KeyError, IndexError, AttributeError)
 
 
@@ -255,7 +262,7 @@ class MailConnection(imaplib.IMAP4_SSL):
         return total, validity
 
     def listing(self, total: int) -> dict[int, int | None]:
-        """Return the sizes of the folder's messages by UID, None for deleted ones and junk; a server may omit some."""
+        """Return the sizes of the folder's messages by UID, None for those left out; a server may omit some."""
         sizes = dict[int, int | None]()
         for first in range(1, total + 1, _LISTED):
             with self._limited():
@@ -263,7 +270,7 @@ class MailConnection(imaplib.IMAP4_SSL):
             for text, _ in _grouped(replies):
                 uid, size, flags = _UID.search(text), _SIZE.search(text), _FLAGS.search(text)
                 if uid and size and flags:
-                    sizes[int(uid[1])] = None if _THROWN_AWAY & {*flags[1].lower().split()} else int(size[1])
+                    sizes[int(uid[1])] = None if _LEFT_OUT & {*flags[1].lower().split()} else int(size[1])
         return sizes
 
     def messages(self, uids: Sequence[int], size: int) -> Iterator[tuple[int, bytes]]:
@@ -336,7 +343,10 @@ _ROOM = 100 << 20  # bytes of the disk that stay free
 
 @dataclass(slots=True)
 class Fetched:
-    """What was read of an account: `missing` messages were not sent by the server, `too_large` ones not asked for."""
+    """What was read of an account: `missing` messages were not sent by the server, `too_large` ones not asked for.
+
+    `marked` ones are deleted, junk or drafts by their flags.
+    """
 
     account: str
     folders: list[str]
@@ -345,6 +355,7 @@ class Fetched:
     gone: int = 0
     too_large: int = 0
     missing: int = 0
+    marked: int = 0
 
 
 @dataclass(slots=True)
@@ -399,6 +410,7 @@ class MailReader:
         total, validity = self.connection.examine(folder)
         listed, stored = self.connection.listing(total), _stored(place)
         sizes = {uid: size for uid, size in listed.items() if size is not None}
+        self._fetched.marked += len(listed) - len(sizes)
         self._fetch({uid: size for uid, size in sizes.items() if (validity, uid) not in stored}, place, validity)
         gone = [path for (of, uid), path in stored.items() if of != validity or uid not in sizes]
         for path in gone if len(listed) == total else ():

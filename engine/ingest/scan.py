@@ -30,7 +30,7 @@ _FROM_LINE = re.compile(
     rb"(?:\xef\xbb\xbf)?\s{0,100}>?From(?: \S[^\n]{0,300}|([ \t\r]*))\n(?:>From [^\n]{0,300}\n)?([!-9;-~]{1,60}[ \t]*:)"
 )
 _ARCHIVE = re.compile(rb"PK(?:\x03\x04|\x05\x06)|\x1f\x8b\x08")
-_BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?\s*BEGIN:(VCALENDAR|VCARD)\s", re.IGNORECASE)
+_BEGIN = re.compile(rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?\s*BEGIN:(VCALENDAR|VCARD)\s", re.IGNORECASE)
 _IGNORED_NAMES = {"icon\r", *_WORDS["file"].split("|")}
 _IGNORED_ENDINGS = (".msf", ".noindex", ".plist", ".lock", ".tmp", ".swp", ".wdseml", ".emlxpart", "~")
 _IGNORED_STARTS = (".", ",", "#", "dovecot", "courierimap")
@@ -56,7 +56,7 @@ def detect(name: str, head: bytes) -> Format | None:
         return "mail"
     if ending in (".vtt", ".srt", ".sbv"):
         return "transcript"
-    if begins := _BEGIN.match(head):
+    if begins := _BEGIN.match(head.replace(b"\0", b"") if head[:1] in b"\xff\xfe" else head):  # in UTF-16
         return "calendar" if begins[1].lower() == b"vcalendar" else "contacts"
     if (first := _FROM_LINE.match(head)) and (first[1] is None or is_mail_field(first[2])):
         return "mbox"
@@ -243,7 +243,7 @@ def _files(root: bytes, found: Changes) -> Iterator[tuple[bytes, FileState]]:
     if state := state_of(root):
         yield root, state
         return
-    folders = [root]
+    folders, delivered = [root], set[bytes]()  # the latter: folders of maildirs, in which no program makes links
     while folders:
         folder = folders.pop()
         try:
@@ -253,12 +253,13 @@ def _files(root: bytes, found: Changes) -> Iterator[tuple[bytes, FileState]]:
             found.unreadable[folder] = (error.strerror or "cannot be listed").lower()
             continue
         maildir = {entry.name for entry in listed} >= {b"cur", b"new", b"tmp"}
+        delivered |= {entry.path for entry in listed if maildir and entry.name in (b"cur", b"new")}
         for entry in listed:
             try:
                 if entry.is_dir(follow_symlinks=False):
                     if entry.name not in _SKIPPED_FOLDERS and not (maildir and entry.name == b"tmp"):
                         folders.append(entry.path)
-                elif stat.S_ISREG((status := entry.stat()).st_mode):
+                elif stat.S_ISREG((status := entry.stat(follow_symlinks=folder not in delivered)).st_mode):
                     yield entry.path, _state(status)
             except FileNotFoundError:
                 continue  # a broken link, or removed since the folder was listed
@@ -309,9 +310,10 @@ def find_mail(home: Path, is_late: Callable[[], bool]) -> Iterator[MailPlace]:
 
 
 def _candidates(home: Path, program: str, place: str) -> list[Path]:
-    """Return the real paths of a pattern, or, of settings, of what they name."""
+    """Return the real paths of a pattern, of the maildir around its "cur", or, of settings, of what they name."""
     if program != _SETTINGS:
-        return sorted(Path(os.path.realpath(path)) for path in home.glob(place))
+        found = (path.parent if path.name == "cur" else path for path in home.glob(place))
+        return sorted(Path(os.path.realpath(path)) for path in found if not place.endswith("/cur") or _is_maildir(path))
     text = ""
     with suppress(OSError):
         text = (home / place).read_text("utf-8", "replace")

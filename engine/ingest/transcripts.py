@@ -203,9 +203,10 @@ def _read_one(name: str, text: str, offset: int | None, limits: ParseLimits) -> 
 
 def _read_data(name: str, text: str, limits: ParseLimits) -> ParsedItem:
     found = spoken(text, table=PurePosixPath(name).suffix.lower() in _TABLES)
+    cues = [replace(cue, speaker=limits.names.get(cue.speaker or "", cue.speaker)) for cue in found.cues]
     turns = [
         replace(turn, first=line, last=line)
-        for line, turn in enumerate(dialogue.merge_cues(dialogue.with_speakers(found.cues)), 1)
+        for line, turn in enumerate(dialogue.merge_cues(dialogue.with_speakers(cues)), 1)
     ]
     lines = [f"{turn.speaker}: {turn.text}" if turn.speaker else turn.text for turn in turns]
     kept = sum(chars <= limits.text_chars for chars in accumulate(len(line) + 1 for line in lines))

@@ -24,7 +24,7 @@ from store.types import OWN_ROLES, Document, DocumentPassage, ParsedItem, replac
 
 # Raise it with each change after which a file is decoded to another text, date, sender or role: every file is then read
 # again by the next `pkb ingest`, and what is decoded anew replaces what was decoded before.
-PARSER_VERSION: Final = 8
+PARSER_VERSION: Final = 9
 LEFT_OUT: Final = ("deleted", "spam", "drafts")  # states of mail that a setting keeps out of the index
 
 
@@ -43,6 +43,7 @@ class ParseLimits(Struct, frozen=True):
     seconds: float = 10.0  # for one item
     leave_out: frozenset[str] = frozenset(LEFT_OUT)  # mail in these states
     state: str | None = None  # of all mail in the file, by its place
+    names: dict[str, str] = {}  # of the people in an export, by their ids
 
 
 class UnreadableItem(Exception):

@@ -136,6 +136,8 @@ def test_without_a_terminal_what_is_found_is_listed_and_nothing_is_indexed(fresh
     assert "pkb ingest --find --yes" in ran.err
     assert [one["files"] for one in fresh("ingest", "--find", "--json").row["found"]] == [1, 1]
     assert fresh("stats").code == 10
+    assert fresh("ingest", "--find", "--json", "--watch").code == 2
+    assert fresh("ingest", "--find", "--yes", "--json", "--vectors", "later").row["documents"]["kept"] == 2
 
 
 def test_where_no_mail_is_found_a_folder_is_to_be_named(fresh: Pkb, tmp_path: Path) -> None:

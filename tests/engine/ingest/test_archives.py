@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 import os
 import tarfile
 import zipfile
@@ -232,3 +233,31 @@ def test_a_message_beside_its_copy_in_an_archive_is_one_document(box: Box) -> No
     (box.mail / "a.zip").write_bytes(zipped({"1.eml": (box.mail / "a").read_bytes()}))
     summary = box.ingest()
     assert (summary.kept, summary.duplicates, len(box.places())) == (1, 1, 2)
+
+
+def test_empty_files_of_no_kind_are_counted_with_the_others(tmp_path: Path) -> None:
+    files = {f"{number}/__init__.py": b"" for number in range(9)} | {"1.txt": b"", "a.eml": b"", "b.eml": message(1)}
+    found = items(tmp_path, zipped(files))
+    assert problems(found) == ["empty (a.eml)", f"{UNKNOWN}: 10 of its files"]
+
+
+_SAID = [
+    "Rehearsal is at eight in the boathouse tonight.",
+    "I bring the new oars with me.",
+    "Then we can row on Sunday.",
+]
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_people_in_an_export_of_slack_have_their_names(tmp_path: Path, packed: bool) -> None:
+    users = [{"id": f"U0{n}", "name": "x", "profile": {"real_name": name}} for n, name in enumerate(("Ann", "Bob"))]
+    talk = [
+        {"type": "message", "user": f"U0{n % 2}", "ts": f"{1714730000 + 60 * n}.000100", "text": text}
+        for n, text in enumerate(_SAID)
+    ]
+    files = {"choir/2024-05-03.json": json.dumps(talk).encode(), "users.json": json.dumps(users).encode()}
+    for name, raw in files.items() if not packed else ():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(raw)
+    found = items(tmp_path, zipped(files)) if packed else list(read(tmp_path / "choir/2024-05-03.json", None, LIMITS))
+    assert [one.document.recipients for one in found if one.document] == [("Ann", "Bob")]

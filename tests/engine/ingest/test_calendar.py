@@ -226,3 +226,13 @@ def test_an_event_of_an_unreadable_time_has_none(value: str) -> None:
     first, bad, last = event_texts(event("A", "20240604T100000Z") + event("B", value) + event("C", "20240606T100000Z"))
     assert bad == "Event: B\nWhen: unreadable"
     assert ("4 June" in first, "6 June" in last) == (True, True)
+
+
+def test_a_task_says_what_is_due_and_how_far_it_is() -> None:
+    lines = ["BEGIN:VTODO", "SUMMARY:Oil the pump", "DUE;VALUE=DATE:20240503", "STATUS:IN-PROCESS", "END:VTODO"]
+    assert event_texts("\n".join(lines)) == ["Task: Oil the pump\nDue: Friday 3 May 2024\nStatus: in process"]
+
+
+def test_a_note_of_a_calendar_is_read() -> None:
+    lines = ["BEGIN:VJOURNAL", "SUMMARY:Harbour", "DESCRIPTION:The key is new.", "END:VJOURNAL"]
+    assert event_texts("\n".join(lines)) == ["Note: Harbour\nNotes: The key is new."]

@@ -1,12 +1,14 @@
 """Files of calendars and of contacts: a document for each event with its exceptions, and for each contact."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ingest.calendar import read_calendar, read_contacts
+from engine.ingest.files import read
 from engine.ingest.scan import detect
 from engine.ingest.types import ParseLimits
 from store.types import Document
@@ -150,3 +152,21 @@ def test_any_text_behind_the_first_line_is_read(read: object, text: str) -> None
     first = "BEGIN:VCALENDAR\nBEGIN:VEVENT" if read is read_calendar else "BEGIN:VCARD"
     for found in read(f"{first}\n{text}".encode(), LIMITS):
         assert found.document or found.problem
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+def test_a_calendar_in_utf_16_is_one(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "a"
+    path.write_bytes("BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:Choir\nEND:VEVENT\nEND:VCALENDAR".encode(encoding))
+    assert [one.document.title for one in read(path, None, ParseLimits()) if one.document] == ["Choir"]
+
+
+def test_a_calendar_of_other_bytes_is_not_called_empty(tmp_path: Path) -> None:
+    path = tmp_path / "a.ics"
+    path.write_bytes(b"BEGIN:VCALENDAR\n\0\1\2\3")
+    assert [one.problem for one in read(path, None, ParseLimits())] == ["not a text"]
+
+
+def test_a_number_of_a_kind_stands_before_one_of_none() -> None:
+    (found,) = contacts("BEGIN:VCARD\nFN:Ann\nTEL:1\nTEL;TYPE=WORK:2\nEND:VCARD")
+    assert found.text == "Contact: Ann\nPhone number (work): 2\nPhone number: 1"

@@ -85,3 +85,22 @@ def test_a_folder_that_may_not_be_listed_is_named(tmp_path: Path) -> None:
     (tmp_path / "Library/Mail").chmod(0)
     (found,) = find_mail(tmp_path, lambda: False)
     assert found.problem == "permission denied"
+
+
+def test_maildirs_of_any_name_and_unpacked_exports_are_found(tmp_path: Path) -> None:
+    for name in ("cur", "new", "tmp"):
+        put(tmp_path / "post/Choir" / name / "1.a.b")
+    put(tmp_path / "else/cur/1")
+    put(tmp_path / "Downloads/Takeout/Mail/All mail.mbox", 30)
+    assert found(tmp_path) == [
+        ("Maildir", "post/Choir", 2, 20),
+        ("Export", "Downloads/Takeout/Mail", 1, 30),
+    ]
+
+
+def test_a_linked_file_in_a_maildir_is_not_read(tmp_path: Path) -> None:
+    for name in ("cur", "new", "tmp"):
+        put(tmp_path / "Maildir" / name / "1.a.b")
+    put(tmp_path / "secret", 99)
+    (tmp_path / "Maildir/cur/2.a.b").symlink_to(tmp_path / "secret")
+    assert found(tmp_path) == [("Maildir", "Maildir", 2, 20)]

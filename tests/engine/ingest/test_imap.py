@@ -84,6 +84,21 @@ def test_an_address_names_an_account(text: str, account: MailAccount | None) -> 
 
 
 @pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("imap://ann@x.org", "TLS"),
+        ("imaps://x.org", "an @ in front of the server"),
+        ("imaps://ann:s3cret@x.org", "a password in it"),
+        ("imaps://ann@x.org:70000", "server or port"),
+        ("imaps://ann@", "server or port"),
+    ],
+)
+def test_an_error_says_which_part_of_an_address_is_wrong(text: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        parse_account(text)
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "imaps://ann:s3cret@x.org",
@@ -120,7 +135,7 @@ def test_an_account_is_found_again_by_its_place_and_by_its_address(user: str, fo
 def test_new_mail_is_read_once_and_what_is_gone_goes(post: Post) -> None:
     post.server.messages = {number: (message(number), "") for number in (3, 4, 9)}
     assert post.read() == ["note 3", "note 4", "note 9"]
-    post.server.messages = {4: (message(4), "\\Seen"), 10: (message(10), "\\Flagged \\Answered \\Draft")}
+    post.server.messages = {4: (message(4), "\\Seen"), 10: (message(10), "\\Flagged \\Answered")}
     asked = list[bytes]()
     post.server.reply = asked.append
     assert post.read() == ["note 10", "note 4"]
@@ -136,6 +151,13 @@ def test_deleted_and_junk_mail_is_not_kept(post: Post) -> None:
     post.server.messages = {1: (message(1), ""), 2: (message(2), "$NotJunk"), 3: (message(3), "\\Seen \\Deleted")}
     assert post.read() == ["note 1", "note 2"]
     assert post.files() == ["1.1.eml", "1.2.eml"]
+
+
+def test_drafts_by_their_flag_are_left_at_the_server_and_all_that_is_left_there_is_counted(post: Post) -> None:
+    flagged = {1: "\\Deleted", 2: "$Junk", 3: "\\Draft", 4: ""}
+    post.server.messages = {number: (message(number), flag) for number, flag in flagged.items()}
+    assert post.fetch().marked == 3
+    assert post.files() == ["1.4.eml"]
 
 
 def test_numbering_anew_doubles_nothing(post: Post) -> None:
