@@ -15,7 +15,6 @@ from engine.text.commitments import (
     Commitment,
     Surroundings,
     addressed,
-    answers_itself,
     commitment,
     due_day,
     is_marked,
@@ -35,7 +34,6 @@ from store.types import Scope, replace
 READ = 2_000  # documents, the newest; as many again that may close what is in them
 _SHORT = 250  # words of its own that short mail has at most: longer ones are articles, minutes, policies
 _MASS = 20  # recipients; whoever writes to more asks nobody in particular
-_ENDS = 4_000  # characters at either end of mail, which show what it is
 _OVERDUE = timedelta(days=30)  # after which what was due is no longer shown
 _REPLIES = timedelta(days=14)  # within which a message of another subject may be a reply
 _SHARED = 0.5  # of the content words of a sentence, that such a message must have
@@ -94,8 +92,7 @@ class _Document:
         if self.is_meeting:
             return False
         text = "\n".join(hit.chunk.text for hit in self.chunks)
-        ends = text if len(text) <= 2 * _ENDS else f"{text[:_ENDS]}\n{text[-_ENDS:]}"
-        return len(self.recipients) > _MASS or is_mass_mail(self.first.sender, ends)
+        return len(self.recipients) > _MASS or is_mass_mail(self.first.sender, text)
 
     @property
     def is_personal(self) -> bool:
@@ -104,7 +101,7 @@ class _Document:
     @cached_property
     def done(self) -> tuple[frozenset[str], ...]:
         """Return the words of each sentence that says that something is done."""
-        texts = (hit.chunk.text[span.start : span.end] for hit, span, _ in _sentences(self))
+        texts = (hit.chunk.text[span.start : span.end] for hit, span in _sentences(self))
         return tuple(content_words(text) for text in texts if says_done(text))
 
     def follows(self, other: "_Document") -> bool:
@@ -141,7 +138,8 @@ def open_loops(reader: Reader, catalogue: Catalog, options: OpenLoopOptions, now
     known = _names(tuple(dict.fromkeys(document.first.sender for document in documents if document.is_personal)))
     found = [one for document in documents for one in candidates(document, options.scope, known)]
     wanted = [one for one in _each_once(found) if options.kind in (None, one.found.kind)]
-    still = [one for one in wanted if not _is_past(one, now.date()) and not closing.closes(one)]
+    last = now.date() - _OVERDUE
+    still = [one for one in wanted if not (one.due and one.due < last) and not closing.closes(one)]
     ordered = sorted(still, key=lambda one: _order(one, now.date()))
     items = (item for one in ordered[: options.limit] if (item := _item(catalogue, one)))
     return OpenLoops(len(ordered), tuple(items), len(ids), total)
@@ -157,32 +155,25 @@ def candidates(document: _Document, scope: Scope, known: Collection[str] = froze
     names = _names((document.first.sender, *document.first.recipients))
     short = document.is_short and not document.is_meeting
     around = Surroundings(document.is_meeting, short, names.union(known) if short else names)
-    for hit, span, following in _sentences(document):
+    for hit, span in _sentences(document):
         if document.is_meeting and scope.sender and not names_person(span.speaker or "", scope.sender):
             continue
         text = hit.chunk.text[span.start : span.end]
-        found = _marked(hit, span) or commitment(text, around)
-        if found is None or (found.kind == "question" and answers_itself(following)):
+        start = hit.chunk.text.rfind("\n", 0, span.start) + 1  # a mark may look like a speaker's name
+        marked = is_marked(hit.chunk.text[start : span.end])
+        found = Commitment("task", "unknown") if marked else commitment(text, around)
+        if found is None:
             continue
         by = (span.speaker if document.is_meeting else document.first.sender) or ""
         who = _who(document, by, found, text, around.names)
         yield _Open(document, hit, text, found, who, by, due_day(text, hit.written))
 
 
-def _marked(hit: Hit, span: Span) -> Commitment | None:
-    """Return the task of a line that is marked as one; the mark may look like a speaker's name."""
-    start = hit.chunk.text.rfind("\n", 0, span.start) + 1
-    return Commitment("task", "unknown") if is_marked(hit.chunk.text[start : span.end]) else None
-
-
-def _sentences(document: _Document) -> Iterator[tuple[Hit, Span, str]]:
-    """Yield the sentences that stand in a document itself, each with the one behind it in the same paragraph."""
+def _sentences(document: _Document) -> Iterator[tuple[Hit, Span]]:
+    """Yield the sentences that stand in a document itself."""
     for hit in document.own:
-        text = hit.chunk.text
-        spans = spoken_sentences(text, frozenset(hit.recipients)) if document.is_meeting else sentences(text)
-        for span, behind in zip(spans, [*spans, None][1:], strict=True):
-            follows = behind is not None and behind.turn == span.turn
-            yield hit, span, text[behind.start : behind.end] if behind and follows else ""
+        text, people = hit.chunk.text, frozenset(hit.recipients)
+        yield from ((hit, one) for one in (spoken_sentences(text, people) if document.is_meeting else sentences(text)))
 
 
 def _who(document: _Document, by: str, found: Commitment, text: str, names: Collection[str]) -> str | None:
@@ -283,10 +274,6 @@ def _each_once(found: Iterable[_Open]) -> list[_Open]:
     for one in found:
         newest.setdefault((one.document.sender, one.who or "", *plain_words(one.text)), one)
     return list(newest.values())
-
-
-def _is_past(one: _Open, today: date) -> bool:
-    return one.due is not None and one.due < today - _OVERDUE
 
 
 def _order(one: _Open, today: date) -> tuple[bool, float, float, int]:

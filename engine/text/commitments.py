@@ -17,7 +17,6 @@ from engine.text.time_sensitive import Phrase, phrases, plain_words, word_lists
 
 _LIST = "open_loops"
 _FEWEST, _MOST = 3, 60  # words of a sentence
-_LONGEST_QUESTION = 40  # words
 _SKIPPED = 3  # phrases of "between"
 _OPENING = 4  # words in which a question begins to ask
 _BEFORE_ASKING = 12  # words between "if" and "asks"
@@ -58,13 +57,10 @@ def commitment(text: str, around: Surroundings) -> Commitment | None:
     if not _FEWEST <= len(tokens) <= _MOST or _QUOTED.match(text):
         return None
     for language in word_lists(_LIST):
-        if (found := _in_language(language, text, tokens, around)) and not _is_cancelled(language, tokens, around):
+        found = _in_language(language, text, tokens, around)
+        if found and not _has(language, "cancel", tokens) and not (around.spoken and _has(language, "once", tokens)):
             return found
     return None
-
-
-def _is_cancelled(language: str, tokens: Sequence[str], around: Surroundings) -> bool:
-    return _has(language, "cancel", tokens) or (around.spoken and _has(language, "once", tokens))
 
 
 def is_marked(text: str) -> bool:
@@ -92,14 +88,6 @@ def is_mass_mail(sender: str, text: str) -> bool:
     return any(_has(language, "sender", local) or _has(language, "mass", tokens) for language in lists)
 
 
-def answers_itself(following: str) -> bool:
-    """Return whether the sentence behind a question answers it: the question was rhetorical."""
-    tokens = plain_words(following)[:3]
-    return any(
-        tuple(tokens[: len(phrase)]) == phrase for lists in word_lists(_LIST).values() for phrase in lists["answered"]
-    )
-
-
 def due_day(text: str, written: datetime | None) -> date | None:
     """Return the last day of the time that a sentence names for what is to be done; None if it names none to come."""
     if written is None:
@@ -119,14 +107,12 @@ def addressed(text: str, names: Collection[str]) -> str | None:
         if word.group() not in names:
             continue
         before, after = text[: word.start()].rstrip(), text[word.end() :].lstrip()
-        first = number == 0 and (after[:1] in (",", "-", "–", "—", ":") or _asks_next(plain_words(after)))
+        follows = plain_words(after)
+        asks = any(follows[: len(phrase)] == list(phrase) for phrase in _all("request"))
+        first = number == 0 and (after[:1] in (",", "-", "–", "—", ":") or asks)
         if first or (before.endswith(",") and (not after or after[0] in ",.;!?")):
             return word.group()
     return None
-
-
-def _asks_next(tokens: Sequence[str]) -> bool:
-    return any(tokens[: len(phrase)] == list(phrase) for phrase in _all("request"))
 
 
 def _in_language(language: str, text: str, tokens: Sequence[str], around: Surroundings) -> Commitment | None:
@@ -148,7 +134,7 @@ def _request(language: str, tokens: Sequence[str], around: Surroundings, *, asks
     """Return what the reader is asked to do, or to answer."""
     asked = phrases(_LIST, "reply", language).find(tokens)
     says_what = not around.spoken and len(tokens) > _FEWEST  # "Let me know." alone tells nobody
-    if says_what and any(_stands_free(language, tokens, first) for first, _ in asked):
+    if says_what and not all(_has(language, "unless", tokens[:first]) for first, _ in asked):
         return Commitment("task", "reader", replies=True)
     parts = ["request"] + ["must"] * around.short
     if any(_is_said(language, part, tokens, around) for part in parts):
@@ -188,7 +174,7 @@ def _named(language: str, text: str, tokens: Sequence[str], around: Surroundings
         name = _name_before(written, first, around.names)
         anyone = first > 0 and (tokens[first - 1],) in word_lists(_LIST)[language]["subject"]
         acts = (name or anyone) and _acts(language, tokens, end, spoken=around.spoken)
-        if acts and _stands_free(language, tokens, first):
+        if acts and not _has(language, "unless", tokens[:first]):
             return Commitment("task", "named" if name else "unknown", name)
     return None
 
@@ -206,7 +192,7 @@ def _question(language: str, tokens: Sequence[str], around: Surroundings) -> Com
     """Return a question that its reader is to answer."""
     lists = word_lists(_LIST)[language]
     ends = any(tuple(tokens[-len(phrase) :]) == phrase for phrase in lists["tag"])
-    if ends or len(tokens) > _LONGEST_QUESTION or _has(language, "chat", tokens):
+    if ends or _has(language, "chat", tokens):
         return None
     personal = _has(language, "person", tokens)
     asking = any((token,) in lists["asking"] for token in tokens[:_OPENING])
@@ -218,14 +204,9 @@ def _is_said(language: str, part: str, tokens: Sequence[str], around: Surroundin
     """Return whether a phrase of a part is there, with a verb of action behind it and nothing that takes it back."""
     found = phrases(_LIST, part, language).find(tokens)
     return any(
-        _acts(language, tokens, end, spoken=around.spoken) and _stands_free(language, tokens, first)
+        _acts(language, tokens, end, spoken=around.spoken) and not _has(language, "unless", tokens[:first])
         for first, end in found
     )
-
-
-def _stands_free(language: str, tokens: Sequence[str], first: int) -> bool:
-    """Return whether nothing in front of a phrase makes it a condition, a wish or a report."""
-    return not _has(language, "unless", tokens[:first])
 
 
 def _acts(language: str, tokens: Sequence[str], at: int, *, spoken: bool) -> bool:

@@ -167,7 +167,7 @@ def examine(documents: Sequence[_Document], files: Mapping[str, Sequence[str]]) 
         return (keys(one.document, one.text) for one in some)
 
     there = ((document, hit.chunk.text[span.start : span.end]) for document in documents
-             for hit, span, _ in _sentences(document))  # fmt: skip
+             for hit, span in _sentences(document))  # fmt: skip
     loops = [one for document in documents for one in candidates(document, Scope(), known)]
     once = _each_once(loops)
     still = [one for one in once if not closing.closes(one)]

@@ -10,7 +10,6 @@ from engine.text.commitments import (
     Commitment,
     Surroundings,
     addressed,
-    answers_itself,
     commitment,
     due_day,
     is_marked,
@@ -175,14 +174,6 @@ def test_mass_mail_is_told_by_its_sender_or_its_text() -> None:
     assert not is_mass_mail("Ann <ann@x.org>", "Here is the news.")
 
 
-def test_a_question_that_the_next_sentence_answers_is_rhetorical() -> None:
-    assert [answers_itself(one) for one in ("No, it did not.", "Because it rains.", "Thanks, Ann")] == [
-        True,
-        True,
-        False,
-    ]
-
-
 TEXTS = st.text() | st.lists(st.sampled_from(WORDS.split(" ")), max_size=12).map(" ".join)
 
 
@@ -192,6 +183,4 @@ def test_any_text_can_be_judged(text: str, around: Surroundings, written: dateti
     assert found is None or found.kind in ("task", "question")
     assert due is None or (written is not None and due >= written.date())
     assert addressed(text, around.names) in (None, *around.names)
-    assert {
-        type(one) for one in (is_marked(text), says_done(text), is_mass_mail(text, text), answers_itself(text))
-    } == {bool}
+    assert {type(one) for one in (is_marked(text), says_done(text), is_mass_mail(text, text))} == {bool}
