@@ -44,7 +44,8 @@ def forget(
     """
     with open_pkb() as pkb:
         scope = pkb.scope(filters)
-        _require_one(targets, question, limited=deleted or bool(filters))
+        if question is not None and (targets or deleted or filters):
+            raise UsageError("--question forgets a question, and no messages", 'pkb forget --question "QUESTION"')
         planned = pkb.plan_forgetting(targets or [], scope, question=question, quoting=quoting, deleted=deleted)
         if not as_json:
             _show_plan(planned)
@@ -59,22 +60,17 @@ def forget(
         if as_json:
             output.data(_row(planned, erased))
         elif erased:
-            _show(pkb, erased, len(planned.removed))
+            _show(pkb, erased, planned)
     raise typer.Exit(0 if erased or not planned.is_empty else 4)
-
-
-def _require_one(targets: list[str] | None, question: str | None, *, limited: bool) -> None:
-    """Refuse a question together with messages."""
-    if question is not None and (targets or limited):
-        raise UsageError("--question forgets a question, and no messages", 'pkb forget --question "QUESTION"')
 
 
 def _is_agreed(planned: "ForgetPlan", *, yes: bool) -> bool:
     """Return whether the person agrees; UsageError where nobody can answer."""
     from cli.pull import agreed
 
-    parts = {"document": len(planned.ids), "question": len(planned.questions)}
-    what = " and ".join(count(number, name) for name, number in parts.items() if number) or "their rest"
+    messages = len(planned.ids) + len(planned.left_out)
+    parts = {"document": messages, "question": len(planned.questions), "cached answer": planned.answers}
+    what = ", ".join(count(number, name) for name, number in parts.items() if number) or "their rest"
     return agreed(f"forget {what} for good?", yes=yes, default=False, step="pkb forget ... --yes")
 
 
@@ -85,13 +81,16 @@ def _show_plan(planned: "ForgetPlan") -> None:
         print(_line(row))
     if len(named) > _LISTED:
         print(f"and {count(len(named) - _LISTED, 'more document')}")
+    for _, row in planned.left_out:
+        print(f"{_line(row)}  (left out of the index)")
     if planned.removed or planned.request.deleted:
         print(f"{count(len(planned.removed), 'document')} no longer indexed")
     for one in planned.related:  # every one: nobody can agree to what is not shown
         print(f"{_line(one.row)}  ({one.reason})" + f": not forgotten; pkb forget {one.row['id']}" * bool(one.stays))
-    for number, question in enumerate(planned.questions, 1):
-        why = f"  ({number} of {len(planned.questions)} with words that nothing else has)" if planned.ids else ""
-        print(f"question: {one_line(question, 200)}{why}")
+    for question in planned.questions[:_LISTED]:
+        print(f"question: {one_line(question, 200)}")
+    if len(planned.questions) > _LISTED or planned.answers:
+        print(f"{count(len(planned.questions), 'question')} in all, {count(planned.answers, 'cached answer')}")
     for name in planned.adapters:
         output.say(f"pkb: adapter {name} was trained on answers by an earlier version of pkb: it is removed")
     if planned.quoted_by:
@@ -108,10 +107,11 @@ def _line(row: dict[str, Any]) -> str:
     return line(f"{day}  {one_line(who, 30):<30}  {one_line(row['title'], 60) or 'no subject'}")
 
 
-def _show(pkb: "Pkb", erased: "Erased", removed: int) -> None:
+def _show(pkb: "Pkb", erased: "Erased", planned: "ForgetPlan") -> None:
     parts = {
-        "removed document": removed,
+        "removed document": len(planned.removed),
         "document": erased.documents,
+        "message left out of the index": len(planned.left_out),
         "chunk": erased.chunks,
         "answer": erased.answers,
         "question": erased.questions,
@@ -134,6 +134,8 @@ def _row(planned: "ForgetPlan", erased: "Erased | None") -> dict[str, Any]:
         "removed": len(planned.removed),
         "removed_ids": list(planned.removed),
         "questions": list(planned.questions),
+        "answers": planned.answers,
+        "left_out": len(planned.left_out),
         "adapters": list(planned.adapters),
         "copies": planned.copies,
         "quoted_by": planned.quoted_by,

@@ -332,7 +332,7 @@ class Pkb:
 
     def show(self, path: "str | os.PathLike[str]", message_id: str | None = None) -> list[dict[str, Any]]:
         """Return the documents indexed from a file, with their text and the line numbers that sources name."""
-        return call(self.session, operations.documents, str(absolute_path(Path(path))), message_id)
+        return call(self.session, operations.documents, str(operations.place_of(self.session, Path(path))), message_id)
 
     def last_answer(self) -> "Answer":
         """Return the answer to the question asked last; PkbError if it is not cached."""

@@ -7,14 +7,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import date, timedelta
 from math import log2
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from engine.ingest.imap import forget_message
-from engine.ingest.mail import bare_title, is_reply
+from engine.ingest.mail import bare_title, is_reply, read_mail
 from engine.ingest.types import LEFT_OUT, ParseLimits
 from engine.inventory import remove_adapter, trained_adapters
 from engine.operations import OnProgress, absolute_path, place_of
@@ -23,9 +22,9 @@ from engine.text.terminal import count, line
 from engine.text.words import FUNCTION_WORDS, RunIndex, WordRun, content_words, readings, word_runs, words
 from store.catalog import FormerNames
 from store.documents import frequencies_of, names_of_text, own_texts, quoting
-from store.erasure import Erased, Eraser, is_unfinished, names_of, questions_of, stored_questions
+from store.erasure import Erased, Eraser, answers_to, asked_of, is_unfinished, names_of, stored_questions
 from store.errors import PkbError, UsageError
-from store.filters import among, batches, documents_within
+from store.filters import among, batches, documents_within, names_person
 from store.locks import blocked, naming_writer
 from store.types import FEW_WORDS, Row, Scope, address, in_own_zone, is_rewritten, plain_words
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 _STOP_S = 20.0  # for the background server to end
 _AT_ONCE = 5000  # documents in one condition
-_MESSAGE_ID = re.compile(rb"\nMessage-I[Dd]:\s*<([^>\s]+)>", re.IGNORECASE)
+_HEADER = re.compile(rb"\A(?:[^\n]+\n)*")
 _COLUMNS = ("id", "kind", "title", "sender", "recipients", "message_id", "date", "local")
 
 
@@ -73,14 +72,17 @@ class Related:
 class ForgetPlan:
     """What would be forgotten: documents, newest first, ids of removed ones, and questions as they are kept.
 
-    `copies` is the number of files in which they stand, `related` are other documents that hold their text. `adapters`
-    go with them: earlier versions of pkb trained them on answers. `left` removed ones are not named.
-    It is as things stood at a `generation` of the index.
+    `copies` is the number of files in which they stand, `left_out` are mail in files of the home that the index leaves
+    out, by path, `related` other documents that hold their text; `answers` is the number of cached ones to the
+    questions. `adapters` go with them: earlier versions of pkb trained them on answers. `left` removed ones are not
+    named. It is as things stood at a `generation` of the index.
     """
 
     documents: tuple[Row, ...] = ()
     removed: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()
+    answers: int = 0
+    left_out: tuple[tuple[str, Row], ...] = ()
     copies: int = 0
     related: tuple[Related, ...] = ()
     adapters: tuple[str, ...] = ()
@@ -91,7 +93,7 @@ class ForgetPlan:
     @property
     def is_empty(self) -> bool:
         """Return whether there is nothing to forget; what an older pkb removed has left no names."""
-        return not (self.ids or self.questions or (self.request.deleted and not self.request.targets))
+        return not (self.ids or self.questions or self.left_out or (self.request.deleted and not self.request.targets))
 
     @property
     def ids(self) -> list[str]:
@@ -108,7 +110,8 @@ def plan(opened: Session, request: ForgetRequest) -> ForgetPlan:
     """Find what a request names; UsageError where a file or a Message-ID was never indexed, or nothing is named."""
     if request.question is not None:
         questions = _same_questions(opened, request.question)
-        return ForgetPlan(questions=questions, adapters=trained_adapters(opened) if questions else (), request=request)
+        adapters, answers = trained_adapters(opened) if questions else (), answers_to(opened.ledger, questions)
+        return ForgetPlan(questions=questions, answers=answers, adapters=adapters, request=request)
     if not request.targets and request.scope == Scope() and not request.deleted:
         raise UsageError("nothing named to forget", "pkb forget --help")
     if request.scope != Scope() and request.deleted:
@@ -119,15 +122,19 @@ def plan(opened: Session, request: ForgetRequest) -> ForgetPlan:
 
 def _plan(opened: Session, request: ForgetRequest, related: Sequence[Related] | None = None) -> ForgetPlan:
     """Find it; to look through all texts for what is `related` takes long."""
-    named, removed = _documents(opened, request), _removed(opened)
+    aside = _aside(opened)
+    named, removed = _documents(opened, request, aside), _removed(opened)
     copies, others = _same_message(opened, named)
     related = _related(opened, named | copies, others) if related is None else related
     ids = sorted(named | copies | {one.row["id"] for one in related if request.quoting and not one.stays})
     files = {place.path for one in ids for place in opened.catalogue.places(one)}
+    rows, questions = _rows(opened, ids), _questions_of(opened, ids)
     return ForgetPlan(
-        documents=tuple(_rows(opened, ids)),
+        documents=tuple(rows),
         removed=tuple(sorted(named & removed)),
-        questions=_questions_of(opened, ids, named & removed),
+        questions=questions,
+        answers=answers_to(opened.ledger, questions),
+        left_out=_left_out(opened, request, aside, {row["message_id"] for row in rows} - {None}),
         copies=len(files),
         related=tuple(related),
         adapters=trained_adapters(opened) if ids else (),
@@ -156,9 +163,13 @@ def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> Era
             names += [name for _, name in names_of_text(opened.tables, ids)]
             for name in planned.adapters:
                 remove_adapter(opened, name)
-            gone = {place.path for one in ids for place in opened.catalogue.places(one)}
-            for path in gone.union(_left_out_copies(opened, planned)):
-                forget_message(opened.home.mail, path)
+            names += [name for path, _ in planned.left_out for one in _read(Path(path)) for name in names_of(one)]
+            if opened.home.mail.is_dir():  # most have no account, and need not wait for TLS
+                from engine.ingest.imap import forget_message
+
+                gone = {place.path for one in ids for place in opened.catalogue.places(one)}
+                for path in gone.union(path for path, _ in planned.left_out):
+                    forget_message(opened.home.mail, path)
             eraser, now = Eraser(opened.home, ledger, opened.tables, opened.mapped), opened.now.timestamp()
             erased = eraser.erase(ids, names, planned.questions, now, on_progress)
     if left := erased.left:
@@ -167,25 +178,51 @@ def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> Era
     return erased
 
 
-def _left_out_copies(opened: Session, planned: ForgetPlan) -> list[str]:
-    """Return the files of mail accounts that are left out of the index, and are below what is named or have its id."""
-    targets, mail = planned.request.targets, opened.home.mail
-    below = [place_of(opened, Path(target)) for target in targets]
-    wanted = {row["message_id"] for row in planned.documents} | {one.strip().strip("<>") for one in targets}
-    found = list[str]()
-    for path in {one.path for one in opened.catalogue.problems(str(mail)) if {*LEFT_OUT} & {*one.kinds}}:
-        with suppress(OSError):  # removed by hand
-            own = _MESSAGE_ID.search(b"\n" + Path(path).read_bytes().partition(b"\n\n")[0])
-            if any(Path(path).is_relative_to(one) for one in below) or (own and own[1].decode("latin-1") in wanted):
-                found.append(path)
+def _aside(opened: Session) -> dict[str, Row]:
+    """Return the mail of accounts that is left out of the index, by file, as its header tells."""
+    mail, limits, found = opened.home.mail, ParseLimits(), dict[str, Row]()
+    kept = opened.catalogue.problems(str(mail)) if mail.is_dir() else ()
+    for path in sorted({one.path for one in kept if {*LEFT_OUT} & {*one.kinds}}):
+        with suppress(OSError), Path(path).open("rb") as file:  # removed by hand
+            header = _HEADER.match(file.read(limits.header_bytes))
+            if header and (one := read_mail(header[0], limits).document):
+                row = {name: getattr(one, name) for name in ("id", "title", "sender", "message_id", "date")}
+                found[path] = row | {"recipients": list(one.recipients)}
     return found
+
+
+def _left_out(
+    opened: Session, request: ForgetRequest, aside: Mapping[str, Row], ids: Collection[str]
+) -> tuple[tuple[str, Row], ...]:
+    """Return the mail that is left out of the index and named, within the scope, or has one of some Message-IDs."""
+    named = {path for target in request.targets for path in _aside_named(opened, target, aside)}
+    chosen = named if request.targets or request.deleted else aside.keys()
+    inside = {path for path in chosen if _is_within(opened, path, aside[path], request.scope)}
+    return tuple((path, row) for path, row in aside.items() if path in inside or row["message_id"] in ids)
+
+
+def _aside_named(opened: Session, target: str, aside: Mapping[str, Row]) -> list[str]:
+    """Return the files of mail that is left out, which a Message-ID, file or folder names."""
+    paths, wanted = _paths(opened, place_of(opened, Path(target))), target.strip().removeprefix("<").removesuffix(">")
+    below = [path for path in aside if any(Path(path).is_relative_to(one) for one in paths)]
+    return below or [path for path, row in aside.items() if row["message_id"] == wanted]
+
+
+def _is_within(opened: Session, path: str, row: Row, scope: Scope) -> bool:
+    """Return whether mail that is left out is within a scope, as documents are."""
+    day = row["date"].date() if row["date"] else date.min
+    who = [(scope.sender, [row["sender"]]), (scope.recipient, row["recipients"])]
+    collections = (one.collection for one in opened.catalogue.roots() if Path(path).is_relative_to(one.path))
+    is_of_days = (scope.since or date.min) <= day < (scope.until or date.max)
+    is_of_people = all(not name or any(names_person(one, name) for one in shown) for name, shown in who)
+    return is_of_days and is_of_people and scope.collection in (None, *collections)
 
 
 def _unchanged(opened: Session, planned: ForgetPlan) -> ForgetPlan:
     """Return the plan as it is now, where it names what the user was shown: another version of it would stay."""
     known = planned.related if planned.generation == opened.ledger.generation else None
     now = _plan(opened, planned.request, known) if planned.ids else planned
-    if {*now.ids} != {*planned.ids}:
+    if ({*now.ids}, now.left_out) != ({*planned.ids}, planned.left_out):
         raise PkbError("these messages have just changed; nothing was forgotten", "the same command again")
     return now
 
@@ -213,23 +250,24 @@ def _same_questions(opened: Session, question: str) -> tuple[str, ...]:
     return tuple(sorted(one for one in stored_questions(opened.ledger) if normalise(one) == wanted))
 
 
-def _questions_of(opened: Session, ids: Sequence[str], removed: Collection[str]) -> tuple[str, ...]:
-    """Return the kept questions with a word that no other document has, or had when the last one was removed."""
+def _questions_of(opened: Session, ids: Sequence[str]) -> tuple[str, ...]:
+    """Return the kept questions that documents ever answered, or with a word that no other document has."""
+    if not ids:
+        return ()
     rows = _select(opened, "chunks", "document", ids, ["words"])
     theirs = Counter(word for row in rows for word in {*row["words"].split(" ")})
-    asked = {one: content_words(one) for one in stored_questions(opened.ledger)} if ids or removed else {}
+    asked = {one: content_words(one) for one in stored_questions(opened.ledger)}
     counted = frequencies_of(opened.ledger, [*set[str]().union(*asked.values())])
-    lost = {word for found in asked.values() for word in found if counted.get(word, 0) <= theirs[word]}
-    linked = dict.fromkeys(questions_of(opened.ledger, removed), lost)
-    return tuple(sorted(one for one, found in asked.items() if found & linked.get(one, lost & theirs.keys())))
+    lost = {word for found in asked.values() for word in found if 0 < theirs[word] >= counted.get(word, 0)}
+    return tuple(sorted({one for one, found in asked.items() if found & lost} | asked_of(opened.ledger, ids)))
 
 
-def _documents(opened: Session, request: ForgetRequest) -> set[str]:
+def _documents(opened: Session, request: ForgetRequest, aside: Mapping[str, Row]) -> set[str]:
     """Return the ids of the documents that a request names, within its scope: no removed one is within any."""
     limit, removed = documents_within(request.scope, opened.tables.people(request.scope)), _removed(opened)
     if not request.targets and not request.deleted:
         return {row["id"] for row in opened.tables.select("documents", limit or "true", ["id"])}
-    named = {one for target in request.targets for one in _named(opened, target)}
+    named = {one for target in request.targets for one in _named(opened, target, aside)}
     if request.deleted:
         return named & removed if request.targets else removed
     if limit is None:
@@ -237,7 +275,7 @@ def _documents(opened: Session, request: ForgetRequest) -> set[str]:
     return {row["id"] for row in _select(opened, "documents", "id", sorted(named), ["id"], limit)}
 
 
-def _named(opened: Session, target: str) -> set[str]:
+def _named(opened: Session, target: str, aside: Mapping[str, Row]) -> set[str]:
     """Return the documents of a Message-ID, id, file or folder, those that are no longer indexed among them.
 
     UsageError if there is none, and no run is unfinished.
@@ -246,17 +284,21 @@ def _named(opened: Session, target: str) -> set[str]:
     stored = opened.catalogue.documents_with_message_id(message_id) or _known(opened, [target])
     if found := {*stored, *former.documents(f"id\0{message_id}")}:
         return found
-    paths = _paths(opened, place_of(opened, Path(target)))
+    place = place_of(opened, Path(target))
+    if not target.endswith(place.name) and len(opened.catalogue.places_in(str(place))) > 1:  # its lines were named
+        raise UsageError(f"{line(str(place))} holds several documents", "pkb forget 1, the number of the source")
+    paths = _paths(opened, place)
     for path in paths:
         if found := {*opened.catalogue.documents_below(path), *former.documents(f"path\0{path}")}:
             return found
-    if (found := _known(opened, _read(Path(paths[0])))) or is_unfinished(opened.ledger):
+    found = _known(opened, _read(Path(paths[0])))
+    if found or is_unfinished(opened.ledger) or _aside_named(opened, target, aside):
         return found  # none: the same command again, which still has to be finished
     ids = (one for path in paths for one in former.documents(f"path\0{path}", removed=False))
-    for place in (place for one in ids for place in opened.catalogue.places(one)):
-        alone = len(opened.catalogue.places_in(place.path)) == 1
-        step = f"pkb forget {quote(place.path if alone else place.document)}"
-        raise UsageError(f"what was in {line(target)} is now at {line(place.path)}", step)
+    for now in (now for one in ids for now in opened.catalogue.places(one)):
+        alone = len(opened.catalogue.places_in(now.path)) == 1
+        step = f"pkb forget {quote(now.path if alone else now.document)}"
+        raise UsageError(f"what was in {line(target)} is now at {line(now.path)}", step)
     raise UsageError(f"{line(target)} was never indexed: no file, folder or Message-ID", "pkb list --paths")
 
 
@@ -290,7 +332,8 @@ def _read(path: Path) -> list[str]:
     """Return the ids of the documents of a file: it may have been moved since it was indexed."""
     from engine.ingest.files import read
 
-    return [item.document.id for item in read(path, None, ParseLimits()) if item.document]
+    limits = ParseLimits(leave_out=frozenset())
+    return [item.document.id for item in read(path, None, limits) if item.document]
 
 
 def _same_message(opened: Session, ids: Collection[str]) -> tuple[set[str], set[str]]:

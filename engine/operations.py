@@ -128,6 +128,7 @@ def document_of(source: "Source", rows: "Sequence[dict[str, Any]]") -> "list[dic
     return [row for row in rows if (row["title"], row["date"]) == (source.title, source.date)] or list(rows)
 
 
+_LINES = re.compile(r"(?::|, lines )\d+-\d+(?: of pkb show)?\Z")  # behind the file of a source
 _DIGITS = 4  # of the number of a source; no answer has as many
 
 
@@ -355,11 +356,13 @@ def choose_roots(
 
 
 def place_of(opened: Session, path: Path) -> Path:
-    """Return an absolute path, of a mail account that of the folder which it is read into."""
-    from engine.ingest.imap import parse_account
+    """Return an absolute path: of a mail account that of the folder it is read into, of a source that of its file."""
+    path = path if os.path.lexists(absolute_path(path)) else Path(_LINES.sub("", str(path)))
+    if not str(path).lower().startswith("imap"):  # most have no account, and need not wait for TLS
+        return absolute_path(path)
+    from engine.ingest.imap import place_at
 
-    account = parse_account(str(path))
-    return account.place(opened.home.mail) if account else absolute_path(path)
+    return place_at(opened.home.mail, str(path)) or absolute_path(path)
 
 
 AskPassword = Callable[["MailAccount"], str | None]  # None: nobody is there
@@ -460,7 +463,7 @@ def document_named(opened: Session, name: str, scope: Scope) -> str:
     from store.documents import titled_documents
 
     shown = opened.catalogue.within(scope)
-    of_file = {place.document for place in shown.places_in(str(absolute_path(Path(name))))}
+    of_file = {place.document for place in shown.places_in(str(place_of(opened, Path(name))))}
     wanted = name.casefold().split()
 
     def accepts(document: str, title: str) -> bool:

@@ -144,6 +144,10 @@ class Session:
         try:
             opened = open_ledger(self.home.ledger, create=self._create, durable=self._create)
             self._file = self.home.ledger.stat().st_ino
+            if self.home.mail.is_dir():
+                from store.catalog import follow_mail
+
+                follow_mail(opened, self.home.mail)
             return opened
         except OperationalError as error:
             if self._create or (why := disk_failure(error, self.home.data)) is None:

@@ -154,6 +154,33 @@ def _below(root: str) -> tuple[bytes, bytes, bytes]:
     return key, folder + b"/", folder + b"0"  # "0" follows "/"
 
 
+def follow_mail(ledger: Ledger, mail: Path) -> None:
+    """Bring the paths of mail accounts up to date, whose folder was moved, or copied, with its home."""
+    roots = [Path(os.fsdecode(path)) for (path,) in ledger.rows.execute("SELECT path FROM roots")]
+    for former in {place for one in roots for place in (one.parent, one.parent.parent) if _was_mail(place, one, mail)}:
+        with ledger.transaction():
+            _move_below(ledger, former, mail)
+
+
+def _was_mail(place: Path, root: Path, mail: Path) -> bool:
+    """Return whether a folder above a root was that of the mail accounts, and neither is now nor is a user's own."""
+    account, is_own = root.relative_to(place), root.exists() and not (place.parent / "ledger.db").exists()
+    is_account = place.name == mail.name and "@" in account.parts[0] and (mail / account).is_dir()
+    return is_account and place != mail and not is_own
+
+
+def _move_below(ledger: Ledger, former: Path, now: Path) -> None:
+    """Move what is recorded of the files below a folder to where they are now, and what removed ones had there."""
+    start, new, digest = len(path_key(former)) + 1, path_key(now), FormerNames(ledger).digest
+    for table in ("roots", "files", "places", "problems"):
+        sql = f"UPDATE OR REPLACE {table} SET path = CAST(? || substr(path, ?) AS BLOB) WHERE {_BELOW}"
+        ledger.rows.execute(sql, (new, start, *_below(str(former))))
+    for folder in (one.relative_to(now) for one in (now, *now.glob("*/"), *now.glob("*/*/"))):
+        named = [digest(f"path\0{place / folder}") for place in (now, former)]
+        ledger.rows.execute("UPDATE OR IGNORE former_names SET name = ? WHERE name = ?", named)
+    ledger.raise_generation()  # sources of cached answers are looked up again
+
+
 class Catalog:
     """The ledger's rows about files; every method that changes rows is called inside a transaction.
 

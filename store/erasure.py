@@ -229,13 +229,6 @@ def stored_questions(ledger: Ledger) -> set[str]:
     return {question for (question,) in ledger.rows.execute(sql)}
 
 
-def questions_of(ledger: Ledger, documents: Collection[str]) -> set[str]:
-    """Return the kept questions that were ever answered from documents, or have words that they alone had."""
-    sql = """SELECT question FROM history JOIN question_documents AS of
-             ON of.key = coalesce(history.key, CAST(id AS BLOB)) WHERE document IN (SELECT value FROM json_each(?))"""
-    return {question for (question,) in ledger.rows.execute(sql, (json.dumps([*documents]),))}
-
-
 def _drop_questions(ledger: Ledger, questions: Sequence[str]) -> None:
     """Delete questions with their answers, predictions and jobs, inside the caller's transaction."""
     for one in [(question,) for question in questions]:
@@ -252,20 +245,32 @@ def _set_epoch(ledger: Ledger, *, ended: bool) -> None:
     ledger.set(EPOCH, str((ledger.count(EPOCH) | 1) + ended))
 
 
-def _drop_asked_of(ledger: Ledger, documents: Collection[str]) -> None:
-    """Delete the questions that were ever answered from documents or removed chunks, and what was predicted from some.
+# The keys of questions that were ever answered from documents or removed chunks: in rows of an older pkb the chunks
+# alone tell what a question was about.
+_OF_THEM = f"""(SELECT key FROM question_documents WHERE document IN (SELECT value FROM json_each(?1))
+    UNION SELECT coalesce(key, CAST(id AS BLOB)) FROM history JOIN retrievals ON retrievals.question = history.id
+    WHERE {OF_REMOVED.format("chunks")} UNION SELECT key FROM answers WHERE {OF_REMOVED.format("evidence")})"""
 
-    In rows of an older pkb the chunks alone tell what a question was about.
-    """
-    of_them = f"""(SELECT key FROM question_documents WHERE document IN (SELECT value FROM json_each(?1))
-        UNION SELECT coalesce(key, CAST(id AS BLOB)) FROM history JOIN retrievals ON retrievals.question = history.id
-        WHERE {OF_REMOVED.format("chunks")} UNION SELECT key FROM answers WHERE {OF_REMOVED.format("evidence")})"""
-    asked = f"""SELECT question FROM history WHERE coalesce(key, CAST(id AS BLOB)) IN {of_them}
-                UNION SELECT question FROM answers WHERE key IN {of_them}"""
-    named = (json.dumps(sorted(documents)),)
-    questions = [question for (question,) in ledger.rows.execute(asked, named).fetchall()]
-    ledger.rows.execute(f"DELETE FROM rejected_answers WHERE key IN {of_them}", named)
-    _drop_questions(ledger, questions)
+
+def asked_of(ledger: Ledger, documents: Collection[str]) -> set[str]:
+    """Return the kept questions that go with documents, as they or earlier versions of them ever answered these."""
+    sql = f"""SELECT question FROM history WHERE coalesce(key, CAST(id AS BLOB)) IN {_OF_THEM}
+              UNION SELECT question FROM answers WHERE key IN {_OF_THEM}"""
+    named = (json.dumps(sorted(_with_earlier_versions(ledger, documents))),)
+    return {question for (question,) in ledger.rows.execute(sql, named)}
+
+
+def answers_to(ledger: Ledger, questions: Sequence[str]) -> int:
+    """Count the cached answers to some questions."""
+    sql = "SELECT count(*) FROM answers WHERE question IN (SELECT value FROM json_each(?))"
+    return int(ledger.rows.execute(sql, (json.dumps(questions),)).fetchone()[0])
+
+
+def _drop_asked_of(ledger: Ledger, documents: Collection[str]) -> None:
+    """Delete the questions that were ever answered from documents or removed chunks, and predictions from those."""
+    questions, named = asked_of(ledger, documents), (json.dumps(sorted(documents)),)
+    ledger.rows.execute(f"DELETE FROM rejected_answers WHERE key IN {_OF_THEM}", named)
+    _drop_questions(ledger, sorted(questions))
     ledger.rows.execute("DELETE FROM question_documents WHERE document IN (SELECT value FROM json_each(?1))", named)
     ledger.rows.execute("DELETE FROM jobs")  # planned again
     ledger.rows.execute("DELETE FROM answers WHERE origin = 'predicted' AND uses = 0 AND source LIKE 'history/%'")

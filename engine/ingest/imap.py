@@ -86,6 +86,14 @@ def account_at(mail: Path, path: str) -> MailAccount | None:
     return parse_account(f"imaps://{'/'.join(parts)}" if 0 < len(parts) < 3 else path)
 
 
+def place_at(mail: Path, address: str) -> Path | None:
+    """Return where an account is read into, or the file of a message that is named behind its folder; None for none."""
+    folder, _, file = address.rpartition("/")
+    folder, file = (folder, file) if _FILE.fullmatch(file) else (address, "")
+    account = parse_account(folder)
+    return account.place(mail) / file if account else None
+
+
 def shown_path(mail: Path, path: str) -> str:
     """Return a path, of what an account is read into the account: it can be named like that."""
     return str(account_at(mail, path) or path)

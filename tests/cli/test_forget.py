@@ -8,6 +8,7 @@ from psutil import pid_exists
 from store.database import open_ledger
 from tests.cli.conftest import Pkb
 from tests.cli.serving import Served, wait
+from tests.demo import DATA
 from tests.engine.recovery import Secret, traces
 
 KEY = "Who has the spare key to the workshop?"
@@ -36,6 +37,29 @@ def test_it_says_what_went_and_what_no_file_holds_any_more(pkb: Pkb) -> None:
     assert "none holds them any more" in done.out
     assert MEETING not in pkb("list", "workshop", "meeting").out
     assert "spare key" not in pkb("search", "spare key").out
+
+
+def test_it_shows_the_questions_and_counts_the_answers_that_go(pkb: Pkb) -> None:
+    asked = [KEY, "Who has a key?", "Who has the key to the workshop?", "Who keeps the spare key?", "Who has keys?"]
+    for question in asked:
+        pkb("ask", question)
+    shown = pkb("forget", "1", "--dry-run")
+    row = pkb("forget", "1", "--dry-run", "--json").row
+    assert (row["questions"], row["answers"]) == (sorted(asked), len(asked))
+    assert shown.out.endswith(
+        "question: " + "\nquestion: ".join(sorted(asked)) + "\n5 questions in all, 5 cached answers\n"
+    )
+    assert pkb("forget", "1", "--yes").code == 0
+    assert pkb("forget", "--question", KEY, "--dry-run").code == 4
+
+
+def test_a_source_is_forgotten_as_it_is_printed_unless_its_file_holds_more(pkb: Pkb) -> None:
+    pkb("ask", KEY)
+    place = next(text.strip() for text in pkb("ask", KEY).out.splitlines() if MEETING in text and ".vtt:" in text)
+    assert MEETING in pkb("forget", place, "--dry-run").out
+    assert pkb("show", place).code == 0
+    refused = pkb("forget", f"{DATA / 'mail' / 'archive.mbox'}, lines 1-4 of pkb show", "--dry-run")
+    assert (refused.code, "holds several documents" in refused.err) == (2, True)
 
 
 def test_nothing_to_forget_is_said(pkb: Pkb) -> None:

@@ -2,6 +2,7 @@
 
 import shutil
 import stat
+import subprocess
 import sys
 import tracemalloc
 from collections.abc import Iterator
@@ -212,6 +213,101 @@ def test_what_is_left_out_of_the_index_is_forgotten_with_its_message_or_account(
     post.pkb.forget(post.pkb.plan_forgetting([post.address], post.pkb.scope()))
     assert [name for name in post.files() if name.endswith(".eml")] == []
     assert post.read() == []
+
+
+def spam(number: int) -> bytes:
+    marked = message(number).replace(b"Subject", b"X-Spam-Flag: YES\r\nSubject")
+    return marked.replace(b"From: Ann <ann", b"From: eve <eve")
+
+
+def secrets(folder: Path) -> list[str]:
+    """Return the files below a folder that hold the text of the third message."""
+    return [str(path) for path in folder.rglob("*") if path.is_file() and b"key number 3 " in path.read_bytes()]
+
+
+@pytest.mark.parametrize("named", ["<3@x>", "sender", "file", "address", "folder"])
+def test_mail_that_was_never_indexed_is_forgotten_by_whatever_names_it(post: Post, named: str) -> None:
+    post.server.messages = {1: (message(1), ""), 3: (spam(3), "")}
+    assert post.read() == ["note 1"]
+    folder = f"{post.address}/INBOX"
+    targets = {"file": [f"{post.place}/1.3.eml"], "address": [f"{folder}/1.3.eml"], "folder": [folder], "sender": []}
+    scope = post.pkb.scope(sender="eve" if named in ("sender", "folder") else None)
+    planned = post.pkb.plan_forgetting(targets.get(named, [named]), scope)
+    assert [row["title"] for _, row in planned.left_out] == ["note 3"]
+    assert (planned.documents, planned.is_empty) == ((), False)
+    post.pkb.forget(planned)
+    assert secrets(post.place.parents[2]) == []
+    assert post.read() == ["note 1"]
+    post.server.validity = 2  # numbered anew, it is recognised by its content
+    assert post.read() == ["note 1"]
+    assert secrets(post.place.parents[2]) == []
+
+
+def test_mail_that_was_never_indexed_stays_where_something_else_is_named(post: Post) -> None:
+    post.server.messages = {1: (message(1), ""), 3: (spam(3), "")}
+    post.read()
+    for targets, scope in ((["<1@x>"], {}), ([], {"sender": "zoe"}), ([], {"until": "1999"}), ([], {"since": "2099"})):
+        assert post.pkb.plan_forgetting(targets, post.pkb.scope(**scope)).left_out == ()
+    with pytest.raises(UsageError, match="never indexed"):
+        post.pkb.plan_forgetting(["<9@x>"], post.pkb.scope())
+
+
+def test_without_an_account_nothing_waits_for_tls(tmp_path: Path) -> None:
+    (tmp_path / "mail").mkdir()
+    (tmp_path / "mail" / "1.eml").write_bytes(message(1))
+    script = f"""
+import sys
+from engine.app import Pkb
+with Pkb({str(tmp_path / "home")!r}) as pkb:
+    pkb.ingest([{str(tmp_path / "mail")!r}])
+    pkb.forget(pkb.plan_forgetting(["1@x"], pkb.scope()))
+sys.exit("imaplib" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("is_copy", [True, False], ids=["copied", "moved"])
+def test_a_home_that_was_moved_keeps_its_accounts_and_forgets_from_where_it_is_now(
+    post: Post, tmp_path: Path, is_copy: bool
+) -> None:
+    post.server.messages = {number: (message(number), "") for number in (1, 2, 4)} | {3: (spam(3), "")}
+    post.read()
+    del post.server.messages[4]  # removed at the server: the index knows it by its former names
+    assert post.read() == ["note 1", "note 2"]
+    assert post.pkb.ask("Where is the key number 2?").sources
+    post.pkb.close()
+    home = tmp_path / "elsewhere" / "pkb"
+    (shutil.copytree if is_copy else shutil.move)(tmp_path / "home", home)
+    with Pkb(home) as pkb:
+        place = home / post.place.relative_to(tmp_path / "home")
+        assert list(map(str, pkb.accounts())) == [post.address]
+        assert {source.path for source in pkb.last_answer().sources} <= {str(path) for path in place.iterdir()}
+        assert (pkb.index()[0].new, pkb.index()[0].removed) == (0, 0)
+        assert len(pkb.plan_forgetting([f"{post.address}/INBOX"], pkb.scope()).removed) == 1
+        pkb.forget(pkb.plan_forgetting(["<2@x>", "<3@x>"], pkb.scope()))
+        assert sorted(path.name for path in place.iterdir()) == ["1.1.eml", "1.2.noindex", "1.3.noindex"]
+        assert secrets(home) == []
+
+
+def test_another_folder_named_mail_is_not_taken_for_that_of_the_accounts(post: Post, tmp_path: Path) -> None:
+    post.server.messages = {1: (message(1), "")}
+    own = tmp_path / "backup" / "mail" / post.place.parent.name
+    shutil.copytree(tmp_path / "server", own / "INBOX")
+    (own / "INBOX" / "1.eml").write_bytes(message(2))
+    post.pkb.index([own])
+    assert post.read() == ["note 1", "note 2"]
+    post.pkb.session.reopen()
+    assert str(own) in {root.path for root in post.pkb.session.catalogue.roots()}
+
+
+def test_a_source_is_named_as_it_is_printed(post: Post) -> None:
+    post.server.messages = {1: (message(1), ""), 2: (message(2), "")}
+    post.read()
+    for name in (f"{post.address}/INBOX/1.2.eml", f"{post.place}/1.2.eml", f"{post.place}/1.2.eml:3-4"):
+        assert [row["title"] for row in post.pkb.show(name)] == ["note 2"]
+        assert post.pkb.scope(document=name).document == post.pkb.scope(document="note 2").document
+        planned = post.pkb.plan_forgetting([name], post.pkb.scope())
+        assert [row["title"] for row in planned.documents] == ["note 2"]
 
 
 def test_a_misspelt_address_is_not_repeated(post: Post) -> None:
