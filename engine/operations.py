@@ -68,6 +68,16 @@ def tidy(opened: Session) -> None:
         if opened.knowledge.is_untidy:
             opened.knowledge.compact()
         opened.mapped.update()
+    _sweep(opened)
+
+
+def _sweep(opened: Session) -> None:
+    """Remove the old versions of compacted tables, unless somebody reads them now: then another run does it."""
+    from store.checksums import TableFiles
+
+    if not opened.knowledge.uncompacted and TableFiles(opened.ledger, opened.home.tables).versioned():
+        with suppress(Locked), opened.locks.exclusive(0.0):
+            opened.tables.sweep()
 
 
 def _meet(opened: Session, ids: "Sequence[str]", vectors: "Vectors") -> None:
@@ -275,6 +285,8 @@ def ingest(
     settled: "Settled | None" = None,
 ) -> "tuple[Summary, list[SourceRoot]]":
     """Bring every root up to date; returns the missing ones whose documents were kept. DiskFull."""
+    from engine.models.runtime import release
+
     with naming_disk(opened.home.data, "pkb ingest"):
         finish_forgetting(opened, on_progress)
         opened.ledger.renew()
@@ -289,7 +301,9 @@ def ingest(
                     on_progress(progress.step, progress.done, progress.total)
                 opened.catalogue.mark_read(root.path, opened.now)
             opened.knowledge.remove_leftovers(opened.home.kv)
+            release()  # what parsing and compacting took
             opened.mapped.update()
+        _sweep(opened)
     return run.summary, [root for root in missing if root not in lost]
 
 

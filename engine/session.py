@@ -204,7 +204,7 @@ class Session:
         self.on_wait()
         from store.tables import Tables
 
-        return Tables(self.home.tables)
+        return Tables(self.home.tables, self.ledger)
 
     @cached_property
     def knowledge(self) -> "Knowledge":
@@ -264,10 +264,10 @@ class Session:
     @cached_property
     def embeddings_damaged(self) -> bool:
         """Return whether files of the vectors are damaged; the user is told, for search goes by keywords alone."""
-        from store.checksums import Checksums
+        from store.checksums import TableFiles
 
-        table, checksums = self.ledger.get("vectors") or "vectors", Checksums(self.home.tables)
-        damaged = bool(checksums.needed(table, checksums.damaged(table)))
+        table = self.ledger.get("vectors") or "vectors"
+        damaged = bool(TableFiles(self.ledger, self.home.tables).damaged(table))
         if damaged:
             self.on_notice("the embeddings are damaged, so search uses keywords alone; try: pkb check --repair")
         return damaged

@@ -1,6 +1,5 @@
 """The catalogue of sources: roots, files, places of documents, problems. Knows paths and ids, no text."""
 
-import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,48 +18,27 @@ _PLACE = "path, item, document, message_id, lines_before, collection"
 _STATE = "size, mtime_ns, inode, ctime_ns, digest"
 # As many as the index has entries; one at least, unless the document is removed or about to be.
 _EXPECTED = """max((SELECT count(*) FROM places WHERE document = ?1), EXISTS (
-    SELECT 1 FROM documents WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM relocations WHERE document = ?1)))"""
-_COLLECTIONS = "SELECT json_group_array(DISTINCT collection) FROM places WHERE document = ?1"
-
-
-@dataclass(frozen=True, slots=True)
-class Relocation:
-    """A moved document, its collections in the tables, and those of its places now (none: it is in no file)."""
-
-    document: str
-    indexed: tuple[str, ...]
-    current: tuple[str, ...]
+    SELECT 1 FROM documents WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM moved WHERE document = ?1)))"""
 
 
 def mark_moved(ledger: Ledger, documents: Iterable[str]) -> None:
     """Mark documents whose places are about to change; those without a place yet are left out."""
-    sql = f"""INSERT OR IGNORE INTO relocations SELECT ?1, ({_COLLECTIONS})
-              WHERE EXISTS (SELECT 1 FROM places WHERE document = ?1)"""
+    sql = "INSERT OR IGNORE INTO moved SELECT ?1 WHERE EXISTS (SELECT 1 FROM places WHERE document = ?1)"
     ledger.rows.executemany(sql, [(document,) for document in documents])
 
 
-def relocations(ledger: Ledger) -> list[Relocation]:
-    """Return the moved documents."""
-    rows = ledger.rows.execute("SELECT document, collections FROM relocations ORDER BY document").fetchall()
-    return [Relocation(document, _tuple(names), _current(ledger, document)) for document, names in rows]
-
-
-def mark_updating(ledger: Ledger, documents: Iterable[str]) -> None:
-    """Record that the tables are being updated for moved documents, and may hold their old or new collections."""
-    ledger.rows.executemany("UPDATE relocations SET collections = '[]' WHERE document = ?", [(d,) for d in documents])
+def moved(ledger: Ledger) -> dict[str, list[str]]:
+    """Return the moved documents with the collections of their places now; those in no file are about to be removed."""
+    sql = "SELECT DISTINCT document, collection FROM moved JOIN places USING (document) ORDER BY document, collection"
+    found: dict[str, list[str]] = {}
+    for document, collection in ledger.rows.execute(sql):
+        found.setdefault(document, []).append(collection)
+    return found
 
 
 def clear_moved(ledger: Ledger, documents: Iterable[str]) -> None:
     """Remove the marks of moved documents, inside the caller's transaction."""
-    ledger.rows.executemany("DELETE FROM relocations WHERE document = ?", [(document,) for document in documents])
-
-
-def _current(ledger: Ledger, document: str) -> tuple[str, ...]:
-    return _tuple(ledger.rows.execute(_COLLECTIONS, (document,)).fetchone()[0])
-
-
-def _tuple(names: str) -> tuple[str, ...]:
-    return tuple(sorted(json.loads(names)))
+    ledger.rows.executemany("DELETE FROM moved WHERE document = ?", [(document,) for document in documents])
 
 
 class FormerNames:

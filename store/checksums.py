@@ -1,7 +1,8 @@
-"""Checksums of the files of the search tables and of rows of the ledger: neither LanceDB nor SQLite verifies them.
+"""Files of the search tables, and checksums of rows of the ledger: neither LanceDB nor SQLite verifies what it reads.
 
-LanceDB writes every file once, under a new name. A list per table holds each with its size, times and CRC32: a file
-that has not changed since costs one `stat`, any other is read and compared.
+LanceDB writes every file once, under a new name, and a version of a table is the files that it names. The ledger lists
+the files of the versions that it acknowledges, each with its size, times and CRC32: a file that has not changed since
+costs one `stat`, any other is read and compared. What is not listed is no part of a table.
 
 A table of the ledger with checksums has a view, `intact_TABLE`, to read from: a damaged row is no row for its readers.
 Triggers keep checksums current, whatever writes.
@@ -10,28 +11,32 @@ Triggers keep checksums current, whatever writes.
 import json
 import os
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from store.errors import DiskFull
 from store.home import replacing
 from store.kv_files import Identity, identity
-from store.types import replace
+
+if TYPE_CHECKING:
+    from store.database import Ledger
 
 _BLOCK = 1 << 20
 _REWRITTEN = "latest_version_hint.json"  # by every commit; LanceDB manages without it
-_LISTS = "checksums"  # the folder of the lists, beside those of the tables
 _ROWS = ("data", "_deletions")  # the folders of a table without which rows are lost
 # The last bytes of files by format; a bitmap of deleted rows (.bin), which is written at once, has none to tell.
 _ENDS = {".lance": b"LANC", ".manifest": b"LANC", ".arrow": b"ARROW1", ".bin": b""}
 _LARGEST = 2**64 - 1
 _VERSIONS, _RECORDS = "_versions", "_transactions"  # one file for each commit: only the latest version is read
-
+_FADING = "tables.fading"  # the small value of the ledger that names the table whose old versions are being removed
+_LISTED = "path, crc, size, mtime_ns, ctime_ns, inode"
 
 Chosen = Callable[[str], bool]  # whether to read a file that seems unchanged, by its name
 
@@ -53,122 +58,133 @@ class Checksum(Struct, frozen=True):
     crc: int
 
 
-class FileList(Struct, frozen=True):
-    """The files of a table by their path in it; with `writing`, a writer is at work or died, and files may vanish."""
+class TableFiles:
+    """The files of the tables that the ledger lists, by their paths in a folder; to change it needs the writer lock.
 
-    files: Mapping[str, Checksum]
-    writing: bool = False
+    A writer that died leaves files that are not listed, which the next one removes: every table is as before then.
+    """
 
+    def __init__(self, ledger: "Ledger", folder: Path) -> None:
+        self._ledger, self._folder = ledger, folder
 
-class Checksums:
-    """The lists of one home; only the process that holds the writer lock changes them."""
+    def names(self) -> list[str]:
+        """Return the names of the tables."""
+        return sorted({path.split("/")[0].removesuffix(folder_of("")) for path in self._listed()})
 
-    def __init__(self, tables: Path) -> None:
-        self._tables, self._lists = tables, tables / _LISTS
+    def versioned(self) -> list[str]:
+        """Return the names of the tables of which older versions are left."""
+        found = Counter(path.split("/")[0] for path in self._listed() if _part(path) == _VERSIONS)
+        return [name.removesuffix(folder_of("")) for name, count in found.items() if count > 1]
 
-    def tables(self) -> list[str]:
-        """Return the names of the tables that have a list."""
-        return sorted(path.stem for path in self._lists.glob("*.json"))
+    def latest(self, table: str) -> tuple[int, Identity] | None:
+        """Return the number of a table's latest version and the identity of its file; None where there is no table."""
+        known = self._listed(table)
+        name = _latest(known)
+        return (_LARGEST - int(Path(name).stem), known[name].file) if name else None
 
-    def damaged(self, table: str, *, reads: Chosen = nothing) -> list[str]:
-        """Return the files of a table that are missing or not as they were written; none where it has no list.
+    def damaged(self, table: str, *, reads: Chosen = nothing, whole: bool = False) -> list[str]:
+        """Return the files that reading a table may need, or all, which are missing or not as they were written.
 
         Those that it `reads` are read even if they seem unchanged.
         """
         while True:
-            known = self._read(table)
-            bad = [name for name, one in known.files.items() if not self._is_intact(table, name, one, reads)]
-            if known.writing:
-                return [name for name in bad if os.path.lexists(self._tables / folder_of(table) / name)]
-            if not bad or known == self._read(table):  # else another process removed them meanwhile
+            known, fading = self._listed(table), self._ledger.get(_FADING) == table
+            latest = _latest(known)
+            read = [path for path in known if whole or path == latest or _part(path) not in (_VERSIONS, _RECORDS)]
+            bad = [path for path in read if not self._is_intact(path, known[path], reads)]
+            bad = [path for path in bad if not fading or os.path.lexists(self._folder / path)]
+            if not bad or known == self._listed(table):  # else another process removed them meanwhile
                 return bad
 
-    def begin(self, table: str) -> None:
-        """Mark a table as being written to, until `record`."""
-        self._write(table, replace(self._read(table), writing=True))
+    def hold_rows(self, table: str, files: Iterable[str]) -> bool:
+        """Return whether any of these files has rows: everything else can be made from the rows."""
+        latest = _latest(self._listed(table))
+        return any(_part(path) in _ROWS or path == latest for path in files)
 
-    def record(self, table: str) -> None:
-        """List the files of a table as they are now, once the disk has the new ones, which LanceDB does not wait for.
+    def unlisted(self) -> list[str]:
+        """Return the files that are no part of a table."""
+        known = self._listed()
+        return [path for path in self._there() if path not in known]
 
-        Those listed already keep their checksum.
+    def written(self) -> dict[str, Checksum]:
+        """Return what is not listed yet, once the disk has it, which LanceDB does not wait for.
+
+        DiskFull where the last bytes of a file are missing, which LanceDB may not notice.
         """
-        known, found, folders = self._read(table).files, dict[str, Checksum](), set[Path]()
-        folder = self._tables / folder_of(table)
-        for name in _names(folder):
-            if name in known:
-                found[name] = known[name]
-            elif (fresh := _checksum(folder / name, sync=True)) is not None:
-                found[name] = fresh
-                folders |= {folder / name, *(folder / name).parents} - {self._tables, *self._tables.parents}
-        for path in folders:
-            _sync(path) if path.is_dir() else None
-        self._write(table, FileList(found))
+        found, folders = dict[str, Checksum](), set[Path]()
+        for path in self.unlisted():
+            if _lacks_end(self._folder / path):
+                raise DiskFull(f"the disk is full or failing: {self._folder}", "pkb doctor")
+            if fresh := _checksum(self._folder / path, sync=True):
+                found[path] = fresh
+                folders |= {*(self._folder / path).parents} - {*self._folder.parents}
+        for folder in folders:
+            _sync(folder)
+        return found
 
-    def is_writing(self, table: str) -> bool:
-        """Return whether a writer of a table is at work, or died."""
-        return self._read(table).writing
+    def add(self, files: Mapping[str, Checksum], replaced: str = "") -> None:
+        """List files, in place of all of a table that is `replaced`, inside the caller's transaction."""
+        if replaced:
+            self.drop(replaced)
+        self._finish_fading()
+        rows = [(path, one.crc, *astuple(one.file)) for path, one in files.items()]
+        self._ledger.rows.executemany(f"INSERT INTO table_files ({_LISTED}) VALUES (?, ?, ?, ?, ?, ?)", rows)
 
-    def is_listed(self, table: str) -> bool:
-        """Return whether any file of a table is listed."""
-        return bool(self._read(table).files)
+    def drop(self, table: str) -> None:
+        """List no file of a table any more."""
+        self._ledger.rows.executemany("DELETE FROM table_files WHERE path = ?", [(p,) for p in self._listed(table)])
 
-    def torn(self, table: str) -> list[str]:
-        """Return the files written since the last `record` that lack their end: LanceDB may not notice that."""
-        folder, known = self._tables / folder_of(table), self._read(table).files
-        return [name for name in _names(folder) if name not in known and _lacks_end(folder / name)]
+    def begin_fading(self, table: str) -> None:
+        """Note that listed files of a table may vanish until the next are added: those of old versions."""
+        self._ledger.set(_FADING, table)
 
-    def versions(self, table: str) -> tuple[int | None, int | None]:
-        """Return the latest version of a table that is listed, and the latest that is there."""
-        there = _names(self._tables / folder_of(table))
-        return _version(self._latest(self._read(table).files)), _version(self._latest(there))
+    def settle(self) -> None:
+        """Remove what is not listed."""
+        self._finish_fading()
+        known = self._listed()
+        held = {*known, *(f"{folder_of(name)}/{_VERSIONS}/{_REWRITTEN}" for name in self.names())}
+        for inner, _, names in os.walk(self._folder, topdown=False):
+            for path in (Path(inner, name) for name in names):
+                if path.relative_to(self._folder).as_posix() not in held:
+                    path.unlink()
+            with suppress(OSError):  # not empty
+                Path(inner).rmdir() if Path(inner) != self._folder else None
 
-    def needed(self, table: str, files: Iterable[str]) -> list[str]:
-        """Return those files that reading the latest version may need."""
-        latest = self._latest(self._read(table).files)
-        return [name for name in files if name.split("/")[0] not in (_VERSIONS, _RECORDS) or name == latest]
+    def _finish_fading(self) -> None:
+        if table := self._ledger.get(_FADING):
+            gone = [(path,) for path in self._listed(table) if not os.path.lexists(self._folder / path)]
+            self._ledger.rows.executemany("DELETE FROM table_files WHERE path = ?", gone)
+            self._ledger.set(_FADING, "")
 
-    def hold_rows(self, table: str, files: Iterable[str]) -> list[str]:
-        """Return those files without which rows are lost; everything else can be made from the rows."""
-        latest = self._latest(self._read(table).files)
-        return [name for name in files if name.split("/")[0] in _ROWS or name == latest]
+    def _listed(self, table: str = "") -> dict[str, Checksum]:
+        below = f"{folder_of(table)}/" if table else ""
+        sql = f"SELECT {_LISTED} FROM table_files WHERE substr(path, 1, length(?1)) = ?1"
+        return {path: Checksum(Identity(*file), crc) for path, crc, *file in self._ledger.rows.execute(sql, (below,))}
 
-    def files(self, table: str) -> set[str]:
-        """Return the paths of all files in the folder of a table, but for the one that each commit replaces."""
-        return set(_names(self._tables / folder_of(table)))
+    def _there(self) -> Iterator[str]:
+        for inner, _, names in os.walk(self._folder):
+            paths = (Path(inner, name).relative_to(self._folder).as_posix() for name in names if name != _REWRITTEN)
+            yield from paths
 
-    def forget(self, table: str) -> None:
-        """Remove the list of a table that was removed."""
-        with suppress(OSError):
-            self._path(table).rmdir() if self._path(table).is_dir() else self._path(table).unlink()
-
-    def _is_intact(self, table: str, name: str, known: Checksum, reads: Chosen) -> bool:
-        path = self._tables / folder_of(table) / name
-        found = identity(path)
-        if found == known.file and not reads(f"{folder_of(table)}/{name}"):
+    def _is_intact(self, path: str, known: Checksum, reads: Chosen) -> bool:
+        found = identity(self._folder / path)
+        if found == known.file and not reads(path):
             return True
-        fresh = _checksum(path) if found and found.size == known.file.size else None
+        fresh = _checksum(self._folder / path) if found and found.size == known.file.size else None
         return fresh is not None and fresh.crc == known.crc
 
-    def _latest(self, files: Iterable[str]) -> str:
-        """Return the file of the latest version, which has the lowest number in its name."""
-        return min(
-            (name for name in files if name.startswith(f"{_VERSIONS}/") and name.endswith(".manifest")), default=""
-        )
 
-    def _path(self, table: str) -> Path:
-        return self._lists / f"{table}.json"
-
-    def _read(self, table: str) -> FileList:
-        """Read a list; an empty one where there is none, or where it is damaged itself."""
-        writing, rows = read_list(self._path(table)) or (False, ())
-        return FileList({name: Checksum(Identity(*file), crc) for name, file, crc in rows}, writing)
-
-    def _write(self, table: str, known: FileList) -> None:
-        rows = [(name, astuple(one.file), one.crc) for name, one in sorted(known.files.items())]
-        self._lists.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self._path(table).is_dir():  # put there by somebody else
-            self._path(table).rmdir()
-        write_list(self._path(table), [known.writing, rows])
+def list_files(rows: sqlite3.Connection, folder: Path) -> None:
+    """List the files of the tables of a home whose ledger did not, by the lists that stood beside them."""
+    for table in sorted({one.parent.parent for one in folder.glob(f"*{folder_of('')}/{_VERSIONS}/*.manifest")}):
+        writing, known = read_list(folder / "checksums" / f"{table.stem}.json") or (True, ())
+        found = {f"{table.name}/{name}": Checksum(Identity(*file), crc) for name, file, crc in known}
+        if not known:
+            there = (Path(inner, name) for inner, _, names in os.walk(table) for name in names if name != _REWRITTEN)
+            found = {path.relative_to(folder).as_posix(): one for path in there if (one := _checksum(path))}
+        values = [(path, one.crc, *astuple(one.file)) for path, one in found.items()]
+        values = [row for row in values if not writing or os.path.lexists(folder / row[0])]
+        rows.executemany(f"INSERT INTO table_files ({_LISTED}) VALUES (?, ?, ?, ?, ?, ?)", values)
 
 
 def read_list(path: Path) -> Any:
@@ -178,16 +194,11 @@ def read_list(path: Path) -> Any:
         return json.loads(body) if int(checksum, 16) == crc32(body) else None
 
 
-def write_list(path: Path, values: Any, *, lasting: bool = False) -> None:
+def write_list(path: Path, values: Any) -> None:
     """Write JSON values with their CRC32, whole or not at all; OSError."""
     body = json.dumps(values).encode()
-    with replacing(path, path.with_suffix(f".{os.getpid()}"), lasting=lasting) as file:
+    with replacing(path, path.with_suffix(f".{os.getpid()}"), lasting=True) as file:
         file.write(b"%08x\n%s" % (crc32(body), body))
-
-
-def unfinished(tables: Path) -> list[Path]:
-    """Return the lists that a killed process did not finish, in the folder of the tables."""
-    return [path for path in (tables / _LISTS).glob("*") if path.suffix[1:].isdecimal()]
 
 
 def folder_of(table: str) -> str:
@@ -195,9 +206,14 @@ def folder_of(table: str) -> str:
     return f"{table}.lance"
 
 
-def _names(folder: Path) -> Iterator[str]:
-    for inner, _, names in os.walk(folder):
-        yield from (Path(inner, name).relative_to(folder).as_posix() for name in names if name != _REWRITTEN)
+def _part(path: str) -> str:
+    """Return the folder of a table that a file of it is in."""
+    return path.split("/")[1]
+
+
+def _latest(files: Iterable[str]) -> str:
+    """Return the file of the latest version, which has the lowest number in its name; empty if there is none."""
+    return min((path for path in files if _part(path) == _VERSIONS), default="")
 
 
 def _lacks_end(path: Path) -> bool:
@@ -209,11 +225,6 @@ def _lacks_end(path: Path) -> bool:
         file.seek(max(0, size - len(end)))
         return size == 0 or file.read() != end
     return False
-
-
-def _version(manifest: str) -> int | None:
-    """Return the number of a version, which its file counts down from the largest."""
-    return _LARGEST - int(Path(manifest).stem) if manifest else None
 
 
 def _sync(path: Path) -> None:

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final, NoReturn
 
-from store.checksums import register
+from store.checksums import list_files, register
 from store.errors import DamagedLedger, NoStore, PkbError
 from store.migrations import NEWEST, OLDEST, statements
 
@@ -20,6 +20,7 @@ BUSY_MS = 20_000
 EPOCH: Final = "forget.epoch"  # the counter of how often forgetting began or ended: odd while it goes on
 UNCOMPACTED = "uncompacted"  # the counter of rows written to LanceDB since it was last compacted
 _APPLICATION_ID = 0x706B6231  # "pkb1"
+_LISTS_FILES = 24  # the migration from which on the ledger lists the files of the tables
 DAMAGE: Final = (sqlite3.DatabaseError, UnicodeDecodeError)  # the latter for a message that quotes a damaged schema
 
 
@@ -120,7 +121,7 @@ def open_ledger(path: Path, *, create: bool = False, durable: bool = False) -> L
         rows.execute("PRAGMA secure_delete = ON")
         register(rows)
         ledger = Ledger(rows)
-        _migrate(ledger)
+        _migrate(ledger, path)
         ledger.renew()
     except DAMAGE as error:
         _explain(error, path)
@@ -149,7 +150,7 @@ def open_copy(path: Path) -> Ledger:
     rows.execute("PRAGMA foreign_keys = ON")
     register(rows)
     ledger = Ledger(rows, temporary=True)
-    _migrate(ledger)
+    _migrate(ledger, path)
     ledger.renew()
     return ledger
 
@@ -186,7 +187,7 @@ def _turn_wal_on(rows: sqlite3.Connection) -> None:
             time.sleep(0.01)
 
 
-def _migrate(ledger: Ledger) -> None:
+def _migrate(ledger: Ledger, path: Path) -> None:
     """Run the migrations that this file has not seen, in one transaction; PkbError if the file is newer than pkb."""
     version = int(ledger.rows.execute("PRAGMA user_version").fetchone()[0])
     if version > NEWEST:
@@ -202,6 +203,8 @@ def _migrate(ledger: Ledger) -> None:
             raise PkbError("this home is from before the first release of pkb", "move it away, then pkb ingest")
         for number in range(max(version + 1, OLDEST), NEWEST + 1):
             migrate_to(ledger.rows, number)
+        if 0 < version < _LISTS_FILES:
+            list_files(ledger.rows, path.with_name("tables"))
         ledger.rows.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
 
 

@@ -1,19 +1,17 @@
 """The index of documents and chunks, which a kill at any moment neither loses nor duplicates.
 
-A change is recorded in the journal; new rows are written to LanceDB; then one transaction of the ledger acknowledges
-it, and old rows are deleted from LanceDB. A document is retrieved only while the catalogue has a place for it, so that
-transaction is the moment at which old text gives way to new. Knows no files: the caller's `record` writes the rows of
-the catalogue, in that transaction.
+Rows are written to LanceDB; then one transaction of the ledger acknowledges them, and old text gives way to new. A
+change that did not get there never was: the next ingest reads its files. Knows no files: the caller's `record` writes
+the rows of the catalogue, in that transaction.
 """
 
 import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,58 +65,6 @@ def frequencies_of(ledger: Ledger, words: Sequence[str]) -> Mapping[str, int]:
     """Return the number of chunks that contain each word; unknown words are left out."""
     sql = "SELECT word, chunks FROM frequencies WHERE word IN (SELECT value FROM json_each(?))"
     return dict(ledger.rows.execute(sql, (json.dumps(words),)).fetchall())
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """Documents to add and to remove, and the word counts of those added that are stored and will be rewritten.
-
-    `acknowledged`: the ledger holds it, and only the rows of `removes` and the `stale` chunks are left to delete.
-    """
-
-    adds: tuple[str, ...]
-    removes: tuple[str, ...]
-    tally: FrequencyDelta = field(default_factory=FrequencyDelta)
-    stale: tuple[str, ...] = ()
-    acknowledged: bool = False
-
-
-def begin_change(ledger: Ledger, change: Change, now: float) -> int:
-    """Record a change in the journal and raise the generation: cached answers must be validated again."""
-    with ledger.transaction():
-        ledger.raise_generation()
-        row = ledger.rows.execute("INSERT INTO journal (begun, payload) VALUES (?, ?)", (now, _payload(change)))
-    return int(row.lastrowid or 0)
-
-
-def acknowledge(ledger: Ledger, number: int, change: Change) -> None:
-    """Record that the ledger holds a change and what is left to delete, inside the caller's transaction."""
-    left = replace(change, adds=(), tally=FrequencyDelta(), acknowledged=True)
-    ledger.rows.execute("UPDATE journal SET payload = ? WHERE id = ?", (_payload(left), number))
-    ledger.raise_generation()
-
-
-def _payload(change: Change) -> str:
-    tally = change.tally
-    counts = [tally.chunks, tally.words, tally.frequencies]
-    return json.dumps([change.adds, change.removes, *counts, change.stale, change.acknowledged])
-
-
-def end_change(ledger: Ledger, number: int) -> None:
-    """Remove a finished change, inside the caller's transaction; answers computed meanwhile are validated again."""
-    ledger.rows.execute("DELETE FROM journal WHERE id = ?", (number,))
-    ledger.raise_generation()
-
-
-def unfinished_changes(ledger: Ledger) -> dict[int, Change]:
-    """Return the changes of writers that died; needs the writer lock."""
-    found = {}
-    for number, payload in ledger.rows.execute("SELECT id, payload FROM journal ORDER BY id"):
-        adds, removes, chunks, words, frequencies, stale, acknowledged = json.loads(payload)
-        tally = FrequencyDelta(chunks, words)
-        tally.frequencies.update(frequencies)
-        found[int(number)] = Change(tuple(adds), tuple(removes), tally, tuple(stale), acknowledged)
-    return found
 
 
 def owners(ledger: Ledger, digests: Iterable[bytes]) -> Mapping[bytes, str]:
@@ -227,6 +173,22 @@ def put_title(ledger: Ledger, document: str, kind: str, title: str, moment: date
 
 
 _AT_ONCE = 5000  # documents in one condition
+DOUBTFUL = "tables.doubtful"  # the small value of the ledger that says that the tables may have other documents
+
+
+def differing_documents(ledger: Ledger, tables: "Tables") -> set[str]:
+    """Return the documents that are in only one of ledger and tables."""
+    counted = {row[0] for row in ledger.rows.execute("SELECT id FROM documents")}
+    return counted ^ {row["id"] for row in tables.select("documents", "true", ["id"])}
+
+
+def differing_chunks(ledger: Ledger, tables: "Tables") -> set[str]:
+    """Return the documents of which the tables have too many or too few chunks."""
+    counted = dict(ledger.rows.execute("SELECT id, chunks FROM documents").fetchall())
+    rows = tables.select("chunks", "true", ["id", "document"])
+    found = Counter(row["document"] for row in rows)
+    doubled = {row["document"] for row in rows} if len({row["id"] for row in rows}) < len(rows) else set()
+    return doubled | {one for one in counted.keys() | found.keys() if counted.get(one, 0) != found[one]}
 
 
 def _id(row: "Row") -> str:
@@ -266,36 +228,28 @@ class Knowledge:
             return
         rewritten = sorted(stored - alike)
         old = self._chunks_of([*rewritten, *removes])
-        new = {chunk.id for entry in entries for chunk in entry.chunks}
-        stale = tuple(row["id"] for row in old if row["document"] in rewritten and row["id"] not in new)
-        tally = FrequencyDelta().count(row["words"] for row in old if row["document"] in rewritten)
-        change = Change(tuple(entry.document.id for entry in entries), tuple(removes), tally, stale)
         former_names = names_of_text(self._tables, removes)
-        number = begin_change(self._ledger, change, time.time())
-        self._delete_derived(rewritten)
-        if entries:
-            self._tables.put("documents", [document_row(entry) for entry in entries])
-            self._tables.put("chunks", [row for entry in entries for row in chunk_rows(entry)])
-        with self._ledger.transaction():
-            self._mark_indexed(same)
-            catalog.clear_moved(self._ledger, rewritten)
-            FormerNames(self._ledger).add(former_names)
-            record()
-            catalog.clear_moved(self._ledger, removes)
-            self._delete_rows([*rewritten, *removes], gone=removes)
-            apply_frequencies(self._ledger, FrequencyDelta().count(row["words"] for row in old), -1)
-            mark_removed(self._ledger, (row["id"] for row in old if row["document"] not in rewritten), time.time())
-            for entry in entries:
-                self._insert_rows(entry)
-            drop_derived(self._ledger, time.time())
-            apply_frequencies(self._ledger, FrequencyDelta().count(t for entry in entries for t in entry.tokens), 1)
-            self._link_questions([row for row in old if row["document"] in removes])
-            self._ledger.add(UNCOMPACTED, len(entries) + len(removes))
-            acknowledge(self._ledger, number, change)
-            if not removes and not stale:
-                end_change(self._ledger, number)
-        if removes or stale:
-            self._finish(number, change)
+        with self._tables.change() as acknowledge:
+            self._delete([*rewritten, *removes])
+            if entries:
+                self._tables.add("documents", [document_row(entry) for entry in entries])
+                self._tables.add("chunks", [row for entry in entries for row in chunk_rows(entry)])
+            with acknowledge():
+                self._mark_indexed(same)
+                catalog.clear_moved(self._ledger, rewritten)
+                FormerNames(self._ledger).add(former_names)
+                record()
+                catalog.clear_moved(self._ledger, removes)
+                self._delete_rows([*rewritten, *removes], gone=removes)
+                apply_frequencies(self._ledger, FrequencyDelta().count(row["words"] for row in old), -1)
+                mark_removed(self._ledger, (row["id"] for row in old if row["document"] not in rewritten), time.time())
+                for entry in entries:
+                    self._insert_rows(entry)
+                drop_derived(self._ledger, time.time())
+                apply_frequencies(self._ledger, FrequencyDelta().count(t for entry in entries for t in entry.tokens), 1)
+                self._link_questions([row for row in old if row["document"] in removes])
+                self._ledger.add(UNCOMPACTED, len(entries) + len(removes))
+                self._ledger.raise_generation()
 
     def _link_questions(self, rows: "Sequence[Row]") -> None:
         """Note which questions of the history have a word that only removed chunks had: they go with these."""
@@ -307,19 +261,34 @@ class Knowledge:
         found = {(key, one) for key, held in asked if held for one, words in own if words & held}
         self._ledger.rows.executemany("INSERT OR IGNORE INTO question_documents VALUES (?, ?)", sorted(found))
 
-    def recover(self) -> int:
-        """Finish or roll back the changes of killed writers; returns their number.
-
-        The files of what is rolled back are marked as changed.
-        """
-        dead = unfinished_changes(self._ledger)
-        for number, change in dead.items():
-            if change.acknowledged:
-                self._finish(number, change)
-            else:
-                self._roll_back(number, change)
+    def recover(self) -> None:
+        """Do what a killed writer left to do."""
+        if self._ledger.get(DOUBTFUL):
+            self.reconcile()
         self.update_collections()
-        return len(dead)
+
+    def reconcile(self) -> list[str]:
+        """Remove documents on which ledger and tables disagree from both; returns them: their files are read again."""
+        torn = sorted(differing_documents(self._ledger, self._tables) | differing_chunks(self._ledger, self._tables))
+        with self._ledger.transaction():
+            Catalog(self._ledger).mark_changed(torn)
+        if torn:
+            self.commit((), lambda: None, removes=torn)
+        self._recount()
+        return torn
+
+    def _recount(self) -> None:
+        """Count words and missing embeddings again, from the chunks."""
+        rows = self._tables.select("chunks", "true", ["id", "document", "date", "words"])
+        there = {row["id"] for row in self._tables.select(self._ledger.get("vectors") or "vectors", "true", ["id"])}
+        missing = [(r["id"], r["document"], r["date"] and r["date"].isoformat()) for r in rows if r["id"] not in there]
+        with self._ledger.transaction():
+            self._ledger.rows.execute("DELETE FROM frequencies")
+            self._ledger.rows.execute("DELETE FROM meta WHERE name IN ('chunks', 'words', ?)", (DOUBTFUL,))
+            apply_frequencies(self._ledger, FrequencyDelta().count(row["words"] for row in rows), 1)
+            self._ledger.rows.execute("DELETE FROM missing_embeddings")
+            self._ledger.rows.executemany("INSERT INTO missing_embeddings VALUES (?, ?, ?)", missing)
+            self._ledger.raise_generation()
 
     def remove_leftovers(self, cache: Path) -> None:
         """Remove what still hangs on documents that were removed: rows, and nodes of the KV cache in that folder."""
@@ -330,25 +299,6 @@ class Knowledge:
             folder = KvFolder(self._ledger, cache)
             folder.remove_unlinked()
             folder.owner.close()
-
-    def _finish(self, number: int, change: Change) -> None:
-        """Delete the rows that an acknowledged change leaves in the tables."""
-        self._delete(change.removes)
-        if change.stale:
-            self._tables.delete("chunks", among("id", change.stale))
-        with self._ledger.transaction():
-            end_change(self._ledger, number)
-
-    def _roll_back(self, number: int, change: Change) -> None:
-        """Delete the rows of documents that were being added; those that were being removed are still there."""
-        self._delete(change.adds)
-        with self._ledger.transaction():
-            Catalog(self._ledger).mark_changed(change.adds)
-            catalog.clear_moved(self._ledger, change.adds)
-            self._delete_rows(change.adds, gone=change.adds)
-            apply_frequencies(self._ledger, change.tally, -1)
-            self._ledger.add(UNCOMPACTED, len(change.adds))
-            end_change(self._ledger, number)
 
     def is_indexed(self, document: str) -> bool:
         """Return whether a document is stored and need not be split into chunks again."""
@@ -362,22 +312,20 @@ class Knowledge:
 
     def update_collections(self) -> None:
         """Update the collections of moved documents in the tables."""
-        moved = [one for one in catalog.relocations(self._ledger) if one.current]  # the others are about to be removed
+        if not (moved := catalog.moved(self._ledger)):
+            return
         changed: dict[tuple[str, ...], list[str]] = {}
-        for one in moved:
-            if one.current != one.indexed:
-                changed.setdefault(one.current, []).append(one.document)
-        if changed:
-            with self._ledger.transaction():
-                self._ledger.raise_generation()
-                catalog.mark_updating(self._ledger, chain(*changed.values()))
+        for some in batches([*moved], _AT_ONCE):
+            for row in self._tables.select("documents", among("id", some), ["id", "collections"]):
+                if row["collections"] != moved[row["id"]]:
+                    changed.setdefault(tuple(moved[row["id"]]), []).append(row["id"])
+        with self._tables.change() as acknowledge:
+            for collections, members in changed.items():
+                for some in batches(members, _AT_ONCE):
+                    self._tables.set_collections(some, collections, self._ledger.get("vectors") or "vectors")
+            with acknowledge():
+                catalog.clear_moved(self._ledger, moved)
                 self._ledger.add(UNCOMPACTED, sum(map(len, changed.values())))
-        for collections, members in changed.items():
-            for some in batches(members, _AT_ONCE):
-                self._tables.set_collections(some, collections, self._ledger.get("vectors") or "vectors")
-        if moved:
-            with self._ledger.transaction():
-                catalog.clear_moved(self._ledger, (one.document for one in moved))
                 self._ledger.raise_generation()
 
     @property
@@ -393,8 +341,6 @@ class Knowledge:
     def compact(self) -> None:
         """Compact the tables after many small changes; keyword search may then find other chunks among many."""
         changes = self.uncompacted > 0
-        if changes:
-            self._ledger.raise_generation()  # in case of a kill meanwhile
         self._tables.compact()
         with self._ledger.transaction():
             self._ledger.set(UNCOMPACTED, "0")
@@ -442,11 +388,6 @@ class Knowledge:
         if documents:
             self._tables.delete("documents", among("id", documents))
             self._tables.delete("chunks", among("document", documents))
-            self._delete_derived(documents)
-
-    def _delete_derived(self, documents: Sequence[str]) -> None:
-        """Delete what was made from the chunks of documents."""
-        if documents:
             self._tables.delete(self._ledger.get("vectors") or "vectors", among("document", documents))
             self._tables.delete("abstracts", holding("documents", documents))
 

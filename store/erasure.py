@@ -182,8 +182,8 @@ class Eraser:
     def _rewrite(self, on_step: OnStep) -> list[str]:
         """Rewrite every file that may hold deleted text; returns the old files that are still there."""
         self._knowledge.remove_leftovers(self._home.kv)
-        former = {path for path in self._home.tables.rglob("*") if path.is_file() and path.suffix != ".json"}
         self._tables.remove_leftovers()
+        former = {path for path in self._home.tables.rglob("*") if path.is_file() and path.suffix != ".json"}
         VectorStore(self._ledger, self._tables).drop_former()
         if has_nodes(self._ledger):
             folder = KvFolder(self._ledger, self._home.kv)

@@ -4,26 +4,25 @@ import os
 import re
 import sqlite3
 import stat
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from shutil import rmtree
 
-from store import catalog, documents, provenance
+from store import provenance
 from store.catalog import Catalog
-from store.checksums import PRIMARY, TABLES, Chosen, everything, intact, nothing, unfinished
+from store.checksums import PRIMARY, TABLES, Chosen, TableFiles, everything, intact, nothing
 from store.database import DAMAGE, Ledger, exists, has_schema, open_ledger
-from store.documents import FrequencyDelta, Knowledge
+from store.documents import FrequencyDelta, Knowledge, differing_chunks, differing_documents
 from store.erasure import is_unfinished
 from store.errors import DamagedLedger, PkbError, UsageError
 from store.home import Home, has_tables
 from store.jobs import ABSTRACTS_DONE, Abstracts
 from store.kv_index import KvFolder
 from store.mapped_index import MappedIndex
-from store.tables import REBUILT, Tables
+from store.tables import Tables
 from store.vectors import count_missing
 
 
@@ -69,44 +68,35 @@ def examine(
     read_data: bool,
     sample: Chosen = nothing,
 ) -> Iterator[Finding]:
-    """Run all checks; `read_data` also reads every page, file and word, without it the files of a sample are read.
-
-    Hold the writer lock: a change in progress looks wrong.
-    """
+    """Run all checks, with the writer lock; `read_data` reads every page, file and word, else those of a sample."""
     reads = everything if read_data else sample
     damage = page_damage(ledger, whole=read_data)
     file = Finding("ledger", f"SQLite says: {damage}" if damage else "")
     yield file
     if file.wrong:
         return  # nothing read from it is reliable
-    begun = {
-        document
-        for change in documents.unfinished_changes(ledger).values()
-        for document in (*change.adds, *change.removes)
-    }
     yield _damaged_rows(ledger)
-    yield _journal(ledger)
+    yield _journal(home, ledger)
     yield _forgetting(ledger)
     yield _privacy(home)
     yield _leftovers(home)
     index = _index(tables, reads)
     yield index
     if not index.wrong:  # else nothing read from it is reliable
-        yield _documents(ledger, tables, begun)
-        yield _chunks(ledger, tables, begun)
+        yield _documents(ledger, tables)
+        yield _chunks(ledger, tables)
     yield _places(ledger)
     if not index.wrong:
-        yield from _derived(ledger, tables, begun, read_data=read_data)
+        yield from _derived(ledger, tables, read_data=read_data)
     yield _mapped(home, ledger, tables, reads)
     yield _kv(home, ledger, reads)
 
 
-def _derived(ledger: Ledger, tables: Tables, begun: Collection[str], *, read_data: bool) -> Iterator[Finding]:
+def _derived(ledger: Ledger, tables: Tables, *, read_data: bool) -> Iterator[Finding]:
     """Compare what is made from the chunks with the chunks."""
-    yield _vectors(ledger, tables, begun)
-    if not begun:
-        yield _abstracts(ledger, tables)
-    if read_data and not begun:
+    yield _vectors(ledger, tables)
+    yield _abstracts(ledger, tables)
+    if read_data:
         yield _words(ledger, tables)
         yield _collections(ledger, tables)
 
@@ -131,26 +121,23 @@ def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> 
     Damaged tables are rebuilt or removed. Documents on which ledger and tables disagree are removed from both, and
     their files are marked as changed.
     """
-    if "removed" in tables.repair().values():
+    if tables.repair():
         ledger.set(ABSTRACTS_DONE, "")
     knowledge.recover()
     rmtree(home.compiled, ignore_errors=True)
     rmtree(home.index, ignore_errors=True)  # made again from the tables
     for path in _left(home):
-        rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
     for path in home.entries():
         with suppress(FileNotFoundError, PermissionError):  # the latter where it is another user's
             if not path.is_symlink():
                 path.chmod(0o700 if path.is_dir() else 0o600)
-    torn = {d for finding in (_documents(ledger, tables), _chunks(ledger, tables)) for d in finding.documents}
+    torn = {*knowledge.reconcile()}
     unread = {*_places(ledger).documents, *_repair_rows(ledger)}
     with ledger.transaction():
-        Catalog(ledger).mark_changed(torn | unread)
-    if torn:
-        knowledge.commit((), lambda: None, removes=sorted(torn))
+        Catalog(ledger).mark_changed(unread)
     abstracts = Abstracts(ledger, tables)
     abstracts.drop(abstracts.orphans())
-    _recount(ledger, tables)
     _repair_kv(home, ledger)
     files = tuple(os.fsdecode(path) for path in Catalog(ledger).changed())
     gone = tuple(path for path in files if not os.path.lexists(path))
@@ -184,9 +171,9 @@ def _repair_rows(ledger: Ledger) -> list[str]:
         return [document for (document,) in ledger.rows.execute(lost)]
 
 
-def _journal(ledger: Ledger) -> Finding:
-    note = "a write was interrupted: the next pkb ingest rolls it back and reads the files again"
-    return Finding("journal", note=note if documents.unfinished_changes(ledger) else "")
+def _journal(home: Home, ledger: Ledger) -> Finding:
+    note = "a write was interrupted: the next pkb ingest does it again"
+    return Finding("journal", note=note if TableFiles(ledger, home.tables).unlisted() else "")
 
 
 def _forgetting(ledger: Ledger) -> Finding:
@@ -225,7 +212,7 @@ def _leftovers(home: Home) -> Finding:
 
 def _left(home: Home) -> list[Path]:
     """Return what processes write under a name of their own and then rename or remove, as killed ones leave it."""
-    return [*home.data.glob(f"{_FRESH}*"), *home.tables.glob(REBUILT), *unfinished(home.tables)]
+    return [*home.data.glob(f"{_FRESH}*")]
 
 
 def _index(tables: Tables, reads: Chosen) -> Finding:
@@ -235,25 +222,16 @@ def _index(tables: Tables, reads: Chosen) -> Finding:
     return Finding("index", f"damaged: {wrong}" if wrong else "")
 
 
-def _documents(ledger: Ledger, tables: Tables, begun: Collection[str] = ()) -> Finding:
-    """Compare the documents of the ledger with those of the table, except those of a begun change."""
-    counted = {row[0] for row in ledger.rows.execute("SELECT id FROM documents")}
-    found = {row["id"] for row in tables.select("documents", "true", ["id"])}
-    differing = tuple(sorted((counted ^ found).difference(begun)))
-    return Finding(
-        "documents", f"{len(differing)} are in only one of ledger and tables" if differing else "", differing
-    )
+def _documents(ledger: Ledger, tables: Tables) -> Finding:
+    differing = tuple(sorted(differing_documents(ledger, tables)))
+    wrong = f"{len(differing)} are in only one of ledger and tables" if differing else ""
+    return Finding("documents", wrong, differing)
 
 
-def _chunks(ledger: Ledger, tables: Tables, begun: Collection[str] = ()) -> Finding:
-    """Compare the number of chunks of each document with those in the table."""
-    counted = dict(ledger.rows.execute("SELECT id, chunks FROM documents").fetchall())
-    rows = tables.select("chunks", "true", ["id", "document"])
-    found = Counter(row["document"] for row in rows)
-    differing = {d for d in counted.keys() | found.keys() if counted.get(d, 0) != found[d]}
-    doubled = {row["document"] for row in rows} if len({row["id"] for row in rows}) < len(rows) else set()
-    wrong = tuple(sorted((differing | doubled).difference(begun)))
-    return Finding("chunks", f"{len(wrong)} documents have too many or too few chunks" if wrong else "", wrong)
+def _chunks(ledger: Ledger, tables: Tables) -> Finding:
+    differing = tuple(sorted(differing_chunks(ledger, tables)))
+    wrong = f"{len(differing)} documents have too many or too few chunks" if differing else ""
+    return Finding("chunks", wrong, differing)
 
 
 def _places(ledger: Ledger) -> Finding:
@@ -263,7 +241,7 @@ def _places(ledger: Ledger) -> Finding:
     """
     lost = "SELECT document FROM places WHERE document NOT IN (SELECT id FROM documents)"
     homeless = "SELECT id FROM documents WHERE id NOT IN (SELECT document FROM places)"
-    moved = "(SELECT document FROM relocations)"
+    moved = "(SELECT document FROM moved)"
     sql = (lost, f"{homeless} AND id NOT IN {moved}")
     found = tuple(sorted({row[0] for one in sql for row in ledger.rows.execute(one)}))
     if not found and (kept := Catalog(ledger).kept_after_removal()):
@@ -273,12 +251,11 @@ def _places(ledger: Ledger) -> Finding:
     return Finding("places", f"{len(found)} documents and files do not match" if found else "", found, note)
 
 
-def _vectors(ledger: Ledger, tables: Tables, begun: Collection[str]) -> Finding:
+def _vectors(ledger: Ledger, tables: Tables) -> Finding:
     """Find chunks whose vector is missing, and vectors without a chunk."""
-    columns, name = ("id", "document"), ledger.get("vectors") or "vectors"
-    chunks = {row["id"] for row in tables.select("chunks", "true", columns) if row["document"] not in begun}
+    chunks = {row["id"] for row in tables.select("chunks", "true", ["id"])}
     expected = {row[0] for row in ledger.rows.execute("SELECT chunk FROM missing_embeddings")}
-    found = [row["id"] for row in tables.select(name, "true", columns) if row["document"] not in begun]
+    found = [row["id"] for row in tables.select(ledger.get("vectors") or "vectors", "true", ["id"])]
     missing, orphans = chunks - expected - set(found), len(found) - len(chunks & set(found))
     return Finding("vectors", f"{len(missing)} missing, {orphans} orphaned" if missing or orphans else "")
 
@@ -324,29 +301,13 @@ def _words(ledger: Ledger, tables: Tables) -> Finding:
 
 def _collections(ledger: Ledger, tables: Tables) -> Finding:
     """Compare the collections that the tables filter by with those of the places."""
-    moved = {one.document for one in catalog.relocations(ledger)}
+    moved = {document for (document,) in ledger.rows.execute("SELECT document FROM moved")}
     wrong = set()
     for name, column in (("documents", "id"), ("chunks", "document"), (ledger.get("vectors") or "vectors", "document")):
         for row in tables.select(name, "true", [column, "collections"]):
             if row[column] not in moved and row["collections"] != Catalog(ledger).collections(row[column]):
                 wrong.add(row[column])
     return Finding("collections", f"{len(wrong)} documents are in the wrong collection" if wrong else "")
-
-
-def _recount(ledger: Ledger, tables: Tables) -> None:
-    """Recount words and missing embeddings from the chunks."""
-    rows = tables.select("chunks", "true", ["id", "document", "date", "words"])
-    name = ledger.get("vectors") or "vectors"
-    there = {row["id"] for row in tables.select(name, "true", ["id"])}
-    missing = [(r["id"], r["document"], r["date"] and r["date"].isoformat()) for r in rows if r["id"] not in there]
-    with ledger.transaction():
-        ledger.rows.execute("DELETE FROM frequencies")
-        ledger.set("chunks", "0")
-        ledger.set("words", "0")
-        documents.apply_frequencies(ledger, FrequencyDelta().count(row["words"] for row in rows), 1)
-        ledger.rows.execute("DELETE FROM missing_embeddings")
-        ledger.rows.executemany("INSERT INTO missing_embeddings VALUES (?, ?, ?)", missing)
-        ledger.raise_generation()
 
 
 _POSITION = "integrity.position"  # the small value of the ledger that holds the end of the last slice

@@ -21,7 +21,7 @@ from msgspec.structs import astuple, replace
 from numpy.typing import NDArray
 
 from store import shards
-from store.checksums import Checksums, Chosen, folder_of, nothing, read_list, write_list
+from store.checksums import Chosen, TableFiles, nothing, read_list, write_list
 from store.database import Ledger
 from store.errors import DamagedTable, Locked
 from store.filters import among
@@ -44,14 +44,14 @@ _KEPT = 4_096  # chunks that are kept for other questions: 12 MB
 class IndexLimits(Struct, frozen=True):
     """Budgets, in chunks: of the whole index, of what a question reads from LanceDB to renew it, and of one shard.
 
-    A hundred thousand chunks take about 330 MB of files. Larger homes are searched by LanceDB alone, and what is too
-    much for a question is left to the next ingest or idle run. Building a shard takes about 200 MB. Smaller ones than
-    `small` are joined by each update, and by a question where there are more than `several`.
+    A hundred thousand chunks take about 160 MB of files without vectors. Larger homes are searched by LanceDB alone,
+    and what is too much for a question is left to the next ingest or idle run. Smaller shards than `small` are joined
+    by each update, and by a question where there are more than `several`.
     """
 
     chunks: int = 300_000
     question: int = 2_000
-    shard: int = 32_768
+    shard: int = 16_384
     small: int = 4_096
     several: int = 8
 
@@ -60,12 +60,11 @@ _USUAL = IndexLimits()
 
 
 class IndexState(Struct, frozen=True):
-    """What the ledger says: its identity, its generation, the table of vectors, and whether a change is half made."""
+    """What the ledger says: its identity, its generation, and the table of vectors."""
 
     ledger: str
     generation: int
     vectors: str
-    changing: bool
 
 
 class StoredShard(Struct, frozen=True):
@@ -163,7 +162,7 @@ class MappedIndex:
     ) -> None:
         self._limits = limits
         self._folder, self._lock = home.index, Lease(home.locks / "index")
-        self._tables, self._checksums = home.tables, Checksums(home.tables)
+        self._table_files = TableFiles(ledger, home.tables)
         self._ledger, self._open_tables = ledger, open_tables
         self._state: IndexState | None = None
         self._view, self._base = IndexView(()), cast("ShardList | None", None)
@@ -173,8 +172,6 @@ class MappedIndex:
         """Return the index with all that is committed; None where LanceDB must be asked instead."""
         for _ in range(_TRIES):
             state = self._read_state()
-            if state.changing:
-                return None
             if state == self._state and self._is_there():
                 return self._view
             if not self._renew(state, self._limits.question):
@@ -190,7 +187,7 @@ class MappedIndex:
         with self._locked(_PATIENCE_S):
             state = self._read_state()
             few = self._ledger.count("chunks") <= self._limits.chunks
-            if state.changing or not few or not self._renew(state, self._limits.chunks):
+            if not few or not self._renew(state, self._limits.chunks):
                 self.clear()
             elif not self._is_saved or any(one.dead for one in self._view.shards):
                 try:
@@ -217,24 +214,23 @@ class MappedIndex:
     def is_behind(self) -> bool:
         """Return whether so much has changed that a question does not renew the index by itself."""
         state = self._read_state()
-        if state.changing or self._ledger.count("chunks") > self._limits.chunks:
+        if self._ledger.count("chunks") > self._limits.chunks:
             return False
         return self._plan(state, self._read_list(), self._limits.question) is None
 
     def differs(self) -> bool:
         """Return whether the shards are of this generation, and do not have as many chunks as the ledger."""
         state, known = self._read_state(), self._read_list()
-        if state.changing or known is None or known.state != state:
+        if known is None or known.state != state:
             return False
         return self._renew(state, 0) and self._view.count != self._ledger.count("chunks")
 
     def _read_state(self) -> IndexState:
         sql = """SELECT (SELECT value FROM meta WHERE name = 'index'),
                  (SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'generation'),
-                 (SELECT value FROM meta WHERE name = 'vectors'),
-                 EXISTS (SELECT 1 FROM journal) OR EXISTS (SELECT 1 FROM relocations WHERE collections = '[]')"""
-        name, generation, vectors, changing = self._ledger.rows.execute(sql).fetchone()
-        return IndexState(name or "", generation or 0, vectors or "vectors", bool(changing))
+                 (SELECT value FROM meta WHERE name = 'vectors')"""
+        name, generation, vectors = self._ledger.rows.execute(sql).fetchone()
+        return IndexState(name or "", generation or 0, vectors or "vectors")
 
     def _is_there(self) -> bool:
         """Return whether nobody wrote to the files that are mapped: reading what was cut off would end the process."""
@@ -262,9 +258,8 @@ class MappedIndex:
 
     def _is_damaged(self) -> bool:
         """Return whether files of the chunk table are missing or damaged: LanceDB must be asked, which reports it."""
-        if self._ledger.count("chunks") and not (self._tables / folder_of("chunks")).is_dir():
-            return True
-        return bool(self._checksums.needed("chunks", self._checksums.damaged("chunks")))
+        there = self._table_files.latest("chunks") is not None
+        return bool(self._table_files.damaged("chunks")) if there else self._ledger.count("chunks") > 0
 
     def _plan(self, state: IndexState, known: ShardList | None, most: int) -> "_Renewal | None":
         """Return how to bring a list up to date, or how to start from nothing where that is less work.
@@ -323,9 +318,9 @@ class MappedIndex:
         return shards.load(self._folder / one.name) is not None and shards.checksum(self._folder / one.name) == one.crc
 
     def _built(self, plan: "_Renewal", state: IndexState) -> Iterator[Arrays]:
-        """Yield the arrays of what a plan reads, a shard at a time; DamagedTable."""
+        """Yield the arrays of what a plan reads, small shards that `update` joins; DamagedTable."""
         names = [name for name, chunks in plan.reads.items() if chunks]
-        for part in shards.slices([plan.reads[name] for name in names], self._limits.shard):
+        for part in shards.slices([plan.reads[name] for name in names], self._limits.small):
             some = names[part.start : part.stop]
             between = f"document BETWEEN {_quoted(some[0])} AND {_quoted(some[-1])}"
             within = among("document", some) if plan.known else between
@@ -409,13 +404,13 @@ class MappedIndex:
             return None
         state, files = values
         found = (StoredShard(name, Identity(*file), crc, tuple(dead)) for name, file, crc, dead in files)
-        return ShardList(IndexState(*state), tuple(found))
+        return ShardList(IndexState(*state[:3]), tuple(found))  # an earlier version listed four
 
     def _write_list(self, listed: ShardList) -> None:
         files = [(one.name, astuple(one.file), one.crc, one.dead) for one in listed.files]
         if (self._folder / _LIST).is_dir():  # put there by somebody else
             _remove(self._folder / _LIST)
-        write_list(self._folder / _LIST, [astuple(listed.state), files], lasting=True)
+        write_list(self._folder / _LIST, [astuple(listed.state), files])
 
 
 def _merged(

@@ -57,8 +57,24 @@ def _kinds_of_problems() -> tuple[str, ...]:
     return ("ALTER TABLE problems ADD COLUMN kinds TEXT NOT NULL DEFAULT ''",)
 
 
+def _files_of_tables() -> tuple[str, ...]:
+    """Return what lists the files of the search tables, in place of a journal of what is done to them."""
+    changed = next(one for one in _CHANGES if "ON relocations" in one)
+    return (
+        """CREATE TABLE table_files (
+        path TEXT PRIMARY KEY, crc INTEGER NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
+        ctime_ns INTEGER NOT NULL, inode INTEGER NOT NULL) WITHOUT ROWID""",
+        "INSERT INTO meta SELECT 'tables.doubtful', '1' WHERE EXISTS (SELECT 1 FROM journal)",
+        "DROP TABLE journal",
+        "CREATE TABLE moved (document TEXT PRIMARY KEY) WITHOUT ROWID",
+        "INSERT INTO moved SELECT document FROM relocations",
+        "DROP TABLE relocations",
+        changed.replace("relocations", "moved"),
+    )
+
+
 OLDEST: Final = 22  # the number of the first
-MIGRATIONS: Final = (_schema, _kinds_of_problems)
+MIGRATIONS: Final = (_schema, _kinds_of_problems, _files_of_tables)
 NEWEST: Final = OLDEST + len(MIGRATIONS) - 1
 
 

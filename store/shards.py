@@ -6,6 +6,7 @@ search; equal scores go by the digest of the document, then by position.
 
 import json
 import mmap
+import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -30,7 +31,7 @@ ROW = (
     "claimed", "title", "date", "local", "sender", "recipients", "collections",
 )  # fmt: skip
 _SEPARATOR = b"\xff"  # no UTF-8 has it
-_MAGIC = b"pkb index 4\n"  # another number for other arrays: files of an earlier one are built again
+_MAGIC = b"pkb index 5\n"  # another number for other arrays: files of an earlier one are built again
 _ALIGN, _BLOCK = 64, 1 << 20
 _UNDATED = np.iinfo(np.int32).min
 _INTERNED = ("sender", "recipients", "collections")
@@ -195,11 +196,13 @@ def _packed(hit: Hit) -> bytes:
     about = (hit.tokens, hit.sender, "\n".join(hit.recipients), hit.title)
     numbers = (chunk.position, chunk.first, chunk.last)
     moments = (one.isoformat() if one else "" for one in (chunk.written, hit.date, hit.claimed))
-    return _SEPARATOR.join(str(one).encode() for one in (*texts, *about, *numbers, *moments))
+    return zlib.compress(_SEPARATOR.join(str(one).encode() for one in (*texts, *about, *numbers, *moments)), 1)
 
 
 def _unpacked(packed: bytes, vector: Vectors | None) -> Hit:
-    id_, document, header, text, role, author, origin, *others = map(bytes.decode, packed.split(_SEPARATOR))
+    id_, document, header, text, role, author, origin, *others = map(
+        bytes.decode, zlib.decompress(packed).split(_SEPARATOR)
+    )
     tokens, sender, recipients, title, position, first, last, written, moment, claimed = others
     place = (id_, document, int(position), header, text, int(first), int(last))
     chunk = Chunk(*place, cast("Role", role), _moment(written), author, origin)

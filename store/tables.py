@@ -4,23 +4,24 @@ Knows columns and conditions, not what a row means.
 """
 
 import errno
-import shutil
+import sqlite3
 import sys
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from store.checksums import Checksums, Chosen, everything, folder_of, nothing, unfinished
-from store.errors import DamagedTable, DiskFull
+from store.checksums import Chosen, TableFiles, everything, folder_of, nothing
+from store.database import Ledger
+from store.errors import DamagedTable
 from store.filters import among
 from store.hits import Vectors
+from store.kv_files import Identity
 from store.types import Row, Scope
 
 
@@ -98,24 +99,51 @@ _WORDS = FTS(
 )  # fmt: skip
 _CLUSTERED_FROM = 50_000  # vectors; a flat scan of fewer takes under 35 ms
 _PROBES = 16  # of about 256 clusters: recall@100 1.0 in 7 ms at 100,000
-_NEVER = timedelta(days=36_500)
-_OLD = timedelta(minutes=30)  # versions that a reader may still use; removing them at once breaks readers
+_NEVER, _AT_ONCE = timedelta(days=36_500), timedelta(milliseconds=1)  # LanceDB warns of 0
 
 
-REBUILT = "rebuilt"  # the folder in which a table is rebuilt before it takes the place of the damaged one
 # Failing, closed, too many open, full, read-only, quota: no damage.
 _SYSTEM = tuple(f"(os error {number})" for number in (5, 13, 24, 28, 30, errno.EDQUOT))
-_UNFINISHED = ".tmp"  # how the names of files begin that are being written
-Outcome = Literal["sound", "rebuilt", "removed"]
+Acknowledge = Callable[[], AbstractContextManager[None]]
 
 
 class Tables:
-    """The open tables of one home; DamagedTable where files of a table are missing or not as they were written."""
+    """The open tables of one home; DamagedTable where files of a table are missing or not as they were written.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._checksums = folder, Checksums(folder)
+    A table is read as the ledger acknowledges it: see `change`.
+    """
+
+    def __init__(self, folder: Path, ledger: Ledger) -> None:
+        self._folder, self._ledger, self._files = folder, ledger, TableFiles(ledger, folder)
         self._db = _connect(folder)
-        self._open: dict[str, Any] = {}
+        self._open: dict[str, tuple[tuple[int, Identity], Any]] = {}  # for reading, each with the version that it is of
+        self._changing: dict[str, Any] | None = None  # for writing, within `change`
+
+    @contextmanager
+    def change(self) -> Iterator[Acknowledge]:
+        """Write to tables and ledger, all or nothing, with the writer lock.
+
+        The block opens the transaction of the ledger that it is given: what was written until then counts from its end
+        on. Where the block fails before, or the process dies, every table stays as it was. DiskFull.
+        """
+        self._files.settle()
+        self._changing = {}
+        try:
+            yield self._acknowledge
+        except Exception:
+            with suppress(OSError, sqlite3.Error):  # else the next change does it
+                self._files.settle()
+            raise
+        finally:
+            self._changing = None
+
+    @contextmanager
+    def _acknowledge(self, replaced: str = "") -> Iterator[None]:
+        written = self._files.written()
+        self._ledger.rows.execute("PRAGMA synchronous = FULL")  # for it tells which files there are
+        with self._ledger.transaction():
+            self._files.add(written, replaced)
+            yield
 
     def put(self, name: str, rows: Sequence[Row], width: int = 0) -> None:
         """Insert rows, replacing those of the same id."""
@@ -216,107 +244,76 @@ class Tables:
             return int(self._table(name).count_rows(condition))
 
     def compact(self) -> None:
-        """Update indexes, merge small files, drop versions that no reader uses any more."""
+        """Update indexes, and merge small files."""
         for name in self.names():
             with self._writing(name):
                 table = self._table(name)
                 self._index(name, table)
                 table.optimize(cleanup_older_than=_NEVER)
-            # Until the new version is known to be complete, the previous one may be needed.
+
+    def sweep(self) -> None:
+        """Remove all versions but the latest; breaks readers, so be alone."""
+        for name in self._files.versioned():
             with self._writing(name):
-                self._table(name).optimize(cleanup_older_than=_OLD)
+                self._files.begin_fading(name)
+                self._table(name).optimize(cleanup_older_than=_AT_ONCE)
 
-    def rewrite(self, name: str) -> list[str]:
-        """Write the rows into new files and remove the others, so that nothing of deleted rows is left on disk.
-
-        Returns the files of before that are still there: none, unless they cannot be removed. It breaks readers.
-        """
-        self._remove_unfinished(name)
-        former = self._checksums.files(name)
-        with self._writing(name):
+    def rewrite(self, name: str) -> None:
+        """Write the rows into new files and remove all others: nothing of deleted rows is left. It breaks readers."""
+        with self.change(), self._writing(name):
             table = self._table(name)
-            rows = table.search().limit(None).to_batches()  # of the version before
-            self._open[name] = self._db.create_table(name, data=rows, schema=table.schema, mode="overwrite")
-            self._index(name, self._open[name])
-        # Only now: the version before may be needed until the new one is known to be whole.
-        with self._writing(name), warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # it warns of readers
-            self._table(name).optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
-        return sorted(former & self._checksums.files(name))
+            rows = table.search().limit(None).to_batches()
+            self._create(name, data=rows, schema=table.schema, mode="overwrite")
+            with self._acknowledge(name):
+                pass
+        self._files.settle()
 
     def remove_leftovers(self) -> None:
-        """Remove what a killed repair, or a writer killed while creating a table or a list, left; be alone."""
-        shutil.rmtree(self._folder / REBUILT, ignore_errors=True)
-        for path in unfinished(self._folder):
-            path.unlink()
-        for path in self._folder.glob(f"*{folder_of('')}"):
-            if not self._is_complete(path.stem):
-                shutil.rmtree(path, ignore_errors=True)
-                self._checksums.forget(path.stem)
+        """Remove what a writer that died left; needs the writer lock."""
+        self._files.settle()
 
     def names(self) -> list[str]:
         """Return the names of the tables."""
-        names: list[str] = self._db.list_tables().tables
-        return [name for name in names if self._is_complete(name)]
+        return self._files.names()
 
     def has(self, name: str) -> bool:
         """Return whether a table exists."""
-        if name not in self._open:
-            self._verify(name)
-        return name in self._open or name in self.names()
+        return name in (self._changing or ()) or self._files.latest(name) is not None
 
     def drop(self, name: str) -> None:
         """Remove a table, if it exists."""
-        self._open.pop(name, None)
-        self._db.drop_table(name, ignore_missing=True)
-        self._checksums.forget(name)
+        with self.change() as acknowledge, acknowledge():
+            self._files.drop(name)
+        self._files.settle()
 
     def damaged(self, *, reads: Chosen = nothing) -> dict[str, list[str]]:
         """Return the tables of which files are missing or not as they were written, with those files."""
-        found = {name: self._checksums.damaged(name, reads=reads) for name in self._stored()}
+        found = {name: self._files.damaged(name, reads=reads, whole=True) for name in self.names()}
         found |= {name: [folder_of(name)] for name in found if not found[name] and not self._opens(name)}
         return {name: files for name, files in found.items() if files}
 
-    def repair(self) -> dict[str, Outcome]:
-        """Rebuild damaged tables from their rows, and remove those whose rows are lost; breaks readers, so be alone."""
-        shutil.rmtree(self._folder / REBUILT, ignore_errors=True)
-        return {name: self._repair(name) for name in self._stored()}
+    def repair(self) -> list[str]:
+        """Write damaged tables anew from their rows; returns those whose rows are lost. Breaks readers, so be alone."""
+        self._files.settle()
+        return [name for name in self.names() if not self._repair(name)]
 
-    def _repair(self, name: str) -> Outcome:
-        damaged, rows = self._checksums.damaged(name, reads=everything), self._rows(name)
+    def _repair(self, name: str) -> bool:
+        damaged, rows = self._files.damaged(name, reads=everything, whole=True), self._rows(name)
         if not damaged and rows is not None and self._answers(name, rows):
-            self._checksums.record(name)
-            return "sound"
-        if rows is None or self._checksums.hold_rows(name, damaged):
-            self._remove(name)
-            return "removed"
-        self._rebuild(name, rows)
-        return "rebuilt"
-
-    def _rebuild(self, name: str, rows: pa.Table) -> None:
-        """Write the rows into a new table, which then takes the place of the damaged one."""
-        fresh = _connect(self._folder / REBUILT).create_table(name, data=rows, schema=rows.schema)
-        self._index(name, fresh)
-        self._remove(name)
-        (self._folder / REBUILT / folder_of(name)).replace(self._folder / folder_of(name))
-        shutil.rmtree(self._folder / REBUILT)
-        self._checksums.record(name)
-
-    def _remove(self, name: str) -> None:
-        """Remove a table that LanceDB may be unable to open."""
-        self._open.pop(name, None)
-        path = self._folder / folder_of(name)
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
-        self._checksums.forget(name)
-        self._db = _connect(self._folder)  # nothing of the former table is in its cache
+            return True
+        if self._files.hold_rows(name, damaged):
+            rows = None
+        self.drop(name)
+        if rows is not None:
+            with self._writing(name):
+                self._create(name, data=rows, schema=rows.schema)
+        return rows is not None
 
     def _rows(self, name: str) -> pa.Table | None:
         """Read all rows; None if that fails."""
         with suppress(DamagedTable), _damage_of(name):
-            return self._db.open_table(name).to_arrow() if self._is_complete(name) else None
+            found: pa.Table = self._db.open_table(name).to_arrow()
+            return found
         return None
 
     def _answers(self, name: str, rows: pa.Table) -> bool:
@@ -339,81 +336,49 @@ class Tables:
             return False
         return True
 
-    def _stored(self) -> list[str]:
-        """Return the names of all tables there are or were, those that cannot be opened among them."""
-        folders = {path.stem for path in self._folder.glob(f"*{folder_of('')}")}
-        return sorted(folders | set(self._checksums.tables()))
-
-    def _verify(self, name: str) -> None:
-        if self._checksums.needed(name, self._checksums.damaged(name)):
-            raise DamagedTable(name)
-
     @contextmanager
     def _writing(self, name: str) -> Iterator[None]:
-        """List the files of a table anew after a block that writes to it, unless they are damaged before.
-
-        DiskFull where the last bytes of a file are missing, which LanceDB may not notice: the table is as before then.
-        """
-        if name not in self._open:
-            self._verify(name)
-        if self._checksums.is_writing(name):  # a writer died
-            self._remove_unfinished(name)
-            self._undo(name)
-        elif not self._checksums.is_listed(name) and self._is_complete(name):
-            self._checksums.record(name)  # the list was lost
-        self._checksums.begin(name)
-        try:
+        """Write to a table, in a change of its own outside of one."""
+        if self._changing is not None:
             with _damage_of(name):
                 yield
-        except Exception:
-            if self._undo(name):
-                raise self._failed() from None
-            raise
-        if self._undo(name):
-            raise self._failed()
-        self._checksums.record(name)
-
-    def _remove_unfinished(self, name: str) -> None:
-        """Remove the files that a writer had not named yet when it died, which LanceDB leaves for ever."""
-        for one in self._checksums.files(name):
-            if Path(one).name.startswith(_UNFINISHED):
-                (self._folder / folder_of(name) / one).unlink(missing_ok=True)
-
-    def _failed(self) -> DiskFull:
-        return DiskFull(f"the disk is full or failing: {self._folder}", "pkb doctor")
-
-    def _undo(self, name: str) -> bool:
-        """Return to the last version that was listed where a file written since is cut off; returns whether one is."""
-        torn = [self._folder / folder_of(name) / one for one in self._checksums.torn(name)]
-        if not torn:
-            return False
-        self._open.pop(name, None)
-        for path in torn:
-            if path.suffix == ".manifest":
-                path.unlink()
-        listed, latest = self._checksums.versions(name)
-        if listed is None:
-            self._remove(name)  # it was being created
-            return True
-        if latest != listed:
-            self._db.open_table(name).restore(listed)
-        for path in torn:
-            path.unlink(missing_ok=True)
-        self._checksums.record(name)
-        return True
-
-    def _is_complete(self, name: str) -> bool:
-        """Return whether a table is complete, unlike the folder that a writer killed while creating one leaves."""
-        return any((self._folder / f"{name}.lance" / "_versions").glob("*.manifest"))
+            return
+        with self.change() as acknowledge:
+            with _damage_of(name):
+                yield
+            with acknowledge():
+                pass
 
     def _table(self, name: str, width: int = 0) -> Any:
-        if name not in self._open:
-            self._verify(name)
+        """Return a table as it is read, or within a change as it is written, which creates it if there is none."""
+        mark, changing = self._files.latest(name), self._changing
+        if changing is not None and name in changing:
+            return changing[name]
+        before = self._open.get(name)
+        if changing is None and before and before[0] == mark:
+            return before[1]
+        if self._files.damaged(name) or (mark is None and changing is None):
+            raise DamagedTable(name)
+        if mark is None:
             fields = {"documents": _DOCUMENTS, "chunks": _CHUNKS, "abstracts": _ABSTRACTS}.get(name, _VECTORS)
             schema = pa.schema([*fields, pa.field("vector", pa.list_(pa.float32(), width))] if width else fields)
-            there = name in self.names()
-            self._open[name] = self._db.open_table(name) if there else self._db.create_table(name, schema=schema)
-        return self._open[name]
+            return self._create(name, schema=schema)
+        if before and before[0] != mark and before[0][0] >= mark[0]:
+            self._db = _connect(self._folder)  # nothing of a table that was replaced is in its cache
+        table = self._db.open_table(name)
+        if changing is None:
+            table.checkout(mark[0])
+            self._open[name] = mark, table
+        else:
+            changing[name] = table
+        return table
+
+    def _create(self, name: str, **data: Any) -> Any:
+        table = self._db.create_table(name, **data)
+        self._index(name, table)
+        if self._changing is not None:
+            self._changing[name] = table
+        return table
 
     def _index(self, name: str, table: Any) -> None:
         """Create the indexes that a table lacks and is large enough for."""

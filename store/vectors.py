@@ -76,9 +76,10 @@ class VectorStore:
         there = {row["id"]: row for row in self._tables.select("chunks", among("id", ids), columns)}
         rows = [{**there[i], "vector": v} for i, v in zip(ids, vectors, strict=True) if i in there]
         name = self._ledger.get("vectors") or "vectors"
-        if rows:
-            self._tables.put(name, rows, width=vectors.shape[1])
-        with self._ledger.transaction():
-            self._ledger.rows.executemany("DELETE FROM missing_embeddings WHERE chunk = ?", [(i,) for i in ids])
-            self._ledger.add(UNCOMPACTED, len(rows))
-            self._ledger.raise_generation()
+        with self._tables.change() as acknowledge:
+            if rows:
+                self._tables.put(name, rows, width=vectors.shape[1])
+            with acknowledge():
+                self._ledger.rows.executemany("DELETE FROM missing_embeddings WHERE chunk = ?", [(i,) for i in ids])
+                self._ledger.add(UNCOMPACTED, len(rows))
+                self._ledger.raise_generation()

@@ -281,7 +281,6 @@ def contents() -> dict[str, Any]:
         "people": "SELECT name, address, sends, documents FROM people",
         "answers": "SELECT question, scope, state, evidence, reply ->> 'answer', reply ->> 'text' FROM answers",
         "without vector": "SELECT chunk FROM missing_embeddings",
-        "unfinished": "SELECT id FROM journal",
         "left": "SELECT chunk FROM removed_chunks",
         "nodes": "SELECT hex(key), state FROM kv_nodes",
         "jobs": "SELECT kind, subject FROM jobs",

@@ -362,8 +362,13 @@ def resident() -> int:
 
 
 def release() -> None:
-    """Free the memory of unused arrays."""
+    """Free the memory of unused arrays, and give back to the system what is free."""
     gc.collect()
+    if sys.platform == "linux":
+        import ctypes
+
+        with suppress(AttributeError):  # another C library than glibc
+            ctypes.CDLL(None).malloc_trim(0)
     if "mlx.core" in sys.modules:
         import mlx.core as mx
 

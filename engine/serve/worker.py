@@ -3,7 +3,6 @@
 Knows no sockets: results go to the `send` of each request.
 """
 
-import os
 import sqlite3
 import time
 from collections import deque
@@ -26,13 +25,10 @@ from store.history import History
 
 if TYPE_CHECKING:
     from engine.kv.restore import PromptReader
-    from store.mapped_index import MappedIndex
-    from store.tables import Tables
 
 
 _LOOKED_AT = 50  # latest questions, by whose longest reused prompt buffers are allocated
 _HEADROOM = 1.15  # of the memory that a model may use: tables, embedder and buffers beside it
-_Folders = tuple[tuple[str, int], ...]
 
 
 class WorkerState:
@@ -42,9 +38,6 @@ class WorkerState:
         self._environ = environ
         self._base = Session(environ)
         self.models = ResidentModel(self._base.home.locks, yield_point)
-        self._tables: Tables | None = None
-        self._mapped: MappedIndex | None = None
-        self._folders: _Folders = ()
         self._tried = False  # to load the configured model
         self._warming_up = False  # the model is warming up
 
@@ -66,8 +59,9 @@ class WorkerState:
     def _opened(self, settings: Settings) -> Session:
         """Return a session on what is open already; without a loaded embedder it looks for one itself."""
         base, opened = self._base, Session(self._environ)
-        opened.settings, opened.models, opened.mapped = settings, self.models, self._mapped_index
-        opened.ledger, opened.tables = base.lasting_ledger, self._fresh_tables()  # on a full disk the client answers
+        opened.settings, opened.models = settings, self.models
+        opened.ledger = base.lasting_ledger  # on a full disk the client answers
+        opened.tables, opened.mapped = base.tables, base.mapped
         if settings.embed == base.settings.embed:
             with suppress(NoModel):
                 opened.embedder, opened.question_vectors = base.embedder, base.question_vectors
@@ -125,7 +119,7 @@ class WorkerState:
         self.roll_back()
         if "ledger" in self._base.__dict__:
             self._base.ledger.close()
-        self._tables, self._mapped, self._base = None, None, Session(self._environ)
+        self._base = Session(self._environ)
 
     def roll_back(self) -> None:
         """Roll back an interrupted transaction."""
@@ -157,24 +151,6 @@ class WorkerState:
             self.close()
             release()
         return resident() > most
-
-    @property
-    def _mapped_index(self) -> "MappedIndex":
-        """Return the mapped index, whose files stay mapped from one question to the next."""
-        if self._mapped is None:
-            from store.mapped_index import MappedIndex
-
-            self._mapped = MappedIndex(self._base.home, self._base.ledger, self._fresh_tables)
-        return self._mapped
-
-    def _fresh_tables(self) -> "Tables":
-        """Return the tables, reopened where a table's folder was replaced."""
-        folders = tuple(sorted((one.name, one.inode()) for one in os.scandir(self._base.home.tables)))
-        if self._tables is None or folders != self._folders:
-            from store.tables import Tables
-
-            self._tables, self._folders = Tables(self._base.home.tables), folders
-        return self._tables
 
 
 def _first_step(reading: "PromptReader", expected: int) -> None:

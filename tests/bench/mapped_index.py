@@ -76,7 +76,8 @@ def filled(folder: Path, count: int) -> Opened:
     """Make a home of so many chunks, with vectors."""
     home, random = Home(folder / "data", folder / "cache", folder / "config.toml"), np.random.default_rng(count)
     home.create()
-    ledger, tables = open_ledger(home.ledger, create=True), Tables(home.tables)
+    ledger = open_ledger(home.ledger, create=True)
+    tables = Tables(home.tables, ledger)
     entries, vectors = list(_entries(count, random)), _vectors(count, random)
     _fill(ledger, tables, entries, vectors)
     return Opened(home, ledger, tables, [text for entry in entries for text in entry.tokens], vectors)
@@ -201,7 +202,8 @@ def _ways(user: IndexedUser, folder: Path) -> dict[str, Reader]:
     """Store a user's chunks and return the ways to search them."""
     home = Home(folder / "data", folder / "cache", folder / "config.toml")
     home.create()
-    ledger, tables = open_ledger(home.ledger, create=True), Tables(home.tables)
+    ledger = open_ledger(home.ledger, create=True)
+    tables = Tables(home.tables, ledger)
     of_document = dict[str, list[Hit]]()
     for hit in user.bank.hits:
         of_document.setdefault(hit.chunk.document, []).append(hit)

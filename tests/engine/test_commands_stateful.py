@@ -155,7 +155,6 @@ class Commands(RuleBasedStateMachine):
             ledger = self.pkb.session.ledger.rows
             assert ledger.execute("SELECT count(*) FROM documents").fetchone() == (len(self.model.indexed),)
             assert ledger.execute("SELECT count(*) FROM history").fetchone() == (self.model.asked,)
-            assert ledger.execute("SELECT count(*) FROM journal").fetchone() == (0,)
         settings = self.pkb.session.settings
         known = {"ask.k": settings.ask.k, "bank.tau": settings.bank.tau}
         assert {key: known[key] for key in self.model.settings} == self.model.settings

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from store.checksums import TableFiles
 from store.home import Home
 from tests.store.kit import Opened, home_in
 
@@ -90,7 +91,7 @@ def stage(home: Home) -> str:
     if not home.ledger.exists():
         return "before the home"
     with opened(home) as bank:
-        if bank.ledger.rows.execute("SELECT 1 FROM journal").fetchone():
+        if TableFiles(bank.ledger, home.tables).unlisted():
             return "inside a change"
         if not bank.ledger.count("chunks"):
             return "before the first change"

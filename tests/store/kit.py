@@ -76,6 +76,10 @@ class FusedTables(Tables):
         super().put(name, rows, width)
         self.fuse.tick()
 
+    def add(self, name: str, rows: Sequence[Row]) -> None:
+        super().add(name, rows)
+        self.fuse.tick()
+
     def delete(self, name: str, condition: str) -> None:
         super().delete(name, condition)
         self.fuse.tick()
@@ -107,7 +111,7 @@ class Opened:
     def __post_init__(self) -> None:
         self.home.create()
         ledger = FusedLedger(open_ledger(self.home.ledger, create=True).rows)
-        tables = FusedTables(self.home.tables)
+        tables = FusedTables(self.home.tables, ledger)
         ledger.fuse = tables.fuse = self.fuse
         self.ledger, self.tables = ledger, tables
         self.knowledge = Knowledge(self.ledger, lambda: self.tables)

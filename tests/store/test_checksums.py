@@ -3,14 +3,17 @@
 import os
 import random
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from msgspec.structs import astuple
 
 from store import checksums
-from store.checksums import Checksums, everything
+from store.checksums import TableFiles, everything, write_list
+from store.database import has_schema
+from store.documents import DOUBTFUL
 from store.errors import DamagedTable, DiskFull
 from store.integrity import repair
 from store.jobs import Abstract, Abstracts
@@ -19,7 +22,7 @@ from store.tables import Tables
 from store.types import Scope, document_row
 from tests.damage import DAMAGES
 from tests.store.conftest import Open
-from tests.store.kit import HashEmbedder, Opened, entry
+from tests.store.kit import HashEmbedder, Killed, Opened, entry
 
 
 @pytest.fixture
@@ -121,17 +124,17 @@ def _wrong(filled: Opened, kept: Path, cases: Sequence[tuple[Path, str]]) -> dic
 
 def test_a_copied_home_is_read_once_and_is_sound(filled: Opened, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(filled.home.tables, tmp_path / "copy"))
-    assert Tables(copy).damaged() == {}
+    assert Tables(copy, filled.ledger).damaged() == {}
 
 
 def test_a_bit_that_rots_without_a_write_is_found_by_reading_all_data(filled: Opened) -> None:
     path = min(filled.home.tables.glob("documents.lance/data/*"))
-    table = Checksums(filled.home.tables)
+    files = TableFiles(filled.ledger, filled.home.tables)
     with _unwritten(path):
         raw = bytearray(path.read_bytes())
         raw[len(raw) // 3] ^= 4
         path.write_bytes(raw)
-        assert table.damaged("documents", reads=everything) == [f"data/{path.name}"]
+        assert files.damaged("documents", reads=everything) == [f"documents.lance/data/{path.name}"]
 
 
 @contextmanager
@@ -144,41 +147,27 @@ def _unwritten(path: Path) -> Iterator[None]:
 
 
 def test_files_that_a_writer_removes_meanwhile_are_no_damage(filled: Opened) -> None:
-    table = Checksums(filled.home.tables)
+    files = TableFiles(filled.ledger, filled.home.tables)
     path = min(filled.home.tables.glob("chunks.lance/_transactions/*"))
-    table.begin("chunks")
+    files.begin_fading("chunks")
     path.unlink()
-    assert table.damaged("chunks") == []
-    table.record("chunks")
-    assert table.damaged("chunks") == []
+    assert files.damaged("chunks", whole=True) == []
+    files.settle()
+    assert files.damaged("chunks", whole=True) == []
 
 
 def test_damage_beside_a_writer_that_died_is_still_found(filled: Opened) -> None:
-    table = Checksums(filled.home.tables)
-    table.begin("chunks")
+    files = TableFiles(filled.ledger, filled.home.tables)
+    files.begin_fading("chunks")
     path = min(filled.home.tables.glob("chunks.lance/data/*"))
     os.truncate(path, 10)
-    assert table.damaged("chunks") == [f"data/{path.name}"]
+    assert files.damaged("chunks") == [f"chunks.lance/data/{path.name}"]
 
 
 def test_writing_to_a_damaged_table_is_refused(filled: Opened, open_home: Open) -> None:
     os.truncate(min(filled.home.tables.glob("chunks.lance/data/*")), 10)
     with pytest.raises(DamagedTable, match=r"the search index is damaged \(chunks\)"):
         open_home().keep(entry("d", "new"))
-
-
-@pytest.mark.parametrize(
-    "damage", [Path.unlink, lambda path: path.write_bytes(b"{}"), lambda path: os.truncate(path, 9)]
-)
-def test_a_lost_list_is_made_again_and_hides_nothing_that_is_sound(
-    filled: Opened, damage: Callable[[Path], None]
-) -> None:
-    path, sound = filled.home.tables / "checksums" / "chunks.json", _read(filled)
-    damage(path)
-    assert _reading(filled, sound) == "right"
-    assert _mend(filled) == []
-    os.truncate(min(filled.home.tables.glob("chunks.lance/data/*")), 10)
-    assert _reading(filled, sound) == "damaged"
 
 
 class Torn(Tables):
@@ -198,34 +187,65 @@ class Torn(Tables):
 
 @pytest.mark.parametrize("pattern", ["data/*.lance", "_versions/*.manifest", "_deletions/*"])
 def test_a_write_that_lost_the_end_of_a_file_fails_and_the_table_is_as_before(filled: Opened, pattern: str) -> None:
-    sound, torn = _read(filled), Torn(filled.home.tables)
+    sound, torn = _read(filled), Torn(filled.home.tables, filled.ledger)
     torn.pattern = pattern
     rows = filled.tables.select("documents", "true", ["id"])
     with pytest.raises(DiskFull, match="the disk is full or failing"):
         torn.put("documents", [document_row(entry("d"))]) if "data" in pattern else torn.delete("documents", "id = 'a'")
-    assert Tables(filled.home.tables).select("documents", "true", ["id"]) == rows
+    assert Tables(filled.home.tables, filled.ledger).select("documents", "true", ["id"]) == rows
     assert (_read(filled), filled.wrong()) == (sound, [])
 
 
-def test_a_torn_file_that_a_killed_writer_left_is_undone_by_the_next(filled: Opened, open_home: Open) -> None:
-    tables, listed = Tables(filled.home.tables), filled.home.tables / "checksums" / "documents.json"
-    before = listed.read_bytes()
-    tables.put("documents", [document_row(entry("d"))])
-    listed.write_bytes(before)  # as if it had died before it could list what it wrote
-    Checksums(filled.home.tables).begin("documents")
-    newest = max(filled.home.tables.glob("documents.lance/data/*"), key=lambda path: path.stat().st_mtime_ns)
+def test_a_torn_file_that_a_killed_writer_left_is_removed_by_the_next(filled: Opened, open_home: Open) -> None:
+    before = set(_files(filled.home.tables))
+    with suppress(Killed), filled.tables.change():
+        filled.tables.put("documents", [document_row(entry("d"))])
+        raise Killed
+    fresh = [path for path in _files(filled.home.tables) if path not in before]
+    newest = next(filled.home.tables / path for path in fresh if "data" in path.parts)
     os.truncate(newest, newest.stat().st_size - 4)
     opened = open_home()
+    assert ("d" in opened.documents(), opened.wrong()) == (False, [])
     opened.keep(entry("e", "new"))
     assert "d" not in opened.documents()
-    assert ("e" in opened.documents(), opened.wrong()) == (True, [])
+    assert ("e" in opened.documents(), opened.wrong(), newest.exists()) == (True, [], False)
 
 
 def test_what_a_killed_writer_had_not_named_yet_is_removed_by_the_next(filled: Opened) -> None:
     part = filled.home.tables / "documents.lance" / "data" / ".tmpA1b2C3"
     part.write_bytes(b"red fish")
-    Checksums(filled.home.tables).begin("documents")
     filled.keep(entry("d", "new"))
     assert not part.exists()
-    part.write_bytes(b"red fish")  # one that no list tells of
-    assert (filled.tables.rewrite("documents"), part.exists()) == ([], False)
+    part.write_bytes(b"red fish")
+    filled.tables.rewrite("documents")
+    assert not part.exists()
+
+
+def test_the_files_of_a_home_that_had_a_list_for_each_table_are_listed(filled: Opened, open_home: Open) -> None:
+    """As it was before the ledger listed them: one list is there, of the others none."""
+    sound, files, tables = _read(filled), TableFiles(filled.ledger, filled.home.tables), filled.home.tables
+    (tables / "checksums").mkdir()
+    rows = [(path.split("/", 1)[1], astuple(one.file), one.crc) for path, one in files._listed("chunks").items()]
+    write_list(tables / "checksums" / "chunks.json", [False, rows])
+    (tables / "chunks.lance" / "data" / "1.lance").write_bytes(b"of a writer that died")
+    filled.ledger.rows.executescript(_BEFORE)
+    filled.ledger.close()
+    opened = open_home()
+    assert (_read(opened), opened.wrong(), has_schema(opened.ledger)) == (sound, [], True)
+    opened.knowledge.recover()
+    opened.keep(entry("d", "new"))
+    assert (opened.ledger.get(DOUBTFUL), opened.wrong()) == (None, [])
+    assert not (tables / "checksums").exists()
+    assert opened.chunks().keys() == {"a/0", "a/1", "b/0", "c/0", "d/0"}
+    os.truncate(min(tables.glob("chunks.lance/data/*")), 10)
+    assert _reading(opened, sound) == "damaged"
+
+
+_BEFORE = """
+DROP TABLE table_files; DROP TABLE moved;
+CREATE TABLE relocations (document TEXT PRIMARY KEY, collections TEXT NOT NULL) WITHOUT ROWID;
+CREATE TRIGGER relocations_changed_delete AFTER DELETE ON relocations BEGIN SELECT 1; END;
+CREATE TABLE journal (id INTEGER PRIMARY KEY, begun REAL NOT NULL, payload TEXT NOT NULL);
+INSERT INTO journal VALUES (1, 0, '[[], ["gone"], 0, 0, {}, [], true]');
+PRAGMA user_version = 23;
+"""

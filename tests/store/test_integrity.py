@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from store.checksums import Checksums
+from store.checksums import TableFiles
 from store.database import Ledger
 from store.errors import UsageError
 from store.integrity import examine, repair, sample_of
@@ -97,7 +97,7 @@ def test_a_wrong_collection_is_found(sound: Opened) -> None:
     assert found(sound) == ["collections"]
 
 
-@pytest.mark.parametrize("steps", range(2, 8))  # of which the eighth would be the last
+@pytest.mark.parametrize("steps", range(1, 8))  # of which the eighth would be the last
 def test_a_change_that_was_interrupted_is_a_note_and_nothing_of_it_is_wrong(sound: Opened, steps: int) -> None:
     sound.fuse.length = sound.fuse.burnt + steps
     with pytest.raises(Killed):
@@ -108,9 +108,12 @@ def test_a_change_that_was_interrupted_is_a_note_and_nothing_of_it_is_wrong(soun
 
 
 def test_an_interrupted_change_hides_no_other_damage(sound: Opened) -> None:
-    sound.ledger.rows.execute("INSERT INTO journal (begun, payload) VALUES (0, '[[\"b\"], [], 0, 0, {}, [], false]')")
     sound.tables.delete("chunks", "true")
-    assert {one.name: one.documents for one in sound.wrong()} == {"chunks": ("a",), "vectors": ()}
+    sound.fuse.length = sound.fuse.burnt + 3
+    with pytest.raises(Killed):
+        sound.keep(entry("c", "red"))
+    wrong = {one.name: one.documents for one in sound.wrong()}
+    assert wrong == {"chunks": ("a", "b"), "vectors": (), "words": ()}
 
 
 def test_a_file_that_others_can_read_is_found_and_closed(sound: Opened) -> None:
@@ -191,12 +194,12 @@ def test_a_file_of_the_cache_that_others_can_read_is_found_and_closed(sound: Ope
 
 
 def test_what_a_killed_process_left_is_found_and_removed(sound: Opened) -> None:
-    (sound.home.tables / "rebuilt").mkdir()
-    (sound.home.tables / "checksums" / "chunks.123").write_bytes(b"")
+    (sound.home.tables / "chunks.lance" / "data" / "1.lance").write_bytes(b"")
     (sound.home.data / "ledger.new").write_bytes(b"")
-    assert wrong(sound, "leftovers") == "3 files of a killed process"
+    assert wrong(sound, "leftovers") == "1 files of a killed process"
+    assert "interrupted" in wrong(sound, "journal")
     mend(sound)
-    assert wrong(sound, "leftovers") == ""
+    assert (wrong(sound, "leftovers"), wrong(sound, "journal")) == ("", "")
 
 
 def test_a_ledger_set_aside_is_a_note(sound: Opened) -> None:
@@ -215,8 +218,8 @@ def test_a_sample_finds_the_damage_in_its_files_alone(sound: Opened) -> None:
     raw[len(raw) // 2] ^= 1
     path.write_bytes(raw)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    checksums = Checksums(sound.home.tables)
-    found = {name for name in ("1/2", "2/2", "100%") if checksums.damaged("chunks", reads=sample_of(name, "seed"))}
+    files = TableFiles(sound.ledger, sound.home.tables)
+    found = {name for name in ("1/2", "2/2", "100%") if files.damaged("chunks", reads=sample_of(name, "seed"))}
     assert {"100%"} <= found
 
 

@@ -16,7 +16,7 @@ from tests.effort import examples
 from tests.store.conftest import Open
 from tests.store.kit import Fuse, Killed, Opened, entry, home_in
 
-_STEPS, _ACKNOWLEDGED = 14, 8  # that a commit of two documents in place of two others takes
+_STEPS = 8  # that a commit of two documents in place of two others takes; the last acknowledges it
 
 
 def test_what_is_kept_is_there(opened: Opened) -> None:
@@ -73,11 +73,11 @@ def test_a_removal_raises_the_generation(opened: Opened) -> None:
     assert opened.ledger.generation > before
 
 
-def test_the_generation_is_raised_before_the_tables_change(open_home: Open) -> None:
+def test_what_is_not_acknowledged_is_not_read(open_home: Open) -> None:
     opened = open_home(Fuse(3))  # dies behind the first table that is written
     with pytest.raises(Killed):
         opened.keep(entry("a", "red"))
-    assert (opened.documents(), opened.ledger.generation) == ({"a"}, 1)
+    assert (opened.documents(), opened.chunks(), opened.ledger.generation) == (set(), {}, 0)
 
 
 def test_tidying_what_has_changed_raises_the_generation_and_tidying_again_does_not(opened: Opened) -> None:
@@ -89,17 +89,19 @@ def test_tidying_what_has_changed_raises_the_generation_and_tidying_again_does_n
     assert (tidied > before, opened.ledger.generation) == (True, tidied)
 
 
-def test_what_a_failing_record_acknowledges_is_undone_by_the_next_writer(opened: Opened) -> None:
+def test_of_a_record_that_fails_nothing_counts(opened: Opened) -> None:
     def fail() -> None:
         raise Killed
 
     with pytest.raises(Killed):
         opened.knowledge.commit([entry("a", "red")], fail)
-    assert (opened.knowledge.recover(), opened.wrong(), opened.documents()) == (1, [], set())
+    assert (opened.wrong(), opened.documents()) == ([], set())
+    opened.keep(entry("b", "red"))
+    assert (opened.wrong(), opened.documents()) == ([], {"b"})
 
 
 @pytest.mark.parametrize("step", range(1, _STEPS + 1))
-def test_a_commit_killed_at_any_step_is_whole_or_undone(open_home: Open, step: int) -> None:
+def test_a_commit_killed_at_any_step_is_whole_or_nothing(open_home: Open, step: int) -> None:
     fuse = Fuse(0)
     opened = open_home(fuse)
     opened.keep(entry("stays", "red"), entry("changes", "blue", "grey"), entry("goes", "green"))
@@ -107,14 +109,11 @@ def test_a_commit_killed_at_any_step_is_whole_or_undone(open_home: Open, step: i
     with pytest.raises(Killed):
         opened.keep(entry("changes", "blue", "black"), entry("new", "white"), removes=["goes"])
     after = open_home()
-    after.knowledge.recover()
-    if step == 1:
-        expected = {"stays", "changes", "goes"}
-    elif step < _ACKNOWLEDGED:
-        expected = {"stays", "goes"}  # the file of what was being rewritten is read again
-    else:
-        expected = {"stays", "changes", "new"}
-    assert (after.documents(), [f for f in after.wrong() if f.name != "places"]) == (expected, [])
+    gone, new = {"goes/0": "green", "changes/1": "grey"}, {"new/0": "white", "changes/1": "black"}
+    expected = {"stays/0": "red", "changes/0": "blue"} | (gone if step < _STEPS else new)
+    assert (after.chunks(), after.wrong()) == (expected, [])
+    after.keep(entry("changes", "blue", "black"), entry("new", "white"), removes=["goes"] if step < _STEPS else [])
+    assert (after.chunks(), after.wrong()) == ({"stays/0": "red", "changes/0": "blue"} | new, [])
 
 
 def test_the_steps_above_are_all_there_are(open_home: Open) -> None:
@@ -134,45 +133,11 @@ def test_a_document_kept_again_as_it_is_changes_no_table(opened: Opened) -> None
     assert (opened.fuse.burnt - before, opened.knowledge.is_indexed("a"), opened.wrong()) == (2, True, [])
 
 
-def test_removed_documents_are_in_the_tables_until_the_ledger_has_let_go_of_them(open_home: Open) -> None:
-    fuse = Fuse(0)
-    opened = open_home(fuse)
-    opened.keep(entry("a", "red"))
-    fuse.length = fuse.burnt + 4  # the transaction that acknowledges has ended
-    with pytest.raises(Killed):
-        opened.keep(removes=["a"])
-    after = open_home()
-    assert (after.documents(), after.knowledge.stored(["a"]), after.wrong()) == ({"a"}, set(), [])
-    assert (after.knowledge.recover(), after.documents(), after.wrong()) == (1, set(), [])
-
-
-def test_the_files_of_what_was_undone_are_read_again(open_home: Open) -> None:
-    fuse = Fuse(0)
-    opened = open_home(fuse)
-    opened.keep(entry("stays", "red"), entry("changes", "blue"))
-    fuse.length = fuse.burnt + 5
-    with pytest.raises(Killed):
-        opened.keep(entry("changes", "black"))
-    after = open_home()
-    after.knowledge.recover()
-    assert after.catalogue.changed() == [b"/mail/changes"]
-
-
-def test_recovery_that_is_killed_is_done_by_the_next(open_home: Open) -> None:
-    fuse = Fuse(5)
-    opened = open_home(fuse)
-    with pytest.raises(Killed):
-        opened.keep(entry("a", "red"))
-    fuse.length = fuse.burnt + 1
-    with pytest.raises(Killed):
-        opened.knowledge.recover()
-    assert (open_home().knowledge.recover(), open_home().wrong()) == (1, [])
-
-
 def test_recovery_with_nothing_to_do_writes_nothing(opened: Opened) -> None:
     opened.keep(entry("a", "red"))
     before = opened.ledger.rows.total_changes
-    assert (opened.knowledge.recover(), opened.ledger.rows.total_changes) == (0, before)
+    opened.knowledge.recover()
+    assert opened.ledger.rows.total_changes == before
 
 
 def test_what_a_document_owned_goes_with_it_and_those_who_quote_it_are_named(opened: Opened) -> None:
@@ -208,10 +173,7 @@ def test_any_history_of_commits_and_deaths_counts_like_a_naive_model(tmp_path_fa
         removes = [name for name in sorted(removed - kept.keys()) if name in model]
         with suppress(Killed):
             opened.keep(*(entry(name, *texts) for name, texts in kept.items()), removes=removes)
-        begun = opened.ledger.generation - before
-        if begun == 1:  # undone: what was being rewritten is read again
-            model = {name: texts for name, texts in model.items() if kept.get(name, texts) == texts}
-        elif begun:
+        if opened.ledger.generation > before:
             model = {name: texts for name, texts in model.items() if name not in removes} | kept
         opened.ledger.close()
     opened = Opened(home)

@@ -48,7 +48,7 @@ def wrong_with(folder: Path) -> str:
 
     home = home_in(folder)
     with open_store(folder) as (ledger, _):
-        found = examine(home, ledger, Tables(home.tables), read_data=True)
+        found = examine(home, ledger, Tables(home.tables, ledger), read_data=True)
         return next(one.wrong for one in found if one.name == "kv")
 
 

@@ -105,7 +105,7 @@ def slow(home: SmallHome) -> Session:
     """Open a home whose every step can be held up."""
     session = home.open()
     session.ledger = PausingLedger(session.ledger.rows)
-    session.tables = PausingTables(session.home.tables)
+    session.tables = PausingTables(session.home.tables, session.ledger)
     session.reader = PausingReader(session.ledger, lambda: session.tables, session.mapped)
     return session
 

@@ -12,18 +12,18 @@ from tests.engine.ingest.box import Box, mail, naive
 from tests.store.kit import Killed
 
 _STEPS = {
-    "the journal was begun": 2,
-    "documents were written": 3,
-    "chunks were written": 4,
-    "the change was acknowledged": 6,
-    "replaced documents were deleted": 7,
-    "their vectors were deleted": 9,
-    "the journal of the removal was begun": 20,
+    "replaced documents were deleted": 3,
+    "what was made from them was deleted": 6,
+    "documents were written": 7,
+    "chunks were written": 8,
+    "the change was acknowledged": 10,
+    "removed documents were deleted": 17,
+    "what was made from those was deleted": 20,
+    "the removal is about to be acknowledged": 21,
     "the removal was acknowledged": 22,
-    "documents were deleted": 23,
-    "vectors were deleted": 25,
+    "tables were compacted": 29,
 }
-_QUICK = ("documents were written", "documents were deleted")
+_QUICK = ("documents were written", "removed documents were deleted")
 
 
 def _fill(box: Box) -> None:
