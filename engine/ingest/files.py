@@ -358,16 +358,16 @@ def _marked_lines(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
     Thunderbird writes one that is From alone: there a field of mail must follow.
     """
     held: bytes | None = None
-    blank, complete = True, True
+    before = b"\n"
     while line := file.readline(LINE_BYTES):
         if held is not None:
             yield held, _FIELD.match(line) is not None and (held.strip() != b"From" or scan.is_mail_field(line))
             held = None
-        if complete and line.startswith(b"From") and _is_from_line(line, blank):
+        if line.startswith(b"From") and before.endswith(b"\n") and _is_from_line(line, not before.strip()):
             held = line
         else:
             yield line, False
-        blank, complete = not line.strip(), line.endswith(b"\n")
+        before = line
     if held is not None:
         yield held, False
 

@@ -4,6 +4,7 @@ import binascii
 import codecs
 import re
 import unicodedata
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone, tzinfo
@@ -253,7 +254,8 @@ class Address:
         return person(self.name, self.address)
 
 
-def parse_addresses(value: str) -> list[Address]:
+@lru_cache(maxsize=256)
+def parse_addresses(value: str) -> Sequence[Address]:
     """Return the addresses of a To-like field; groups are flattened, comments serve as names."""
     if not _STRUCTURED.search(value):
         plain = value.isascii() and value.isprintable()

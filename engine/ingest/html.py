@@ -118,7 +118,8 @@ def is_page(text: str) -> bool:
 
     Mail that only quotes some tags is not: its first line has none, or no line ends by one.
     """
-    start = text[:_START]
+    if "<" not in (start := text[:_START]):
+        return False
     if _PAGE.match(start) and len(_TAGGED.findall(start)) > 1:
         return True
     lines = [line for line in start.split("\n") if line.strip()]

@@ -184,7 +184,7 @@ def _skip_tags(title: str) -> int:
     return end
 
 
-def _addresses(headers: Headers, field: str, names: str) -> list[Address]:
+def _addresses(headers: Headers, field: str, names: str) -> Sequence[Address]:
     found = parse_addresses(", ".join(headers.fields.get(field, ())))
     if not names or all(one.name for one in found):
         return found

@@ -109,6 +109,8 @@ def domain_of(address: str) -> str:
 
 def odd_name(name: str, address: str) -> str | None:
     """Return what is odd about a display name by itself, in words; None if nothing is."""
+    if name.isascii() and "@" not in name:
+        return None
     seen = _visible(name)
     others = [one for one in _ADDRESS.findall(seen) if folded_address(one) != folded_address(address)]
     if others:
