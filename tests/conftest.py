@@ -118,6 +118,19 @@ def _built_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _loaded_alone() -> Iterator[None]:
+    """Have homes load what they keep of a prompt and compute none of it meanwhile, which would depend on the disk.
+
+    Tests of the planners name theirs, and processes of their own do both.
+    """
+    from engine.kv import costs
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(costs, "auto", costs.load)
+        yield
+
+
 def _once(read: Callable[..., Any]) -> Callable[..., Any]:
     """Have a function read each file of the installed embedder once."""
     installed = {path for folder in vars(lookup)["_packaged"]() for path in folder.iterdir()}
