@@ -4,7 +4,6 @@ Wires them together and knows nothing of commands. Imports stand inside function
 wait for LanceDB, numpy or a model.
 """
 
-import dataclasses
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -81,7 +80,7 @@ class Session:
         settings = load(self.home.config)
         if old := retired(self.home.config):
             self.on_notice(f"{self.home.config}: ignored retired settings: {', '.join(old)}")
-        return dataclasses.replace(settings, experiment=self._experiment) if self._experiment else settings
+        return replace(settings, experiment=self._experiment) if self._experiment else settings
 
     def override(self, key: str, value: object) -> None:
         """Change a setting for this session alone."""

@@ -5,86 +5,99 @@ What only measurements vary is in `Experiment`, which no config file sets.
 
 import re
 from collections.abc import Mapping, MutableMapping
-from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, get_type_hints
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from store.errors import PkbError, UsageError
 from store.home import replacing
+from store.types import replace
 
-T = TypeVar("T")
 SERVED = "openai:"  # begins the name of a language model that a server runs
 
 
-def _option(default: T, about: str, **limits: object) -> T:
-    """Return a field with what it means, in half a line, and the limits of its values."""
-    return field(default=default, metadata={"about": about, **limits})
+def _option(about: str, **limits: Any) -> dict[str, Any]:
+    """Return what a setting means, in half a line, and the limits of its values."""
+    return {"about": about, **limits}
 
 
-@dataclass(frozen=True, slots=True)
-class HomeSettings:
+class HomeSettings(Struct, frozen=True):
     """Where data may be written."""
 
-    place: str = _option(
-        "local",
-        "local: pkb writes to no home on a network disk or in a synced folder, which damage SQLite; any: it does",
-        among=("local", "any"),
-    )
+    place: Annotated[
+        str,
+        _option(
+            "local: pkb writes to no home on a network disk or in a synced folder, which damage SQLite; any: it does",
+            among=("local", "any"),
+        ),
+    ] = "local"
 
 
-@dataclass(frozen=True, slots=True)
-class AskSettings:
+class AskSettings(Struct, frozen=True):
     """How questions are answered."""
 
-    k: int = _option(5, "sources retrieved for an answer", least=1, most=50)
-    decline_below: float = _option(0.5, "support (0 to 1) below which pkb says that it found no answer", most=1)
+    k: Annotated[int, _option("sources retrieved for an answer", least=1, most=50)] = 5
+    decline_below: Annotated[
+        float, _option("support (0 to 1) below which pkb says that it found no answer", most=1)
+    ] = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class BankSettings:
+class BankSettings(Struct, frozen=True):
     """The answer cache (PerCache 4.1.1: the QA bank), and the similarity at which another question may hit it."""
 
-    bytes: int = _option(100_000_000, "size of the answer cache")
-    tau: float = _option(0.83, "least cosine similarity of a paraphrase; 1 turns paraphrase hits off", most=1)
+    bytes: Annotated[int, _option("size of the answer cache")] = 100_000_000
+    tau: Annotated[float, _option("least cosine similarity of a paraphrase; 1 turns paraphrase hits off", most=1)] = (
+        0.83
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class IngestSettings:
+class IngestSettings(Struct, frozen=True):
     """What may be ingested."""
 
-    file_bytes: int = _option(256 << 20, "largest transcript in bytes", least=1)
-    leave_out: str = _option(
-        "deleted spam drafts",
-        "states of mail that is not indexed: deleted, spam, drafts; empty: index all",
-        like=(r"(?:deleted|spam|drafts)(?: (?:deleted|spam|drafts))*", "some of deleted, spam and drafts, or empty"),
-    )
-    ca: str = _option("", "file of certificates (PEM) that a mail server's may be signed by, beside the system's")
+    file_bytes: Annotated[int, _option("largest transcript in bytes", least=1)] = 256 << 20
+    leave_out: Annotated[
+        str,
+        _option(
+            "states of mail that is not indexed: deleted, spam, drafts; empty: index all",
+            like=(
+                r"(?:deleted|spam|drafts)(?: (?:deleted|spam|drafts))*",
+                "some of deleted, spam and drafts, or empty",
+            ),
+        ),
+    ] = "deleted spam drafts"
+    ca: Annotated[
+        str, _option("file of certificates (PEM) that a mail server's may be signed by, beside the system's")
+    ] = ""
 
 
-@dataclass(frozen=True, slots=True)
-class EmbedSettings:
+class EmbedSettings(Struct, frozen=True):
     """Which model embeds."""
 
-    model: str = _option("minilm", "embedding model: minilm, a Qwen3 embedding model, or a folder of one")
+    model: Annotated[str, _option("embedding model: minilm, a Qwen3 embedding model, or a folder of one")] = "minilm"
 
 
-@dataclass(frozen=True, slots=True)
-class ModelSettings:
+class ModelSettings(Struct, frozen=True):
     """Which language model answers (none: pkb quotes), and how much it may use."""
 
-    name: str = _option("", "language model, or openai:URL#NAME for one that a server runs; empty: quote")
-    revision: str = _option("", "commit of the model; empty for a folder")
-    max_tokens: int = _option(256, "longest answer in tokens", least=1)
-    memory_share: float = _option(
-        0.75, "share of memory that a model may use; the background server exits at 15 % more", most=1
-    )
-    context: int = _option(0, "context of a model server in tokens; 0: as the server tells, else 4096", least=0)
-    key: str = _option(
-        "",
-        "where the API key of a model server is: env:NAME or file:PATH",
-        like=(r"env:\w+|file:.+", "env:NAME or file:PATH"),
-    )
-    plain_http: str = _option("", "host of a model server that may be sent mail text without encryption")
+    name: Annotated[str, _option("language model, or openai:URL#NAME for one that a server runs; empty: quote")] = ""
+    revision: Annotated[str, _option("commit of the model; empty for a folder")] = ""
+    max_tokens: Annotated[int, _option("longest answer in tokens", least=1)] = 256
+    memory_share: Annotated[
+        float, _option("share of memory that a model may use; the background server exits at 15 % more", most=1)
+    ] = 0.75
+    context: Annotated[
+        int, _option("context of a model server in tokens; 0: as the server tells, else 4096", least=0)
+    ] = 0
+    key: Annotated[
+        str,
+        _option(
+            "where the API key of a model server is: env:NAME or file:PATH",
+            like=(r"env:\w+|file:.+", "env:NAME or file:PATH"),
+        ),
+    ] = ""
+    plain_http: Annotated[str, _option("host of a model server that may be sent mail text without encryption")] = ""
 
     @property
     def is_served(self) -> bool:
@@ -92,74 +105,78 @@ class ModelSettings:
         return self.name.startswith(SERVED)
 
 
-@dataclass(frozen=True, slots=True)
-class KvSettings:
+class KvSettings(Struct, frozen=True):
     """The KV cache on disk (PerCache 4.1.1: the tree of tensors), and its limits."""
 
-    reuse: str = _option(
-        "prefix", "KV reuse: prefix, blocks (any place in any prompt) or off", among=("prefix", "blocks", "off")
-    )
-    bytes: int = _option(4_000_000_000, "size of the KV cache folder")
-    daily_bytes: int = _option(20_000_000_000, "bytes of KV written per day")
-    bits: int = _option(0, "bits of a stored key or value; 0: as computed, 8: quantized", among=(0, 8))
-    remote: str = _option(
-        "",
-        "where else to look for KV: https://HOST:PORT#PEER; empty: nowhere",
-        like=(r"https://[^\s#/]+:\d+#[a-z0-9-]+", "https://HOST:PORT#PEER"),
-    )
+    reuse: Annotated[
+        str, _option("KV reuse: prefix, blocks (any place in any prompt) or off", among=("prefix", "blocks", "off"))
+    ] = "prefix"
+    bytes: Annotated[int, _option("size of the KV cache folder")] = 4_000_000_000
+    daily_bytes: Annotated[int, _option("bytes of KV written per day")] = 20_000_000_000
+    bits: Annotated[int, _option("bits of a stored key or value; 0: as computed, 8: quantized", among=(0, 8))] = 0
+    remote: Annotated[
+        str,
+        _option(
+            "where else to look for KV: https://HOST:PORT#PEER; empty: nowhere",
+            like=(r"https://[^\s#/]+:\d+#[a-z0-9-]+", "https://HOST:PORT#PEER"),
+        ),
+    ] = ""
 
 
 _ADAPTER = (r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", "a name that pkb adapter list shows, or empty")
 
 
-@dataclass(frozen=True, slots=True)
-class AdapterSettings:
+class AdapterSettings(Struct, frozen=True):
     """Which LoRA adapter the language model has on for each task."""
 
-    answer: str = _option("", "adapter that answers questions; empty: none", like=_ADAPTER)
-    abstract: str = _option("", "adapter that summarizes; empty: none", like=_ADAPTER)
-    predict: str = _option("", "adapter that predicts questions; empty: none", like=_ADAPTER)
-    collections: str = _option(
-        "",
-        "adapters for questions limited to a collection: NAME=COLLECTION; NAME=COLLECTION",
-        like=(rf"\s*{_ADAPTER[0]}=[^=;]+(?:;\s*{_ADAPTER[0]}=[^=;]+)*", "NAME=COLLECTION; NAME=COLLECTION"),
-    )
+    answer: Annotated[str, _option("adapter that answers questions; empty: none", like=_ADAPTER)] = ""
+    abstract: Annotated[str, _option("adapter that summarizes; empty: none", like=_ADAPTER)] = ""
+    predict: Annotated[str, _option("adapter that predicts questions; empty: none", like=_ADAPTER)] = ""
+    collections: Annotated[
+        str,
+        _option(
+            "adapters for questions limited to a collection: NAME=COLLECTION; NAME=COLLECTION",
+            like=(rf"\s*{_ADAPTER[0]}=[^=;]+(?:;\s*{_ADAPTER[0]}=[^=;]+)*", "NAME=COLLECTION; NAME=COLLECTION"),
+        ),
+    ] = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ServeSettings:
+class ServeSettings(Struct, frozen=True):
     """The background server, which keeps the model and the tables in memory between questions."""
 
-    daemon: str = _option(
-        "auto",
-        "background server: auto (started when needed, exits when idle), on (stays) or off",
-        among=("auto", "on", "off"),
-    )
-    idle_minutes: float = _option(15.0, "minutes without a question after which the background server exits")
+    daemon: Annotated[
+        str,
+        _option(
+            "background server: auto (started when needed, exits when idle), on (stays) or off",
+            among=("auto", "on", "off"),
+        ),
+    ] = "auto"
+    idle_minutes: Annotated[float, _option("minutes without a question after which the background server exits")] = 15.0
 
 
-@dataclass(frozen=True, slots=True)
-class IdleSettings:
+class IdleSettings(Struct, frozen=True):
     """Idle jobs (PerCache 4.1.2, 4.3), and when they run: free means mains power, no load, nobody there."""
 
-    when: str = _option(
-        "free", "free: on mains power, no load, nobody at the machine; always: no conditions", among=("free", "always")
-    )
-    ahead: int = _option(120, "chunks prefetched per idle run, of the newest and of the most retrieved; 0: none")
+    when: Annotated[
+        str,
+        _option(
+            "free: on mains power, no load, nobody at the machine; always: no conditions", among=("free", "always")
+        ),
+    ] = "free"
+    ahead: Annotated[
+        int, _option("chunks prefetched per idle run, of the newest and of the most retrieved; 0: none")
+    ] = 120
 
 
-@dataclass(frozen=True, slots=True)
-class PredictSettings:
+class PredictSettings(Struct, frozen=True):
     """Questions that idle runs answer before they are asked."""
 
-    standing: str = _option(
-        "What was it about? What was decided? Who does what by when? What is still open? Who was there? When was it?",
-        "questions answered within each new meeting before you ask them, one after another; empty: none",
-    )
+    standing: Annotated[
+        str, _option("questions answered within each new meeting before you ask them, one after another; empty: none")
+    ] = "What was it about? What was decided? Who does what by when? What is still open? Who was there? When was it?"
 
 
-@dataclass(frozen=True, slots=True)
-class Experiment:
+class Experiment(Struct, frozen=True):
     """Parameters that only measurements vary: tests/bench sets them, a config file cannot."""
 
     # The semantic tier, and what may refuse a hit in it.
@@ -185,31 +202,36 @@ class Experiment:
 HALF_LIFE_S = 7 * 86_400.0  # of a KV node's worth: our own
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """All settings by section; `experiment` is not read from the config file."""
 
-    home: HomeSettings = field(default_factory=HomeSettings)
-    ask: AskSettings = field(default_factory=AskSettings)
-    bank: BankSettings = field(default_factory=BankSettings)
-    ingest: IngestSettings = field(default_factory=IngestSettings)
-    embed: EmbedSettings = field(default_factory=EmbedSettings)
-    model: ModelSettings = field(default_factory=ModelSettings)
-    adapter: AdapterSettings = field(default_factory=AdapterSettings)
-    kv: KvSettings = field(default_factory=KvSettings)
-    idle: IdleSettings = field(default_factory=IdleSettings)
-    predict: PredictSettings = field(default_factory=PredictSettings)
-    serve: ServeSettings = field(default_factory=ServeSettings)
-    experiment: Experiment = field(default_factory=Experiment)
+    home: HomeSettings = HomeSettings()
+    ask: AskSettings = AskSettings()
+    bank: BankSettings = BankSettings()
+    ingest: IngestSettings = IngestSettings()
+    embed: EmbedSettings = EmbedSettings()
+    model: ModelSettings = ModelSettings()
+    adapter: AdapterSettings = AdapterSettings()
+    kv: KvSettings = KvSettings()
+    idle: IdleSettings = IdleSettings()
+    predict: PredictSettings = PredictSettings()
+    serve: ServeSettings = ServeSettings()
+    experiment: Experiment = Experiment()
+
+
+def _limits(section: Any) -> dict[str, dict[str, Any]]:
+    """Return what `_option` says of each setting of a section."""
+    hints = get_type_hints(type(section), include_extras=True)
+    return {name: kind.__metadata__[0] for name, kind in hints.items()}
 
 
 def meanings() -> dict[str, str]:
     """Return what each dotted key means, in half a line."""
     return {
-        f"{section.name}.{option.name}": option.metadata["about"]
-        for section in fields(Settings)
-        if section.name != "experiment"
-        for option in fields(getattr(Settings(), section.name))
+        f"{section}.{name}": said["about"]
+        for section, part in asdict(Settings()).items()
+        if section != "experiment"
+        for name, said in _limits(part).items()
     }
 
 
@@ -224,10 +246,10 @@ def find(settings: Settings, key: str) -> Any:
 def keys(settings: Settings) -> dict[str, Any]:
     """Return every dotted key that a config file may set, with its value, in order."""
     return {
-        f"{section.name}.{option.name}": getattr(getattr(settings, section.name), option.name)
-        for section in fields(settings)
-        if section.name != "experiment"
-        for option in fields(getattr(settings, section.name))
+        f"{section}.{name}": value
+        for section, part in asdict(settings).items()
+        if section != "experiment"
+        for name, value in asdict(part).items()
     }
 
 
@@ -330,7 +352,7 @@ def put(settings: Settings, key: str, value: Any, source: str = "config") -> Set
         raise UsageError(f"{source}: no such key: {key}", "pkb config show")
     section, name = key.split(".")
     part = getattr(settings, section)
-    limits = next(option.metadata for option in fields(part) if option.name == name)
+    limits = _limits(part)[name]
     parsed = _convert(value, type(known[key]))
     if parsed is None or not _within(parsed, limits):
         current = known[key] if known[key] != "" else "''"

@@ -1,5 +1,6 @@
 """Temporary homes for measurements: ingested by the command line, then asked and idle in this process."""
 
+import dataclasses
 import os
 import re
 import subprocess
@@ -7,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from engine.settings import Experiment, save
 from engine.types import AskOptions, AskResult
 from store.hits import Hit
 from store.jobs import JobAccount, JobCost, Jobs
+from store.types import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,7 +108,7 @@ class Home:
             chosen += pick([about(one) for one in new], {"chunks/form": most - len(chosen)}, known)[
                 : most - len(chosen)
             ]
-        offer(reasker, [replace(one, probability=0.5) for one in chosen])
+        offer(reasker, [dataclasses.replace(one, probability=0.5) for one in chosen])
         return len(chosen)
 
     def idle(self, kinds: Iterable[Kind] | None = None, most: float = float("inf")) -> JobCost:

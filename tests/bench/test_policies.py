@@ -1,8 +1,7 @@
 """Baselines are settings of the engine, and each lacks the parts its name says."""
 
-from dataclasses import asdict
-
 import pytest
+from msgspec.structs import asdict
 
 from engine.idle.types import KINDS
 from engine.llm.prompt import in_document_order
