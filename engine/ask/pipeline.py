@@ -84,6 +84,14 @@ def in_prompt(evidence: "Evidence") -> tuple[str, ...]:
     return tuple(chunk for *_, chunk in sorted(placed))
 
 
+class Miss(Struct, frozen=True):
+    """A question that the exact tier leaves open, with its key; the answer that is `kept` under it may be outdated."""
+
+    asker: "Asker"
+    ask: PendingQuestion
+    kept: CachedAnswer | None
+
+
 class Asker:
     """Answers questions over one home; `rules` say when a question is given another one's answer, None never."""
 
@@ -102,12 +110,22 @@ class Asker:
 
         What is made anew is given to `say` while it is written; what is kept is there at once.
         """
+        found = self.exact(text, options, now)
+        return found.asker.finish(found, say) if isinstance(found, Miss) else found
+
+    def exact(self, text: str, options: AskOptions, now: datetime) -> AskResult | Miss:
+        """Return the answer that is kept of a question and up to date, else what `finish` goes on with; UsageError."""
         if (backend := self._backend.within(options.scope)) is not self._backend:
-            return Asker(self._ledger, backend, self._room, self._rules).ask(text, options, now, say)
+            return Asker(self._ledger, backend, self._room, self._rules).exact(text, options, now)
         ask = begin(self._backend, self._ledger, text, options, now)
         kept = self._match(ask)
         if kept and kept.generation == ask.generation:
             return self._serve(ask, kept, ask.generation)
+        return Miss(self, ask, kept)
+
+    def finish(self, miss: Miss, say: OnText | None) -> AskResult:
+        """Answer a question that the exact tier has left open."""
+        ask, kept = miss.ask, miss.kept
         if followed := self._after(ask, say):
             return followed
         ask = replace(ask, options=replace(ask.options, after=None))
@@ -121,7 +139,7 @@ class Asker:
         asked = gather_context(self._backend, ask, embedded)
         if kept and kept.evidence == asked.read:
             return self._serve(ask, self._follow(ask, kept, asked.evidence), ask.generation, asked.evidence)
-        if kept and options.stale_ok:
+        if kept and ask.options.stale_ok:
             return self._serve(ask, kept, kept.generation, asked.evidence, stale=True)
         made = self._make(ask, asked, kept, say)
         if lookup:

@@ -74,13 +74,16 @@ def answer(opened: Session, text: str, options: "AskOptions", say: "OnText | Non
 
 
 def _answer(opened: Session, text: str, options: "AskOptions", said: _Stream) -> "AskResult":
-    if not _is_exact_hit(opened, text, options):
-        opened.on_wait()  # before slow imports
-        found = _ask_server(opened, text, options, said) if _server_may_answer(opened) else None
-        if found is not None:
-            return found
+    from engine.ask.pipeline import Miss
+
+    if not isinstance(exact := opened.asker.exact(text, options, opened.now), Miss):
+        return exact
+    opened.on_wait()  # before slow imports
+    found = _ask_server(opened, text, options, said) if _server_may_answer(opened) else None
+    if found is not None:
+        return found
     begun = bool(said.text)
-    made = opened.asker.ask(text, options, opened.now, said.more if said.shows and not begun else None)
+    made = exact.asker.finish(exact, said.more if said.shows and not begun else None)
     if begun:
         said.finish(made.reply.text)
     return made
@@ -142,16 +145,6 @@ def _server_may_answer(opened: Session) -> bool:
     if not opened.there or mine or not wants(opened):
         return False
     return not (opened.ledger.temporary or opened.embeddings_damaged)
-
-
-def _is_exact_hit(opened: Session, text: str, options: "AskOptions") -> bool:
-    """Return whether the question is an exact hit that is up to date; UsageError if it is empty."""
-    from engine.ask.prepare import key_of
-    from store.answers import AnswerBank
-
-    key = key_of(opened.backend, opened.ledger, text, options, opened.now)
-    kept = AnswerBank(opened.ledger).find(key.digest) if options.read_bank else None
-    return kept is not None and kept.state == "answered" and kept.generation == opened.ledger.generation
 
 
 def _ask_server(opened: Session, text: str, options: "AskOptions", said: _Stream) -> "AskResult | None":
