@@ -1,6 +1,7 @@
 """What can be done with an open session: ingest, embed, search, show, check; one function each.
 
-Also what they are limited to, as people type it: people, days and a collection become a scope.
+What only reads stands in `READS`, which the background server runs by name: a new one is a function there, and what
+shows its result. Also what they are limited to, as people type it: people, days and a collection become a scope.
 """
 
 import calendar
