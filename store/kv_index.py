@@ -16,7 +16,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, Literal, Self
 
-from store.database import BUSY_MS, Ledger, exists
+from store.database import BUSY_MS, NEWEST, Ledger, exists
 from store.errors import NoStore, PkbError
 from store.kv_files import (
     PARTIAL,
@@ -34,7 +34,6 @@ from store.kv_files import (
     unpack,
     verify,
 )
-from store.migrations import NEWEST
 
 MAX_GHOSTS = 20_000  # about 3 MB of ledger
 _DAY_S = 86_400

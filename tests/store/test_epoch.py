@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from store.answers import AnswerBank, RejectedAnswers
-from store.database import EPOCH, Ledger, open_ledger
+from store.database import DERIVED, EPOCH, Ledger, open_ledger
 from store.history import History, HistoryEntry, RetrievalLog, link_documents, may_be_followed
 from store.jobs import JobRow, Jobs, PredictionLog
-from store.migrations import DERIVED
 from tests.store.test_answers import kept
 
 STORE = Path(__file__).parents[2] / "store"

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from store.database import Ledger, open_ledger, path_key
+from store.database import NEWEST, Ledger, open_ledger, path_key
 from store.errors import NoStore, PkbError
-from store.migrations import NEWEST
 
 
 @pytest.fixture

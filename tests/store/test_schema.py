@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from store.catalog import Catalog, Problem
-from store.database import has_schema, migrate_to, open_ledger
+from store.database import OLDEST, has_schema, migrate_to, open_ledger
 from store.errors import PkbError
-from store.migrations import OLDEST
 
 
 @pytest.fixture
