@@ -1,6 +1,6 @@
 """What tests cost in processor seconds, their processes included: `make test-budget`, which fails above the limits.
 
-Other programs hardly change these figures, but the machine does: the limits are those of two cores of the year 2024.
+Other programs change these figures by a tenth or more, and the machine does: the limits are meant for two quiet cores.
 """
 
 import resource
