@@ -481,7 +481,7 @@ def test_all_who_ask_at_once_get_their_own_answers(lasting: Served) -> None:
     found = [next(link.answers()) for link in links]
     for link in links:
         link.close()
-    assert [frame["answer"]["answer"]["question"] for frame in found] == questions
+    assert [frame["answer"]["reply"]["question"] for frame in found] == questions
 
 
 @pytest.mark.slow
