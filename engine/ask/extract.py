@@ -26,15 +26,16 @@ from engine.ask.candidates import (
     wanted,
 )
 from engine.ask.followup import WHO_SAID, core, followed, reason_said, says_nothing
-from engine.ask.time_constraints import NONE, TimeConstraint, time_constraint
-from engine.ask.updates import latest, soonest
+from engine.ask.question_features import plain
+from engine.ask.time_constraints import COMING, NONE, TimeConstraint, time_constraint
+from engine.ask.updates import latest, says_change, soonest
 from engine.ingest.dialogue import listed_attendees
 from engine.llm.prompt import Segments
 from engine.models.types import LanguageModel
 from engine.retrieval.evidence import placed
 from engine.text.dates import spell_date
-from engine.text.question import Question, Synthesis, synthesis, understand
-from engine.text.relative_dates import dates_in_words
+from engine.text.question import ASKING_WORDS, Question, Synthesis, synthesis, understand
+from engine.text.relative_dates import CANCELLED, dates_in_words, event_times
 from engine.text.spans import Found, Kind, find, line_named, line_of, time_of, whole
 from engine.text.time_sensitive import Aspect, plain_words, whole_document_question
 from engine.text.words import words
@@ -183,6 +184,74 @@ def _spoken(one: Candidate) -> str:
 def _turn_name(one: Candidate) -> str | None:
     """Return whose turn a sentence stands in; None in a mail, where a label is part of the text."""
     return one.span.speaker if one.span.speaker == one.speaker else None
+
+
+def _record(question: Question, reads: Sequence[Passage]) -> SelectedSentence | None:
+    """Return what a calendar or contacts tell best, unless other mail says that it is no longer so."""
+    said = _card(question, reads) if question.names else None
+    said = said or (_event(question, reads) if question.asked in COMING and not question.dates else None)
+    others = (one for one in reads if said and one.hits[0].chunk.role != "event" and not _is_card(one))
+    changed = (frozenset(words(f"{one.header} {one.text}")) for one in others if says_change(one.text))
+    return None if any(question.subject <= told for told in changed) else said
+
+
+def _event(question: Question, reads: Sequence[Passage]) -> SelectedSentence | None:
+    """Return when or where the next, the last or the only event is: by its title, or else by its people and place.
+
+    Where no event of the title is on the side asked for, nothing else answers.
+    """
+    events = [one for one in enumerate(reads) if one[1].hits[0].chunk.role == "event" and not one[1].is_outranked()]
+    least, subject = max((read.trust for _, read in events), default=0), question.subject
+    events = [(at, read) for at, read in events if read.trust == least and subject]
+    times = [(time, at) for at, read in events for time in event_times(read.text, question.now)]
+    titled = [pair for pair in times if subject <= {*words(pair[0].lines[""])}]
+    if sided := question.coming or question.gone:
+        found = titled or [(one, at) for one, at in times if subject - ASKING_WORDS <= {*words(one.about)}]
+        found = [pair for pair in found if pair[0].is_coming(question.now) is question.coming]
+    else:
+        found = titled if len(titled) == 1 else []
+    if found:
+        one, at = (max if question.gone else min)(found, key=lambda pair: pair[0].begins)
+        name = "Where" if question.asked == "place" else "When"
+        said = one.when if name == "When" else one.lines.get(name)
+        return replace(_alone(said, at), quote=f"{name}: {one.lines[name]}") if said else None
+    if titled:
+        return SelectedSentence("", 0, support=_NONE) if sided else None
+    named = [(at, read) for at, read in events if not sided and subject <= {*words(read.hits[0].title)}]
+    lines = [(line, at) for at, read in named for line in read.text.split("\n") if line.startswith(f"{CANCELLED}: ")]
+    off = [replace(_alone(f"cancelled: {line.partition(': ')[2]}", at), quote=line) for line, at in lines]
+    return off[0] if off else None
+
+
+_NONE = 1e-3  # support of an answer that is none
+
+
+def _is_card(read: Passage) -> bool:
+    """Return whether a passage is a contact, and no mail that looks like one."""
+    return read.text.startswith(f"Contact: {read.hits[0].title}\n") and not (read.sender or read.date)
+
+
+def _card(question: Question, reads: Sequence[Passage]) -> SelectedSentence | None:
+    """Return what is asked of somebody in contacts, by the name of its line; of several people of the name all."""
+    names, found = [{*words(name)} for name in question.names], list[tuple[str, str, int]]()
+    asked = {*question.content}.intersection(words(plain(question.text))).difference(*names)
+    if question.asked == "place":
+        asked = {_PLACES.get(word, word) for word in asked}
+    elif line := line_named(question.text):
+        said = (word for word in question.text.split() if line_named(word))
+        asked = asked.difference(*map(words, said)).union(words("work" if line == "office" else line))
+    for at, read in enumerate(reads):
+        who, *lines = read.text.split("\n") if _is_card(read) else [""]
+        labels = [(words(one.partition(": ")[0]), one) for one in lines if any(name <= {*words(who)} for name in names)]
+        fits = [(len(label), number, one) for number, (label, one) in enumerate(labels) if asked and asked <= {*label}]
+        found += [(who.partition(": ")[2], min(fits)[2], at)] if fits else []
+    found.sort()
+    told = [line.partition(": ")[2] for _, line, _ in found]
+    several = "; ".join(f"{who}: {value}" for (who, *_), value in zip(found, told, strict=True))
+    return replace(_alone(several if told[1:] else told[0], found[0][2]), quote=found[0][1]) if found else None
+
+
+_PLACES = {"liv": "address", "work": "organisation"}  # what tells where somebody lives or works
 
 
 _WHOLE = 2.0  # what a whole name counts more than a part of one
@@ -368,6 +437,8 @@ def _is_of_name(question: Question, kind: Kind | None) -> bool:
 
 def _exact(question: Question, kind: Kind | None, reads: Sequence[Passage]) -> SelectedSentence | None:
     """Return what rules tell best: the address or number of whom a question names, or who sent a mail."""
+    if record := _record(question, reads):
+        return record
     if kind and _is_of_name(question, kind):
         return _contact(question, reads, kind)
     sent = _SENT.match(question.text) if reads else None

@@ -7,7 +7,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, time
+from datetime import date, datetime
 from itertools import pairwise
 from typing import Protocol
 
@@ -258,7 +258,7 @@ def retrieve(
     frequencies = bank.frequencies(counted)
     idf = {word: totals.inverse_frequency(frequencies.get(word, 0)) for word in counted}
     ranked = _ranked(hits, question, idf, totals, settings.weights)
-    if question.coming:
+    if question.coming or question.gone:
         ranked = _awaited(ranked, question, settings)
     return RetrievalResult(tuple(join(ranked, k, settings.joined)), tuple(ranked), _covered(totals))
 
@@ -368,16 +368,29 @@ def _ranked(
 
 
 def _awaited(ranked: Sequence[Hit], question: Question, settings: RetrievalLimits) -> list[Hit]:
-    """Lift, of the best chunks, those that name a time to come, the soonest most: the next of something is then."""
-    from engine.text.relative_dates import next_start  # few questions need its patterns, which are slow to compile
-
-    now = question.clock.replace(tzinfo=None) if question.clock else datetime.combine(question.day, time.min)
+    """Lift, of the best chunks, those of the subject that name a time on the side asked for, the nearest most."""
     best, rest = ranked[: settings.dated], ranked[settings.dated :]
-    starts = [next_start(one.chunk.text, one.written, now) for one in best]
-    order = sorted({start for start in starts if start})
-    lifts = [settings.weights.coming * (2 - order.index(start) / len(order)) if start else 0.0 for start in starts]
+    starts = [_nearest_start(one, question) for one in best]
+    order = sorted({start for start in starts if start}, reverse=question.gone)
+    subject = question.subject
+    about = [len(subject.intersection(one.tokens.split(" "))) / (len(subject) or 1) for one in best]
+    lifts = [
+        settings.weights.coming * share * (2 - order.index(start) / len(order)) if start else 0.0
+        for start, share in zip(starts, about, strict=True)
+    ]
     lifted = [one.scored(one.score + lift) for one, lift in zip(best, lifts, strict=True)]
     return sorted([*lifted, *rest], key=_first)
+
+
+def _nearest_start(hit: Hit, question: Question) -> datetime | None:
+    """Return the first time to come that a chunk names, of an event also the last that has gone by; None for none."""
+    from engine.text.relative_dates import event_times, next_start  # few questions need its slow patterns
+
+    if hit.chunk.role != "event":
+        return next_start(hit.chunk.text, hit.written, question.now) if question.coming else None
+    times = event_times(hit.chunk.text, question.now)
+    begins = [one.begins for one in times if one.is_coming(question.now) is question.coming]
+    return (min if question.coming else max)(begins, default=None)
 
 
 def _first(hit: Hit) -> tuple[float, str]:

@@ -69,6 +69,7 @@ _PAST = re.compile(
 )
 # The next of something, not "next to" and not "who is coming".
 NEXT = re.compile(r"\b(?:next(?! to\b)|upcoming|(?:my|our|the|your|his|her|their) coming)\b", re.IGNORECASE)
+LAST = re.compile(r"\b(?:last|latest|most recent)\b", re.IGNORECASE)
 _SOME_DAY = date(2000, 1, 1)  # any day will do to see whether a word is a date
 _NOT_NAMES = frozenset((*dates.WEEKDAYS, "i", "im", "ok"))
 
@@ -98,6 +99,23 @@ class Question(Struct, frozen=True):
             and NEXT.search(self.text) is not None
             and time_sensitivity(self.text) is not None
         )
+
+    @property
+    def gone(self) -> bool:
+        """Return whether it asks when or where the last event of some kind was."""
+        asks = self.asked in ("date", "time", "place") and not self.dates
+        return asks and not self.coming and LAST.search(self.text) is not None
+
+    @property
+    def now(self) -> datetime:
+        """Return the local time at which it is asked, midnight where its meaning does not know the time of day."""
+        return self.clock.replace(tzinfo=None) if self.clock else datetime.combine(self.day, time.min)
+
+    @property
+    def subject(self) -> frozenset[str]:
+        """Return the content words of what it asks the next or the last time of."""
+        side = NEXT.search(self.text) or LAST.search(self.text)
+        return frozenset(self.content).difference(words(side.group()) if side else ())
 
     @property
     def past(self) -> bool:

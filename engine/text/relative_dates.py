@@ -5,6 +5,9 @@ zones, and clock times only of what is to come.
 """
 
 import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 
 from engine.text import dates
@@ -245,3 +248,87 @@ def _start(text: str, span: Found, written: datetime, now: datetime) -> datetime
     clock = clock_time(text[said.start : said.end]) if said else None
     start = datetime.combine(max(days.first, now.date()), clock or time.min)
     return start if clock is None or start >= now else None
+
+
+# Events, in the words of engine/ingest/calendar.py: when they take place, repeated ones each time.
+
+CANCELLED = "When (cancelled)"
+_NEXT_EVENT = re.compile(r"\n+(?=[A-Z][^\n:]*: [^\n]*\nWhen\b)")
+_ASIDE = ("Instead of", "Except", CANCELLED)  # days of a series that it leaves out
+_SPELT = re.compile(rf"(\d{{1,2}}) ({'|'.join(dates.MONTH_NAMES)}) (\d{{4}})(?:, (\d\d):(\d\d))?")
+_OFFSET = re.compile(r", UTC[+-]\d\d:\d\d(?=\)\Z)")  # left out: another holds in the other half of the year
+_RULE = re.compile(r"every (?:(\d+) )?(day|week|month|year)s?\b(.*?)(?:, (\d+) times)?(?:, until (.*))?")
+_ON = re.compile(rf"(?:the (\w+) )?\b({'|'.join(dates.DAY_NAMES)})")
+_NEAR = timedelta(days=400)  # from now, for which repeated events are known
+
+
+@dataclass(frozen=True, slots=True)
+class EventTime:
+    """One time at which an event takes place: local, when in words, and the lines of its text by their names."""
+
+    begins: datetime
+    when: str
+    lines: Mapping[str, str]
+
+    @property
+    def about(self) -> str:
+        """Return its title, place and people."""
+        return " ".join(self.lines.get(name, "") for name in ("", "Where", "Organiser", "Attendees"))
+
+    def is_coming(self, now: datetime) -> bool:
+        """Return whether it is to come; a day without a time is until it is over."""
+        return self.begins >= now or (self.begins.date() == now.date() and self.begins.time() == time.min)
+
+
+def event_times(text: str, now: datetime) -> list[EventTime]:
+    """Return when the events of a text take place, cancelled ones never, repeated ones in the year before and after."""
+    found, events = list[EventTime](), [_lines(one) for one in _NEXT_EVENT.split(text)]
+    aside = {day.date() for one in events for name in _ASIDE for day in _spelt(one.get(name, ""))}
+    for lines in events:
+        rule, when = _RULE.fullmatch(lines.get("Repeats", "")), lines.get("When", "")
+        with suppress(ValueError, OverflowError):  # beyond the calendar
+            for first in _spelt(when)[:1]:
+                days = [day for day in _repeated(rule, first.date(), now) if day not in aside] if rule else [first]
+                for day in (*days, *_spelt(lines.get("Also", ""))):
+                    begins = datetime(day.year, day.month, day.day, first.hour, first.minute)
+                    named, spelt = (dates.spell_date(one, weekday=True) for one in (first, day))
+                    found.append(EventTime(begins, _OFFSET.sub("", when).replace(named, spelt), lines))
+    return found
+
+
+def _lines(event: str) -> dict[str, str]:
+    """Return the lines of an event by their names, the first, which has its title, under an empty one."""
+    lines = [line.partition(": ") for line in event.split("\n")]
+    return {name: value for name, _, value in reversed(lines)} | {"": lines[0][2]}
+
+
+def _spelt(text: str) -> list[datetime]:
+    found = list[datetime]()
+    for day, month, year, hour, minute in _SPELT.findall(text):
+        with suppress(ValueError):
+            month = dates.MONTH_NAMES.index(month) + 1
+            found.append(datetime(int(year), month, int(day), int(hour or 0), int(minute or 0)))
+    return found
+
+
+def _repeated(rule: re.Match[str], first: date, now: datetime) -> list[date]:
+    """Return the days near to now on which a rule repeats an event that began on one; of a counted one all."""
+    begin = first if rule[4] else max(first, now.date() - _NEAR)
+    last = min([min(now.date(), begin + 9 * _NEAR) + _NEAR, *(day.date() for day in _spelt(rule[5] or ""))])
+    days = [day for past in range((last - begin).days + 1) if _recurs(rule, first, day := begin + timedelta(past))]
+    return days[: int(rule[4] or len(days))]
+
+
+def _recurs(rule: re.Match[str], first: date, day: date) -> bool:
+    step, unit, how, names = int(rule[1] or 1), rule[2], rule[3], dates.MONTH_NAMES
+    months, past = 12 * (day.year - first.year) + day.month - first.month, (day - first).days
+    apart = {"day": past, "week": (past + first.weekday()) // 7, "month": months, "year": day.year - first.year}[unit]
+    named = [name for name in names if name in how] or ([names[first.month - 1]] if unit == "year" else names)
+    if apart % max(1, step) or names[day.month - 1] not in named:
+        return False
+    if on := _ON.findall(how):
+        nth = {"", ORDINALS[(day.day - 1) // 7], "last" * ((day + timedelta(days=7)).month != day.month)}
+        return any(which in nth and name == dates.DAY_NAMES[day.weekday()] for which, name in on)
+    if numbers := re.findall(r"\d+", how):
+        return str(day.day) in numbers
+    return unit == "day" or (past % 7 == 0 if unit == "week" else day.day == first.day)

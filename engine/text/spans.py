@@ -242,7 +242,7 @@ _LINES = {
     "fax": re.compile(r"\b(?:tele)?fax\b|\bfacsimile\b|\btelecopier\b|\(f\)", re.IGNORECASE),
     "mobile": re.compile(r"\bmobile\b|\bcell(?:ular|phone)?\b|\bhandy\b|\bnatel\b|\bportable\b|\(m\)", re.IGNORECASE),
     "pager": re.compile(r"\bpager\b|\bbeeper\b", re.IGNORECASE),
-    "home": re.compile(r"\bhome\b|\(h\)", re.IGNORECASE),
+    "home": re.compile(r"\b(?:home|private)\b|\(h\)", re.IGNORECASE),
     "office": re.compile(r"\b(?:office|work|desk|direct)\b|\([ow]\)", re.IGNORECASE),
 }
 _LABEL = 24  # characters beside a number that may name its line

@@ -3,10 +3,10 @@
 from datetime import UTC, date, datetime, time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.text.relative_dates import next_start
+from engine.text.relative_dates import event_times, next_start
 
 WRITTEN, TODAY = datetime(2024, 4, 29, tzinfo=UTC), date(2024, 6, 19)
 
@@ -64,3 +64,36 @@ def test_a_text_is_upcoming_until_its_day_is_over(today: date) -> None:
 def test_the_first_time_to_come_is_found(clock: str, start: str) -> None:
     text = "We meet on 21 June. The talks are on 19 June at 2 pm and on 19 June at 9:30."
     assert next_start(text, WRITTEN, datetime.fromisoformat(f"2024-06-19T{clock}")) == datetime.fromisoformat(start)
+
+
+@pytest.mark.parametrize(
+    ("rule", "days"),
+    [
+        ("every day", "3-24 3-25 3-26"),
+        ("every 2 days", "3-25 3-27 3-29"),
+        ("every week on Monday and Friday, until Friday 29 March 2024", "3-25 3-29"),
+        ("every 2 weeks on Tuesday", "4-2 4-16 4-30"),
+        ("every month on the third Wednesday", "4-17 5-15 6-19"),
+        ("every month on the last Friday", "3-29 4-26 5-31"),
+        ("every month on day 1 and 15", "4-1 4-15 5-1"),
+        ("every year in March and June on day 19", "6-19 3-19"),
+        ("every week on Tuesday, 3 times", ""),
+        ("every 0 weeks on Tuesday", "3-26 4-2 4-9"),
+        ("every now and then", ""),
+    ],
+)
+def test_a_repeated_event_takes_place_as_its_rule_says(rule: str, days: str) -> None:
+    text = f"Event: Rehearsal\nWhen: Tuesday 5 March 2024, 19:00 to 21:00\nRepeats: {rule}"
+    now = datetime(2024, 3, 24)
+    found = [one.begins for one in event_times(text, now) if one.is_coming(now)][:3]
+    assert [f"{one.month}-{one.day}" for one in found] == days.split()
+    assert {one.hour for one in found} <= {19}
+
+
+@given(st.text(max_size=60), st.text(max_size=60), st.datetimes(datetime(1990, 1, 1), datetime(2100, 1, 1)))
+@example("Monday 1 January 0001, 00:00 (x, UTC+14:00)", "every day", datetime(2024, 1, 1))
+@example("Friday 31 December 9999, 23:00 (x, UTC-12:00)", "every 3 years", datetime(2024, 1, 1))
+@example("Friday 99 May 2024 (x, UTC+99:99)", "every week, 0 times", datetime(2024, 1, 1))
+@example("Friday 3 May 2024, 10:00 (x, UTC+99:99)", "every week, until Friday 31 February 2024", datetime(2024, 1, 1))
+def test_any_event_is_accepted(when: str, rule: str, now: datetime) -> None:
+    event_times(f"Event: x\nWhen: {when}\nRepeats: {rule}", now)
