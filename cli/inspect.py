@@ -130,7 +130,7 @@ def search(
 
 def _say_matched(pkb: "Pkb", scope: "Scope") -> None:
     """Say which senders the name in a scope fits, where it fits several."""
-    from engine.ask.prepare import matched_senders
+    from engine.ask.keys import matched_senders
 
     for notice in matched_senders(pkb.session.ledger, scope):
         output.say(f"pkb: {notice}")

@@ -14,8 +14,7 @@ from datetime import datetime
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from engine.ask.keys import by_gate, by_model, by_quotes, by_roles
-from engine.ask.prepare import whole_of
+from engine.ask.keys import by_gate, by_model, by_quotes, by_roles, whole_of
 from engine.settings import HALF_LIFE_S
 from store.errors import PkbError
 from store.types import replace

@@ -92,7 +92,7 @@ def _meet(opened: Session, ids: "Sequence[str]", vectors: "Vectors") -> None:
 
 def search(opened: Session, text: str, scope: "Scope", k: int) -> "Evidence":
     """Retrieve without answering."""
-    from engine.ask.prepare import understood
+    from engine.ask.keys import understood
     from engine.retrieval.evidence import gather
 
     question, catalogue = understood(opened.ledger, text, opened.now), opened.catalogue  # NoStore before a lock is made

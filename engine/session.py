@@ -17,8 +17,8 @@ from store.home import ELSEWHERE, Home, has_tables, is_full, locate, unsafe_plac
 from store.types import replace
 
 if TYPE_CHECKING:
+    from engine.ask.keys import BankBudget
     from engine.ask.pipeline import Asker
-    from engine.ask.prepare import BankBudget
     from engine.ask.semantic import SemanticRules
     from engine.backends import LocalModel, Retriever
     from engine.kv.restore import PromptReader
@@ -281,7 +281,7 @@ class Session:
     @cached_property
     def room(self) -> "BankBudget":
         """Return the limits of the answer cache."""
-        from engine.ask.prepare import BankBudget
+        from engine.ask.keys import BankBudget
 
         return BankBudget(self.settings.bank.bytes, self.settings.experiment.refresh_k)
 

@@ -15,8 +15,7 @@ from typing import Any, BinaryIO, Literal, get_args
 
 from msgspec import Struct, convert
 
-from engine.ask.keys import is_model, scope_of
-from engine.ask.prepare import (
+from engine.ask.keys import (
     PendingQuestion,
     answer_of,
     begin,
@@ -24,6 +23,8 @@ from engine.ask.prepare import (
     embed,
     fingerprint,
     gather_context,
+    is_model,
+    scope_of,
     vector_of,
 )
 from engine.ask.updates import settled

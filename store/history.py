@@ -12,7 +12,6 @@ from store.database import EPOCH, Ledger
 # A hit does a part of the work of its answer: where it took longer, it did so in a slower process, and saved nothing.
 _SAVED = "max(saved_ms, 0)"
 MAX_QUESTIONS = 20_000  # older ones are deleted, with what they retrieved
-_RECENT = 200  # paraphrase lookups
 _COLUMNS = "at, question, tier, answered, total_ms, saved_ms, prompt_tokens, reused_tokens, key, stale"
 
 
@@ -121,32 +120,6 @@ class History:
         """Return the most tokens of one prompt that came from the KV cache, of the last so many questions."""
         sql = "SELECT max(reused_tokens) FROM (SELECT reused_tokens FROM history ORDER BY id DESC LIMIT ?)"
         return int(self._rows.execute(sql, (limit,)).fetchone()[0] or 0)
-
-
-class LookupCosts(Struct, frozen=True):
-    """Times of recent paraphrase lookups, and of answering anew after a miss: counts and milliseconds."""
-
-    lookups: int = 0
-    misses: int = 0
-    lookup_ms: float = 0.0
-    rest_ms: float = 0.0
-
-    def add(self, lookup_ms: float, rest_ms: float | None) -> "LookupCosts":
-        """Add one lookup, a miss if `rest_ms` is given; after every _RECENT, the earlier ones count half."""
-        kept = self if self.lookups < _RECENT else LookupCosts(*(total // 2 for total in astuple(self)))
-        lookups, misses = kept.lookups + 1, kept.misses + (rest_ms is not None)
-        return LookupCosts(lookups, misses, kept.lookup_ms + lookup_ms, kept.rest_ms + (rest_ms or 0.0))
-
-
-def lookup_costs(ledger: Ledger, writer: str) -> LookupCosts:
-    """Return the times of paraphrase lookups for a writer, "model" or "quote"."""
-    found = ledger.get(f"lookup_costs {writer}")
-    return LookupCosts(*json.loads(found)) if found else LookupCosts()
-
-
-def set_lookup_costs(ledger: Ledger, writer: str, costs: LookupCosts) -> None:
-    """Store the times of paraphrase lookups for a writer."""
-    ledger.set(f"lookup_costs {writer}", json.dumps([round(value, 1) for value in astuple(costs)]))
 
 
 def latest(ledger: Ledger, limit: int) -> list[str]:

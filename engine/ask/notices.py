@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import convert
 
-from engine.ask.keys import normalise
-from engine.ask.prepare import answer_of
+from engine.ask.keys import answer_of, normalise
 from engine.text.commitments import instruction_end
 from engine.text.terminal import shorten
 from engine.text.words import FUNCTION_WORDS, words

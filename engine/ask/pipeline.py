@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from engine.ask.keys import is_model, scope_of
-from engine.ask.prepare import (
+from engine.ask.keys import (
     BankBudget,
     EmbeddedQuestion,
     PendingQuestion,
@@ -20,15 +19,17 @@ from engine.ask.prepare import (
     documents_of,
     embed,
     gather_context,
+    is_model,
     matched_senders,
     relocate,
+    scope_of,
     store_answer,
 )
-from engine.types import Answer, AskOptions, AskResult, Backend, OnText, Source, Step, grouped
+from engine.types import Answer, AskOptions, AskResult, Backend, OnText, Source, grouped
 from store.answers import AnswerBank, CachedAnswer, Notices, RejectedAnswers, Verifications
 from store.database import Ledger
 from store.errors import PkbError, UsageError
-from store.history import History, HistoryEntry, RetrievalLog, link_documents, lookup_costs, set_lookup_costs
+from store.history import History, HistoryEntry, RetrievalLog, link_documents
 from store.types import Scope, replace
 
 if TYPE_CHECKING:
@@ -132,24 +133,19 @@ class Asker:
         embedded = embed(self._backend, ask)
         lookup = self._lookup(ask, embedded) if kept is None else None
         near = lookup.find(ask, embedded) if lookup else None
-        looked_up = ask.trace.ms()["total"]
         if near:
-            self._note_costs(ask, None)
             return self._serve_similar(ask, embedded, near)
         asked = gather_context(self._backend, ask, embedded)
         if kept and kept.evidence == asked.read:
             return self._serve(ask, self._follow(ask, kept, asked.evidence), ask.generation, asked.evidence)
         if kept and ask.options.stale_ok:
             return self._serve(ask, kept, kept.generation, asked.evidence, stale=True)
-        made = self._make(ask, asked, kept, say)
-        if lookup:
-            self._note_costs(ask, made.reply.ms["total"] - looked_up)
-        return made
+        return self._make(ask, asked, kept, say)
 
     def _after(self, ask: PendingQuestion, say: OnText | None) -> AskResult | None:
         """Answer a follow-up from the last sources, uncached; None if it is complete and to be asked as any other."""
         completed = bool(ask.options.after and ask.options.after.typed)
-        if ask.options.after is None or (completed and _writer(ask) == "model"):
+        if ask.options.after is None or (completed and is_model(ask.key.writer)):
             return None
         asked = gather_context(self._backend, ask)
         ask = replace(ask, options=replace(ask.options, write_bank=False))
@@ -190,20 +186,9 @@ class Asker:
         """Return what finds another question whose answer is this one's too; None if that is off."""
         if not ask.options.read_bank or asked.vector is None or (rules := self._rules()) is None:
             return None
-        from engine.ask.semantic import SemanticLookup, pays
+        from engine.ask.semantic import SemanticLookup
 
-        if not pays(lookup_costs(self._ledger, _writer(ask)), History(self._ledger).newest() or 0):
-            ask.trace.steps.append(Step("similar", note="skipped: answering anew is faster here"))
-            return None
         return SemanticLookup(self._backend, self._ledger, rules)
-
-    def _note_costs(self, ask: PendingQuestion, rest_ms: float | None) -> None:
-        """Record the time of a lookup, and of answering anew after a miss; None after a hit."""
-        if ask.options.write_bank:
-            took = sum(step.ms for step in ask.trace.steps if step.name == "similar")
-            costs = lookup_costs(self._ledger, _writer(ask))
-            with self._ledger.transaction():
-                set_lookup_costs(self._ledger, _writer(ask), costs.add(took, rest_ms))
 
     def _serve_similar(self, ask: PendingQuestion, asked: EmbeddedQuestion, near: "Near") -> AskResult:
         """Return another question's answer, and owe this one its own."""
@@ -265,11 +250,6 @@ class Asker:
         from engine.ask.notices import correction_of
 
         return replace(reply, correction=correction_of(notice, reply))
-
-
-def _writer(ask: PendingQuestion) -> str:
-    """Return whether a model or quotes write the answer, because their times differ."""
-    return "model" if is_model(ask.key.writer) else "quote"
 
 
 def _served(ask: PendingQuestion, kept: CachedAnswer, *, stale: bool) -> Answer:

@@ -15,9 +15,7 @@ from msgspec import Struct
 
 from engine.ask.candidates import wanted
 from engine.ask.extract import QuoteSettings, quote
-from engine.ask.keys import scope_of
-from engine.ask.paraphrase import asks_in_same_words, unmatched_words, why_different
-from engine.ask.prepare import (
+from engine.ask.keys import (
     BankBudget,
     EmbeddedQuestion,
     PendingQuestion,
@@ -26,10 +24,12 @@ from engine.ask.prepare import (
     gather_context,
     pending_entry,
     relocate,
+    scope_of,
     understood,
     vector_of,
     wording_of,
 )
+from engine.ask.paraphrase import asks_in_same_words, unmatched_words, why_different
 from engine.ask.question_features import question_features
 from engine.ask.updates import settled
 from engine.kv.restore import PromptReader
@@ -42,7 +42,7 @@ from engine.text.words import words
 from engine.types import Backend, Evidence, Passage, Trace
 from store.answers import AnswerBank, PendingVerification, RejectedAnswers, Verifications
 from store.database import Ledger
-from store.history import History, HistoryEntry, LookupCosts
+from store.history import History, HistoryEntry
 from store.kv_index import path_keys
 from store.types import replace
 
@@ -134,17 +134,6 @@ def _record_wrong_hit(ledger: Ledger, key: bytes, now: datetime) -> str | None:
 def above(similarity: float) -> float:
     """Return the least threshold that a similarity does not reach."""
     return similarity + 1e-6
-
-
-_ENOUGH = 30  # lookups before their time is judged
-_PROBED = 8  # of so many questions one is looked up even if that does not pay
-
-
-def pays(costs: LookupCosts, question: int) -> bool:
-    """Return whether a hit saves time by the costs measured so far; `question` is the number of the question."""
-    if costs.lookups < _ENOUGH or not costs.misses or question % _PROBED == 0:
-        return True
-    return costs.lookup_ms / costs.lookups < costs.rest_ms / costs.misses
 
 
 _LOOKED_AT = 8  # of the nearest questions

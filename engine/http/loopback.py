@@ -11,8 +11,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from engine.http.guard import HEADERS, LOOPBACK, error, read_token
-from engine.http.routes import application
+from engine.http.routes import HEADERS, LOOPBACK, application, error, read_token
 from store.errors import PkbError
 from store.home import locate
 

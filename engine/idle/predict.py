@@ -17,8 +17,7 @@ from math import sqrt
 from typing import Literal
 
 from engine.ask.candidates import wanted
-from engine.ask.keys import normalise
-from engine.ask.prepare import begin, key_of, prepare
+from engine.ask.keys import begin, key_of, normalise, prepare
 from engine.idle.refresh import Reasker, is_lasting
 from engine.idle.summarize import AskAbout, Write, correspondents, named
 from engine.idle.types import Job, Kind, Outcome, OutOfTime, check_time
@@ -389,8 +388,8 @@ def has_similar(reasker: Reasker, strategy: Strategy, question: str) -> bool:
     vector, questions = reasker.backend.embed(ask.wording.text, ask.trace), reasker.backend.question_vectors()
     if vector is None or questions is None:
         return False
+    from engine.ask.keys import understood
     from engine.ask.paraphrase import why_different
-    from engine.ask.prepare import understood
 
     key, asked = ask.key, understood(reasker.ledger, question, reasker.now)
     near = questions.near(vector, scope=key.scope, writer=key.writer, day=key.day, least=strategy.tau)

@@ -13,9 +13,18 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from engine.ask.keys import scope_of
+from engine.ask.keys import (
+    BankBudget,
+    Prepared,
+    begin,
+    fingerprint,
+    gather_context,
+    key_of,
+    prepare,
+    relocate,
+    scope_of,
+)
 from engine.ask.notices import change_of, same_answer
-from engine.ask.prepare import BankBudget, Prepared, begin, fingerprint, gather_context, key_of, prepare, relocate
 from engine.ask.semantic import above, learned_tau
 from engine.backends import narrowed
 from engine.idle.types import DONE, Job, Outcome, by_rate

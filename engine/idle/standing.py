@@ -6,8 +6,7 @@ the meeting would give, so nothing is answered that pkb would decline.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from engine.ask.keys import normalise
-from engine.ask.prepare import key_of, prepare
+from engine.ask.keys import key_of, normalise, prepare
 from engine.idle.predict import WEEK_S, WEEKS, Strategy, hit_rate, is_paused
 from engine.idle.refresh import Reasker
 from engine.idle.types import Job, Kind, Outcome

@@ -82,7 +82,7 @@ class WorkerState:
         """Run a question without a model, to import and open what the next one needs."""
         from engine.ask.extract import write
         from engine.ask.gate import judge_of
-        from engine.ask.prepare import begin, gather_context
+        from engine.ask.keys import begin, gather_context
 
         opened = self.own()
         ask = begin(opened.backend, opened.ledger, "what", AskOptions(), opened.now)

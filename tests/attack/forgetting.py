@@ -16,7 +16,7 @@ from threading import Event
 from typing import Any
 
 from engine.app import Pkb
-from engine.ask.prepare import prepare
+from engine.ask.keys import prepare
 from engine.forget import ForgetPlan
 from engine.idle.plan import _reasker
 from engine.idle.predict import from_forms, offer

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.ask.prepare import begin
+from engine.ask.keys import begin
 from engine.text.time_sensitive import WORDINGS, whole_document_question
 from store.errors import UsageError
 from tests.attack.lab import ANN, BEN, EVIL, Lab, mail

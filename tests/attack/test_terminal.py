@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli import export
-from engine.http.guard import HEADERS
+from engine.http.routes import HEADERS
 from engine.page import __file__ as page_file
 from engine.text.terminal import in_json, line, one_line, plain, unstyled
 from tests.attack.lab import BEN, Lab, mail

@@ -19,8 +19,7 @@ from typing import Any, TextIO
 
 from filelock import FileLock
 
-from engine.ask.keys import normalise
-from engine.ask.prepare import begin, gather_context
+from engine.ask.keys import begin, gather_context, normalise
 from engine.models.mlx import Mlx
 from engine.session import Session
 from engine.types import AskOptions, Trace

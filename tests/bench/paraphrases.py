@@ -22,8 +22,17 @@ from time import perf_counter
 from typing import Any
 
 from engine.ask.extract import write
-from engine.ask.keys import Wording, key, normalise, reword
-from engine.ask.prepare import BankBudget, PendingQuestion, QueryContext, fingerprint, store_answer
+from engine.ask.keys import (
+    BankBudget,
+    PendingQuestion,
+    QueryContext,
+    Wording,
+    fingerprint,
+    key,
+    normalise,
+    reword,
+    store_answer,
+)
 from engine.ask.semantic import SemanticLookup, SemanticRules
 from engine.ask.updates import settled
 from engine.models.minilm import MiniLM

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
-from engine.ask.keys import normalise
-from engine.ask.prepare import key_of
+from engine.ask.keys import key_of, normalise
 from engine.session import Session
 from engine.types import AskOptions, AskResult, Trace
 from store.answers import AnswerBank

@@ -21,7 +21,6 @@ from typing import Any
 
 from engine.ask.keys import normalise
 from engine.types import AskResult
-from store.history import LookupCosts, set_lookup_costs
 from tests.bench import home
 from tests.bench.agreement import agree
 from tests.bench.corpus import DATA, Query, User, users
@@ -168,8 +167,6 @@ def asked(replay: Replay, tally: Tally, policy: Policy) -> tuple[Row, AskResult]
     if rests:
         replay.idle(IDLE * (1 + policy.settings["ask.k"]), fill=policy.fills)
     held = sizes(replay.home.session).kv_written - held
-    # pkb stops looking up paraphrases where measured times say that it does not pay; here nothing computes.
-    set_lookup_costs(replay.home.session.ledger, "model", LookupCosts())
     idle, query = tally.taken(), replay.unit.queries[len(replay.asked)]
     line, answered = replay.answered()
     unit, tokens, cached = replay.unit, line.tokens, line.cached

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.database import Ledger, open_ledger
-from store.history import MAX_QUESTIONS, DayCount, History, HistoryEntry, LookupCosts, lookup_costs, set_lookup_costs
+from store.history import MAX_QUESTIONS, DayCount, History, HistoryEntry
 
 
 @pytest.fixture
@@ -102,14 +102,3 @@ def test_the_most_that_was_reused_is_of_the_last_questions(ledger: Ledger) -> No
     for reused in (900, 250, None, 300):
         history.add(HistoryEntry(1.0, "when?", "full", True, 1.0, 0.0, 1000, reused))
     assert [history.most_reused(limit) for limit in (1, 3, 4)] == [300, 300, 900]
-
-
-def test_older_look_ups_count_less(ledger: Ledger) -> None:
-    costs = LookupCosts()
-    for _ in range(200):
-        costs = costs.add(10.0, 30.0)
-    assert (costs.lookups, costs.lookup_ms / costs.lookups) == (200, 10.0)
-    costs = costs.add(30.0, None)
-    assert (costs.lookups, costs.misses, costs.lookup_ms, costs.rest_ms) == (101, 100, 1030.0, 3000.0)
-    set_lookup_costs(ledger, "quote", costs)
-    assert lookup_costs(ledger, "quote") == costs

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.ask.keys import BankBudget
 from engine.ask.pipeline import Asker
-from engine.ask.prepare import BankBudget
 from engine.text.question import Question
 from engine.types import Answer, AskOptions, AskResult, Correction, Evidence, GeneratedAnswer, OnText, Trace
 from store.answers import AnswerBank, Notice, Notices, RejectedAnswers

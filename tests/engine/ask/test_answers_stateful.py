@@ -13,9 +13,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from engine.ask.keys import key, normalise, reword
+from engine.ask.keys import BankBudget, answer_of, begin, gather_context, key, key_of, normalise, prepare, reword
 from engine.ask.pipeline import Asker
-from engine.ask.prepare import BankBudget, answer_of, begin, gather_context, key_of, prepare
 from engine.ask.semantic import reject_answer
 from engine.types import Answer, AskOptions, AskResult
 from store.answers import AnswerBank, RejectedAnswers

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.ask.prepare import Prepared, answer_of, prepare
+from engine.ask.keys import Prepared, answer_of, prepare
 from engine.session import Session
 from engine.text.question import Question
 from engine.types import AskOptions, Backend, Evidence, GeneratedAnswer, OnText, Trace

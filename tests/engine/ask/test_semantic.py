@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.prepare import begin, fingerprint, gather_context
+from engine.ask.keys import begin, fingerprint, gather_context
 from engine.ask.semantic import SemanticRules, entails
 from engine.kv.restore import KvBinding as KeptTensors
 from engine.kv.restore import PromptReader
@@ -21,7 +21,6 @@ from engine.session import Session
 from engine.text.question import Question, understand
 from engine.text.time_sensitive import is_time_sensitive
 from engine.types import AskOptions, AskResult, Evidence, Source, Trace
-from store.history import LookupCosts, lookup_costs, set_lookup_costs
 from store.hits import Vectors
 from store.kv_files import Tensor
 from store.types import Chunk, replace
@@ -237,29 +236,6 @@ def _evidence_of(folder: Shelf, text: str) -> tuple[str, ...]:
 
 
 POLITE_TANDEM = "Please tell me which colour the tandem of the museum has."
-
-
-def test_where_answering_anew_is_faster_one_question_in_eight_is_looked_up(folder: Shelf) -> None:
-    ledger = folder.session.ledger
-    folder.ask(TANDEM)
-    set_lookup_costs(ledger, "quote", LookupCosts(40, 30, lookup_ms=4000.0, rest_ms=900.0))
-    found = folder.ask(LIKE_TANDEM)
-    assert (found.reply.tier, folder.reasons(found)) == ("full", ["answering anew is faster here"])
-    for _ in range(6):
-        folder.ask(TANDEM)
-    assert folder.ask(POLITE_TANDEM).reply.tier == "semantic"
-    set_lookup_costs(ledger, "quote", LookupCosts(40, 30, lookup_ms=400.0, rest_ms=900.0))
-    assert folder.ask("What colour does the tandem of the museum have?").reply.tier == "semantic"
-
-
-def test_the_times_of_look_ups_and_of_what_follows_a_miss_are_noted(folder: Shelf) -> None:
-    folder.ask(TANDEM)
-    missed = lookup_costs(folder.session.ledger, "quote")
-    folder.ask(LIKE_TANDEM)
-    hit = lookup_costs(folder.session.ledger, "quote")
-    assert [(one.lookups, one.misses) for one in (missed, hit)] == [(1, 1), (2, 1)]
-    assert missed.rest_ms == hit.rest_ms > 0
-    assert lookup_costs(folder.session.ledger, "model") == LookupCosts()
 
 
 def test_with_all_checks_off_the_nearest_answer_is_served(folder: Shelf) -> None:

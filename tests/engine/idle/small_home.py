@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from engine.ask.prepare import BankBudget, prepare
+from engine.ask.keys import BankBudget, prepare
 from engine.idle.refresh import Reasker
 from engine.idle.scheduler import JobRunner, RunContext, RunLimits
 from engine.idle.types import Handler, Job, JobResult, Outcome

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.ask.prepare import begin, gather_context, pending_entry
+from engine.ask.keys import begin, gather_context, pending_entry
 from engine.idle.refresh import TAU, plan_verifications, verify
 from engine.types import AskOptions
 from store.answers import Notices, PendingVerification, Verifications

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.app import Pkb
-from engine.ask.prepare import understood, whole_of
+from engine.ask.keys import understood, whole_of
 from engine.types import AskOptions
 from tests.demo import NANO
 from tests.engine.models.chatserver import ChatServer, chatting, streamed
