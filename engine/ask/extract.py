@@ -32,7 +32,6 @@ from engine.ask.updates import latest, says_change, soonest
 from engine.ingest.dialogue import listed_attendees
 from engine.llm.prompt import Segments
 from engine.models.types import LanguageModel
-from engine.retrieval.evidence import placed
 from engine.text.dates import spell_date
 from engine.text.question import ASKING_WORDS, Question, Synthesis, synthesis, understand
 from engine.text.relative_dates import CANCELLED, dates_in_words, event_times
@@ -216,14 +215,11 @@ def _event(question: Question, reads: Sequence[Passage]) -> SelectedSentence | N
         said = one.when if name == "When" else one.lines.get(name)
         return replace(_alone(said, at), quote=f"{name}: {one.lines[name]}") if said else None
     if titled:
-        return SelectedSentence("", 0, support=_NONE) if sided else None
+        return SelectedSentence("", 0, support=1e-3)  # none if sided else None
     named = [(at, read) for at, read in events if not sided and subject <= {*words(read.hits[0].title)}]
     lines = [(line, at) for at, read in named for line in read.text.split("\n") if line.startswith(f"{CANCELLED}: ")]
     off = [replace(_alone(f"cancelled: {line.partition(': ')[2]}", at), quote=line) for line, at in lines]
     return off[0] if off else None
-
-
-_NONE = 1e-3  # support of an answer that is none
 
 
 def _is_card(read: Passage) -> bool:
@@ -547,6 +543,8 @@ FACTS: frozenset[Aspect] = frozenset(("people", "sender", "recipients", "subject
 
 def find_fact(bank: Reader, catalog: Catalog, question: Question, document: str, trace: Trace) -> Evidence | None:
     """Return the header's answer to a question as evidence; None if the header has no answer."""
+    from engine.retrieval.evidence import placed  # slow to import
+
     asked = whole_document_question(question.text)
     if asked is None or asked.aspect not in FACTS:
         return None

@@ -21,10 +21,11 @@ from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 from typing import Any
 
-from engine.kv.restore import Ids, KvBinding, PromptReader, keep, prefill
+from engine.kv.restore import KvBinding, PromptReader, keep, prefill
 from engine.models import runtime
 from engine.models.load import load
 from engine.models.mlx import Mlx
+from engine.models.types import Ids
 from engine.types import Trace
 from store.database import open_ledger
 from store.kv_files import TreeRoot, root_of

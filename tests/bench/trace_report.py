@@ -2,12 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from engine.text.terminal import count
-from store.types import replace
 from tests.bench.curves import MACHINE, Check, Facts, Residual
 from tests.bench.intervals import Interval, median
 from tests.bench.page import NONE, Bars, Picture, Section, change, of, percent, plain, prose, table

@@ -155,7 +155,7 @@ def _dates(data: bytes) -> None:
     relative_dates.resolve(text, NOW)
     relative_dates.in_words(text, NOW, past=True)
     relative_dates.next_start(text, NOW, NOW.replace(tzinfo=None))
-    transcripts.date_line(text)
+    headers.date_line(text)
     transcripts.date_in_name(text)
     for found in spans.find(text, "date"):
         relative_dates.dates_in_words(text, found, NOW)

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.idle.prefetch import Ids, PrefetchContext, WantedSegment, is_cached, key_of, plan_segments
+from engine.idle.prefetch import PrefetchContext, WantedSegment, is_cached, key_of, plan_segments
 from engine.idle.types import Handler, JobResult
 from engine.kv.restore import KvBinding, PromptReader
 from engine.llm.prompt import in_document_order
 from engine.models.load import load
 from engine.models.mlx import Mlx
-from engine.models.types import Meter, flops
+from engine.models.types import Ids, Meter, flops
 from store.jobs import JobCost
 from store.kv_index import CountTotal, KvCounts
 from tests.demo import NANO
