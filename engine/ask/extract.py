@@ -215,7 +215,7 @@ def _event(question: Question, reads: Sequence[Passage]) -> SelectedSentence | N
         said = one.when if name == "When" else one.lines.get(name)
         return replace(_alone(said, at), quote=f"{name}: {one.lines[name]}") if said else None
     if titled:
-        return SelectedSentence("", 0, support=1e-3)  # none if sided else None
+        return SelectedSentence("", 0, support=1e-3) if sided else None
     named = [(at, read) for at, read in events if not sided and subject <= {*words(read.hits[0].title)}]
     lines = [(line, at) for at, read in named for line in read.text.split("\n") if line.startswith(f"{CANCELLED}: ")]
     off = [replace(_alone(f"cancelled: {line.partition(': ')[2]}", at), quote=line) for line, at in lines]
