@@ -85,7 +85,7 @@ def serve(
 def _http(port: int | None, *, renew: bool, as_json: bool) -> None:
     """Serve over HTTP until interrupted."""
     with output.optional("http", "starlette", "uvicorn"):
-        from engine.http.loopback import PORT, HttpAddress, serve
+        from engine.http.routes import PORT, HttpAddress, serve
 
     def ready(endpoint: HttpAddress) -> None:
         if as_json:

@@ -152,12 +152,12 @@ def _version(name: str) -> str:
 
 
 def _embedder(name: str, environ: Mapping[str, str]) -> Check:
-    from engine.models import lookup, qwen3
+    from engine.models import lookup, minilm
 
     try:
         if name == "minilm":
             return Check("embedder", "ok", f"all-MiniLM-L6-v2 in {lookup.find_weights()}")
-        return Check("embedder", "ok", f"{name} in {qwen3.find_model(name, environ).folder}")
+        return Check("embedder", "ok", f"{name} in {minilm.find_model(name, environ).folder}")
     except NoModel as error:
         return Check("embedder", "note", f"{error.message}: keyword search only", error.next_step)
 
@@ -213,9 +213,8 @@ _PATIENT_S = 5.0  # longer than a question would wait
 def _remote(home: Home, url: str) -> Check:
     """Check whether the place that `kv.remote` names answers, by asking it for a node that nobody has."""
     from store.kv_files import KEY_BYTES
-    from store.peers import PeerBook
+    from store.peers import PeerBook, parse_address
     from store.remote import ANSWER_S, Remote, masked, source_of
-    from store.remote_peer import parse_address
 
     name, book = parse_address(url).name, PeerBook(home.share)
     if (known := book.find(name)) is None:

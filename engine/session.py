@@ -53,7 +53,7 @@ def choose_embedder(
         from engine.models.minilm import MiniLM
 
         return MiniLM(workers=os.cpu_count() or 1, notes=notes)
-    from engine.models.qwen3 import Qwen3, find_model
+    from engine.models.minilm import Qwen3, find_model
     from engine.models.runtime import threads_of
 
     found, share = find_model(settings.embed.model, environ), settings.model.memory_share

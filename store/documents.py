@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from store import catalog, provenance
+from store import catalog
 from store.answers import drop_derived, mark_removed, unmark_removed
 from store.catalog import Catalog, FormerNames
 from store.database import UNCOMPACTED, Ledger
@@ -378,7 +378,7 @@ class Knowledge:
             claim(self._ledger, entry.document.id, entry.owned)
             set_quoted(self._ledger, entry.document.id, entry.quoted)
             if entry.provenance:
-                provenance.put(self._ledger, entry.document.id, entry.provenance)
+                catalog.put_provenance(self._ledger, entry.document.id, entry.provenance)
 
     def _chunks_of(self, documents: Sequence[str]) -> "list[Row]":
         columns = ["id", "document", "words"]

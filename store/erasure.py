@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from store import provenance
 from store.answers import OF_REMOVED, drop_derived, mark_removed
-from store.catalog import Catalog, FormerNames
+from store.catalog import Catalog, FormerNames, prune_provenance
 from store.database import BUSY_MS, EPOCH, Ledger
 from store.documents import Knowledge
 from store.filters import among, batches, holding
@@ -177,7 +176,7 @@ class Eraser:
             FormerNames(self._ledger).remove(documents)
 
         self._knowledge.commit((), record, documents)
-        provenance.prune(self._ledger)
+        prune_provenance(self._ledger)
 
     def _rewrite(self, on_step: OnStep) -> list[str]:
         """Rewrite every file that may hold deleted text; returns the old files that are still there."""

@@ -11,8 +11,7 @@ from hashlib import blake2b
 from pathlib import Path
 from shutil import rmtree
 
-from store import provenance
-from store.catalog import Catalog
+from store.catalog import Catalog, recount_people
 from store.checksums import PRIMARY, TABLES, Chosen, TableFiles, everything, intact, nothing
 from store.database import DAMAGE, Ledger, exists, has_schema, open_ledger
 from store.documents import FrequencyDelta, Knowledge, differing_chunks, differing_documents
@@ -165,7 +164,7 @@ def _repair_rows(ledger: Ledger) -> list[str]:
         ledger.rows.execute(f"UPDATE provenance SET people = '[]' WHERE {intact('provenance')} IS NOT TRUE")
         for table in TABLES:
             ledger.rows.execute(f"DELETE {_damaged(table)}")
-        provenance.recount(ledger)
+        recount_people(ledger)
         ledger.rows.execute("UPDATE answers_size SET (answers, bytes) = (SELECT count(*), total(bytes) FROM answers)")
         lost = "SELECT id FROM documents WHERE id NOT IN (SELECT document FROM provenance)"
         return [document for (document,) in ledger.rows.execute(lost)]

@@ -333,7 +333,6 @@ def _digest(url: str) -> str:
 
 def source_of(url: str, folder: Path) -> RemoteSource:
     """Return what brings the bytes from a URL, which is read at the first request."""
-    from store.peers import PeerBook
-    from store.remote_peer import PeerSource, parse_address
+    from store.peers import PeerBook, PeerSource, parse_address
 
     return PeerSource(lambda: parse_address(url), PeerBook(folder))

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace as replace  # of all values that are Structs
 
 if TYPE_CHECKING:
-    from store.provenance import Provenance
+    from store.catalog import Provenance
 
 Kind = Literal["mail", "transcript"]
 Role = Literal["body", "quote", "forward", "signature", "attachment", "event"]

@@ -83,14 +83,14 @@ LIBRARIES = {
     "pydantic": ("engine/mcp.py",),
     "typing_extensions": ("engine/mcp.py",),
     "anyio": ("engine/mcp.py", "engine/http/*"),
-    "h11": ("engine/http/loopback.py",),
+    "h11": ("engine/http/routes.py",),
     "starlette": ("engine/http/*",),
     "uvicorn": ("engine/http/*",),
     "cryptography": ("store/peers.py",),
     "keyring": ("engine/ingest/imap.py",),
 }
 HEAVY = ("lancedb", "pyarrow", "numpy", "mlx", "transformers", "tokenizers", "rank_bm25")
-MOST_MODULES, MOST_LINES = 145, 46_688  # these only ever go down
+MOST_MODULES, MOST_LINES = 139, 46_634  # these only ever go down
 LONGEST_MODULE, LONGEST_FUNCTION = 600, 60
 TWICE = {"__init__", "types", "pipeline"}  # a path each of ask and ingest
 PAPERS = re.compile(r"\b(?:PerCache|MobiLoRA|SparKV|KVPR|Cake)\b")

@@ -285,8 +285,8 @@ _THREAD = 100  # mails; more of one subject are a newsletter or a series, of whi
 def matched_senders(ledger: Ledger, scope: Scope) -> list[str]:
     """Return a notice where the name in --from fits senders of several addresses; an address is one sender's."""
     from engine.text.terminal import shorten
+    from store.catalog import senders_named
     from store.filters import is_address
-    from store.provenance import senders_named
 
     sender = scope.sender
     if not sender or is_address(sender) or len(found := senders_named(ledger, scope.collection, sender)) < 2:

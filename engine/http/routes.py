@@ -1,16 +1,19 @@
 """What the HTTP endpoint answers: chat completions, search, lists, documents, statistics, and the files of the page.
 
-Only requests to this host, from its own page or no page at all, with the token, are answered.
-Each request opens the home in a thread of its own and leaves the work to the background server, whose queue it shares
-with all other clients. When a client goes away, its question is cancelled.
+The server listens on loopback; only requests to this host, from its own page or no page at all, with the token, are
+answered. Each request opens the home in a thread of its own and leaves the work to the background server, whose queue
+it shares with all other clients. When a client goes away, its question is cancelled.
 """
 
 import asyncio
 import json
 import re
 import secrets
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from errno import EADDRINUSE
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -19,6 +22,8 @@ from threading import Event
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
+import h11
+import uvicorn
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.exceptions import HTTPException
@@ -26,13 +31,14 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from engine.app import Pkb
 from engine.http import completions
 from engine.text.terminal import line, shorten, valid_text
 from engine.types import NO_FILTERS, SCHEMA, AskResult, Filters, ListOptions, json_text
 from store.errors import Locked, NoModel, NoStore, PkbError, UsageError, as_pkb_error
-from store.home import replacing
+from store.home import locate, replacing
 from store.types import replace
 
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
@@ -418,3 +424,115 @@ def error(message: str, kind: str, code: int | str, next_step: str | None = None
     """Return an error as OpenAI's clients read it, with what to type, or to ask for, next."""
     step = next_step or _NEXT.get(code, "the request again, corrected")
     return {"error": {"message": shorten(message, _LONGEST), "type": kind, "param": None, "code": code, "next": step}}
+
+
+PORT = 8642
+_TOKEN = "http.token"
+_WAITING = 128  # connections that are not accepted yet
+_GRACE_S = 3
+_CONNECTIONS = 64  # at a time
+_REQUEST_S, _IDLE_S = 10, 75  # for a request to arrive, or an answer to be read; between two requests
+
+
+class HttpConnection(H11Protocol):
+    """A connection: closed if a request does not arrive or an answer is not read in time, or for a newer connection."""
+
+    _since, _before = 0.0, None
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin, in place of the connection that has waited longest if there are too many."""
+        super().connection_made(transport)
+        transport.set_write_buffer_limits(0)  # writing is paused while anything is unread
+        others = [one for one in self.connections if isinstance(one, HttpConnection) and one is not self]
+        if len(others) >= _CONNECTIONS:  # those that are being answered stay
+            waiting = (one for one in others if one._owes() or one.conn.their_state is not h11.DONE)
+            min(waiting, key=lambda one: (not one._owes(), one._since), default=self)._drop()
+        self._since = self.loop.time()
+        self._look()
+
+    def _owes(self) -> bool:
+        """Return whether its client has begun a request that is not whole, or an answer is unread."""
+        state, is_begun = self.conn.their_state, self.cycle is None or self.conn.trailing_data[0] != b""
+        return self.flow.write_paused or state is h11.SEND_BODY or (state is h11.IDLE and is_begun)
+
+    def _look(self) -> None:
+        """Close it if its client has taken too long; else look again in a second."""
+        if self.cycle is not self._before or not self._owes():
+            self._since, self._before = self.loop.time(), self.cycle
+        if self.loop.time() - self._since > _REQUEST_S:
+            if self.cycle or self.conn.trailing_data[0]:
+                self.send_400_response("the request did not arrive in time", 408)
+            self._drop()
+        elif self in self.connections:
+            self.loop.call_later(1, self._look)
+
+    def _drop(self) -> None:
+        self.connections.discard(self)
+        self.transport.abort()
+
+    def send_400_response(self, msg: str, status: int = 400) -> None:
+        """Answer what is no request with a short error, unless its answer was begun; then close."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            body = json.dumps(error(msg, "invalid_request_error", status)).encode()
+            about = HEADERS | {
+                "Content-Type": "application/json",
+                "Content-Length": f"{len(body)}",
+                "Connection": "close",
+            }
+            answer = h11.Response(status_code=status, headers=list(about.items())), h11.Data(body), h11.EndOfMessage()
+            self.transport.write(b"".join(self.conn.send(event) or b"" for event in answer))
+        self.transport.close()
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAddress:
+    """Where the endpoint is, and the token that opens it."""
+
+    port: int
+    token: str
+
+    @property
+    def api(self) -> str:
+        """Return the base URL for OpenAI's clients."""
+        return f"http://{LOOPBACK}:{self.port}/v1"
+
+    @property
+    def page(self) -> str:
+        """Return the address of the page; browsers send nothing behind the # to any server."""
+        return f"http://{LOOPBACK}:{self.port}/#token={self.token}"
+
+
+def serve(environ: Mapping[str, str], port: int, ready: Callable[[HttpAddress], None], *, renew: bool = False) -> None:
+    """Serve a home until a signal; `ready` is called once requests are accepted. PkbError if the port is taken."""
+    home = locate(environ)
+    home.data.mkdir(mode=0o700, parents=True, exist_ok=True)  # before anything is ingested, the page says what to type
+    listener = _listen(port)
+    endpoint = HttpAddress(listener.getsockname()[1], read_token(home.data / _TOKEN, renew=renew))
+    app = application(environ, port=endpoint.port, token=endpoint.token)
+    config = uvicorn.Config(
+        app,
+        http=HttpConnection,
+        log_config=None,  # a traceback in a log could hold mail
+        log_level="critical",
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        server_header=False,
+        timeout_keep_alive=_IDLE_S,
+        timeout_graceful_shutdown=_GRACE_S,
+    )
+    ready(endpoint)
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def _listen(port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((LOOPBACK, port))
+        listener.listen(_WAITING)
+    except OSError as found:
+        listener.close()
+        why = "is in use" if found.errno == EADDRINUSE else "cannot be opened"
+        raise PkbError(f"port {port} {why}", f"pkb serve --http --port {port + 1}") from None
+    return listener

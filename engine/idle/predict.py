@@ -389,7 +389,7 @@ def has_similar(reasker: Reasker, strategy: Strategy, question: str) -> bool:
     if vector is None or questions is None:
         return False
     from engine.ask.keys import understood
-    from engine.ask.paraphrase import why_different
+    from engine.ask.semantic import why_different
 
     key, asked = ask.key, understood(reasker.ledger, question, reasker.now)
     near = questions.near(vector, scope=key.scope, writer=key.writer, day=key.day, least=strategy.tau)

@@ -28,8 +28,7 @@ from engine.ingest.scan import Replacement, Versions, ignorable
 from engine.ingest.types import PARSER_VERSION, Bug, ParseLimits, as_seen, isolate, provenance, seen_at
 from engine.text.people import index_words, name_forms
 from store import documents as documents_store
-from store import provenance as provenance_store
-from store.catalog import BUG, Catalog, Problem, SourceRoot
+from store.catalog import BUG, Catalog, Problem, SourceRoot, first_seen, prune_provenance
 from store.database import Ledger
 from store.documents import Knowledge
 from store.erasure import Tombstones
@@ -298,7 +297,7 @@ def _attempt(
     for document in documents:
         for digest in own_digests(document, digests[document.id]):
             owners.setdefault(digest, document.id)
-    first, now = provenance_store.first_seen(ledger, (document.id for document in documents)), datetime.now(UTC)
+    first, now = first_seen(ledger, (document.id for document in documents)), datetime.now(UTC)
 
     def entry(one: Document) -> IndexedDocument:
         seen = seen_at(one, first.get(one.id), now)
@@ -446,7 +445,7 @@ class Ingest:
         yield from self._parse(found.new | found.changed)
         self._remove_gone(root, found.gone)
         yield from self._parse(self._to_parse_again())
-        provenance_store.prune(self._ledger)
+        prune_provenance(self._ledger)
         if self._knowledge.is_untidy or self.summary.removed:
             yield Progress("index", 0)
             self._knowledge.compact()

@@ -17,9 +17,8 @@ from zoneinfo import ZoneInfo, available_timezones
 from msgspec import Struct
 
 from engine.text.people import LOOK_ALIKE, folded_address, folded_name, name_and_address, traces
-from store.catalog import BUG
+from store.catalog import BUG, NamedAddress, Provenance
 from store.errors import PkbError
-from store.provenance import NamedAddress, Provenance
 from store.types import OWN_ROLES, Document, DocumentPassage, ParsedItem, replace
 
 # Raise it with each change after which a file is decoded to another text, date, sender or role: every file is then read

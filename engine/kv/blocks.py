@@ -14,7 +14,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from engine.kv.overlap import hangs, within
+from engine.kv.costs import hangs, within
 from engine.kv.restore import LEAST_S, KvBinding, PromptReader, look
 from engine.models.kv_cache import Cache, concatenated, files, fill, tensor, unpack
 from engine.models.kv_read import Arrays, UnreadableCache

@@ -16,10 +16,9 @@ from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine.kv.costs import Costs, LoadPlan, MeasuredCosts, Planner, Unit, auto
+from engine.kv.costs import Costs, Loader, LoadPlan, MeasuredCosts, Planner, Unit, auto, hangs, within
 from engine.kv.costs import compute as compute_all
 from engine.kv.costs import load as load_all
-from engine.kv.overlap import Loader, hangs, within
 from engine.models.kv_read import OpenFiles, ReadAt, UnreadableCache, open_files
 from engine.models.rope import Ropes
 from engine.models.types import Ids, KvSliceable, LanguageModel

@@ -24,9 +24,8 @@ from store.errors import PkbError, UsageError
 from store.home import Home
 from store.kv_files import KEY_BYTES, SUFFIX, BadNode, Key, open_identity, opened
 from store.kv_index import KvIndex, open_readonly
-from store.peers import PeerBook
+from store.peers import HAVE, MOST_BODY, NODE, PeerBook
 from store.remote import MOST_KEYS
-from store.remote_peer import HAVE, MOST_BODY, NODE
 
 _CONNECTIONS = 32  # at a time, of peers and of strangers that have not been refused yet
 _HANDSHAKE_S, _SILENT_S, _IDLE_S = 5.0, 10.0, 90.0

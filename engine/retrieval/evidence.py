@@ -24,9 +24,8 @@ from engine.text.terminal import count, shorten
 from engine.text.time_sensitive import phrases, plain_words, word_lists
 from engine.text.words import words
 from engine.types import FIRST_MAIL, SCHEMA, AskOptions, Evidence, Listing, ListOptions, Passage, Source, Trace, Trust
-from store.catalog import Catalog
+from store.catalog import Catalog, KnownAddress, NamedAddress, Provenance, addresses_of, provenance_of
 from store.hits import Hit, Vectors
-from store.provenance import KnownAddress, NamedAddress, Provenance, addresses_of, provenance_of
 from store.search import Reader
 from store.types import Place, Scope, replace
 

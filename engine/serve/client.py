@@ -103,7 +103,7 @@ def _keep(opened: Session, made: "AskResult") -> None:
 
 def unknown_person(opened: Session, scope: "Scope") -> str | None:
     """Return which of the people in a scope no indexed message is from or to."""
-    from store.provenance import senders_named
+    from store.catalog import senders_named
 
     known = scope.sender is None or senders_named(opened.ledger, scope.collection, scope.sender)
     if known and scope.recipient is None:

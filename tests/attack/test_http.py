@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from engine.http.loopback import _CONNECTIONS as CONNECTIONS
-from engine.http.loopback import _REQUEST_S as REQUEST_S
+from engine.http.routes import _CONNECTIONS as CONNECTIONS
+from engine.http.routes import _REQUEST_S as REQUEST_S
 from tests.cli.http_endpoint import Reply, Served, http_endpoint
 from tests.cli.test_http_hostile import COMPLETIONS, ROUTES
 from tests.demo import copied, environment

@@ -18,8 +18,7 @@ from time import perf_counter
 import numpy as np
 
 from engine.ask.extract import write
-from engine.ask.paraphrase import why_different
-from engine.ask.semantic import why_unlike
+from engine.ask.semantic import why_different, why_unlike
 from engine.text.question import understand
 from engine.types import AskOptions, Trace
 from store.answers import AnswerBank, CachedAnswer

@@ -134,7 +134,7 @@ def taken(units: Sequence[Unit], computed: int) -> float:
 def met(units: Sequence[Unit]) -> float:
     """Return the seconds of overlapping where everything takes what was expected.
 
-    As `engine.kv.overlap` does: the front unit is computed unless loading all that is left ends sooner.
+    As `engine.kv.costs` does: the front unit is computed unless loading all that is left ends sooner.
     """
     to_here = [0.0, *accumulate(unit.load_s or 0.0 for unit in reversed(units))]  # when so many at the back are loaded
     now = 0.0

@@ -13,7 +13,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from engine.http.loopback import _CONNECTIONS as CONNECTIONS
+from engine.http.routes import _CONNECTIONS as CONNECTIONS
 from engine.http.routes import LONGEST_BODY, application
 from engine.operations import LONGEST_TEXT
 from tests.cli.http_endpoint import Reply, Served, http_endpoint

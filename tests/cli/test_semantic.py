@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.ask.paraphrase import why_different
+from engine.ask.semantic import why_different
 from engine.text.question import understand
 from store.answers import AnswerBank, Verifications
 from tests.cli.conftest import Pkb

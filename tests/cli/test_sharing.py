@@ -17,9 +17,8 @@ from store.database import open_ledger
 from store.home import locate
 from store.kv_files import Header, TreeRoot, verify
 from store.kv_index import KvIndex
-from store.peers import PeerBook
+from store.peers import PeerBook, PeerSource, parse_address
 from store.remote import Remote, RemoteCall, RemoteMiss, open_remote
-from store.remote_peer import PeerSource, parse_address
 from store.types import replace
 from tests.cli.conftest import Pkb, Ran
 from tests.demo import NANO, copied, environment

@@ -28,7 +28,7 @@ from engine.settings import Settings, parse
 from engine.text import commitments, dates, people, question, relative_dates, spans, terminal, words
 from engine.text.time_sensitive import is_timeless, time_sensitivity, whole_document_question
 from engine.transfer import lines_of, read_line
-from store import kv_files, peers, remote_peer
+from store import kv_files, peers
 from store.catalog import BUG
 from store.errors import PkbError
 from store.remote import RemoteMiss
@@ -263,7 +263,7 @@ def _server(data: bytes) -> None:
 
 def _addresses(data: bytes) -> None:
     text = _text(data)
-    for read in (endpoint.parse_endpoint, remote_peer.parse_address, sharing.parse_listen):
+    for read in (endpoint.parse_endpoint, peers.parse_address, sharing.parse_listen):
         with suppress(PkbError):
             read(text)
 

@@ -13,9 +13,8 @@ import pytest
 from engine.kv.sharing import SharingAddress, SharingServer
 from store.home import Home
 from store.kv_files import Header, Key
-from store.peers import PeerBook, key_line
+from store.peers import PeerBook, PeerSource, key_line, parse_address
 from store.remote import Remote
-from store.remote_peer import PeerSource, parse_address
 from tests.store.kv_kit import ROOT, A, B, C, Kept
 
 PATH = (A, B, C)

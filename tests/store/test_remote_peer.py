@@ -20,9 +20,8 @@ from hypothesis import strategies as st
 from engine.kv.sharing import SharingServer, parse_keys, parse_listen
 from store.errors import UsageError
 from store.kv_files import Header, Key, Tensor, write
-from store.peers import PeerBook, key_line
+from store.peers import PeerBook, PeerSource, _Connection, key_line, parse_address
 from store.remote import MOST_KEYS, PAUSE_S, Remote, RemoteCall, RemoteMiss, headers_of, masked, open_remote
-from store.remote_peer import PeerSource, _Connection, parse_address
 from tests.effort import PATIENCE_S
 from tests.store.kv_kit import ROOT, Kept, tensors
 from tests.store.sharing import (

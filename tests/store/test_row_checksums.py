@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from store import provenance
+from store import catalog
 from store.answers import (
     AnswerBank,
     CachedAnswer,
@@ -18,12 +18,11 @@ from store.answers import (
     RejectedAnswers,
     Verifications,
 )
-from store.catalog import Catalog
+from store.catalog import Catalog, NamedAddress, Provenance
 from store.checksums import TABLES, intact
 from store.database import Ledger, open_ledger
 from store.errors import DamagedLedger
 from store.integrity import page_damage, repair
-from store.provenance import NamedAddress, Provenance
 from tests.effort import slow_only
 from tests.store.kit import Opened, entry
 
@@ -43,7 +42,7 @@ def fill(ledger: Ledger) -> None:
     RejectedAnswers(ledger).add(b"key-a", "rejected Thursday", 4.0)
     ledger.rows.execute("INSERT INTO predictions (question, chunk) VALUES ('who sings then?', 'a/0')")
     with ledger.transaction():
-        provenance.put(ledger, "a", KNOWN)
+        catalog.put_provenance(ledger, "a", KNOWN)
 
 
 def everything(ledger: Ledger) -> list[object]:
@@ -53,8 +52,8 @@ def everything(ledger: Ledger) -> list[object]:
         Verifications(ledger).all(),
         RejectedAnswers(ledger).find(b"key-a"),
         ledger.rows.execute("SELECT question, chunk FROM intact_predictions").fetchall(),
-        provenance.provenance_of(ledger, ["a"]),
-        provenance.addresses_of(ledger, None, "ann lee"),
+        catalog.provenance_of(ledger, ["a"]),
+        catalog.addresses_of(ledger, None, "ann lee"),
         Notices(ledger).pop(b"key-a"),
     ]
 

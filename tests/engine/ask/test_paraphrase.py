@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.paraphrase import asks_in_same_words, synonymous, unmatched_words, why_different
+from engine.ask.semantic import asks_in_same_words, synonymous, unmatched_words, why_different
 from engine.text.question import Question, understand
 from engine.text.words import base, one_root
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.kv.costs import Unit
-from engine.kv.overlap import Loader, hangs, within
+from engine.kv.costs import Loader, Unit, hangs, within
 
 EIGHT = [Unit(64, 1 << 21, 0.02, None)] * 8
 

@@ -16,8 +16,7 @@ import pytest
 
 from engine.kv import blocks
 from engine.kv import restore as restoring
-from engine.kv.costs import LoadPlan, MeasuredCosts, Planner, Unit, compute, load, overlap
-from engine.kv.overlap import hangs
+from engine.kv.costs import LoadPlan, MeasuredCosts, Planner, Unit, compute, hangs, load, overlap
 from engine.kv.restore import LATE, KvBinding, Planning, Prefilled, PromptReader, keep, prefill
 from engine.models.kv_read import ReadAt
 from engine.models.load import load as load_model

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, processors
 
-from engine.models.qwen3 import END_TOKEN
+from engine.models.minilm import END_TOKEN
 from tests.engine.models.shapes import KINDS, bpe, make
 
 Matrix = NDArray[np.float64]

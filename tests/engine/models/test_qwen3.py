@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from engine.models import qwen3
+from engine.models import minilm
 from engine.models.lookup import find
-from engine.models.qwen3 import END_TOKEN, MAX_TOKENS, TASK, Qwen3, find_model
+from engine.models.minilm import END_TOKEN, QWEN3_TOKENS, TASK, Qwen3, find_model
 from engine.models.tokens import Tokens
 from engine.models.types import Embedder
 from store.errors import NoModel, PkbError, UsageError
@@ -68,7 +68,7 @@ def test_different_texts_have_different_vectors_of_unit_length(model: Qwen3) -> 
 
 def test_a_small_batch_at_a_time_gives_every_text_its_own_vector(model: Qwen3, monkeypatch: pytest.MonkeyPatch) -> None:
     together = model.embed(TEXTS)
-    monkeypatch.setattr(qwen3, "BATCH", dict.fromkeys(qwen3.BATCH, 100))
+    monkeypatch.setattr(minilm, "QWEN3_BATCH", dict.fromkeys(minilm.QWEN3_BATCH, 100))
     found = list(model.embed_batches(TEXTS))
     assert len(found) > 2
     assert sorted(i for indices, _ in found for i in indices) == list(range(len(TEXTS)))
@@ -94,11 +94,11 @@ def test_a_question_is_read_behind_its_instruction(model: Qwen3, folder: Path) -
 
 
 def test_a_long_text_is_cut_before_its_end(model: Qwen3, folder: Path) -> None:
-    start = "a b c d " * MAX_TOKENS
+    start = "a b c d " * QWEN3_TOKENS
     one, other = model.embed([f"{start}apples", f"{start}a quarrel about the rent"])
     ids = ids_of(folder, start)
     assert np.array_equal(one, other)
-    assert np.abs(one - naive(folder, [*ids[: MAX_TOKENS - 1], ids[-1]])).max() < 1e-5
+    assert np.abs(one - naive(folder, [*ids[: QWEN3_TOKENS - 1], ids[-1]])).max() < 1e-5
 
 
 @pytest.mark.parametrize("name", [END_TOKEN, *CONTROLS, *WORDS])
@@ -117,7 +117,7 @@ def test_exactly_one_end_stands_behind_any_text(texts: list[str]) -> None:
     tokenizer = bpe()
     tokenizer.add_special_tokens([END_TOKEN])
     end = end_of(tokenizer)
-    loaded = qwen3._Loaded(Tokens(tokenizer), (), (end,), None)
+    loaded = minilm._Loaded(Tokens(tokenizer), (), (end,), None)
     found = loaded.tokens([*texts, f"{END_TOKEN}{END_TOKEN}"])
     assert [(ids.count(end), ids[-1]) for ids in found] == [(1, end)] * (len(texts) + 1)
 
@@ -171,7 +171,7 @@ def test_the_fingerprint_changes_with_the_weights_the_tokenizer_and_the_pooling(
     for name in ("tokenizer.json", "model.safetensors"):
         (copy / name).write_bytes((copy / name).read_bytes() + b"\n")
         found.append(opened(copy, tmp_path).fingerprint)
-    monkeypatch.setattr(qwen3, "POOLING", "another")
+    monkeypatch.setattr(minilm, "QWEN3_POOLING", "another")
     found.append(opened(copy, tmp_path).fingerprint)
     assert [found.index(each) for each in found] == [0, 0, 2, 3, 4]
 
