@@ -68,6 +68,10 @@ class FormerNames:
         """Forget the former names of documents."""
         self._rows.executemany("DELETE FROM former_names WHERE document = ?", [(one,) for one in documents])
 
+    def exist(self) -> bool:
+        """Return whether anything was remembered; to ask writes nothing."""
+        return self._ledger.get(_KEY) is not None
+
     def documents(self, name: str | None = None, *, removed: bool = True) -> list[str]:
         """Return the documents that had a name, or any: those removed from the index, or those that are still in it."""
         sql = f"""SELECT DISTINCT document FROM former_names WHERE coalesce(name = ?, true)

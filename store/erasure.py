@@ -281,6 +281,8 @@ _FEW = 3  # removed documents that had a name, so that it is no mailbox
 def _with_earlier_versions(ledger: Ledger, documents: Collection[str]) -> set[str]:
     """Add the removed documents that some are later versions of: by Message-ID, or by a file that was theirs alone."""
     former, catalogue = FormerNames(ledger), Catalog(ledger)
+    if not former.exist():
+        return {*documents}
     places = [place for document in documents for place in catalogue.places(document)]
     names = [f"id\0{place.message_id}" for place in places if place.message_id]
     names += [f"path\0{one.path}" for one in places if not one.message_id or len(catalogue.places_in(one.path)) == 1]

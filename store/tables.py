@@ -298,11 +298,10 @@ class Tables:
         return [name for name in self.names() if not self._repair(name)]
 
     def _repair(self, name: str) -> bool:
-        damaged, rows = self._files.damaged(name, reads=everything, whole=True), self._rows(name)
+        damaged = self._files.damaged(name, reads=everything, whole=True)
+        rows = None if self._files.hold_rows(name, damaged) else self._rows(name)
         if not damaged and rows is not None and self._answers(name, rows):
             return True
-        if self._files.hold_rows(name, damaged):
-            rows = None
         self.drop(name)
         if rows is not None:
             with self._writing(name):

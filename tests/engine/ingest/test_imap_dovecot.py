@@ -70,12 +70,12 @@ def test_new_and_deleted_mail_follows_and_nothing_is_marked_as_read(server: Dove
     server.put(reader.user, [message(6)], flags="\\Seen \\Flagged")
     server.do(reader.user, "1:2", "\\Deleted", expunge=True)
     server.do(reader.user, "3", "\\Deleted")
-    server.do(reader.user, "4", "\\Draft \\Seen")
+    server.do(reader.user, "4", "\\Answered \\Seen")
     found = reader.fetch()
     assert (found.new, found.gone) == (1, 3)
     assert [path.name.split(".")[1] for path in reader.files()] == ["4", "5", "6"]
     assert reader.read() == ["note 4", "note 5", "note 6"]
-    assert reader.fetch() == Fetched(reader.address(), ["INBOX"], [])
+    assert reader.fetch() == Fetched(reader.address(), ["INBOX"], [], marked=1)
 
 
 def test_folders_of_no_use_are_left_out_and_named_and_others_decoded(server: Dovecot, reader: Reader) -> None:
@@ -190,7 +190,7 @@ def test_ten_thousand_messages(server: Dovecot, reader: Reader) -> None:
     assert reader.fetch().new == 10_000
     first, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began = time.perf_counter()
-    assert reader.fetch() == Fetched(reader.address(), ["INBOX"], [])
+    assert reader.fetch() == Fetched(reader.address(), ["INBOX"], [], marked=1)
     again = time.perf_counter() - began
     print(f"\n10,000 messages: {first:.1f} s, {(after - before) / 1024:.0f} MB more; again {again:.1f} s")
     assert len(reader.files()) == 10_000
