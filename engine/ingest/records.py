@@ -174,7 +174,7 @@ def _speech(path: str, items: Sequence[Mapping[str, object]], size: int, table: 
     if (what := _what(columns)) is None:
         return None
     said, others = columns[what], {name: one for name, one in columns.items() if name != what}
-    rank, who = max(((_named(name, one, others), name) for name, one in others.items()), default=((), ""))
+    rank, who = max(((_named(name, one), name) for name, one in others.items()), default=((), ""))
     times = [one for name, one in others.items() if name[0] != "^"]
     starts, ends, start = _when(times, sum(map(weigh, map(str, said))), bool(rank))
     told = rank and (
@@ -222,7 +222,7 @@ def _what(columns: Mapping[str, _Column]) -> str | None:
     return max(long, key=lambda name: (5 * kinds[name] > 4 * most, signs[name]), default=None)
 
 
-def _named(name: str, column: _Column, others: Mapping[str, _Column]) -> tuple[float, ...]:
+def _named(name: str, column: _Column) -> tuple[float, ...]:
     """Return how likely the values of a column are speakers: few that come back, best names; () if they are none."""
     values = [text for value in column if isinstance(value, str | int) and (text := str(value).strip())]
     kinds = list(dict.fromkeys(values))
@@ -239,15 +239,8 @@ def _named(name: str, column: _Column, others: Mapping[str, _Column]) -> tuple[f
     alone = len(kinds) == 1 and (name[0] == "^" or max(full, numbered) < 1)
     if counts or alone or (not numbers and any(map(_time, kinds))):
         return ()
-    shared = sum(_partition(one) == _partition(column) for one in others.values())  # a person has a name and a number
     capital = sum(kind[0].isupper() for kind in kinds) / len(kinds)
-    return "[]" not in name, 3 * len(values) > len(column), full, len(kinds) > 1, shared, capital, numbered
-
-
-def _partition(column: _Column) -> list[int]:
-    """Return which values of a column are the same; without times and other numbers that are no counts."""
-    first = dict[object, int]()
-    return [first.setdefault(str(one), len(first)) for one in column if isinstance(one, int) or not _time(one)]
+    return "[]" not in name, 3 * len(values) > len(column), full, len(kinds) > 1, capital, numbered
 
 
 def _when(columns: Sequence[_Column], words: float, named: bool) -> tuple[_Times, _Times, datetime | None]:
