@@ -494,7 +494,7 @@ class KvStore:
         return Match(nodes, partial, lambda: self._index.unpin(pins))
 
     def _is_intact(self, match: Match, segments: Sequence[Sequence[int]], look: Look) -> bool | None:
-        """Compare token ids and verify files, and remove those that differ; None where the disk does not answer."""
+        """Verify token ids and files, and remove nodes that differ; None if the disk does not respond."""
         wrong = [node for node, ids in zip(match.nodes, segments, strict=False) if node.ids != tuple(ids)]
         original = match.partial.node if match.partial else None
         if original and child_key(original.parent, original.ids) != original.key:

@@ -191,7 +191,7 @@ def _may_answer(span: str, question: Question, written: datetime | None, kind: K
 
 
 def asks(text: str) -> bool:
-    """Return whether a sentence asks, and does not ask somebody to do something."""
+    """Return whether a sentence is a question, and not a request."""
     return text.rstrip("\"”')*] ").endswith("?") and not _REQUEST.search(text)
 
 

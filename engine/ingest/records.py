@@ -59,7 +59,7 @@ def spoken(text: str, table: bool = False) -> Spoken:
     try:
         data = _table(text) if table else _tree(text)
     except (ValueError, RecursionError, csv.Error, ElementTree.ParseError):
-        raise UnreadableItem("broken JSON") from None
+        raise UnreadableItem(NO_SPEECH if text[:1] == "<" else "broken JSON") from None
     lists = _lists(data)
     found = [one for path, items in lists.items() if items and (one := _speech(path, items, len(text), table))]
     most = max((one.letters for one in found), default=0)
@@ -80,7 +80,7 @@ def _table(text: str) -> list[dict[str, str]]:
 def _tree(text: str) -> object:
     """Return what JSON, lines of JSON, or XML hold; ValueError, RecursionError or ParseError for other texts."""
     if text[:1] == "<":
-        if "<!" in text.replace("<!--", ""):  # declares entities
+        if re.search(r"<!(?!--|\[CDATA\[)", text):  # declares entities
             raise ValueError("not plain XML")
         return _element(ElementTree.fromstring(text.encode()))
     written = _BYTES.sub(_as_utf8, text)

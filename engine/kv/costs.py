@@ -113,7 +113,7 @@ _WARM = 0.95  # share of a file in the system's cache from which a load counts a
 
 
 def _attended(start: int, stop: int) -> tuple[float, float]:
-    """Return the number of tokens, and of pairs of a token and one before it."""
+    """Return the number of tokens, and the number of (token, earlier token) pairs that attention computes."""
     return stop - start, (stop - start) * (start + stop) / 2
 
 

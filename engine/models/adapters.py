@@ -365,7 +365,7 @@ class AdapterFolder:
         return self.find(name)
 
     def remove(self, name: str) -> int:
-        """Remove an adapter; returns the bytes freed. UsageError if there is none."""
+        """Remove an adapter and return the number of bytes freed; UsageError if it does not exist."""
         folder = self._folder_of(name)
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         gone = Path(mkdtemp(prefix=".gone-", dir=self._path))

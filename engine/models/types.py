@@ -156,7 +156,7 @@ class Embedder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The tokens that a model's chat template puts around a prompt; all empty without a template.
+    """The tokens that a model's chat template adds around a prompt; empty if the model has no template.
 
     `opening` begins the system segment, `turning` ends it and opens the user's turn, `closing` ends the last segment.
     """

@@ -133,7 +133,7 @@ class ProcessInfo:
 
 
 class Server:
-    """Runs until it is stopped, is idle for too long, takes too much memory, or has lost its lock."""
+    """The server process: it exits when stopped, idle for too long, over its memory limit, or without its lock."""
 
     def __init__(self, listener: socket.socket, lease: Lease, about: ProcessInfo, environ: Mapping[str, str]) -> None:
         self._listener, self._lease, self._about = listener, lease, about

@@ -42,8 +42,8 @@ PAPER = (
 NOTE = (
     "Policies are compared over the questions that all of them were asked. False hits are counted where they can be "
     "known: a predicted question's answer counts as right if it has half of the words of the gold one. Chunks and "
-    "tokens are those of the model's prompts. GFLOP are per question, when it is answered and in idle runs; seconds of "
-    "idle runs are of all questions."
+    "tokens are those of the model's prompts. GFLOP and idle GFLOP are per question; idle s is the total of "
+    "all questions."
 )
 
 

@@ -346,8 +346,8 @@ def projections(traces: Traces) -> list[Section]:
     text = (
         f"A projection, not a measurement: the same traces at published speeds of Llama 3.1 8B (Q4_K_M) by llama.cpp "
         f"on Metal ({SOURCE}): {'; '.join(speeds)}. "
-        "Prefill is taken as linear, disks as reading 3 and 5 GB/s, tokens as SmolLM2's, pkb's own time as measured "
-        "here."
+        "It assumes linear prefill, disks that read 3 and 5 GB/s, the token counts of SmolLM2, and pkb's own time as "
+        "measured here."
     )
     heads = ("machine", "policy", "mean ms", "best baseline", "change of the mean")
     return [Section("Apple machines, by published figures", f"{prose(text)}\n\n{table(heads, rows, left=2)}")]

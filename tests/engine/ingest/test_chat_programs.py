@@ -6,6 +6,7 @@ from datetime import date
 
 import pytest
 
+from engine.ingest.records import NO_SPEECH
 from engine.ingest.transcripts import read_transcripts
 from engine.ingest.types import ParseLimits, UnreadableItem
 from store.types import Document
@@ -173,8 +174,10 @@ def test_a_backup_of_short_messages_is_a_chat_and_a_feed_is_none() -> None:
     feed = "".join(f"<item><title>{what}</title><author>{who}</author></item>" for who, what in SAID)
     entity = '<!DOCTYPE a [<!ENTITY b "c">]><a><text start="1" dur="2">&b;</text></a>'
     for text in (f"<rss><channel>{feed}</channel></rss>", entity, "<a><b></a>", "<a>" * 100_000):
-        with pytest.raises(UnreadableItem):
+        with pytest.raises(UnreadableItem, match=NO_SPEECH):
             documents("feed.xml", text)
+    cues = "".join(f'<p begin="{at}" end="{at + 4}"><![CDATA[{what}]]></p>' for at, _, what in TALK)
+    assert TALK[0][2] in documents("talk.xml", f"<talk>{cues}</talk>")[0].text
 
 
 @pytest.mark.parametrize("form", ["{} — {}\n", "{} – {}\n", "{} - {}\n", "**{}** – {}\n\n"])
