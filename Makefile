@@ -121,8 +121,8 @@ reader:  ## Train the reader of quotes into build/reader (hours on a CPU; DATA=F
 		.venv-nano/bin/python -m tests.reader $(if $(DATA),--data "$(DATA)") $(MORE)
 
 soak: $(READY)  ## Explore for hours: repeated kills, new random examples of every property, long fuzzing
-	@$(QUIET) $(BIN)/python -m pytest -m soak --hypothesis-profile=soak -s
-	@$(QUIET) $(BIN)/python -m pytest -m "hypothesis and not soak" --hypothesis-profile=soak -n 2 --dist worksteal
+	@$(QUIET) $(BIN)/python -m pytest -m soak -o faulthandler_timeout=0 --hypothesis-profile=soak -s
+	@$(QUIET) $(BIN)/python -m pytest -m "hypothesis and not soak" -o faulthandler_timeout=0 --hypothesis-profile=soak -n 2 --dist worksteal
 	@$(QUIET) $(BIN)/python -m tests.fuzz --runs 300000
 
 clean:  ## Remove .venv and caches
