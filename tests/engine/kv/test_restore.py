@@ -14,8 +14,6 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from engine.kv import blocks
-from engine.kv import restore as restoring
 from engine.kv.costs import LoadPlan, MeasuredCosts, Planner, Unit, compute, hangs, load, overlap
 from engine.kv.restore import LATE, KvBinding, Planning, Prefilled, PromptReader, keep, prefill
 from engine.models.kv_read import ReadAt
@@ -26,6 +24,7 @@ from store.kv_files import cached_share
 from store.kv_index import KvIndex
 from tests.effort import PATIENCE_S, slow_only
 from tests.engine.ask.equivalence_box import ROOT, SUB_STEP, Box, Ids, Logits, cold, decoded, some, spoil
+from tests.engine.kv.conftest import give_up_after
 from tests.engine.llm.kit import through, without
 from tests.engine.models.shapes import KINDS, make
 
@@ -73,6 +72,10 @@ class Reads:
         self.read.append((os.fstat(descriptor).st_ino, at))
         return os.preadv(descriptor, buffers, at)
 
+    def wait(self) -> None:
+        """Wait until it has read enough."""
+        assert self.enough.wait(PATIENCE_S)
+
 
 def at_once(units: Sequence[Unit]) -> LoadPlan:
     return replace(overlap(units), way="overlap")
@@ -101,7 +104,7 @@ def test_wherever_computing_and_loading_meet_the_logits_are_those_of_computing(b
     segments, reads = prompt(box.model), Reads(box, units)
     spoil(box.model)
     try:
-        read, trace = restored(box, segments, at_once, reads, reads.enough.wait if units < len(UNITS) else int)
+        read, trace = restored(box, segments, at_once, reads, reads.wait if units < len(UNITS) else int)
     finally:
         reads.free.set()
     assert np.array_equal(logits(box, read, segments), computed(box, segments))
@@ -160,7 +163,10 @@ def test_a_damaged_file_is_computed_and_removed(box: Box) -> None:
 
 
 @pytest.mark.parametrize("files", [0, 2])
-def test_a_disk_that_hangs_delays_a_plain_load_no_longer_than_computing(box: Box, files: int) -> None:
+def test_a_disk_that_hangs_delays_a_plain_load_no_longer_than_computing(
+    box: Box, files: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give_up_after(1.0, monkeypatch)
     segments, reads = prompt(box.model), Reads(box, files)
     spoil(box.model)
     try:
@@ -174,7 +180,8 @@ def test_a_disk_that_hangs_delays_a_plain_load_no_longer_than_computing(box: Box
     assert not read.suspects
 
 
-def test_a_file_that_cannot_be_opened_in_time_is_computed(box: Box) -> None:
+def test_a_file_that_cannot_be_opened_in_time_is_computed(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    give_up_after(1.0, monkeypatch)
     segments = prompt(box.model)
     path = box.store.path_of(box.store.match(ROOT, segments[:-1]).nodes[1])
 
@@ -191,7 +198,8 @@ def test_a_file_that_cannot_be_opened_in_time_is_computed(box: Box) -> None:
     assert np.array_equal(logits(box, read, segments), computed(box, segments))
 
 
-def test_a_load_that_never_came_is_learnt_as_slow(box: Box) -> None:
+def test_a_load_that_never_came_is_learnt_as_slow(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    give_up_after(1.0, monkeypatch)
     costs, reads = MeasuredCosts(box.ledger, "root"), Reads(box, 0)
     binding = KvBinding(box.store, ROOT, box.model, Planning(costs, load, reads))
     try:
@@ -208,7 +216,7 @@ def test_an_interrupt_leaves_no_thread_and_the_store_as_it_was(box: Box) -> None
     segments, reads = prompt(box.model), Reads(box, 1)
 
     def interrupt() -> None:
-        reads.enough.wait()
+        reads.wait()
         reads.free.set()
         raise KeyboardInterrupt
 
@@ -294,8 +302,7 @@ def hanging(monkeypatch: pytest.MonkeyPatch, call: str, which: Callable[[tuple[A
             free.wait()
         return real(*args, **options)
 
-    for module in (restoring, blocks):
-        monkeypatch.setattr(module, "LEAST_S", 0.2)
+    give_up_after(0.2, monkeypatch)
     with monkeypatch.context() as patch:
         patch.setattr(os, call, waits)
         try:
