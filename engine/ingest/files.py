@@ -325,7 +325,6 @@ _FROM_BARE = re.compile(rb"From(?:[ \t]*\r?\n| (?:\S+@\S+|-|MAILER-DAEMON)\s)")
 _FIELD = re.compile(rb"[!-9;-~]{1,80}[ \t]*:|>From ")
 _QUOTED = re.compile(rb"^>(>*From )", re.MULTILINE)
 _COUNT = re.compile(rb"\s*(\d{1,12})\s*\r?\n")
-_FOLDER_DATA = (b"folder internal data", b"x-imap")
 _HEADER_END = re.compile(rb"\n\r?\n")
 
 
@@ -378,13 +377,9 @@ def _is_from_line(line: bytes, after_blank: bool) -> bool:
 
 def _finished(message: list[bytes], quoted: bool) -> Iterator[bytes]:
     raw = b"".join(message)
-    if raw.strip() and not _is_folder_data(raw[:2000].lower()):
+    head = raw[:2000].lower()  # of the pseudo-message in which IMAP servers store folder data
+    if raw.strip() and not (b"folder internal data" in head and b"x-imap" in head):
         yield _QUOTED.sub(rb"\1", raw) if quoted and b">From " in raw else raw
-
-
-def _is_folder_data(head: bytes) -> bool:
-    """Return whether this is the pseudo-message in which IMAP servers store folder data."""
-    return all(mark in head for mark in _FOLDER_DATA)
 
 
 # States: what the user deleted and a program keeps until it compacts the folder, by Mozilla's flags and by those of

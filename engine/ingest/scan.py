@@ -42,7 +42,7 @@ def ignorable(path: PurePath) -> bool:
     if name in _IGNORED_NAMES or name.startswith(_IGNORED_STARTS) or name.endswith(_IGNORED_ENDINGS):
         return True
     folders = path.parts[:-1]
-    if folders[-1:] == ("tmp",) and _is_maildir_name(name):
+    if folders[-1:] == ("tmp",) and name.count(".") >= 2 and name[:1].isdigit():  # a maildir delivery's: time, id, host
         return True
     return "Attachments" in folders and any(folder.endswith(".mbox") for folder in folders)
 
@@ -83,11 +83,6 @@ def is_mail_field(line: bytes) -> bool:
     found = _FIELD.match(line)
     name = found[1].decode("ascii").lower() if found else ""
     return name in _MAIL_FIELDS or name in _MAIL_ONLY_FIELDS or name.startswith("x-")
-
-
-def _is_maildir_name(name: str) -> bool:
-    """Return whether a name is a maildir delivery's: time, id and host."""
-    return name.count(".") >= 2 and name[:1].isdigit()
 
 
 def _begins_header(head: bytes) -> bool:
