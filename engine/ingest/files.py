@@ -20,6 +20,7 @@ from engine.ingest import scan
 from engine.ingest.calendar import read_calendar, read_contacts
 from engine.ingest.headers import clean, decode_text
 from engine.ingest.mail import read_mail
+from engine.ingest.outlook import as_mime
 from engine.ingest.records import NO_SPEECH, names_in
 from engine.ingest.transcripts import may_be_transcript, read_transcripts
 from engine.ingest.types import ParseLimits, T, UnreadableItem, doubts, isolate, item_or_bug
@@ -106,7 +107,7 @@ def _read_open(
         yield from _read_archive(file, name, limits, allowance, levels)
     elif kind == "mbox" or (kind == "mail" and raw_kind is None and scan.is_mailbox_name(name)):
         yield from _read_mbox(file, limits)
-    elif kind in ("mail", "emlx"):
+    elif kind in ("mail", "emlx", "outlook"):
         item = _read_message(_read_whole(file, limits.message_bytes), kind, limits)
         lacks = item.document and name.lower().endswith(".partial.emlx")
         yield replace(item, kinds=tuple({*item.kinds, "unopened"})) if lacks else item
@@ -145,6 +146,8 @@ def _read_mbox(file: BinaryIO, limits: ParseLimits) -> Iterator[ParsedItem]:
 
 
 def _read_message(raw: bytes, kind: str, limits: ParseLimits) -> ParsedItem:
+    if raw.startswith((scan.COMPOUND, scan.TNEF)):
+        return replace(_read_mail(as_mime(raw, limits), limits), offset=None)
     if kind == "mail":
         return _read_mail(raw, limits)
     try:

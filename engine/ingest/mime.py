@@ -23,7 +23,9 @@ from engine.ingest.headers import (
     visible,
 )
 from engine.ingest.html import html_text, is_page
-from engine.ingest.types import ParseLimits
+from engine.ingest.outlook import as_mime
+from engine.ingest.scan import COMPOUND, TNEF
+from engine.ingest.types import ParseLimits, UnreadableItem
 
 # One part: type, file name, transfer encoding.
 
@@ -61,6 +63,11 @@ class MimePart:
     def encoding(self) -> str:
         """Return the declared transfer encoding."""
         return self.headers.first("content-transfer-encoding").strip().lower().split(" ")[0].strip(";\"'")
+
+    @property
+    def data(self) -> bytes:
+        """Return the decoded body."""
+        return decode_transfer(self.body, self.encoding)
 
 
 def read_part(raw: bytes, limits: ParseLimits, default: str = "text/plain") -> MimePart:
@@ -141,12 +148,17 @@ def _uudecoded(body: bytes) -> bytes:
 _PLAIN_IS_ENOUGH = 1_000  # characters: a plain alternative this long is no stub, so the HTML is not parsed
 _READABLE = (".txt", ".csv", ".tsv", ".md", ".ics", ".vcf", ".log", ".rst", ".org", ".json", ".yaml", ".yml")
 _RTF = re.compile(
-    r"\\'([0-9a-fA-F]{2})|\\u(-?\d{1,6}) ?\??|\\([a-z]{1,32})-?\d{0,10} ?|\\(.)|([{}])|[\r\n]+|([^\\{}\r\n]+)"
+    r"\\'([\da-fA-F]{2})|\\u(-?\d{1,6}) ?(?:\?|\\'..)?|\\([A-Za-z]{1,32})(-?\d{0,10}) ?|\\(.)|([{}])|[\r\n]+"
+    r"|([^\\{}\r\n]+)"
 )
+_RTF_TAG = re.compile(r"\\\*\\htmltag\d{0,4} ?")  # before the HTML of which Outlook made RTF (MS-OXRTFEX)
 _RTF_HIDDEN = frozenset(
     ("fonttbl", "colortbl", "stylesheet", "info", "pict", "header", "footer", "themedata", "fldinst")
 )
-_RTF_SIGNS = {"par": "\n", "line": "\n", "row": "\n", "tab": "\t", "cell": " | "}
+_RTF_SIGNS = {"par": "\n", "line": "\n", "row": "\n", "tab": "\t", "cell": " | ", "emdash": "—", "endash": "–"}
+_RTF_SIGNS |= {"bullet": "•", "lquote": "‘", "rquote": "’", "ldblquote": "“", "rdblquote": "”"}
+_RTF_PAGES = {"128": "932", "129": "949", "134": "936", "136": "950", "161": "1253", "162": "1254", "163": "1258"}
+_RTF_PAGES |= {"177": "1255", "178": "1256", "186": "1257", "204": "1251", "222": "874", "238": "1250"}
 _PARAMETER = re.compile(r"<param>[^<>]*+</param>", re.IGNORECASE)  # a colour or a font of enriched text
 _XML_TAG, _BETWEEN_TEXTS = re.compile(r"<[^<>]*+>"), re.compile(r"\s*\n\s*")
 _UU_FILE = re.compile(r"^begin [0-7]{3,4} (\S.*)\n(?:[ -`]{1,90}\n)++end$", re.MULTILINE)
@@ -156,9 +168,11 @@ _BASE64 = re.compile(rb"\s*(?:[A-Za-z\d+/]{40,80}\r?\n)+[A-Za-z\d+/]{0,80}={0,2}
 _WORD, _LINK = re.compile(r"\w+"), re.compile(r"https?:\S+|\(?\S+@\S+")
 _SENTENCE_END = re.compile(r"\n|(?<=[.!?])\s+")
 _MESSAGE = "message/rfc822"
+_OUTLOOK = re.compile(r"ms-(?:tnef|outlook) |\.msg$|winmail\.dat$", re.IGNORECASE)
 _PAGES = {"text/html", "text/x-amp-html", "text/enriched", "text/richtext", "application/xhtml+xml"}
 _READ = {"message/delivery-status", "application/ics", "application/json", "application/xhtml+xml"}
-_ALTERNATIVES = {"text/plain", "text/html", "text/enriched", "text/x-amp-html", "multipart/related", "multipart/mixed"}
+_INLINE = ("text/plain", "text/html", "text/rtf")
+_ALTERNATIVES = {*_INLINE, "text/enriched", "text/x-amp-html", "multipart/related", "multipart/mixed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +221,9 @@ def walk(part: MimePart, tree: Tree, depth: int = 0) -> None:
         _walk_multipart(part, tree, depth)
     elif kind in ("message/rfc822", "message/global", "message/news") or part.filename.lower().endswith(".eml"):
         _walk_message(part, tree, depth)
-    elif kind.endswith("pkcs7-mime") and (signed := signed_content(decode_transfer(part.body, part.encoding))):
+    elif _OUTLOOK.search(f"{kind} {part.filename}") and part.data.startswith((COMPOUND, TNEF)):
+        _walk_outlook(part, tree, depth)
+    elif kind.endswith("pkcs7-mime") and (signed := signed_content(part.data)):
         walk(read_part(signed, tree.limits), tree, depth + 1)
     else:
         tree.found.append(Leaf(part, part_text(part, tree)))
@@ -220,7 +236,7 @@ def part_text(part: MimePart, tree: Tree) -> str | None:
     readable = kind.startswith("text/") or kind in _READ
     if not readable and not part.filename.lower().endswith(_READABLE):
         return None
-    data = _undeclared(decode_transfer(part.body, part.encoding))
+    data = _undeclared(part.data)
     if len(data) > 4 * tree.limits.text_chars:
         data = data[: 4 * tree.limits.text_chars]
         tree.problem(f"text beyond {tree.limits.text_chars} characters was not read")
@@ -231,7 +247,8 @@ def part_text(part: MimePart, tree: Tree) -> str | None:
     elif kind == "text/plain" and "\nend" in text:
         text = _UU_FILE.sub(r"[attachment: \1]", text)
     elif text.startswith("{\\rtf"):
-        return visible(tidy(_rtf_text(text)))
+        said = tidy(_rtf_text(text))
+        return visible(html_text(said) if "\\fromhtml" in text[:1000] else said)
     if kind in _PAGES or (kind == "text/plain" and is_page(text)):
         return visible(html_text(_PARAMETER.sub("", text)))
     return visible(unflow(text, part.type.delete_space) if part.type.flowed else text)
@@ -277,23 +294,62 @@ def _walk_multipart(part: MimePart, tree: Tree, depth: int) -> None:
 
 
 def _rtf_text(source: str) -> str:
-    """Return the text of RTF, without its control words and the groups that no reader shows."""
-    out, depth, hidden = list[str](), 0, 0
-    for code, number, word, sign, brace, plain in _RTF.findall(source):
-        depth += (brace == "{") - (brace == "}")
-        hidden = 0 if depth < hidden else hidden or (depth if word in _RTF_HIDDEN or sign == "*" else 0)
-        if not hidden:
-            coded = chr(int(number) % 65_536) if number else plain
-            shown = bytes.fromhex(code).decode("cp1252", "replace") if code else coded
-            out.append(shown or _RTF_SIGNS.get(word, sign if sign in ("{", "}", "\\") else ""))
-    return "".join(out).strip()
+    """Return the text of RTF, without its control words and the groups that no reader shows; the HTML of HTML in it."""
+    out, raw, groups = list[str](), bytearray(), list[tuple[bool, str]]()
+    hidden, font, pages = False, "", {"": "1252"}
+    for found in _RTF.finditer(_RTF_TAG.sub("", source) + "}"):
+        code, number, word, value, sign, brace, plain = found.groups("")
+        if code or (plain and plain.isascii()):  # a character may be two bytes, of which the second is a letter
+            raw += b"" if hidden else bytes.fromhex(code) or plain.encode()
+            continue
+        if raw and (number or word or sign or brace or plain):
+            out.append(decode_text(bytes(raw), f"cp{pages.get(font, pages[''])}"))
+            raw.clear()
+        if brace == "{":
+            groups.append((hidden, font))
+        elif brace:
+            hidden, font = groups.pop() if groups else (False, "")
+        elif word == "htmlrtf":  # for readers of RTF alone
+            hidden = value != "0"
+        elif word in _RTF_HIDDEN or sign == "*":
+            hidden = True
+        elif word == "f":
+            font = value
+        elif word == "ansicpg":
+            pages[""] = value
+        elif word == "fcharset":
+            pages[font] = _RTF_PAGES.get(value, pages[""])
+        elif not hidden:
+            other = plain or _RTF_SIGNS.get(word) or (sign if sign in "{}\\" else "")
+            out.append(chr(int(number) % 65_536) if number else other)
+    return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "replace").strip()
 
 
 def _walk_message(part: MimePart, tree: Tree, depth: int) -> None:
-    inner = read_part(decode_transfer(part.body, part.encoding), tree.limits)
+    inner = read_part(part.data, tree.limits)
     before = len(tree.found)
     walk(inner, tree, depth + 1)
     tree.found[before:] = [Nested(inner.headers, tuple(tree.found[before:]))]
+
+
+def _walk_outlook(part: MimePart, tree: Tree, depth: int) -> None:
+    """Add the message in a `.msg` file, or the text and the files in TNEF, which are those of the message itself."""
+    try:
+        inner = read_part(as_mime(part.data, tree.limits), tree.limits)
+    except UnreadableItem as error:
+        tree.problem(f"{error.reason} ({part.filename[:200] or part.type.name})")
+        return tree.found.append(Leaf(part, None))
+    others, tree.found = tree.found, []
+    walk(inner, tree, depth + 1)
+    if part.data.startswith(COMPOUND):
+        tree.found = [Nested(inner.headers, tuple(tree.found))]
+    said, added = ("\n".join(one.text or "" for one in found if _is_inline(one)) for found in (others, tree.found))
+    if said and not _lacking(said, added):
+        tree.found = [one for one in tree.found if not _is_inline(one)]
+    elif added and not _lacking(added, said):
+        others = [one for one in others if not _is_inline(one)]
+    tree.found = [*others, *tree.found]
+    return None
 
 
 def _walk_alternatives(children: list[MimePart], tree: Tree, depth: int) -> list[MimePart]:
@@ -307,7 +363,7 @@ def _walk_alternatives(children: list[MimePart], tree: Tree, depth: int) -> list
     text = part_text(plain, tree) or ""
     tree.parts += 1
     branch = Tree(tree.limits, tree.out_of_time, problems=tree.problems, parts=tree.parts)
-    if rich.type.name != "text/html" or len(text) < _PLAIN_IS_ENOUGH:
+    if rich.type.name not in _INLINE[1:] or len(text) < _PLAIN_IS_ENOUGH:
         walk(rich, branch, depth + 1)
         tree.parts = branch.parts
     said = "\n".join(leaf.text for leaf in branch.found if _is_inline(leaf) and leaf.text)
@@ -331,7 +387,7 @@ def _lacking(text: str, other: str) -> str:
 
 
 def _is_inline(leaf: Leaf | Nested) -> TypeGuard[Leaf]:
-    return isinstance(leaf, Leaf) and leaf.part.type.name in ("text/plain", "text/html") and not leaf.part.attached
+    return isinstance(leaf, Leaf) and leaf.part.type.name in _INLINE and not leaf.part.attached
 
 
 def split_multipart(body: bytes, boundary: str, most: int) -> list[bytes]:

@@ -18,7 +18,7 @@ from typing import Literal
 from prompts import word_patterns
 from store.types import FileState, Place
 
-Format = Literal["mail", "mbox", "emlx", "transcript", "calendar", "contacts"]
+Format = Literal["mail", "mbox", "emlx", "outlook", "transcript", "calendar", "contacts"]
 
 # Formats.
 
@@ -29,6 +29,7 @@ _FIELD = re.compile(rb"([!-9;-~]{1,60})[ \t]*:")
 _FROM_LINE = re.compile(
     rb"(?:\xef\xbb\xbf)?\s{0,100}>?From(?: \S[^\n]{0,300}|([ \t\r]*))\n(?:>From [^\n]{0,300}\n)?([!-9;-~]{1,60}[ \t]*:)"
 )
+COMPOUND, TNEF = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", b"\x78\x9f\x3e\x22"  # begin the files of Outlook
 _ARCHIVE = re.compile(rb"PK(?:\x03\x04|\x05\x06)|\x1f\x8b\x08")
 _BEGIN = re.compile(rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?\s*BEGIN:(VCALENDAR|VCARD)\s", re.IGNORECASE)
 _IGNORED_NAMES = {"icon\r", *_WORDS["file"].split("|")}
@@ -52,6 +53,8 @@ def detect(name: str, head: bytes) -> Format | None:
     ending = PurePath(name.lower()).suffix
     if ending == ".emlx":
         return "emlx"
+    if head.startswith(TNEF) or (ending == ".msg" and head.startswith(COMPOUND)):  # as are those of Word and Excel
+        return "outlook"
     if ending == ".eml":
         return "mail"
     if ending in (".vtt", ".srt", ".sbv"):

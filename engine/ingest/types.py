@@ -23,7 +23,7 @@ from store.types import OWN_ROLES, Document, DocumentPassage, ParsedItem, replac
 
 # Raise it with each change after which a file is decoded to another text, date, sender or role: every file is then read
 # again by the next `pkb ingest`, and what is decoded anew replaces what was decoded before.
-PARSER_VERSION: Final = 9
+PARSER_VERSION: Final = 10
 LEFT_OUT: Final = ("deleted", "spam", "drafts")  # states of mail that a setting keeps out of the index
 
 

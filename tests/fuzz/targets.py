@@ -17,7 +17,7 @@ from typing import Any, get_args
 from engine.ask import followup, keys, question_features, time_constraints
 from engine.http import completions
 from engine.idle import predict
-from engine.ingest import calendar, css, dialogue, files, headers, html, mail, quotes, subtitles, transcripts
+from engine.ingest import calendar, css, dialogue, files, headers, html, mail, outlook, quotes, subtitles, transcripts
 from engine.ingest.chunking import chunk
 from engine.ingest.types import ParseLimits, UnreadableItem
 from engine.kv import sharing
@@ -64,6 +64,10 @@ def _chunks(item: ParsedItem) -> None:
 
 def _mail(data: bytes) -> None:
     _chunks(mail.read_mail(data, LIMITS))
+
+
+def _outlook(data: bytes) -> None:
+    _mail(outlook.as_mime(data, LIMITS))
 
 
 def _mbox(data: bytes) -> None:
@@ -306,6 +310,7 @@ def _export(data: bytes) -> None:
 
 TARGETS: dict[str, Target] = {
     "mail": Target(_mail),
+    "outlook": Target(_outlook, (UnreadableItem,)),
     "mbox": Target(_mbox),
     "emlx": Target(files.unwrap_emlx, (UnreadableItem,)),
     "headers": Target(_headers),
@@ -489,9 +494,21 @@ def _model() -> bytes:
     return head + bytes(-len(head) % 32) + bytes(48)
 
 
+def _outlook_files() -> list[bytes]:
+    from tests.engine.ingest import outlook_files as made
+
+    rtf = made.compressed(rb"{\rtf1\ansicpg1251\fromhtml1{\*\htmltag64 <p>}\htmlrtf x\htmlrtf0 \'d1}")
+    values: dict[int, made.Value] = {made.CLASS: "IPM.Appointment", made.START: NOW, made.SUBJECT: "a", made.RTF: rtf}
+    file = made.Sent({made.LONG_NAME: "a.txt", made.DATA: b"b"})
+    sent = made.Sent(values, [{made.NAME: "Ann", made.KIND: 1}], [file])
+    return [made.msg(sent), made.tnef(sent), made.msg(made.Sent({made.BODY: "a"}))]
+
+
 def seeds(name: str) -> list[bytes]:
     """Return the inputs that fuzzing of a target begins with."""
     found = [*_SEEDS.get(name, ()), *(data for target, data in _demo() if target == name)]
+    if name == "outlook":
+        found += _outlook_files()
     if name in ("kv", "kv_header"):
         whole = _tensors()
         found.append(whole if name == "kv" else whole[8 : 8 + int.from_bytes(whole[:8], "little")])
