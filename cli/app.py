@@ -44,7 +44,7 @@ COMMANDS = {
     "doctor": ("inspect", "doctor", "Check that this machine can run pkb, and suggest fixes."),
     "config": ("config", "config", "Show and change settings."),
     "model": ("model", "model", "Download, select and remove language models."),
-    "adapter": ("adapter", "adapter", "Add and use LoRA adapters of the language model."),
+    "adapter": ("model", "adapter", "Add and use LoRA adapters of the language model."),
     "peer": ("serve", "peer", "Add, list and remove machines that share KV caches."),
 }
 

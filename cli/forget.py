@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli import output
-from cli.output import bars, filtered, open_pkb
+from cli.output import agreed, bars, filtered, open_pkb
 from engine.text.terminal import count, line, one_line
 from engine.types import NO_FILTERS, SCHEMA, Filters
 from store.errors import UsageError
@@ -66,8 +66,6 @@ def forget(
 
 def _is_agreed(planned: "ForgetPlan", *, yes: bool) -> bool:
     """Return whether the person agrees; UsageError where nobody can answer."""
-    from cli.pull import agreed
-
     messages = len(planned.ids) + len(planned.left_out)
     parts = {"document": messages, "question": len(planned.questions), "cached answer": planned.answers}
     what = ", ".join(count(number, name) for name, number in parts.items() if number) or "their rest"

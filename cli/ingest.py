@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 import typer
 
 from cli import output
-from cli.output import Tick, bars, duration, open_pkb
+from cli.output import Tick, agreed, bars, duration, open_pkb
 from engine.operations import missing_vectors, noted, refuse_missing
 from engine.text.terminal import count, line, size
 from engine.types import SCHEMA
@@ -95,7 +95,6 @@ def ingest(
 
 def _find(paths: list[Path] | None, *, yes: bool, as_json: bool, watch: bool) -> list[Path]:
     """Show where mail is, and ask which of it to index; with JSON, it is only listed, or indexed if all is to be."""
-    from cli.pull import agreed
     from engine.ingest.scan import find_mail
 
     if paths:
@@ -131,7 +130,6 @@ def ask_password(account: "MailAccount") -> str | None:
 
 def offer_keeping(account: "MailAccount", password: str) -> None:
     """Ask whether to keep a password in the system's keyring, or say how to have one."""
-    from cli.pull import agreed
     from engine.ingest.imap import keep_password
 
     question = "keep the password in the system's keyring?"

@@ -164,6 +164,18 @@ def say(message: str) -> None:
     sys.stderr.flush()
 
 
+def agreed(question: str, *, yes: bool, default: bool, step: str) -> bool:
+    """Return whether the person agrees, `default` being the answer of an empty line; UsageError without a terminal."""
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise UsageError("cannot ask for confirmation: not a terminal", step)
+    sys.stderr.write(f"{line(question)} [{'Y/n' if default else 'y/N'}] ")
+    sys.stderr.flush()
+    typed = sys.stdin.readline()  # empty at the end of input, which is no consent
+    return default if typed == "\n" else typed.strip().casefold() in ("y", "yes")
+
+
 def lost(unknown: str | None) -> str:
     """Return a notice about a person in no indexed message, with what to try; empty for none."""
     return f"{unknown}; try: a name, an address or @domain" if unknown else ""

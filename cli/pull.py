@@ -5,29 +5,16 @@ import sys
 from datetime import datetime, timedelta
 
 from cli import output
-from cli.output import bars
+from cli.output import agreed, bars
 from engine.inventory import MINILM, MemoryBudget, memory_budget, memory_needed, select, why_unsupported
 from engine.models import lookup, runtime
 from engine.models.hub import DownloadPlan, Hub
 from engine.models.lookup import InstalledModel, split
 from engine.models.runtime import device
 from engine.session import Session
-from engine.text.terminal import line, size
+from engine.text.terminal import size
 from engine.types import SCHEMA
 from store.errors import NoModel, PkbError, UsageError
-
-
-def agreed(question: str, *, yes: bool, default: bool, step: str) -> bool:
-    """Return whether the person agrees, `default` being the answer of an empty line; UsageError without a terminal."""
-    if yes:
-        return True
-    if not sys.stdin.isatty():
-        raise UsageError("cannot ask for confirmation: not a terminal", step)
-    sys.stderr.write(f"{line(question)} [{'Y/n' if default else 'y/N'}] ")
-    sys.stderr.flush()
-    typed = sys.stdin.readline()  # empty at the end of input, which is no consent
-    return default if typed == "\n" else typed.strip().casefold() in ("y", "yes")
-
 
 _NAMED = "pkb model pull ORG/NAME"
 
