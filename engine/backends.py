@@ -226,8 +226,7 @@ class LocalModel(_Retrieving):
             return _of_header(question, evidence, trace, self.name)
         with trace.step("import"):
             from engine.ask.extract import write
-            from engine.llm.generate import generate
-            from engine.llm.parts import synthesize
+            from engine.llm.generate import generate, synthesize
             from engine.text.question import synthesis
 
         with trace.step("choose"):

@@ -35,13 +35,12 @@ from engine.ask.question_features import QuestionFeatures, normal_question, ques
 from engine.ask.updates import settled
 from engine.kv.restore import PromptReader
 from engine.llm.generate import read, segments_of
-from engine.llm.parts import LEAST_YES, VERDICTS, check_ids
 from engine.llm.prompt import Order, in_document_order
 from engine.models.types import Ids, LanguageModel
 from engine.text.question import Question
 from engine.text.words import base, one_root, words
 from engine.types import Backend, Evidence, Passage, Trace
-from prompts import word_groups
+from prompts import prompt, word_groups
 from store.answers import AnswerBank, PendingVerification, RejectedAnswers, Verifications
 from store.database import Ledger
 from store.history import History, HistoryEntry
@@ -53,6 +52,8 @@ if TYPE_CHECKING:
     from store.question_index import Near
 
 
+_VERDICTS = ("yes", "no")
+_LEAST_YES = 0.5  # probability of a yes that confirms another question's answer
 _WORD = 4  # tokens that "yes" may take, with what stands before it
 
 
@@ -86,12 +87,18 @@ def _verdict(model: LanguageModel, cache: Any, start: int, question: Question, a
     """
     ids = check_ids(model, question.text, answer)
     if model.has_roles:
-        yes = model.preference(cache, start, ids, VERDICTS)
+        yes = model.preference(cache, start, ids, _VERDICTS)
         if yes is None:
             return None, "cannot say"
-        return yes >= LEAST_YES, f"yes {yes:.2f}"
+        return yes >= _LEAST_YES, f"yes {yes:.2f}"
     said = re.match(r"\s*yes\b", "".join(model.decode(cache, ids, _WORD)), re.IGNORECASE)  # "yesterday" is no yes
     return said is not None, "yes" if said else "no"
+
+
+def check_ids(model: LanguageModel, question: str, answer: str) -> Ids:
+    """Return the last segment that asks whether the chunks support an answer."""
+    said = prompt("check").format(question=" ".join(question.split()), answer=" ".join(answer.split()))
+    return (*model.tokens(said), *model.frame.closing)
 
 
 def _is_prefix_cached(reading: PromptReader, before: Sequence[Ids]) -> bool:

@@ -373,7 +373,7 @@ def _ask_about(load_model: LoadModel, most: int, is_over: Callable[[], bool]) ->
     """Return a function that asks a model with a role adapter; it raises OutOfTime once `is_over`."""
 
     def ask(chunks: "Sequence[Chunk]", said: str) -> str:
-        from engine.llm.parts import ask_about
+        from engine.llm.generate import ask_about
 
         check_time(is_over)
         return ask_about(load_model(), chunks, said, most, partial(check_time, is_over))

@@ -27,7 +27,7 @@ from engine.idle.plan import PREDICTION_TOKENS, SUMMARY_TOKENS
 from engine.idle.predict import SOURCES, WEEKS, Prediction, from_chunks, from_forms, pick, shares
 from engine.idle.summarize import BATCH, AskAbout, Summarizer, batches, by_quotes
 from engine.kv.restore import PromptReader
-from engine.llm.parts import ask_about
+from engine.llm.generate import ask_about
 from engine.models.minilm import MiniLM
 from engine.models.types import Embedder
 from engine.settings import Experiment

@@ -18,9 +18,9 @@ from pathlib import Path
 from random import Random
 from statistics import median
 
+from engine.ask.semantic import check_ids
 from engine.kv.restore import KvBinding, PromptReader
 from engine.llm.generate import read
-from engine.llm.parts import check_ids
 from engine.llm.prompt import question_segment, system_ids
 from engine.models.load import load
 from engine.models.mlx import Mlx

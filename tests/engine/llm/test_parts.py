@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engine.idle.types import OutOfTime
 from engine.kv.restore import KvBinding, PromptReader
-from engine.llm.parts import ask_about
+from engine.llm.generate import ask_about
 from engine.llm.prompt import chunk_ids, system_ids
 from engine.models.load import load
 from engine.models.mlx import Mlx
