@@ -451,6 +451,6 @@ def _began() -> float:
     """Return when this command began, on the monotonic clock: with the process, if that was started for it."""
     if sys.argv[1:2] != ["idle"]:
         return time.monotonic()
-    from engine.idle.conditions import running_s
+    from engine.idle.scheduler import running_s
 
     return time.monotonic() - running_s()

@@ -73,7 +73,7 @@ LIBRARIES = {
     "selectolax": ("engine/ingest/html.py",),
     "tinycss2": ("engine/ingest/css.py",),
     "charset_normalizer": ("engine/ingest/headers.py",),
-    "psutil": ("store/home.py", "engine/health.py", "engine/models/runtime.py", "engine/idle/conditions.py"),
+    "psutil": ("store/home.py", "engine/health.py", "engine/models/runtime.py"),
     "filelock": ("store/locks.py",),
     "platformdirs": ("store/home.py",),
     "msgspec": ("store/*", "engine/*"),  # values that are made at every start, or that travel

@@ -27,14 +27,21 @@ from engine.ask.candidates import (
 )
 from engine.ask.followup import WHO_SAID, core, followed, reason_said, says_nothing
 from engine.ask.question_features import plain
-from engine.ask.time_constraints import COMING, NONE, TimeConstraint, time_constraint
 from engine.ask.updates import latest, says_change, soonest
 from engine.ingest.dialogue import listed_attendees
 from engine.llm.prompt import Segments
 from engine.models.types import LanguageModel
 from engine.text.dates import spell_date
 from engine.text.question import ASKING_WORDS, Question, Synthesis, synthesis, understand
-from engine.text.relative_dates import CANCELLED, dates_in_words, event_times
+from engine.text.relative_dates import (
+    CANCELLED,
+    COMING,
+    NONE,
+    TimeConstraint,
+    dates_in_words,
+    event_times,
+    time_constraint,
+)
 from engine.text.spans import Found, Kind, find, line_named, line_of, time_of, whole
 from engine.text.time_sensitive import Aspect, plain_words, whole_document_question
 from engine.text.words import words

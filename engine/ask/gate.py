@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from engine.ask.candidates import Candidate, candidates, is_beyond, read_sources, wanted
 from engine.ask.extract import quoted_answer
-from engine.ask.time_constraints import time_constraint
 from engine.llm.generate import ParsedAnswer
 from engine.text.dates import spell_date
 from engine.text.question import Question, synthesis
-from engine.text.relative_dates import resolve
+from engine.text.relative_dates import resolve, time_constraint
 from engine.text.spans import find
 from engine.text.words import FUNCTION_WORDS, content_words, terms
 from engine.types import Answer, Evidence, Trace, resting

@@ -14,7 +14,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, get_args
 
-from engine.ask import followup, keys, question_features, time_constraints
+from engine.ask import followup, keys, question_features
 from engine.http import completions
 from engine.idle import predict
 from engine.ingest import calendar, css, dialogue, files, headers, html, mail, outlook, quotes, subtitles, transcripts
@@ -185,7 +185,7 @@ def _question(data: bytes) -> None:
     is_timeless(text)
     whole_document_question(text)
     question_features.question_features(question_features.normal_question(asked))
-    time_constraints.time_constraint(asked, None)
+    relative_dates.time_constraint(asked, None)
     keys.normalise(text)
     prompt.question_segment(text, NOW)
 

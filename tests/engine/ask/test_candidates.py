@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from engine.ask.candidates import Candidate, candidates, content, coverage
-from engine.ask.time_constraints import time_constraint
 from engine.text.question import understand
+from engine.text.relative_dates import time_constraint
 from engine.text.spans import Kind
 from engine.types import Passage
 from tests.engine.ask.passages import changed, of_text

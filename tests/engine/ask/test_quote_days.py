@@ -6,8 +6,8 @@ import pytest
 
 from engine.ask.candidates import candidates
 from engine.ask.extract import Quote, quote
-from engine.ask.time_constraints import NONE
 from engine.text.question import understand
+from engine.text.relative_dates import NONE
 from engine.types import Passage
 from store.types import Chunk
 from tests.engine.ask.passages import changed, of_text, passage

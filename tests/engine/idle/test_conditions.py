@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.idle.conditions import (
+from engine.idle.scheduler import (
     MachineFacts,
     OwnLoad,
     has_mains,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.idle.conditions import Machine, Sources, away_s, on_mains
+from engine.idle.scheduler import Machine, Sources, away_s, on_mains
 
 NOW = 1_700_000_000.0
 
@@ -95,7 +95,7 @@ def test_this_very_machine_can_be_asked() -> None:
 
 def test_the_age_of_a_process_is_that_since_its_start() -> None:
     """By what it says itself: no longer than its parent saw, and no shorter than it slept."""
-    said = "import time; time.sleep(0.3); from engine.idle.conditions import running_s; print(running_s())"
+    said = "import time; time.sleep(0.3); from engine.idle.scheduler import running_s; print(running_s())"
     began = time.monotonic()
     found = subprocess.run([sys.executable, "-c", said], capture_output=True, check=True, text=True)
     least = 0.3 if sys.platform == "linux" else 0.0

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.time_constraints import NONE, TimeConstraint, time_constraint
 from engine.text.question import understand
+from engine.text.relative_dates import NONE, TimeConstraint, time_constraint
 from engine.text.spans import Kind
 from engine.text.words import words
 
