@@ -526,7 +526,7 @@ def _open(
     model: "Mlx", fingerprint: str, home: "Home", ledger: "Ledger", settings: "Settings", *, kept: bool
 ) -> "PromptReader":
     from engine.kv.restore import PromptReader
-    from engine.models.rope import movable
+    from engine.models.load import movable
 
     model = dataclasses.replace(model, bits=_bits(settings))
     ropes = movable(model) if settings.kv.reuse == "blocks" else None

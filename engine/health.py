@@ -298,7 +298,7 @@ def _get_model(settings: ModelSettings, environ: Mapping[str, str]) -> str | Non
 
 def _blocks(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
     """Check whether the language model's cached keys can be moved, which block mode needs."""
-    from engine.models.rope import why_fixed
+    from engine.models.load import why_fixed
 
     if settings.name in _NO_MODEL:
         return Check("blocks", "note", "no language model: nothing to reuse", _get_model(settings, environ))

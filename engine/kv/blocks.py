@@ -16,9 +16,8 @@ from typing import Any
 
 from engine.kv.costs import hangs, within
 from engine.kv.restore import LEAST_S, KvBinding, PromptReader, look
-from engine.models.kv_cache import Cache, concatenated, files, fill, tensor, unpack
+from engine.models.kv_cache import Cache, Ropes, concatenated, files, fill, tensor, unpack
 from engine.models.kv_read import Arrays, UnreadableCache
-from engine.models.rope import Ropes
 from engine.models.types import Ids, LanguageModel
 from engine.types import Trace
 from store.kv_files import Node, Tensor, read_through

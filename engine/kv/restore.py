@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 from engine.kv.costs import Costs, Loader, LoadPlan, MeasuredCosts, Planner, Unit, auto, hangs, within
 from engine.kv.costs import compute as compute_all
 from engine.kv.costs import load as load_all
+from engine.models.kv_cache import Ropes
 from engine.models.kv_read import OpenFiles, ReadAt, UnreadableCache, open_files
-from engine.models.rope import Ropes
 from engine.models.types import Ids, KvSliceable, LanguageModel
 from engine.types import Trace
 from store.kv_files import Header, Node, TreeRoot, borders, cached_share, read_through

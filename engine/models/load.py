@@ -17,7 +17,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import Tokenizer
 
 from engine.models import kv_cache, runtime
-from engine.models.kv_cache import CacheForm
+from engine.models.kv_cache import CacheForm, FixedKeys, Ropes, ropes
 from engine.models.lookup import TOKENS, architecture, missing_files, read_config, role, split
 from engine.models.mlx import SUB_STEP, Mlx, load_weights, open_lazily
 from engine.models.role_adapter import AttachedAdapter, RoleAdapter, attach
@@ -224,6 +224,26 @@ def form(folder: Path, bits: int) -> CacheForm:
         return kv_cache.form(kv_cache.begin(open_lazily(folder)), bits)
     except LOAD_ERRORS:
         return CacheForm("", "cannot be loaded")
+
+
+def movable(model: Mlx) -> Ropes:
+    """Return the ropes of a model; PkbError if it does not support block mode."""
+    try:
+        return ropes(model.model, model.begin(), model.context)
+    except FixedKeys as why:
+        raise PkbError(f"{model.name} cannot reuse blocks: {why}", "pkb config set kv.reuse prefix") from None
+
+
+def why_fixed(folder: Path) -> str:
+    """Return why the model in a folder does not support block mode, as the end of a sentence; empty if it does."""
+    try:
+        model = open_lazily(folder)
+        ropes(model, kv_cache.begin(model))
+    except FixedKeys as why:
+        return str(why)
+    except LOAD_ERRORS:
+        return "cannot be loaded"
+    return ""
 
 
 def _frame(vocabulary: Tokens, framing: Framing | None, add_bos: bool | None, bos: int | None) -> Frame:

@@ -31,9 +31,8 @@ import numpy as np
 from engine.ask.keys import normalise
 from engine.kv import blocks
 from engine.models import kv_cache, mlx
-from engine.models.load import load
+from engine.models.load import load, movable
 from engine.models.mlx import Mlx
-from engine.models.rope import movable
 from store.kv_files import Header, child_key, write
 from tests.bench import home, machine
 from tests.bench.corpus import DATA, PUBLIC, Query, User, users

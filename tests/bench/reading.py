@@ -28,8 +28,8 @@ from engine.kv.restore import KvBinding, PromptReader
 from engine.llm.generate import GenerateOptions, generate
 from engine.llm.prompt import PromptChunk, in_document_order
 from engine.models.load import load as load_model
+from engine.models.load import movable
 from engine.models.role_adapter import find_adapter
-from engine.models.rope import movable
 from engine.models.runtime import load_blas
 from engine.retrieval.retrieve import RetrievalLimits, retrieve
 from engine.settings import Settings

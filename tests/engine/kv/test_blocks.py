@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from engine.kv import blocks
 from engine.kv.blocks import take
 from engine.kv.restore import KvBinding, PromptReader, keep, prefill
+from engine.models.load import movable
 from engine.models.mlx import Mlx
-from engine.models.rope import movable
 from engine.types import Trace
 from store.kv_files import Tensor, verify, write
 from tests.effort import examples, slow_only

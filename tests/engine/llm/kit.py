@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from engine.kv.blocks import PrefixCache, read
 from engine.kv.restore import KvBinding, PromptReader
-from engine.models.load import load
+from engine.models.load import load, movable
 from engine.models.mlx import Mlx
-from engine.models.rope import movable
 from engine.types import Trace
 from tests.demo import NANO
 from tests.engine.ask.equivalence_box import ROOT, SUB_STEP, Box, Ids

@@ -9,9 +9,9 @@ import pytest
 from engine.kv import blocks
 from engine.kv.blocks import take
 from engine.kv.restore import PromptReader
-from engine.models.load import load
+from engine.models.kv_cache import rotated
+from engine.models.load import load, movable, why_fixed
 from engine.models.mlx import Mlx
-from engine.models.rope import movable, rotated, why_fixed
 from engine.types import Trace
 from store.errors import PkbError
 from tests.demo import NANO
