@@ -7,12 +7,12 @@ import dataclasses
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Protocol
 
 from engine.ask.keys import by_gate, by_model, by_quotes, by_roles, whole_of
 from engine.settings import HALF_LIFE_S
@@ -25,14 +25,13 @@ if TYPE_CHECKING:
     from engine.llm.prompt import Order
     from engine.llm.resident import ResidentModel
     from engine.models.adapters import Adapter
-    from engine.models.endpoint import Endpoint
     from engine.models.lookup import InstalledModel
     from engine.models.mlx import Mlx
     from engine.models.openai import ServerModel
     from engine.models.reader import SpanReader
     from engine.models.role_adapter import RoleAdapter
     from engine.models.types import Embedder
-    from engine.settings import KvSettings, ModelSettings, Settings
+    from engine.settings import KvSettings, Settings
     from engine.text.question import Question
     from engine.types import Answer, AskOptions, Backend, Evidence, GeneratedAnswer, OnText, Trace
     from store.catalog import Catalog
@@ -48,27 +47,49 @@ if TYPE_CHECKING:
 _SHOWN = 2  # sources in a prompt: of more, small models make less (docs/log/models.md)
 
 
-@dataclass(frozen=True, slots=True)
+class _OpenHome(Protocol):
+    """The parts of an open home that answer questions, each opened when it is first used: see `Session`."""
+
+    environ: Mapping[str, str]
+    home: "Home"
+    keeps_tensors: bool
+
+    @property
+    def settings(self) -> "Settings": ...
+    @property
+    def now(self) -> datetime: ...
+    @property
+    def ledger(self) -> "Ledger": ...
+    @property
+    def reader(self) -> "Reader": ...
+    @property
+    def catalogue(self) -> "Catalog": ...
+    @property
+    def locks(self) -> "Locks": ...
+    @property
+    def question_embedder(self) -> "Embedder | None": ...
+    @property
+    def questions(self) -> "QuestionVectors | None": ...
+    @property
+    def span_reader(self) -> "SpanReader | None": ...
+    @property
+    def reader_version(self) -> str: ...
+    @property
+    def models(self) -> "ResidentModel": ...
+    @property
+    def order(self) -> "Order": ...
+    def before_retrieval(self) -> None: ...
+
+
 class Retriever:
-    """Embeds questions and retrieves their evidence; each part is opened when it is first used.
+    """Embeds questions and retrieves their evidence."""
 
-    `embedder` returns None where another one made the stored vectors, and `question_vectors`, those of cached
-    questions, then does too. `before_retrieval` is called before each retrieval.
-    """
-
-    embedder: "Callable[[], Embedder | None]"
-    reader: "Callable[[], Reader]"
-    catalog: "Callable[[], Catalog]"
-    locks: "Callable[[], Locks]"
-    question_vectors: "Callable[[], QuestionVectors | None]"
-    before_retrieval: Callable[[], None]
-    embedder_name: str  # as the settings name it
-    span_reader: "Callable[[], SpanReader | None]" = lambda: None
-    version: str = ""  # of the reader of spans, empty if there is none
+    def __init__(self, opened: _OpenHome) -> None:
+        self._opened, self._least = opened, opened.settings.ask.decline_below
 
     def embed(self, text: str, trace: "Trace") -> "Vectors | None":
         """Return the unit vector of a question, None if there are no vectors to compare it with."""
-        embedder = self.embedder()
+        embedder = self._opened.question_embedder
         if embedder is None:
             return None
         with trace.step("embed"):
@@ -78,96 +99,67 @@ class Retriever:
         self, question: "Question", vector: "Vectors | None", options: "AskOptions", trace: "Trace"
     ) -> "Evidence":
         """Retrieve the evidence for a question."""
-        self.before_retrieval()
+        self._opened.before_retrieval()
         with ExitStack() as held:
             with trace.step("open"):
                 from engine.retrieval.evidence import find, find_after
 
-                catalog = self.catalog().within(options.scope)
-                parts = (self.reader(), catalog, vector)
-                held.enter_context(self.locks().reader())
+                catalog = self._opened.catalogue.within(options.scope)
+                parts = (self._opened.reader, catalog, vector)
+                held.enter_context(self._opened.locks.reader())
             if options.after:
                 return find_after(*parts, question, options, trace)
-            if options.scope.document and (found := self._fact(catalog, question, options.scope.document, trace)):
-                return found
+            if document := options.scope.document:
+                from engine.ask.extract import find_fact
+
+                if found := find_fact(self._opened.reader, catalog, question, document, trace):
+                    return found
             found = find(*parts, question, options.scope, options.k, trace)
         from engine.ask.updates import settled
 
         return settled(question, found)
 
-    def whole(self, question: "Question", options: "AskOptions", trace: "Trace") -> "Evidence | None":
-        """Return all of the meeting, mail or thread that a question is about as a whole; None if it is about none."""
-        from engine.retrieval.evidence import find_whole
-
-        self.before_retrieval()
-        catalog = self.catalog()
-        if not (documents := whole_of(catalog.ledger, question, options)):
-            return None
-        with self.locks().reader():
-            return find_whole(self.reader(), catalog, documents, options, trace)
-
-    def _fact(self, catalog: "Catalog", question: "Question", document: str, trace: "Trace") -> "Evidence | None":
-        """Return the answer of a document's header, if it has one."""
-        from engine.ask.extract import find_fact
-
-        return find_fact(self.reader(), catalog, question, document, trace)
-
     def reread(self, read: Sequence[str], scores: Sequence[float], scope: "Scope | None" = None) -> "Evidence":
         """Return evidence once more by its fingerprint and the scores of its passages; empty if it is not all there."""
         from engine.retrieval.evidence import reread
 
-        self.before_retrieval()
-        with self.locks().reader():
-            catalog = self.catalog().within(scope) if scope else self.catalog()
-            return reread(self.reader(), catalog, read[:-1], scores)
-
-
-@dataclass(frozen=True, slots=True)
-class _Retrieving:
-    """The half that all backends share."""
-
-    retriever: Retriever
-
-    def embed(self, text: str, trace: "Trace") -> "Vectors | None":
-        """Return the unit vector of a question, None if there are no vectors to compare it with."""
-        return self.retriever.embed(text, trace)
-
-    def retrieve(
-        self, question: "Question", vector: "Vectors | None", options: "AskOptions", trace: "Trace"
-    ) -> "Evidence":
-        """Retrieve the evidence for a question."""
-        return self.retriever.retrieve(question, vector, options, trace)
-
-    def reread(self, read: Sequence[str], scores: Sequence[float]) -> "Evidence":
-        """Return evidence once more by its fingerprint and the scores of its passages; empty if it is not all there."""
-        return self.retriever.reread(read, scores)
+        self._opened.before_retrieval()
+        with self._opened.locks.reader():
+            catalog = self._opened.catalogue.within(scope) if scope else self._opened.catalogue
+            return reread(self._opened.reader, catalog, read[:-1], scores)
 
     def question_vectors(self) -> "QuestionVectors | None":
         """Return the vectors of cached questions; None without the embedder that made them."""
-        return self.retriever.question_vectors()
+        return self._opened.questions
+
+    def _of_header(
+        self, question: "Question", evidence: "Evidence", trace: "Trace", model: str | None
+    ) -> "GeneratedAnswer":
+        """Return an answer that a document's header gives."""
+        from engine.ask.extract import answer_fact
+
+        return answer_fact(question, evidence, trace, model)
 
 
-@dataclass(frozen=True, slots=True)
-class Extractive(_Retrieving):
-    """Answers with sentences of the evidence, which a reader chooses; declines below a support of `decline_below`."""
-
-    decline_below: float
+class Extractive(Retriever):
+    """Answers with sentences of the evidence, which a reader chooses; declines where they have little support."""
 
     @property
     def fingerprint(self) -> str:
         """Name all that an answer depends on beside the evidence."""
-        return f"{by_quotes(self.decline_below, self.retriever.version)}/{self.retriever.embedder_name}"
+        opened = self._opened
+        return f"{by_quotes(self._least, opened.reader_version)}/{opened.settings.embed.model}"
 
     def generate(
         self, question: "Question", evidence: "Evidence", trace: "Trace", on_text: "OnText | None"
     ) -> "GeneratedAnswer":
         """Quote the answer from the evidence."""
         if evidence.fact:
-            return _of_header(question, evidence, trace, None)
+            return self._of_header(question, evidence, trace, None)
         with trace.step("import"):
             from engine.ask.extract import write
 
-        return write(question, evidence, trace, self.decline_below, self.retriever.span_reader())
+        return write(question, evidence, trace, self._least, self._opened.span_reader)
 
     def prefill(self, question: "Question", evidence: "Evidence", trace: "Trace") -> None:
         """Do nothing: quotes have no prompt."""
@@ -181,40 +173,58 @@ class Extractive(_Retrieving):
         return self
 
 
-@dataclass(frozen=True, slots=True)
-class LocalModel(_Retrieving):
-    """Answers with a language model, as of `now`, in at most `max_tokens` tokens.
+class Generative(Retriever):
+    """Answers with a language model, as of the time when it was opened.
 
-    What it writes is judged by the reader, if there is one: a quote needs a support of `decline_below`. `load` returns
-    the model, which stays in memory. Up to `drafts` tokens at a time are guessed from the evidence.
+    The reader judges what it writes, if there is one. Other tasks and collections may have the model with other
+    adapters; `problems` say why one that was chosen is not used.
     """
 
-    fingerprint: str
+    drafts = 0  # tokens at a time that are guessed from the evidence
+    roles = False  # whether a role adapter fits the model
+    adapter: "Adapter | None" = None  # the user's, which the model has on
+
     name: str
-    load: "Callable[[], PromptReader]"
-    now: datetime
-    max_tokens: int
-    order: "Callable[[], Order]"
-    decline_below: float
-    drafts: int
-    roles: bool  # whether a role adapter fits the model
-    adapter: "Adapter | None" = field(default=None, kw_only=True)  # the user's, which the model has on
-    by_task: "Mapping[str, LocalModel]" = field(default_factory=dict, kw_only=True)  # with another adapter
-    by_collection: "Mapping[str, LocalModel]" = field(default_factory=dict, kw_only=True)
-    problems: tuple[str, ...] = field(default=(), kw_only=True)  # why an adapter that was chosen is not used
+    fingerprint: str
+
+    def __init__(self, opened: _OpenHome) -> None:
+        super().__init__(opened)
+        self._now, self._most = opened.now, opened.settings.model.max_tokens
+        self.by_task, self.by_collection = dict[str, Generative](), dict[str, Generative]()
+        self.problems: tuple[str, ...] = ()
+
+    def _named(self, identity: str, *options: str) -> str:
+        """Return the fingerprint of a model with this identity, read in these ways."""
+        named = by_model(identity, self._most, *options, by_gate(self._least, self._opened.reader_version))
+        return f"{named}/{self._opened.settings.embed.model}"
+
+    def load(self) -> "PromptReader":
+        """Return the model, which stays in memory."""
+        raise NotImplementedError
 
     def retrieve(
         self, question: "Question", vector: "Vectors | None", options: "AskOptions", trace: "Trace"
     ) -> "Evidence":
         """Retrieve the evidence for a question: all of the meeting or thread, where it is about that as a whole."""
-        found = None if self.roles else self.retriever.whole(question, options, trace)
-        return found or self.retriever.retrieve(question, vector, options, trace)
+        found = None if self.roles else self._whole(question, options, trace)
+        return found or super().retrieve(question, vector, options, trace)
+
+    def _whole(self, question: "Question", options: "AskOptions", trace: "Trace") -> "Evidence | None":
+        """Return all of the meeting, mail or thread that a question is about as a whole; None if it is about none."""
+        from engine.retrieval.evidence import find_whole
+
+        opened = self._opened
+        opened.before_retrieval()
+        if not (documents := whole_of(opened.ledger, question, options)):
+            return None
+        with opened.locks.reader():
+            return find_whole(opened.reader, opened.catalogue, documents, options, trace)
 
     def within(self, scope: "Scope") -> "Backend":
         """Return what answers questions of a scope: with the adapter of its collection, if that has one."""
         return self.by_collection.get(scope.collection or "", self)
 
-    def for_task(self, task: str) -> "LocalModel":
+    def for_task(self, task: str) -> "Generative":
         """Return the model with the adapter of a task other than answering: abstract, predict or condense."""
         return self.by_task.get(task, self)
 
@@ -223,7 +233,7 @@ class LocalModel(_Retrieving):
     ) -> "GeneratedAnswer":
         """Have the model write the answer; `on_text` is given it while it is written."""
         if evidence.fact:
-            return _of_header(question, evidence, trace, self.name)
+            return self._of_header(question, evidence, trace, self.name)
         with trace.step("import"):
             from engine.ask.extract import write
             from engine.llm.generate import generate, synthesize
@@ -233,7 +243,7 @@ class LocalModel(_Retrieving):
             evidence = self.narrow(question, evidence)
         about, adapter = (question, evidence, trace), self.adapter
         if self.roles and synthesis(question.text):  # a model so small writes nonsense
-            return write(*about, self.decline_below)
+            return write(*about, self._least)
         if evidence.passages and synthesis(question.text):
             written = synthesize(self.load, *about, self._options())
         else:
@@ -252,317 +262,118 @@ class LocalModel(_Retrieving):
         """Ask the model whether the evidence entails an answer; None if the KV cache lacks its prompt."""
         from engine.ask.semantic import entails
 
-        narrow = self.narrow(question, evidence)
-        return entails(self.load, question, narrow, answer, trace, self.now, self.max_tokens, self.order())
+        narrow, order = self.narrow(question, evidence), self._opened.order
+        return entails(self.load, question, narrow, answer, trace, self._now, self._most, order)
 
     def narrow(self, question: "Question", evidence: "Evidence") -> "Evidence":
         """Return the evidence, of which the model is shown the two sources that the reader finds likeliest to answer.
 
         It is shown all where there is no reader, or it knows no such questions.
         """
-        reader = None if self.roles or evidence.fact else self.retriever.span_reader()
+        reader = None if self.roles or evidence.fact else self._opened.span_reader
         if reader is None:
             return evidence
         from engine.ask.gate import judge_of
 
-        judge = judge_of(question, evidence, self.decline_below, reader)
+        judge = judge_of(question, evidence, self._least, reader)
         return replace(evidence, shown=judge.likeliest(_SHOWN)) if judge else evidence
 
     def _options(self) -> "GenerateOptions":
         from engine.llm.generate import GenerateOptions
 
-        options = GenerateOptions(self.name, self.now, self.max_tokens, self.order(), self.drafts, drafts_of)
-        return replace(options, adapter=self.adapter.name if self.adapter else None, gate=self._judge)
+        about = (self.name, self._now, self._most, self._opened.order, self.drafts, drafts_of)
+        return GenerateOptions(*about, self.adapter.name if self.adapter else None, self._judge)
 
     def _judge(self, question: "Question", evidence: "Evidence") -> "Judge | None":
         """Return what judges the answers to a question, None where words have to."""
         from engine.ask.gate import judge_of, part_of_quote
 
-        about, reader = (question, evidence, self.decline_below), self.retriever.span_reader()
+        about, reader = (question, evidence, self._least), self._opened.span_reader
         judge = judge_of(*about, reader) if reader else None
         return judge or (partial(part_of_quote, *about) if self.roles else None)
 
 
-@dataclass(frozen=True, slots=True)
-class ServedModel(LocalModel):
-    """Answers with a language model that a server runs, whose KV cache is the server's own.
+class LocalModel(Generative):
+    """Answers with an installed language model, known by the digest of its files, and an adapter of the user's."""
 
-    `warning` is told with each answer that it writes, where others can read what is sent.
-    """
+    def __init__(
+        self,
+        opened: _OpenHome,
+        found: "InstalledModel",
+        digest: str,
+        role: "RoleAdapter | None",
+        adapter: "Adapter | None",
+    ) -> None:
+        super().__init__(opened)
+        kv, usual = opened.settings.kv, type(opened.settings.experiment)()
+        self._found, self._digest, self._role, self.adapter = found, digest, role, adapter
+        self._bits = kv.bits if kv.reuse != "off" else 0
+        self._keeps = opened.keeps_tensors and kv.reuse != "off" and not opened.ledger.temporary
+        self.name, self.drafts = found.name, opened.settings.experiment.drafts
+        self.roles = role is not None and (adapter is None or adapter.activated)
+        options = [
+            by_roles(role.digest) if role and self.roles else "",
+            "blocks" if kv.reuse == "blocks" else "",
+            f"{self._bits} bits" if self._bits else "",
+            f"{self.drafts} guessed" if self.drafts != usual.drafts else "",
+            f"adapter {adapter.digest}" if adapter else "",
+        ]
+        self.fingerprint = self._named(digest, *options)
 
-    served: "Callable[[], ServerModel]"
-    warning: str
+    def load(self) -> "PromptReader":
+        """Return the model, which stays in memory, with its KV store."""
+        return self._loaded
 
-    def generate(
-        self, question: "Question", evidence: "Evidence", trace: "Trace", on_text: "OnText | None"
-    ) -> "GeneratedAnswer":
-        """Have the server write the answer; its own figures take the place of estimates."""
-        written = LocalModel.generate(self, question, evidence, trace, on_text)
-        if not written.reply.tokens:
-            return written  # nothing was retrieved, and so nothing sent
-        notices, last, window = trace.notices, self.served().last, self.served().window
-        is_one = sum(step.name == "decode" for step in trace.steps) == 1  # else `last` tells of the last part alone
-        if last.prompt and is_one:
-            prefill = next(step for step in reversed(trace.steps) if step.name == "prefill")
-            prefill.note = f"{last.reused} of {last.prompt} tokens from the server's own cache"
-            if last.prompt > self.served().context:  # more than was estimated; Ollama cuts what is too long
-                notices.append(f"the prompt took {last.prompt} of {window} tokens: the server may have left out some")
-        notices += [self.warning] if self.warning else []
-        cut = f"the answer was cut at {self.max_tokens} tokens"
-        is_cut = last.is_cut and written.reply.writer == "model"
-        notices += [cut] if is_cut and not any(told.startswith(cut) for told in notices) else []
-        if not is_one:
-            return written
-        return replace(written, reply=_counted(written.reply, last.prompt, last.generated, last.reused))
+    @cached_property
+    def _loaded(self) -> "PromptReader":
+        from engine.models.load import load
+        from engine.models.runtime import fix_threads
 
-    def prefill(self, question: "Question", evidence: "Evidence", trace: "Trace") -> None:
-        """Do nothing: no KV cache of the model is kept here."""
+        opened, found, role, settings = self._opened, self._found, self._role, self._opened.settings
+        threads, share = fix_threads(opened.ledger), settings.model.memory_share
 
-    def entails(self, question: "Question", evidence: "Evidence", answer: str, trace: "Trace") -> bool | None:
-        """Ask the server whether the evidence entails an answer; if not, it has the prompt in its own prefix cache."""
-        from engine.models.openai import OnlyReasoning
+        def loaded() -> "Mlx":
+            about, cache = (found.folder, found.name), opened.home.cache
+            return load(*about, cache=cache, memory_share=share, threads=threads, adapter=role)
 
-        with suppress(OnlyReasoning):
-            return LocalModel.entails(self, question, evidence, answer, trace)
-        return None
+        model = opened.models.get((self._digest, role, threads, share), loaded)
+        model = dataclasses.replace(model, wears=self.adapter, bits=self._bits)
+        key = (settings.kv, settings.experiment.score, self._keeps, self.adapter)
+        return opened.models.reading(key, lambda: self._read_by(model))
 
+    def _read_by(self, model: "Mlx") -> "PromptReader":
+        """Open the KV store of a loaded model."""
+        from engine.kv.restore import PromptReader
+        from engine.models.load import movable
 
-def narrowed(backend: "Backend", question: "Question", evidence: "Evidence") -> "Evidence":
-    """Return evidence as a backend would show it to its model, if it has one."""
-    return backend.narrow(question, evidence) if isinstance(backend, LocalModel) else evidence
+        ropes = movable(model) if self._opened.settings.kv.reuse == "blocks" else None
+        kept = self._binding(model) if self._keeps and model.form.name else None
+        return PromptReader(model, kept, ropes)
 
+    def _binding(self, model: "Mlx") -> "KvBinding":
+        """Open the KV store on this machine's arithmetic; KV of another model or arithmetic is never reused."""
+        from importlib.metadata import version
 
-def _of_header(question: "Question", evidence: "Evidence", trace: "Trace", model: str | None) -> "GeneratedAnswer":
-    """Return an answer that a document's header gives."""
-    from engine.ask.extract import answer_fact
+        from engine.kv.costs import MeasuredCosts
+        from engine.kv.restore import KvBinding, Planning
+        from engine.models.runtime import arithmetic
+        from store.kv_files import root_of
+        from store.remote import open_remote
 
-    return answer_fact(question, evidence, trace, model)
-
-
-def _counted(reply: "Answer", prompt: int | None, generated: int | None, reused: int) -> "Answer":
-    """Return an answer with the tokens that a server counted, as far as it did."""
-    tokens = reply.tokens or {}
-    count = prompt or tokens["prompt"]
-    found = {"prompt": count, "reused": min(reused, count), "computed": count - min(reused, count)}
-    return replace(reply, tokens=tokens | found | {"generated": generated or tokens["generated"]})
-
-
-def drafts_of(*parts: "Any") -> "list[list[int]]":
-    """Return the texts that an answer may repeat, as token ids."""
-    from engine.ask.extract import draft_answers  # imported after the first token, which must not wait for it
-
-    return draft_answers(*parts)
-
-
-def local_model(
-    retriever: Retriever,
-    home: "Home",
-    settings: "Settings",
-    ledger: "Callable[[], Ledger]",
-    now: datetime,
-    environ: Mapping[str, str],
-    *,
-    models: "Callable[[], ResidentModel]",
-    kept: bool,
-    order: "Callable[[], Order]",
-) -> LocalModel:
-    """Return the backend of the configured model; NoModel if it is not installed.
-
-    With `kept` the model uses and fills the KV cache.
-    """
-    from engine.models.adapters import wardrobe_of
-    from engine.models.lookup import find, fingerprint
-    from engine.models.role_adapter import find_adapter
-
-    chosen, least = settings.model, settings.ask.decline_below
-    found = find(chosen.name, chosen.revision or None, environ)
-    notes = home.cache / "digests"
-    digest, role = fingerprint(found, notes), find_adapter(found.folder, notes)
-
-    def wearing(adapter: "Adapter | None") -> LocalModel:
-        roles = role is not None and (adapter is None or adapter.activated)
-        load = cache(lambda: _load_model(found, digest, role, adapter, home, ledger(), settings, models(), kept=kept))
-        options = (by_roles(role.digest) if role and roles else "", *_options(settings))
-        options = (*options, f"adapter {adapter.digest}" if adapter else "", by_gate(least, retriever.version))
-        named = f"{by_model(digest, chosen.max_tokens, *options)}/{retriever.embedder_name}"
-        parts = (named, found.name, load, now, chosen.max_tokens, order, least, settings.experiment.drafts, roles)
-        return LocalModel(retriever, *parts, adapter=adapter)
-
-    wardrobe = wardrobe_of(home, settings.adapter, found.folder, digest)
-    answering = wearing(wardrobe.tasks.get("answer"))
-    others = {task: wardrobe.tasks.get(task) for task in ("abstract", "predict", "condense")}  # no key for the last
-    by_task = {task: wearing(one) for task, one in others.items() if one != answering.adapter}
-    by_collection = {name: wearing(one) for name, one in wardrobe.collections.items()}
-    return dataclasses.replace(answering, by_task=by_task, by_collection=by_collection, problems=wardrobe.problems)
-
-
-def served_model(
-    retriever: Retriever,
-    settings: "Settings",
-    ledger: "Callable[[], Ledger]",
-    now: datetime,
-    environ: Mapping[str, str],
-    *,
-    models: "Callable[[], ResidentModel]",
-    order: "Callable[[], Order]",
-) -> ServedModel:
-    """Return the backend of the configured server; UsageError where mail text may not be sent there.
-
-    The server is reached when it is to write, and before that only to learn whether the model's files have changed.
-    """
-    from engine.models.endpoint import endpoint_of, exposure
-
-    chosen, endpoint = settings.model, endpoint_of(settings.model)
-
-    def serve() -> "ServerModel":
-        from engine.models.openai import reach
-
-        model = reach(chosen, environ, lambda: models().yield_point())
-        _note(endpoint, model, ledger())
-        return model
-
-    served = cache(serve)
-    load = cache(lambda: _reader(served()))
-    name, digest = _known(chosen, endpoint, served, ledger(), environ)
-    found, limited = dataclasses.replace(endpoint, name=name), f"context {chosen.context}" if chosen.context else ""
-    least = settings.ask.decline_below
-    named = by_model(_identity(found, digest), chosen.max_tokens, limited, by_gate(least, retriever.version))
-    parts = (f"{named}/{retriever.embedder_name}", found.shown, load, now, chosen.max_tokens, order, least)
-    return ServedModel(retriever, *parts, drafts=0, roles=False, served=served, warning=exposure(endpoint))
-
-
-def _reader(model: "ServerModel") -> "PromptReader":
-    from engine.kv.restore import PromptReader
-
-    return PromptReader(model, caches_prefixes=True)
-
-
-def _known(
-    chosen: "ModelSettings",
-    endpoint: "Endpoint",
-    served: "Callable[[], ServerModel]",
-    ledger: "Ledger",
-    environ: Mapping[str, str],
-) -> tuple[str, str]:
-    """Return a served model's name and the digest of its files, as told last.
-
-    A server that tells digests, which are Ollama's alone, or that may choose the model, is asked again, if it is there.
-    """
-    noted = ledger.get(_note_name(endpoint))
-    if noted is None or not endpoint.name:
-        with suppress(PkbError):  # repeated, and reported, when it is to write
-            return served().client.endpoint.name, served().digest
-    if noted is None:
-        return endpoint.name, ""
-    name, digest = json.loads(noted)
-    if not digest:
-        return name, ""
-    from engine.models.endpoint import ServerClient, api_key, ollama_digest
-
-    return name, ollama_digest(ServerClient(endpoint, api_key(chosen.key, environ)), name) or digest
-
-
-def _note(endpoint: "Endpoint", model: "ServerModel", ledger: "Ledger") -> None:
-    """Keep what identifies a served model, so that cached answers are found while its server is down."""
-    noted = json.dumps([model.client.endpoint.name, model.digest])
-    if ledger.get(_note_name(endpoint)) != noted:
-        ledger.set(_note_name(endpoint), noted)
-
-
-def _note_name(endpoint: "Endpoint") -> str:
-    return f"served.{endpoint}"
-
-
-def _identity(endpoint: "Endpoint", digest: str) -> str:
-    """Return a digest of address, name and files of a served model, as far as they are known."""
-    from hashlib import blake2b
-
-    return blake2b(f"{endpoint}\n{digest}".encode(), digest_size=32).hexdigest()
-
-
-def _options(settings: "Settings") -> list[str]:
-    """Name the non-default settings that a generated answer depends on."""
-    experiment = settings.experiment
-    usual = type(experiment)()
-    return [
-        "" if settings.kv.reuse != "blocks" else "blocks",
-        f"{bits} bits" if (bits := _bits(settings)) else "",
-        "" if experiment.drafts == usual.drafts else f"{experiment.drafts} guessed",
-    ]
-
-
-def _bits(settings: "Settings") -> int:
-    """Return the bits of a value in the KV cache, 0 for full precision."""
-    return settings.kv.bits if settings.kv.reuse != "off" else 0
-
-
-def _load_model(
-    found: "InstalledModel",
-    fingerprint: str,
-    role: "RoleAdapter | None",
-    adapter: "Adapter | None",
-    home: "Home",
-    ledger: "Ledger",
-    settings: "Settings",
-    models: "ResidentModel",
-    *,
-    kept: bool,
-) -> "PromptReader":
-    """Load a language model, unless it is in memory, and open its KV store."""
-    from engine.models.load import load
-    from engine.models.runtime import fix_threads
-
-    threads, share = fix_threads(ledger), settings.model.memory_share
-
-    def loaded() -> "Mlx":
-        return load(found.folder, name=found.name, cache=home.cache, memory_share=share, threads=threads, adapter=role)
-
-    model = dataclasses.replace(models.get((fingerprint, role, threads, share), loaded), wears=adapter)
-    opened = partial(_open, model, fingerprint, home, ledger, settings, kept=kept)
-    return models.reading((settings.kv, settings.experiment.score, kept, adapter), opened)
-
-
-def _open(
-    model: "Mlx", fingerprint: str, home: "Home", ledger: "Ledger", settings: "Settings", *, kept: bool
-) -> "PromptReader":
-    from engine.kv.restore import PromptReader
-    from engine.models.load import movable
-
-    model = dataclasses.replace(model, bits=_bits(settings))
-    ropes = movable(model) if settings.kv.reuse == "blocks" else None
-    if not kept or not model.form.name:
-        return PromptReader(model, None, ropes)
-    kept_as = open_kv(model, fingerprint, home, ledger, settings.kv, settings.experiment.score)
-    return PromptReader(model, kept_as, ropes)
+        opened, settings, form = self._opened, self._opened.settings, model.form
+        sub_step = model.sub_step if form.shares_prefix else _NEVER
+        store = open_store(opened.home, opened.ledger, settings.kv, sub_step, settings.experiment.score)
+        store.collect()
+        parts = {"model": self._digest, "dtype": model.dtype, "form": form.name, "sub_step": str(model.sub_step)}
+        root = root_of(parts | {"adapter": model.kv_adapter, "mlx_lm": version("mlx-lm")} | arithmetic())
+        if model.kv_adapter:
+            store.note_adapter(root, model.kv_adapter)
+        costs = MeasuredCosts(opened.ledger, root.key.hex(), model.name)
+        remote = open_remote(settings.kv.remote, opened.home.share) if settings.kv.remote else None
+        return KvBinding(store, root, model, Planning(costs), remote)
 
 
 _NEVER = sys.maxsize  # longer than any segment: no prefix of one is reused
-
-
-def open_kv(
-    model: "Mlx", fingerprint: str, home: "Home", ledger: "Ledger", settings: "KvSettings", score: str = "value"
-) -> "KvBinding":
-    """Open the KV store of a model on this machine's arithmetic; KV of another model or arithmetic is never reused."""
-    from importlib.metadata import version
-
-    from engine.kv.costs import MeasuredCosts, auto
-    from engine.kv.restore import KvBinding, Planning
-    from engine.models.runtime import arithmetic
-    from store.kv_files import root_of
-    from store.remote import open_remote
-
-    form, sub_step = model.form, str(model.sub_step)
-    store = open_store(home, ledger, settings, model.sub_step if form.shares_prefix else _NEVER, score)
-    store.collect()
-    parts = {"model": fingerprint, "dtype": model.dtype, "form": form.name, "sub_step": sub_step}
-    parts |= {"adapter": model.kv_adapter}
-    parts |= {"mlx_lm": version("mlx-lm")} | arithmetic()
-    root = root_of(parts)
-    if model.kv_adapter:
-        store.note_adapter(root, model.kv_adapter)
-    costs = MeasuredCosts(ledger, root.key.hex(), model.name)
-    remote = open_remote(settings.remote, home.share) if settings.remote else None
-    return KvBinding(store, root, model, Planning(costs, auto), remote)
 
 
 def open_store(
@@ -580,3 +391,137 @@ def open_store(
         now=time.time,
         others=home.other_cache_bytes,
     )
+
+
+def local_model(opened: _OpenHome) -> LocalModel:
+    """Return the backend of the configured model, with those of other tasks and collections; NoModel without it."""
+    from engine.models.adapters import wardrobe_of
+    from engine.models.lookup import find, fingerprint
+    from engine.models.role_adapter import find_adapter
+
+    chosen, notes = opened.settings.model, opened.home.cache / "digests"
+    found = find(chosen.name, chosen.revision or None, opened.environ)
+    digest, role = fingerprint(found, notes), find_adapter(found.folder, notes)
+    wardrobe = wardrobe_of(opened.home, opened.settings.adapter, found.folder, digest)
+    made = partial(LocalModel, opened, found, digest, role)
+    answering = made(wardrobe.tasks.get("answer"))
+    others = {task: wardrobe.tasks.get(task) for task in ("abstract", "predict", "condense")}  # no key for the last
+    answering.by_task |= {task: made(one) for task, one in others.items() if one != answering.adapter}
+    answering.by_collection |= {name: made(one) for name, one in wardrobe.collections.items()}
+    answering.problems = wardrobe.problems
+    return answering
+
+
+class ServedModel(Generative):
+    """Answers with a language model that a server runs, whose KV cache is the server's own.
+
+    UsageError where mail text may not be sent there. The server is reached when it is to write, and before that only to
+    learn whether the model's files have changed.
+    """
+
+    def __init__(self, opened: _OpenHome) -> None:
+        from engine.models.endpoint import endpoint_of, exposure
+
+        super().__init__(opened)
+        self._chosen, self._endpoint = opened.settings.model, endpoint_of(opened.settings.model)
+        self._warning = exposure(self._endpoint)  # told with each answer, where others can read what is sent
+        name, digest = self._known()
+        found = dataclasses.replace(self._endpoint, name=name)
+        identity = blake2b(f"{found}\n{digest}".encode(), digest_size=32).hexdigest()
+        self.name = found.shown
+        self.fingerprint = self._named(identity, f"context {self._chosen.context}" if self._chosen.context else "")
+
+    def _known(self) -> tuple[str, str]:
+        """Return the model's name and the digest of its files, as told last.
+
+        A server that tells digests, which are Ollama's alone, or that may choose the model, is asked again, if it is
+        there.
+        """
+        noted = self._opened.ledger.get(self._note)
+        if noted is None or not self._endpoint.name:
+            with suppress(PkbError):  # repeated, and reported, when it is to write
+                return self._served.client.endpoint.name, self._served.digest
+        if noted is None:
+            return self._endpoint.name, ""
+        name, digest = json.loads(noted)
+        if not digest:
+            return name, ""
+        from engine.models.endpoint import ServerClient, api_key, ollama_digest
+
+        client = ServerClient(self._endpoint, api_key(self._chosen.key, self._opened.environ))
+        return name, ollama_digest(client, name) or digest
+
+    @property
+    def _note(self) -> str:
+        """Return the ledger's name for what identifies the model: its answers are found while its server is down."""
+        return f"served.{self._endpoint}"
+
+    @cached_property
+    def _served(self) -> "ServerModel":
+        from engine.models.openai import reach
+
+        opened = self._opened
+        model = reach(self._chosen, opened.environ, lambda: opened.models.yield_point())
+        noted = json.dumps([model.client.endpoint.name, model.digest])
+        if opened.ledger.get(self._note) != noted:
+            opened.ledger.set(self._note, noted)
+        return model
+
+    def load(self) -> "PromptReader":
+        """Reach the server."""
+        from engine.kv.restore import PromptReader
+
+        return PromptReader(self._served, caches_prefixes=True)
+
+    def generate(
+        self, question: "Question", evidence: "Evidence", trace: "Trace", on_text: "OnText | None"
+    ) -> "GeneratedAnswer":
+        """Have the server write the answer; its own figures take the place of estimates."""
+        written = super().generate(question, evidence, trace, on_text)
+        if not written.reply.tokens:
+            return written  # nothing was retrieved, and so nothing sent
+        notices, last, window = trace.notices, self._served.last, self._served.window
+        is_one = sum(step.name == "decode" for step in trace.steps) == 1  # else `last` tells of the last part alone
+        if last.prompt and is_one:
+            prefill = next(step for step in reversed(trace.steps) if step.name == "prefill")
+            prefill.note = f"{last.reused} of {last.prompt} tokens from the server's own cache"
+            if last.prompt > self._served.context:  # more than was estimated; Ollama cuts what is too long
+                notices.append(f"the prompt took {last.prompt} of {window} tokens: the server may have left out some")
+        notices += [self._warning] if self._warning else []
+        cut = f"the answer was cut at {self._most} tokens"
+        is_cut = last.is_cut and written.reply.writer == "model"
+        notices += [cut] if is_cut and not any(told.startswith(cut) for told in notices) else []
+        if not is_one:
+            return written
+        return replace(written, reply=_counted(written.reply, last.prompt, last.generated, last.reused))
+
+    def prefill(self, question: "Question", evidence: "Evidence", trace: "Trace") -> None:
+        """Do nothing: no KV cache of the model is kept here."""
+
+    def entails(self, question: "Question", evidence: "Evidence", answer: str, trace: "Trace") -> bool | None:
+        """Ask the server whether the evidence entails an answer; if not, it has the prompt in its own prefix cache."""
+        from engine.models.openai import OnlyReasoning
+
+        with suppress(OnlyReasoning):
+            return super().entails(question, evidence, answer, trace)
+        return None
+
+
+def _counted(reply: "Answer", prompt: int | None, generated: int | None, reused: int) -> "Answer":
+    """Return an answer with the tokens that a server counted, as far as it did."""
+    tokens = reply.tokens or {}
+    count = prompt or tokens["prompt"]
+    found = {"prompt": count, "reused": min(reused, count), "computed": count - min(reused, count)}
+    return replace(reply, tokens=tokens | found | {"generated": generated or tokens["generated"]})
+
+
+def narrowed(backend: "Backend", question: "Question", evidence: "Evidence") -> "Evidence":
+    """Return evidence as a backend would show it to its model, if it has one."""
+    return backend.narrow(question, evidence) if isinstance(backend, Generative) else evidence
+
+
+def drafts_of(*parts: "Any") -> "list[list[int]]":
+    """Return the texts that an answer may repeat, as token ids."""
+    from engine.ask.extract import draft_answers  # imported after the first token, which must not wait for it
+
+    return draft_answers(*parts)

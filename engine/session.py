@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from engine.ask.keys import BankBudget
     from engine.ask.pipeline import Asker
     from engine.ask.semantic import SemanticRules
-    from engine.backends import LocalModel, Retriever
+    from engine.backends import Generative, Retriever
     from engine.kv.restore import PromptReader
     from engine.llm.prompt import Order
     from engine.llm.resident import ResidentModel
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 _ON_LEDGER = (
-    "ledger", "tables", "catalogue", "knowledge", "reader", "mapped", "vectors", "asker", "backend", "_local_model",
+    "ledger", "tables", "catalogue", "knowledge", "reader", "mapped", "vectors", "asker", "backend", "_model",
     "question_vectors",
 )  # fmt: skip
 
@@ -293,7 +293,7 @@ class Session:
         """
         from engine.backends import Extractive
 
-        return self._local_model or Extractive(self.retriever, self.settings.ask.decline_below)
+        return self._model or Extractive(self)
 
     @cached_property
     def reader_version(self) -> str:
@@ -312,31 +312,27 @@ class Session:
 
         return open_reader(self.reader_version) if self.reader_version else None
 
-    def model_for(self, task: str) -> "LocalModel | None":
+    def model_for(self, task: str) -> "Generative | None":
         """Return the language model with the adapter of a task, such as abstract or predict; None if pkb quotes."""
-        return self._local_model.for_task(task) if self._local_model else None
+        return self._model.for_task(task) if self._model else None
 
     @property
     def load_model(self) -> "Callable[[], PromptReader] | None":
         """Return what loads the language model, or reaches its server; None if pkb quotes."""
-        return self._local_model.load if self._local_model else None
+        return self._model.load if self._model else None
 
     @property
     def has_roles(self) -> bool:
         """Return whether a role adapter fits the language model; False if pkb quotes."""
-        return self._local_model is not None and self._local_model.roles
+        return self._model is not None and self._model.roles
 
     @cached_property
-    def _local_model(self) -> "LocalModel | None":
+    def _model(self) -> "Generative | None":
         if self.settings.model.name in ("", "quote"):
             return None
-        from engine.backends import local_model, served_model
+        from engine.backends import ServedModel, local_model
 
-        parts = (self.home, self.settings, lambda: self.ledger, self.now, self.environ)
-        if self.settings.model.is_served:
-            return served_model(self.retriever, *parts[1:], models=lambda: self.models, order=lambda: self.order)
-        kept = self.keeps_tensors and self.settings.kv.reuse != "off" and not self.ledger.temporary
-        found = local_model(self.retriever, *parts, models=lambda: self.models, kept=kept, order=lambda: self.order)
+        found = ServedModel(self) if self.settings.model.is_served else local_model(self)
         for problem in found.problems:
             self.on_notice(problem)
         return found
@@ -346,9 +342,7 @@ class Session:
         """Return what retrieves for questions, whichever backend answers them."""
         from engine.backends import Retriever
 
-        parts = (lambda: self.reader, lambda: self.catalogue, lambda: self.locks, lambda: self.questions)
-        names = self.before_retrieval, self.settings.embed.model
-        return Retriever(lambda: self.question_embedder, *parts, *names, lambda: self.span_reader, self.reader_version)
+        return Retriever(self)
 
     @property
     def questions(self) -> "QuestionVectors | None":

@@ -172,8 +172,8 @@ def load_parts(
 
 def load(
     folder: Path,
-    *,
     name: str,
+    *,
     cache: Path,
     memory_share: float,
     threads: int | None = None,

@@ -10,7 +10,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -232,11 +232,10 @@ class Memo:
     drafts: dict[Hashable, list[list[int]]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
 class Remembering(LocalModel):
     """A local model that looks for the texts that an answer may repeat once for each prompt."""
 
-    memo: Memo = field(default_factory=Memo)
+    memo: Memo
 
     def _options(self) -> GenerateOptions:
         options = LocalModel._options(self)
@@ -256,7 +255,9 @@ def remembering(backend: Backend, memo: Memo) -> Backend:
     """Return a backend that uses a memo, if it is a local model."""
     if not isinstance(backend, LocalModel):
         return backend
-    return Remembering(**{one.name: getattr(backend, one.name) for one in fields(LocalModel)}, memo=memo)
+    made = Remembering.__new__(Remembering)
+    vars(made).update(vars(backend), memo=memo)
+    return made
 
 
 class CountedBackend(ForcedBackend):
