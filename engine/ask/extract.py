@@ -453,12 +453,10 @@ def _exact(question: Question, kind: Kind | None, reads: Sequence[Passage]) -> S
 
 
 def _quotes(found: Sequence[Candidate], count: int) -> tuple[str, ...]:
-    best: list[Candidate | None] = [None] * count
+    best = dict[int, Candidate]()
     for one in found:
-        held = best[one.read]
-        if held is None or one.score > held.score:
-            best[one.read] = one
-    return tuple(one.text if one else "" for one in best)
+        best[one.read] = max(best.get(one.read, one), one, key=lambda each: each.score)
+    return tuple(best[read].text if read in best else "" for read in range(count))
 
 
 def write(
@@ -482,22 +480,10 @@ def quoted_answer(
         lead = quoted.source or 0
         sources = resting(evidence.sources(_checked(evidence, quoted), lead), quoted.span)
     ms = trace.ms()
-    reply = Answer(
-        question=question.text,
-        text=quoted.answer,
-        tier="full",
-        writer="quote",
-        model=None,
-        sources=sources,
-        ms=ms | {"first_token": ms["total"]},
-        highlight=quoted.highlight,
-        lead=lead,
-        synthesis=quoted.synthesis,
-        grade=quoted.grade,
-        before=quoted.before,
-        context=_beside(evidence.passages[lead], sources[0].quote) if quoted.span and sources else None,
-    )
-    return reply, quoted.support
+    found = {name: getattr(quoted, name) for name in ("highlight", "synthesis", "grade", "before")}
+    found |= {"context": _beside(evidence.passages[lead], sources[0].quote) if quoted.span and sources else None}
+    ms |= {"first_token": ms["total"]}
+    return Answer(question.text, quoted.answer, "full", "quote", None, sources, ms, lead=lead, **found), quoted.support
 
 
 def _beside(read: Passage, quote: str) -> str:
@@ -591,15 +577,6 @@ def _listed(people: Sequence[str]) -> str:
 
 def answer_fact(question: Question, evidence: Evidence, trace: Trace, model: str | None) -> GeneratedAnswer:
     """Return the header's answer; `model` names the language model in use, if any."""
-    ms, fact = trace.ms(), evidence.fact
-    reply = Answer(
-        question=question.text,
-        text=fact,
-        tier="full",
-        writer="quote",
-        model=model,
-        sources=evidence.sources([""]),
-        ms=ms | {"first_token": ms["total"]},
-        highlight=(0, len(fact.removesuffix(SPOKE))),
-    )
-    return GeneratedAnswer(reply)
+    ms, fact, sources = trace.ms(), evidence.fact, evidence.sources([""])
+    ms, span = ms | {"first_token": ms["total"]}, (0, len(fact.removesuffix(SPOKE)))
+    return GeneratedAnswer(Answer(question.text, fact, "full", "quote", model, sources, ms, span))
