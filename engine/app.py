@@ -32,14 +32,12 @@ if TYPE_CHECKING:
     from engine.transfer import ImportReport
     from engine.types import (
         Answer,
-        AskOptions,
         AskResult,
         Listing,
         ListOptions,
         LoopKind,
         OnText,
         OpenLoop,
-        OpenLoopOptions,
         OpenLoops,
         SearchResult,
         Source,

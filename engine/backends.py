@@ -354,7 +354,7 @@ class LocalModel(Generative):
         """Open the KV store on this machine's arithmetic; KV of another model or arithmetic is never reused."""
         from importlib.metadata import version
 
-        from engine.kv.costs import MeasuredCosts
+        from engine.kv.costs import MeasuredCosts, auto
         from engine.kv.restore import KvBinding, Planning
         from engine.models.runtime import arithmetic
         from store.kv_files import root_of
@@ -370,7 +370,7 @@ class LocalModel(Generative):
             store.note_adapter(root, model.kv_adapter)
         costs = MeasuredCosts(opened.ledger, root.key.hex(), model.name)
         remote = open_remote(settings.kv.remote, opened.home.share) if settings.kv.remote else None
-        return KvBinding(store, root, model, Planning(costs), remote)
+        return KvBinding(store, root, model, Planning(costs, auto), remote)
 
 
 _NEVER = sys.maxsize  # longer than any segment: no prefix of one is reused

@@ -28,7 +28,7 @@ from engine.models.lookup import (
     find_weights,
     fingerprint,
 )
-from engine.models.tokens import TokenIds, Tokens, batches, in_order
+from engine.models.tokens import TokenIds, Tokens, batches, in_order, open_tokenizer
 from store.errors import NoModel, PkbError, UsageError
 from store.hits import Vectors
 
@@ -304,20 +304,6 @@ MAX_TOKENS = 256  # of one text, as in the model's own settings; the rest is ign
 HEADS = 12
 POOLING = "mean-unit-256-v1"  # raised when the same text would get another vector
 BATCH = 1024  # tokens; matrix products run at full speed from 512
-
-
-def open_tokenizer(file: Path, most: int | None = None) -> "Tokenizer":
-    """Open a tokenizer that pads nothing, and cuts texts after `most` tokens, if that is given."""
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_file(str(file))
-    tokenizer.no_padding()
-    if most is None:
-        tokenizer.no_truncation()
-    else:
-        tokenizer.enable_truncation(most)
-    tokenizer.encode_special_tokens = True  # "[SEP]" in a mail is mail
-    return tokenizer
 
 
 class MiniLM:

@@ -30,8 +30,8 @@ from engine.models.minilm import (
     mlx_arrays,
     numpy_arrays,
     open_tensors,
-    open_tokenizer,
 )
+from engine.models.tokens import open_tokenizer
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer

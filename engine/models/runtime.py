@@ -19,7 +19,7 @@ from struct import pack
 from typing import TYPE_CHECKING, Literal
 from zlib import crc32
 
-from engine.models.lookup import WEIGHTS, bits, read_config
+from engine.models.lookup import HALF, SINGLE, WEIGHTS, bits, read_config
 from store.database import Ledger
 from store.errors import PkbError, UsageError
 
@@ -312,7 +312,6 @@ def gflops() -> float:
 
 OVERHEAD = 300_000_000  # bytes besides the weights: libraries, tokenizer, KV cache of one prompt
 BUFFERS = 256 << 20  # bytes of freed arrays that MLX reuses
-SINGLE, HALF = 32, 16  # bits of a weight
 
 
 def total() -> int:

@@ -21,13 +21,14 @@ WINDOW = 256  # texts sorted by length together, so that the caller's order is r
 LONGEST_CHARACTER = 12  # tokens that may leave a character incomplete; beyond that the bytes are invalid
 
 
-def open_tokenizer(path: Path) -> "Tokenizer":
-    """Read tokenizer.json; ValueError if it is damaged."""
+def open_tokenizer(path: Path, most: int | None = None) -> "Tokenizer":
+    """Read tokenizer.json, to cut texts after `most` tokens if that is given; ValueError if it is damaged."""
     from tokenizers import Tokenizer  # embeddings that are stored already need none
 
     tokenizer = Tokenizer.from_buffer(path.read_bytes())
     tokenizer.no_padding()
-    tokenizer.no_truncation()
+    tokenizer.no_truncation() if most is None else tokenizer.enable_truncation(most)
+    tokenizer.encode_special_tokens = True  # "<|im_end|>" in a mail is mail
     return tokenizer
 
 
@@ -35,7 +36,7 @@ class Tokens:
     """A model's tokenizer; text must not encode to `controls`, nor to the ids that the tokenizer itself reserves."""
 
     def __init__(self, tokenizer: "Tokenizer", controls: Iterable[int] = ()) -> None:
-        tokenizer.encode_special_tokens = True  # "<|im_end|>" in a mail is mail
+        tokenizer.encode_special_tokens = True
         self._tokenizer = tokenizer
         added = tokenizer.get_added_tokens_decoder()
         self._added = frozenset(added)

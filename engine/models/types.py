@@ -130,28 +130,22 @@ class Embedder(Protocol):
     @property
     def fingerprint(self) -> str:
         """Name the weights, tokenizer and pooling by digest."""
-        ...
 
     @property
     def width(self) -> int:
         """Return the number of dimensions."""
-        ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return one unit row per text, in order: (len(texts), width) float32."""
-        ...
 
     def embed_question(self, text: str) -> Vectors:
         """Return the unit row of a search query, which may differ from that of the same text: (width,)."""
-        ...
 
     def knows(self, word: str) -> bool:
         """Return whether a word is one of its vocabulary, and not a chain of pieces that says little."""
-        ...
 
     def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
         """Yield (indices into texts, their rows) in batches of similar length, which a caller can save one by one."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,61 +166,50 @@ class LanguageModel(Protocol):
     @property
     def name(self) -> str:
         """Return the model's name for users."""
-        ...
 
     @property
     def context(self) -> int:
         """Return the context length in tokens, prompt and answer together."""
-        ...
 
     @property
     def frame(self) -> Frame:
         """Return the chat template's tokens around a prompt."""
-        ...
 
     @property
     def has_roles(self) -> bool:
         """Return whether a role adapter acts on the last segment of prompts."""
-        ...
 
     @property
     def meter(self) -> Meter:
         """Return what was computed so far."""
-        ...
 
     @property
     def size(self) -> Size:
         """Return the sizes that its work is computed from."""
-        ...
 
     def tokens(self, text: str) -> list[int]:
         """Return the token ids of a text; special tokens in it are plain text."""
-        ...
 
     def begin(self) -> Any:
         """Return an empty cache."""
-        ...
 
     def prefill(self, cache: Any, ids: Sequence[int]) -> Any:
         """Prefill one whole segment, in sub-steps counted from its start.
 
         Returns the arrays to store that cannot be cut from the cache later; None if there are none.
         """
-        ...
 
     def decode(self, cache: Any, ids: Sequence[int], most: int, drafts: Drafter | None = None) -> Iterator[str]:
         """Prefill the last segment and yield the text of each generated token, which may be empty, up to a stop.
 
         `drafts` may propose tokens for the model to verify, which saves steps and, but for rounding, changes nothing.
         """
-        ...
 
     def preference(self, cache: Any, start: int, ids: Sequence[int], texts: tuple[str, str]) -> float | None:
         """Return the probability of the first of two texts against the second, after a last segment at `start`.
 
         What the cache holds behind that is removed; None if it cannot be. Texts are compared by their first tokens.
         """
-        ...
 
 
 class KvSliceable(Protocol):
@@ -235,45 +218,34 @@ class KvSliceable(Protocol):
     @property
     def sub_step(self) -> int:
         """Return the tokens of a prefill step, counted from a segment's start."""
-        ...
 
     @property
     def reads_ranges(self) -> bool:
         """Return whether parts of stored segments can be loaded beside computing others."""
-        ...
 
     def begin(self) -> Any:
         """Return an empty cache."""
-        ...
 
     def prefill(self, cache: Any, ids: Sequence[int]) -> Any:
         """Prefill whole sub-steps of a segment."""
-        ...
 
     def ranges(self, opened: OpenFiles, shared: int | None, read_at: ReadAt) -> RangeReader:
         """Return a reader of open files, one per segment, of the last only `shared` tokens; UnreadableCache."""
-        ...
 
     def append(self, cache: Any, parts: Sequence[Sequence[Tensor]]) -> None:
         """Append segments, as their tensors were stored, to a cache of the tokens before them; UnreadableCache."""
-        ...
 
     def join(self, cache: Any, reader: RangeReader) -> None:
         """Append what was read to a cache of the tokens before it."""
-        ...
 
     def cut(self, cache: Any, start: int, stop: int, captured: Any = None) -> list[Tensor]:
         """Copy the tensors of a segment to store: its slice of the cache, and the arrays that `prefill` returned."""
-        ...
 
     def restore(self, paths: Sequence[Path], shared: int | None = None, read_at: ReadAt = os.preadv) -> Any:
         """Return a cache restored from files, one per segment, of the last only `shared` tokens; UnreadableCache."""
-        ...
 
     def preallocate(self, cache: Any, tokens: int) -> None:
         """Allocate buffers for a cache of a number of tokens in advance."""
-        ...
 
     def release(self, cache: Any) -> None:
         """Empty an unused cache; the next one may reuse its buffers."""
-        ...

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from engine.idle.types import IdleReport, IdleRequest
     from engine.operations import OnProgress
     from engine.serve.process import ServerLink
-    from engine.types import AskOptions, AskResult, OnText
+    from engine.types import AskResult, OnText
     from store.types import Scope
 
 T = TypeVar("T")
