@@ -400,7 +400,7 @@ def local_model(opened: _OpenHome) -> LocalModel:
     from engine.models.role_adapter import find_adapter
 
     chosen, notes = opened.settings.model, opened.home.cache / "digests"
-    found = find(chosen.name, chosen.revision or None, opened.environ)
+    found = find(chosen.name, chosen.revision, opened.environ)
     digest, role = fingerprint(found, notes), find_adapter(found.folder, notes)
     wardrobe = wardrobe_of(opened.home, opened.settings.adapter, found.folder, digest)
     made = partial(LocalModel, opened, found, digest, role)

@@ -23,7 +23,6 @@ _ENOUGH_DISK, _LEAST_DISK = 2 << 30, 200 << 20  # bytes
 _ENOUGH_MEMORY = 4 << 30  # bytes
 _GB = 10**9
 _SMALL = 300_000_000  # bytes of weights
-_NO_MODEL = ("", "quote")  # values of model.name
 _FAILURES = (
     PkbError, ImportError, OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, ArithmeticError,
     MemoryError,
@@ -54,11 +53,11 @@ def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, 
     yield _finished("compute", lambda: _compute(home, settings, threads, environ))
     yield _finished("cache", lambda: _cache_space(home, settings.kv))
     yield _finished("model", lambda: _model(settings.model, environ))
-    if settings.model.name not in _NO_MODEL and settings.adapter != AdapterSettings():
+    if (settings.model.is_local or settings.model.is_served) and settings.adapter != AdapterSettings():
         yield _finished("adapter", lambda: _adapter(home, settings, environ))
     if settings.kv.reuse == "blocks":
         yield _finished("blocks", lambda: _blocks(settings.model, environ))
-    elif settings.model.name not in _NO_MODEL and not settings.model.is_served:
+    elif settings.model.is_local:
         yield _finished("kv", lambda: _kv_form(settings, environ))
         yield _finished("kv costs", lambda: _kv_costs(home))
     if settings.kv.remote:
@@ -173,8 +172,7 @@ def _reader(home: Home) -> Check:
 def _compute(home: Home, settings: Settings, threads: int, environ: Mapping[str, str]) -> Check:
     """Measure the speed of MLX, and say what is missing: a backend, or on a Linux CPU a fast BLAS library."""
     if not runtime.has_backend():
-        is_local = settings.model.name not in _NO_MODEL and not settings.model.is_served
-        needed = is_local or settings.embed.model != "minilm"
+        needed = settings.model.is_local or settings.embed.model != "minilm"
         return Check("compute", "bad" if needed else "note", runtime.NO_BACKEND, runtime.install_command())
     try:
         runtime.private_tmp(home.cache)
@@ -235,11 +233,11 @@ def _model(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
     """Check that the selected language model is installed and fits in memory."""
     from engine.models.role_adapter import find_adapter
 
-    if settings.name in _NO_MODEL:
-        return Check("model", "note", "no language model: answers are quoted", _get_model(settings, environ))
     if settings.is_served:
         return _server(settings, environ)
-    found = find(settings.name, settings.revision or None, environ)
+    if not settings.is_local:
+        return Check("model", "note", "no language model: answers are quoted", _get_model(settings, environ))
+    found = find(settings.name, settings.revision, environ)
     needed, limit = needed_by(found.folder, device()), total() * settings.memory_share
     kind = "fp32" if device() == "cpu" else "as stored"
     adapted = ", with a role adapter" if find_adapter(found.folder) else ""
@@ -258,7 +256,7 @@ def _adapter(home: Home, settings: Settings, environ: Mapping[str, str]) -> Chec
 
     if settings.model.is_served:
         return Check("adapter", "note", "a model server answers: no adapter is used", "pkb adapter use none")
-    found = find(settings.model.name, settings.model.revision or None, environ)
+    found = find(settings.model.name, settings.model.revision, environ)
     chosen = wardrobe_of(home, settings.adapter, found.folder, fingerprint(found, home.cache / "digests"))
     if chosen.problems:
         return Check("adapter", "bad", chosen.problems[0].partition("; try:")[0], "pkb adapter list")
@@ -300,11 +298,11 @@ def _blocks(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
     """Check whether the language model's cached keys can be moved, which block mode needs."""
     from engine.models.load import why_fixed
 
-    if settings.name in _NO_MODEL:
-        return Check("blocks", "note", "no language model: nothing to reuse", _get_model(settings, environ))
     if settings.is_served:
         return Check("blocks", "note", "the server has its own cache", "pkb config set kv.reuse prefix")
-    found = find(settings.name, settings.revision or None, environ)
+    if not settings.is_local:
+        return Check("blocks", "note", "no language model: nothing to reuse", _get_model(settings, environ))
+    found = find(settings.name, settings.revision, environ)
     if why := why_fixed(found.folder):
         return Check("blocks", "bad", f"{found.name} cannot reuse blocks: {why}", "pkb config set kv.reuse prefix")
     return Check("blocks", "ok", f"{found.name} can reuse blocks")
@@ -316,7 +314,7 @@ def _kv_form(settings: Settings, environ: Mapping[str, str]) -> Check:
 
     if settings.kv.reuse == "off":
         return Check("kv", "note", "the KV cache is off", "pkb config set kv.reuse prefix")
-    found = find(settings.model.name, settings.model.revision or None, environ)
+    found = find(settings.model.name, settings.model.revision, environ)
     stored = form(found.folder, settings.kv.bits)
     result = f"{found.name}: {stored.description}"
     return Check("kv", "ok", result) if stored.name else Check("kv", "note", result, "pkb model list")

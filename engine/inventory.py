@@ -131,10 +131,10 @@ def list_models(opened: Session) -> Inventory:
 
 def _selected(opened: Session) -> tuple[InstalledModel | None, NoModel | None]:
     chosen = opened.settings.model
-    if chosen.name in ("", QUOTE) or chosen.is_served:
+    if not chosen.is_local:
         return None, None
     try:
-        return find(chosen.name, chosen.revision or None, os.environ), None
+        return find(chosen.name, chosen.revision, os.environ), None
     except NoModel as error:
         return None, error
 
@@ -198,9 +198,9 @@ def adapter_folder(opened: Session) -> AdapterFolder:
 def local_model_of(opened: Session) -> tuple[InstalledModel, str]:
     """Return the model in use, and what identifies it; UsageError if none of this machine is, NoModel if it is gone."""
     chosen = opened.settings.model
-    if chosen.name in ("", QUOTE) or chosen.is_served:
+    if not chosen.is_local:
         raise UsageError("an adapter is for one model, and none of this machine is in use", "pkb model use NAME")
-    found = find(chosen.name, chosen.revision or None, os.environ)
+    found = find(chosen.name, chosen.revision, os.environ)
     return found, identity_of(found.folder, lookup.fingerprint(found, opened.home.cache / "digests"))
 
 

@@ -328,11 +328,12 @@ class Session:
 
     @cached_property
     def _model(self) -> "Generative | None":
-        if self.settings.model.name in ("", "quote"):
+        chosen = self.settings.model
+        if not chosen.is_local and not chosen.is_served:
             return None
         from engine.backends import ServedModel, local_model
 
-        found = ServedModel(self) if self.settings.model.is_served else local_model(self)
+        found = local_model(self) if chosen.is_local else ServedModel(self)
         for problem in found.problems:
             self.on_notice(problem)
         return found

@@ -104,6 +104,11 @@ class ModelSettings(Struct, frozen=True):
         """Return whether a model server answers; then no model is loaded and no KV cache stored."""
         return self.name.startswith(SERVED)
 
+    @property
+    def is_local(self) -> bool:
+        """Return whether a language model of this machine answers."""
+        return self.name not in ("", "quote") and not self.is_served
+
 
 class KvSettings(Struct, frozen=True):
     """The KV cache on disk (PerCache 4.1.1: the tree of tensors), and its limits."""

@@ -94,7 +94,7 @@ def _model(opened: Session) -> str | None:
     """Return the language model that answers, of a model server with its address; None if pkb quotes."""
     chosen = opened.settings.model
     if not chosen.is_served:
-        return None if chosen.name in ("", "quote") else chosen.name
+        return chosen.name if chosen.is_local else None
     from engine.models.endpoint import parse_endpoint
 
     with suppress(UsageError):  # `pkb doctor` names it

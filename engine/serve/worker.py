@@ -18,10 +18,11 @@ from engine.llm.resident import ResidentModel
 from engine.operations import READS, types_of
 from engine.serve.protocol import Broken, Frame, Request, answer, under, unpack
 from engine.session import Session
-from engine.settings import SERVED, Settings
+from engine.settings import Settings
 from engine.types import AskOptions, json_values
 from store.errors import NoModel, PkbError
 from store.history import History
+from store.types import replace
 
 if TYPE_CHECKING:
     from engine.kv.restore import PromptReader
@@ -98,9 +99,7 @@ class WorkerState:
     @property
     def lacks_model(self) -> bool:
         """Return whether the configured model is still to be loaded."""
-        chosen = self._base.settings.model
-        is_local = chosen.name not in ("", "quote") and not chosen.is_served
-        return is_local and not self._tried and self.models.loaded is None
+        return self._base.settings.model.is_local and not self._tried and self.models.loaded is None
 
     def load(self) -> None:
         """Load the configured model, unless another process has one in memory."""
@@ -137,10 +136,9 @@ class WorkerState:
 
     def needs_other_model(self, asked: Request) -> bool:
         """Return whether a question needs another model than the configured one."""
-        name, revision = (asked.settings.get(f"model.{part}", "") for part in ("name", "revision"))
-        own = self._base.settings.model
-        is_local = name not in ("", "quote") and not name.startswith(SERVED)
-        return is_local and (name, revision) != (own.name, own.revision)
+        own, parts = self._base.settings.model, ("name", "revision")
+        other = replace(own, **{part: asked.settings.get(f"model.{part}", "") for part in parts})
+        return other.is_local and other != own
 
     def is_large(self) -> bool:
         """Return whether this process exceeds its share of memory, after freeing as much as it can."""
