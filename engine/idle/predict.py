@@ -17,7 +17,7 @@ from math import sqrt
 from typing import Literal
 
 from engine.ask.candidates import wanted
-from engine.ask.keys import begin, key_of, normalise, prepare
+from engine.ask.keys import begin, normalise
 from engine.idle.refresh import Reasker, is_lasting
 from engine.idle.summarize import AskAbout, Write, correspondents, named
 from engine.idle.types import Job, Kind, Outcome, OutOfTime, check_time
@@ -28,7 +28,7 @@ from engine.text.terminal import shorten
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import AskOptions
 from prompts import prompt
-from store.answers import AnswerBank, known_questions
+from store.answers import known_questions
 from store.hits import Hit
 from store.jobs import Abstract, JobRow, Jobs, PredictionLog, PredictorCounts
 
@@ -349,7 +349,7 @@ def plan_population(reasker: Reasker, strategy: Strategy) -> list[Job]:
     Those that were given up are among them: a stored job that is not planned is removed, and would be tried anew.
     """
     rows = (row for row in Jobs(reasker.ledger).all(KIND) if is_lasting(row.subject))
-    return [_population_job(strategy, row) for row in rows if not _is_cached(reasker, strategy, row.subject)]
+    return [_population_job(strategy, row) for row in rows if not reasker.is_cached(row.subject, strategy.options)]
 
 
 def _population_job(strategy: Strategy, row: JobRow) -> Job:
@@ -369,17 +369,11 @@ def _population_job(strategy: Strategy, row: JobRow) -> Job:
 def populate(reasker: Reasker, strategy: Strategy, job: Job, is_used_up: Callable[[], bool]) -> Outcome:
     """Precompute a question, unless it or a similar one is stored; none once the quota is used up."""
     question = job.subject
-    if _is_cached(reasker, strategy, question) or has_similar(reasker, strategy, question):
+    if reasker.is_cached(question, strategy.options) or has_similar(reasker, strategy, question):
         return Outcome("cached")
     if is_used_up():
         return Outcome("limit")
-    parts = (reasker.ledger, reasker.backend, reasker.room, question, strategy.options, reasker.now)
-    return Outcome("done", (prepare(*parts, decode=strategy.decode, source=job.source).key,))
-
-
-def _is_cached(reasker: Reasker, strategy: Strategy, question: str) -> bool:
-    key = key_of(reasker.backend, reasker.ledger, question, strategy.options, reasker.now)
-    return AnswerBank(reasker.ledger).find(key.digest) is not None
+    return Outcome("done", (reasker.prepare(question, strategy.options, job.source, decode=strategy.decode).key,))
 
 
 def has_similar(reasker: Reasker, strategy: Strategy, question: str) -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from engine.ask.keys import (
     BankBudget,
+    Key,
     Prepared,
     begin,
     fingerprint,
@@ -35,6 +36,7 @@ from store.answers import (
     CachedAnswer,
     Notice,
     Notices,
+    Origin,
     PendingVerification,
     RefreshCandidates,
     Verifications,
@@ -71,10 +73,15 @@ class Reasker:
 
         One whose key has the minute is not: it could never be a hit.
         """
-        return (
-            is_lasting(cached.question)
-            and key_of(self.backend, self.ledger, cached.question, options_of(cached), self.now).digest == key
-        )
+        return is_lasting(cached.question) and self.key_of(cached.question, options_of(cached)).digest == key
+
+    def key_of(self, question: str, options: AskOptions) -> Key:
+        """Return the key of a question as it is asked now."""
+        return key_of(self.backend, self.ledger, question, options, self.now)
+
+    def is_cached(self, question: str, options: AskOptions) -> bool:
+        """Return whether there is an entry of a question."""
+        return AnswerBank(self.ledger).find(self.key_of(question, options).digest) is not None
 
     def evidence(self, cached: CachedAnswer) -> "Evidence":
         """Retrieve for a stored question as of now, as a model is shown it."""
@@ -84,8 +91,14 @@ class Reasker:
 
     def answer(self, cached: CachedAnswer, *, decode: bool = True) -> Prepared:
         """Make an entry anew: prefill its prompt and, with `decode`, write its answer."""
-        parts = (self.ledger, self.backend, self.room, cached.question, options_of(cached), self.now)
-        return prepare(*parts, decode=decode, origin=cached.origin, source=cached.source)
+        return self.prepare(cached.question, options_of(cached), cached.source, cached.origin, decode=decode)
+
+    def prepare(
+        self, question: str, options: AskOptions, source: str, origin: Origin = "predicted", *, decode: bool
+    ) -> Prepared:
+        """Ready a question, which `source` asked for."""
+        parts = (self.ledger, self.backend, self.room, question, options, self.now)
+        return prepare(*parts, decode=decode, origin=origin, source=source)
 
     def answer_s(self) -> float:
         """Return the seconds that an answer typically takes."""

@@ -6,14 +6,13 @@ the meeting would give, so nothing is answered that pkb would decline.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from engine.ask.keys import key_of, normalise, prepare
+from engine.ask.keys import normalise
 from engine.idle.predict import WEEK_S, WEEKS, Strategy, hit_rate, is_paused
 from engine.idle.refresh import Reasker
 from engine.idle.types import Job, Kind, Outcome
 from engine.text.question import synthesis
 from engine.text.time_sensitive import WORDINGS, whole_document_question
 from engine.types import AskOptions
-from store.answers import AnswerBank
 from store.documents import TitledDocument
 from store.history import last_asked
 from store.jobs import PredictionLog, PredictorCounts
@@ -43,7 +42,7 @@ def plan_standing(
     wanted = [one for one in questions if not (quotes and needs_model(one))]
     asked = [one for one in wanted if _is_asked(reasker, strategy, one, meetings, counts)]
     jobs = (_job(reasker, one, meeting, counts) for meeting in meetings for one in asked)
-    return [job for job in jobs if not _is_cached(reasker, strategy, job)]
+    return [job for job in jobs if not reasker.is_cached(*_parts(strategy, job))]
 
 
 def needs_model(question: str) -> bool:
@@ -63,7 +62,7 @@ def _is_asked(
     now = reasker.now.timestamp()
     if not is_paused(counts.get(_source(question)), now, WEEKS):
         return True
-    keys = [_key(reasker, strategy, question, meeting.id) for meeting in meetings]
+    keys = [reasker.key_of(question, _within(strategy, meeting.id)).digest for meeting in meetings]
     last = last_asked(reasker.ledger, keys)
     return last is not None and now - last < WEEKS * WEEK_S
 
@@ -84,33 +83,23 @@ def _job(reasker: Reasker, question: str, meeting: TitledDocument, counts: Mappi
 
 def prepare_standing(reasker: Reasker, strategy: Strategy, job: Job, is_used_up: Callable[[], bool]) -> Outcome:
     """Answer a standing question within its meeting, unless it is cached or the quota is used up."""
-    if _is_cached(reasker, strategy, job):
+    if reasker.is_cached(*_parts(strategy, job)):
         return Outcome("cached")
     if is_used_up():
         return Outcome("limit")
-    document, question = _parts(job)
-    parts = (reasker.ledger, reasker.backend, reasker.room, question, _within(strategy, document), reasker.now)
-    made = prepare(*parts, decode=strategy.decode, source=job.source)
+    made = reasker.prepare(*_parts(strategy, job), job.source, decode=strategy.decode)
     PredictionLog(reasker.ledger).add({job.source: 1}, reasker.now.timestamp())
     return Outcome("done", (made.key,))
-
-
-def _is_cached(reasker: Reasker, strategy: Strategy, job: Job) -> bool:
-    document, question = _parts(job)
-    return AnswerBank(reasker.ledger).find(_key(reasker, strategy, question, document)) is not None
-
-
-def _key(reasker: Reasker, strategy: Strategy, question: str, document: str) -> bytes:
-    return key_of(reasker.backend, reasker.ledger, question, _within(strategy, document), reasker.now).digest
 
 
 def _within(strategy: Strategy, document: str) -> AskOptions:
     return replace(strategy.options, scope=Scope(document=document))
 
 
-def _parts(job: Job) -> tuple[str, str]:
+def _parts(strategy: Strategy, job: Job) -> tuple[str, AskOptions]:
+    """Return the question of a job, and how it is asked."""
     document, _, question = job.subject.partition(" ")
-    return document, question
+    return question, _within(strategy, document)
 
 
 def _source(question: str) -> str:
