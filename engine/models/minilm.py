@@ -1,4 +1,4 @@
-"""Embedders: all-MiniLM-L6-v2 in numpy or MLX, and Qwen3-Embedding on mlx-lm. Knows no documents.
+"""Embedders: all-MiniLM-L6-v2 in numpy, and Qwen3-Embedding on mlx-lm. Knows no documents.
 
 Models are loaded, and MLX imported, with the first text.
 """
@@ -36,31 +36,20 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 
-Array = Any  # numpy.ndarray or mlx.core.array
+Floats = NDArray[np.float32]
 
 _BLOCK = (384, 64)  # with up to 40 rows below 1e6 products, OpenBLAS's limit for its kernels for small matrices
 _FEW = 40  # tokens
 
 
 @dataclass(frozen=True, slots=True)
-class Arrays:
-    """The array functions that the forward pass needs; a function may overwrite its first argument."""
-
-    array: Callable[[Any], Array]
-    join: Callable[[list[Array]], Array]  # along the first axis
-    norm: Callable[[Array, Array, Array], Array]  # layer norm over the last axis: values, gain, shift
-    softmax: Callable[[Array], Array]  # over the last axis
-    gelu: Callable[[Array], Array]  # exact, not the tanh approximation
-
-
-@dataclass(frozen=True, slots=True)
 class Dense:
     """A linear layer as published: weight (out, in), bias (out)."""
 
-    weight: Array
-    bias: Array
+    weight: Floats
+    bias: Floats
 
-    def __call__(self, x: Array) -> Array:
+    def __call__(self, x: Floats) -> Floats:
         """Map rows (n, in) to rows (n, out)."""
         y = x @ self.weight.T
         y += self.bias
@@ -74,7 +63,7 @@ class BlockedDense:
     without packing.
     """
 
-    def __init__(self, weight: Array, bias: Array) -> None:
+    def __init__(self, weight: Floats, bias: Floats) -> None:
         outputs, inputs = weight.shape
         deep, wide = gcd(inputs, _BLOCK[0]), gcd(outputs, _BLOCK[1])
         self._blocks = np.ascontiguousarray(
@@ -82,10 +71,10 @@ class BlockedDense:
         )
         self._bias = bias
 
-    def __call__(self, x: Array) -> Array:
+    def __call__(self, x: Floats) -> Floats:
         """Map rows (n, in) to rows (n, out)."""
         parts = x.reshape(len(x), len(self._blocks), 1, -1).transpose(1, 2, 0, 3) @ self._blocks
-        y = (parts.sum(axis=0) if len(parts) > 1 else parts[0]).swapaxes(0, 1).reshape(len(x), -1)
+        y: Floats = (parts.sum(axis=0) if len(parts) > 1 else parts[0]).swapaxes(0, 1).reshape(len(x), -1)
         y += self._bias
         return y
 
@@ -103,37 +92,28 @@ class Layer:
     mix: Linear
     up: Linear
     down: Linear
-    after_mix: tuple[Array, Array]  # gain, shift
-    after_down: tuple[Array, Array]
+    after_mix: tuple[Floats, Floats]  # gain, shift
+    after_down: tuple[Floats, Floats]
 
 
 @dataclass(frozen=True, slots=True)
 class Bert:
     """All weights of an encoder; `positions` includes the embedding of the only token type."""
 
-    words: Array  # (vocabulary, width)
-    positions: Array  # (longest text, width)
-    norm: tuple[Array, Array]
+    words: Floats  # (vocabulary, width)
+    positions: Floats  # (longest text, width)
+    norm: tuple[Floats, Floats]
     layers: tuple[Layer, ...]
-    heads: int
 
 
-def from_tensors(
-    tensors: Mapping[str, Any],
-    array: Callable[[Any], Array],
-    heads: int,
-    linear: Callable[[Array, Array], Linear] = Dense,
-) -> Bert:
-    """Map the tensors of a published BERT checkpoint to layers made by `linear`, converting each tensor by `array`."""
-
-    def one(name: str) -> Array:
-        return array(tensors[name])
+def from_tensors(tensors: Mapping[str, Any], linear: Callable[[Floats, Floats], Linear] = Dense) -> Bert:
+    """Map the tensors of a published BERT checkpoint to layers made by `linear`."""
 
     def dense(name: str) -> Linear:
-        return linear(one(f"{name}.weight"), one(f"{name}.bias"))
+        return linear(tensors[f"{name}.weight"], tensors[f"{name}.bias"])
 
-    def norm(name: str) -> tuple[Array, Array]:
-        return one(f"{name}.LayerNorm.weight"), one(f"{name}.LayerNorm.bias")
+    def norm(name: str) -> tuple[Floats, Floats]:
+        return tensors[f"{name}.LayerNorm.weight"], tensors[f"{name}.LayerNorm.bias"]
 
     def layer(at: str) -> Layer:
         query, key, value = (dense(f"{at}.attention.self.{part}") for part in ("query", "key", "value"))
@@ -143,56 +123,56 @@ def from_tensors(
     depth = sum(name.endswith(".intermediate.dense.bias") for name in tensors)
     positions = tensors["embeddings.position_embeddings.weight"] + tensors["embeddings.token_type_embeddings.weight"][0]
     layers = tuple(layer(f"encoder.layer.{i}") for i in range(depth))
-    return Bert(one("embeddings.word_embeddings.weight"), array(positions), norm("embeddings"), layers, heads)
+    return Bert(tensors["embeddings.word_embeddings.weight"], positions, norm("embeddings"), layers)
 
 
-def encode(xp: Arrays, bert: Bert, batch: Sequence[Sequence[int]]) -> Array:
+def encode(bert: Bert, batch: Sequence[Sequence[int]]) -> Floats:
     """Return the mean-pooled unit vectors of token id sequences: (len(batch), width)."""
-    pooled = xp.join([part.mean(axis=1) for part in _texts(hidden(xp, bert, batch), _runs(batch))])
-    return pooled / (pooled * pooled).sum(axis=-1, keepdims=True) ** 0.5
+    pooled = np.concatenate([part.mean(axis=1) for part in _texts(hidden(bert, batch), _runs(batch))])
+    rows: Floats = pooled / (pooled * pooled).sum(axis=-1, keepdims=True) ** 0.5
+    return rows.astype(np.float32, copy=False)
 
 
 def _runs(batch: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
     return [(len(list(equal)), length) for length, equal in groupby(map(len, batch))]
 
 
-def hidden(xp: Arrays, bert: Bert, batch: Sequence[Sequence[int]], second: tuple[int, Array] | None = None) -> Array:
+def hidden(bert: Bert, batch: Sequence[Sequence[int]], second: tuple[int, Floats] | None = None) -> Floats:
     """Return the last layer's rows of token id sequences, one behind the other: (tokens, width).
 
     `second` says from which token on each sequence is its second text, and what is added to the rows of that.
     """
     runs = _runs(batch)
-    x = bert.words[xp.array([token for text in batch for token in text])]
-    x += bert.positions[xp.array([position for text in batch for position in range(len(text))])]
+    x = bert.words[[token for text in batch for token in text]]
+    x += bert.positions[[position for text in batch for position in range(len(text))]]
     if second is not None:
         is_second = [[float(position >= second[0])] for text in batch for position in range(len(text))]
-        x += xp.array(np.array(is_second, np.float32)) * second[1]
-    x = xp.norm(x, *bert.norm)
+        x += np.array(is_second, np.float32) * second[1]
+    x = layer_norm(x, *bert.norm)
     for layer in bert.layers:
-        y = layer.mix(_attend(xp, layer, x, runs, bert.heads))
+        y = layer.mix(_attend(layer, x, runs))
         y += x
-        x = xp.norm(y, *layer.after_mix)
-        y = layer.down(xp.gelu(layer.up(x)))
+        x = layer_norm(y, *layer.after_mix)
+        y = layer.down(gelu(layer.up(x)))
         y += x
-        x = xp.norm(y, *layer.after_down)
+        x = layer_norm(y, *layer.after_down)
     return x
 
 
-def _attend(xp: Arrays, layer: Layer, x: Array, runs: Sequence[tuple[int, int]], heads: int) -> Array:
+def _attend(layer: Layer, x: Floats, runs: Sequence[tuple[int, int]]) -> Floats:
     query, key, value = layer.query(x), layer.key(x), layer.value(x)
     width = x.shape[-1]
-    query *= (width // heads) ** -0.5
+    query *= (width // HEADS) ** -0.5
     parts = []
     for q, k, v in zip(_texts(query, runs), _texts(key, runs), _texts(value, runs), strict=True):
-        q, k, v = (
-            a.reshape(*a.shape[:2], heads, -1).swapaxes(1, 2) for a in (q, k, v)
-        )  # (texts, heads, tokens, share)
-        attended = xp.softmax(q @ k.swapaxes(2, 3)) @ v
+        # (texts, heads, tokens, share)
+        q, k, v = (a.reshape(*a.shape[:2], HEADS, -1).swapaxes(1, 2) for a in (q, k, v))
+        attended = softmax(q @ k.swapaxes(2, 3)) @ v
         parts.append(attended.swapaxes(1, 2).reshape(-1, width))
-    return xp.join(parts)
+    return np.concatenate(parts)
 
 
-def _texts(x: Array, runs: Sequence[tuple[int, int]]) -> list[Array]:
+def _texts(x: Floats, runs: Sequence[tuple[int, int]]) -> list[Floats]:
     """Split packed rows into runs of equally long texts: (texts, tokens, width) each."""
     parts, at = [], 0
     for count, length in runs:
@@ -200,8 +180,6 @@ def _texts(x: Array, runs: Sequence[tuple[int, int]]) -> list[Array]:
         at += count * length
     return parts
 
-
-Floats = NDArray[np.float32]
 
 EPSILON = 1e-12  # the layer norm of BERT
 ROWS = 32  # of one GELU block: three blocks of 32 x 1536 floats fit in a core's L2 cache
@@ -221,25 +199,8 @@ PHI = tuple(
 )
 
 
-def numpy_arrays() -> Arrays:
-    """Return numpy's functions, which work in place."""
-    return Arrays(np.asarray, np.concatenate, _norm, _softmax, _gelu)
-
-
-def mlx_arrays() -> Arrays:
-    """Return MLX's functions, on its default device."""
-    import mlx.core as mx
-
-    return Arrays(
-        array=mx.array,
-        join=mx.concatenate,
-        norm=lambda x, gain, shift: mx.fast.layer_norm(x, gain, shift, EPSILON),
-        softmax=lambda x: mx.softmax(x, axis=-1),
-        gelu=lambda x: x * (1 + mx.erf(x * 0.5**0.5)) * 0.5,
-    )
-
-
-def _norm(x: Floats, gain: Floats, shift: Floats) -> Floats:
+def layer_norm(x: Floats, gain: Floats, shift: Floats) -> Floats:
+    """Return the layer norm over the last axis, in place of `x`."""
     x -= x.mean(axis=-1, keepdims=True)
     spread = np.einsum("nd,nd->n", x, x)
     x *= (1 / np.sqrt(spread / np.float32(x.shape[-1]) + np.float32(EPSILON)))[:, None]
@@ -248,14 +209,16 @@ def _norm(x: Floats, gain: Floats, shift: Floats) -> Floats:
     return x
 
 
-def _softmax(x: Floats) -> Floats:
+def softmax(x: Floats) -> Floats:
+    """Return the softmax over the last axis, in place of `x`."""
     x -= x.max(axis=-1, keepdims=True)
     np.exp(x, out=x)
     x /= x.sum(axis=-1, keepdims=True)
     return x
 
 
-def _gelu(x: Floats) -> Floats:
+def gelu(x: Floats) -> Floats:
+    """Return the exact GELU, not the tanh approximation, in place of `x`."""
     square, power = np.empty((2, min(ROWS, len(x)), x.shape[1]), np.float32)
     with np.errstate(over="ignore"):  # exp of a large number is inf, and x / inf is the right zero
         for at in range(0, len(x), ROWS):
@@ -307,18 +270,13 @@ BATCH = 1024  # tokens; matrix products run at full speed from 512
 
 
 class MiniLM:
-    """The embedder: on a CPU numpy with `workers` threads, a batch each; elsewhere MLX.
+    """The embedder, in numpy with `workers` threads, a batch each.
 
     The folder `notes` caches the digest of the weights. Weights and tokenizer are loaded at first use.
     """
 
-    def __init__(
-        self, folder: Path | None = None, *, device: str = "cpu", workers: int = 1, notes: Path | None = None
-    ) -> None:
-        self._folder, self._notes = find_weights(folder), notes
-        self._on_cpu = device == "cpu"
-        self._xp = numpy_arrays() if self._on_cpu else mlx_arrays()
-        self._workers = workers if self._on_cpu else 1  # MLX's streams belong to one thread
+    def __init__(self, folder: Path | None = None, *, workers: int = 1, notes: Path | None = None) -> None:
+        self._folder, self._notes, self._workers = find_weights(folder), notes, workers
         self._asked = False
 
     @cached_property
@@ -342,9 +300,8 @@ class MiniLM:
         From the second question on, short ones use weights in blocks: copying those would not pay for one question.
         """
         ids = self._tokenizer.encode(text).ids
-        in_blocks = self._on_cpu and self._asked and len(ids) <= _FEW
-        self._asked = True
-        row: Vectors = self._encode(self._blocked if in_blocks else self._bert, [ids])[0]
+        in_blocks, self._asked = self._asked and len(ids) <= _FEW, True
+        row: Vectors = encode(self._blocked if in_blocks else self._bert, [ids])[0]
         return row
 
     def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
@@ -353,7 +310,7 @@ class MiniLM:
             yield from self._in_parallel(texts)
         else:
             for indices, tokens in self._batches(texts):
-                yield indices, self._encode(self._bert, tokens)
+                yield indices, encode(self._bert, tokens)
 
     def knows(self, word: str) -> bool:
         """Return whether a word is one of its vocabulary, and not a chain of pieces that says little."""
@@ -366,15 +323,12 @@ class MiniLM:
         bert, waiting = self._bert, deque[tuple[list[int], Future[Vectors]]]()
         with ThreadPoolExecutor(self._workers) as pool:
             for indices, tokens in self._batches(texts):
-                waiting.append((indices, pool.submit(self._encode, bert, tokens)))
+                waiting.append((indices, pool.submit(encode, bert, tokens)))
                 if len(waiting) > self._workers:
                     first, rows = waiting.popleft()
                     yield first, rows.result()
             for first, rows in waiting:
                 yield first, rows.result()
-
-    def _encode(self, bert: Bert, tokens: TokenIds) -> Vectors:
-        return np.asarray(encode(self._xp, bert, tokens), np.float32)
 
     def _batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], TokenIds]]:
         def tokens(window: list[str]) -> TokenIds:
@@ -384,11 +338,11 @@ class MiniLM:
 
     @cached_property
     def _bert(self) -> Bert:
-        return from_tensors(open_tensors(self._folder / MINILM_WEIGHTS), self._xp.array, HEADS)
+        return from_tensors(open_tensors(self._folder / MINILM_WEIGHTS))
 
     @cached_property
     def _blocked(self) -> Bert:
-        return from_tensors(open_tensors(self._folder / MINILM_WEIGHTS), self._xp.array, HEADS, BlockedDense)
+        return from_tensors(open_tensors(self._folder / MINILM_WEIGHTS), BlockedDense)
 
     @cached_property
     def _tokenizer(self) -> "Tokenizer":

@@ -19,16 +19,11 @@ from numpy.typing import NDArray
 
 from engine.models.lookup import MINILM_WEIGHTS, READER, TOKENS, find_weights
 from engine.models.minilm import (
-    HEADS,
-    Array,
-    Arrays,
     Bert,
     Dense,
     Floats,
     Layer,
     hidden,
-    mlx_arrays,
-    numpy_arrays,
     open_tensors,
 )
 from engine.models.tokens import open_tokenizer
@@ -107,10 +102,9 @@ class _Window(Struct, frozen=True):
 class SpanReader:
     """Reads texts for a question; weights are loaded at first use."""
 
-    def __init__(self, folder: Path | None = None, *, weights: Path = READER, device: str = "cpu") -> None:
+    def __init__(self, folder: Path | None = None, *, weights: Path = READER) -> None:
         self._weights, self._folder = weights, find_weights(folder)
         self._kept = dict[bytes, list[WindowScores]]()
-        self._xp: Arrays = numpy_arrays() if device == "cpu" else mlx_arrays()
 
     def read(self, question: str, texts: Sequence[tuple[str, str]]) -> list[list[WindowScores]]:
         """Return the scores of the windows of each text, given with its header, in order; those read last are kept."""
@@ -145,35 +139,35 @@ class SpanReader:
         """Yield the logits of all tokens of each window and what is before it: (tokens, 4)."""
         bert, second, head = self._model
         ids = [[*opening, *window.ids, opening[-1]] for window in batch]
-        logits = np.asarray(head(hidden(self._xp, bert, ids, (len(opening), second))), np.float32)
+        logits = head(hidden(bert, ids, (len(opening), second)))
         at = 0
         for text in ids:
             yield logits[at : at + len(text)]
             at += len(text)
 
     @cached_property
-    def _model(self) -> tuple[Bert, Array, Dense]:
+    def _model(self) -> tuple[Bert, Floats, Dense]:
         """Load the encoder, what its second token type adds to the first, and the heads."""
-        base, array = open_tensors(self._folder / MINILM_WEIGHTS), self._xp.array
+        base = open_tensors(self._folder / MINILM_WEIGHTS)
         own = {name: np.asarray(value, np.float32) for name, value in open_tensors(self._weights).items()}
 
         def dense(number: int, part: str) -> Dense:
             at = f"layers.{number}.{part}"
             weight = base[f"encoder.layer.{number}.{PARTS[part]}.weight"] + own[f"{at}.B"] @ own[f"{at}.A"]
-            return Dense(array(weight), array(own[f"{at}.bias"]))
+            return Dense(weight, own[f"{at}.bias"])
 
-        def norm(at: str) -> tuple[Array, Array]:
-            return array(own[f"{at}.weight"]), array(own[f"{at}.bias"])
+        def norm(at: str) -> tuple[Floats, Floats]:
+            return own[f"{at}.weight"], own[f"{at}.bias"]
 
         def layer(number: int) -> Layer:
             query, key, value, mix, up, down = (dense(number, part) for part in PARTS)
             return Layer(query, key, value, mix, up, down, norm(f"layers.{number}.n1"), norm(f"layers.{number}.n2"))
 
         layers = tuple(layer(number) for number in range(sum(name.endswith(".up.A") for name in own)))
-        positions = array(base["embeddings.position_embeddings.weight"] + own["types"][0])
-        bert = Bert(array(base["embeddings.word_embeddings.weight"]), positions, norm("norm"), layers, HEADS)
+        positions = base["embeddings.position_embeddings.weight"] + own["types"][0]
+        bert = Bert(base["embeddings.word_embeddings.weight"], positions, norm("norm"), layers)
         heads = (np.concatenate([own[f"heads.{part}"], own[f"rel.{part}"]]) for part in ("weight", "bias"))
-        return bert, array(own["types"][1] - own["types"][0]), Dense(*map(array, heads))
+        return bert, own["types"][1] - own["types"][0], Dense(*heads)
 
     @cached_property
     def _tokenizer(self) -> "Tokenizer":
