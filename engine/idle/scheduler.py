@@ -161,8 +161,8 @@ class Sources:
 class Machine:
     """Reports the state of this machine; tracks its own load, and caches for seconds what programs report."""
 
-    def __init__(self, sources: Sources | None = None, fresh_s: float = _FRESH_S) -> None:
-        self._sources, self._fresh_s = sources or Sources(), fresh_s
+    def __init__(self, sources: Sources | None = None) -> None:
+        self._sources = sources or Sources()
         self._own = OwnLoad(time.monotonic(), time.process_time())
         self._known: tuple[float, bool, float | None] | None = None
 
@@ -170,7 +170,7 @@ class Machine:
         """Return the state of the machine now; `asked_s` is the time since the last question, a sign of presence."""
         now = time.monotonic()
         self._own = self._own.then(now, time.process_time())
-        if self._known is None or now - self._known[0] >= self._fresh_s:
+        if self._known is None or now - self._known[0] >= _FRESH_S:
             self._known = now, on_mains(self._sources), away_s(self._sources, time.time())
         at, mains, idle = self._known
         load = others(os.getloadavg()[0], self._own.load, os.cpu_count() or 1)

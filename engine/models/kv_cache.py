@@ -6,7 +6,6 @@ rotates each pair of a key's values by position times a fixed angle, so rotation
 no other positional encoding, is tested on the model itself, not inferred from its name.
 """
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from engine.models.kv_read import Arrays, RangeReader, ReadAt, UnreadableCache, allocate, read
+from engine.models.kv_read import Arrays, RangeReader, UnreadableCache, allocate, read
 from store.kv_files import Tensor
 
 DTYPES = {
@@ -300,13 +299,7 @@ def cut(cache: Cache, start: int, stop: int, captured: Captured | None = None) -
     return [tensor(name, array) for name, array in found.items()]
 
 
-def restore(
-    cache: Cache,
-    paths: Sequence[Path],
-    shared: int | None = None,
-    pool: BufferPool | None = None,
-    read_at: ReadAt = os.preadv,
-) -> Cache:
+def restore(cache: Cache, paths: Sequence[Path], shared: int | None = None, pool: BufferPool | None = None) -> Cache:
     """Fill an empty cache from files, one per segment, of the last only `shared` tokens; returns it.
 
     UnreadableCache if a file is missing or does not fit. Arrays are read in the calling thread. With a pool, files are
@@ -314,7 +307,7 @@ def restore(
     """
     try:
         if pool is not None and is_sliceable(cache):
-            return _set_arrays(cache, *read(paths, shared, pool.pop(), read_at))
+            return _set_arrays(cache, *read(paths, shared, pool.pop()))
         opened = files(paths)
         for name, part in _parts(cache):
             restore_layer(part, name, opened, shared)

@@ -223,13 +223,11 @@ class RangeReader:
         self._opened.close()
 
 
-def read(
-    paths: Sequence[Path], shared: int | None = None, reuse: Arrays | None = None, read_at: ReadAt = os.preadv
-) -> tuple[Arrays, int]:
+def read(paths: Sequence[Path], shared: int | None = None, reuse: Arrays | None = None) -> tuple[Arrays, int]:
     """Read and join the tensors of files, of the last only `shared` tokens; returns arrays and token count.
 
     The arrays have space for more tokens, and take over the memory of `reuse`. UnreadableCache if a file does not fit.
     """
-    with closing(RangeReader(open_files(paths), shared, reuse, read_at)) as reader:
+    with closing(RangeReader(open_files(paths), shared, reuse)) as reader:
         reader.read_all()
         return reader.take(), reader.tokens

@@ -4,7 +4,6 @@ Knows no prompts, and only the weights in a model's folder. MLX is imported insi
 loaded before it.
 """
 
-import os
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, nullcontext
@@ -180,14 +179,14 @@ class Mlx:
         """Copy the tensors of a segment to store: keys and values, (1, heads, tokens, width), and captured arrays."""
         return kv_cache.cut(cache, start, stop, captured)
 
-    def restore(self, paths: Sequence[Path], shared: int | None = None, read_at: ReadAt = os.preadv) -> Cache:
+    def restore(self, paths: Sequence[Path], shared: int | None = None) -> Cache:
         """Return a cache restored from files, one per segment, of the last only `shared` tokens; UnreadableCache.
 
         Arrays are read in the calling thread.
         """
         # Reading into MLX's buffers was only tested where they are host memory.
         direct = not self.bits and device() != "cuda"
-        return kv_cache.restore(self.begin(), paths, shared, self.buffers if direct else None, read_at)
+        return kv_cache.restore(self.begin(), paths, shared, self.buffers if direct else None)
 
     @property
     def reads_ranges(self) -> bool:

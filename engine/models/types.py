@@ -1,6 +1,5 @@
 """The protocols of embedders and language models, speculative drafts and FLOP counts. Knows no library."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
@@ -241,7 +240,7 @@ class KvSliceable(Protocol):
     def cut(self, cache: Any, start: int, stop: int, captured: Any = None) -> list[Tensor]:
         """Copy the tensors of a segment to store: its slice of the cache, and the arrays that `prefill` returned."""
 
-    def restore(self, paths: Sequence[Path], shared: int | None = None, read_at: ReadAt = os.preadv) -> Any:
+    def restore(self, paths: Sequence[Path], shared: int | None = None) -> Any:
         """Return a cache restored from files, one per segment, of the last only `shared` tokens; UnreadableCache."""
 
     def preallocate(self, cache: Any, tokens: int) -> None:

@@ -7,7 +7,6 @@ tally names each step of a model by the rows it computes and the tokens before t
 
 import dataclasses
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +34,7 @@ from tests.engine.models.shapes import REAL, make, write
 
 if TYPE_CHECKING:
     from engine.models.kv_cache import Cache, Captured
-    from engine.models.kv_read import RangeReader, ReadAt
+    from engine.models.kv_read import RangeReader
     from engine.text.question import Question
     from store.hits import Vectors
 
@@ -102,9 +101,9 @@ class Counted(Forced):
         Mlx.join(self, cache, reader)
         self.tally.loads.append((reader.files, kv_cache.length(cache) - computed))
 
-    def restore(self, paths: Sequence[Path], shared: int | None = None, read_at: "ReadAt" = os.preadv) -> "Cache":
+    def restore(self, paths: Sequence[Path], shared: int | None = None) -> "Cache":
         """Restore a cache and tally the load."""
-        found = Mlx.restore(self, paths, shared, read_at)
+        found = Mlx.restore(self, paths, shared)
         self.tally.loads.append((len(paths), kv_cache.length(found)))
         return found
 

@@ -1,6 +1,5 @@
 """The semantic tier without commands: entailment by the model, time-sensitive questions, and each check."""
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -60,7 +59,7 @@ class RestorableModel(ScriptedModel):
         """Return tensors of no meaning."""
         return tensors(64, tuple(range(start, stop)))
 
-    def restore(self, paths: Sequence[Path], shared: int | None = None, read_at: ReadAt = os.preadv) -> list[list[int]]:
+    def restore(self, paths: Sequence[Path], shared: int | None = None) -> list[list[int]]:
         """Take what the files hold as prefilled."""
         self.restored += len(paths)
         return self.begin()
