@@ -24,7 +24,6 @@ from store.types import replace
 
 if TYPE_CHECKING:
     from engine.forget import ForgetPlan
-    from engine.health import Check
     from engine.idle.types import IdleReport, IdleRequest
     from engine.ingest.follow import Intervals
     from engine.ingest.imap import Fetched, MailAccount
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from engine.types import (
         Answer,
         AskResult,
+        Check,
         Listing,
         ListOptions,
         LoopKind,

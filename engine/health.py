@@ -6,18 +6,15 @@ import shutil
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Literal
 
 from engine.models import lookup, runtime
-from engine.models.lookup import find, fingerprint, reader_version
+from engine.models.lookup import find, reader_version
 from engine.models.runtime import device, install_command, needed_by, total
-from engine.settings import AdapterSettings, KvSettings, ModelSettings, Settings
+from engine.settings import KvSettings, ModelSettings, Settings
+from engine.types import Check, Checks, CheckState
 from store.errors import NoModel, PkbError
 from store.home import ELSEWHERE, Home, existing, file_system, unsafe_place
-
-State = Literal["ok", "note", "bad"]
 
 _ENOUGH_DISK, _LEAST_DISK = 2 << 30, 200 << 20  # bytes
 _ENOUGH_MEMORY = 4 << 30  # bytes
@@ -29,39 +26,40 @@ _FAILURES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """The result of one check, with the command to type if there is a problem."""
-
-    name: str
-    state: State
-    found: str
-    next_step: str | None = None
-
-
 def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, str]) -> Iterator[Check]:
     """Yield all checks of this machine and home, fast ones first; `threads` are those of language models."""
-    yield _finished("python", _python)
-    yield _finished("sqlite", _sqlite)
-    yield _finished("home", lambda: _home(home))
-    yield _finished("disk", lambda: _disk_kind(home, settings.home.place))
-    yield _finished("space", lambda: _disk_space(home))
-    yield _finished("memory", _memory)
-    yield _finished("packages", _packages)
-    yield _finished("embedder", lambda: _embedder(settings.embed.model, environ))
-    yield _finished("reader", lambda: _reader(home))
-    yield _finished("compute", lambda: _compute(home, settings, threads, environ))
-    yield _finished("cache", lambda: _cache_space(home, settings.kv))
-    yield _finished("model", lambda: _model(settings.model, environ))
-    if (settings.model.is_local or settings.model.is_served) and settings.adapter != AdapterSettings():
-        yield _finished("adapter", lambda: _adapter(home, settings, environ))
+    model = settings.model
+    checks: Checks = {
+        "python": _python,
+        "sqlite": _sqlite,
+        "home": lambda: _home(home),
+        "disk": lambda: _disk_kind(home, settings.home.place),
+        "space": lambda: _disk_space(home),
+        "memory": _memory,
+        "packages": _packages,
+        "embedder": lambda: _embedder(settings.embed.model, environ),
+        "reader": lambda: _reader(home),
+        "compute": lambda: _compute(home, settings, threads, environ),
+        "cache": lambda: _cache_space(home, settings.kv),
+        "model": lambda: _model(model, environ),
+    }
+    for doctor in _optional():
+        checks |= doctor(home, settings, environ)
     if settings.kv.reuse == "blocks":
-        yield _finished("blocks", lambda: _blocks(settings.model, environ))
-    elif settings.model.is_local:
-        yield _finished("kv", lambda: _kv_form(settings, environ))
-        yield _finished("kv costs", lambda: _kv_costs(home))
-    if settings.kv.remote:
-        yield _finished("remote", lambda: _remote(home, settings.kv.remote))
+        checks["blocks"] = lambda: _blocks(model, environ)
+    elif model.is_local:
+        checks |= {"kv": lambda: _kv_form(settings, environ), "kv costs": lambda: _kv_costs(home)}
+    for name, check in checks.items():
+        yield _finished(name, check)
+
+
+def _optional() -> tuple[Callable[[Home, Settings, Mapping[str, str]], Checks], ...]:
+    """Return the checks of each part that a home need not use; one may take the place of a check above."""
+    from engine.kv.sharing import doctor as peers
+    from engine.models.adapters import doctor as adapters
+    from engine.models.endpoint import doctor as servers
+
+    return servers, adapters, peers
 
 
 def _finished(name: str, check: Callable[[], Check]) -> Check:
@@ -124,7 +122,7 @@ def _disk_kind(home: Home, place: str) -> Check:
 
 def _disk_space(home: Home) -> Check:
     free = shutil.disk_usage(existing(home.data)).free
-    state: State = "ok" if free >= _ENOUGH_DISK else "note" if free >= _LEAST_DISK else "bad"
+    state: CheckState = "ok" if free >= _ENOUGH_DISK else "note" if free >= _LEAST_DISK else "bad"
     return Check("space", state, f"{free / 1e9:.1f} GB free", None if state == "ok" else "free some disk space")
 
 
@@ -205,36 +203,10 @@ def _cache_space(home: Home, settings: KvSettings) -> Check:
     return Check("cache", "note", f"{found}: no KV cache can be stored", f"pkb config set kv.bytes {enough}")
 
 
-_PATIENT_S = 5.0  # longer than a question would wait
-
-
-def _remote(home: Home, url: str) -> Check:
-    """Check whether the place that `kv.remote` names answers, by asking it for a node that nobody has."""
-    from store.kv_files import KEY_BYTES
-    from store.peers import PeerBook, parse_address
-    from store.remote import ANSWER_S, Remote, masked, source_of
-
-    name, book = parse_address(url).name, PeerBook(home.share)
-    if (known := book.find(name)) is None:
-        raise PkbError(f"kv.remote names {name}, which was not added", f"pkb peer add {name} KEY")
-    book.context([known], server=False)  # PkbError where its certificate or ours is damaged
-    remote = Remote(source_of(url, home.share))
-    remote.find([bytes(KEY_BYTES)], _PATIENT_S)
-    remote.close()
-    latency = remote.latency
-    if latency is None:
-        found = f"{masked(url).partition('#')[0]} gives no answer: {remote.last_failure}"
-        return Check("remote", "note", f"{found}; nothing is read from there", "pkb peer list")
-    late = f", and a question waits {ANSWER_S * 1000:.0f} ms at most" if latency > ANSWER_S else ""
-    return Check("remote", "note" if late else "ok", f"answers in {latency * 1000:.0f} ms{late}")
-
-
 def _model(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
     """Check that the selected language model is installed and fits in memory."""
     from engine.models.role_adapter import find_adapter
 
-    if settings.is_served:
-        return _server(settings, environ)
     if not settings.is_local:
         return Check("model", "note", "no language model: answers are quoted", _get_model(settings, environ))
     found = find(settings.name, settings.revision, environ)
@@ -250,39 +222,11 @@ def _model(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
     return Check("model", "ok", result)
 
 
-def _adapter(home: Home, settings: Settings, environ: Mapping[str, str]) -> Check:
-    """Check that the chosen adapters are whole and made for the language model in use."""
-    from engine.models.adapters import wardrobe_of
-
-    if settings.model.is_served:
-        return Check("adapter", "note", "a model server answers: no adapter is used", "pkb adapter use none")
-    found = find(settings.model.name, settings.model.revision, environ)
-    chosen = wardrobe_of(home, settings.adapter, found.folder, fingerprint(found, home.cache / "digests"))
-    if chosen.problems:
-        return Check("adapter", "bad", chosen.problems[0].partition("; try:")[0], "pkb adapter list")
-    places = {**chosen.tasks, **{f"in {name}": one for name, one in chosen.collections.items()}}
-    used = ", ".join(f"{place}: {one.name}" for place, one in places.items())
-    return Check("adapter", "ok", used or "none")
-
-
 def _larger(settings: ModelSettings) -> str | None:
     """Return how to get the model that fits the memory; None if none does."""
     limit = int(runtime.total() * settings.memory_share)
     fits = lookup.default(runtime.total(), limit, lambda weights: runtime.needed(weights, 4, device()))
     return "pkb model pull" if fits else None
-
-
-def _server(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
-    """Check that the configured model server has the model, and that nobody can read what is sent there."""
-    from engine.models.endpoint import exposure
-    from engine.models.openai import reach
-
-    found = reach(settings, environ)
-    guess = "" if found.told or found.limit else ", a guess: the server does not tell (model.context)"
-    result = f"{found.name}, {found.window} tokens of context{guess}"
-    if warning := exposure(found.client.endpoint):
-        return Check("model", "note", f"{result}; {warning}", "use https, or a server on this machine")
-    return Check("model", "ok", result)
 
 
 def _get_model(settings: ModelSettings, environ: Mapping[str, str]) -> str | None:

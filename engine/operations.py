@@ -20,6 +20,7 @@ from engine.session import Session
 from engine.settings import Settings
 from engine.text.terminal import line, valid_text
 from engine.types import (
+    Check,
     Evidence,
     Filters,
     Listing,
@@ -35,7 +36,6 @@ from store.types import Scope, replace
 
 if TYPE_CHECKING:
     from engine.ask.followup import Turn
-    from engine.health import Check
     from engine.ingest.chunking import Embedded
     from engine.ingest.imap import Fetched, MailAccount, MailConnection
     from engine.ingest.pipeline import Ingest, Settled, Summary
@@ -242,7 +242,7 @@ def examine(opened: Session) -> "Iterator[Check]":
     """Look at this machine and this home."""
     from sqlite3 import Error
 
-    from engine.health import Check, examine
+    from engine.health import examine
     from engine.models.runtime import threads_of
 
     settings, threads = Settings(), 1
@@ -265,8 +265,6 @@ def examine(opened: Session) -> "Iterator[Check]":
 
 def _bad(name: str, error: Exception) -> "Check":
     """Make a finding of what keeps commands from working."""
-    from engine.health import Check
-
     known = (error.message, error.next_step) if isinstance(error, PkbError) else explain(error)
     message, step = known or ("cannot be opened", None)
     return Check(name, "bad", message, None if step == "pkb doctor" else step)

@@ -490,6 +490,21 @@ class OpenLoops(Struct, frozen=True):
     documents: int
 
 
+CheckState = Literal["ok", "note", "bad"]
+
+
+class Check(Struct, frozen=True):
+    """The result of one check of `pkb doctor`, with the command to type if there is a problem."""
+
+    name: str
+    state: CheckState
+    found: str
+    next_step: str | None = None
+
+
+Checks = dict[str, Callable[[], Check]]  # by name; each may raise, which is a finding, too
+
+
 OnText = Callable[[str], None]  # called with each new piece of an answer
 
 

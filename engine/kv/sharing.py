@@ -10,7 +10,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
@@ -19,13 +19,15 @@ from socketserver import TCPServer, ThreadingMixIn
 from sqlite3 import Error as DatabaseError
 from typing import Any, BinaryIO
 
+from engine.settings import Settings
+from engine.types import Check, Checks
 from store.database import Ledger
 from store.errors import PkbError, UsageError
 from store.home import Home
 from store.kv_files import KEY_BYTES, SUFFIX, BadNode, Key, open_identity, opened
 from store.kv_index import KvIndex, open_readonly
-from store.peers import HAVE, MOST_BODY, NODE, PeerBook
-from store.remote import MOST_KEYS
+from store.peers import HAVE, MOST_BODY, NODE, PeerBook, parse_address
+from store.remote import ANSWER_S, MOST_KEYS, Remote, masked, source_of
 
 _CONNECTIONS = 32  # at a time, of peers and of strangers that have not been refused yet
 _HANDSHAKE_S, _SILENT_S, _IDLE_S = 5.0, 10.0, 90.0
@@ -233,3 +235,26 @@ class SharingHandler(BaseHTTPRequestHandler):
         """Answer with a status alone; what else the request brought is not read."""
         self.close_connection = self.close_connection or status != 404 or self.command != "GET"
         self._begin(status, 0, "text/plain", {"Connection": "close"} if self.close_connection else None)
+
+
+_PATIENT_S = 5.0  # longer than a question would wait
+
+
+def doctor(home: Home, settings: Settings, environ: Mapping[str, str]) -> Checks:
+    """Return the check that the place which `kv.remote` names answers, by asking it for a node that nobody has."""
+    url = settings.kv.remote
+
+    def check() -> Check:
+        name, book = parse_address(url).name, PeerBook(home.share)
+        if (known := book.find(name)) is None:
+            raise PkbError(f"kv.remote names {name}, which was not added", f"pkb peer add {name} KEY")
+        book.context([known], server=False)  # PkbError where its certificate or ours is damaged
+        with closing(Remote(source_of(url, home.share))) as remote:
+            remote.find([bytes(KEY_BYTES)], _PATIENT_S)
+        if (latency := remote.latency) is None:
+            found = f"{masked(url).partition('#')[0]} gives no answer: {remote.last_failure}"
+            return Check("remote", "note", f"{found}; nothing is read from there", "pkb peer list")
+        late = f", and a question waits {ANSWER_S * 1000:.0f} ms at most" if latency > ANSWER_S else ""
+        return Check("remote", "note" if late else "ok", f"answers in {latency * 1000:.0f} ms{late}")
+
+    return {"remote": check} if url else {}

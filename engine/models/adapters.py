@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
-from engine.models.lookup import digest
+from engine.models.lookup import digest, find, fingerprint
 from engine.models.role_adapter import (
     DOWN,
     MOST_BYTES,
@@ -29,11 +29,12 @@ from engine.models.role_adapter import (
     replace_factors,
     sizes_of,
 )
+from engine.types import Check, Checks
 from store.errors import PkbError, UsageError
 from store.home import replacing
 
 if TYPE_CHECKING:
-    from engine.settings import AdapterSettings
+    from engine.settings import AdapterSettings, Settings
     from store.home import Home
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapters.safetensors"
@@ -462,3 +463,22 @@ def parse_collections(text: str) -> dict[str, str]:
 def spell_collections(chosen: Mapping[str, str]) -> str:
     """Return the setting `adapter.collections` that chooses an adapter for each collection."""
     return "; ".join(f"{name}={collection}" for collection, name in chosen.items() if name)
+
+
+def doctor(home: "Home", settings: "Settings", environ: Mapping[str, str]) -> Checks:
+    """Return the check that the chosen adapters are whole and made for the language model in use, if any are chosen."""
+    chosen, model = settings.adapter, settings.model
+    if chosen == type(chosen)() or not (model.is_local or model.is_served):
+        return {}
+
+    def check() -> Check:
+        if model.is_served:
+            return Check("adapter", "note", "a model server answers: no adapter is used", "pkb adapter use none")
+        found = find(model.name, model.revision, environ)
+        worn = wardrobe_of(home, chosen, found.folder, fingerprint(found, home.cache / "digests"))
+        if worn.problems:
+            return Check("adapter", "bad", worn.problems[0].partition("; try:")[0], "pkb adapter list")
+        places = {**worn.tasks, **{f"in {name}": one for name, one in worn.collections.items()}}
+        return Check("adapter", "ok", ", ".join(f"{place}: {one.name}" for place, one in places.items()) or "none")
+
+    return {"adapter": check}

@@ -17,13 +17,16 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from engine.settings import SERVED, ModelSettings
+from engine.settings import SERVED, ModelSettings, Settings
 from engine.text.terminal import one_line
+from engine.types import Check, Checks
 from store.errors import NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
     import socket
     from http.client import HTTPConnection, HTTPResponse
+
+    from store.home import Home
 
 T = TypeVar("T")
 Call = tuple[str, str, Any]  # method, path, and the body as JSON values; None for no body
@@ -398,3 +401,19 @@ def as_dict(value: Any) -> dict[str, Any]:
 def as_count(value: Any) -> int | None:
     """Return an integer of 0 or more; None for anything else."""
     return value if type(value) is int and value >= 0 else None
+
+
+def doctor(home: "Home", settings: Settings, environ: Mapping[str, str]) -> Checks:
+    """Return the check that the configured server has the model, and that nobody can read what is sent; if any is."""
+
+    def check() -> Check:
+        from engine.models.openai import reach
+
+        found = reach(settings.model, environ)
+        guess = "" if found.told or found.limit else ", a guess: the server does not tell (model.context)"
+        result = f"{found.name}, {found.window} tokens of context{guess}"
+        if warning := exposure(found.client.endpoint):
+            return Check("model", "note", f"{result}; {warning}", "use https, or a server on this machine")
+        return Check("model", "ok", result)
+
+    return {"model": check} if settings.model.is_served else {}
