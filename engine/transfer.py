@@ -29,7 +29,7 @@ from engine.ask.keys import (
 )
 from engine.ask.updates import settled
 from engine.operations import OnProgress
-from engine.serve.protocol import Broken, refuse
+from engine.serve.process import Broken, refuse
 from engine.session import Session
 from engine.text.question import Synthesis, understand
 from engine.types import SCHEMA, Answer, AskOptions, Evidence, Source, Trace, grouped, json_values

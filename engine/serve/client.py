@@ -122,8 +122,7 @@ def call(opened: Session, operation: Callable[Concatenate[Session, P], T], *give
 
 def _called(link: "ServerLink", opened: Session, operation: Callable[..., T], given: Sequence[Any]) -> tuple[T, ...]:
     """Have the resident process run an operation; returns nothing where it does not."""
-    from engine.serve.process import ConnectionLost
-    from engine.serve.protocol import Broken, request, unpack
+    from engine.serve.process import Broken, ConnectionLost, request, unpack
 
     with suppress(ConnectionLost, Broken), closing(link):
         asked = request(opened, "", AskOptions(), streams=False)
@@ -207,8 +206,7 @@ def reach(opened: Session) -> "ServerLink | None":
 def _receive(
     link: "ServerLink", opened: Session, text: str, options: "AskOptions", said: _Stream
 ) -> "AskResult | None":
-    from engine.serve.process import ConnectionLost
-    from engine.serve.protocol import Broken, answered, request
+    from engine.serve.process import Broken, ConnectionLost, answered, request
 
     link.send("ask", {"request": request(opened, text, options, streams=said.shows)})
     for frame in link.answers(opened.on_beat):
@@ -248,8 +246,7 @@ def work(
     link = reach(opened) if opened.there and wants(opened) and not request.dry_run else None
     if link is not None:
         from engine.idle.types import IdleReport
-        from engine.serve.process import ConnectionLost
-        from engine.serve.protocol import Broken, unpack
+        from engine.serve.process import Broken, ConnectionLost, unpack
 
         try:
             with closing(link):

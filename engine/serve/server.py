@@ -15,8 +15,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
-from engine.serve.process import peer
-from engine.serve.protocol import Broken, Frame, Frames, encode
+from engine.serve.process import Broken, Frame, Frames, encode, peer
 from engine.serve.worker import QueuedRequest, RequestQueue
 from store.locks import Lease
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.llm.resident import ResidentModel
 from engine.operations import READS, types_of
-from engine.serve.protocol import Broken, Frame, Request, answer, under, unpack
+from engine.serve.process import Broken, Frame, Request, answer, under, unpack
 from engine.session import Session
 from engine.settings import Settings
 from engine.types import AskOptions, json_values

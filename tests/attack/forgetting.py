@@ -264,7 +264,7 @@ def http() -> None:
 
 def resident() -> None:
     """Answer a question in the resident process, whose client reads slowly."""
-    from engine.serve.protocol import request
+    from engine.serve.process import request
     from engine.serve.worker import QueuedRequest, RequestQueue
     from engine.types import AskOptions
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.serve.process import ServerLink, connect, identity, lock_of
-from engine.serve.protocol import request
+from engine.serve.process import ServerLink, connect, identity, lock_of, request
 from engine.session import Session
 from engine.types import AskOptions
 from store.home import Home, locate

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from engine.serve.protocol import LIMIT, Broken, Frames, Request, answer, answered, encode, under, unpack
+from engine.serve.process import LIMIT, Broken, Frames, Request, answer, answered, encode, under, unpack
 from engine.settings import Settings, keys
 from engine.types import STAGES, Answer, AskOptions, AskResult, FollowedAnswer, Source, Step, Trace, json_values
 from store.types import Scope

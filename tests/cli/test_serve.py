@@ -19,10 +19,11 @@ import pytest
 from msgspec.inspect import CustomType, type_info
 
 from engine import operations
-from engine.serve import client, protocol, server, worker
+from engine.serve import client, process, server, worker
 from engine.serve.process import (
     announce,
     announced,
+    encode,
     is_private,
     listen,
     lock_of,
@@ -30,7 +31,6 @@ from engine.serve.process import (
     socket_paths,
     withdraw,
 )
-from engine.serve.protocol import encode
 from engine.session import Session
 from engine.types import AskOptions, ListOptions, OpenLoopOptions
 from store.locks import Lease
@@ -576,5 +576,5 @@ def parts(found: Any) -> Iterator[Any]:
 
 
 def test_the_background_server_names_no_operation() -> None:
-    texts = [Path(str(module.__file__)).read_text("utf-8") for module in (protocol, server, worker)]
+    texts = [Path(str(module.__file__)).read_text("utf-8") for module in (process, server, worker)]
     assert [name for name in operations.READS for text in texts if re.search(rf"\b{name}\(|\"{name}\"", text)] == []

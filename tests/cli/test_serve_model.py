@@ -18,7 +18,7 @@ from engine.idle.types import IdleRequest
 from engine.llm.resident import ResidentModel
 from engine.models.load import load
 from engine.models.mlx import Mlx
-from engine.serve.protocol import request
+from engine.serve.process import request
 from engine.serve.worker import Cancelled, QueuedRequest, RequestQueue
 from engine.session import session
 from engine.types import AskOptions

@@ -22,7 +22,7 @@ REPAIRED = "How many bicycles were repaired on the repair day?"  # which the bun
 FIRST = """
 import os, sys
 from engine.serve.worker import WorkerState
-from engine.serve.protocol import Request, answer, request, unpack
+from engine.serve.process import Request, answer, request, unpack
 from engine.session import Session
 from engine.types import AskOptions
 

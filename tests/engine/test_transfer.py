@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from cli.render import show_answer
 from engine.app import Pkb
-from engine.serve.protocol import Broken
+from engine.serve.process import Broken
 from engine.settings import put
 from engine.transfer import ExportedAnswer, Importer, ImportReport, lines_of, read_line
 from engine.types import STAGES, Answer, Source

@@ -23,7 +23,7 @@ from engine.ingest.types import ParseLimits, UnreadableItem
 from engine.kv import sharing
 from engine.llm import generate, prompt, stopping
 from engine.models import endpoint, gguf, openai
-from engine.serve import protocol
+from engine.serve import process
 from engine.settings import Settings, parse
 from engine.text import commitments, dates, people, question, relative_dates, spans, terminal, words
 from engine.text.time_sensitive import is_timeless, time_sensitivity, whole_document_question
@@ -245,15 +245,15 @@ def _people(data: bytes) -> None:
 
 
 def _frames(data: bytes) -> None:
-    frames = protocol.Frames()
+    frames = process.Frames()
     size = 1 + (data[0] if data else 0)
     for at in range(0, len(data), size):
         for frame in frames.feed(data[at : at + size]):
-            for read in (partial(protocol.unpack, protocol.Request), protocol.answered):
-                with suppress(protocol.Broken):
+            for read in (partial(process.unpack, process.Request), process.answered):
+                with suppress(process.Broken):
                     read(frame.get("values", frame))
-            with suppress(protocol.Broken, PkbError):
-                protocol.under(Settings(), protocol.unpack(dict[str, str], frame.get("settings")))
+            with suppress(process.Broken, PkbError):
+                process.under(Settings(), process.unpack(dict[str, str], frame.get("settings")))
 
 
 def _http(data: bytes) -> None:
@@ -304,7 +304,7 @@ def _gguf(data: bytes) -> None:
 
 def _export(data: bytes) -> None:
     for line in lines_of(BytesIO(data)):
-        with suppress(protocol.Broken):
+        with suppress(process.Broken):
             read_line(line)
 
 
@@ -334,7 +334,7 @@ TARGETS: dict[str, Target] = {
     "fenced": Target(_fenced),
     "terminal": Target(_terminal),
     "people": Target(_people),
-    "frames": Target(_frames, (protocol.Broken,)),
+    "frames": Target(_frames, (process.Broken,)),
     "http": Target(_http, (ValueError, RecursionError)),  # as its caller refuses them
     "server": Target(_server, (endpoint.Refused, ValueError, RecursionError)),  # as its caller refuses them
     "addresses": Target(_addresses),
@@ -356,7 +356,7 @@ def _demo() -> Iterator[tuple[str, bytes]]:
             yield "transcript", path.name.encode() + b"\n" + path.read_bytes()[:4000]
 
 
-_FRAME = protocol.encode("ask", {"values": {"text": "When?"}, "settings": {"ask.k": "5"}})
+_FRAME = process.encode("ask", {"values": {"text": "When?"}, "settings": {"ask.k": "5"}})
 _EVENTS = b'data: {"choices": [{"delta": {"content": "Hi"}}], "usage": {"prompt_tokens": 3}}\n\ndata: [DONE]\n\n'
 _INVITE = (
     b"BEGIN:VCALENDAR\nMETHOD:REQUEST\nBEGIN:VTIMEZONE\nTZID:X\nBEGIN:STANDARD\nTZOFFSETTO:+0100\n"
