@@ -174,7 +174,7 @@ class IdlePlanner:
         )
 
     def _standing(self, is_used_up: Callable[[], bool]) -> Handler:
-        from engine.idle.standing import MEETINGS, plan_standing, prepare_standing, standing_questions
+        from engine.idle.predict import MEETINGS, plan_standing, prepare_standing, standing_questions
         from store.documents import titled_documents
 
         session = self.session

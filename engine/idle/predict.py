@@ -1,7 +1,9 @@
-"""Jobs that predict questions (PerCache 4.1.2) and precompute their answers: `predict` and `populate`.
+"""Jobs that predict questions (PerCache 4.1.2) and precompute their answers: `predict`, `populate` and `standing`.
 
 predict: views (summaries, history) -> shares of the budget by hit rate -> predictions -> queued `populate` jobs.
 A prediction depends on its view alone; a language model is called through a function.
+standing: the questions of `predict.standing` -> drop those nobody asks -> newest meetings -> drop what is cached. Each
+answer is the one that asking within the meeting would give, so nothing is answered that pkb would decline.
 """
 
 import json
@@ -10,27 +12,33 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count, zip_longest
 from math import sqrt
 from typing import Literal
+
+from msgspec import Struct
 
 from engine.ask.candidates import wanted
 from engine.ask.keys import begin, normalise
 from engine.idle.refresh import Reasker, is_lasting
 from engine.idle.summarize import AskAbout, Write, correspondents, named
 from engine.idle.types import Job, Kind, Outcome, OutOfTime, check_time
-from engine.text.question import understand
+from engine.text.question import synthesis, understand
 from engine.text.spans import Kind as SpanKind
 from engine.text.spans import find
 from engine.text.terminal import shorten
+from engine.text.time_sensitive import WORDINGS, whole_document_question
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import AskOptions
 from prompts import prompt
 from store.answers import known_questions
+from store.documents import TitledDocument
+from store.history import last_asked
 from store.hits import Hit
 from store.jobs import Abstract, JobRow, Jobs, PredictionLog, PredictorCounts
+from store.types import Scope, replace
 
 KIND: Kind = "populate"  # under which predicted questions are queued
 _PREFIX = "predicted."  # of the ledger values that name what a view was made of at its last prediction
@@ -50,10 +58,10 @@ class View:
 
 def plan_predictions(reasker: Reasker, views: Iterable[View]) -> list[Job]:
     """Return a job for each view that has something new."""
-    new = [view for view in views if view.seen and reasker.ledger.get(_PREFIX + view.name) != view.seen]
     return [
         Job("predict", view.name, f"predict questions from {view.name}", view.reason, 0.0, 0.0, _PREDICTION_S)
-        for view in new
+        for view in views
+        if view.seen and reasker.ledger.get(_PREFIX + view.name) != view.seen
     ]
 
 
@@ -63,17 +71,12 @@ def predict(reasker: Reasker, view: View, count: int, is_similar: Callable[[str]
     counts = {one.source: one for one in prediction_log.all()}
     given = shares(view.sources, counts, count, now, WEEKS)
     found = view.predict(count) if sum(given.values()) else ()
-    chosen = pick(found, given, _known_questions(reasker), is_similar)
+    queued = (row.subject for row in Jobs(reasker.ledger).all(KIND))  # those given up included
+    chosen = pick(found, given, [*queued, *known_questions(reasker.ledger)], is_similar)
     offer(reasker, chosen)
     prediction_log.add(Counter(one.source for one in chosen), now)
     reasker.ledger.set(_PREFIX + view.name, view.seen)
     return Outcome()
-
-
-def _known_questions(reasker: Reasker) -> list[str]:
-    """Return the questions that are stored, were asked, or are queued, those given up included."""
-    queued = [row.subject for row in Jobs(reasker.ledger).all(KIND)]
-    return [*queued, *known_questions(reasker.ledger)]
 
 
 WEEK_S = 7 * 86_400.0
@@ -134,8 +137,7 @@ def hit_rate(one: PredictorCounts | None) -> float:
 _LINE = 300  # characters of a question in a prompt
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
+class Prediction(Struct, frozen=True):
     """A question that may be asked, the view and the method that predicted it, and its probability, 0 to 1."""
 
     question: str
@@ -304,13 +306,10 @@ def _question(piece: str) -> str | None:
         before, text = text, _LABEL.sub("", _BULLET.sub("", text.strip(_MARKS))).strip(_MARKS)
     text = text.rstrip(",;" + _MARKS)
     asks = text.endswith(("?", "？")) or _ASKS.match(text) is not None
-    if not asks or not 5 <= len(text) <= LONGEST or _BLANK.search(text) or not _has_words(text):
+    has_words = len(re.findall(r"[^\W\d_]+", text)) > 1 or len(_WIDE.findall(text)) > 2
+    if not asks or not 5 <= len(text) <= LONGEST or _BLANK.search(text) or not has_words:
         return None
     return text if text.endswith(("?", "？")) else text.rstrip(".:! ") + "?"
-
-
-def _has_words(text: str) -> bool:
-    return len(re.findall(r"[^\W\d_]+", text)) > 1 or len(_WIDE.findall(text)) > 2
 
 
 MOST_QUEUED = 1000  # predicted questions
@@ -353,17 +352,9 @@ def plan_population(reasker: Reasker, strategy: Strategy) -> list[Job]:
 
 
 def _population_job(strategy: Strategy, row: JobRow) -> Job:
-    reason = f"predicted by {row.source}" if row.source else "predicted"
-    return Job(
-        kind=KIND,
-        subject=row.subject,
-        what=row.subject,
-        reason=reason + ("" if strategy.decode else "; prefill only"),
-        expected=row.benefit_s / row.cost_s if row.cost_s else 0.0,
-        saves_s=row.cost_s,
-        cost_s=row.cost_s,
-        source=row.source,
-    )
+    reason = (f"predicted by {row.source}" if row.source else "predicted") + "; prefill only" * (not strategy.decode)
+    expected = row.benefit_s / row.cost_s if row.cost_s else 0.0
+    return Job(KIND, row.subject, row.subject, reason, expected, row.cost_s, row.cost_s, source=row.source)
 
 
 def populate(reasker: Reasker, strategy: Strategy, job: Job, is_used_up: Callable[[], bool]) -> Outcome:
@@ -522,3 +513,83 @@ def _distinct(found: Sequence[Prediction]) -> list[Prediction]:
     for one in sorted(found, key=lambda each: -each.probability):
         best.setdefault(one.question.casefold(), one)
     return list(best.values())
+
+
+_STANDING: Kind = "standing"
+MEETINGS = 30  # the newest ones
+
+
+def standing_questions(listed: str) -> list[str]:
+    """Split the setting into questions, each once and with its question mark."""
+    found = (" ".join(part.split()) for part in listed.split("?"))
+    first = dict[str, str]()
+    for one in filter(normalise, found):
+        first.setdefault(normalise(one), f"{one}?")
+    return list(first.values())
+
+
+def plan_standing(
+    reasker: Reasker, strategy: Strategy, questions: Sequence[str], meetings: Sequence[TitledDocument], *, quotes: bool
+) -> list[Job]:
+    """Return a job for each question and meeting without a cached answer; `meetings` come newest first.
+
+    With `quotes`, questions that only a language model answers are left out.
+    """
+    counts = {one.source: one for one in PredictionLog(reasker.ledger).all()}
+    wanted = [one for one in questions if not (quotes and needs_model(one))]
+    asked = [one for one in wanted if _is_asked(reasker, strategy, one, meetings, counts)]
+    jobs = (_job(reasker, one, meeting, counts) for meeting in meetings for one in asked)
+    return [job for job in jobs if not reasker.is_cached(*_parts(strategy, job))]
+
+
+def needs_model(question: str) -> bool:
+    """Return whether quotes decline a question."""
+    found = whole_document_question(question)
+    return synthesis(WORDINGS[found.aspect] if found else question) is not None
+
+
+def _is_asked(
+    reasker: Reasker,
+    strategy: Strategy,
+    question: str,
+    meetings: Sequence[TitledDocument],
+    counts: Mapping[str, PredictorCounts],
+) -> bool:
+    """Return whether a question is worth preparing: it is not paused, or was asked of a meeting in the last weeks."""
+    now = reasker.now.timestamp()
+    if not is_paused(counts.get(_source(question)), now, WEEKS):
+        return True
+    keys = [reasker.key_of(question, _within(strategy, meeting.id)).digest for meeting in meetings]
+    last = last_asked(reasker.ledger, keys)
+    return last is not None and now - last < WEEKS * WEEK_S
+
+
+def _job(reasker: Reasker, question: str, meeting: TitledDocument, counts: Mapping[str, PredictorCounts]) -> Job:
+    seconds, source, subject = reasker.answer_s(), _source(question), f"{meeting.id} {question}"
+    what, expected = f"{question} ({' '.join(meeting.title.split())})", hit_rate(counts.get(source))
+    return Job(_STANDING, subject, what, "asked of every meeting", expected, seconds, seconds, source=source)
+
+
+def prepare_standing(reasker: Reasker, strategy: Strategy, job: Job, is_used_up: Callable[[], bool]) -> Outcome:
+    """Answer a standing question within its meeting, unless it is cached or the quota is used up."""
+    if reasker.is_cached(*_parts(strategy, job)):
+        return Outcome("cached")
+    if is_used_up():
+        return Outcome("limit")
+    made = reasker.prepare(*_parts(strategy, job), job.source, decode=strategy.decode)
+    PredictionLog(reasker.ledger).add({job.source: 1}, reasker.now.timestamp())
+    return Outcome("done", (made.key,))
+
+
+def _within(strategy: Strategy, document: str) -> AskOptions:
+    return replace(strategy.options, scope=Scope(document=document))
+
+
+def _parts(strategy: Strategy, job: Job) -> tuple[str, AskOptions]:
+    """Return the question of a job, and how it is asked."""
+    document, _, question = job.subject.partition(" ")
+    return question, _within(strategy, document)
+
+
+def _source(question: str) -> str:
+    return f"standing/{normalise(question)}"
