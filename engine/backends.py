@@ -273,7 +273,7 @@ class Generative(Retriever):
         reader = None if self.roles or evidence.fact else self._opened.span_reader
         if reader is None:
             return evidence
-        from engine.ask.gate import judge_of
+        from engine.ask.semantic import judge_of
 
         judge = judge_of(question, evidence, self._least, reader)
         return replace(evidence, shown=judge.likeliest(_SHOWN)) if judge else evidence
@@ -286,7 +286,7 @@ class Generative(Retriever):
 
     def _judge(self, question: "Question", evidence: "Evidence") -> "Judge | None":
         """Return what judges the answers to a question, None where words have to."""
-        from engine.ask.gate import judge_of, part_of_quote
+        from engine.ask.semantic import judge_of, part_of_quote
 
         about, reader = (question, evidence, self._least), self._opened.span_reader
         judge = judge_of(*about, reader) if reader else None

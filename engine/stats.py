@@ -6,7 +6,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from engine import operations
-from engine.ask.semantic import upper
+from engine.idle.refresh import upper
 from engine.session import Session
 from engine.types import SCHEMA, json_values
 from store.answers import AnswerBank, Notices, RejectedAnswers, Verifications

@@ -1,12 +1,12 @@
-"""The semantic tier: another question's answer, where cosine, words and a fresh quote speak for it.
+"""What may stand for a fresh answer: another question's answer, the semantic tier; and what a language model wrote.
 
 near? -> guard -> still fresh? -> in other words: quoted alike? -> served; an idle run makes the question's own answer.
-Any doubt is a miss.
+Any doubt is a miss. No number that a model cites is believed: the reader finds the source that bears what it wrote,
+also for a model that wrote nothing else, and a quote stands in for what none bears.
 """
 
-import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from engine.ask.candidates import wanted
-from engine.ask.extract import QuoteSettings, quote
+from engine.ask.candidates import Candidate, candidates, is_beyond, read_sources, wanted
+from engine.ask.extract import QuoteSettings, quote, quoted_answer
 from engine.ask.keys import (
     BankBudget,
     EmbeddedQuestion,
@@ -34,12 +34,15 @@ from engine.ask.keys import (
 from engine.ask.question_features import QuestionFeatures, normal_question, question_features
 from engine.ask.updates import settled
 from engine.kv.restore import PromptReader
-from engine.llm.generate import read, segments_of
+from engine.llm.generate import ParsedAnswer, read, segments_of
 from engine.llm.prompt import Order, in_document_order
 from engine.models.types import Ids, LanguageModel
-from engine.text.question import Question
-from engine.text.words import base, one_root, words
-from engine.types import Backend, Evidence, Passage, Trace
+from engine.text.dates import spell_date
+from engine.text.question import Question, synthesis
+from engine.text.relative_dates import resolve, time_constraint
+from engine.text.spans import find
+from engine.text.words import FUNCTION_WORDS, base, content_words, one_root, terms, words
+from engine.types import Answer, Backend, Evidence, Passage, Trace, resting
 from prompts import prompt, word_groups
 from store.answers import AnswerBank, PendingVerification, RejectedAnswers, Verifications
 from store.database import Ledger
@@ -50,7 +53,6 @@ from store.types import replace
 if TYPE_CHECKING:
     from engine.models.reader import SpanReader
     from store.question_index import Near
-
 
 _VERDICTS = ("yes", "no")
 _LEAST_YES = 0.5  # probability of a yes that confirms another question's answer
@@ -270,47 +272,6 @@ def _relocate_sources(bank: AnswerBank, budget: BankBudget, near: "Near") -> Non
         bank.put(near.key, near.answer, budget.bytes)
 
 
-CONFIDENCE = 0.95
-_HALVINGS = 50  # of the range that an upper end is in
-
-
-def learned_tau(labels: Iterable[tuple[float, bool]], max_error: float, floor: float) -> float:
-    """Return the least threshold, `floor` or above, whose hits are wrong for at most a share `max_error`, to be safe.
-
-    `labels` are the similarities of judged hits and whether they were right. As in vCache (arXiv 2502.03771) the bound
-    is on an upper estimate of the error, not on the error itself. Unlike there, where nothing above a threshold was
-    wrong that is enough: with a few questions a day the estimate alone would never let the first hit be served.
-    """
-    judged = list(labels)
-    wrong = sorted({similarity for similarity, right in judged if not right and similarity >= floor})
-    thresholds = (floor, *(math.nextafter(similarity, math.inf) for similarity in wrong))
-    return next(tau for tau in thresholds if _safe([right for at, right in judged if at >= tau], max_error))
-
-
-def upper(wrong: int, judged: int, confidence: float = CONFIDENCE) -> float:
-    """Return the upper end of the exact one-sided interval of a share: wrong of judged (Clopper and Pearson 1934)."""
-    low, high = 0.0, 1.0
-    for _ in range(_HALVINGS if wrong < judged else 0):
-        middle = (low + high) / 2
-        if _at_most(wrong, judged, middle) > 1 - confidence:
-            low = middle
-        else:
-            high = middle
-    return high
-
-
-def _at_most(count: int, tries: int, share: float) -> float:
-    """Return the probability of at most so many successes of some tries, each with a probability between 0 and 1."""
-    ways = (math.lgamma(tries + 1) - math.lgamma(k + 1) - math.lgamma(tries - k + 1) for k in range(count + 1))
-    odds = (k * math.log(share) + (tries - k) * math.log1p(-share) for k in range(count + 1))
-    return sum(math.exp(way + chance) for way, chance in zip(ways, odds, strict=True))
-
-
-def _safe(judged: Sequence[bool], max_error: float) -> bool:
-    wrong = judged.count(False)
-    return not wrong or (wrong <= max_error * len(judged) and upper(wrong, len(judged)) <= max_error)
-
-
 LITTLE = 0.2  # of a question's words that say what it is about: so many may be missing where its answer stands
 
 
@@ -527,3 +488,82 @@ def _unlike(ours: frozenset[str], theirs: frozenset[str]) -> bool:
 def _turned(one: str, two: str) -> bool:
     """Return whether two roles of a name contradict each other."""
     return one != two and frozenset((one, two)) not in _ALIKE_ROLES and _NEUTRAL.isdisjoint((one, two))
+
+
+# Fitted on answers of two models to judged questions; docs/log/answers.md has the figures.
+_HELD = 0.6  # of the words that tell an answer, so many stand in the sentence that bears it
+_BEHIND = 10.0  # log odds by which the reader may find another sentence likelier
+_SAME = 12.0  # of these, what a sentence with all words of an answer counts more than one with none
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Judges what a model writes on one question, whose sentences were `found`; a quote needs a support of `least`."""
+
+    question: Question
+    evidence: Evidence
+    found: tuple[Candidate, ...]
+    least: float
+    reader: "SpanReader"
+
+    def __call__(self, said: ParsedAnswer) -> Answer:
+        """Return the model's answer if a source bears it, else what is quoted."""
+        if said.answer and (one := self._bearing(said.answer)):
+            quotes = [one.text if at == one.read else "" for at in range(len(self.evidence.passages))]
+            place = one.highlight if one.marked else None  # who says it is marked with nothing
+            sources = resting(self.evidence.sources(quotes, one.read), place)
+            asked = self.question.text
+            return Answer(asked, said.answer, "full", "model", None, sources, {}, lead=one.read, grade="answer")
+        evidence = replace(self.evidence, scored=self.found)
+        return quoted_answer(self.question, evidence, Trace(asked=False), self.least, self.reader)[0]
+
+    def likeliest(self, most: int) -> tuple[int, ...]:
+        """Return the indices of the sources with the sentences that are likeliest to answer, in order of rank."""
+        reads = self.evidence.passages
+        known = read_sources(self.reader, self.question, reads, self.found).found
+        likely = (one.read for one in sorted(known, key=lambda one: -one.score) if not reads[one.read].is_outranked())
+        return tuple(sorted([*dict.fromkeys(likely)][:most]))
+
+    def _bearing(self, answer: str) -> Candidate | None:
+        """Return the sentence that bears an answer: it has its numbers and most of its words, and may answer."""
+        known = read_sources(self.reader, self.question, self.evidence.passages, self.found).found
+        told = {one: _told(one) for one in known if one.mark and one.day is not False}
+        said, asked = terms(answer) - FUNCTION_WORDS, terms(self.question.text)
+        telling = said - asked or said
+        if not told or not telling:
+            return None
+
+        def held(one: Candidate) -> float:
+            return len(telling & told[one]) / len(telling)
+
+        one = max(told, key=lambda one: one.score + _SAME * held(one))
+        is_near = one.score >= max(other.score for other in told) - _BEHIND
+        has_numbers = all(term in told[one] for term in said - asked if term.isdecimal())
+        # What says nothing but the question has to say what the reader marks.
+        is_answer = telling.isdisjoint(asked) or not said.isdisjoint(terms(one.marked))
+        return one if is_near and has_numbers and is_answer and held(one) >= _HELD else None
+
+
+def judge_of(question: Question, evidence: Evidence, least: float, reader: "SpanReader") -> Judge | None:
+    """Return what judges answers to a question; None where words have to, as the reader knows no such questions."""
+    kind = wanted(question)
+    found = evidence.scored or candidates(question, evidence.passages, kind, time_constraint(question, kind))
+    is_known = not synthesis(question.text) and not is_beyond(question, found)
+    return Judge(question, evidence, tuple(found), least, reader) if is_known else None
+
+
+def part_of_quote(question: Question, evidence: Evidence, least: float, said: ParsedAnswer) -> Answer:
+    """Return what is quoted, or of that the part that a model wrote: for models too small to be believed without."""
+    quoted, _ = quoted_answer(question, evidence, Trace(asked=False), least)
+    own = content_words(said.answer or "")
+    is_part = bool(own) and own <= content_words(quoted.text or "")
+    return replace(quoted, text=said.answer, writer="model", highlight=None) if is_part else quoted
+
+
+def _told(one: Candidate) -> frozenset[str]:
+    """Return the words of a sentence, with those of who says it and of the days that it means."""
+    told = [one.speaker or "", one.text]
+    for span in find(one.text, "date") if one.written else ():
+        days = resolve(" ".join(one.text[span.start : span.end].split()), one.written) if one.written else None
+        told += [spell_date(days.first, weekday=True)] if days and days.first == days.last else []
+    return terms(" ".join(told))

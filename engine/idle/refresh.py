@@ -7,7 +7,8 @@ convert: a question that was only prefilled is answered.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -26,7 +27,7 @@ from engine.ask.keys import (
     scope_of,
 )
 from engine.ask.notices import change_of, same_answer
-from engine.ask.semantic import above, learned_tau
+from engine.ask.semantic import above
 from engine.backends import narrowed
 from engine.idle.types import DONE, Job, Outcome, by_rate
 from engine.text.time_sensitive import time_sensitivity
@@ -247,6 +248,47 @@ def _store_verdict(reasker: Reasker, pending: PendingVerification, *, right: boo
     verifications.resolve(pending.key, right, at)
     if not right:
         AnswerBank(reasker.ledger).raise_tau(pending.matched, above(pending.similarity))
+
+
+CONFIDENCE = 0.95
+_HALVINGS = 50  # of the range that an upper end is in
+
+
+def learned_tau(labels: Iterable[tuple[float, bool]], max_error: float, floor: float) -> float:
+    """Return the least threshold, `floor` or above, whose hits are wrong for at most a share `max_error`, to be safe.
+
+    `labels` are the similarities of judged hits and whether they were right. As in vCache (arXiv 2502.03771) the bound
+    is on an upper estimate of the error, not on the error itself. Unlike there, where nothing above a threshold was
+    wrong that is enough: with a few questions a day the estimate alone would never let the first hit be served.
+    """
+    judged = list(labels)
+    wrong = sorted({similarity for similarity, right in judged if not right and similarity >= floor})
+    thresholds = (floor, *(math.nextafter(similarity, math.inf) for similarity in wrong))
+    return next(tau for tau in thresholds if _safe([right for at, right in judged if at >= tau], max_error))
+
+
+def upper(wrong: int, judged: int, confidence: float = CONFIDENCE) -> float:
+    """Return the upper end of the exact one-sided interval of a share: wrong of judged (Clopper and Pearson 1934)."""
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS if wrong < judged else 0):
+        middle = (low + high) / 2
+        if _at_most(wrong, judged, middle) > 1 - confidence:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _at_most(count: int, tries: int, share: float) -> float:
+    """Return the probability of at most so many successes of some tries, each with a probability between 0 and 1."""
+    ways = (math.lgamma(tries + 1) - math.lgamma(k + 1) - math.lgamma(tries - k + 1) for k in range(count + 1))
+    odds = (k * math.log(share) + (tries - k) * math.log1p(-share) for k in range(count + 1))
+    return sum(math.exp(way + chance) for way, chance in zip(ways, odds, strict=True))
+
+
+def _safe(judged: Sequence[bool], max_error: float) -> bool:
+    wrong = judged.count(False)
+    return not wrong or (wrong <= max_error * len(judged) and upper(wrong, len(judged)) <= max_error)
 
 
 MOST_CONVERSIONS = 500  # entries in one plan

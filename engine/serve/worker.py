@@ -82,14 +82,13 @@ class WorkerState:
     def warm(self) -> None:
         """Run a question without a model, to import and open what the next one needs."""
         from engine.ask.extract import write
-        from engine.ask.gate import judge_of
         from engine.ask.keys import begin, gather_context
 
         opened = self.own()
         ask = begin(opened.backend, opened.ledger, "what", AskOptions(), opened.now)
         asked = gather_context(opened.backend, ask)
         write(asked.question, asked.evidence, ask.trace, opened.settings.ask.decline_below, opened.span_reader)
-        _ = judge_of, opened.asker, opened.rules()  # which import what they are made of
+        _ = opened.asker, opened.rules()  # which import what they are made of
 
     @property
     def model(self) -> str | None:

@@ -19,8 +19,8 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 from engine.app import Pkb
-from engine.ask.gate import judge_of
 from engine.ask.keys import begin, gather_context
+from engine.ask.semantic import judge_of
 from engine.llm.generate import cite, parse
 from engine.llm.prompt import PromptChunk, answer_prompt, candidates
 from engine.models.reader import SpanReader

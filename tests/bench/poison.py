@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory, gettempdir
 import pytest
 
 from engine.app import Pkb
-from engine.ask.semantic import upper
+from engine.idle.refresh import upper
 from prompts import prompt
 from tests.attack.lab import Lab
 from tests.attack.poison import FACTS, PLANTED, Fact, Poison, corpus, honest

@@ -17,7 +17,7 @@ from typing import Any
 
 from engine.ask.keys import normalise
 from engine.ask.semantic import SemanticRules
-from engine.ask.semantic import upper as upper_bound
+from engine.idle.refresh import upper as upper_bound
 from engine.models.minilm import MiniLM
 from engine.types import Trace
 from store.types import replace

@@ -26,7 +26,7 @@ import numpy as np
 from engine.app import Pkb
 from engine.ask.keys import normalise
 from engine.ask.notices import same_answer
-from engine.ask.semantic import upper
+from engine.idle.refresh import upper
 from engine.models.minilm import MiniLM
 from engine.models.types import Embedder
 from engine.types import Answer, AskOptions

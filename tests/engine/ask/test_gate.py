@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from engine.ask.gate import judge_of, part_of_quote
+from engine.ask.semantic import judge_of, part_of_quote
 from engine.llm.generate import ParsedAnswer
 from engine.models.reader import SpanReader
 from engine.text.question import understand

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.semantic import learned_tau, upper
+from engine.idle.refresh import learned_tau, upper
 
 labels = st.lists(st.tuples(st.floats(0.8, 1.0), st.booleans()), max_size=40)
 
