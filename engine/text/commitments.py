@@ -1,6 +1,7 @@
 """Which sentences commit somebody to something, ask somebody to do something, or ask a question; and until when.
 
-Matches the phrases in `prompts/open_loops.txt`. Knows one sentence and its surroundings, no documents.
+Matches the phrases in `prompts/open_loops.txt`. Knows one sentence and its surroundings, no documents. Patterns of
+dates are imported inside functions: an exact hit asks only whether a sentence tells what to answer.
 """
 
 import re
@@ -11,8 +12,6 @@ from functools import cache, lru_cache
 from itertools import chain
 from typing import Literal
 
-from engine.text.relative_dates import resolve
-from engine.text.spans import find
 from engine.text.time_sensitive import Phrase, phrases, plain_words, word_lists
 
 _LIST = "open_loops"
@@ -92,6 +91,9 @@ def due_day(text: str, written: datetime | None) -> date | None:
     """Return the last day of the time that a sentence names for what is to be done; None if it names none to come."""
     if written is None:
         return None
+    from engine.text.relative_dates import resolve
+    from engine.text.spans import find
+
     found = list[tuple[bool, date]]()
     for span in find(text, "date"):
         days = resolve(" ".join(text[span.start : span.end].split()), written)
@@ -148,10 +150,16 @@ def _promise(language: str, text: str, tokens: Sequence[str], around: Surroundin
     parts = ["promise"] + ["wish"] * (not around.spoken) + ["need"] * around.short
     if any(_is_said(language, part, tokens, around) for part in parts):
         return Commitment("task", "writer")
-    if _is_said(language, "offer", tokens, around) and (around.spoken or find(text, "date")):
+    if _is_said(language, "offer", tokens, around) and (around.spoken or _has_date(text)):
         return Commitment("task", "writer")
     bare = around.short and _promises_without_subject(language, text, tokens)
     return Commitment("task", "writer") if bare else None
+
+
+def _has_date(text: str) -> bool:
+    from engine.text.spans import find
+
+    return bool(find(text, "date"))
 
 
 def _promises_without_subject(language: str, text: str, tokens: Sequence[str]) -> bool:
