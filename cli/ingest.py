@@ -172,7 +172,7 @@ def _embed(pkb: "Pkb", when: When, *, quiet: bool) -> int:
     try:
         return _embed_now(pkb, missing, quiet=quiet)
     except NoModel as error:
-        from cli.pull import offer_embedder, tell_keywords_only
+        from cli.model import offer_embedder, tell_keywords_only
 
         if not quiet and offer_embedder(pkb.session):
             return _embed_now(pkb, missing, quiet=quiet)
