@@ -321,7 +321,7 @@ _NAMES = {
 
 def row(report: "IdleReport", seconds: float, *, dry_run: bool) -> dict[str, Any]:
     """Return a report as plain values."""
-    from engine.stats import so_far
+    from engine.health import so_far
 
     results = report.results
     return {

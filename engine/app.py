@@ -401,7 +401,7 @@ class Pkb:
 
     def stats(self) -> dict[str, Any]:
         """Return sizes, cache hits by tier and the time they saved, as `pkb stats --json` prints them."""
-        from engine.stats import gather
+        from engine.health import gather
 
         return gather(self.session)
 
@@ -411,7 +411,9 @@ class Pkb:
 
     def doctor(self) -> "Iterator[Check]":
         """Yield what was found of this machine, check by check."""
-        return operations.examine(self.session)
+        from engine.health import doctor
+
+        return doctor(self.session)
 
     def reject(self) -> "HistoryEntry":
         """Drop the last answer from the cache, as wrong; returns its question. PkbError if there is none."""

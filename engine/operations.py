@@ -17,10 +17,8 @@ from types import GenericAlias
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from engine.session import Session
-from engine.settings import Settings
 from engine.text.terminal import line, valid_text
 from engine.types import (
-    Check,
     Evidence,
     Filters,
     Listing,
@@ -31,7 +29,7 @@ from engine.types import (
     Source,
     Trace,
 )
-from store.errors import Locked, PkbError, UsageError, explain, naming_disk
+from store.errors import Locked, PkbError, UsageError, naming_disk
 from store.types import Scope, replace
 
 if TYPE_CHECKING:
@@ -236,38 +234,6 @@ def rebuild_damaged_ledger(opened: Session) -> None:
         with opened.locks.exclusive():
             rebuild_ledger(opened.home)
         opened.on_notice(f"rebuilt {opened.home.ledger}: all documents must be read again")
-
-
-def examine(opened: Session) -> "Iterator[Check]":
-    """Look at this machine and this home."""
-    from sqlite3 import Error
-
-    from engine.health import examine
-    from engine.models.runtime import threads_of
-
-    settings, threads = Settings(), 1
-    try:
-        settings = opened.settings
-    except PkbError as error:
-        yield _bad("config", error)
-    try:
-        threads = threads_of(opened.ledger if opened.there else None)
-    except UsageError as error:
-        yield _bad("threads", error)
-    except (PkbError, OSError, Error) as error:
-        yield _bad("ledger", error)
-    yield from examine(opened.home, settings, threads, opened.environ)
-    with suppress(PkbError, OSError, Error):  # said above
-        for one in problems(opened):
-            found = f"{one['meaning']}: {one['count']:,}, such as {one['items'][0]['path']}"
-            yield Check("mail", "note", found, "pkb list --problems")
-
-
-def _bad(name: str, error: Exception) -> "Check":
-    """Make a finding of what keeps commands from working."""
-    known = (error.message, error.next_step) if isinstance(error, PkbError) else explain(error)
-    message, step = known or ("cannot be opened", None)
-    return Check(name, "bad", message, None if step == "pkb doctor" else step)
 
 
 OnProgress = Callable[[str, int, int | None], None]  # a step's name, how far it is, and how far it goes, if known
