@@ -5,40 +5,43 @@ back, until both meet; nothing is waited for without end. Knows tokens, bytes an
 stored; no model and no file.
 """
 
-import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import astuple, dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from threading import TIMEOUT_MAX, Condition, Thread
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Annotated, Literal, Self, TypeVar
+
+from msgspec import Meta, Struct, json
+from msgspec.structs import astuple
 
 from store.database import Ledger
+from store.types import replace
 
 _MEMORY = 0.9  # weight of what was seen before, at each observation: about the last ten count
 _DRIFT = 2.0  # a prediction this many times off twice running: everything is measured anew
 _LEAST_S = 1e-6
+_Sum = Annotated[float, Meta(ge=0)]
 _ENOUGH = 1.2  # summed weight of observations below which nothing is predicted: one alone may be an outlier
 
 
-@dataclass(frozen=True, slots=True)
-class CostFit:
+class CostFit(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Seconds as a sum of two terms, a x + b y, with a and b at least 0.
 
     Least squares of relative errors: of x/s, y/s against 1, where s are the seconds observed. Newer ones count more.
     """
 
-    xx: float = 0.0
-    xy: float = 0.0
-    yy: float = 0.0
-    x: float = 0.0
-    y: float = 0.0
-    weight: float = 0.0
-    drift: float = 0.0  # how the last observation was off: 1 slower than predicted, 2 faster
+    xx: _Sum = 0.0
+    xy: _Sum = 0.0
+    yy: _Sum = 0.0
+    x: _Sum = 0.0
+    y: _Sum = 0.0
+    weight: _Sum = 0.0
+    drift: _Sum = 0.0  # how the last observation was off: 1 slower than predicted, 2 faster
 
     @property
     def terms(self) -> tuple[float, float]:
@@ -75,8 +78,7 @@ class CostFit:
         return 1.0 if seconds > expected else 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Costs:
+class Costs(Struct, frozen=True):
     """What was learnt: prefill by tokens and by tokens they attend to; loading by files and bytes, cold and warm."""
 
     prefill: CostFit = CostFit()
@@ -131,11 +133,8 @@ class MeasuredCosts:
     def __init__(self, ledger: Ledger, root: str, model: str = "", now: Callable[[], float] = time.time) -> None:
         self._ledger, self._root, self._model, self._now = ledger, root, model, now
         kept = known_costs(ledger)
-        self._at = kept.at
-        loads = kept.loads if self._is_recent else Costs()
-        self._costs = self._saved = replace(
-            loads, prefill=kept.prefill[root].fit if root in kept.prefill else CostFit()
-        )
+        self._at, self._costs = kept.at, kept.of(root)
+        self._costs = self._saved = self.costs
         self._is_first = True
 
     @property
@@ -166,34 +165,37 @@ class MeasuredCosts:
         prefill = {root: one for root, one in kept.prefill.items() if root != self._root}
         prefill |= {self._root: ModelCost(self._model, self._costs.prefill)}
         newest = dict(list(prefill.items())[-_MODELS:])
-        self._ledger.set(_NAME, json.dumps(_to_json(KnownCosts(self._costs, newest, self._at))))
+        learnt = KnownCosts(self._costs.cold, self._costs.warm, newest, self._at)
+        self._ledger.set(_NAME, json.encode(learnt).decode())
         self._saved = self._costs
 
     def _adopt(self, kept: "KnownCosts") -> None:
         """Take over what another process has learnt more of since this one wrote last."""
-        stored = replace(kept.loads, prefill=kept.prefill[self._root].fit if self._root in kept.prefill else CostFit())
-        for each in fields(Costs):
-            own, other, before = (getattr(one, each.name) for one in (self._costs, stored, self._saved))
+        for name in Costs.__struct_fields__:
+            own, other, before = (getattr(one, name) for one in (self._costs, kept.of(self._root), self._saved))
             if other != before and other.weight > own.weight:
-                self._costs = replace(self._costs, **{each.name: other})
+                self._costs = replace(self._costs, **{name: other})
         self._at = max(self._at, kept.at)
 
 
-@dataclass(frozen=True, slots=True)
-class ModelCost:
+class ModelCost(Struct, frozen=True, array_like=True):
     """What prefill costs with one model."""
 
     model: str
     fit: CostFit
 
 
-@dataclass(frozen=True, slots=True)
-class KnownCosts:
+class KnownCosts(Struct, frozen=True):
     """All costs that the ledger keeps: of loading, and of prefill by root, the last used at the end."""
 
-    loads: Costs
-    prefill: Mapping[str, ModelCost]
+    cold: CostFit = CostFit()
+    warm: CostFit = CostFit()
+    prefill: dict[str, ModelCost] = {}
     at: float = 0.0  # when a load was measured last, seconds since the epoch
+
+    def of(self, root: str) -> Costs:
+        """Return the costs of one model."""
+        return Costs(self.prefill[root].fit if root in self.prefill else CostFit(), self.cold, self.warm)
 
 
 _POSITIONS = (0, 1000)  # tokens before those whose speed is told
@@ -208,7 +210,7 @@ def spoken(known: KnownCosts) -> str:
         for one in model
         if one.fit.seconds(1, 0) is not None
     ]
-    for name, fit in (("cached by the system", known.loads.warm), ("from disk", known.loads.cold)):
+    for name, fit in (("cached by the system", known.warm), ("from disk", known.cold)):
         if (taken := fit.seconds(1, _MB)) is not None:
             parts.append(f"loading {1 / max(taken, 1e-9):,.0f} MB/s {name}")
     return "; ".join(parts)
@@ -221,24 +223,9 @@ def _speed(fit: CostFit, position: int) -> str:
 
 def known_costs(ledger: Ledger) -> KnownCosts:
     """Return all costs measured on this machine; what is damaged starts anew."""
-    with suppress(ValueError, TypeError, KeyError, AttributeError):
-        found = json.loads(ledger.get(_NAME) or "{}")
-        prefill = {root: ModelCost(str(model), _fit(fit)) for root, (model, fit) in found["prefill"].items()}
-        return KnownCosts(Costs(cold=_fit(found["cold"]), warm=_fit(found["warm"])), prefill, float(found["at"]))
-    return KnownCosts(Costs(), {})
-
-
-def _to_json(known: KnownCosts) -> dict[str, Any]:
-    prefill = {root: [one.model, list(astuple(one.fit))] for root, one in known.prefill.items()}
-    cold, warm = (list(astuple(fit)) for fit in (known.loads.cold, known.loads.warm))
-    return {"cold": cold, "warm": warm, "at": known.at, "prefill": prefill}
-
-
-def _fit(values: Sequence[float]) -> CostFit:
-    """Return a fit of what `_to_json` wrote; ValueError or TypeError for anything else."""
-    if len(values) != len(fields(CostFit)) or not all(0 <= one < inf for one in values):
-        raise ValueError("no fit")
-    return CostFit(*values)
+    with suppress(ValueError):
+        return json.decode(ledger.get(_NAME) or "{}", type=KnownCosts)
+    return KnownCosts()
 
 
 Way = Literal["load", "compute", "split", "overlap"]

@@ -159,7 +159,7 @@ def test_damaged_costs_start_anew(text: str) -> None:
         ledger = Ledger(rows)
         ledger.set("kv.costs", text)
         known = known_costs(ledger)
-        assert min(known.loads.warm.terms) >= 0
+        assert min(known.warm.terms) >= 0
         assert isinstance(spoken(known), str)
         learnt(ledger, "a")
         assert MeasuredCosts(ledger, "a", now=lambda: 1e6).costs.prefill_s(0, 100) is not None
