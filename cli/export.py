@@ -1,4 +1,7 @@
-"""`pkb export` and `pkb import`, and passages as CSV and Markdown: safe for spreadsheets, renderers and terminals."""
+"""What leaves pkb: exports and imports, passages as CSV and Markdown; forgetting messages with all made from them.
+
+What is written is safe for spreadsheets, renderers and terminals.
+"""
 
 import csv
 import os
@@ -13,16 +16,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 import typer
 
 from cli import output
-from cli.output import open_pkb
+from cli.output import agreed, bars, filtered, open_pkb
 from cli.render import from_home
-from engine.text.terminal import cited_numbers, line, one_line, plain
-from engine.types import json_text
+from engine.text.terminal import cited_numbers, count, line, one_line, plain
+from engine.types import NO_FILTERS, SCHEMA, Filters, json_text
 from store.errors import PkbError, UsageError
 from store.home import replacing
 
 if TYPE_CHECKING:
+    from engine.app import Pkb
+    from engine.forget import ForgetPlan
     from engine.transfer import ImportReport
-
+    from store.erasure import Erased
 
 _CORRUPT = 3  # exit code
 _NAMED = 5  # lines in a message
@@ -198,3 +203,140 @@ def _code(text: str) -> str:
     """Return a text as code, between more backticks than stand in it."""
     fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
     return f"{fence} {text} {fence}" if len(fence) > 1 else f"{fence}{text}{fence}"
+
+
+_LISTED = 10
+
+
+@filtered()
+def forget(
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="WHAT...", help="Files, folders or Message-IDs; or the number of a source of the last answer."
+        ),
+    ] = None,
+    question: Annotated[
+        str | None, typer.Option(metavar="QUESTION", help="Forget a question and its answers instead.")
+    ] = None,
+    filters: Filters = NO_FILTERS,
+    quoting: Annotated[bool, typer.Option("--quoting", help="Forget the messages that quote them, too.")] = False,
+    deleted: Annotated[
+        bool, typer.Option("--deleted", help="Erase what is left of documents that are no longer indexed.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be forgotten.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Erase messages or a question, and all made from them.
+
+    Example: pkb forget --from ann@example.org --since 2024-05 --dry-run
+    """
+    with open_pkb() as pkb:
+        scope = pkb.scope(filters)
+        if question is not None and (targets or deleted or filters):
+            raise UsageError("--question forgets a question, and no messages", 'pkb forget --question "QUESTION"')
+        planned = pkb.plan_forgetting(targets or [], scope, question=question, quoting=quoting, deleted=deleted)
+        if not as_json:
+            _show_plan(planned)
+            if planned.is_empty and (dry_run or not pkb.forgets):
+                print("Nothing to forget.")
+        if not planned.is_empty and not dry_run and not _is_agreed(planned, yes=yes):
+            raise typer.Exit(1)
+        erased = None
+        if not dry_run and (not planned.is_empty or pkb.forgets):
+            with bars(quiet=as_json) as tick:
+                erased = pkb.forget(planned, tick)
+        if as_json:
+            output.data(_row(planned, erased))
+        elif erased:
+            _show(pkb, erased, planned)
+    raise typer.Exit(0 if erased or not planned.is_empty else 4)
+
+
+def _is_agreed(planned: "ForgetPlan", *, yes: bool) -> bool:
+    """Return whether the person agrees; UsageError where nobody can answer."""
+    messages = len(planned.ids) + len(planned.left_out)
+    parts = {"document": messages, "question": len(planned.questions), "cached answer": planned.answers}
+    what = ", ".join(count(number, name) for name, number in parts.items() if number) or "their rest"
+    return agreed(f"forget {what} for good?", yes=yes, default=False, step="pkb forget ... --yes")
+
+
+def _show_plan(planned: "ForgetPlan") -> None:
+    related = {one.row["id"] for one in planned.related}
+    named = [row for row in planned.documents if row["id"] not in related]
+    for row in named[:_LISTED]:
+        print(_line(row))
+    if len(named) > _LISTED:
+        print(f"and {count(len(named) - _LISTED, 'more document')}")
+    for _, row in planned.left_out:
+        print(f"{_line(row)}  (left out of the index)")
+    if planned.removed or planned.request.deleted:
+        print(f"{count(len(planned.removed), 'document')} no longer indexed")
+    for one in planned.related:  # every one: nobody can agree to what is not shown
+        print(f"{_line(one.row)}  ({one.reason})" + f": not forgotten; pkb forget {one.row['id']}" * bool(one.stays))
+    for question in planned.questions[:_LISTED]:
+        print(f"question: {one_line(question, 200)}")
+    if len(planned.questions) > _LISTED or planned.answers:
+        print(f"{count(len(planned.questions), 'question')} in all, {count(planned.answers, 'cached answer')}")
+    for name in planned.adapters:
+        output.say(f"pkb: adapter {name} was trained on answers by an earlier version of pkb: it is removed")
+    if planned.quoted_by:
+        also = count(planned.quoted_by, "other message quotes", "other messages quote")
+        output.say(f"pkb: {also} them and would keep that text; to forget those too: --quoting")
+    if planned.left:
+        left = count(planned.left, "document", "documents")
+        output.say(f"pkb: {left} removed earlier may still be found in files; to erase them: pkb forget --deleted")
+
+
+def _line(row: dict[str, Any]) -> str:
+    day = row["date"].date().isoformat() if row["date"] else "no date   "
+    who = row["sender"] or ", ".join(row["recipients"])
+    return line(f"{day}  {one_line(who, 30):<30}  {one_line(row['title'], 60) or 'no subject'}")
+
+
+def _show(pkb: "Pkb", erased: "Erased", planned: "ForgetPlan") -> None:
+    parts = {
+        "removed document": len(planned.removed),
+        "document": erased.documents,
+        "message left out of the index": len(planned.left_out),
+        "chunk": erased.chunks,
+        "answer": erased.answers,
+        "question": erased.questions,
+        "KV node": erased.nodes,
+    }
+    found = ", ".join(count(number, name) for name, number in parts.items() if number) or "nothing was left"
+    print(f"Forgot {found}.")
+    print(f"Examined {count(erased.files, 'file')}: none holds them any more.")
+    from engine.forget import kept_elsewhere
+
+    for notice in kept_elsewhere(pkb.session):
+        output.say(f"pkb: {notice}")
+
+
+def _row(planned: "ForgetPlan", erased: "Erased | None") -> dict[str, Any]:
+    names = ("documents", "chunks", "answers", "questions", "nodes", "files")
+    return {
+        "schema": SCHEMA,
+        "documents": [_about(row) for row in planned.documents],
+        "removed": len(planned.removed),
+        "removed_ids": list(planned.removed),
+        "questions": list(planned.questions),
+        "answers": planned.answers,
+        "left_out": len(planned.left_out),
+        "adapters": list(planned.adapters),
+        "copies": planned.copies,
+        "quoted_by": planned.quoted_by,
+        "related": [
+            _about(one.row)
+            | {"reason": one.reason, "sentences": one.sentences, "forgotten": one.row["id"] in planned.ids}
+            for one in planned.related
+        ],
+        "left": planned.left,
+        "erased": {name: getattr(erased, name) for name in names} if erased else None,
+    }
+
+
+def _about(row: dict[str, Any]) -> dict[str, Any]:
+    about = {name: row[name] for name in ("id", "title", "sender", "message_id")}
+    return about | {"date": row["date"].isoformat() if row["date"] else None}
