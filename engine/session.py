@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from engine.settings import Experiment, Settings, load, put, retired
 from store.errors import DamagedLedger, DiskFull, NoModel, UnsafePlace, UsageError, disk_failure
-from store.home import ELSEWHERE, Home, has_tables, is_full, locate, unsafe_place
+from store.home import ELSEWHERE, has_tables, is_full, locate, unsafe_place
 from store.types import replace
 
 if TYPE_CHECKING:
@@ -42,22 +42,6 @@ _ON_LEDGER = (
     "ledger", "tables", "catalogue", "knowledge", "reader", "mapped", "vectors", "asker", "backend", "_model",
     "question_vectors",
 )  # fmt: skip
-
-
-def choose_embedder(
-    home: "Home", settings: "Settings", ledger: "Callable[[], Ledger]", environ: Mapping[str, str]
-) -> "Embedder":
-    """Return the configured embedder; NoModel if it is not installed, UsageError where the model is none."""
-    notes = home.cache / "digests"
-    if settings.embed.model == "minilm":
-        from engine.models.minilm import MiniLM
-
-        return MiniLM(workers=os.cpu_count() or 1, notes=notes)
-    from engine.models.minilm import Qwen3, find_model
-    from engine.models.runtime import threads_of
-
-    found, share = find_model(settings.embed.model, environ), settings.model.memory_share
-    return Qwen3(found, cache=home.cache, notes=notes, threads=threads_of(ledger()), memory_share=share)
 
 
 class Session:
@@ -244,7 +228,17 @@ class Session:
     @cached_property
     def embedder(self) -> "Embedder":
         """Return the configured embedder; NoModel if its weights are not installed."""
-        return choose_embedder(self.home, self.settings, lambda: self.ledger, self.environ)
+        notes, name = self.home.cache / "digests", self.settings.embed.model
+        if name == "minilm":
+            from engine.models.minilm import MiniLM
+
+            return MiniLM(workers=os.cpu_count() or 1, notes=notes)
+        from engine.models.minilm import Qwen3, find_model
+        from engine.models.runtime import threads_of
+
+        found, share = find_model(name, self.environ), self.settings.model.memory_share
+        threads = threads_of(self.ledger)
+        return Qwen3(found, cache=self.home.cache, notes=notes, threads=threads, memory_share=share)
 
     @property
     def question_embedder(self) -> "Embedder | None":
