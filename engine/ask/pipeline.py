@@ -140,7 +140,9 @@ class Asker:
             return self._serve(ask, self._follow(ask, kept, asked.evidence), ask.generation, asked.evidence)
         if kept and ask.options.stale_ok:
             return self._serve(ask, kept, kept.generation, asked.evidence, stale=True)
-        return self._make(ask, asked, kept, say)
+        # Where another was kept, nothing is said before the two were compared.
+        written = self._backend.generate(asked.question, asked.evidence, ask.trace, None if kept else say)
+        return self._made(ask, asked, kept, written)
 
     def _after(self, ask: PendingQuestion, say: OnText | None) -> AskResult | None:
         """Answer a follow-up from the last sources, uncached; None if it is complete and to be asked as any other."""
@@ -200,13 +202,6 @@ class Asker:
             defer_verification(self._ledger, self._room, ask, asked, near)
         saved = near.answer.made_ms - reply.ms["total"]
         return self._answered(ask, reply, ServedFrom(ask.key.digest, like=near.key), saved, None)
-
-    def _make(
-        self, ask: PendingQuestion, asked: QueryContext, before: CachedAnswer | None, say: OnText | None
-    ) -> AskResult:
-        """Have the answer written; where another was kept, nothing is said before the two were compared."""
-        written = self._backend.generate(asked.question, asked.evidence, ask.trace, None if before else say)
-        return self._made(ask, asked, before, written)
 
     def _made(
         self, ask: PendingQuestion, asked: QueryContext, before: CachedAnswer | None, written: "GeneratedAnswer"
