@@ -475,10 +475,10 @@ def doctor(home: "Home", settings: "Settings", environ: Mapping[str, str]) -> Ch
         if model.is_served:
             return Check("adapter", "note", "a model server answers: no adapter is used", "pkb adapter use none")
         found = find(model.name, model.revision, environ)
-        worn = wardrobe_of(home, chosen, found.folder, fingerprint(found, home.cache / "digests"))
-        if worn.problems:
-            return Check("adapter", "bad", worn.problems[0].partition("; try:")[0], "pkb adapter list")
-        places = {**worn.tasks, **{f"in {name}": one for name, one in worn.collections.items()}}
+        used = wardrobe_of(home, chosen, found.folder, fingerprint(found, home.cache / "digests"))
+        if used.problems:
+            return Check("adapter", "bad", used.problems[0].partition("; try:")[0], "pkb adapter list")
+        places = {**used.tasks, **{f"in {name}": one for name, one in used.collections.items()}}
         return Check("adapter", "ok", ", ".join(f"{place}: {one.name}" for place, one in places.items()) or "none")
 
     return {"adapter": check}
