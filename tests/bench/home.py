@@ -1,6 +1,5 @@
 """Temporary homes for measurements: ingested by the command line, then asked and idle in this process."""
 
-import dataclasses
 import os
 import re
 import subprocess
@@ -108,7 +107,7 @@ class Home:
             chosen += pick([about(one) for one in new], {"chunks/form": most - len(chosen)}, known)[
                 : most - len(chosen)
             ]
-        offer(reasker, [dataclasses.replace(one, probability=0.5) for one in chosen])
+        offer(reasker, [replace(one, probability=0.5) for one in chosen])
         return len(chosen)
 
     def idle(self, kinds: Iterable[Kind] | None = None, most: float = float("inf")) -> JobCost:
