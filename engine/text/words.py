@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from msgspec import Struct
 
 from prompts import word_groups
-from store.types import plain_words, turns
+from store.types import plain_text, plain_words, turns
 
 # `re` does not count Indic vowel signs as letters, but they are part of the word.
 _LETTER = r"(?:[^\W_]|[\u0900-\u0963\u0966-\u0dff])"
@@ -346,7 +346,7 @@ _FRONT = re.compile(  # marks of quotes, initials, numbers, times and speakers i
     r"[ \t]*+(?:[*_]*+[^\W\d_][^:\n\"?!]{0,60}:[*_]*+(?=\s|$))?"
 )
 _HYPHEN = re.compile(
-    r"(?<=[^\W\d_])[-\u2010\xad][ \t]*+\r?\n[ \t]*+(?=[^\W\d_])"
+    r"[-\u2010\xad](?<=[^\W\d_].)[ \t]*+\r?\n[ \t]*+(?=[^\W\d_])"
 )  # in a wrapped word, or in one with a hyphen
 
 
@@ -393,8 +393,11 @@ class RunIndex:
 
     def found(self, text: str) -> set[WordRun]:
         """Return the runs in a text."""
-        there = {word for one in {text, _HYPHEN.sub("", text)} for word in plain_words(one)}
-        near = [run for word in there & self._by_word.keys() for run in self._by_word[word]]
+        texts = {text, _HYPHEN.sub("", text)}
+        plain = " ".join(map(plain_text, texts))  # in which a word may stand within another
+        held = [word for word in self._by_word if word in plain]
+        near = [run for word in held for run in self._by_word[word] if all(map(plain.__contains__, run.three.split()))]
+        there = {word for one in texts for word in plain_words(one)} if near else set[str]()  # of few texts
         near, found = [run for run in near if there.issuperset(run.three.split())], set[WordRun]()
         for words in map(plain_words, readings(text) if near else ()):
             threes, joined = {*map(" ".join, zip(words, words[1:], words[2:], strict=False))}, f" {' '.join(words)} "
