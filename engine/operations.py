@@ -264,6 +264,8 @@ def ingest(
             for root in roots:
                 for progress in run.run(root):
                     on_progress(progress.step, progress.done, progress.total)
+                    if progress.step == "keep" and opened.mapped.is_behind():
+                        opened.mapped.update()
                 opened.catalogue.mark_read(root.path, opened.now)
             opened.knowledge.remove_leftovers(opened.home.kv)
             release()  # what parsing and compacting took

@@ -339,13 +339,10 @@ class Knowledge:
         return self.uncompacted >= _UNTIDY
 
     def compact(self) -> None:
-        """Compact the tables after many small changes; keyword search may then find other chunks among many."""
-        changes = self.uncompacted > 0
+        """Compact the tables after many small changes."""
         self._tables.compact()
         with self._ledger.transaction():
             self._ledger.set(UNCOMPACTED, "0")
-            if changes:
-                self._ledger.raise_generation()  # for searches made meanwhile
 
     @cached_property
     def _tables(self) -> "Tables":

@@ -194,7 +194,7 @@ class Eraser:
             on_step("rewrite", number, len(names) + 1)
             self._tables.rewrite(name)
         on_step("rewrite", len(names), len(names) + 1)
-        self._mapped.update()  # writes shards that hold removed chunks again, and removes all others
+        self._mapped.update(erase=True)  # writes shards that hold removed chunks again, and removes all others
         sql = "DELETE FROM changed_documents WHERE document NOT IN (SELECT id FROM documents)"
         self._ledger.rows.execute(sql)
         return sorted(str(path) for path in former if path.is_file())
@@ -287,7 +287,7 @@ def _with_earlier_versions(ledger: Ledger, documents: Collection[str]) -> set[st
     names = [f"id\0{place.message_id}" for place in places if place.message_id]
     names += [f"path\0{one.path}" for one in places if not one.message_id or len(catalogue.places_in(one.path)) == 1]
     found = {*documents, *(one for name in names for one in former.documents(name))}
-    paths = {os.path.dirname(path) for (path,) in ledger.rows.execute("SELECT path FROM places")}
+    paths = {path.rpartition(b"/")[0] or b"/" for (path,) in ledger.rows.execute("SELECT path FROM places")}
     above = {one for path in map(Path, map(os.fsdecode, paths)) for one in (path, *path.parents)}
     others = {former.digest(f"path\0{one}") for one in above}
     left, had = [*found], "SELECT name FROM former_names WHERE document = ? AND length(name) = 16"

@@ -1,8 +1,9 @@
 """The mapped index: what retrieval reads of the tables, as shards on disk that every process maps.
 
-LanceDB has the rows, and answers whatever the shards do not cover. A list names the shards of one generation and the
-documents in them that were replaced or removed; it is written to a temporary file and renamed, after the shards. The
-ledger notes which documents change in which generation, so that a later one is reached by reading those alone.
+A list names the shards of one generation and the documents in them that were replaced or removed, which are left out
+of searches until a good part of a shard is theirs; it is written to a temporary file and renamed, after the shards. The
+ledger notes which documents change in which generation: a later one is reached by reading those alone from LanceDB,
+which has the rows and searches nothing.
 """
 
 import os
@@ -35,25 +36,24 @@ from store.types import Scope
 if TYPE_CHECKING:
     from store.tables import Tables
 
-_TRIES = 3
+_TRIES = 100  # to read what other processes write meanwhile
 _PATIENCE_S, _POLL_S = 30.0, 0.02  # for another process that writes the files
 _LIST = "shards.json"
 _KEPT = 4_096  # chunks that are kept for other questions: 12 MB
 
 
 class IndexLimits(Struct, frozen=True):
-    """Budgets, in chunks: of the whole index, of what a question reads from LanceDB to renew it, and of one shard.
+    """Numbers of chunks, and of shards.
 
-    A hundred thousand chunks take about 160 MB of files without vectors. Larger homes are searched by LanceDB alone,
-    and what is too much for a question is left to the next ingest or idle run. Smaller shards than `small` are joined
-    by each update, and by a question where there are more than `several`.
+    Smaller shards than `small` are joined by each update into ones of up to `shard`, and by a question where there are
+    more than `several`. While so many as `small` are not in the files, an ingest brings these up to date. A shard is
+    written again once a `worn` part of it is dead.
     """
 
-    chunks: int = 300_000
-    question: int = 2_000
     shard: int = 16_384
     small: int = 4_096
     several: int = 8
+    worn: float = 0.2
 
 
 _USUAL = IndexLimits()
@@ -139,7 +139,7 @@ class IndexView:
     @property
     def count(self) -> int:
         """Count the chunks."""
-        return sum(int(np.count_nonzero(one.live)) for one in self.shards)
+        return sum(one.count for one in self.shards)
 
 
 def _remove(path: Path) -> None:
@@ -168,35 +168,37 @@ class MappedIndex:
         self._view, self._base = IndexView(()), cast("ShardList | None", None)
         self._files = tuple[StoredShard | None, ...]()  # of each shard of the view; None for one in memory alone
 
-    def view(self) -> IndexView | None:
-        """Return the index with all that is committed; None where LanceDB must be asked instead."""
+    def view(self) -> IndexView:
+        """Return the index with all that is committed; DamagedTable where that cannot be read."""
         for _ in range(_TRIES):
             state = self._read_state()
             if state == self._state and self._is_there():
                 return self._view
-            if not self._renew(state, self._limits.question):
-                return None
+            is_whole = self._renew(state)
             if self._read_state() == state:
-                self._save()
+                if is_whole:
+                    self._save()
                 return self._view
-            self._state = None
-        return None
+        raise Locked("another pkb is writing the index all the time", "try again when it is done")
 
-    def update(self) -> None:
-        """Bring the files up to date and leave nothing of removed documents in them; needs the writer lock."""
+    def update(self, *, erase: bool = False) -> None:
+        """Bring the files up to date; with `erase`, nothing of removed documents stays in them. Needs the writer lock.
+
+        Damaged tables are left to whoever reads them next.
+        """
+        worn = 0.0 if erase else self._limits.worn
         with self._locked(_PATIENCE_S):
             state = self._read_state()
-            few = self._ledger.count("chunks") <= self._limits.chunks
-            if not few or not self._renew(state, self._limits.chunks):
+            try:
+                if not self._renew(state):
+                    raise DamagedTable("chunks")
+                if not self._is_saved or any(one.worn > worn for one in self._view.shards):
+                    self._write(merge=True, worn=worn)
+                    self._forget_changes(state)
+                else:
+                    self._remove_others()
+            except (DamagedTable, OSError):  # the latter on a full disk
                 self.clear()
-            elif not self._is_saved or any(one.dead for one in self._view.shards):
-                try:
-                    self._write(merge=True)
-                except OSError:  # the disk is full
-                    self.clear()
-                self._forget_changes(state)
-            else:
-                self._remove_others()
 
     def clear(self) -> None:
         """Remove the files."""
@@ -212,18 +214,18 @@ class MappedIndex:
         return [one.name for one in known.files if not self._is_intact(one, reads=reads)]
 
     def is_behind(self) -> bool:
-        """Return whether so much has changed that a question does not renew the index by itself."""
-        state = self._read_state()
-        if self._ledger.count("chunks") > self._limits.chunks:
-            return False
-        return self._plan(state, self._read_list(), self._limits.question) is None
+        """Return whether so much has changed that a question which renews the index takes long."""
+        plan = self._plan(self._read_state(), self._read_list())
+        return sum(plan.reads.values()) >= self._limits.small
 
     def differs(self) -> bool:
         """Return whether the shards are of this generation, and do not have as many chunks as the ledger."""
         state, known = self._read_state(), self._read_list()
         if known is None or known.state != state:
             return False
-        return self._renew(state, 0) and self._view.count != self._ledger.count("chunks")
+        with suppress(DamagedTable):
+            return self._renew(state) and self._view.count != self._ledger.count("chunks")
+        return False
 
     def _read_state(self) -> IndexState:
         sql = """SELECT (SELECT value FROM meta WHERE name = 'index'),
@@ -236,50 +238,37 @@ class MappedIndex:
         """Return whether nobody wrote to the files that are mapped: reading what was cut off would end the process."""
         return all(one is None or identity(self._folder / one.name) == one.file for one in self._files)
 
-    def _renew(self, state: IndexState, most: int) -> bool:
-        """Open the shards as the ledger stands, after reading at most so many chunks; returns whether that was done."""
+    def _renew(self, state: IndexState) -> bool:
+        """Open the shards as the ledger stands; returns whether the tables have what it counts. DamagedTable."""
         self._base = self._read_list()
-        plan = self._plan(state, self._base, most)
-        opened = self._open(plan.known) if plan else None
+        plan = self._plan(state, self._base)
+        opened = self._open(plan.known)
         if opened is None:
-            plan, opened = self._plan(state, None, most), []
-        if plan is None or self._is_damaged():
-            return False
+            plan, opened = self._plan(state, None), []
+        if self._is_damaged():
+            raise DamagedTable("chunks")
         dead = [shards.digest(name) for name in plan.changed]
-        try:
-            fresh = [Shard(arrays) for arrays in self._built(plan, state)]
-        except DamagedTable:
-            return False
-        if sum(one.size for one in fresh) != sum(plan.reads.values()):
-            return False  # the tables are damaged, or are being written
+        fresh = [Shard(arrays) for arrays in self._built(plan, state)]
+        is_whole = sum(one.size for one in fresh) == sum(plan.reads.values())  # else damaged, or being written
         self._state, self._view = state, IndexView((*(one.without(dead) for _, one in opened), *fresh))
         self._files = (*(file for file, _ in opened), *(None for _ in fresh))
-        return True
+        if not is_whole:
+            self._state = None  # to be read again
+        return is_whole
 
     def _is_damaged(self) -> bool:
-        """Return whether files of the chunk table are missing or damaged: LanceDB must be asked, which reports it."""
+        """Return whether files of the chunk table are missing or damaged."""
         there = self._table_files.latest("chunks") is not None
         return bool(self._table_files.damaged("chunks")) if there else self._ledger.count("chunks") > 0
 
-    def _plan(self, state: IndexState, known: ShardList | None, most: int) -> "_Renewal | None":
-        """Return how to bring a list up to date, or how to start from nothing where that is less work.
-
-        None if more than `most` chunks would have to be read; no documents are listed to find that out.
-        """
-        count = self._ledger.count("chunks")
+    def _plan(self, state: IndexState, known: ShardList | None) -> "_Renewal":
+        """Return how to bring a list up to date, or how to start from nothing where all has changed."""
         if known and self._may_follow(known.state, state):
-            changed = self._changed_chunks(known.state.generation)
-            if 2 * changed <= count:
-                return self._changes_since(known) if changed <= most else None
-        if count > most:
-            return None
+            plan = self._changes_since(known)
+            if sum(plan.reads.values()) < self._ledger.count("chunks"):
+                return plan
         every = self._ledger.rows.execute("SELECT id, chunks FROM documents ORDER BY id").fetchall()
         return _Renewal(None, (), dict(every))
-
-    def _changed_chunks(self, generation: int) -> int:
-        sql = """SELECT coalesce(sum(chunks), 0) FROM changed_documents JOIN documents ON id = document
-                 WHERE changed_documents.generation >= ?"""
-        return int(self._ledger.rows.execute(sql, (generation,)).fetchone()[0])
 
     def _changes_since(self, known: ShardList) -> "_Renewal":
         sql = """SELECT document, chunks FROM changed_documents LEFT JOIN documents ON id = document
@@ -329,12 +318,12 @@ class MappedIndex:
 
     def _save(self) -> None:
         """Write what a question read anew, unless another process has the lock, or the disk does not allow it."""
-        small = sum(one.size < self._limits.small for one in self._view.shards)
+        small = sum(one.count < self._limits.small for one in self._view.shards)
         if self._ledger.temporary or self._is_saved:
             return
         with suppress(OSError, Locked), self._locked(0.0):
             if self._read_list() == self._base:
-                self._write(merge=small > self._limits.several)
+                self._write(merge=small > self._limits.several, worn=self._limits.worn)
 
     @property
     def _is_saved(self) -> bool:
@@ -357,13 +346,13 @@ class MappedIndex:
         finally:
             self._lock.release()
 
-    def _write(self, *, merge: bool) -> None:
+    def _write(self, *, merge: bool, worn: float) -> None:
         """Write the shards that are in memory alone, and the list; then remove all other files."""
         if self._state is None:
             raise AssertionError("nothing to write")
         opened = list(zip(self._view.shards, self._files, strict=True))
         files, kept = list[StoredShard](), list[Shard]()
-        for shard, file in _merged(opened, self._limits) if merge else opened:
+        for shard, file in _merged(opened, self._limits, worn) if merge else opened:
             files.append(self._put(shard) if file is None else replace(file, dead=shard.dead))
             kept.append(shard)
         self._base = ShardList(self._state, tuple(files))
@@ -414,19 +403,20 @@ class MappedIndex:
 
 
 def _merged(
-    opened: Sequence[tuple[Shard, StoredShard | None]], limits: IndexLimits
+    opened: Sequence[tuple[Shard, StoredShard | None]], limits: IndexLimits, worn: float
 ) -> Iterator[tuple[Shard, StoredShard | None]]:
-    """Yield shards without dead documents, small ones joined."""
-    small = [shard for shard, _ in opened if int(np.count_nonzero(shard.live)) < limits.small]
+    """Yield shards without dead documents where these are more than a part, small ones joined."""
+    small = [shard for shard, _ in opened if shard.count < limits.small]
     for shard, file in opened:
         if shard in small:
             continue
-        yield (Shard(shards.joined([(shard.arrays, shard.live)])), None) if shard.dead else (shard, file)
-    for part in shards.slices([int(np.count_nonzero(one.live)) for one in small], limits.shard):
+        is_worn = shard.worn > worn
+        yield (Shard(shards.joined([(shard.arrays, shard.live)])), None) if is_worn else (shard, file)
+    for part in shards.slices([one.count for one in small], limits.shard):
         some = small[part.start : part.stop]
-        if len(some) == 1 and not some[0].dead:
+        if len(some) == 1 and some[0].worn <= worn:
             yield next(each for each in opened if each[0] is some[0])
-        elif any(one.live.any() for one in some):
+        elif any(one.count for one in some):
             yield Shard(shards.joined([(one.arrays, one.live) for one in some])), None
 
 

@@ -407,6 +407,16 @@ class Shard:
         """Return how many chunks it holds, those that do not count among them."""
         return len(self.live)
 
+    @property
+    def count(self) -> int:
+        """Return how many chunks count."""
+        return int(np.count_nonzero(self.live))
+
+    @property
+    def worn(self) -> float:
+        """Return the part of its chunks that do not count."""
+        return 1 - self.count / self.size if self.size else 0.0
+
     def without(self, documents: Sequence[int]) -> "Shard":
         """Return the shard with further documents that do not count."""
         held = np.isin(np.array(documents, np.uint64), self.arrays["document"])

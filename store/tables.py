@@ -1,4 +1,4 @@
-"""LanceDB, known to this module alone: typed tables, their indexes, search, compaction, repair.
+"""LanceDB, known to this module alone: typed tables, their indexes, compaction, repair.
 
 Knows columns and conditions, not what a row means.
 """
@@ -46,8 +46,7 @@ def execute_when_used(name: str) -> None:
 # A client of remote databases, of whose classes a local one uses none: half of the time that LanceDB takes to import.
 execute_when_used("lance_namespace_urllib3_client")
 import lancedb
-from lancedb.index import FTS, BTree, IvfFlat, LabelList
-from lancedb.query import MatchQuery
+from lancedb.index import BTree
 
 _DATE = pa.timestamp("us", "UTC")
 _ABOUT = [
@@ -79,8 +78,7 @@ _CHUNKS = [
     *_fields(pa.string(), "role", "written", "author", "origin", "claimed", nullable=True),  # dates in ISO, of quotes
     *_ABOUT,
 ]
-# Apart from the chunks: filling a column rewrites its rows, and leaves them outside the full-text index until it is
-# rebuilt (540 ms a query at 100,000 chunks, against 7).
+# Apart from the chunks: filling a column rewrites its rows.
 _VECTORS = [*_fields(pa.string(), "id", "document"), *_ABOUT]
 
 _ABSTRACTS = [
@@ -92,19 +90,12 @@ _ABSTRACTS = [
     *_fields(pa.int32(), "asked", "drawn"),
 ]
 
-# Our own tokens, already folded and stemmed: the full-text index and rank-bm25 must agree on them.
-_WORDS = FTS(
-    base_tokenizer="whitespace", lower_case=False, stem=False, remove_stop_words=False, ascii_folding=False,
-    max_token_length=None,
-)  # fmt: skip
-_CLUSTERED_FROM = 50_000  # vectors; a flat scan of fewer takes under 35 ms
-_PROBES = 16  # of about 256 clusters: recall@100 1.0 in 7 ms at 100,000
 _NEVER, _AT_ONCE = timedelta(days=36_500), timedelta(milliseconds=1)  # LanceDB warns of 0
 
 
 # Failing, closed, too many open, full, read-only, quota: no damage.
 _SYSTEM = tuple(f"(os error {number})" for number in (5, 13, 24, 28, 30, errno.EDQUOT))
-Acknowledge = Callable[[], AbstractContextManager[None]]
+Acknowledge = Callable[..., AbstractContextManager[None]]  # it is given the name of a table that was replaced
 
 
 class Tables:
@@ -207,26 +198,6 @@ class Tables:
         values = (value for column in found.columns for value in column.unique().to_pylist())
         return sorted({one for value in values for one in value.split("\n")})
 
-    def by_words(self, words: Sequence[str], condition: str | None, columns: Sequence[str], limit: int) -> list[Row]:
-        """Return the chunks that contain any of the words, best first, with `_score`."""
-        if not words or not self.has("chunks"):
-            return []
-        with _damage_of("chunks"):
-            query = self._table("chunks").search(MatchQuery(" ".join(words), "words"), query_type="fts").limit(limit)
-            query = query.where(condition, prefilter=True) if condition else query
-            found: list[Row] = query.select([*columns, "_score"]).to_list()
-        return found
-
-    def by_vector(self, name: str, vector: Vectors, condition: str | None, limit: int) -> dict[str, Vectors]:
-        """Return the ids nearest to a unit vector with their own vectors, nearest first."""
-        if not self.has(name):
-            return {}
-        with _damage_of(name):
-            query = self._table(name).search(vector, vector_column_name="vector").distance_type("dot").nprobes(_PROBES)
-            query = query.where(condition, prefilter=True) if condition else query
-            found = query.limit(limit).select(["id", "vector", "_distance"]).to_arrow()
-        return _vectors(found)
-
     def vectors(self, name: str, condition: str) -> dict[str, Vectors]:
         """Return the vectors under a condition, by id."""
         if not self.has(name):
@@ -260,11 +231,12 @@ class Tables:
 
     def rewrite(self, name: str) -> None:
         """Write the rows into new files and remove all others: nothing of deleted rows is left. It breaks readers."""
-        with self.change(), self._writing(name):
-            table = self._table(name)
+        with self.change() as acknowledge, _damage_of(name):
+            self._db = _connect(self._folder)  # which keeps nothing of what was there before
+            table = self._db.open_table(name)
             rows = table.search().limit(None).to_batches()
             self._create(name, data=rows, schema=table.schema, mode="overwrite")
-            with self._acknowledge(name):
+            with acknowledge(name):
                 pass
         self._files.settle()
 
@@ -293,40 +265,17 @@ class Tables:
         return {name: files for name, files in found.items() if files}
 
     def repair(self) -> list[str]:
-        """Write damaged tables anew from their rows; returns those whose rows are lost. Breaks readers, so be alone."""
+        """Rewrite damaged tables; returns those whose rows are lost, which are dropped. Breaks readers, so be alone."""
         self._files.settle()
-        return [name for name in self.names() if not self._repair(name)]
+        return [name for name, files in self.damaged(reads=everything).items() if not self._repair(name, files)]
 
-    def _repair(self, name: str) -> bool:
-        damaged = self._files.damaged(name, reads=everything, whole=True)
-        rows = None if self._files.hold_rows(name, damaged) else self._rows(name)
-        if not damaged and rows is not None and self._answers(name, rows):
-            return True
+    def _repair(self, name: str, damaged: Sequence[str]) -> bool:
+        if not self._files.hold_rows(name, damaged):
+            with suppress(DamagedTable):
+                self.rewrite(name)
+                return True
         self.drop(name)
-        if rows is not None:
-            with self._writing(name):
-                self._create(name, data=rows, schema=rows.schema)
-        return rows is not None
-
-    def _rows(self, name: str) -> pa.Table | None:
-        """Read all rows; None if that fails."""
-        with suppress(DamagedTable), _damage_of(name):
-            found: pa.Table = self._db.open_table(name).to_arrow()
-            return found
-        return None
-
-    def _answers(self, name: str, rows: pa.Table) -> bool:
-        """Return whether the indexes of a table can be searched."""
-        try:
-            if len(rows):
-                self.select(name, among("id", [rows["id"][0].as_py()]), ["id"])
-            if len(rows) and name == "chunks":
-                self.by_words(rows["words"][0].as_py().split(" "), None, ["id"], 1)
-            if len(rows) and "vector" in rows.schema.names:
-                self.by_vector(name, np.asarray(rows["vector"][0].as_py(), np.float32), None, 1)
-        except DamagedTable:
-            return False
-        return True
+        return False
 
     def _opens(self, name: str) -> bool:
         try:
@@ -380,19 +329,14 @@ class Tables:
         return table
 
     def _index(self, name: str, table: Any) -> None:
-        """Create the indexes that a table lacks and is large enough for."""
-        rows, made = table.count_rows(), {column for index in table.list_indices() for column in index.columns}
-        wanted: dict[str, Any] = {"id": BTree(), "collections": LabelList()}
-        if name == "abstracts":
-            wanted = {"id": BTree(), "documents": LabelList()}
-        elif name != "documents":
-            wanted["document"] = BTree()
-        wanted |= {"words": _WORDS} if name == "chunks" else {}
-        if name not in ("documents", "chunks", "abstracts") and rows >= _CLUSTERED_FROM:
-            wanted["vector"] = IvfFlat(distance_type="dot", num_partitions=256)
-        for column, config in wanted.items():
-            if rows and column not in made:
-                table.create_index(column, config=config)
+        """Create the indexes that a table lacks, and drop those of earlier versions."""
+        made = {column: index.name for index in table.list_indices() for column in index.columns}
+        wanted = ["id"] if name in ("documents", "abstracts") else ["id", "document"]
+        for column in made.keys() - wanted:
+            table.drop_index(made[column])
+        for column in wanted if table.count_rows() else ():
+            if column not in made:
+                table.create_index(column, config=BTree())
 
 
 def _connect(folder: Path) -> Any:

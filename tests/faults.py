@@ -292,8 +292,7 @@ def contents() -> dict[str, Any]:
         vectors = opened.tables.vectors(ledger.get("vectors") or "vectors", "true")
         found["vectors"] = sorted((name, crc32(one.tobytes())) for name, one in vectors.items())
         found["abstracts"] = sorted((one.text, sorted(one.chunks)) for one in Abstracts(ledger, opened.tables).all())
-        view = opened.mapped.view()
-        found["mapped"] = view.count if view else None
+        found["mapped"] = opened.mapped.view().count
         found["cache"] = sorted(path.name for path in opened.home.kv.glob("*.safetensors"))
     same: dict[str, Any] = json.loads(json.dumps(found))
     return same

@@ -357,7 +357,7 @@ def _record_files(catalogue: Catalog, batch: ParsedBatch) -> None:
 
 # The run over one root: scan, parse, commit, remove.
 
-_COMPACT_EVERY = 20_000  # documents; rows outside the full-text index are searched by a slow scan
+_COMPACT_EVERY = 20_000  # documents; rows outside the indexes are looked at one by one
 _REMOVED_AT_ONCE = 500
 Settled = Callable[[bytes, FileState], bool]  # whether a file is no longer being written
 
@@ -446,7 +446,7 @@ class Ingest:
         self._remove_gone(root, found.gone)
         yield from self._parse(self._to_parse_again())
         prune_provenance(self._ledger)
-        if self._knowledge.is_untidy or self.summary.removed:
+        if self._knowledge.is_untidy:
             yield Progress("index", 0)
             self._knowledge.compact()
         fresh = set(self.summary.problems)

@@ -1,17 +1,13 @@
-"""The mapped index against LanceDB alone: retrieval time by turns, and what the index costs to build, store and map.
+"""The mapped index: the time of retrieval, and what the index costs to build, store and map.
 
 Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.mapped_index [--chunks N...] [--questions N]`. Chunks are made of
 words drawn by Zipf's law, questions of eight words of one chunk; vectors have a spectrum like MiniLM's. Processor
 milliseconds stand beside those of the clock, which other programs prolong.
-
-With `--data DATA [--sets NAME...] [--vectors FOLDER]` it compares recall on public sets instead: of the mapped index,
-of LanceDB scored as that is, and of the order that LanceDB's own scores give.
 """
 
 import tempfile
 import time
 from argparse import ArgumentParser
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -20,21 +16,17 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.models.minilm import MiniLM
 from engine.retrieval.retrieve import RetrievalLimits, retrieve
 from engine.text.question import Question, understand
 from store.database import Ledger, open_ledger
 from store.documents import Knowledge
-from store.filters import within
-from store.hits import Hit, Vectors
+from store.hits import Vectors
 from store.home import Home
 from store.mapped_index import MappedIndex
-from store.search import _COLUMNS, Reader
+from store.search import Reader
 from store.tables import Tables
-from store.types import Chunk, Document, IndexedDocument, Kind, Scope
+from store.types import Chunk, Document, IndexedDocument, Scope
 from store.vectors import VectorStore
-from tests.bench.indexed import IndexedUser, load
-from tests.bench.retrieval import KS, SETS, has_gold, recall, show
 
 WIDTH, VOCABULARY, WORDS, CHUNKS = 384, 60_000, 100, 3  # of a vector; words in all, of a chunk; chunks of a document
 _AT_ONCE, _SENDERS, _DECAY = 1_500, 500, 1.05
@@ -58,14 +50,7 @@ def main() -> None:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--chunks", type=int, nargs="+", default=(1_000, 10_000, 100_000))
     parser.add_argument("--questions", type=int, default=40)
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--sets", nargs="+", default=SETS)
-    parser.add_argument("--vectors", type=Path)
     options = parser.parse_args()
-    if options.data:
-        for name in options.sets:
-            compare(options.data, name, options.vectors)
-        return
     for count in options.chunks:
         with tempfile.TemporaryDirectory() as scratch:
             for line in measured(filled(Path(scratch), count), options.questions):
@@ -120,34 +105,33 @@ def _vectors(count: int, random: np.random.Generator) -> Vectors:
 
 
 def measured(opened: Opened, questions: int) -> Iterator[str]:
-    """Yield what the index costs, then the times of both ways."""
+    """Yield what the index costs, then the times of searches."""
     tables, index = (lambda: opened.tables), MappedIndex(opened.home, opened.ledger, lambda: opened.tables)
     built, count = _seconds(index.update), len(opened.texts)
     size = sum(path.stat().st_size for path in opened.home.index.iterdir())
     index = MappedIndex(opened.home, opened.ledger, tables)
     mapped = _seconds(index.view)
-    ways = {"mapped": Reader(opened.ledger, tables, index), "LanceDB": Reader(opened.ledger, tables)}
-    random, times = np.random.default_rng(1), dict[tuple[str, str], list[tuple[float, float]]]()
+    reader, random = Reader(opened.ledger, tables, index), np.random.default_rng(1)
+    times = dict[str, list[tuple[float, float]]]()
     for one in range(questions + 1):
-        asked, vector = _question(opened, random)
-        for way, reader in ways.items():
-            for label, run in _runs(reader, asked, vector):
-                began, busy = time.perf_counter(), time.process_time()
-                run()
-                if one:  # the first opens files
-                    spent = time.perf_counter() - began, time.process_time() - busy
-                    times.setdefault((way, label), []).append((1000 * spent[0], 1000 * spent[1]))
+        for label, run in _runs(reader, *_question(opened, random)):
+            began, busy = time.perf_counter(), time.process_time()
+            run()
+            if one:  # the first opens files
+                spent = time.perf_counter() - began, time.process_time() - busy
+                times.setdefault(label, []).append((1000 * spent[0], 1000 * spent[1]))
     yield (
         f"{count} chunks: built in {built:.1f} s of processor, opened in {1000 * mapped:.1f} ms, "
         f"{size / 2**20:.0f} MB of files, {_resident(opened.home.index) / 2**20:.0f} MB of them in memory"
     )
-    for (way, label), several in times.items():
+    for label, several in times.items():
         (low, busy), (high, _) = np.percentile(several, (50, 95), axis=0)
-        yield f"  {way:8} {label:14} p50 {low:6.1f} ms  p95 {high:6.1f} ms  processor {busy:6.1f} ms  n={len(several)}"
+        yield f"  {label:14} p50 {low:6.1f} ms  p95 {high:6.1f} ms  processor {busy:6.1f} ms  n={len(several)}"
 
     Knowledge(opened.ledger, tables).commit((), lambda: None, removes=[f"{0:032x}"])
     yield f"  a question after one document was removed: {1000 * _seconds(index.view):.0f} ms of processor more"
-    yield f"  the update after it, which leaves nothing of that: {_seconds(index.update):.1f} s of processor"
+    erased = _seconds(partial(index.update, erase=True))
+    yield f"  the update after it, which leaves nothing of that: {erased:.1f} s of processor"
 
 
 def _seconds(run: Callable[[], object]) -> float:
@@ -169,60 +153,6 @@ def _question(opened: Opened, random: np.random.Generator) -> tuple[Question, Ve
     words = random.choice(opened.texts[place].split(" "), 8, replace=False)
     near = opened.vectors[place] + 0.6 * opened.vectors[int(random.integers(len(opened.texts)))]
     return understand(f"when is {' '.join(words)}?", _NOW), (near / np.linalg.norm(near)).astype(np.float32)
-
-
-class OwnScores(Reader):
-    """LanceDB's candidates as its own full-text scores order them."""
-
-    def by_words(self, words: Sequence[str], scope: Scope, limit: int) -> list[Hit]:
-        return self._hits(self._tables.by_words(words, within(scope), _COLUMNS, limit))
-
-
-def compare(data: Path, name: str, vectors: Path | None) -> None:
-    """Print the recall of each way on one set, and on how many questions it ranks as the mapped index does."""
-    embedder, rows, same = MiniLM(workers=1), dict[str, list[dict[str, float]]](), Counter[str]()
-    for user in load(data, name, embedder, vectors):
-        with tempfile.TemporaryDirectory() as scratch:
-            ways = _ways(user, Path(scratch))
-            for row in filter(has_gold, user.rows):
-                question = understand(row["question"], _NOW)
-                vector, first = embedder.embed_question(question.text), list[str]()
-                for way, reader in ways.items():
-                    found = retrieve(reader, vector, question, Scope(), max(KS), RetrievalLimits())
-                    ranked = [hit.chunk.id for hit in found.ranked]
-                    first = first or ranked
-                    same[way] += ranked[:20] == first[:20]
-                    sources = [(user.paths[one.document][0], *one.lines) for one in found.passages]
-                    rows.setdefault(way, []).append(recall(row, sources))
-    for way, several in rows.items():
-        show(f"{name}: {way} ({same[way]} as mapped)", several)
-
-
-def _ways(user: IndexedUser, folder: Path) -> dict[str, Reader]:
-    """Store a user's chunks and return the ways to search them."""
-    home = Home(folder / "data", folder / "cache", folder / "config.toml")
-    home.create()
-    ledger = open_ledger(home.ledger, create=True)
-    tables = Tables(home.tables, ledger)
-    of_document = dict[str, list[Hit]]()
-    for hit in user.bank.hits:
-        of_document.setdefault(hit.chunk.document, []).append(hit)
-    entries = [_stored(hits) for hits in of_document.values()]
-    _fill(ledger, tables, entries, np.array([h.vector for hits in of_document.values() for h in hits], np.float32))
-    index = MappedIndex(home, ledger, lambda: tables)
-    index.update()
-    return {
-        "mapped": Reader(ledger, lambda: tables, index),
-        "LanceDB": Reader(ledger, lambda: tables),
-        "its own scores": OwnScores(ledger, lambda: tables),
-    }
-
-
-def _stored(hits: Sequence[Hit]) -> IndexedDocument:
-    one, chunks = hits[0], tuple(hit.chunk for hit in hits)
-    kind: Kind = "transcript" if one.is_meeting else "mail"
-    document = Document(one.chunk.document, kind, one.title, one.sender, one.recipients, one.date, None, "", ())
-    return IndexedDocument(document, chunks, tuple(hit.tokens for hit in hits), ("Mail",))
 
 
 def _resident(folder: Path) -> int:

@@ -18,13 +18,13 @@ from hypothesis import HealthCheck, Phase, given
 from hypothesis import strategies as st
 
 from store.checksums import everything
-from store.filters import within
-from store.hits import Vectors
+from store.filters import among, within
+from store.hits import Hit, Vectors, hit_of
 from store.kv_files import identity
 from store.locks import Lease
-from store.mapped_index import IndexLimits, IndexView, MappedIndex, ShardList, StoredShard
+from store.mapped_index import IndexLimits, MappedIndex, ShardList, StoredShard
 from store.search import Reader
-from store.shards import K1, B, Shard, _texts, digest, load
+from store.shards import K1, ROW, B, Shard, _texts, digest, load
 from store.types import IndexedDocument, Scope
 from tests.effort import examples
 from tests.store.conftest import Open
@@ -159,12 +159,6 @@ def by_vector(opened: Opened, vector: Vectors, scope: Scope) -> dict[str, float]
     return {each: float(row @ vector) for each, row in held.items() if each in inside}
 
 
-def view(opened: Opened) -> IndexView:
-    found = opened.mapped.view()
-    assert found is not None
-    return found
-
-
 def names(opened: Opened, *words: str, limit: int = 100) -> list[str]:
     return [hit.chunk.id for hit in opened.reader.by_words(words, Scope(), limit)]
 
@@ -197,22 +191,24 @@ def test_it_finds_what_a_plain_search_of_the_rows_finds(
         assert [found for found in opened.wrong() if found.name == "mapped"] == []
 
 
+def rows_of(opened: Opened, condition: str) -> list[Hit]:
+    """Return the chunks under a condition, as LanceDB has them."""
+    return sorted((hit_of(row, None) for row in opened.tables.select("chunks", condition, ROW)), key=repr)
+
+
 def compare(opened: Opened, words: Sequence[str], scope: Scope) -> None:
-    """Compare what the index finds, and what LanceDB does where there is none, with what is in the rows."""
+    """Compare what the index finds with what is in the rows."""
     expected = by_words(opened, words, scope)
-    assert view(opened) is not None
-    for reader in (opened.reader, Reader(opened.ledger, lambda: opened.tables)):
-        assert [hit.chunk.id for hit in reader.by_words(words, scope, 100)] == [name for name, _ in expected]
-    # LanceDB, which scores deleted rows too, is asked for twice as many, which need not be the best of so few.
+    assert [hit.chunk.id for hit in opened.reader.by_words(words, scope, 100)] == [name for name, _ in expected]
     assert [hit.chunk.id for hit in opened.reader.by_words(words, scope, 2)] == [name for name, _ in expected[:2]]
     query = opened.reader._query(words)
-    assert {hit.chunk.id: hit.chunk.text for hit in view(opened).by_words(query, scope, 100)} == {
+    assert {hit.chunk.id: hit.chunk.text for hit in opened.mapped.view().by_words(query, scope, 100)} == {
         name: text for name, text in opened.chunks().items() if name in dict(expected)
     }
-    plain, some = Reader(opened.ledger, lambda: opened.tables), [*opened.chunks(), "none"][::2]
-    assert sorted(opened.reader.chunks(some), key=repr) == sorted(plain.chunks(some), key=repr)
-    of_documents = [sorted(reader.chunks_of(NAMES[::2], scope), key=repr) for reader in (opened.reader, plain)]
-    assert of_documents[0] == of_documents[1]
+    some = [*opened.chunks(), "none"][::2]
+    assert sorted(opened.reader.chunks(some), key=repr) == rows_of(opened, among("id", some))
+    condition = f"{among('document', NAMES[::2])} AND {within(scope, opened.tables.people(scope)) or 'true'}"
+    assert sorted(opened.reader.chunks_of(NAMES[::2], scope), key=repr) == rows_of(opened, condition)
     asked = EMBEDDER.embed_question(" ".join(words))
     cosines = by_vector(opened, asked, scope)
     found = opened.reader.by_vector(asked, scope, 3)
@@ -226,7 +222,7 @@ def compare(opened: Opened, words: Sequence[str], scope: Scope) -> None:
 
 def test_the_score_is_that_of_the_rows(opened: Opened) -> None:
     opened.keep(entry("a", "red red tea", "red"), entry("b", "red blue green", "tea"))
-    query, only = opened.reader._query(["red", "tea"]), view(opened).shards
+    query, only = opened.reader._query(["red", "tea"]), opened.mapped.view().shards
     assert len(only) == 1
     scores, rows = only[0].score_words(query), [only[0].hit(place).chunk.id for place in range(4)]
     assert dict(zip(rows, scores.tolist(), strict=True)) == pytest.approx(
@@ -237,13 +233,10 @@ def test_the_score_is_that_of_the_rows(opened: Opened) -> None:
 def test_every_field_of_a_hit_is_that_of_lancedb(opened: Opened) -> None:
     opened.keep(entry("a", 'red "quoted"\nÄ \x00 line', sender=PEOPLE[0], recipients=PEOPLE[:2], title="Tea\ttime"))
     embed(opened, 1)
-    (mapped,), (plain,) = (
-        reader.by_words(["red"], Scope(), 1) for reader in (opened.reader, Reader(opened.ledger, lambda: opened.tables))
-    )
-    assert mapped == plain
+    (mapped,) = opened.reader.by_words(["red"], Scope(), 1)
+    assert [mapped] == rows_of(opened, "true")
     assert mapped.vector is not None
-    assert plain.vector is not None
-    assert np.array_equal(mapped.vector, plain.vector)
+    assert np.array_equal(mapped.vector, EMBEDDER.embed([mapped.chunk.text])[0])
 
 
 @pytest.fixture
@@ -273,7 +266,7 @@ def test_few_chunks_are_kept_for_other_questions(three: Opened, monkeypatch: pyt
     monkeypatch.setattr("store.mapped_index._KEPT", 2)
     for word in ("red", "green", "red"):
         assert {hit.chunk.id[0] for hit in three.reader.by_words([word], Scope(), 9)} == set("abc")
-    assert len(view(three)._hits) <= 2
+    assert len(three.mapped.view()._hits) <= 2
 
 
 def test_a_process_that_starts_reads_nothing_from_lancedb(three: Opened) -> None:
@@ -313,35 +306,27 @@ def test_of_a_change_that_is_half_made_nothing_is_found(open_home: Open, step: i
     assert set(names(open_home(), "red")) == {"a/0", "goes/0"}
 
 
-def test_more_than_a_question_may_read_is_left_to_lancedb_until_the_next_update(opened: Opened) -> None:
-    opened.mapped = MappedIndex(opened.home, opened.ledger, lambda: opened.tables, IndexLimits(question=2))
-    opened.reader = Reader(opened.ledger, lambda: opened.tables, opened.mapped)
-    opened.keep(entry("a", "red", "red tea", "tea"))
-    assert (opened.mapped.view(), opened.mapped.is_behind()) == (None, True)
-    assert names(opened, "red") == ["a/0", "a/1"]
-    opened.mapped.update()
-    assert (view(opened).count, opened.mapped.is_behind()) == (3, False)
-
-
-def test_a_question_that_may_not_renew_the_index_lists_no_documents(opened: Opened) -> None:
-    opened.keep(entry("a", "red", "red tea", "tea"))
-    opened.mapped = MappedIndex(opened.home, opened.ledger, lambda: opened.tables, IndexLimits(question=2))
-    asked = list[str]()
-    opened.ledger.rows.set_trace_callback(asked.append)
-    assert opened.mapped.view() is None
-    opened.ledger.rows.set_trace_callback(None)
-    assert asked != []
-    assert not any("FROM documents" in sql for sql in asked)
-
-
-def test_an_index_over_its_budget_is_removed(three: Opened) -> None:
-    index = MappedIndex(three.home, three.ledger, lambda: three.tables, IndexLimits(chunks=5, question=5))
+def test_an_index_is_behind_until_what_changed_is_in_its_files(opened: Opened) -> None:
+    index = MappedIndex(opened.home, opened.ledger, lambda: opened.tables, IndexLimits(small=3))
+    opened.keep(entry("a", "red", "red tea"))
+    assert not index.is_behind()
+    opened.keep(entry("b", "tea"))
+    assert index.is_behind()
     index.update()
-    assert list(three.home.index.iterdir()) == []
-    assert (index.view(), index.is_behind()) == (None, False)
+    assert not index.is_behind()
 
 
-def test_nothing_of_a_removed_document_is_left_after_an_update(three: Opened, open_home: Open) -> None:
+def test_few_removed_documents_stay_in_the_files_until_they_are_erased(opened: Opened) -> None:
+    opened.keep(*(entry(name, f"{name}wort red") for name in "abcdefgh"))
+    opened.mapped.update()
+    opened.keep(removes=["b"])
+    opened.mapped.update()
+    assert (len(names(opened, "red")), holding(opened, b"bwort")) == (7, [stored(opened)[0].name])
+    opened.mapped.update(erase=True)
+    assert (len(names(opened, "red")), holding(opened, b"bwort"), stored(opened)[0].dead) == (7, [], ())
+
+
+def test_where_many_are_removed_nothing_of_them_is_left_after_an_update(three: Opened, open_home: Open) -> None:
     three.keep(entry("b", "b quibblewort", sender="Zoe Quist"))
     three.mapped.update()
     assert holding(three, b"quibblewort", b"zoe quist")
@@ -482,7 +467,7 @@ def test_while_another_process_writes_the_files_a_question_is_answered_from_memo
 
 def test_a_list_that_another_process_wrote_meanwhile_is_left_alone(three: Opened, open_home: Open) -> None:
     three.keep(entry("d", "d red"))
-    assert three.mapped._renew(three.mapped._read_state(), 99)
+    assert three.mapped._renew(three.mapped._read_state())
     other = open_home()
     other.keep(entry("e", "e red"))
     other.mapped.update()
