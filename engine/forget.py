@@ -21,7 +21,7 @@ from engine.session import Session
 from engine.text.terminal import count, line
 from engine.text.words import FUNCTION_WORDS, RunIndex, WordRun, content_words, readings, word_runs, words
 from store.catalog import FormerNames
-from store.documents import frequencies_of, names_of_text, own_texts, quoting
+from store.documents import names_of_text, own_texts, quoting
 from store.erasure import Erased, Eraser, answers_to, asked_of, is_unfinished, names_of, stored_questions
 from store.errors import PkbError, UsageError
 from store.filters import among, batches, documents_within, names_person
@@ -257,7 +257,7 @@ def _questions_of(opened: Session, ids: Sequence[str]) -> tuple[str, ...]:
     rows = _select(opened, "chunks", "document", ids, ["words"])
     theirs = Counter(word for row in rows for word in {*row["words"].split(" ")})
     asked = {one: content_words(one) for one in stored_questions(opened.ledger)}
-    counted = frequencies_of(opened.ledger, [*set[str]().union(*asked.values())])
+    counted = opened.reader.frequencies([*set[str]().union(*asked.values())])
     lost = {word for found in asked.values() for word in found if 0 < theirs[word] >= counted.get(word, 0)}
     return tuple(sorted({one for one, found in asked.items() if found & lost} | asked_of(opened.ledger, ids)))
 

@@ -195,7 +195,7 @@ class Session:
         from engine.text.words import content_words
         from store.documents import Knowledge
 
-        return Knowledge(self.ledger, lambda: self.tables, content_words)
+        return Knowledge(self.ledger, lambda: self.tables, content_words, lambda some: self.reader.frequencies(some))
 
     @cached_property
     def reader(self) -> "Reader":

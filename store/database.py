@@ -311,8 +311,17 @@ def _files_of_tables() -> tuple[str, ...]:
     )
 
 
+def _derived_counts() -> tuple[str, ...]:
+    """Return what drops the counts of words and the list of chunks without a vector: the mapped index has both."""
+    return (
+        "DROP TABLE frequencies",
+        "DROP TABLE missing_embeddings",
+        "DELETE FROM meta WHERE name = 'words'",
+    )
+
+
 OLDEST: Final = 22  # the number of the first
-MIGRATIONS: Final = (_first_schema, _kinds_of_problems, _files_of_tables)
+MIGRATIONS: Final = (_first_schema, _kinds_of_problems, _files_of_tables, _derived_counts)
 NEWEST: Final = OLDEST + len(MIGRATIONS) - 1
 
 

@@ -9,7 +9,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cached_property
 from pathlib import Path
@@ -30,41 +30,6 @@ if TYPE_CHECKING:
 
 _TRIED_BY = "tried_by"  # the small value of the ledger that names the version of pkb that read files last
 _DECODED_BY = "decoded_by"  # the small value of the ledger that names the version of the parsers
-
-
-@dataclass(slots=True)
-class FrequencyDelta:
-    """A change to the word frequencies; mutable: chunks are added to it."""
-
-    chunks: int = 0
-    words: int = 0
-    frequencies: Counter[str] = field(default_factory=Counter)
-
-    def count(self, tokens: Iterable[str]) -> "FrequencyDelta":
-        """Add chunks, each given as its words joined by spaces."""
-        for words in tokens:
-            split = words.split(" ") if words else []
-            self.chunks, self.words = self.chunks + 1, self.words + len(split)
-            self.frequencies.update(set(split))
-        return self
-
-
-def apply_frequencies(ledger: Ledger, tally: FrequencyDelta, sign: int) -> None:
-    """Add (sign 1) or subtract (sign -1) word counts, inside the caller's transaction."""
-    sql = "INSERT INTO frequencies VALUES (?1, ?2) ON CONFLICT (word) DO UPDATE SET chunks = chunks + ?2"
-    ledger.rows.executemany(sql, [(word, sign * count) for word, count in sorted(tally.frequencies.items())])
-    if sign < 0:
-        ledger.rows.executemany(
-            "DELETE FROM frequencies WHERE word = ? AND chunks <= 0", [(w,) for w in tally.frequencies]
-        )
-    ledger.add("chunks", sign * tally.chunks)
-    ledger.add("words", sign * tally.words)
-
-
-def frequencies_of(ledger: Ledger, words: Sequence[str]) -> Mapping[str, int]:
-    """Return the number of chunks that contain each word; unknown words are left out."""
-    sql = "SELECT word, chunks FROM frequencies WHERE word IN (SELECT value FROM json_each(?))"
-    return dict(ledger.rows.execute(sql, (json.dumps(words),)).fetchall())
 
 
 def owners(ledger: Ledger, digests: Iterable[bytes]) -> Mapping[bytes, str]:
@@ -203,9 +168,11 @@ class Knowledge:
         ledger: Ledger,
         open_tables: "Callable[[], Tables]",
         words_of: Callable[[str], Set[str]] = lambda _: frozenset(),
+        count_words: Callable[[Sequence[str]], Mapping[str, int]] = lambda _: {},
     ) -> None:
-        """`words_of` returns the words of a question as the index has them."""
-        self._ledger, self._open_tables, self._words_of = ledger, open_tables, words_of
+        """`words_of` returns the words of a question as the index has them, `count_words` how many chunks have some."""
+        self._ledger, self._open_tables = ledger, open_tables
+        self._words_of, self._count_words = words_of, count_words
 
     def stored(self, documents: Iterable[str]) -> set[str]:
         """Return which of these documents are stored."""
@@ -229,6 +196,7 @@ class Knowledge:
         rewritten = sorted(stored - alike)
         old = self._chunks_of([*rewritten, *removes])
         former_names = names_of_text(self._tables, removes)
+        linked = self._asked_of([row for row in old if row["document"] in removes], old, entries)
         with self._tables.change() as acknowledge:
             self._delete([*rewritten, *removes])
             if entries:
@@ -241,25 +209,30 @@ class Knowledge:
                 record()
                 catalog.clear_moved(self._ledger, removes)
                 self._delete_rows([*rewritten, *removes], gone=removes)
-                apply_frequencies(self._ledger, FrequencyDelta().count(row["words"] for row in old), -1)
                 mark_removed(self._ledger, (row["id"] for row in old if row["document"] not in rewritten), time.time())
                 for entry in entries:
                     self._insert_rows(entry)
                 drop_derived(self._ledger, time.time())
-                apply_frequencies(self._ledger, FrequencyDelta().count(t for entry in entries for t in entry.tokens), 1)
-                self._link_questions([row for row in old if row["document"] in removes])
+                self._ledger.add("chunks", sum(len(entry.chunks) for entry in entries) - len(old))
+                self._ledger.rows.executemany("INSERT OR IGNORE INTO question_documents VALUES (?, ?)", linked)
                 self._ledger.add(UNCOMPACTED, len(entries) + len(removes))
                 self._ledger.raise_generation()
 
-    def _link_questions(self, rows: "Sequence[Row]") -> None:
-        """Note which questions of the history have a word that only removed chunks had: they go with these."""
-        own = [(row["document"], {*row["words"].split(" ")}) for row in rows]
-        every = set[str]().union(*(words for _, words in own))
-        lost = every - frequencies_of(self._ledger, [*every]).keys()
+    def _asked_of(
+        self, removed: "Sequence[Row]", old: "Sequence[Row]", entries: Sequence[IndexedDocument]
+    ) -> list[tuple[bytes, str]]:
+        """Return the keys of questions of the history with a word that only removed chunks have: they go with these."""
         sql = "SELECT DISTINCT coalesce(key, CAST(id AS BLOB)), question FROM history"
-        asked = [(key, lost & self._words_of(text)) for key, text in self._ledger.rows.execute(sql)] if lost else []
-        found = {(key, one) for key, held in asked if held for one, words in own if words & held}
-        self._ledger.rows.executemany("INSERT OR IGNORE INTO question_documents VALUES (?, ?)", sorted(found))
+        if not removed or not (asked := self._ledger.rows.execute(sql).fetchall()):
+            return []
+        own = [(row["document"], {*row["words"].split(" ")}) for row in removed]
+        every = set[str]().union(*(words for _, words in own))
+        going = Counter(word for row in old for word in {*row["words"].split(" ")})
+        there = self._count_words(sorted(every))
+        lost = {word for word in every if going[word] >= there.get(word, 0)}
+        lost -= {word for entry in entries for tokens in entry.tokens for word in tokens.split(" ")}
+        held = [(key, lost & self._words_of(text)) for key, text in asked]
+        return sorted({(key, one) for key, some in held if some for one, words in own if words & some})
 
     def recover(self) -> None:
         """Do what a killed writer left to do."""
@@ -278,16 +251,11 @@ class Knowledge:
         return torn
 
     def _recount(self) -> None:
-        """Count words and missing embeddings again, from the chunks."""
-        rows = self._tables.select("chunks", "true", ["id", "document", "date", "words"])
-        there = {row["id"] for row in self._tables.select(self._ledger.get("vectors") or "vectors", "true", ["id"])}
-        missing = [(r["id"], r["document"], r["date"] and r["date"].isoformat()) for r in rows if r["id"] not in there]
         with self._ledger.transaction():
-            self._ledger.rows.execute("DELETE FROM frequencies")
-            self._ledger.rows.execute("DELETE FROM meta WHERE name IN ('chunks', 'words', ?)", (DOUBTFUL,))
-            apply_frequencies(self._ledger, FrequencyDelta().count(row["words"] for row in rows), 1)
-            self._ledger.rows.execute("DELETE FROM missing_embeddings")
-            self._ledger.rows.executemany("INSERT INTO missing_embeddings VALUES (?, ?, ?)", missing)
+            self._ledger.rows.execute("DELETE FROM meta WHERE name IN ('chunks', ?)", (DOUBTFUL,))
+            self._ledger.add(
+                "chunks", self._ledger.rows.execute("SELECT coalesce(sum(chunks), 0) FROM documents").fetchone()[0]
+            )
             self._ledger.raise_generation()
 
     def remove_leftovers(self, cache: Path) -> None:
@@ -393,16 +361,12 @@ class Knowledge:
         row = (document.id, date, len(entry.chunks), json.dumps(entry.names))
         self._ledger.rows.execute("INSERT INTO documents (id, date, chunks, names) VALUES (?, ?, ?, ?)", row)
         put_title(self._ledger, document.id, document.kind, document.title, document.date)
-        missing = [(chunk.id, document.id, date) for chunk in entry.chunks]
-        self._ledger.rows.executemany("INSERT OR REPLACE INTO missing_embeddings VALUES (?, ?, ?)", missing)
         unmark_removed(self._ledger, (chunk.id for chunk in entry.chunks))
         self._mark_indexed([entry])
 
     def _delete_rows(self, documents: Sequence[str], gone: Iterable[str]) -> None:
         """Delete the rows of documents; those that quote documents that are `gone` are read again."""
-        removed = [(d,) for d in documents]
-        for table, column in (("documents", "id"), ("missing_embeddings", "document")):
-            self._ledger.rows.executemany(f"DELETE FROM {table} WHERE {column} = ?", removed)
+        self._ledger.rows.executemany("DELETE FROM documents WHERE id = ?", [(d,) for d in documents])
         quoting = release(self._ledger, gone)
         self._ledger.rows.executemany("UPDATE documents SET rechunk = 1 WHERE id = ?", [(d,) for d in quoting])
         Catalog(self._ledger).mark_changed(quoting)

@@ -14,7 +14,7 @@ from shutil import rmtree
 from store.catalog import Catalog, recount_people
 from store.checksums import PRIMARY, TABLES, Chosen, TableFiles, everything, intact, nothing
 from store.database import DAMAGE, Ledger, exists, has_schema, open_ledger
-from store.documents import FrequencyDelta, Knowledge, differing_chunks, differing_documents
+from store.documents import Knowledge, differing_chunks, differing_documents
 from store.erasure import is_unfinished
 from store.errors import DamagedLedger, PkbError, UsageError
 from store.home import Home, has_tables
@@ -22,7 +22,7 @@ from store.jobs import ABSTRACTS_DONE, Abstracts
 from store.kv_index import KvFolder
 from store.mapped_index import MappedIndex
 from store.tables import Tables
-from store.vectors import count_missing
+from store.vectors import VectorStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,6 @@ def _derived(ledger: Ledger, tables: Tables, *, read_data: bool) -> Iterator[Fin
     yield _vectors(ledger, tables)
     yield _abstracts(ledger, tables)
     if read_data:
-        yield _words(ledger, tables)
         yield _collections(ledger, tables)
 
 
@@ -141,7 +140,7 @@ def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> 
     files = tuple(os.fsdecode(path) for path in Catalog(ledger).changed())
     gone = tuple(path for path in files if not os.path.lexists(path))
     known = bool(Catalog(ledger).roots())
-    return Repaired(len(torn | unread), files, gone, count_missing(ledger), known)
+    return Repaired(len(torn | unread), files, gone, VectorStore(ledger, tables).missing, known)
 
 
 def _damaged_rows(ledger: Ledger) -> Finding:
@@ -251,12 +250,11 @@ def _places(ledger: Ledger) -> Finding:
 
 
 def _vectors(ledger: Ledger, tables: Tables) -> Finding:
-    """Find chunks whose vector is missing, and vectors without a chunk."""
+    """Find vectors without a chunk."""
     chunks = {row["id"] for row in tables.select("chunks", "true", ["id"])}
-    expected = {row[0] for row in ledger.rows.execute("SELECT chunk FROM missing_embeddings")}
     found = [row["id"] for row in tables.select(ledger.get("vectors") or "vectors", "true", ["id"])]
-    missing, orphans = chunks - expected - set(found), len(found) - len(chunks & set(found))
-    return Finding("vectors", f"{len(missing)} missing, {orphans} orphaned" if missing or orphans else "")
+    orphans = len(found) - len(chunks.intersection(found))
+    return Finding("vectors", f"{orphans} orphaned" if orphans else "")
 
 
 def _abstracts(ledger: Ledger, tables: Tables) -> Finding:
@@ -289,13 +287,6 @@ def _repair_kv(home: Home, ledger: Ledger) -> None:
         folder.check(entry.node, read_data=True)
     folder.collect()
     folder.owner.close()
-
-
-def _words(ledger: Ledger, tables: Tables) -> Finding:
-    counted = dict(ledger.rows.execute("SELECT word, chunks FROM frequencies").fetchall())
-    tally = FrequencyDelta().count(row["words"] for row in tables.select("chunks", "true", ["words"]))
-    same = counted == tally.frequencies and ledger.count("words") == tally.words
-    return Finding("words", "" if same else "word frequencies do not match the chunks")
 
 
 def _collections(ledger: Ledger, tables: Tables) -> Finding:

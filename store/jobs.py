@@ -189,7 +189,6 @@ def _fingerprint(ledger: Ledger, about: tuple[str, ...]) -> str:
             ("jobs", "count(*), max(id)"),
             ("kv_nodes", "count(*)"),
             ("kv_ghosts", "count(*)"),
-            ("missing_embeddings", "count(*)"),
         )
     ]
     state = [ledger.generation, *(ledger.rows.execute(sql).fetchone() for sql in counted), *about]

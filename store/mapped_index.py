@@ -9,6 +9,7 @@ which has the rows and searches nothing.
 import os
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ from store.checksums import Chosen, TableFiles, nothing, read_list, write_list
 from store.database import Ledger
 from store.errors import DamagedTable, Locked
 from store.filters import among
-from store.hits import Hit, Vectors
+from store.hits import Hit, Totals, Vectors
 from store.home import Home
 from store.kv_files import Identity, identity
 from store.locks import Lease
@@ -135,6 +136,17 @@ class IndexView:
     def chunks_of(self, documents: Collection[str], scope: Scope) -> list[Hit]:
         """Return all chunks of these documents within the scope, in no order and without vectors."""
         return [hit for one in self.shards for hit in _all(one, one.within(scope) & one.holding("document", documents))]
+
+    def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
+        """Count the chunks that have each word; unknown words are left out."""
+        return sum((Counter(one.frequencies(words)) for one in self.shards), Counter[str]())
+
+    @property
+    def totals(self) -> Totals:
+        """Count all that there is."""
+        count = self.count
+        words, embedded = sum(one.words for one in self.shards), sum(one.embedded for one in self.shards)
+        return Totals(count, words / count if count else 0.0, embedded)
 
     @property
     def count(self) -> int:

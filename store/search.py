@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from store import documents, vectors
 from store.database import Ledger
 from store.filters import among, documents_within, titled
 from store.hits import Hit, Totals, Vectors
@@ -41,12 +40,11 @@ class Reader:
 
     def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
         """Count the chunks of the whole index that contain each word; unknown words are left out."""
-        return documents.frequencies_of(self._ledger, list(dict.fromkeys(words)))
+        return self._mapped.view().frequencies(list(dict.fromkeys(words)))
 
     def totals(self) -> Totals:
         """Count the chunks of the whole index."""
-        chunks, words = self._ledger.count("chunks"), self._ledger.count("words")
-        return Totals(chunks, words / chunks if chunks else 0.0, chunks - vectors.count_missing(self._ledger))
+        return self._mapped.view().totals
 
     def chunks_of(self, documents: Sequence[str], scope: Scope) -> list[Hit]:
         """Return all chunks of these documents within the scope, in no order and without vectors."""

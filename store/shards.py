@@ -7,9 +7,10 @@ search; equal scores go by the digest of the document, then by position.
 import json
 import mmap
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import cached_property
 from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
@@ -407,10 +408,20 @@ class Shard:
         """Return how many chunks it holds, those that do not count among them."""
         return len(self.live)
 
-    @property
+    @cached_property
     def count(self) -> int:
         """Return how many chunks count."""
         return int(np.count_nonzero(self.live))
+
+    @cached_property
+    def words(self) -> int:
+        """Return how many words these have."""
+        return int(self.arrays["length"][self.live].sum(dtype=np.int64))
+
+    @cached_property
+    def embedded(self) -> int:
+        """Return how many of them have a vector."""
+        return int(np.count_nonzero(self.arrays["embedded"] & self.live))
 
     @property
     def worn(self) -> float:
@@ -425,16 +436,24 @@ class Shard:
 
     def score_words(self, query: Query) -> NDArray[np.float64]:
         """Return each chunk's BM25 score, 0 where it has none of the words."""
-        total, words, norms = np.zeros(self.size), self.arrays["word"], self._norms(query.mean_words)
-        keys = np.array([digest(word) for word in query.weights], np.uint64)
-        found = np.searchsorted(words, keys)
-        for key, place, weight in zip(keys, found.tolist(), query.weights.values(), strict=True):
-            if place < len(words) and words[place] == key:
-                start, end = (int(self.arrays["word_ends"][place - 1]) if place else 0), self.arrays["word_ends"][place]
-                chunks = self.arrays["chunks"][start:end].astype(np.intp)
-                counts = self.arrays["counts"][start:end].astype(np.float64)
-                total[chunks] += weight * saturation(counts, norms.take(chunks))
+        total, norms = np.zeros(self.size), self._norms(query.mean_words)
+        for word, held in self._held([*query.weights]):
+            chunks = self.arrays["chunks"][held].astype(np.intp)
+            counts = self.arrays["counts"][held].astype(np.float64)
+            total[chunks] += query.weights[word] * saturation(counts, norms.take(chunks))
         return total
+
+    def frequencies(self, words: Sequence[str]) -> dict[str, int]:
+        """Return how many of the chunks that count have each word; unknown words are left out."""
+        return {word: int(np.count_nonzero(self.live[self.arrays["chunks"][held]])) for word, held in self._held(words)}
+
+    def _held(self, words: Sequence[str]) -> Iterator[tuple[str, slice]]:
+        """Yield those of the words that it has, each with the place of what is known of it."""
+        known, ends = self.arrays["word"], self.arrays["word_ends"]
+        keys = np.array([digest(word) for word in words], np.uint64)
+        for word, key, place in zip(words, keys, np.searchsorted(known, keys).tolist(), strict=True):
+            if place < len(known) and known[place] == key:
+                yield word, slice(int(ends[place - 1]) if place else 0, int(ends[place]))
 
     def _norms(self, mean_words: float) -> NDArray[np.float64]:
         if self._norm is None or self._norm[0] != mean_words:

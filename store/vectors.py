@@ -5,6 +5,8 @@ Each embedder has its own table, so that a change of embedder creates a table an
 
 from collections.abc import Sequence
 from hashlib import blake2b
+from heapq import nsmallest
+from math import inf
 from typing import TYPE_CHECKING
 
 from store.database import UNCOMPACTED, Ledger
@@ -14,11 +16,6 @@ if TYPE_CHECKING:
     from store.hits import Vectors
     from store.tables import Tables
     from store.types import Row
-
-
-def count_missing(ledger: Ledger) -> int:
-    """Count the chunks without a vector."""
-    return int(ledger.rows.execute("SELECT count(*) FROM missing_embeddings").fetchone()[0])
 
 
 def table_of(fingerprint: str) -> str:
@@ -39,13 +36,14 @@ class VectorStore:
         if before == name:
             return False
         self._tables.delete(name, "true")  # from an earlier time, of other chunks
-        chunks = self._tables.select("chunks", "true", ["id", "document", "date"]) if before else []
         with self._ledger.transaction():
             self._ledger.set("vectors", name)
-            rows = [(row["id"], row["document"], row["date"] and row["date"].isoformat()) for row in chunks]
-            self._ledger.rows.executemany("INSERT OR REPLACE INTO missing_embeddings VALUES (?, ?, ?)", rows)
             self._ledger.raise_generation()
         return before is not None
+
+    @property
+    def _name(self) -> str:
+        return self._ledger.get("vectors") or "vectors"
 
     @property
     def former(self) -> list[str]:
@@ -60,26 +58,27 @@ class VectorStore:
     @property
     def missing(self) -> int:
         """Count the chunks that have no vector."""
-        return count_missing(self._ledger)
+        return self._tables.count("chunks") - self._tables.count(self._name)
 
     def wanted(self, limit: int) -> "list[Row]":
         """Return up to `limit` chunks without a vector, newest first, as id, header and text."""
-        sql = "SELECT chunk FROM missing_embeddings ORDER BY date DESC, chunk LIMIT ?"
-        ids = [row[0] for row in self._ledger.rows.execute(sql, (limit,))]
-        if not ids:
-            return []
-        return self._tables.select("chunks", among("id", ids), ["id", "header", "text"])
+        there = {row["id"] for row in self._tables.select(self._name, "true", ["id"])}
+        every = self._tables.select("chunks", "true", ["id", "date"])
+        dates = {row["id"]: row["date"].timestamp() if row["date"] else -inf for row in every if row["id"] not in there}
+        ids = nsmallest(limit, dates, key=lambda one: (-dates[one], one))
+        return self._tables.select("chunks", among("id", ids), ["id", "header", "text"]) if ids else []
 
     def put(self, ids: Sequence[str], vectors: "Vectors") -> None:
         """Store unit vectors, one row an id; ids whose chunk was removed meanwhile are left out."""
         columns = ["id", "document", "date", "local", "sender", "recipients", "collections"]
         there = {row["id"]: row for row in self._tables.select("chunks", among("id", ids), columns)}
         rows = [{**there[i], "vector": v} for i, v in zip(ids, vectors, strict=True) if i in there]
-        name = self._ledger.get("vectors") or "vectors"
+        changed = sorted({row["document"] for row in rows})
         with self._tables.change() as acknowledge:
             if rows:
-                self._tables.put(name, rows, width=vectors.shape[1])
+                self._tables.put(self._name, rows, width=vectors.shape[1])
             with acknowledge():
-                self._ledger.rows.executemany("DELETE FROM missing_embeddings WHERE chunk = ?", [(i,) for i in ids])
+                note = "INSERT OR REPLACE INTO changed_documents VALUES (?, ?)"
+                self._ledger.rows.executemany(note, [(one, self._ledger.generation) for one in changed])
                 self._ledger.add(UNCOMPACTED, len(rows))
                 self._ledger.raise_generation()

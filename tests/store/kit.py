@@ -137,7 +137,8 @@ class Opened:
 
     def frequencies(self) -> dict[str, int]:
         """Return the frequency of every word."""
-        return dict(self.ledger.rows.execute("SELECT word, chunks FROM frequencies").fetchall())
+        held = {word for row in self.tables.select("chunks", "true", ["words"]) for word in row["words"].split(" ")}
+        return dict(self.reader.frequencies(sorted(held)))
 
     def keep(self, *entries: IndexedDocument, removes: Sequence[str] = ()) -> None:
         """Keep entries, each as if from a file of its own, and remove documents with their files."""

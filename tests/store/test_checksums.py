@@ -246,6 +246,8 @@ DROP TABLE table_files; DROP TABLE moved;
 CREATE TABLE relocations (document TEXT PRIMARY KEY, collections TEXT NOT NULL) WITHOUT ROWID;
 CREATE TRIGGER relocations_changed_delete AFTER DELETE ON relocations BEGIN SELECT 1; END;
 CREATE TABLE journal (id INTEGER PRIMARY KEY, begun REAL NOT NULL, payload TEXT NOT NULL);
+CREATE TABLE frequencies (word TEXT PRIMARY KEY, chunks INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE missing_embeddings (chunk TEXT PRIMARY KEY, document TEXT NOT NULL, date TEXT) WITHOUT ROWID;
 INSERT INTO journal VALUES (1, 0, '[[], ["gone"], 0, 0, {}, [], true]');
 PRAGMA user_version = 23;
 """

@@ -16,8 +16,8 @@ STORE = Path(__file__).parents[2] / "store"
 ASKED = HistoryEntry(1.0, "when?", "full", True, 1.0, 0.0, key=b"k")
 # What is known of files, documents and people, which goes with the documents; and numbers, which tell nothing.
 OF_DOCUMENTS = {
-    "roots", "files", "places", "moved", "problems", "documents", "passages", "quoting", "frequencies",
-    "titles", "missing_embeddings", "table_files", "names", "provenance", "people", "removed_chunks",
+    "roots", "files", "places", "moved", "problems", "documents", "passages", "quoting",
+    "titles", "table_files", "names", "provenance", "people", "removed_chunks",
     "changed_documents", "forgotten", "former_names",
 }  # fmt: skip
 NUMBERS = {

@@ -47,7 +47,7 @@ def test_without_reading_all_data_the_cheap_things_are_looked_at(sound: Opened) 
 def test_a_lost_chunk_is_found_and_its_document_named(sound: Opened) -> None:
     sound.tables.delete("chunks", "id = 'a/1'")
     wrong = {finding.name: finding.documents for finding in sound.wrong()}
-    assert (set(wrong), wrong["chunks"]) == ({"chunks", "vectors", "words"}, ("a",))
+    assert (set(wrong), wrong["chunks"]) == ({"chunks", "vectors"}, ("a",))
 
 
 def test_a_doubled_chunk_is_found(sound: Opened) -> None:
@@ -77,16 +77,6 @@ def test_a_lost_document_is_found(sound: Opened) -> None:
     assert found(sound) == ["documents"]
 
 
-def test_a_lost_vector_is_found(sound: Opened) -> None:
-    sound.tables.delete(str(sound.ledger.get("vectors")), "id = 'b/0'")
-    assert found(sound) == ["vectors"]
-
-
-def test_a_wrong_frequency_is_found(sound: Opened) -> None:
-    sound.ledger.rows.execute("UPDATE frequencies SET chunks = 2 WHERE word = 'red'")
-    assert found(sound) == ["words"]
-
-
 def test_a_document_that_stands_nowhere_is_found(sound: Opened) -> None:
     sound.ledger.rows.execute("DELETE FROM places WHERE document = 'b'")
     assert found(sound)[0] == "places"
@@ -113,7 +103,7 @@ def test_an_interrupted_change_hides_no_other_damage(sound: Opened) -> None:
     with pytest.raises(Killed):
         sound.keep(entry("c", "red"))
     wrong = {one.name: one.documents for one in sound.wrong()}
-    assert wrong == {"chunks": ("a", "b"), "vectors": (), "words": ()}
+    assert wrong == {"chunks": ("a", "b"), "vectors": ()}
 
 
 def test_a_file_that_others_can_read_is_found_and_closed(sound: Opened) -> None:
@@ -146,14 +136,12 @@ def test_what_was_torn_is_removed_and_read_again(sound: Opened, damage: tuple[st
     assert (again, len(marked), [name for name in found(sound) if name != "places"]) == (len(marked), again, [])
 
 
-def test_a_mended_vector_is_wanted_again(sound: Opened) -> None:
+def test_a_lost_vector_is_wanted_again(sound: Opened) -> None:
     sound.tables.delete(str(sound.ledger.get("vectors")), "id = 'b/0'")
-    mend(sound)
     assert (found(sound), sound.vectors.missing) == ([], 1)
 
 
 def test_mended_frequencies_are_those_of_the_chunks(sound: Opened) -> None:
-    sound.ledger.rows.execute("DELETE FROM frequencies")
     mend(sound)
     assert sound.frequencies() == {"red": 1, "fish": 1, "blue": 1, "green": 1}
 

@@ -32,7 +32,7 @@ def _flip_middle(path: Path) -> None:
     """Overwrite pages of documents, behind those of the schema."""
     raw = bytearray(path.read_bytes())
     with closing(sqlite3.connect(path)) as rows:
-        page = rows.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'frequencies'").fetchone()[0]
+        page = rows.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'documents'").fetchone()[0]
     raw[4096 * (page - 1) : 4096 * page] = b"\xff" * 4096
     path.write_bytes(raw)
 

@@ -23,7 +23,7 @@ from store.catalog import SourceRoot
 from store.types import ParsedItem, Place, replace
 from tests.effort import examples
 from tests.engine.ingest.box import LIMITS, Box, mail, naive
-from tests.store.kit import Killed, Opened, home_in
+from tests.store.kit import HashEmbedder, Killed, Opened, home_in
 
 NOTHING_MAY_GO = Guard(0.0, 0)
 
@@ -200,7 +200,9 @@ def test_a_new_version_of_the_parsers_that_changes_nothing_keeps_chunks_and_vect
 ) -> None:
     _fill(box)
     ingest(box)
-    box.opened.ledger.rows.execute("DELETE FROM missing_embeddings")
+    box.opened.vectors.use("hash-1")
+    rows = box.opened.vectors.wanted(99)
+    box.opened.vectors.put([row["id"] for row in rows], HashEmbedder().embed([row["text"] for row in rows]))
     before = box.opened.chunks()
     monkeypatch.setattr(pipeline, "PARSER_VERSION", "next")
     assert (ingest(box).removed, box.opened.chunks(), box.opened.vectors.missing) == (0, before, 0)
