@@ -8,7 +8,7 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
-from store.types import Chunk, Row, in_own_zone, turns
+from store.types import Chunk, turns
 
 Vectors = NDArray[np.float32]
 
@@ -67,17 +67,6 @@ class Hit:
         before = [[turn for turn in found if turn.start <= place] for place in whole or [text.find(quote)]]
         speakers = {each[-1].speaker if each else None for each in before}
         return speakers.pop() if len(speakers) == 1 else None
-
-
-def hit_of(row: Row, vector: Vectors | None) -> Hit:
-    """Return a row of the chunk table, and its vector if it has one, as a hit."""
-    place = (row["id"], row["document"], row["position"], row["header"], row["text"], row["first"], row["last"])
-    written = datetime.fromisoformat(row["written"]) if row["written"] else None
-    chunk = Chunk(*place, row["role"] or "body", written, row["author"] or "", row["origin"] or "")
-    recipients = tuple(name for name in row["recipients"].split("\n") if name)
-    moment = in_own_zone(row["date"], row["local"])
-    claimed = datetime.fromisoformat(row["claimed"]) if row["claimed"] else None
-    return Hit(chunk, row["words"], vector, moment, row["sender"], recipients, row["title"], claimed=claimed)
 
 
 @dataclass(frozen=True, slots=True)

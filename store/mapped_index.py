@@ -366,7 +366,8 @@ class MappedIndex:
         files, kept = list[StoredShard](), list[Shard]()
         for shard, file in _merged(opened, self._limits, worn) if merge else opened:
             files.append(self._put(shard) if file is None else replace(file, dead=shard.dead))
-            kept.append(shard)
+            mapped = None if file else shards.load(self._folder / files[-1].name)  # of it less is in memory
+            kept.append(Shard(mapped, shard.dead) if mapped else shard)
         self._base = ShardList(self._state, tuple(files))
         self._write_list(self._base)
         self._files, self._view = tuple(files), IndexView(kept)

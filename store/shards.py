@@ -7,7 +7,7 @@ search; equal scores go by the digest of the document, then by position.
 import json
 import mmap
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cached_property
@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from store.filters import PersonFilter, fold
-from store.hits import Hit, Vectors, hit_of
+from store.hits import Hit, Vectors
 from store.home import replacing
-from store.types import Chunk, Role, Row, Scope
+from store.types import Chunk, Role, Row, Scope, in_own_zone
 
 Arrays = Mapping[str, NDArray[Any]]
 K1, B = 1.2, 0.75  # of BM25 for candidates, as in LanceDB
@@ -32,10 +32,10 @@ ROW = (
     "claimed", "title", "date", "local", "sender", "recipients", "collections",
 )  # fmt: skip
 _SEPARATOR = b"\xff"  # no UTF-8 has it
-_MAGIC = b"pkb index 5\n"  # another number for other arrays: files of an earlier one are built again
+_MAGIC = b"pkb index 6\n"  # another number for other arrays: files of an earlier one are built again
 _ALIGN, _BLOCK = 64, 1 << 20
 _UNDATED = np.iinfo(np.int32).min
-_INTERNED = ("sender", "recipients", "collections")
+_INTERNED = ("sender", "recipients", "collections", "about")
 _PLAIN = ("id", "document", "position", "length", "day", "embedded")  # a number for each chunk
 # Of the search for vectors.
 AXES = 192  # of MiniLM's 384: .95 of the squares of its vectors, and 1 to 3 rows in a hundred are read in full
@@ -88,13 +88,14 @@ def arrays_of(rows: Sequence[Row], vectors: Mapping[str, Vectors]) -> Arrays:
         "embedded": np.array([row["id"] in vectors for row in rows], np.bool_),
         "vectors": matrix,
         **estimates_of(matrix),
-        **_blob("hits", [_packed(hit_of(row, None)) for row in rows]),
+        **_blob("hits", [_packed(row) for row in rows]),
         **_postings([row["words"].split(" ") if row["words"] else [] for row in rows]),
     }
     for name in _INTERNED:
         values = [_interned(row, name) for row in rows]
         known = {value: number for number, value in enumerate(dict.fromkeys(values))}
-        found |= {name: np.array([known[value] for value in values], np.int32), **_blob(f"{name}_values", list(known))}
+        numbers = np.array([known[value] for value in values], np.int64)
+        found |= {name: _narrow(numbers), **_blob(f"{name}_values", list(known))}
     return found
 
 
@@ -124,12 +125,12 @@ def _vectors_of(parts: Sequence[tuple[Arrays, NDArray[np.bool_]]]) -> Vectors:
 def _joined_values(
     parts: Sequence[tuple[Arrays, NDArray[np.bool_]]], name: str, order: NDArray[np.int64]
 ) -> dict[str, NDArray[Any]]:
-    known, numbers = dict[bytes, int](), list[NDArray[np.int32]]()
+    known, numbers = dict[bytes, int](), list[NDArray[np.int64]]()
     for arrays, keep in parts:
         used, own = np.unique(arrays[name][keep], return_inverse=True)
         values = _texts(arrays, f"{name}_values", used)
-        numbers.append(np.array([known.setdefault(value, len(known)) for value in values], np.int32)[own])
-    return {name: np.concatenate(numbers)[order], **_blob(f"{name}_values", list(known))}
+        numbers.append(np.array([known.setdefault(value, len(known)) for value in values], np.int64)[own])
+    return {name: _narrow(np.concatenate(numbers)[order]), **_blob(f"{name}_values", list(known))}
 
 
 def _joined_postings(
@@ -176,7 +177,8 @@ def _sorted_postings(words: NDArray[Any], chunks: NDArray[Any], counts: NDArray[
 
 
 def _narrow(values: NDArray[Any]) -> NDArray[Any]:
-    return values.astype(np.uint16 if int(values.max(initial=0)) < 1 << 16 else np.uint32)
+    most = int(values.max(initial=0))
+    return values.astype(np.uint8 if most < 1 << 8 else np.uint16 if most < 1 << 16 else np.uint32)
 
 
 def _blob(name: str, texts: Sequence[bytes]) -> dict[str, NDArray[Any]]:
@@ -184,30 +186,43 @@ def _blob(name: str, texts: Sequence[bytes]) -> dict[str, NDArray[Any]]:
     return {name: np.frombuffer(b"".join(texts), np.uint8), f"{name}_ends": ends}
 
 
+def _text(arrays: Arrays, name: str, place: int) -> bytes:
+    ends = arrays[f"{name}_ends"]
+    return arrays[name][ends[place - 1] if place else 0 : ends[place]].tobytes()
+
+
 def _texts(arrays: Arrays, name: str, places: NDArray[Any]) -> list[bytes]:
-    blob, ends = np.ascontiguousarray(arrays[name]).data, arrays[f"{name}_ends"]
+    blob, ends, places = np.ascontiguousarray(arrays[name]).data, arrays[f"{name}_ends"], places.astype(np.int64)
     starts = np.where(places > 0, ends[places - 1], 0) if len(places) else places
     return [bytes(blob[start:end]) for start, end in zip(starts.tolist(), ends[places].tolist(), strict=True)]
 
 
-def _packed(hit: Hit) -> bytes:
-    """Return all of a hit but its vector and score; JSON takes three times as long to read back."""
-    chunk = hit.chunk
-    texts = (chunk.id, chunk.document, chunk.header, chunk.text, chunk.role, chunk.author, chunk.origin)
-    about = (hit.tokens, hit.sender, "\n".join(hit.recipients), hit.title)
-    numbers = (chunk.position, chunk.first, chunk.last)
-    moments = (one.isoformat() if one else "" for one in (chunk.written, hit.date, hit.claimed))
-    return zlib.compress(_SEPARATOR.join(str(one).encode() for one in (*texts, *about, *numbers, *moments)), 1)
+def _packed(row: Row) -> bytes:
+    """Return what a chunk has of its own; JSON takes three times as long to read back."""
+    names = ("id", "document", "position", "header", "text", "first", "last", "role", "written", "author", "origin")
+    return _compressed((*(row[name] for name in names), row["words"]))
 
 
-def _unpacked(packed: bytes, vector: Vectors | None) -> Hit:
-    id_, document, header, text, role, author, origin, *others = map(
-        bytes.decode, zlib.decompress(packed).split(_SEPARATOR)
-    )
-    tokens, sender, recipients, title, position, first, last, written, moment, claimed = others
+def _about(row: Row) -> bytes:
+    """Return what most chunks of a document share."""
+    moment = in_own_zone(row["date"], row["local"])
+    return _compressed((moment and moment.isoformat(), row["sender"], row["recipients"], row["title"], row["claimed"]))
+
+
+def _compressed(values: Iterable[object]) -> bytes:
+    return zlib.compress(_SEPARATOR.join(b"" if one is None else str(one).encode() for one in values), 1)
+
+
+def _decompressed(packed: bytes) -> list[str]:
+    return [*map(bytes.decode, zlib.decompress(packed).split(_SEPARATOR))]
+
+
+def _unpacked(packed: bytes, about: bytes, vector: Vectors | None) -> Hit:
+    id_, document, position, header, text, first, last, role, written, author, origin, tokens = _decompressed(packed)
+    moment, sender, recipients, title, claimed = _decompressed(about)
     place = (id_, document, int(position), header, text, int(first), int(last))
-    chunk = Chunk(*place, cast("Role", role), _moment(written), author, origin)
-    names = tuple(recipients.split("\n")) if recipients else ()
+    chunk = Chunk(*place, cast("Role", role or "body"), _moment(written), author, origin)
+    names = tuple(name for name in recipients.split("\n") if name)
     return Hit(chunk, tokens, vector, _moment(moment), sender, names, title, claimed=_moment(claimed))
 
 
@@ -222,6 +237,8 @@ def _day(row: Row) -> int:
 
 def _interned(row: Row, name: str) -> bytes:
     """Return a value as scopes compare it: people without case and accents, one a line; collections as JSON."""
+    if name == "about":
+        return _about(row)
     if name == "collections":
         return json.dumps(row[name]).encode()
     return b"\xff\n%b\n" % fold(row[name]).encode("utf-8", "replace")  # text is never \xff
@@ -502,9 +519,9 @@ class Shard:
 
     def hit(self, chunk: int, *, with_vector: bool = True) -> Hit:
         """Return a chunk as a hit, with its vector if it has one and that is wanted."""
-        arrays, ends = self.arrays, self.arrays["hits_ends"]
-        packed = arrays["hits"][ends[chunk - 1] if chunk else 0 : ends[chunk]].tobytes()
-        return _unpacked(packed, arrays["vectors"][chunk] if with_vector and arrays["embedded"][chunk] else None)
+        arrays = self.arrays
+        packed, about = _text(arrays, "hits", chunk), _text(arrays, "about_values", int(arrays["about"][chunk]))
+        return _unpacked(packed, about, arrays["vectors"][chunk] if with_vector and arrays["embedded"][chunk] else None)
 
 
 @dataclass(frozen=True, slots=True)

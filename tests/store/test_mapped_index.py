@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 
 from store.checksums import everything
 from store.filters import among, within
-from store.hits import Hit, Vectors, hit_of
+from store.hits import Hit, Vectors
 from store.kv_files import identity
 from store.locks import Lease
 from store.mapped_index import IndexLimits, MappedIndex, ShardList, StoredShard
 from store.search import Reader
 from store.shards import K1, ROW, B, Shard, _texts, digest, load
-from store.types import IndexedDocument, Scope
+from store.types import Chunk, IndexedDocument, Row, Scope, in_own_zone
 from tests.effort import examples
 from tests.store.conftest import Open
 from tests.store.kit import Fuse, HashEmbedder, Killed, Opened, entry, home_in
@@ -191,9 +191,19 @@ def test_it_finds_what_a_plain_search_of_the_rows_finds(
         assert [found for found in opened.wrong() if found.name == "mapped"] == []
 
 
+def hit_of(row: Row) -> Hit:
+    """Return a row of LanceDB as a hit."""
+    place = (row["id"], row["document"], row["position"], row["header"], row["text"], row["first"], row["last"])
+    written, claimed = (one and datetime.fromisoformat(one) for one in (row["written"], row["claimed"]))
+    chunk = Chunk(*place, row["role"] or "body", written, row["author"] or "", row["origin"] or "")
+    recipients = tuple(name for name in row["recipients"].split("\n") if name)
+    moment = in_own_zone(row["date"], row["local"])
+    return Hit(chunk, row["words"], None, moment, row["sender"], recipients, row["title"], claimed=claimed)
+
+
 def rows_of(opened: Opened, condition: str) -> list[Hit]:
     """Return the chunks under a condition, as LanceDB has them."""
-    return sorted((hit_of(row, None) for row in opened.tables.select("chunks", condition, ROW)), key=repr)
+    return sorted((hit_of(row) for row in opened.tables.select("chunks", condition, ROW)), key=repr)
 
 
 def compare(opened: Opened, words: Sequence[str], scope: Scope) -> None:
@@ -340,7 +350,8 @@ def test_where_many_are_removed_nothing_of_them_is_left_after_an_update(three: O
 def holding(opened: Opened, *patterns: bytes) -> list[str]:
     def texts(path: Path) -> bytes:
         arrays = load(path) or {}
-        packed = _texts(arrays, "hits", np.arange(len(arrays["hits_ends"]))) if arrays else []
+        names = ("hits", "about_values") if arrays else ()
+        packed = [one for name in names for one in _texts(arrays, name, np.arange(len(arrays[f"{name}_ends"])))]
         return b"".join([path.read_bytes(), *map(decompress, packed)])
 
     return [path.name for path in opened.home.index.iterdir() if any(one in texts(path) for one in patterns)]
