@@ -264,6 +264,7 @@ def ingest(
                     on_progress(progress.step, progress.done, progress.total)
                     if progress.step == "keep" and opened.mapped.is_behind():
                         opened.mapped.update()
+                        release()  # what that took
                 opened.catalogue.mark_read(root.path, opened.now)
             opened.knowledge.remove_leftovers(opened.home.kv)
             release()  # what parsing and compacting took

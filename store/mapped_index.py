@@ -46,13 +46,13 @@ _KEPT = 4_096  # chunks that are kept for other questions: 12 MB
 class IndexLimits(Struct, frozen=True):
     """Numbers of chunks, and of shards.
 
-    Smaller shards than `small` are joined by each update into ones of up to `shard`, and by a question where there are
-    more than `several`. While so many as `small` are not in the files, an ingest brings these up to date. A shard is
+    Shards have up to `shard`; those with fewer than `small` are joined by each update, and by a question where there are
+    more than `several`. Once so many as a shard has are not in the files, an ingest brings these up to date. A shard is
     written again once a `worn` part of it is dead.
     """
 
-    shard: int = 16_384
-    small: int = 4_096
+    shard: int = 5_000
+    small: int = 2_048
     several: int = 8
     worn: float = 0.2
 
@@ -228,7 +228,7 @@ class MappedIndex:
     def is_behind(self) -> bool:
         """Return whether so much has changed that a question which renews the index takes long."""
         plan = self._plan(self._read_state(), self._read_list())
-        return sum(plan.reads.values()) >= self._limits.small
+        return sum(plan.reads.values()) >= self._limits.shard
 
     def differs(self) -> bool:
         """Return whether the shards are of this generation, and do not have as many chunks as the ledger."""
@@ -321,7 +321,7 @@ class MappedIndex:
     def _built(self, plan: "_Renewal", state: IndexState) -> Iterator[Arrays]:
         """Yield the arrays of what a plan reads, small shards that `update` joins; DamagedTable."""
         names = [name for name, chunks in plan.reads.items() if chunks]
-        for part in shards.slices([plan.reads[name] for name in names], self._limits.small):
+        for part in shards.slices([plan.reads[name] for name in names], self._limits.shard):
             some = names[part.start : part.stop]
             between = f"document BETWEEN {_quoted(some[0])} AND {_quoted(some[-1])}"
             within = among("document", some) if plan.known else between

@@ -89,7 +89,7 @@ def arrays_of(rows: Sequence[Row], vectors: Mapping[str, Vectors]) -> Arrays:
         "vectors": matrix,
         **estimates_of(matrix),
         **_blob("hits", [_packed(row) for row in rows]),
-        **_postings([row["words"].split(" ") if row["words"] else [] for row in rows]),
+        **_postings([row["words"] for row in rows]),
     }
     for name in _INTERNED:
         values = [_interned(row, name) for row in rows]
@@ -147,16 +147,17 @@ def _joined_postings(
     return _sorted_postings(np.concatenate(words), np.concatenate(chunks), np.concatenate(counts))
 
 
-def _postings(tokens: Sequence[Sequence[str]]) -> dict[str, NDArray[Any]]:
+def _postings(texts: Sequence[str]) -> dict[str, NDArray[Any]]:
     """Return for each word the chunks that have it and how often; words are numbered as they first occur."""
     known = _Numbered()
-    lengths = np.array([len(each) for each in tokens], np.uint32)
-    numbers = np.fromiter((known[word] for each in tokens for word in each), np.int64, int(lengths.sum()))
-    chunks = np.repeat(np.arange(len(tokens), dtype=np.int64), lengths)
-    pairs, counts = np.unique(numbers * max(1, len(tokens)) + chunks, return_counts=True)
+    lengths = np.array([text.count(" ") + 1 if text else 0 for text in texts], np.uint32)
+    words = (word for text in texts if text for word in text.split(" "))  # as a list they would take 60 MB
+    numbers = np.fromiter((known[word] for word in words), np.int64, int(lengths.sum()))
+    chunks = np.repeat(np.arange(len(texts), dtype=np.int64), lengths)
+    pairs, counts = np.unique(numbers * max(1, len(texts)) + chunks, return_counts=True)
     keys = np.array([digest(word) for word in known], np.uint64)
-    words, chunks = np.divmod(pairs, max(1, len(tokens)))
-    return {"length": lengths, **_sorted_postings(keys[words] if len(keys) else keys, chunks, counts)}
+    own, chunks = np.divmod(pairs, max(1, len(texts)))
+    return {"length": lengths, **_sorted_postings(keys[own] if len(keys) else keys, chunks, counts)}
 
 
 class _Numbered(dict[str, int]):
