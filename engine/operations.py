@@ -45,8 +45,10 @@ if TYPE_CHECKING:
 
 def missing_vectors(opened: Session) -> int:
     """Count the chunks without a vector of the embedder in use, which may be another than made those there are."""
-    totals, changed = opened.reader.totals(), opened.ledger.get("vectors") and opened.question_embedder is None
-    return totals.chunks - (0 if changed else totals.embedded)
+    from store.vectors import count_missing
+
+    changed = opened.ledger.get("vectors") and opened.question_embedder is None
+    return opened.ledger.count("chunks") if changed else count_missing(opened.ledger)
 
 
 def embed(opened: Session) -> "Iterator[Embedded]":

@@ -312,8 +312,11 @@ def _files_of_tables() -> tuple[str, ...]:
 
 
 def _derived_counts() -> tuple[str, ...]:
-    """Return what drops the counts of words and the list of chunks without a vector: the mapped index has both."""
+    """Return what drops the counts of words and the list of chunks without a vector: index and tables tell both."""
     return (
+        """INSERT OR REPLACE INTO meta
+        SELECT 'embedded', CAST(value AS INTEGER) - (SELECT count(*) FROM missing_embeddings)
+        FROM meta WHERE name = 'chunks'""",
         "DROP TABLE frequencies",
         "DROP TABLE missing_embeddings",
         "DELETE FROM meta WHERE name = 'words'",

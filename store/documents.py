@@ -22,6 +22,7 @@ from store.database import UNCOMPACTED, Ledger
 from store.filters import among, batches, holding
 from store.kv_index import KvFolder, has_nodes
 from store.types import OWN_ROLES, IndexedDocument, Kind, chunk_rows, document_row, text_names
+from store.vectors import note_counts
 
 if TYPE_CHECKING:
     from store.tables import Tables
@@ -213,7 +214,7 @@ class Knowledge:
                 for entry in entries:
                     self._insert_rows(entry)
                 drop_derived(self._ledger, time.time())
-                self._ledger.add("chunks", sum(len(entry.chunks) for entry in entries) - len(old))
+                note_counts(self._ledger, self._tables)
                 self._ledger.rows.executemany("INSERT OR IGNORE INTO question_documents VALUES (?, ?)", linked)
                 self._ledger.add(UNCOMPACTED, len(entries) + len(removes))
                 self._ledger.raise_generation()
@@ -252,10 +253,8 @@ class Knowledge:
 
     def _recount(self) -> None:
         with self._ledger.transaction():
-            self._ledger.rows.execute("DELETE FROM meta WHERE name IN ('chunks', ?)", (DOUBTFUL,))
-            self._ledger.add(
-                "chunks", self._ledger.rows.execute("SELECT coalesce(sum(chunks), 0) FROM documents").fetchone()[0]
-            )
+            self._ledger.rows.execute("DELETE FROM meta WHERE name = ?", (DOUBTFUL,))
+            note_counts(self._ledger, self._tables)
             self._ledger.raise_generation()
 
     def remove_leftovers(self, cache: Path) -> None:

@@ -22,7 +22,7 @@ from store.jobs import ABSTRACTS_DONE, Abstracts
 from store.kv_index import KvFolder
 from store.mapped_index import MappedIndex
 from store.tables import Tables
-from store.vectors import VectorStore
+from store.vectors import count_missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> 
     files = tuple(os.fsdecode(path) for path in Catalog(ledger).changed())
     gone = tuple(path for path in files if not os.path.lexists(path))
     known = bool(Catalog(ledger).roots())
-    return Repaired(len(torn | unread), files, gone, VectorStore(ledger, tables).missing, known)
+    return Repaired(len(torn | unread), files, gone, count_missing(ledger), known)
 
 
 def _damaged_rows(ledger: Ledger) -> Finding:
@@ -250,11 +250,11 @@ def _places(ledger: Ledger) -> Finding:
 
 
 def _vectors(ledger: Ledger, tables: Tables) -> Finding:
-    """Find vectors without a chunk."""
+    """Find whether vectors are missing, and vectors without a chunk."""
     chunks = {row["id"] for row in tables.select("chunks", "true", ["id"])}
     found = [row["id"] for row in tables.select(ledger.get("vectors") or "vectors", "true", ["id"])]
-    orphans = len(found) - len(chunks.intersection(found))
-    return Finding("vectors", f"{orphans} orphaned" if orphans else "")
+    missing, orphans = max(0, ledger.count("embedded") - len(found)), len(found) - len(chunks.intersection(found))
+    return Finding("vectors", f"{missing} missing, {orphans} orphaned" if missing or orphans else "")
 
 
 def _abstracts(ledger: Ledger, tables: Tables) -> Finding:

@@ -46,9 +46,9 @@ _KEPT = 4_096  # chunks that are kept for other questions: 12 MB
 class IndexLimits(Struct, frozen=True):
     """Numbers of chunks, and of shards.
 
-    Shards have up to `shard`; those with fewer than `small` are joined by each update, and by a question where there are
-    more than `several`. Once so many as a shard has are not in the files, an ingest brings these up to date. A shard is
-    written again once a `worn` part of it is dead.
+    Shards have up to `shard`; those with fewer than `small` are joined by each update, and by a question where there
+    are more than `several`. Once so many as a shard has are not in the files, an ingest brings these up to date. A
+    shard is written again once a `worn` part of it is dead.
     """
 
     shard: int = 5_000

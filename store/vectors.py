@@ -18,6 +18,17 @@ if TYPE_CHECKING:
     from store.types import Row
 
 
+def count_missing(ledger: Ledger) -> int:
+    """Count the chunks without a vector."""
+    return ledger.count("chunks") - ledger.count("embedded")
+
+
+def note_counts(ledger: Ledger, tables: "Tables") -> None:
+    """Note how many chunks and vectors the tables have, inside the caller's transaction."""
+    ledger.set("chunks", str(tables.count("chunks")))
+    ledger.set("embedded", str(tables.count(ledger.get("vectors") or "vectors")))
+
+
 def table_of(fingerprint: str) -> str:
     """Name the table of an embedder's vectors."""
     return f"vectors_{blake2b(fingerprint.encode(), digest_size=8).hexdigest()}"
@@ -38,6 +49,7 @@ class VectorStore:
         self._tables.delete(name, "true")  # from an earlier time, of other chunks
         with self._ledger.transaction():
             self._ledger.set("vectors", name)
+            note_counts(self._ledger, self._tables)
             self._ledger.raise_generation()
         return before is not None
 
@@ -58,7 +70,7 @@ class VectorStore:
     @property
     def missing(self) -> int:
         """Count the chunks that have no vector."""
-        return self._tables.count("chunks") - self._tables.count(self._name)
+        return count_missing(self._ledger)
 
     def wanted(self, limit: int) -> "list[Row]":
         """Return up to `limit` chunks without a vector, newest first, as id, header and text."""
@@ -78,6 +90,7 @@ class VectorStore:
             if rows:
                 self._tables.put(self._name, rows, width=vectors.shape[1])
             with acknowledge():
+                note_counts(self._ledger, self._tables)
                 note = "INSERT OR REPLACE INTO changed_documents VALUES (?, ?)"
                 self._ledger.rows.executemany(note, [(one, self._ledger.generation) for one in changed])
                 self._ledger.add(UNCOMPACTED, len(rows))

@@ -132,7 +132,7 @@ def is_found(pkb: Pkb) -> bool:
 def test_nothing_of_a_forgotten_message_can_be_recovered(pkb: Pkb, place: Path, mail: Path) -> None:
     home, wanted = place / "home", secret(pkb)
     found, before = traces(home, wanted), files(home)
-    assert {"version of documents", "version of chunks", "index of chunks", "bytes of index"} <= found
+    assert {"version of documents", "version of chunks", "bytes of index"} <= found
     assert {"ledger table answers", "ledger table history", "tokens of the KV cache"} <= found
     erased = pkb.forget(pkb.plan_forgetting(["hidden@example.org"], Scope()))
     assert (erased.documents, erased.left) == (1, ())

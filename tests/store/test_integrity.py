@@ -77,6 +77,11 @@ def test_a_lost_document_is_found(sound: Opened) -> None:
     assert found(sound) == ["documents"]
 
 
+def test_a_lost_vector_is_found(sound: Opened) -> None:
+    sound.tables.delete(str(sound.ledger.get("vectors")), "id = 'b/0'")
+    assert found(sound) == ["vectors"]
+
+
 def test_a_document_that_stands_nowhere_is_found(sound: Opened) -> None:
     sound.ledger.rows.execute("DELETE FROM places WHERE document = 'b'")
     assert found(sound)[0] == "places"
@@ -136,8 +141,9 @@ def test_what_was_torn_is_removed_and_read_again(sound: Opened, damage: tuple[st
     assert (again, len(marked), [name for name in found(sound) if name != "places"]) == (len(marked), again, [])
 
 
-def test_a_lost_vector_is_wanted_again(sound: Opened) -> None:
+def test_a_mended_vector_is_wanted_again(sound: Opened) -> None:
     sound.tables.delete(str(sound.ledger.get("vectors")), "id = 'b/0'")
+    mend(sound)
     assert (found(sound), sound.vectors.missing) == ([], 1)
 
 
