@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from store.types import Row
 
 
+_CHANGED = """INSERT OR REPLACE INTO changed_documents
+    SELECT ?, coalesce(max(CAST(value AS INTEGER)), 0) FROM meta WHERE name = 'generation'"""
+
+
 def count_missing(ledger: Ledger) -> int:
     """Count the chunks without a vector."""
     return ledger.count("chunks") - ledger.count("embedded")
@@ -91,7 +95,6 @@ class VectorStore:
                 self._tables.put(self._name, rows, width=vectors.shape[1])
             with acknowledge():
                 note_counts(self._ledger, self._tables)
-                note = "INSERT OR REPLACE INTO changed_documents VALUES (?, ?)"
-                self._ledger.rows.executemany(note, [(one, self._ledger.generation) for one in changed])
+                self._ledger.rows.executemany(_CHANGED, [(one,) for one in changed])
                 self._ledger.add(UNCOMPACTED, len(rows))
                 self._ledger.raise_generation()
