@@ -317,7 +317,7 @@ def test_of_a_change_that_is_half_made_nothing_is_found(open_home: Open, step: i
 
 
 def test_an_index_is_behind_until_what_changed_is_in_its_files(opened: Opened) -> None:
-    index = MappedIndex(opened.home, opened.ledger, lambda: opened.tables, IndexLimits(small=3))
+    index = MappedIndex(opened.home, opened.ledger, lambda: opened.tables, IndexLimits(shard=3))
     opened.keep(entry("a", "red", "red tea"))
     assert not index.is_behind()
     opened.keep(entry("b", "tea"))
@@ -451,7 +451,7 @@ class FusedIndex(MappedIndex):
         self.fuse.tick()
 
 
-@pytest.mark.parametrize("step", range(1, 9))
+@pytest.mark.parametrize("step", range(1, 7))
 def test_an_update_killed_at_any_step_leaves_a_valid_index(three: Opened, open_home: Open, step: int) -> None:
     three.keep(entry("b", "b red quibblewort"), entry("d", "d red", "d blue"), removes=["a"])
     index = FusedIndex(three.home, three.ledger, lambda: three.tables, SMALL)
@@ -459,7 +459,7 @@ def test_an_update_killed_at_any_step_leaves_a_valid_index(three: Opened, open_h
     with suppress(Killed):
         index.update()
     index._lock.release()  # as the system does
-    assert (index.fuse.burnt == step) == (step <= 8)
+    assert (index.fuse.burnt == step) == (step <= 6)
     after = open_home()
     expected = [name for name, _ in by_words(after, ["red", "blue"], Scope())]
     assert (names(after, "red", "blue"), after.wrong()) == (expected, [])
