@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
@@ -500,17 +500,13 @@ class Shard:
 
     def _names(self, name: str, wanted: str) -> NDArray[np.bool_]:
         """Return which distinct values name a person, by the rule of `filters.within` for LanceDB."""
-        person, blob, ends = (
-            PersonFilter.of(wanted),
-            self.arrays[f"{name}_values"].tobytes(),
-            self.arrays[f"{name}_values_ends"],
-        )
-        found, needle = np.zeros(len(ends), np.bool_), person.needle.encode("utf-8", "replace")
+        blob, ends = self.arrays[f"{name}_values"].tobytes(), self.arrays[f"{name}_values_ends"]
+        found, needle = np.zeros(len(ends), np.bool_), PersonFilter.of(wanted).needle.encode("utf-8", "replace")
         at = blob.find(needle) if needle else -1
         while at >= 0:
             value = int(np.searchsorted(ends, at, "right"))
             first, last = (int(ends[value - 1]) if value else 0) + 2, int(ends[value])  # within its frame
-            found[value] = any(map(person.accepts, blob[first : last - 1].decode().split("\n")))
+            found[value] = any(_is_named(one, wanted) for one in blob[first : last - 1].decode().split("\n"))
             at = blob.find(needle, last)
         return found
 
@@ -523,6 +519,11 @@ class Shard:
         arrays = self.arrays
         packed, about = _text(arrays, "hits", chunk), _text(arrays, "about_values", int(arrays["about"][chunk]))
         return _unpacked(packed, about, arrays["vectors"][chunk] if with_vector and arrays["embedded"][chunk] else None)
+
+
+@lru_cache(1 << 14)  # all shards name the same people
+def _is_named(shown: str, wanted: str) -> bool:
+    return PersonFilter.of(wanted).accepts(shown)
 
 
 @dataclass(frozen=True, slots=True)
