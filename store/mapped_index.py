@@ -209,8 +209,10 @@ class MappedIndex:
                     self._forget_changes(state)
                 else:
                     self._remove_others()
-            except (DamagedTable, OSError):  # the latter on a full disk
+            except DamagedTable:
                 self.clear()
+            except OSError:  # the disk is full: a question reads what the files lack
+                self.clear() if erase or not any(self._files) else self._remove_others()
 
     def clear(self) -> None:
         """Remove the files."""

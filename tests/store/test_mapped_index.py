@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, date, datetime, timedelta
+from errno import ENOSPC
 from functools import partial
 from math import log
 from pathlib import Path
@@ -465,6 +466,24 @@ def test_an_update_killed_at_any_step_leaves_a_valid_index(three: Opened, open_h
     assert (names(after, "red", "blue"), after.wrong()) == (expected, [])
     after.mapped.update()
     assert {path.name for path in after.home.index.iterdir()} == {"shards.json", *(one.name for one in stored(after))}
+
+
+class FullIndex(MappedIndex):
+    """Finds the disk full."""
+
+    def _put(self, shard: Shard) -> StoredShard:
+        raise OSError(ENOSPC, "")
+
+
+@pytest.mark.parametrize("erase", [False, True])
+def test_on_a_full_disk_the_files_stay_unless_something_is_to_be_erased(three: Opened, erase: bool) -> None:
+    before = stored(three)
+    three.keep(entry("d", "d red"), removes=["a"])
+    index = FullIndex(three.home, three.ledger, lambda: three.tables)
+    index.update(erase=erase)
+    assert (erase or stored(three) == before, list(three.home.index.iterdir()) == []) == (True, erase)
+    assert len(Reader(three.ledger, lambda: three.tables, index).by_words(["red"], Scope(), 9)) == 3
+    assert three.wrong() == []
 
 
 def test_while_another_process_writes_the_files_a_question_is_answered_from_memory(three: Opened) -> None:
