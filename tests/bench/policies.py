@@ -66,17 +66,15 @@ _ALL = (
         "RAGCache",
         NO_BANK | TREE,
         bank=False,
-        about="a tree of KV prefixes in order of relevance (arXiv 2404.12457); evicts by seconds saved, frequency and"
-        " size, with decay for the clock of its own score (PGDSF); KV is on disk, and nothing is prefilled"
-        " speculatively",
+        about="a tree of KV prefixes on disk in order of relevance (arXiv 2404.12457); evicts by seconds saved,"
+        " frequency and size with decay; nothing is prefilled speculatively",
     ),
     Policy(
         "meancache",
         "MeanCache",
         COSINE_ALONE | NO_KV,
-        about="the answer of a similar question, by cosine alone (arXiv 2403.02694), at PerCache's threshold; pkb's"
-        " embedding model in place of one trained by federated learning; pkb has an exact"
-        " tier before it",
+        about="the answer of a similar question, by cosine alone (arXiv 2403.02694), at PerCache's threshold, by"
+        " pkb's embedding model and behind its exact tier",
     ),
     Policy(
         "sleeptime",
@@ -87,7 +85,7 @@ _ALL = (
         idle=("populate",),
         stores_own=False,
         about="predicted questions are answered in idle runs, and their answers are served by cosine (arXiv 2504.13171,"
-        " as PerCache sets it up); answers to the user's own questions are not cached, for that is another baseline",
+        " as PerCache sets it up); answers to the user's own questions are not cached",
     ),
     Policy(
         "ragcache-meancache",
@@ -113,9 +111,8 @@ _ALL = (
         fills=True,
         idle=("verify", "populate", "convert", "restore"),
         fixed_tau=True,
-        about="two chunks in order of relevance, LFU, cosine alone, a fixed threshold; its questions are predicted from"
-        " the forms of earlier ones; it stores K and V and skips the whole prefix, where the publication stores Q too"
-        " and saves the projections alone: a difference in its favour",
+        about="two chunks in order of relevance, LFU, cosine alone, a fixed threshold; predictions from the forms of"
+        " earlier questions; unlike the publication it skips the whole prefix, in its favour",
     ),
     Policy(
         "pkb",
@@ -124,8 +121,7 @@ _ALL = (
         predict=STRIDE,
         idle=("refresh", "verify", "populate", "convert", "prefetch", "blocks", "restore", "maintenance"),
         order=in_document_order,
-        about="as installed, but without abstracts; predictions come from the forms of earlier questions, as for all;"
-        " it alone drafts tokens of an answer, so one baseline is run with drafts too",
+        about="as installed, but without abstracts; it alone drafts tokens of an answer",
     ),
 )
 POLICIES: Mapping[str, Policy] = {one.name: one for one in _ALL}

@@ -10,7 +10,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from tests.bench import extras, trace_report
-from tests.bench.overall import detail, losses, overall
+from tests.bench.overall import losses, overall
 from tests.bench.page import Picture, Section, page
 from tests.bench.records import Material, Unreadable, gathered
 from tests.bench.stages import stages
@@ -22,10 +22,9 @@ Written by `python -m tests.bench.report docs/benchmarks` from counted traces, w
 [traces](benchmarks/traces) and made again by `make bench`. Baselines are settings of pkb's own engine."""
 BEHIND = """\
 - [All policies, by corpus](benchmarks/corpora.md): means, hits, wrong hits, tokens reused
-- [Curves, residuals and checks of the prices](benchmarks/prices.md)
+- [Residuals and checks of the prices](benchmarks/prices.md)
 - [Apple machines, by published figures](benchmarks/apple.md): a projection
 - [Experiments in real time](benchmarks/real-time.md): hits, operations, other programs
-- [The same by corpus](benchmarks/detail.md)
 - [What was measured when, negative results too](log/evaluation.md)
 
 ```
@@ -35,8 +34,7 @@ python -m tests.bench.experiments whole --only traces curves --to docs    # trac
 python -m tests.bench.report docs/benchmarks --to docs                    # this page from the stored traces
 ```"""
 REAL_TIME = """\
-Written by `python -m tests.bench.report` from the lines of the experiments in real time; each corpus is in
-[detail](detail.md). The paper is PerCache."""
+Written by `python -m tests.bench.report` from the lines of the experiments in real time. The paper is PerCache."""
 
 
 def main() -> int:
@@ -102,18 +100,14 @@ def of_lines(material: Material) -> dict[str, bytes]:
     from tests.bench.plots import svg
 
     chosen = sections(material)
-    by_corpus = page("By corpus", "Of [the experiments in real time](real-time.md).", detail(material.lines))
-    files = {
-        "benchmarks/real-time.md": page("Experiments in real time", REAL_TIME, chosen).encode(),
-        "benchmarks/detail.md": by_corpus.encode(),
-    }
+    files = {"benchmarks/real-time.md": page("Experiments in real time", REAL_TIME, chosen).encode()}
     return files | {f"benchmarks/{picture.name}.svg": svg(picture) for picture in pictures(chosen)}
 
 
 def sections(material: Material) -> list[Section]:
-    """Return all parts of the page of experiments in real time; parts without measurements say so."""
+    """Return the parts of the page of experiments in real time that have measurements."""
     lines = material.lines
-    return [
+    parts = (
         extras.machine(material),
         extras.legend(),
         extras.claims(material),
@@ -125,7 +119,8 @@ def sections(material: Material) -> list[Section]:
         extras.operations(material),
         extras.peers(material),
         extras.missing(material),
-    ]
+    )
+    return [part for part in parts if part.text]
 
 
 def pictures(chosen: list[Section]) -> list[Picture]:

@@ -37,7 +37,7 @@ def stages(lines: Sequence[Line]) -> Section:
         bars = {stage: [row[stage] for row in spent.values()] for stage in (*SHOWN, REST)}
         panels.append(Bars(f"Stages, {writer}", "ms", tuple(spent), bars, stacked=True))
     if not parts:
-        return Section(title, "Left out: there are no lines.")
+        return Section(title, "")
     return Section(title, "\n\n".join((NOTE, *parts)), (Picture("stages", "Stages by policy", tuple(panels)),))
 
 

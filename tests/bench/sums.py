@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import fmean, median, quantiles
+from typing import TypeVar
 
 from tests.bench import metrics
 from tests.bench.metrics import terms
@@ -16,6 +17,7 @@ from tests.bench.records import Line
 BASELINES = ("naive", "ragcache", "meancache", "sleeptime", "ragcache-meancache", "ragcache-sleeptime")
 RIVALS = (*BASELINES, "percache")
 MAIN = (*RIVALS, "ragcache-meancache-drafts", "pkb", "pkb-blocks")
+Record = TypeVar("Record")
 Groups = Mapping[str, Sequence[Line]]  # by policy
 
 
@@ -114,9 +116,9 @@ def share(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
-def by(lines: Iterable[Line], key: Callable[[Line], str]) -> dict[str, list[Line]]:
-    """Sort lines into groups, by name."""
-    found = defaultdict[str, list[Line]](list)
+def by(lines: Iterable[Record], key: Callable[[Record], str]) -> dict[str, list[Record]]:
+    """Sort records into groups, by name."""
+    found = defaultdict[str, list[Record]](list)
     for line in lines:
         found[key(line)].append(line)
     return dict(sorted(found.items()))

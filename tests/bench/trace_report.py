@@ -11,7 +11,7 @@ from tests.bench.curves import MACHINE, Check, Facts, Residual
 from tests.bench.intervals import Interval, median
 from tests.bench.page import NONE, Bars, Picture, Section, change, of, percent, plain, prose, table
 from tests.bench.policies import POLICIES
-from tests.bench.prices import FORMS, Curve, Curves, Form, Machine, price
+from tests.bench.prices import FORMS, Curves, Form, Machine, price
 from tests.bench.records import read_file
 from tests.bench.standings import ALL, Error, Side, Standings, common, counts, error, parts, priced, projection
 from tests.bench.sums import RIVALS
@@ -30,6 +30,7 @@ MACHINES = (
 )
 SHOWN: Mapping[Form, str] = {"published": "as published", "strengthened": "with pkb's engine"}
 TITLES = {name: one.title for name, one in POLICIES.items()} | {"percache": "PerCache", "pkb-blocks": "pkb in blocks"}
+CURVES = "The curves are in `curves.*.json` beside this page: ms of a step by its rows and the tokens before it."
 NOTE = (
     "Every question runs under every policy with pkb's own ingest, retrieval, prompts, KV tree, answer cache and idle "
     "runs, but with a model whose layers compute nothing. The counted work is priced by curves measured on this "
@@ -238,7 +239,7 @@ def by_corpus(traces: Traces) -> list[Section]:
     n = len(first.values(PKB, ALL))
     heads = (
         *("policy", "sources", *(f"{shape}, {form}, ms" for shape in traces.standings for form in FORMS)),
-        *("hits", "wrong hits", "tokens reused"),
+        *("wrong hits", "tokens reused"),
     )
     shown = [side for side in first.grouped if side[1] == 5 or side[0] in ("percache", "pkb", "pkb-blocks")]
     rows = [_row(traces, name, top) for name, top in sorted(shown, key=lambda side: -side[1])]
@@ -262,7 +263,7 @@ def _row(traces: Traces, name: str, top: int) -> Sequence[str]:
         for one in traces.standings.values()
         for form in FORMS
     ]
-    shown = (str(found.hits), of(found.wrong, found.hits), percent(found.tokens_reused))
+    shown = of(found.wrong, found.hits), percent(found.tokens_reused)
     return (TITLES.get(name, name), str(top), *ends, *shown)
 
 
@@ -275,43 +276,21 @@ def _beside(standings: Standings, corpus: str) -> Iterator[str]:
 
 
 def prices(traces: Traces) -> list[Section]:
-    """Return the curves, their residuals and the check of the prices, by shape."""
-    found = list[Section]()
+    """Return the residuals of the curves and the check of the prices by real answers."""
+    said = list[str]()
     for shape, curves in traces.curves.items():
-        load = f"Loading KV: {curves.load[0]:.2f} ms a file and {curves.load[1]:.4f} ms a token. Clock: {curves.clock}."
+        load = f"{curves.load[0]:.2f} ms a file and {curves.load[1]:.4f} ms a token"
         apart = [f"{one.step} {100 * one.difference:+.1f} %" for one in traces.residuals[shape]]
-        between = f"Price against time of steps between the measured lengths: {', '.join(apart) or 'none'}."
-        heads = ("step", "pkb's attention", "mlx-lm's")
-        note = "A step in ms by its rows, and what each 1,000 tokens before it add."
-        text = "\n\n".join((prose(f"{load} {note}"), table(heads, _steps(curves), left=3), prose(between)))
-        found.append(Section(f"Curves, {shape}", text))
-        found.append(Section(f"pkb's own time, {shape}", _own(curves)))
-        found.append(Section(f"Prices of real answers, {shape}", _checked(traces.checks[shape], curves)))
-    return found
+        between = f"price against time between the measured lengths: {', '.join(apart) or 'not compared'}"
+        said.append(prose(f"- {shape}: loading KV takes {load}; {between}", "  "))
+    rows = [(shape, *row) for shape, curves in traces.curves.items() for row in _checked(traces.checks[shape], curves)]
+    heads = ("shape", "policy", "sources", "tier", "n", "mean ms", "mean relative error", "sum")
+    found = [Section("Curves", "\n".join((CURVES, "", *said)))]
+    return found + ([Section("Prices of real answers", table(heads, rows, left=4))] if rows else [])
 
 
-def _steps(curves: Curves) -> Iterator[Sequence[str]]:
-    for kind, curve in curves.fast.items():
-        other = curves.plain.get(kind)
-        yield kind, _knots(curve), "the same" if other == curve else _knots(other) if other else NONE
-
-
-def _knots(curve: Curve) -> str:
-    points = zip(curve.knots, curve.first, curve.further, strict=True)
-    return ", ".join(f"{rows}: {plain(first)}+{plain(1000 * further)}" for rows, first, further in points)
-
-
-def _own(curves: Curves) -> str:
-    tops = {corpus: own["5"] for corpus, own in sorted(curves.engine.items()) if "5" in own}
-    paths = sorted({path for own in tops.values() for path in own})
-    rows = [(corpus, *(plain(own.get(path)) for path in paths)) for corpus, own in tops.items()]
-    return f"Mean ms with five sources, by the path of a question.\n\n{table(('corpus', *paths), rows)}"
-
-
-def _checked(checks: Sequence[Check], curves: Curves) -> str:
-    if not checks:
-        return "Left out: there is no check."
-    rows, groups = list[Sequence[str]](), dict[tuple[str, int, str], list[tuple[float, float]]]()
+def _checked(checks: Sequence[Check], curves: Curves) -> Iterator[Sequence[str]]:
+    groups = dict[tuple[str, int, str], list[tuple[float, float]]]()
     for one in checks:
         side = one.row.policy, one.row.top, one.row.tier
         groups.setdefault(side, []).append((price(one.row, curves).total, one.ms))
@@ -319,9 +298,7 @@ def _checked(checks: Sequence[Check], curves: Curves) -> str:
         found = error(pairs)
         took = plain(sum(ms for _, ms in pairs) / len(pairs))
         apart = f"{100 * found.mean.value:.1f} %", f"{100 * found.sum:+.1f} %"
-        rows.append((policy, str(top), tier, str(found.n), took, *apart))
-    heads = ("policy", "sources", "tier", "n", "mean ms", "mean relative error", "sum")
-    return table(heads, rows, left=3)
+        yield policy, str(top), tier, str(found.n), took, *apart
 
 
 def projections(traces: Traces) -> list[Section]:
@@ -330,18 +307,10 @@ def projections(traces: Traces) -> list[Section]:
     rows = list[Sequence[str]]()
     for machine in MACHINES:
         standings = projection(traces.rows, curves, machine)
+        best = [standings.best(5, form) for form in FORMS]
         for side in (PKB, BLOCKS):
-            for form in FORMS:
-                best = standings.best(5, form)
-                rows.append(
-                    (
-                        machine.name,
-                        titled(side),
-                        spread(standings.of(side), relative=False),
-                        titled(best),
-                        spread(standings.against(side, best)),
-                    )
-                )
+            changes = [f"{spread(standings.against(side, one))} ({TITLES[one[0]]})" for one in best]
+            rows.append((machine.name, titled(side), spread(standings.of(side), relative=False), *changes))
     speeds = [f"{one.name} {one.prefill:g} tokens/s prefill, {one.decode:g} decode" for one in MACHINES]
     text = (
         f"A projection, not a measurement: the same traces at published speeds of Llama 3.1 8B (Q4_K_M) by llama.cpp "
@@ -349,5 +318,5 @@ def projections(traces: Traces) -> list[Section]:
         "It assumes linear prefill, disks that read 3 and 5 GB/s, the token counts of SmolLM2, and pkb's own time as "
         "measured here."
     )
-    heads = ("machine", "policy", "mean ms", "best baseline", "change of the mean")
+    heads = ("machine", "policy", "mean ms", *(f"against the best baseline, {form}" for form in FORMS))
     return [Section("Apple machines, by published figures", f"{prose(text)}\n\n{table(heads, rows, left=2)}")]
