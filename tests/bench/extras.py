@@ -50,15 +50,11 @@ def operations(material: Material) -> Section:
     title = "Operations and items"
     if not material.operations:
         return Section(title, "")
-    times = [
-        (one.name, plain(one.median_ms), f"{plain(one.low_ms)} to {plain(one.high_ms)}", one.note)
-        for one in material.operations
-        if one.median_ms is not None
-    ]
+    times = [(one.name, plain(one.median_ms), one.note) for one in material.operations if one.median_ms is not None]
     sizes = [(one.name, weight(one.bytes), one.note) for one in material.operations if one.bytes is not None]
     parts = (
         "PerCache's Table 1, of pkb.",
-        table(("operation", "median ms", "quartiles", "note"), times) if times else "",
+        table(("operation", "median ms", "note"), times) if times else "",
         table(("item", "bytes", "note"), sizes) if sizes else "",
     )
     return Section(title, "\n\n".join(part for part in parts if part))
