@@ -205,7 +205,7 @@ def _run(args: list[str], *, as_json: bool) -> int:
 
 
 def _from_outside() -> tuple[type[Exception], ...]:
-    """Return what a full disk or a damaged file raises; asked only when something was raised, for sqlite3 is slow."""
+    """Return the errors of a full disk or a damaged file; called after an error only, since sqlite3 loads slowly."""
     from sqlite3 import Error
 
     return OSError, RuntimeError, ValueError, Error

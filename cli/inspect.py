@@ -364,7 +364,7 @@ def todo(
 
 
 def _notices(pkb: "Pkb", found: OpenLoops, scope: "Scope") -> list[str]:
-    """Return what is not shown, and what to type for it."""
+    """Return notices of the items that are not shown, and the commands that show them."""
     if not found.items:
         lost = None if found.documents else pkb.unknown_person(scope)
         return [output.lost(lost) or _nothing(pkb, found.documents, scope)]

@@ -169,7 +169,7 @@ def _brief_footer(answered: AskResult, more: str, columns: int, hidden: int, *, 
 
 
 def _in_rows(make: Callable[[int], str], columns: int, most: int = _FEW) -> str:
-    """Return what is made for the greatest number of characters that takes at most so many rows."""
+    """Return `make` of the greatest number of characters that fits in `most` rows."""
     widths = range(most * columns, 1, -2)
     return next((made for width in widths if rows(made := make(width), columns, _INDENT) <= most), make(1))
 
@@ -210,7 +210,7 @@ def _fitting(reply: Answer, read: Sequence[_Numbered], columns: int, left: int) 
 
 
 def _heading(number: int, source: Source, columns: int, *, rests: bool) -> str:
-    """Return what a source is in one row: its title, who wrote or said it, its day."""
+    """Return a source in one row: its title, who wrote or said it, its day."""
     name = _name(source.author or source.sender) or source.speaker or ""
     written = source.written or source.date
     day = _day(written) if written else "no date"
@@ -289,7 +289,7 @@ _RECEIVES = re.compile(r"\s+(?:get|got|receive)", re.IGNORECASE)
 
 
 def _declined(reply: Answer, asked: str) -> str:
-    """Return what pkb can do instead of answering a question that no passage answers, with a command to paste."""
+    """Return the hint for a question that no passage answers, with a command to paste."""
     instead = "use a language model: pkb model pull"
     if verb := _LISTED.get(asked):
         instead = f"{verb} documents: {_list_command(reply.question)}{' --count' if verb == 'count' else ''}"

@@ -175,7 +175,7 @@ def _questions(row: dict[str, Any]) -> int:
 
 
 def periods(history: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
-    """Return what the history is shown by, weeks or for a short one days, and these."""
+    """Return the unit of the history, weeks or for a short one days, and its periods."""
     of = "week" if len(history["weeks"]) > _YOUNG else "day"
     return of, history[f"{of}s"]
 

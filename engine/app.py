@@ -288,7 +288,7 @@ class Pkb:
         return answer(self.session, operations.typed(question), options, on_text)
 
     def scope(self, filters: Filters = NO_FILTERS, /, **named: str | None) -> "Scope":
-        """Return what a question is limited to; UsageError if a day, a collection or a document is none."""
+        """Return the scope of a question; UsageError if a day, a collection or a document does not exist."""
         return scope_of(self.session, replace(filters, **named))
 
     def search(self, query: str, *, k: int = 10, **filters: str | None) -> "list[Source]":
@@ -433,7 +433,7 @@ class Pkb:
         quoting: bool = False,
         deleted: bool = False,
     ) -> "ForgetPlan":
-        """Return what would be forgotten: files, folders, Message-IDs or numbers of sources, or a question."""
+        """Plan what to forget: files, folders, Message-IDs or numbers of sources, or a question."""
         from engine.forget import ForgetRequest, plan
 
         named = tuple(one for target in targets for one in self._target(target))

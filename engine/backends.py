@@ -221,7 +221,7 @@ class Generative(Retriever):
             return find_whole(opened.reader, opened.catalogue, documents, options, trace)
 
     def within(self, scope: "Scope") -> "Backend":
-        """Return what answers questions of a scope: with the adapter of its collection, if that has one."""
+        """Return the backend for a scope, with the adapter of its collection if that has one."""
         return self.by_collection.get(scope.collection or "", self)
 
     def for_task(self, task: str) -> "Generative":

@@ -445,7 +445,7 @@ def _select(
 
 
 def _rows(opened: Session, ids: Iterable[str]) -> list[Row]:
-    """Return what is shown of documents, newest first."""
+    """Return the displayed rows of documents, newest first."""
     rows = [*_select(opened, "documents", "id", [*ids], _COLUMNS)]
     for row in rows:
         row["date"] = in_own_zone(row["date"], row.pop("local"))
@@ -456,7 +456,7 @@ def _rows(opened: Session, ids: Iterable[str]) -> list[Row]:
 
 
 def _names(opened: Session, row: Row) -> list[str]:
-    """Return what a stored document is recognised by when its file is read again."""
+    """Return the names by which a stored document is recognised when its file is read again."""
     if row["kind"] == "mail" or row["message_id"]:
         return names_of(row["id"])
     day = row["date"].date().isoformat() if row["date"] else ""

@@ -439,13 +439,13 @@ def _shown(cited: Sequence[CitedSource]) -> list[str]:
 
 
 def _open_line(item: OpenItem) -> str:
-    """Return what is open of a passage."""
+    """Return an open item as one line."""
     about = {"for": item["who"], "asked by": item["asked_by"], "due": item["due"]}
     return f"    → {', '.join([item['kind'], *(f'{name} {line(value)}' for name, value in about.items() if value)])}"
 
 
 def _own(notices: Sequence[str]) -> ToolOutput:
-    """Return what every tool returns; a notice may name addresses of messages."""
+    """Return the fields that every tool returns; a notice may name addresses of messages."""
     return ToolOutput(schema_version=SCHEMA, notices=[line(one) for one in notices], untrusted=_UNTRUSTED)
 
 

@@ -171,13 +171,13 @@ def noted(problems: "Iterable[Problem]") -> list[dict[str, Any]]:
 
 
 def problems(opened: Session) -> list[dict[str, Any]]:
-    """Return what is noted of the items of all files, by kind; nothing without a home."""
+    """Return the problems recorded for items of all files, by kind; none without a home."""
     roots = opened.catalogue.roots() if opened.there else []
     return noted(dict.fromkeys(one for root in roots for one in opened.catalogue.problems(root.path)))
 
 
 def open_loops(opened: Session, options: "OpenLoopOptions") -> "OpenLoops":
-    """Return what is still to be done and what is unanswered, as far as the words of later documents show."""
+    """Return open tasks and unanswered questions, by the words of later documents."""
     from engine.retrieval.open_loops import open_loops
 
     catalogue = opened.catalogue
@@ -307,7 +307,7 @@ LONGEST_TEXT = 10_000  # characters of a question or a filter: a question of so 
 
 
 def typed(text: str, what: str = "the question") -> str:
-    """Return what was typed as valid text; UsageError if it is too long to be looked for."""
+    """Return typed text as valid Unicode; UsageError if it is too long to look up."""
     if len(text) > LONGEST_TEXT:
         raise UsageError(f"{what} is longer than {LONGEST_TEXT:,} characters", "pkb ask --help")
     return valid_text(text)
@@ -412,7 +412,7 @@ _ISO = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
 
 
 def scope_of(opened: Session, filters: Filters) -> Scope:
-    """Return what --from, --to, --since, --until, --in and --doc leave to look at; UsageError naming what cannot be."""
+    """Return the scope of --from, --to, --since, --until, --in and --doc; UsageError names a value that is invalid."""
     since, until, document = filters.since, filters.until, filters.document
     flags = {"--from": filters.sender, "--to": filters.recipient, "--in": filters.collection, "--doc": document}
     for flag, name in flags.items():
@@ -494,7 +494,7 @@ def first_day(day: str, today: date, *, end: bool = False) -> date:
 
 
 def _named(day: str, today: date) -> "Days":
-    """Return what "last week" or "monday" means; ValueError if it means no days."""
+    """Return the days that "last week" or "monday" means; ValueError for other words."""
     from engine.text.relative_dates import resolve
 
     in_words = any(map(str.isalpha, day))

@@ -281,7 +281,7 @@ class Session:
 
     @cached_property
     def backend(self) -> "Backend":
-        """Return what answers questions: a language model, or quotes; it opens tables and embedder when it needs them.
+        """Return the backend that answers questions, a language model or quotes; it opens tables and embedder lazily.
 
         NoModel where the configured model is not installed.
         """
@@ -334,7 +334,7 @@ class Session:
 
     @property
     def retriever(self) -> "Retriever":
-        """Return what retrieves for questions, whichever backend answers them."""
+        """Return the retriever, which all backends share."""
         from engine.backends import Retriever
 
         return Retriever(self)

@@ -19,7 +19,7 @@ SERVED = "openai:"  # begins the name of a language model that a server runs
 
 
 def _option(about: str, **limits: Any) -> dict[str, Any]:
-    """Return what a setting means, in half a line, and the limits of its values."""
+    """Return the metadata of a setting: its meaning in half a line, and the limits of its values."""
     return {"about": about, **limits}
 
 
@@ -225,13 +225,13 @@ class Settings(Struct, frozen=True):
 
 
 def _limits(section: Any) -> dict[str, dict[str, Any]]:
-    """Return what `_option` says of each setting of a section."""
+    """Return the metadata of each setting of a section."""
     hints = get_type_hints(type(section), include_extras=True)
     return {name: kind.__metadata__[0] for name, kind in hints.items()}
 
 
 def meanings() -> dict[str, str]:
-    """Return what each dotted key means, in half a line."""
+    """Return the meaning of each dotted key, in half a line."""
     return {
         f"{section}.{name}": said["about"]
         for section, part in asdict(Settings()).items()

@@ -246,7 +246,7 @@ class Passage(Struct, frozen=True):
         return tuple(hit.chunk for hit in self.hits)
 
     def about(self, *, scored: bool) -> str:
-        """Return what an answer depends on besides chunk ids: people, dates, headers and, if `scored`, the score."""
+        """Return the inputs of an answer besides chunk ids: people, dates, headers and, if `scored`, the score."""
         people = [self.sender, *self.recipients, str(self.date), *(hit.chunk.header for hit in self.hits)]
         return "\n".join(
             [*people, self.rival, self.beside, *sorted(self.outranked), f"{self.score:.3f}" if scored else ""]
@@ -587,4 +587,4 @@ class Backend(Protocol):
         """Return the vectors of cached questions; None without the embedder that made them."""
 
     def within(self, scope: Scope) -> "Backend":
-        """Return what answers questions of a scope, which may be this or a model with another adapter."""
+        """Return the backend for a scope: this one, or a model with another adapter."""

@@ -107,7 +107,7 @@ class TableFiles:
         return [path for path in self._there() if path not in known]
 
     def written(self) -> dict[str, Checksum]:
-        """Return what is not listed yet, once the disk has it, which LanceDB does not wait for.
+        """Sync the files that are not listed yet, as LanceDB does not, and return their checksums.
 
         DiskFull where the last bytes of a file are missing, which LanceDB may not notice.
         """
@@ -188,7 +188,7 @@ def list_files(rows: sqlite3.Connection, folder: Path) -> None:
 
 
 def read_list(path: Path) -> Any:
-    """Return what `write_list` wrote; None where there is no such file, or it is damaged."""
+    """Read a list that `write_list` wrote; None if the file is missing or damaged."""
     with suppress(OSError, ValueError):
         checksum, _, body = path.read_bytes().partition(b"\n")
         return json.loads(body) if int(checksum, 16) == crc32(body) else None

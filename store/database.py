@@ -291,12 +291,12 @@ def _first_schema() -> tuple[str, ...]:
 
 
 def _kinds_of_problems() -> tuple[str, ...]:
-    """Return what adds the kinds of what looks misread to the items that could not be read completely."""
+    """Return SQL that adds the kinds of misread text to the items that could not be read completely."""
     return ("ALTER TABLE problems ADD COLUMN kinds TEXT NOT NULL DEFAULT ''",)
 
 
 def _files_of_tables() -> tuple[str, ...]:
-    """Return what lists the files of the search tables, in place of a journal of what is done to them."""
+    """Return SQL for the list of the search tables' files, which replaces the journal of changes."""
     changed = next(one for one in _CHANGES if "ON relocations" in one)
     return (
         """CREATE TABLE table_files (

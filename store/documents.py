@@ -71,7 +71,7 @@ def own_texts(tables: "Tables", documents: Sequence[str]) -> dict[str, list[str]
 
 
 def names_of_text(tables: "Tables", documents: Sequence[str]) -> list[tuple[str, str]]:
-    """Return what copies of stored messages are recognised by, each with its document."""
+    """Return the names by which copies of stored messages are recognised, each with its document."""
     columns, own = ["id", "message_id", "title", "sender"], own_texts(tables, documents)
     rows = tables.select("documents", among("id", documents), columns) if documents else []
     return [(row["id"], name) for row in rows for name in text_names(row, "\n".join(own.get(row["id"], ())))]

@@ -77,7 +77,7 @@ class Tombstones:
 
 
 def names_of(document: str, kept_at: str = "") -> list[str]:
-    """Return what a document is recognised by: its content.
+    """Return the names by which a document is recognised: digests of its content.
 
     `kept_at` is the path, title and day of a meeting, which has no Message-ID and may grow.
     """

@@ -111,7 +111,7 @@ class NoModel(PkbError):
 
 
 def as_pkb_error(error: Exception) -> PkbError:
-    """Return what failed as an error for the user, without the message of a library, which could hold mail."""
+    """Return an error for the user without the library's message, which could hold mail."""
     if isinstance(error, PkbError):
         return error
     known = explain(error) or ("it failed", "pkb doctor")
@@ -119,7 +119,7 @@ def as_pkb_error(error: Exception) -> PkbError:
 
 
 def explain(error: Exception) -> tuple[str, str] | None:
-    """Return what went wrong outside pkb and what to type next; None if the error is a bug of pkb."""
+    """Return the problem outside pkb and what to type next; None if the error is a bug of pkb."""
     import sqlite3  # imported late: help and usage errors must load nothing heavy
 
     if isinstance(error, sqlite3.Error):

@@ -176,6 +176,6 @@ class RetrievalLog:
         return dict(self._rows.execute(sql).fetchall())
 
     def lists(self, limit: int) -> list[tuple[str, ...]]:
-        """Return what the last so many questions retrieved, oldest first."""
+        """Return the chunks that each of the last `limit` questions retrieved, oldest first."""
         sql = "SELECT chunks FROM retrievals ORDER BY question DESC LIMIT ?"
         return [tuple(json.loads(chunks)) for (chunks,) in self._rows.execute(sql, (limit,))][::-1]

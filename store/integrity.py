@@ -209,7 +209,7 @@ def _leftovers(home: Home) -> Finding:
 
 
 def _left(home: Home) -> list[Path]:
-    """Return what processes write under a name of their own and then rename or remove, as killed ones leave it."""
+    """Return temporary files that killed processes left."""
     return [*home.data.glob(f"{_FRESH}*")]
 
 

@@ -332,7 +332,7 @@ def _digest(url: str) -> str:
 
 
 def source_of(url: str, folder: Path) -> RemoteSource:
-    """Return what brings the bytes from a URL, which is read at the first request."""
+    """Return a function that fetches bytes from a URL, which is read at the first request."""
     from store.peers import PeerBook, PeerSource, parse_address
 
     return PeerSource(lambda: parse_address(url), PeerBook(folder))

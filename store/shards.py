@@ -53,7 +53,7 @@ def digest(text: str) -> int:
 
 
 def length_norm(length: Any, mean_words: float) -> Any:
-    """Return what BM25 adds for the length of a chunk to how often it has a word; a number or an array."""
+    """Return BM25's length norm of a chunk, added to the frequency of a word; a number or an array."""
     return K1 * (1.0 - B + B * length / max(1.0, mean_words))
 
 

@@ -107,7 +107,7 @@ def plain_words(text: str) -> list[str]:
 
 
 def text_names(row: "Row", own: str) -> list[str]:
-    """Return what a message is recognised by: its id, sender and own words, few of them with its title.
+    """Return the names by which a message is recognised: id, sender and own words, few words with the title.
 
     The second name has no sender: a mailing list may have put its own address there.
     """

@@ -87,7 +87,7 @@ class Candidate(Struct, frozen=True):
 
     @property
     def marked(self) -> str:
-        """Return what the reader marked in it, else all of it."""
+        """Return the span that the reader marked, else all of it."""
         return self.text[slice(*self.highlight)]
 
     @property
@@ -267,7 +267,7 @@ class Reading(Struct, frozen=True):
 
     @property
     def grade(self) -> Grade:
-        """Return what the best then is; words alone find the closest passage, and do not tell whether it answers."""
+        """Return the grade of the best; words alone find the closest passage, not whether it answers."""
         return "answer" if self.support >= ANSWERS and not self.by_words else "closest"
 
 

@@ -193,7 +193,7 @@ def _turn_name(one: Candidate) -> str | None:
 
 
 def _record(question: Question, reads: Sequence[Passage]) -> SelectedSentence | None:
-    """Return what a calendar or contacts tell best, unless other mail says that it is no longer so."""
+    """Return the best answer from a calendar or contacts, unless other mail says that it has changed."""
     said = _card(question, reads) if question.names else None
     said = said or (_event(question, reads) if question.asked in COMING and not question.dates else None)
     others = (one for one in reads if said and one.hits[0].chunk.role != "event" and not _is_card(one))
@@ -235,7 +235,7 @@ def _is_card(read: Passage) -> bool:
 
 
 def _card(question: Question, reads: Sequence[Passage]) -> SelectedSentence | None:
-    """Return what is asked of somebody in contacts, by the name of its line; of several people of the name all."""
+    """Return the field that is asked for from somebody's contact; from all contacts of that name."""
     names, found = [{*words(name)} for name in question.names], list[tuple[str, str, int]]()
     asked = {*question.content}.intersection(words(plain(question.text))).difference(*names)
     if question.asked == "place":
@@ -439,7 +439,7 @@ def _is_of_name(question: Question, kind: Kind | None) -> bool:
 
 
 def _exact(question: Question, kind: Kind | None, reads: Sequence[Passage]) -> SelectedSentence | None:
-    """Return what rules tell best: the address or number of whom a question names, or who sent a mail."""
+    """Return the answer by rules: the address or number of the person that a question names, or a mail's sender."""
     if record := _record(question, reads):
         return record
     if kind and _is_of_name(question, kind):
@@ -550,7 +550,7 @@ def find_fact(bank: Reader, catalog: Catalog, question: Question, document: str,
 
 
 def _fact(aspect: Aspect, hit: Hit, text: Callable[[], str]) -> str:
-    """Return what the header says about an aspect; empty if nothing. `text` loads the document's text."""
+    """Return an aspect from the header; empty if it has none. `text` loads the document's text."""
     if aspect == "date":
         return spell_date(hit.date.date(), weekday=True) if hit.date else ""
     if aspect == "subject":

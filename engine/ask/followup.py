@@ -144,7 +144,7 @@ def says_nothing(line: str) -> bool:
 
 
 def lacks(text: str, *, first: bool = False) -> Literal["question", "subject", "reference", "unclear"] | None:
-    """Return what a question leaves out; None if it is complete. `first`: no question precedes it."""
+    """Return the part that a question leaves out; None if it is complete. `first`: no question precedes it."""
     line = core(text)
     if len(line) > _LONG or len(line.split()) > _LONGEST or not line + bare(text):
         return None
@@ -339,7 +339,7 @@ _CONCLUDES = re.compile(r"(?:and )?(?:so|therefore|thus|hence|that['’]?s why|t
 
 
 def reason_said(found: Sequence[Candidate], said: Candidate) -> list[Candidate]:
-    """Return what gives the reason of what was said: the sentence before one that concludes, else one of the next."""
+    """Return sentences with the reason of an answer: the one before a conclusion, else one of the next."""
     if _CONCLUDES.match(said.text):
         return [one for one in found if (one.read, one.place + 1) == (said.read, said.place)]
     later = [one for one in found if one.read == said.read and 0 < one.place - said.place <= 3]

@@ -66,7 +66,7 @@ def _cause(cached: CachedAnswer, reply: Answer, evidence: "Evidence") -> Source 
 
 
 def correction_of(notice: Notice, reply: Answer) -> Correction | None:
-    """Return what a stored notice tells beside a reply; None if that says again what was said before the change."""
+    """Return the correction of a stored notice; None if the reply repeats the answer from before the change."""
     if same_answer(notice.before, reply.text, other_span=reply.span):
         return None
     cause = convert(json.loads(notice.cause), Source) if notice.cause else None

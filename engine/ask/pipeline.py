@@ -185,7 +185,7 @@ class Asker:
         return self._answered(ask, reply, served, kept.made_ms - reply.ms["total"], evidence)
 
     def _lookup(self, ask: PendingQuestion, asked: EmbeddedQuestion) -> "SemanticLookup | None":
-        """Return what finds another question whose answer is this one's too; None if that is off."""
+        """Return the lookup of cached questions with the same answer; None if it is off."""
         if not ask.options.read_bank or asked.vector is None or (rules := self._rules()) is None:
             return None
         from engine.ask.semantic import SemanticLookup

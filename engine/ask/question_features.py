@@ -207,7 +207,7 @@ class _Words:
         return is_verb or before == OWNER
 
     def role(self, place: int) -> str:
-        """Return what a word is in its question, as far as the words around it tell."""
+        """Return the role of a word in its question, by the words around it."""
         is_name, behind = self.is_name[place], self._at(self._end_of_name(place))
         if behind == OWNER:
             return "owner"
@@ -277,7 +277,7 @@ class _Words:
         return frozenset(_PERSONS.get(word) or base(word) for word in self.plain[place:end] if word and word != "and")
 
     def asked_for(self) -> str:
-        """Return what the question word is in the question: who does something, or whom it is done to."""
+        """Return the role of the question word: who does something, or whom it is done to."""
         plain = self.plain
         at = next((place for place, word in enumerate(plain) if word in ("who", "whom", "what")), None)
         if at is None or at + 1 == len(plain):

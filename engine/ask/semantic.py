@@ -415,7 +415,7 @@ def _aligned(one: Sequence[str], two: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _left(one: Sequence[str], two: Sequence[str], pairs: Sequence[tuple[int, int]]) -> UnmatchedWords:
-    """Return what was not paired, but for a word that has a partner elsewhere in its question."""
+    """Return the unpaired words, except those with a partner elsewhere in their question."""
     ours, theirs = {one[a] for a, _ in pairs}, {two[b] for _, b in pairs}
     first = tuple(word for word in one if word not in ours)
     return UnmatchedWords(first, tuple(word for word in two if word not in theirs))

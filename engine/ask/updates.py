@@ -121,7 +121,7 @@ def settled(question: Question, evidence: "Evidence") -> "Evidence":
 
 
 def _beside(claims: Sequence[_Claim]) -> _Claim | None:
-    """Return what a known sender says of some of what is asked, where the best sentence is of another and says else."""
+    """Return a known sender's claim if the best sentence is another sender's and says something else."""
     doubted = [one for one in claims if one.trust < Trust.KNOWN and one.covers >= _TOUCHES]
     best = max(doubted, key=lambda one: one.said.score, default=None)
     known = [one for one in claims if best and one.trust == Trust.KNOWN and one.answers and not one.agrees(best)]

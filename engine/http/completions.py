@@ -52,7 +52,7 @@ class ChatRequest:
 
 
 def parse(body: Any) -> ChatRequest:
-    """Return what a request asks; UsageError naming the field that is wrong."""
+    """Parse a request; UsageError names the field that is wrong."""
     given = _of(dict, body, "the body")
     if (model := given.get("model", MODEL)) != MODEL:
         raise UsageError(f"no model {one_line(str(model), 60)}, only {MODEL}", "GET /v1/models")
@@ -88,7 +88,7 @@ _LONGEST_TITLE = 60  # characters
 
 
 def _filled_in(said: Sequence[str]) -> str | None:
-    """Return what a client's task asks for: the chat's first line as a title, an empty list; None for a question.
+    """Return the response to a client's own task (a title, an empty list of tags); None for a question.
 
     A task is one message under headings, which shows the form of a JSON object and ends with a chat between tags.
     """

@@ -106,7 +106,7 @@ class IdlePlanner:
         return handlers
 
     def measure(self) -> "JobCost":
-        """Return what the model computed so far, and the bytes written to the KV cache."""
+        """Return the model's work so far, and the bytes written to the KV cache."""
         from engine.models.types import flops
         from store.jobs import JobCost
         from store.kv_index import KvCounts
@@ -251,7 +251,7 @@ class IdlePlanner:
         return Strategy(AskOptions(k=settings.ask.k), decode, settings.bank.tau)
 
     def _load_for_task(self, task: str) -> LoadModel | None:
-        """Return what loads the model with the adapter of a task, None if pkb quotes."""
+        """Return a function that loads the model with the adapter of a task; None if pkb quotes."""
         model = self.session.model_for(task)
         if model is None:
             return None
@@ -399,7 +399,7 @@ def _abstracts(session: Session) -> "Abstracts":
 
 
 def _kind(session: Session) -> str:
-    """Return what the home holds, as prompts name it."""
+    """Return the kind of documents in the home, as prompts name it."""
     from engine.idle.summarize import kind_of
 
     mails, others = session.catalogue.counts_by_kind()

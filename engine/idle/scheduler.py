@@ -479,7 +479,7 @@ def _run_idle(session: Session, request: IdleRequest, on_progress: OnProgress) -
 
 
 def _inputs(session: Session, request: IdleRequest) -> tuple[str, ...]:
-    """Return what the plans depend on besides the ledger; the date is part of it, so that each day they are made."""
+    """Return the inputs of the plans besides the ledger; the date is one, so plans are made again every day."""
     from engine.settings import keys
 
     about = (session.now.date().isoformat(), request.force, is_quiet(session))

@@ -121,7 +121,7 @@ def by_quotes(batch: Sequence[Hit]) -> str:
 
 
 def kind_of(mails: int, transcripts: int) -> str:
-    """Return what a collection holds, as prompts name it."""
+    """Return the kind of documents in a collection, as prompts name it."""
     names = [name for name, count in (("mail", mails), ("meeting notes", transcripts)) if count]
     return " and ".join(names) or "documents"
 

@@ -226,7 +226,7 @@ class _Bounded(RawIOBase):
 
 
 def _undamaged(work: Callable[[], T]) -> T:
-    """Return what reading an archive gives; UnreadableItem if it is damaged."""
+    """Run a function that reads an archive; UnreadableItem if it is damaged."""
     try:
         return work()
     except _DAMAGE as error:

@@ -112,7 +112,7 @@ _FAILED = re.compile(r"\bdmarc=(?:fail|permerror)\b", re.IGNORECASE)
 
 
 def _warnings(headers: Headers, senders: Sequence[Address], named: Sequence[Address]) -> tuple[str, ...]:
-    """Return what is odd about who sent a message, by the people that its sender field names."""
+    """Return warnings about the sender of a message, by the people that its sender field names."""
     sender, replies = (parse_addresses(headers.first(name)) for name in ("sender", "reply-to"))
     routes = [[one.address for one in found if one.address] for found in (sender or named[:1], replies)]
     found = header_warnings([(one.name, one.address) for one in senders], *routes)

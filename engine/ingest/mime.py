@@ -255,7 +255,7 @@ def part_text(part: MimePart, tree: Tree) -> str | None:
 
 
 def _undeclared(data: bytes) -> bytes:
-    """Return what text holds that is nothing but Base64 and does not say so; other text as it is."""
+    """Decode text that is undeclared Base64; return other text unchanged."""
     if not _BASE64.fullmatch(data):
         return data
     with suppress(ValueError):
@@ -268,7 +268,7 @@ _SIGNED_DATA = bytes.fromhex("06092a864886f70d010701")  # the type of content th
 
 
 def signed_content(der: bytes) -> bytes:
-    """Return what is signed in an S/MIME message that holds it (RFC 5652), whole or in pieces; b"" if nothing is."""
+    """Return the signed content of an opaque S/MIME message (RFC 5652), whole or in pieces; b"" if it has none."""
     at, pieces = der.find(_SIGNED_DATA) + len(_SIGNED_DATA), list[bytes]()
     while _SIGNED_DATA in der[:at] and der[at : at + 1] in (b"\xa0", b"\x24", b"\x04") and at + 1 < len(der):
         is_text, size, at = der[at] == 4, der[at + 1], at + 2

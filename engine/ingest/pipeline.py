@@ -516,7 +516,7 @@ class Ingest:
             yield Progress("read", self._files, self._files)
 
     def _tombstones(self) -> Callable[[Document, str], bool]:
-        """Return what tells a forgotten document; with `restore` it is forgotten no longer."""
+        """Return a test for forgotten documents; with `restore` it lifts the tombstone."""
         tombstones = Tombstones(self._ledger)
 
         def is_forgotten(document: Document, path: str) -> bool:

@@ -78,7 +78,7 @@ def _table(text: str) -> list[dict[str, str]]:
 
 
 def _tree(text: str) -> object:
-    """Return what JSON, lines of JSON, or XML hold; ValueError, RecursionError or ParseError for other texts."""
+    """Parse JSON, lines of JSON, or XML; ValueError, RecursionError or ParseError for other texts."""
     if text[:1] == "<":
         if re.search(r"<!(?!--|\[CDATA\[)", text):  # declares entities
             raise ValueError("not plain XML")

@@ -73,7 +73,7 @@ def isolate(work: Callable[[], T]) -> T:
 
 
 def item_or_bug(item: int, parse: Callable[[], ParsedItem]) -> ParsedItem:
-    """Return what parsing one item of a file gives; a bug fails it alone."""
+    """Parse one item of a file; a bug fails that item alone."""
     try:
         return isolate(parse)
     except Bug as bug:

@@ -139,7 +139,7 @@ class MeasuredCosts:
 
     @property
     def costs(self) -> Costs:
-        """Return what is known; nothing about loading that was measured more than a day ago."""
+        """Return the measured costs, without those of loading that are older than a day."""
         return self._costs if self._is_recent else replace(self._costs, cold=CostFit(), warm=CostFit())
 
     @property
@@ -331,7 +331,7 @@ def within(
     failures: tuple[type[Exception], ...] = (),
     discard: Callable[[T], object] = _nothing,
 ) -> T | None:
-    """Return what `work` returns in another thread, or raise what it raises of `failures`.
+    """Run `work` in another thread and return its result, or raise one of `failures`.
 
     None where it takes longer than to `until`, of time.perf_counter(): then `discard` gets what it returns later.
     """

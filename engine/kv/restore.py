@@ -34,7 +34,7 @@ LATE = "the disk does not answer"
 
 
 def look(work: Callable[[], T]) -> T | None:
-    """Return what a look at the disk returns; None where it takes longer than LEAST_S, or an earlier one hangs."""
+    """Return the result of a look at the disk; None if it takes longer than LEAST_S, or an earlier one hangs."""
     return None if hangs() else within(time.perf_counter() + LEAST_S, work, (OSError,))
 
 

@@ -81,7 +81,7 @@ def parse(written: str) -> ParsedAnswer:
 
 
 def visible(written: str, *, done: bool = False) -> str:
-    """Return what may be shown of an unfinished text: each is the beginning of all later ones."""
+    """Return the part of an unfinished text that may be shown: each is the beginning of all later ones."""
     text = _THOUGHT.sub("", written).lstrip()
     if not done:
         text = _OPEN.sub("", _LAST_OPEN.sub("", _OPEN.sub("", text)))
@@ -335,7 +335,7 @@ class _Generation(Struct, frozen=True):
         return counts, ("blocks" if self.reading.ropes else "prefix") if reused else "full"
 
     def judged(self, written: _Answer, judge: Judge) -> Answer:
-        """Return what is answered in the place of what was written, with its figures."""
+        """Return the answer that the judge puts in place of the written one, with its figures."""
         with self.trace.step("cite") as step:
             said = parse(written.output.text)
             reply = judge(said)
@@ -347,7 +347,7 @@ class _Generation(Struct, frozen=True):
         return self._measured(written, reply if reply.answered else replace(reply, writer="model"))
 
     def cited(self, written: _Answer) -> Answer:
-        """Return what was written, as far as words of the sources support it, with its sources and figures."""
+        """Return the part of the written answer that words of the sources support, with its sources and figures."""
         with self.trace.step("cite") as step:
             said = parse(written.output.text)
             about = (said, self.question.text, self.evidence.passages, self.segments.prompt.sources)

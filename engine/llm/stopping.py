@@ -164,7 +164,7 @@ class Output:
 
     @property
     def settled(self) -> str:
-        """Return what the text begins with wherever it ends."""
+        """Return the beginning of the text that no later token can change."""
         end, sentence = self._repetition.held, self._repetition.sentences[-1]
         return self.text[: min(end, sentence) if self._is_near(sentence) else end]
 

@@ -48,7 +48,7 @@ State = tuple[int, int, int]  # inode, bytes, time of the last change
 
 
 def state(path: Path) -> State:
-    """Return what differs once a file has been written to or replaced."""
+    """Return the state of a file, which changes when it is written to or replaced."""
     found = path.stat()
     return found.st_ino, found.st_size, found.st_mtime_ns
 

@@ -106,7 +106,7 @@ _END = "end"  # position after a segment; a window's length does not tell it
 
 
 def kind(part: Any) -> Kind | None:
-    """Return what a layer's cache holds; None for a type that cannot be restored."""
+    """Return the kind of a layer's cache; None for a type that cannot be restored."""
     found = _KINDS.get(type(part).__name__) if type(part).__module__ == "mlx_lm.models.cache" else None
     return None if getattr(part, "keep", 0) else found  # a window with attention sinks
 

@@ -57,7 +57,7 @@ def default(memory: int, limit: int, needed: Callable[[int], int]) -> str | None
 
 
 def role(name: str, config: Mapping[str, Any]) -> Role | None:
-    """Return what pkb can use a model for; None if it cannot use it."""
+    """Return the role of a model in pkb; None if pkb cannot use it."""
     if name == EMBEDDER:
         return "embedder"
     # pkb never runs code that comes with a model.

@@ -46,7 +46,7 @@ class Known(Struct, frozen=True):
 
 
 def known_of(catalogue: Catalog, documents: Iterable[str], bank: Searchable | None = None) -> dict[str, Known]:
-    """Return what is known of documents; nothing of those that were read before it was recorded.
+    """Return facts about documents; none for those indexed before facts were recorded.
 
     Whose a name is, is decided by all that the catalogue may show; an address may be introduced in the bank.
     """
@@ -57,7 +57,7 @@ def known_of(catalogue: Catalog, documents: Iterable[str], bank: Searchable | No
 
 
 def _known(one: Provenance, addresses: _Addresses, introduces: Callable[[str, str], bool]) -> Known:
-    """Return what is known of a document; who introduced another address as theirs is the same sender there."""
+    """Return facts about a document; senders keep their identity under an address that they introduced."""
     senders = [sender for sender in one.people if sender.sends]
     others = [(sender, other) for sender in senders if (other := _clash(sender, addresses(sender.name)))]
     strange = [(sender, other) for sender, other in others if not introduces(other, sender.address)]
@@ -256,7 +256,7 @@ def find_after(
 def find_whole(
     bank: Reader, catalogue: Catalog, documents: Sequence[str], options: AskOptions, trace: Trace
 ) -> Evidence:
-    """Return all that documents say, in their order; of several no text that one quotes of another."""
+    """Return the whole text of documents, in order, without text that one of them quotes from another."""
     catalogue = catalogue.within(options.scope)
     with trace.step("retrieve") as step:
         order = {document: number for number, document in enumerate(documents)}
@@ -403,7 +403,7 @@ def _shown(row: dict[str, Any], place: Place, known: Known | None) -> dict[str, 
 
 
 def _about(row: dict[str, Any], place: Place, known: Known | None) -> dict[str, Any]:
-    """Return what is known of a document beside its text."""
+    """Return a row with the facts about a document."""
     claimed = row["claimed"] or (row["date"] and row["date"].isoformat())
     return {
         "path": place.path,

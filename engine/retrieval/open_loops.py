@@ -130,7 +130,7 @@ class _Open:
 
 
 def open_loops(reader: Reader, catalogue: Catalog, options: OpenLoopOptions, now: datetime) -> OpenLoops:
-    """Return what is open within a scope: what is due in the future by date, then the rest, newest first."""
+    """Return the open items of a scope: those due in the future by date, then the rest, newest first."""
     ids, total = reader.by_date(options.scope, (), READ, oldest=False)
     documents = _documents(reader, ids)
     later = _later(reader, options.scope, documents, whole=len(ids) == total)
@@ -295,7 +295,7 @@ def _item(catalogue: Catalog, one: _Open) -> OpenLoop | None:
 
 @lru_cache(1 << 12)
 def _key(person: str) -> str:
-    """Return what a person is recognized by: the folded address, else the folded name."""
+    """Return the key of a person: the folded address, else the folded name."""
     name, address = name_and_address(person)
     return folded_address(address) if address else folded_name(name)
 

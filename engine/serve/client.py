@@ -228,7 +228,7 @@ def complete(opened: "Session", text: str, requests: "Sequence[Turn]") -> str:
 
 
 def follow_up_writer(opened: "Session") -> "Write | None":
-    """Return what has a model rewrite a follow-up as a whole question; None if pkb quotes."""
+    """Return a function by which a model rewrites a follow-up as a whole question; None if pkb quotes."""
     model = opened.model_for("condense")
     if model is None:
         return None

@@ -51,7 +51,7 @@ class Commitment:
 
 
 def commitment(text: str, around: Surroundings) -> Commitment | None:
-    """Return what a sentence leaves open; None if nothing, or if that is in doubt."""
+    """Return the task or question that a sentence leaves open; None if there is none, or in doubt."""
     tokens = plain_words(text)
     if not _FEWEST <= len(tokens) <= _MOST or _QUOTED.match(text):
         return None
@@ -133,7 +133,7 @@ def _in_language(language: str, text: str, tokens: Sequence[str], around: Surrou
 
 
 def _request(language: str, tokens: Sequence[str], around: Surroundings, *, asks: bool) -> Commitment | None:
-    """Return what the reader is asked to do, or to answer."""
+    """Return the task that the reader is asked to do, or the question to answer."""
     asked = phrases(_LIST, "reply", language).find(tokens)
     says_what = not around.spoken and len(tokens) > _FEWEST  # "Let me know." alone tells nobody
     if says_what and not all(_has(language, "unless", tokens[:first]) for first, _ in asked):
@@ -146,7 +146,7 @@ def _request(language: str, tokens: Sequence[str], around: Surroundings, *, asks
 
 
 def _promise(language: str, text: str, tokens: Sequence[str], around: Surroundings) -> Commitment | None:
-    """Return what the writer is going to do."""
+    """Return the task that the writer promises to do."""
     parts = ["promise"] + ["wish"] * (not around.spoken) + ["need"] * around.short
     if any(_is_said(language, part, tokens, around) for part in parts):
         return Commitment("task", "writer")
@@ -174,7 +174,7 @@ def _promises_without_subject(language: str, text: str, tokens: Sequence[str]) -
 
 
 def _named(language: str, text: str, tokens: Sequence[str], around: Surroundings) -> Commitment | None:
-    """Return what somebody else is going to do."""
+    """Return the task that somebody else is going to do."""
     written = _WORD.findall(text)
     if len(written) != len(tokens):
         return None

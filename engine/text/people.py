@@ -108,7 +108,7 @@ def domain_of(address: str) -> str:
 
 
 def odd_name(name: str, address: str) -> str | None:
-    """Return what is odd about a display name by itself, in words; None if nothing is."""
+    """Return a warning about a display name by itself; None if nothing is odd."""
     if name.isascii() and "@" not in name:
         return None
     seen = _visible(name)
@@ -136,7 +136,7 @@ def _splits_latin(name: str) -> bool:
 
 
 def header_warnings(senders: Sequence[tuple[str, str]], sent_by: Sequence[str], replies: Sequence[str]) -> list[str]:
-    """Return what is odd about the header of a message with these names and addresses in its From fields, in words."""
+    """Return warnings about the header of a message with these names and addresses in its From fields."""
     name, address = senders[0] if senders else ("", "")
     found = [odd_name(name, address)]
     found += [f"also from {shorten(other or shown, 60)}" for shown, other in senders[1:2]]

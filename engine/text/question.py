@@ -261,7 +261,7 @@ class _Match(NamedTuple):
 
 
 def synthesis(question: str) -> Synthesis | None:
-    """Return what kind of synthesis a question asks for; None if a passage may answer it."""
+    """Return the kind of synthesis that a question asks for; None if a passage may answer it."""
     asked = POLITE.sub("", _OPENING.sub("", QUOTED.sub(" _ ", question)))
     tokens = ["^", *plain_words(_E_MAIL.sub("email", asked))]
     found = max((one for language in word_lists("synthesis") for one in _matches(language, tokens)), default=None)

@@ -128,7 +128,7 @@ def duration(seconds: float) -> str:
 
 
 def valid_text(words: str) -> str:
-    """Return what was typed as valid text: a question is stored, so what is not Unicode is replaced."""
+    """Return a text with everything that is not Unicode replaced, since questions are stored."""
     return re.sub("[\ud800-\udfff]", "\ufffd", words)
 
 

@@ -37,7 +37,7 @@ class _Match(NamedTuple):
 
 @lru_cache(maxsize=1 << 12)
 def time_sensitivity(question: str) -> Sensitivity | None:
-    """Return what the meaning of a question moves with: the clock, the day, or nothing that its words show."""
+    """Return whether a question's meaning changes with the clock or the day; None if its words show neither."""
     found = list(_matches(plain_words(question)))
     parts = {_PARTS[one.part] for one in found if not any(other.outweighs(one) for other in found)}
     if "clock" in parts:
@@ -191,7 +191,7 @@ class WholeDocumentQuestion:
 
 
 def whole_document_question(text: str) -> WholeDocumentQuestion | None:
-    """Return what a question asks about a whole document; None for any other question."""
+    """Parse a question about a whole document; None for any other question."""
     text = _without_opening(text)
     if not (tokens := plain_words(text)) or tokens[0] not in _beginnings() or len(tokens) > _LONGEST:
         return None
@@ -237,7 +237,7 @@ def _splits(parts: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _aspect(tokens: Sequence[str]) -> Aspect | None:
-    """Return what these words ask about an unnamed document."""
+    """Return the aspect that these words ask for, of an unnamed document."""
     return next((found for language in _aspects() if (found := _aspect_in(language, tokens))), None)
 
 
@@ -279,7 +279,7 @@ def _words(language: str, part: str) -> frozenset[str]:
 
 @cache
 def _phrases(language: str) -> dict[tuple[str, ...], Aspect]:
-    """Return what each phrase asks for, without the words of "frame"."""
+    """Return the aspect that each phrase asks for, without the words of "frame"."""
     frame, lists = _words(language, "frame"), word_lists(_LIST)[language]
     return {
         tuple(word for word in phrase if word not in frame): aspect for aspect in ASPECTS for phrase in lists[aspect]
