@@ -130,7 +130,7 @@ def main() -> None:
         del os.environ["TMPDIR"]
     _open_closed()
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a letter that the terminal lacks is no reason to stop
+        if isinstance(stream, io.TextIOWrapper):  # a letter that the terminal lacks must not end the program
             stream.reconfigure(errors="backslashreplace")
     if sys.argv[1:2] in (["idle"], ["watch"]):  # whoever asks, or does anything else, goes first
         os.nice(_GIVING_WAY)
@@ -241,7 +241,7 @@ def _signalled(error: BaseException | None) -> int | None:
 
 
 def _command(error: TyperException, args: list[str]) -> str:
-    """Return the command that was mistyped, as far as it was understood."""
+    """Return the part of a mistyped command that was understood."""
     if context := getattr(error, "ctx", None):
         return str(context.command_path)
     return " ".join(["pkb", *args[:1]])

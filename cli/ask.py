@@ -77,7 +77,7 @@ def override(session: Session, *, model: str | None, max_tokens: int | None, no_
 
 
 def _piped() -> list[bytes]:
-    """Return the questions on standard input, where that is no terminal."""
+    """Return the questions on standard input, unless it is a terminal."""
     return [] if sys.stdin.isatty() else [line for line in sys.stdin.buffer if line.strip()]
 
 

@@ -61,7 +61,7 @@ def launchd(command: Command) -> str:
 
 
 def systemd_service(command: Command) -> str:
-    """Return the systemd unit that runs once; a signal is no failure."""
+    """Return the systemd unit that runs once; a signal is not a failure."""
     environ = "".join(f"Environment={_quoted(f'{name}={value}')}\n" for name, value in command.environ.items())
     words = " ".join(_quoted(word).replace("$", "$$") for word in command.words)
     return f"""\
@@ -229,7 +229,7 @@ _WAYS: dict[Way, Callable[[Action, Command], list[ScheduleFile]]] = {
 
 
 def _knows(way: Way) -> bool:
-    """Ask who is to run it whether it will: a file that it was not told of is nothing to it."""
+    """Ask the scheduler whether it will run the job: it ignores a file that it has not loaded."""
     if way == "launchd":
         return _outcome("launchctl", "print", f"gui/{os.getuid()}/{LABEL}").returncode == 0
     if way == "systemd":

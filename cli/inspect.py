@@ -324,7 +324,7 @@ def _fitted(text: str, width: int) -> str:
 
 
 def _cut(text: str, width: int) -> str:
-    """Return a text in at most so many columns."""
+    """Return a text in at most `width` columns."""
     if cells(text) <= width:
         return text
     while text and cells(text) >= width:

@@ -61,7 +61,7 @@ def console(*, stderr: bool = False) -> "Console":
 
 
 def data(row: dict[str, Any]) -> None:
-    """Print one object as one line of JSON and flush it; bytes of file names that are no text stay recoverable."""
+    """Print one object as one line of JSON and flush it; undecodable bytes of file names stay recoverable."""
     from engine.types import json_text
 
     sys.stdout.write(json_text(row, ascii_alone=sys.stdout.encoding.lower() != "utf-8") + "\n")

@@ -70,7 +70,7 @@ def show_answer(
     """Print an answer, unless it was streamed, and the sources that hold it; how it was found goes to stderr.
 
     `more` is what to type for a line on each of the other sources; where it is empty, they are listed. With `most`
-    all of it takes at most so many rows of the terminal, unless the answer of a language model is longer.
+    all of it takes at most `most` rows of the terminal, unless the answer of a language model is longer.
     """
     if most is None:
         _show_fully(answered, more, streamed=streamed)
@@ -145,7 +145,7 @@ _FEW = 2  # rows of a quote, a correction, how an answer was found
 
 
 def _show_briefly(answered: AskResult, most: int, more: str, *, streamed: bool) -> None:
-    """Print an answer in so many rows: its source with the sentence that answers, and a row for each other source."""
+    """Print an answer in `most` rows: its source with the sentence that answers, and a row for each other source."""
     columns, reply = output.width(), answered.reply
     short = _shortened(reply, columns, most - _AROUND)
     above = [_in_rows(partial(_correction, reply.correction), columns)] if reply.correction else []
@@ -175,7 +175,7 @@ def _in_rows(make: Callable[[int], str], columns: int, most: int = _FEW) -> str:
 
 
 def _shortened(reply: Answer, columns: int, most: int) -> Answer:
-    """Return an answer whose text takes at most so many rows, with what is highlighted; a language model's is whole."""
+    """Return an answer whose text takes at most `most` rows, with its highlight; a language model's stays whole."""
     if reply.text is None or reply.writer == "model" or rows(plain(reply.text), columns) <= most:
         return reply
     bare = replace(reply, highlight=None)  # what is highlighted may itself be too long
@@ -184,7 +184,7 @@ def _shortened(reply: Answer, columns: int, most: int) -> Answer:
 
 
 def _cut(reply: Answer, width: int) -> Answer:
-    """Return an answer of about so many characters: what is highlighted and what is before it; of a list, each line."""
+    """Return an answer of about `width` characters: the highlight and the text before it; of a list, each line."""
     text = reply.text or ""
     if reply.highlight is None:
         lines = text.split("\n")
@@ -194,7 +194,7 @@ def _cut(reply: Answer, width: int) -> Answer:
 
 
 def _fitting(reply: Answer, read: Sequence[_Numbered], columns: int, left: int) -> list[list[str]]:
-    """Return a row for each source and what is quoted of those that matter, as far as so many rows last."""
+    """Return a row for each source and the quotes of those that matter, in at most `left` rows."""
     bearing, made = _bearing(reply, read), dict[int, list[str]]()
     for number, places in [*bearing, *(one for one in read if one not in bearing)]:
         if made and left < 1 and number not in cited_numbers(reply.text or ""):
@@ -224,7 +224,7 @@ def _heading(number: int, source: Source, columns: int, *, rests: bool) -> str:
 
 
 def _details(source: Source, columns: int, left: int, answer: str) -> list[str]:
-    """Return the warnings of a source and its quote, unless the answer says the same, in at most so many rows."""
+    """Return the warnings of a source and its quote, unless the answer says the same, in at most `left` rows."""
     made = list[str]()
     if (notes := warnings(json_values(source))) and left > 0:
         noted = _in_rows(lambda width: f"{_INDENT}! {one_line('; '.join(notes), width)}", columns, 1)
@@ -298,7 +298,7 @@ def _declined(reply: Answer, asked: str) -> str:
 
 
 def _list_command(question: str) -> str:
-    """Return the command that lists the mail that a question asks for, as far as its names and days tell."""
+    """Return the command that lists the mail of the names and days in a question."""
     from engine.text.question import understand  # an answer needs no patterns
 
     asked, options = understand(question, datetime.now(UTC)), dict[str, str]()
@@ -340,7 +340,7 @@ def _correction(made: Correction, width: int = _BEFORE) -> str:
 
 
 def _around(text: str, span: tuple[int, int], width: int) -> tuple[str, str, str]:
-    """Return about so many characters of a text on one line: before a span, the span, which is whole, and after it."""
+    """Return about `width` characters of a text on one line: before a span, the whole span, and after it."""
     begin, stop = (len(one_line(text[:place] + "|", _WHOLE)) - 1 for place in span)
     flat, cut = one_line(text, _WHOLE), max(0, stop - width)
     after = flat[stop : cut + width]
@@ -350,7 +350,7 @@ def _around(text: str, span: tuple[int, int], width: int) -> tuple[str, str, str
 
 
 def _quoted(source: Source, width: int = _QUOTE, context: str = "") -> str:
-    """Return about so many characters of a quote on one line, the answer marked and never cut off, its context dim."""
+    """Return about `width` characters of a quote on one line, the answer marked and never cut off, its context dim."""
     if context and source.quote in context:
         beside = (one_line(one, width) for one in context.split(source.quote, 1))
         before, after = (typer.style(one, dim=True) if one else "" for one in beside)

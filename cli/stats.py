@@ -108,7 +108,7 @@ def _show_tiers(row: dict[str, Any], width: int) -> None:
 
 
 def tier_table(row: dict[str, Any], width: int, marks: str) -> list[str]:
-    """Return the lines of the table of tiers: counts, shares over time, latency and savings, in so many columns."""
+    """Return the lines of the table of tiers in `width` columns: counts, shares over time, latency and savings."""
     tiers = sorted(row["tiers"], key=place)
     latency = {(one["tier"], one["by_model"]): one for one in row["history"]["latency"]}
     counts = [("tier", "asked", "share"), *(_asked(tier, row) for tier in tiers), ("all", f"{_questions(row):,}", "")]
@@ -136,7 +136,7 @@ def _sparklines(tiers: Sequence[dict[str, Any]], history: dict[str, Any], room: 
 
 
 def _aligned(rows: Sequence[tuple[str, ...]], words: int = 0) -> list[str]:
-    """Return rows of cells as lines of equal length; after so many columns of words, numbers stand to the right."""
+    """Return rows of cells as lines of equal length: `words` columns of text, then numbers, right-aligned."""
     widths = [_width(column) for column in zip(*rows, strict=True)]
     return [
         _GAP.join(

@@ -109,7 +109,7 @@ class Pkb:
 
     @property
     def session(self) -> Session:
-        """Return the session of the home, opened anew where the home was removed meanwhile."""
+        """Return the session of the home, reopened if the home was removed meanwhile."""
         self._session.look_again()
         return self._session
 
@@ -310,7 +310,7 @@ class Pkb:
     def todo(
         self, *, kind: "LoopKind | None" = None, limit: int | None = 20, **filters: str | None
     ) -> "list[OpenLoop]":
-        """Return tasks not done and questions not answered, as far as the words of mail and meetings show.
+        """Return tasks not done and questions not answered, by the words of mail and meetings.
 
         What is due comes first, then the newest. The filters are those of `ask`; without a day or a document, those of
         the last 30 days are read.
@@ -368,7 +368,7 @@ class Pkb:
         dry_run: bool = False,
         on_progress: OnProgress = lambda *_: None,
     ) -> "IdleReport":
-        """Run background jobs for at most so many seconds; without `force`, only while the machine is idle."""
+        """Run background jobs for at most `seconds`; without `force`, only while the machine is idle."""
         from engine.idle.types import IdleRequest
 
         return self.run_jobs(IdleRequest(time.monotonic(), budget_s, _ALL, _ALL, dry_run, force), on_progress)
@@ -388,7 +388,7 @@ class Pkb:
     def import_answers(
         self, path: "str | os.PathLike[str] | BinaryIO", on_progress: OnProgress = lambda *_: None
     ) -> "ImportReport":
-        """Cache the answers of an export that hold here too, and count them; PkbError if the file is no export."""
+        """Cache the answers of an export that hold here too, and count them; PkbError if the file is not an export."""
         from engine.transfer import import_answers, lines_of
 
         if not isinstance(path, (str, os.PathLike)):
@@ -406,7 +406,7 @@ class Pkb:
         return gather(self.session)
 
     def check(self, *, read_data: bool = False, repair: bool = False, subset: str | None = None) -> "list[Finding]":
-        """Verify index and caches, after repairing them if asked to; `subset` ("5%", "2/10") reads so many files."""
+        """Verify index and caches, after repairs if `repair`; `subset` ("5%", "2/10") reads a part of the files."""
         return operations.check(self.session, read_data=read_data, repair=repair, subset=subset)[0]
 
     def doctor(self) -> "Iterator[Check]":

@@ -113,7 +113,7 @@ def _finished(name: str, check: Callable[[], Check]) -> Check:
 
 
 def unfit_places(home: Home) -> list[Check]:
-    """Return why this home is no safe place to write to: what `examine` finds bad of its folder and its room.
+    """Return why it is not safe to write to this home: the problems that `examine` finds with its folder and space.
 
     Where it cannot be written to at all, nothing: the error of the first write says so.
     """

@@ -128,7 +128,7 @@ class CountOutput(ToolOutput):
 
 
 class ShownDocument(DescribedDocument):
-    """A part of a document: `lines` are those of `text`, of so many in all."""
+    """A part of a document: `lines` are those of `text`."""
 
     lines: list[int]
     last_line: int
@@ -142,7 +142,7 @@ class ShowOutput(ToolOutput):
 
 
 class OpenItem(TypedDict):
-    """A task or an unanswered question, who is to do it, who asked for it and by when, as far as the message says."""
+    """A task or an unanswered question: who is to do it, who asked for it and by when, if the message says."""
 
     kind: str
     who: str | None
@@ -332,7 +332,7 @@ class Tools:
         filters: Filters = NO_FILTERS,
         limit: Annotated[int, Field(ge=1, le=200, description="How many.")] = 20,
     ) -> Annotated[CallToolResult, TodoOutput]:
-        """List tasks that are not done and questions that nobody answered, as far as messages show; what is due first.
+        """List open tasks and unanswered questions found in messages, those with a due date first.
 
         Without `since` or `until`, of the last 30 days.
         """
@@ -405,7 +405,7 @@ def _listed(row: Mapping[str, Any]) -> ListedDocument:
 
 
 def _part(row: Mapping[str, Any], first: int, limit: int) -> ShownDocument:
-    """Return at most so many lines of a document, from one on; the numbers are those that sources name."""
+    """Return at most `limit` lines of a document from line `first`; sources use the same numbers."""
     begins, ends = row["lines"]
     lines, skipped = row["text"].split("\n"), max(0, first - begins)
     kept = lines[skipped : skipped + limit]

@@ -257,7 +257,7 @@ def ingest(
         opened.ledger.renew()
         run = ingest_run(opened, prune=prune, restore=restore, settled=settled)
         with opened.locks.writer():
-            # A single file is no disk: where its folder is there and it is not, it was removed.
+            # A single file is not a disk: if its folder exists and it does not, it was removed.
             lost = [root for root in missing if prune or _was_a_file(opened, root)]
             for root in lost:
                 run.drop_root(root)
@@ -303,7 +303,7 @@ def finish_forgetting(opened: Session, on_progress: OnProgress) -> None:
                 opened.on_notice(f"something forgotten is still in {line(erased.left[0])}; try: pkb forget")
 
 
-LONGEST_TEXT = 10_000  # characters of a question or a filter: a question of so many takes seconds
+LONGEST_TEXT = 10_000  # characters of a question or a filter: a question this long takes seconds
 
 
 def typed(text: str, what: str = "the question") -> str:

@@ -100,7 +100,7 @@ class Session:
         return exists(self.home.ledger)
 
     def look_again(self) -> None:
-        """Begin anew where the ledger that is open is no longer that of the home, which was removed or replaced."""
+        """Reopen if the open ledger is no longer that of the home, which was removed or replaced."""
         is_open = self._file and "ledger" in vars(self) and not self.ledger.temporary
         if is_open and not (self.there and self.home.ledger.stat().st_ino == self._file):
             self.reopen()

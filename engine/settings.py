@@ -191,7 +191,7 @@ class Experiment(Struct, frozen=True):
     check: bool = True  # one word of the model, where one writes
     # Of the hits served, at most this share may be wrong, by what idle runs find; a higher tau is learnt from that.
     max_error: float = 0.02
-    refresh_k: int = 5  # an answer is stale when a new chunk is among so many nearest (PerCache 4.1.3)
+    refresh_k: int = 5  # an answer is stale when a new chunk is among the 5 nearest (PerCache 4.1.3)
     drafts: int = 8  # tokens of an answer that are guessed and checked at a time
     score: str = "value"  # what the KV cache evicts by: value, lfu
     stride: int = 5  # questions predicted at a time (PerCache 5)

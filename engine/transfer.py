@@ -117,7 +117,7 @@ def _abstract(one: Abstract) -> Row:
 def import_answers(
     opened: Session, lines: Iterable[bytes | None], name: str, on_progress: OnProgress = lambda *_: None
 ) -> ImportReport:
-    """Import the answers of an export, as far as they hold here; a line of None is too long to be one.
+    """Import the answers of an export that hold here; a line of None is too long to be one.
 
     UsageError where the file, called `name` in messages, is no export, or is redacted.
     """
@@ -178,7 +178,7 @@ def read_line(line: bytes | None) -> ExportedAnswer | None:
 
 
 def _check(read: ExportedAnswer) -> None:
-    """Raise ValueError where a value cannot be stored, or is none that a cached answer has."""
+    """Raise ValueError if a value cannot be stored, or no cached answer can have it."""
     "".join((read.reply.question, read.source, read.writer, read.day or "", *read.evidence)).encode()
     read.created.timestamp()
     reply, sources = read.reply, read.reply.sources

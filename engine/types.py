@@ -138,7 +138,7 @@ class Answer(Struct, frozen=True, rename={"text": "answer"}):
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Answer":
-        """Return the answer that `to_json` made these values of; ValueError, KeyError or TypeError if they are none."""
+        """Return the answer that `to_json` made these values of; ValueError, KeyError or TypeError for others."""
         if values["schema"] != SCHEMA:
             raise ValueError(f"an answer of schema {values['schema']}")
         return convert({**values, "ms": {stage: ms for stage, ms in values["ms"].items() if ms is not None}}, cls)
@@ -581,7 +581,7 @@ class Backend(Protocol):
         """Prefill the prompt of an answer without generating it."""
 
     def entails(self, question: "Question", evidence: Evidence, answer: str, trace: Trace) -> bool | None:
-        """Return whether the evidence entails an answer, as far as this backend can tell; None if it did not look."""
+        """Return whether the evidence entails an answer; None if this backend did not check."""
 
     def question_vectors(self) -> "QuestionVectors | None":
         """Return the vectors of cached questions; None without the embedder that made them."""

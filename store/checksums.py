@@ -102,7 +102,7 @@ class TableFiles:
         return any(_part(path) in _ROWS or path == latest for path in files)
 
     def unlisted(self) -> list[str]:
-        """Return the files that are no part of a table."""
+        """Return the files that do not belong to a table."""
         known = self._listed()
         return [path for path in self._there() if path not in known]
 

@@ -71,7 +71,7 @@ class Ledger:
         return self._epoch[0]
 
     def renew(self, epoch: int | None = None) -> None:
-        """Begin to read anew: what is written later rests on what is read from now on, or was read at an epoch."""
+        """Start a new read: later writes depend on what is read from now on, or was read at an epoch."""
         self._epoch[0] = self.count(EPOCH) if epoch is None else epoch
 
     @property

@@ -275,7 +275,7 @@ def _drop_asked_of(ledger: Ledger, documents: Collection[str]) -> None:
     ledger.rows.execute("DELETE FROM answers WHERE origin = 'predicted' AND uses = 0 AND source LIKE 'history/%'")
 
 
-_FEW = 3  # removed documents that had a name, so that it is no mailbox
+_FEW = 3  # removed documents with the same name: more suggest a mailbox
 
 
 def _with_earlier_versions(ledger: Ledger, documents: Collection[str]) -> set[str]:

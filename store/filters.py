@@ -94,7 +94,7 @@ def titled(words: Iterable[str]) -> list[str]:
 
 
 def batches(ids: Sequence[str], most: int) -> Iterator[Sequence[str]]:
-    """Yield ids, so many at a time."""
+    """Yield ids in batches of at most `most`."""
     return (ids[start : start + most] for start in range(0, len(ids), most))
 
 

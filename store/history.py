@@ -117,7 +117,7 @@ class History:
         return Prompts(*self._rows.execute(sql).fetchone())
 
     def most_reused(self, limit: int) -> int:
-        """Return the most tokens of one prompt that came from the KV cache, of the last so many questions."""
+        """Return the most tokens of one prompt that came from the KV cache, of the last `limit` questions."""
         sql = "SELECT max(reused_tokens) FROM (SELECT reused_tokens FROM history ORDER BY id DESC LIMIT ?)"
         return int(self._rows.execute(sql, (limit,)).fetchone()[0] or 0)
 

@@ -78,6 +78,6 @@ class Totals:
     embedded: int
 
     def inverse_frequency(self, count: int) -> float:
-        """Return the inverse chunk frequency of a word that so many chunks contain, as in BM25; never negative."""
+        """Return the inverse chunk frequency of a word that `count` chunks contain, as in BM25; never negative."""
         count = min(count, self.chunks)  # another process may have removed chunks in between
         return log(1 + (self.chunks - count + 0.5) / (count + 0.5))

@@ -156,7 +156,7 @@ _LOCAL_ROOTS = ("/", "/System/Volumes/Data")  # of a Mac
 
 
 def unsafe_place(folder: Path, mounts: Path = MOUNTS) -> str:
-    """Return why a folder, there or not, is no safe place for SQLite: a network disk or a synced folder; else empty.
+    """Return why SQLite is not safe in a folder, which may not exist: a network disk or a synced folder; else empty.
 
     Takes microseconds: an exact hit waits for it.
     """

@@ -201,7 +201,7 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def _leftovers(home: Home) -> Finding:
-    """Find files that a killed process left; a ledger that was set aside is no error."""
+    """Find files that a killed process left; a ledger that was set aside is not an error."""
     count = len(_left(home))
     aside = [path.name for path in home.data.glob(f"*{_DAMAGED}")]
     note = f"a damaged ledger was kept aside ({aside[0]}): delete it when you no longer need it" if aside else ""

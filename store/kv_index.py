@@ -286,7 +286,7 @@ class Partial:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The cached prefix of a prompt, pinned until it is released; none is known where the disk was `late`."""
+    """The cached prefix of a prompt, pinned until it is released; empty if the disk was `late`."""
 
     nodes: tuple[Node, ...]
     partial: Partial | None

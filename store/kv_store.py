@@ -103,7 +103,7 @@ class KvLimits:
 
 
 class KvBudget:
-    """Reservations and evictions within the budget, so many `bytes`."""
+    """Reservations and evictions within a budget of `bytes`."""
 
     def __init__(
         self, kv_folder: KvFolder, limits: KvLimits, score: Score, now: Callable[[], float], others: Callable[[], int]
@@ -133,7 +133,7 @@ class KvBudget:
         return "no_space"
 
     def free(self, evicting: int = 0) -> int:
-        """Return the bytes that a node may have today without evicting others, or evicting only so many bytes."""
+        """Return the bytes that a node may have now without evicting others, or evicting at most `evicting` bytes."""
         self._folder.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._folder.ledger.transaction():
             daily = self._limits.daily - self._counts.written(self._now())
@@ -188,7 +188,7 @@ class KvBudget:
         self._counts.forget_eviction(node.key)
 
     def _excess(self, need: int, *, listed: bool = False) -> int:
-        """Return the bytes to evict before `need` more fit; below 0 so many are left.
+        """Return the bytes to evict before `need` more fit; negative if there is room for more.
 
         Listing the folder finds what no row tells of, and takes longer the more it holds. It is left out where the
         folder was `listed` just now, and far from the budget if nobody else has added or removed a file since then.
@@ -350,11 +350,11 @@ class KvStore:
             match.release()
 
     def answers(self, look: Look) -> bool:
-        """Return whether the disk of the cache answers, as far as `look` waits for it."""
+        """Return whether the disk of the cache answers while `look` waits for it."""
         return look(lambda: self._folder.owner.name) is not None
 
     def record_use(self, match: Match, seconds_saved: float, loaded: int | None = None) -> None:
-        """Count a match of which so many tokens were `loaded`, all by default, and the seconds it saved.
+        """Count a match, its `loaded` tokens (all by default) and the seconds it saved.
 
         Those are without the time that loading took; below 0 computing would have been sooner.
         """
@@ -513,7 +513,7 @@ class KvStore:
     def _take_in(
         self, nodes: Sequence[Node], known: Sequence[Identity | None], found: Sequence[tuple[str, Identity | None]]
     ) -> bool:
-        """Note what was found of files, and remove the nodes of those that are damaged; returns whether none is."""
+        """Note what was found of files, and remove the nodes of damaged ones; return whether all are intact."""
         for node, before, (damage, identified) in zip(nodes, known, found, strict=True):
             if damage:
                 self.remove_damaged(node, damage)

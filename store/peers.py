@@ -152,7 +152,7 @@ class PeerBook:
     def context(self, peers: list[KnownPeer], *, server: bool) -> ssl.SSLContext:
         """Return TLS 1.3 with this machine's key, for connections to these peers alone, or from them.
 
-        No session is resumed: each connection is checked anew, so that a removed peer stays out.
+        No session is resumed: each connection is checked again, so that a removed peer stays out.
         """
         path = self._folder / _OWN
         if not path.exists():
@@ -386,7 +386,7 @@ def _length(reply: HTTPResponse) -> int:
 
 
 def _received(reply: HTTPResponse, size: int, call: RemoteCall) -> BytesIO:
-    """Return the file of a reply; RemoteMiss if it is none of this size, or breaks off."""
+    """Return the file of a reply; RemoteMiss if it has another size, or breaks off."""
     if reply.status == 404:
         raise RemoteMiss("absent")
     if reply.status != 200 or _length(reply) != size:

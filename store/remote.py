@@ -85,7 +85,7 @@ class RemoteSource(Protocol):
         """Return the bytes of the files of the first nodes of a path, up to the first that is not there."""
 
     def read(self, key: Key, size: int, call: RemoteCall) -> BytesIO:
-        """Return a node's file of so many bytes."""
+        """Return a node's file of `size` bytes."""
 
     def close(self) -> None:
         """Close what is open between requests."""
@@ -149,7 +149,7 @@ class Remote:
 
     @property
     def latency(self) -> float | None:
-        """Return the seconds of a round trip of late, on average; None where there was none."""
+        """Return the average seconds of recent round trips; None if there were none."""
         rate = self._answers.rate(self._now())
         return rate and 1 / rate
 

@@ -408,7 +408,7 @@ def _about(persons: frozenset[str], turn: Sequence[Candidate]) -> float:
 
 
 def _has_span(question: Question, one: Candidate, reads: Sequence[Passage]) -> bool:
-    """Return whether a sentence tells anything, and in a meeting of whom the question names, as far as that is told."""
+    """Return whether a sentence has content and, in a meeting, is about a person that the question names, if known."""
     if NO_ANSWER.fullmatch(one.text) or asks(one.text):
         return False
     read = reads[one.read]

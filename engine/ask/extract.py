@@ -63,7 +63,7 @@ _FIRST = re.compile(r"\b(?:I|we)\b")
 _WHY = re.compile(r"\s*(?:why|how come)\b", re.IGNORECASE)
 _READ = {*get_args(Kind)} - {"place"}  # whole by rules
 _EXACT: tuple[Kind, ...] = ("amount", "email", "phone", "link")  # which only a sentence with a span of the kind tells
-_COUNTED: tuple[Kind, ...] = ("number", "amount", "duration")  # a sentence without one is no answer
+_COUNTED: tuple[Kind, ...] = ("number", "amount", "duration")  # a sentence without one is not an answer
 _TOLD = 0.6  # of a question, that the mail whose sender is asked for says
 
 
@@ -434,7 +434,7 @@ def _read(question: Question, reads: Sequence[Passage], reader: "SpanReader | No
 
 
 def _is_of_name(question: Question, kind: Kind | None) -> bool:
-    """Return whether the address or number of somebody is asked for; that of anybody else is no answer."""
+    """Return whether a question asks for somebody's address or number; another person's is not an answer."""
     return kind in ("email", "phone") and bool(question.names)
 
 

@@ -106,7 +106,7 @@ def core(text: str) -> str:
 
 
 def take_apart(text: str) -> re.Match[str] | None:
-    """Return a question as its question word, its helping verb and the rest; None if it is no question in form."""
+    """Return a question as its question word, its helping verb and the rest; None if its form is not a question."""
     return _OWNS.fullmatch(bare(text)) or _PARTS.fullmatch(bare(text))
 
 

@@ -109,7 +109,7 @@ class Asker:
     def ask(self, text: str, options: AskOptions, now: datetime, say: OnText | None = None) -> AskResult:
         """Follow the path for one question; UsageError if it is empty.
 
-        What is made anew is given to `say` while it is written; what is kept is there at once.
+        A new answer goes to `say` while it is written; a cached one is there at once.
         """
         found = self.exact(text, options, now)
         return found.asker.finish(found, say) if isinstance(found, Miss) else found
@@ -155,7 +155,7 @@ class Asker:
         return self._made(ask, asked, None, written) if written.reply.answered or not completed else None
 
     def _match(self, ask: PendingQuestion) -> CachedAnswer | None:
-        """Find the answer that was given to this question; one that is owed or only read ahead is none."""
+        """Find the answer that was given to this question, not one that was only deferred or precomputed."""
         with ask.trace.step("match") as step:
             kept = self._bank.find(ask.key.digest) if ask.options.read_bank else None
             step.note = _match_note(ask, kept)

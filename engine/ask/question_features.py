@@ -170,7 +170,7 @@ class _Words:
         return any(word == "get" and is_past(self._at(place + 1)) for place, word in enumerate(self.plain))
 
     def _is_progressive(self) -> bool:
-        """Return whether something is being done: a form of "be" before a word in -ing that is no noun."""
+        """Return whether something is being done: a form of "be" before a word in -ing that is not a noun."""
         return any(
             word in _BE and self.plain[at].endswith("ing") and not self._is_noun(at)
             for place, word in enumerate(self.plain)
@@ -262,7 +262,7 @@ class _Words:
         return aux if aux is not None and self._begins_subject(aux + 1) else None
 
     def subject(self) -> frozenset[str]:
-        """Return the persons, or the base forms of the noun, behind the first auxiliary that is no form of "be"."""
+        """Return the persons, or the base forms of the noun, after the first auxiliary that is not a form of "be"."""
         aux = self.inverted()
         if aux is None:
             return frozenset()
@@ -386,7 +386,7 @@ _CLITICS = {"'re": "are", "'ve": "have", "'ll": "will", "'m": "am", "'d": "would
 _HELD = frozenset(("it", "there", "that", "here", "he", "she", "this"))  # "'s" behind them is "is"
 _ASKS = frozenset(("what", "which", "who", "whom", "whose", "when", "where", "why", "how"))
 _LONGEST_QUESTION = 1000  # characters
-_SHORTEST = 4  # letters of a word in -ed that is no past: "need", "seed"
+_SHORTEST = 4  # letters of a word in -ed that is not a past tense: "need", "seed"
 _DETERMINERS = frozenset(
     ("the", "a", "an", "my", "our", "your", "his", "her", "its", "their", "some", "any", "this", "both", "all")
 )

@@ -133,7 +133,7 @@ def reject_answer(ledger: Ledger, now: datetime, collection: str | None = None) 
 
 
 def _record_wrong_hit(ledger: Ledger, key: bytes, now: datetime) -> str | None:
-    """Count a served paraphrase answer as wrong, and return its text; None if the last hit was none."""
+    """Count a served paraphrase answer as wrong, and return its text; None if the last hit was of another kind."""
     pending = Verifications(ledger).find(key)
     if pending is None:
         return None

@@ -82,7 +82,7 @@ class _Claim:
 
     @property
     def is_worth_telling(self) -> bool:
-        """Return whether its sentence has a word of the question, and is no heading: a name alone tells nothing."""
+        """Return whether its sentence has a word of the question, and is not a heading: a name alone says nothing."""
         return not self.asked.isdisjoint(self.said.words) and not NO_ANSWER.fullmatch(self.said.text)
 
     def agrees(self, other: "_Claim") -> bool:

@@ -48,7 +48,7 @@ _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".
 _FILTERS = ("sender", "recipient", "since", "until", "collection")
 _PASSAGES, _MOST_PASSAGES, _LISTED, _MOST_LISTED = 10, 50, 20, 1000
 _STATUS: Mapping[type[PkbError], int] = {UsageError: 400, NoStore: 409, Locked: 503, NoModel: 503}
-_OUTSIDE = (OSError, RuntimeError, ValueError, DatabaseError)  # failures that are no bugs of pkb
+_OUTSIDE = (OSError, RuntimeError, ValueError, DatabaseError)  # failures that are not bugs in pkb
 
 Params = QueryParams
 _Event = str | AskResult | PkbError | None  # a piece of an answer, the answer, what went wrong, the end
@@ -320,7 +320,7 @@ _NEXT: Mapping[int | str, str] = {  # to an error that does not say itself what 
 
 
 def read_token(path: Path, *, renew: bool = False) -> str:
-    """Return the token of a home, made at the first call or anew; its file is readable by its owner alone."""
+    """Return the token of a home, created at the first call or again; only its owner can read its file."""
     if not renew and path.exists() and (known := path.read_text("ascii").strip()):
         return known
     token = secrets.token_urlsafe(_TOKEN_BYTES)
@@ -471,7 +471,7 @@ class HttpConnection(H11Protocol):
         self.transport.abort()
 
     def send_400_response(self, msg: str, status: int = 400) -> None:
-        """Answer what is no request with a short error, unless its answer was begun; then close."""
+        """Answer a malformed request with a short error, unless the response has begun; then close."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             body = json.dumps(error(msg, "invalid_request_error", status)).encode()
             about = HEADERS | {

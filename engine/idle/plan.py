@@ -63,7 +63,7 @@ def maintain(ledger: Ledger, tasks: Mapping[str, MaintenanceTask], job: Job, now
 
 
 SUMMARY_TOKENS, PREDICTION_TOKENS = 120, 240  # that a model may write
-_SUMMARIES = 4  # summaries take at most one part in so many of a model's context
+_SUMMARIES = 4  # summaries take at most 1/4 of a model's context
 _CHUNKS = 120  # of the newest that no question was about yet, that forms of questions are filled from
 _DOCUMENTS = 200  # of the newest, in which these are looked for
 _QUESTIONS = 2000  # of the latest, whose retrieved chunks are counted for prefetching
@@ -241,12 +241,12 @@ class IdlePlanner:
 
     @property
     def _strategy(self) -> "Strategy":
-        """Return how predicted questions are precomputed: quotes always whole, for there is nothing to prefill."""
+        """Return how predicted questions are precomputed: quotes always whole, as they have nothing to prefill."""
         from engine.idle.predict import Strategy
         from engine.types import AskOptions
 
         settings = self.session.settings
-        keeps_none = self.session.load_model is None or settings.model.is_served  # so that there is none to prefill
+        keeps_none = self.session.load_model is None or settings.model.is_served  # then there is no KV to prefill
         decode = keeps_none or settings.bank.tau <= settings.experiment.cutoff
         return Strategy(AskOptions(k=settings.ask.k), decode, settings.bank.tau)
 
@@ -382,7 +382,7 @@ def _ask_about(load_model: LoadModel, most: int, is_over: Callable[[], bool]) ->
 
 
 def embedded(session: Session, ids: Sequence[str]) -> "list[Hit]":
-    """Return chunks with their vectors, as far as there are any."""
+    """Return chunks with their vectors, if they have any."""
     from store.filters import among
 
     with session.locks.reader():
@@ -478,7 +478,7 @@ def past_questions(session: Session) -> list[str]:
 
 
 def new_chunks(session: Session, most: int = _CHUNKS, documents: int = _DOCUMENTS) -> "list[Hit]":
-    """Return the newest chunks that no question was about, newest first, out of so many documents."""
+    """Return chunks that no question was about, newest first, out of at most `documents` documents."""
     from store.documents import newest_documents
     from store.history import RetrievalLog
     from store.types import Scope

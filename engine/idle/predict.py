@@ -47,7 +47,7 @@ _PREDICTION_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What predictions are made from: `predict` returns about so many, `seen` names what the view is made of now."""
+    """A basis of predictions: `predict(n)` returns about n, `seen` identifies the current content of the view."""
 
     name: str
     reason: str
@@ -110,7 +110,7 @@ def shares(
 
 
 def is_paused(one: PredictorCounts | None, now: float, weeks: float) -> bool:
-    """Return whether a predictor was tried enough, had no hit for so many weeks, and was last tried since then."""
+    """Return whether a predictor was tried enough, had no hit for `weeks`, and was last tried since then."""
     if one is None or one.predicted < _TRIED:
         return False
     last_hit = one.first if one.last_credited is None else one.last_credited
@@ -153,7 +153,7 @@ class Prediction(Struct, frozen=True):
 
 
 def choose(abstracts: Sequence[Abstract], most: int, tokens: Callable[[str], int]) -> list[Abstract]:
-    """Return the newest summaries and those retrieved least, in turn, within so many tokens; oldest first."""
+    """Return the newest summaries and those retrieved least, in turn, within `most` tokens; oldest first."""
     newest = sorted(abstracts, key=lambda one: one.age, reverse=True)
     least = sorted(newest, key=lambda one: one.asked + one.drawn)
     chosen, left = list[Abstract](), most
@@ -345,7 +345,7 @@ def offer(reasker: Reasker, found: Iterable[Prediction]) -> int:
 def plan_population(reasker: Reasker, strategy: Strategy) -> list[Job]:
     """Return a job for each queued question that has no stored answer, best first.
 
-    Those that were given up are among them: a stored job that is not planned is removed, and would be tried anew.
+    Those that were given up are among them: a stored job that is not planned is removed, and would be tried again.
     """
     rows = (row for row in Jobs(reasker.ledger).all(KIND) if is_lasting(row.subject))
     return [_population_job(strategy, row) for row in rows if not reasker.is_cached(row.subject, strategy.options)]

@@ -157,7 +157,7 @@ class EvictionCandidate:
 
 
 def plan_prefetch(context: PrefetchContext, retrieved: RetrievalCounts) -> PrefetchPlan:
-    """Plan the chunks to prefetch; each run goes further back in the new ones, as far as there is space."""
+    """Plan the chunks to prefetch; each run goes further back in the new ones, until the space is used."""
     times = most_retrieved(retrieved.lists, context.count)
     with context.lock():
         found = retrieved.chunks(list(times))

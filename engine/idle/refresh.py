@@ -1,6 +1,6 @@
 """Jobs that answer or compare stored questions again: `refresh`, `verify` and `convert`.
 
-refresh (PerCache 4.1.3): a stale answer. Same evidence? raise its generation : make the answer anew -> did a person
+refresh (PerCache 4.1.3): a stale answer. Same evidence? raise its generation : generate it again -> did a person
 see another answer? notify the next one who asks. Freshness is decided when an answer is served; this saves the wait.
 verify: a question that was served the answer of a similar one gets its own, and the two are compared.
 convert: a question that was only prefilled is answered.

@@ -442,7 +442,7 @@ def stored(job: Job, now: float) -> JobRow:
     return JobRow(job.kind, job.subject, job.cost_s, job.gain_s, now, job.source)
 
 
-_PLANNING = 4  # planning one kind takes at most one part in so many of the time
+_PLANNING = 4  # planning one kind takes at most 1/4 of the time
 _FINAL = ("done", "cached", "no space", "failed", "gave up")  # states that another run would not change
 _OPEN_ENDED = ("prefetch", "blocks")  # kinds of which the next run does more where this one did any
 

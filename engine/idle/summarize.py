@@ -64,7 +64,7 @@ def named(hit: Hit) -> list[str]:
     """Return the people (or things with such names) that a chunk names in full, without its correspondents."""
     text = hit.chunk.text
     found = [" ".join(text[one.start : one.end].split()) for one in find(text, "person")]
-    # "Thanks Ann" is no other person.
+    # "Thanks Ann" is not another person.
     known, places = tuple(correspondents(hit)), {text[one.start : one.end] for one in find(text, "place")}
     full = [name for name in found if " " in name and len(name) <= LONGEST and not name.isupper() and words(name)]
     return [name for name in dict.fromkeys(full) if not name.endswith(known) and name not in places]
@@ -204,7 +204,7 @@ class Summarizer:
 
 
 def writer(model: LanguageModel, most: int, is_over: Callable[[], bool]) -> Write:
-    """Return a function that writes at most so many tokens.
+    """Return a function that writes at most `most` tokens.
 
     It raises OutOfTime before a segment or token once `is_over`. Middle segments that do not fit the context are left
     out, the last ones first.

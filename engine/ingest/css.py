@@ -168,7 +168,7 @@ class Declared(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def parse_style(text: str) -> Declared:
-    """Return what a `style` attribute declares, as far as it decides what is seen; never fails."""
+    """Return the declarations of a `style` attribute that affect visibility; never fails."""
     return _declared(tinycss2.parse_blocks_contents(_LONG_NUMBER.sub("9", text), skip_comments=True))
 
 

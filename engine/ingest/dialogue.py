@@ -474,7 +474,7 @@ def with_speakers(found: Sequence[Cue]) -> list[Cue]:
 
 
 def separate_cues(found: Sequence[Cue]) -> list[DocumentPassage]:
-    """Return a turn per cue: messages of a chat are no sentences of one text."""
+    """Return a turn per cue: messages of a chat are not sentences of one text."""
     return [DocumentPassage(cue.text, cue.first, cue.last, "body", cue.speaker, cue.at) for cue in found]
 
 

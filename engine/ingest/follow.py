@@ -123,7 +123,7 @@ class Debouncer:
 WatchMethod = Literal["events", "polling"]
 OnChange = Callable[[str, str], None]  # a root, and the folder in it (or the root itself) that changed
 
-_EVENTS: list[type[events.FileSystemEvent]] = [  # reading a file is no change
+_EVENTS: list[type[events.FileSystemEvent]] = [  # reading a file is not a change
     *(events.FileCreatedEvent, events.FileModifiedEvent, events.FileMovedEvent, events.FileDeletedEvent),
     *(events.FileClosedEvent, events.DirCreatedEvent, events.DirMovedEvent, events.DirDeletedEvent),
 ]

@@ -186,7 +186,7 @@ class MailConnection(imaplib.IMAP4_SSL):
             self.shutdown()  # without waiting for a goodbye
 
     def read(self, size: int) -> bytes:
-        """Return so many bytes of a literal; PkbError if that is more than was asked for."""
+        """Return `size` bytes of a literal; PkbError if that is more than was requested."""
         if size > self._left + len(self._received):
             raise self._error("the server sends more than was asked for")
         while len(self._received) < size:
@@ -293,7 +293,7 @@ class MailConnection(imaplib.IMAP4_SSL):
                 yield number, body
 
     def wait(self, seconds: float) -> None:
-        """Wait until the open folder changes, for so many seconds at most; all of them if the server cannot tell."""
+        """Wait until the open folder changes, at most `seconds`; the whole time if the server has no IDLE."""
         if "IDLE" not in self.capabilities:
             time.sleep(seconds)
             return

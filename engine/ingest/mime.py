@@ -145,7 +145,7 @@ def _uudecoded(body: bytes) -> bytes:
 
 # The tree of parts.
 
-_PLAIN_IS_ENOUGH = 1_000  # characters: a plain alternative this long is no stub, so the HTML is not parsed
+_PLAIN_IS_ENOUGH = 1_000  # characters: a plain alternative this long is not a stub, so the HTML is not parsed
 _READABLE = (".txt", ".csv", ".tsv", ".md", ".ics", ".vcf", ".log", ".rst", ".org", ".json", ".yaml", ".yml")
 _RTF = re.compile(
     r"\\'([\da-fA-F]{2})|\\u(-?\d{1,6}) ?(?:\?|\\'..)?|\\([A-Za-z]{1,32})(-?\d{0,10}) ?|\\(.)|([{}])|[\r\n]+"

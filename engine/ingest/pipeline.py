@@ -216,7 +216,7 @@ def commit_batch(ledger: Ledger, knowledge: Knowledge, batch: ParsedBatch, versi
 
 
 def _replaced(catalogue: Catalog, versions: Versions, file: FileRead) -> list[Replacement]:
-    """Return what a file, as far as it was parsed, replaces."""
+    """Return the documents that the parsed part of a file replaces."""
     if file.former is None:
         before, file.former = catalogue.state(file.path), catalogue.former_places(file.path)
         file.anew = before is not None and before.is_same_but_marked(file.state)

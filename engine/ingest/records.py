@@ -223,7 +223,7 @@ def _what(columns: Mapping[str, _Column]) -> str | None:
 
 
 def _named(name: str, column: _Column) -> tuple[float, ...]:
-    """Return how likely the values of a column are speakers: few that come back, best names; () if they are none."""
+    """Return how likely the values of a column are speakers: few that recur, best names; () if they are not."""
     values = [text for value in column if isinstance(value, str | int) and (text := str(value).strip())]
     kinds = list(dict.fromkeys(values))
     few = len(kinds) <= max(0.6 * len(values), 4) and not any(

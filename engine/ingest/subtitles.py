@@ -258,7 +258,7 @@ def _on_line(line: str, beside: str = "") -> Iterator[tuple[str, Lead]]:
 
 
 def _weight(shape: str, found: Mapping[int, Lead], lines: Sequence[str], captions: bool) -> tuple[int, ...]:
-    """Return how likely a shape of names is, 0 first if it is none."""
+    """Return how likely a shape of names is, 0 first if it is not one."""
     uses = Counter(lead.name for lead in found.values())
     again = [name for name in uses if uses[name] > 1]
     known = sum(uses[name] for name in again)

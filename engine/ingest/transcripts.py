@@ -52,7 +52,7 @@ def without_date(name: str) -> str:
 # Front matter: title and date in the first lines.
 
 _MOST = 8  # lines that may be front matter
-_LONG = 160  # characters: longer lines are no titles
+_LONG = 160  # characters: longer lines are not titles
 _WHEN = re.compile(r"\W*(?:date|when|time)\b", re.IGNORECASE)
 _TITLE = re.compile(r"(?:title|meeting|subject|topic)[ \t]*:[ \t]*(\S.*)$", re.IGNORECASE)
 _ENDINGS = re.compile(r"(?:\.(?:vtt|srt|sbv|json|txt|html?|md|markdown|text|transcript|[a-z]{2}))+$", re.IGNORECASE)

@@ -59,7 +59,7 @@ class Bug(UnreadableItem):
 
 T = TypeVar("T")
 BUG_EVENT: Final = "pkb.bug"
-_ENDS_THE_RUN = (MemoryError, OSError, PkbError, UnreadableItem)  # these are no bugs
+_ENDS_THE_RUN = (MemoryError, OSError, PkbError, UnreadableItem)  # these are not bugs
 
 
 def isolate(work: Callable[[], T]) -> T:

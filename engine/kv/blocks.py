@@ -40,7 +40,7 @@ def take(cache: Cache, start: int, stop: int) -> Arrays:
 
 
 def load(paths: Sequence[Path], count: int) -> list[Arrays]:
-    """Read the arrays of so many layers from files, in the calling thread; UnreadableCache where any is missing."""
+    """Read the arrays of `count` layers from files, in the calling thread; UnreadableCache if any is missing."""
     import mlx.core as mx
 
     opened, wanted = files(paths), {f"{number}.{kv}" for number in range(count) for kv in "kv"}
@@ -59,7 +59,7 @@ def tensors(arrays: Arrays) -> list[Tensor]:
 
 
 def assemble(parts: Sequence[Arrays], moves: Sequence[int], ropes: Ropes) -> Layers:
-    """Concatenate parts, the keys of each moved forward by so many positions."""
+    """Concatenate parts, with the keys of each moved forward by its number of positions."""
     keys = list[list[Any]]()
     for part, by in zip(parts, moves, strict=True):
         keys.append(ropes.move([unpack(part, f"{number}.k") for number in range(len(ropes.layers))], by))
@@ -74,7 +74,7 @@ Prefix = tuple[Ids, ...]  # the system segment, or that and a block behind it
 
 @dataclass(frozen=True, slots=True)
 class BlockPart:
-    """The last segment of a path as it is stored: loaded from a node, or computed in so many seconds."""
+    """The last segment of a path as it is stored: loaded from a node, or computed in `seconds`."""
 
     arrays: Arrays
     node: Node | None = None

@@ -23,7 +23,7 @@ from store.database import Ledger
 from store.types import replace
 
 _MEMORY = 0.9  # weight of what was seen before, at each observation: about the last ten count
-_DRIFT = 2.0  # a prediction this many times off twice running: everything is measured anew
+_DRIFT = 2.0  # a prediction off by this factor twice in a row: everything is measured again
 _LEAST_S = 1e-6
 _Sum = Annotated[float, Meta(ge=0)]
 _ENOUGH = 1.2  # summed weight of observations below which nothing is predicted: one alone may be an outlier
@@ -121,7 +121,7 @@ def _attended(start: int, stop: int) -> tuple[float, float]:
 
 _NAME = "kv.costs"  # the small value of the ledger
 _MODELS = 8  # of which the costs are kept, those used last
-_DAY_S = 86_400.0  # after which loading is measured anew: a slow disk may have been busy, or another one
+_DAY_S = 86_400.0  # after which loading is measured again: a slow disk may have been busy, or another one
 
 
 class MeasuredCosts:
@@ -297,7 +297,7 @@ def loading_s(units: Sequence[Unit]) -> float | None:
 
 
 def planned(units: Sequence[Unit], computed: int, both: Way) -> LoadPlan:
-    """Return the plan that computes so many units, those in front, and loads the others in the way of `both`."""
+    """Return the plan that computes the first `computed` units and loads the others, at the costs of `both`."""
     front, back = units[:computed], units[computed:]
     seconds = max(sum(unit.compute_s for unit in front), loading_s(back) or 0.0)
     return LoadPlan(both if front and back else "compute" if front else "load", computed, seconds)
@@ -374,7 +374,7 @@ class Loader:
 
     `load` is called with a unit's number; what it raises of `failures` ends loading, and `error` holds it. `cancel`
     ends a load that is not needed any more. Units from `back` on are loaded. Nothing is waited for from `until` on, of
-    time.perf_counter(). With `fixed`, so many units in front are computed, and the others only where they do not come.
+    time.perf_counter(). With `fixed`, that many first units are computed, and others only if loading them fails.
     """
 
     units: Sequence[Unit]

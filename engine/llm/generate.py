@@ -56,7 +56,7 @@ _OPEN = re.compile(
 )
 _LAST_OPEN = re.compile(r"\n\W{0,2}[a-z]*+[\s\d\W]*+\Z", re.IGNORECASE)
 _NOTHING = re.compile(r"(?:\A|[.!?]\s+)\W*not[ -]found\W*(?:\Z|(?<=[.:,;–—-])\s)", re.IGNORECASE)
-_MOST = 1000  # a list such as 1-999999 is no list of sources
+_MOST = 1000  # a list such as 1-999999 is not a list of sources
 # What is right in every letter or not at all: addresses and links, and telephone numbers by their digits.
 _ADDRESS = re.compile(r"[\w.+%-]+@[\w-]+(?:\.[\w-]+)+|(?:https?://|www\.)[^\s<>\"]+", re.IGNORECASE)
 _PHONE = re.compile(r"(?<![\w.,:/-])\+?\(?\d(?:[ ().-]{0,3}\d){6,14}(?![\w/:-]|[.,]\d)")

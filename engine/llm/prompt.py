@@ -135,7 +135,7 @@ def question_segment(question: str, now: datetime) -> str:
     return f"{said}\n{rest.format(question=' '.join(question.split()))}"
 
 
-_ANSWER_SHARE = 4  # of the context, one in so many tokens is kept for the answer if the answer may be that long
+_ANSWER_SHARE = 4  # 1/4 of the context is reserved for the answer, if the answer may be that long
 _ANY_NUMBER = 99  # takes as many tokens as any that a chunk will have
 # Sources that a model with a role adapter is shown: so small a model answers as well from the best one as from five,
 # several times sooner, and one source behind the system segment is what idle runs can prefetch.

@@ -197,7 +197,7 @@ def timed(pieces: Iterable[str], check_time: Callable[[], None]) -> Iterator[str
 
 
 def complete(pieces: Iterable[str], most: int) -> str:
-    """Return the text of at most so many tokens, ended where it repeats itself or with a sentence at the limit."""
+    """Return the text of at most `most` tokens, ended where it repeats itself or with a sentence at the limit."""
     output = Output(most)
     for piece in pieces:
         if not output.add(piece):

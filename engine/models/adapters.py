@@ -66,7 +66,7 @@ class Adapter:
 
 
 def read_adapter(folder: Path, name: str, notes: Path | None = None) -> Adapter:
-    """Read an adapter's config and the header of its weights; UsageError if it is none, PkbError if it is damaged.
+    """Read an adapter's config and its weights' header; UsageError if it is not an adapter, PkbError if damaged.
 
     The folder `notes` caches digests.
     """
@@ -115,7 +115,7 @@ def _refuse_kind(kind: Any, name: str) -> None:
 
 
 def _numbers(config: Mapping[str, Any], name: str) -> tuple[int, float]:
-    """Return rank and scale; PkbError if they are none."""
+    """Return rank and scale; PkbError if they are invalid."""
     found = config.get("lora_parameters")
     rank, scale = (found.get("rank"), found.get("scale")) if isinstance(found, dict) else (None, None)
     if not isinstance(rank, int) or isinstance(rank, bool) or not 1 <= rank <= MOST_RANK:
@@ -175,7 +175,7 @@ def load_factors(adapter: Adapter) -> dict[str, Any]:
 
 
 def check_values(adapter: Adapter) -> None:
-    """Raise PkbError if an adapter's factors have a value that is no number, as those of a failed training do."""
+    """Raise PkbError if an adapter's factors have a value that is not a number, as after a failed training."""
     import mlx.core as mx
 
     for name, factor in load_factors(adapter).items():
@@ -422,7 +422,7 @@ class Wardrobe:
 
 
 def choose(folder: AdapterFolder, tasks: Mapping[str, str], collections: Mapping[str, str], base: str) -> Wardrobe:
-    """Read the adapters of these names, as far as they are whole and made for the model `base`."""
+    """Read the adapters of these names that are intact and made for the model `base`."""
     found, problems = dict[str, Adapter](), dict[str, str]()
     for name in filter(None, dict.fromkeys((*tasks.values(), *collections.values()))):
         try:

@@ -117,7 +117,7 @@ def parse_endpoint(text: str) -> Endpoint:
 
 
 def endpoint_of(settings: ModelSettings) -> Endpoint:
-    """Return the configured endpoint; UsageError where it is none, or mail text would travel in clear unasked."""
+    """Return the configured endpoint; UsageError if it is invalid, or mail text would travel unencrypted."""
     found = parse_endpoint(settings.name)
     if not found.is_private and settings.plain_http.strip().lower() != found.host:
         raise UsageError(
@@ -318,7 +318,7 @@ class ServerInfo:
 
 
 def describe(client: ServerClient) -> ServerInfo:
-    """Ask a server about the named model, or its only one; NoModel if it has none such, PkbError if it is no server."""
+    """Ask a server about the named model, or its only one; NoModel if it lacks it, PkbError if it is not a server."""
     listed = _listed(client)
     name = _chosen(client.endpoint, list(listed))
     told = listed.get(name, {})
@@ -372,7 +372,7 @@ def ollama_digest(client: ServerClient, name: str) -> str:
 
 
 def _ollama_context(client: ServerClient, name: str) -> int | None:
-    """Return the context that a model is loaded with, or that its file sets; what it was trained for is no help."""
+    """Return the context that a model is loaded with, or that its file sets; what it was trained for does not help."""
     root = client.endpoint.root
     if loaded := as_count(_row(client.values(f"{root}/api/ps"), "models", name).get("context_length")):
         return loaded

@@ -361,7 +361,7 @@ def unpack(kind: GGMLQuantizationType, raw: Bytes) -> Unpacked:
 
 
 def pack(values: Bytes, bits: int) -> NDArray[np.uint32]:
-    """Pack unsigned numbers of so many bits as MLX does, the first into the lowest: (rows, columns * bits / 32)."""
+    """Pack unsigned numbers of `bits` bits as MLX does, the first into the lowest: (rows, columns * bits / 32)."""
     if bits == 8:
         return np.ascontiguousarray(values).view("<u4")
     planes = np.unpackbits(values.reshape(len(values), -1, 1), axis=-1, count=bits, bitorder="little")

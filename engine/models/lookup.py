@@ -49,7 +49,7 @@ DEFAULTS = (
 
 
 def default(memory: int, limit: int, needed: Callable[[int], int]) -> str | None:
-    """Return the best model for a machine with so many bytes of memory that needs at most `limit`; None if none does.
+    """Return the best model for a machine with `memory` bytes that needs at most `limit`; None if none fits.
 
     `needed` computes the bytes of memory from the bytes of the weights.
     """

@@ -25,7 +25,7 @@ from engine.models.types import Drafter, Frame, Meter, Size
 from engine.settings import ModelSettings
 from store.errors import PkbError
 
-_SPARE = 8  # of the context, one token in so many is left free: tokens are estimated, and the template adds some
+_SPARE = 8  # 1/8 of the context is left free: tokens are estimated, and the template adds some
 _BYTES = 3  # of UTF-8 for a token: fewer than in most text, so that the estimate is rather too high
 _SEED = 0
 _EXTRAS = ("stream_options", "chat_template_kwargs", "seed")  # that a strict server may refuse

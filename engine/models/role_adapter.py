@@ -239,7 +239,7 @@ def _layer_type() -> Any:
             begin: Callable[[], None] = super().__init__  # which MLX gives no types
             begin()
             self.inner = inner
-            # Names with an underscore are no parameters of the model.
+            # Names with an underscore are not parameters of the model.
             self._own, self._attached = own, attached
             self.use(own)
 

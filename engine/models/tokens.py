@@ -40,7 +40,7 @@ class Tokens:
         self._tokenizer = tokenizer
         added = tokenizer.get_added_tokens_decoder()
         self._added = frozenset(added)
-        # A run of blanks may be an added token too, but is no control token.
+        # A run of blanks may be an added token too, but is not a control token.
         named = {id for id, token in added.items() if token.special or token.content.strip(" \t\r\n\u2581")}
         self._reserved = named.union(controls)
 

@@ -177,7 +177,7 @@ def _sentences(document: _Document) -> Iterator[tuple[Hit, Span]]:
 
 
 def _who(document: _Document, by: str, found: Commitment, text: str, names: Collection[str]) -> str | None:
-    """Return who is to do something, by name as far as it is known; whoever asks calls others, and signs."""
+    """Return the name of the person who is to do something, if known; the sender names others, and signs."""
     if found.doer == "named":
         return found.name
     if found.doer == "writer":
@@ -231,7 +231,7 @@ def _closes(document: _Document, one: _Open) -> bool:
 
 
 def _meet(document: _Document, other: _Document) -> bool:
-    """Return whether two messages of a thread are between the same people, as far as they say."""
+    """Return whether two messages of a thread name the same people."""
     direct = other.sender in document.recipients or document.sender in other.recipients
     return direct or not document.recipients or not document.recipients.isdisjoint(other.recipients)
 

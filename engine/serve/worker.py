@@ -165,7 +165,7 @@ def _first_step(reading: "PromptReader", expected: int) -> None:
         reading.kept.model.preallocate(cache, expected)
 
 
-_OUTSIDE = (PkbError, OSError, RuntimeError, ValueError, sqlite3.Error)  # failures that are no bugs of pkb
+_OUTSIDE = (PkbError, OSError, RuntimeError, ValueError, sqlite3.Error)  # failures that are not bugs in pkb
 _LOOK_S = 0.25  # between checks of the model's locks
 Send = Callable[[str, Mapping[str, Any]], None]
 

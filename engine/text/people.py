@@ -41,7 +41,7 @@ _SCRIPTS = ("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU", "GOTH
 # Before a folded address, which no folded name begins with; before an address whose mail came by some ways, whose mail
 # was sent in some fortnights, and that some addresses wrote to.
 LOOK_ALIKE, WAYS, FORTNIGHTS, READERS = "@", "@ ", "@ sent ", "@ to "
-ROUTES = ("sent by ", "replies go to ")  # begin warnings that are none where mail of an address always comes so
+ROUTES = ("sent by ", "replies go to ")  # begin warnings that are dropped if an address's mail always comes so
 _LEAST_LABEL = 3  # letters: below a country's domain, a shorter label is a kind of company, as in co.uk
 
 
@@ -189,7 +189,7 @@ def index_words(chunk: Chunk, sender: str, recipients: Sequence[str], date: date
 
 @dataclass(frozen=True, slots=True)
 class QuotedPart:
-    """The role of a part of a document; for a quoted or forwarded one its date and author, as far as it says."""
+    """The role of a part of a document; for a quoted or forwarded one also its date and author, if given."""
 
     role: Role
     written: datetime | None = None
