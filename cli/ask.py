@@ -38,7 +38,7 @@ def ask(
         bool, typer.Option("--stale-ok", help="Accept a cached answer even if new mail may change it.")
     ] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show each step with its time and result.")] = False,
-    every: Annotated[bool, typer.Option("--all", help="List the sources that do not bear the answer, too.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Also list sources that do not support the answer.")] = False,
     no_daemon: output.NoDaemon = False,
 ) -> None:
     """Answer a question from your mail and meetings, with sources.

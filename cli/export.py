@@ -77,7 +77,7 @@ def import_answers(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="An export in JSON; - for standard input.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
 ) -> None:
-    """Cache answers of an export, as far as they hold here.
+    """Import the cached answers of an export that hold here.
 
     Example: pkb import answers.jsonl
     """
@@ -98,9 +98,9 @@ _SAID: dict[str, Callable[[int], str]] = {
     "cached": "{:,} already cached".format,
     "missing": "{:,} without their messages".format,
     "other_model": "{:,} by another model".format,
-    "other_day": "{:,} of another day".format,
+    "other_day": "{:,} from another day".format,
     "rejected": "{:,} marked as wrong here".format,
-    "no_room": "{:,} for which the cache has no room".format,
+    "no_room": "{:,} that do not fit in the cache".format,
 }
 
 

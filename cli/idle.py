@@ -409,7 +409,7 @@ def idle(
     install: Annotated[bool, typer.Option("--install", help="Schedule it to run every hour.")] = False,
     uninstall: Annotated[bool, typer.Option("--uninstall", help="Remove the schedule.")] = False,
     status: Annotated[bool, typer.Option("--status", help="Show whether and how it is scheduled.")] = False,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show every job, and why none is run.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show every job, or why no job runs.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print all jobs as JSON.")] = False,
 ) -> None:
     """Run background jobs that make the next answers faster.

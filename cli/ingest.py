@@ -36,7 +36,7 @@ When = Literal["now", "background", "later"]
 def ingest(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="PATH...", help=f"{_PATHS}; none to update all indexed before."),
+        typer.Argument(metavar="PATH...", help=f"{_PATHS}; default: everything indexed before."),
     ] = None,
     kind: Annotated[
         Literal["mail", "mbox", "transcript"] | None, typer.Option(help="Treat every file as this kind.")
@@ -324,7 +324,7 @@ def _said(path: str, summary: "Summary") -> str:
 
 def watch(
     paths: Annotated[
-        list[Path] | None, typer.Argument(metavar="PATH...", help=f"{_PATHS}; none for all indexed before.")
+        list[Path] | None, typer.Argument(metavar="PATH...", help=f"{_PATHS}; default: everything indexed before.")
     ] = None,
     quiet: Annotated[
         str, typer.Option("--quiet", metavar="TIME", help="Index after this long without changes.")

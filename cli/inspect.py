@@ -248,7 +248,7 @@ def list_documents(
     count_only: Annotated[bool, typer.Option("--count", help="Print only how many there are.")] = False,
     paths: Annotated[bool, typer.Option("--paths", help="Print only the path of each file.")] = False,
     problems: Annotated[
-        bool, typer.Option("--problems", help="List instead what was skipped, looks misread or was left out, by file.")
+        bool, typer.Option("--problems", help="List skipped, misread and left-out items instead, by file.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the list as one JSON object.")] = False,
     filters: Filters = NO_FILTERS,
@@ -272,7 +272,7 @@ def list_documents(
             _print(found, paths=paths)
         _say_matched(pkb, scope)
         if not found.total:
-            output.say(f"pkb: {output.lost(pkb.unknown_person(scope)) or 'nothing within these limits'}")
+            output.say(f"pkb: {output.lost(pkb.unknown_person(scope)) or 'no match'}")
         raise typer.Exit(0 if found.total else 4)
 
 
@@ -286,7 +286,7 @@ def _show_problems(kinds: Sequence[dict[str, Any]], *, as_json: bool) -> None:
         for path, number in Counter(item["path"] for item in one["items"]).items():
             print(line(f"    {path} ({number:,})" if number > 1 else f"    {path}"))
     if not kinds:
-        print("nothing was skipped, looks misread or was left out")
+        print("nothing was skipped, misread or left out")
 
 
 def _print(found: Listing, *, paths: bool) -> None:
@@ -344,7 +344,7 @@ def todo(
     as_json: Annotated[bool, typer.Option("--json", help="Print the items as one JSON object.")] = False,
     filters: Filters = NO_FILTERS,
 ) -> None:
-    """List open tasks and unanswered questions, what is due first.
+    """List open tasks and unanswered questions, earliest due first.
 
     Example: pkb todo --since 2024-05 --from ann
     """
@@ -381,5 +381,5 @@ def _nothing(pkb: "Pkb", documents: int, scope: "Scope") -> str:
     ever = ListOptions(replace(scope, since=None, until=None), limit=1)
     newest = [row["date"] for row in pkb.list_documents(ever).documents if row["date"]]
     advice = f"; try: pkb todo --since {newest[0][:4]}" if newest else ""
-    where = f"nothing is open in {count(documents, 'document')}" if documents else "no document is of these days"
+    where = f"nothing is open in {count(documents, 'document')}" if documents else "nothing from these dates"
     return where + advice

@@ -36,7 +36,7 @@ Usable = Annotated[
 @model.command("pull")
 def pull(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="ORG/NAME or ORG/NAME@COMMIT; none for one that fits.")
+        str | None, typer.Argument(metavar="NAME", help="ORG/NAME or ORG/NAME@COMMIT; default: the best that fits.")
     ] = None,
     yes: Yes = False,
     force: Annotated[bool, typer.Option("--force", help="Even if it does not fit in memory.")] = False,

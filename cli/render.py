@@ -274,14 +274,14 @@ def show_open_loop(number: int, item: OpenLoop, today: date) -> None:
     _print(typer.style(_INDENT + _where(item.source), dim=True), whole=True)
 
 
-# What quotes cannot give, by what a question asks for.
+# Why a quote is not an answer, by the synthesis that a question needs.
 _NOT_QUOTED: dict[str, str] = {
-    "summary": "A summary cannot be quoted",
-    "list": "A complete list cannot be quoted",
-    "count": "A count cannot be quoted",
-    "comparison": "A comparison cannot be quoted",
-    "decisions": "Decisions and tasks cannot be quoted from one passage",
-    "opinions": "What several people think cannot be quoted from one passage",
+    "summary": "This needs a summary, and pkb only quotes",
+    "list": "This needs a complete list, and pkb only quotes",
+    "count": "This needs a count, and pkb only quotes",
+    "comparison": "This needs a comparison, and pkb only quotes",
+    "decisions": "This needs several passages, and pkb quotes one",
+    "opinions": "This needs several people's words, and pkb quotes one passage",
 }
 _LISTED: dict[str, str] = {"list": "list", "count": "count", "comparison": "count"}  # what `pkb list` does
 _PERSON_BEFORE = re.compile(r"\b(from|by|did|does|do|has|have|to)\s+\Z", re.IGNORECASE)

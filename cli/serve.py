@@ -53,7 +53,7 @@ def serve(
     Example: pkb serve --http
     """
     if http and share is not None:
-        raise UsageError("--http and --share are servers of their own: run one beside the other", "pkb serve --http")
+        raise UsageError("--http and --share are separate servers: run two commands", "pkb serve --http")
     if (http or share is not None) and (status or stop or foreground):
         own, step = ("--http", "pkb serve --http") if http else ("--share", "pkb serve --share HOST:PORT")
         raise UsageError(f"--status, --stop and --foreground are for the background server, not for {own}", step)

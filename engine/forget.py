@@ -113,7 +113,7 @@ def plan(opened: Session, request: ForgetRequest) -> ForgetPlan:
         adapters, answers = trained_adapters(opened) if questions else (), answers_to(opened.ledger, questions)
         return ForgetPlan(questions=questions, answers=answers, adapters=adapters, request=request)
     if not request.targets and request.scope == Scope() and not request.deleted:
-        raise UsageError("nothing named to forget", "pkb forget --help")
+        raise UsageError("say what to forget", "pkb forget --help")
     if request.scope != Scope() and request.deleted:
         raise UsageError("removed documents have no sender, day or collection any more", "pkb forget --deleted")
     with opened.locks.reader(), naming_writer(opened.home.ledger):

@@ -155,7 +155,7 @@ def _disk_kind(home: Home, place: str) -> Check:
         return Check("disk", "bad", why, ELSEWHERE)
     kind = file_system(existing(home.data.resolve()))
     if kind == "9p":
-        return Check("disk", "note", "a folder of another system (9p): safe while this one alone uses the home")
+        return Check("disk", "note", "a folder of another system (9p): safe if no other system uses the home")
     return Check("disk", "ok", f"local ({kind})")
 
 

@@ -152,7 +152,7 @@ class OpenItem(TypedDict):
 
 
 class TodoOutput(ToolOutput):
-    """What is open, what is due first."""
+    """Open items, earliest due first."""
 
     items: list[OpenItem]
 
@@ -322,7 +322,7 @@ class Tools:
         with self._open() as (pkb, notices):
             rows = pkb.show(path, message_id)
         if not rows:
-            raise ToolError("nothing of this file is indexed")
+            raise ToolError("this file is not indexed")
         documents = [_part(row, first_line, limit) for row in rows]
         pieces = [piece for one in documents for piece in (_row(one), *_numbered(one), "")]
         return _result("", pieces, ShowOutput(**_own(notices), documents=documents))

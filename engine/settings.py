@@ -67,9 +67,7 @@ class IngestSettings(Struct, frozen=True):
             ),
         ),
     ] = "deleted spam drafts"
-    ca: Annotated[
-        str, _option("file of certificates (PEM) that a mail server's may be signed by, beside the system's")
-    ] = ""
+    ca: Annotated[str, _option("PEM file of certificates trusted for mail servers, besides the system's")] = ""
 
 
 class EmbedSettings(Struct, frozen=True):
@@ -88,7 +86,7 @@ class ModelSettings(Struct, frozen=True):
         float, _option("share of memory that a model may use; the background server exits at 15 % more", most=1)
     ] = 0.75
     context: Annotated[
-        int, _option("context of a model server in tokens; 0: as the server tells, else 4096", least=0)
+        int, _option("context of a model server in tokens; 0: as the server reports, else 4096", least=0)
     ] = 0
     key: Annotated[
         str,

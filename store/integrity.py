@@ -49,7 +49,7 @@ def sample_of(text: str, seed: str) -> Chosen:
     found = _SHARE.fullmatch(text.strip())
     share, number, of = (float(found[1] or 0), int(found[2] or 0), int(found[3] or 0)) if found else (0.0, 0, 0)
     if not 0 < share <= 100 and not 0 < number <= of:
-        raise UsageError(f"--read-data-subset {text} is no part like 5% or 2/10", "pkb check --read-data-subset 5%")
+        raise UsageError(f"--read-data-subset {text} is not a part like 5% or 2/10", "pkb check --read-data-subset 5%")
     if share:
         return lambda name: _number_of(f"{seed}\0{name}") < share / 100 * 2**64
     return lambda name: _number_of(name) % of == number - 1

@@ -32,7 +32,7 @@ def sender_notices(reply: Answer) -> list[str]:
     """
     first, others = reply.sources[0], [one for one in reply.sources[1:] if not one.copy]
     orders = [one for one in (first, *others) if one.rival and instruction_end(one.quote)]
-    left_out = [f"a sentence that tells what to answer was left out, from {_sender(one)}" for one in orders[:_RIVALS]]
+    left_out = [f"left out a sentence that dictates the answer, from {_sender(one)}" for one in orders[:_RIVALS]]
     if not reply.answered:
         return left_out
     rivals = [one for one in others if one.rival and one.quote != first.quote and one not in orders]
@@ -41,7 +41,7 @@ def sender_notices(reply: Answer) -> list[str]:
     told = [f"another mail, from {_sender(one)}, says: {shorten(one.quote, 160)}" for one in strange[:_RIVALS]]
     trusted = [first, *(one for one in others if one.quote and same_answer(first.quote, one.quote, reply.span))]
     alone = all(one.warnings and FIRST_MAIL not in one.warnings for one in trusted)
-    return [*([f"the answer rests on a doubtful mail alone, from {_sender(first)}"] if alone else []), *told, *left_out]
+    return [*([f"the only source is a doubtful mail, from {_sender(first)}"] if alone else []), *told, *left_out]
 
 
 def _sender(source: Source) -> str:

@@ -62,7 +62,7 @@ def parse(body: Any) -> ChatRequest:
     while said and said[-1][0] == "assistant" and not said[-1][1].strip():  # where the answer is to be written
         said.pop()
     if said and said[-1][2]:
-        raise UsageError("the question has a part that is no text")
+        raise UsageError("a part of the question is not text")
     if not said or said[-1][0] != "user" or not said[-1][1].strip():
         raise UsageError("the last message must be the user's question")
     own, filled_in = _field(dict, given, "pkb", {}), _filled_in([text for role, text, _ in said if role == "user"])

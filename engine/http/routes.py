@@ -122,7 +122,7 @@ def _list(pkb: Pkb, params: Params) -> Any:
 def _show(pkb: Pkb, params: Params) -> Any:
     path = params.get("path", "")
     if not path or not (documents := pkb.show(path, params.get("message_id") or None)):
-        raise UsageError("nothing of this path is indexed", "pkb list --paths")
+        raise UsageError("this path is not indexed", "pkb list --paths")
     return {"schema": SCHEMA, "documents": documents}
 
 

@@ -216,7 +216,7 @@ class _Bounded(RawIOBase):
         data = _undamaged(lambda: self._file.read(most))
         self._allowance.bytes -= len(data)
         if self._allowance.bytes < 0:
-            raise UnreadableItem("unpacks to more than an archive of its size may; the rest was not read")
+            raise UnreadableItem("too large unpacked for its size; the rest was not read")
         if self.left is not None:
             if most and not data:
                 raise UnreadableItem("damaged")
@@ -240,7 +240,7 @@ def _read_archive(
 ) -> Iterator[ParsedItem]:
     """Yield the items of all members, numbered through; the problem of a member names it."""
     if not levels:
-        raise UnreadableItem("an archive in an archive in an archive")
+        raise UnreadableItem("archives are nested too deeply")
     count = unknown = 0
     for number, (member, opens) in enumerate(_members(file, name, limits, allowance)):
         path = PurePath(member.replace("\\", "/"))
@@ -301,7 +301,7 @@ def _zip_members(file: BinaryIO, limits: ParseLimits, allowance: _Allowance) -> 
 
 def _open_in_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo, allowance: _Allowance) -> BufferedReader:
     if info.flag_bits & 1 or info.compress_type not in _METHODS:
-        raise UnreadableItem("encrypted" if info.flag_bits & 1 else "compressed by a method that is not read")
+        raise UnreadableItem("encrypted" if info.flag_bits & 1 else "compressed by an unsupported method")
     return _buffered(_Bounded(_undamaged(lambda: archive.open(info)), allowance))
 
 

@@ -92,7 +92,7 @@ def _config(folder: Path, name: str) -> Mapping[str, Any]:
         if any((folder / peft).is_file() for peft in _PEFT):
             raise UsageError(f"{name} is an adapter of PEFT; pkb needs mlx-lm's form, with {WEIGHTS}", _NEXT)
         missing = CONFIG if not path.is_file() else WEIGHTS
-        raise UsageError(f"{name} is no adapter of mlx-lm: {missing} is missing", "pkb adapter add FOLDER")
+        raise UsageError(f"{name} is not an mlx-lm adapter: {missing} is missing", "pkb adapter add FOLDER")
     try:
         if path.stat().st_size > _MOST_CONFIG:
             raise ValueError("too long")
@@ -167,7 +167,7 @@ def load_factors(adapter: Adapter) -> dict[str, Any]:
     try:
         found = mx.load(str(adapter.weights))
         if not isinstance(found, dict):
-            raise ValueError("no set of tensors")
+            raise ValueError("not a set of tensors")
         mx.eval(list(found.values()))
     except (RuntimeError, ValueError) as error:
         raise PkbError(f"adapter {adapter.name} cannot be read: {_reason(error)}", _NEXT) from error
@@ -180,7 +180,7 @@ def check_values(adapter: Adapter) -> None:
 
     for name, factor in load_factors(adapter).items():
         if not mx.all(mx.isfinite(factor)).item():
-            raise PkbError(f"adapter {adapter.name} is damaged: {name[:80]} has values that are no numbers", _NEXT)
+            raise PkbError(f"adapter {adapter.name} is damaged: {name[:80]} has values that are not numbers", _NEXT)
 
 
 def wear(model: Any, adapter: Adapter | None) -> None:

@@ -101,7 +101,7 @@ def parse_endpoint(text: str) -> Endpoint:
     try:
         parts, port = urlsplit(url), urlsplit(url).port
     except ValueError:
-        raise UsageError("the address of the model server is no URL", EXAMPLE) from None
+        raise UsageError("the address of the model server is not a URL", EXAMPLE) from None
     host, path = parts.hostname or "", parts.path
     is_host = _is_number(host) or _HOST.fullmatch(host)
     if parts.scheme not in _PORTS or not is_host or not _PATH.fullmatch(path) or port == 0:

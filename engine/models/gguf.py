@@ -165,7 +165,7 @@ def read(path: Path) -> GgufHeader:
 def _header(path: Path, data: mmap.mmap) -> GgufHeader:
     reader = _Reader(data)
     if data[: len(MAGIC)] != MAGIC:
-        raise ValueError("it does not begin as one")
+        raise ValueError("its first bytes are wrong")
     reader.at = len(MAGIC)
     if (version := reader.number("I")) not in VERSIONS:
         raise ValueError(f"version {version}" if version < 1 << 16 else "its numbers are big-endian")

@@ -89,7 +89,7 @@ def read_header(file: Any) -> dict[str, Any]:
         raise ValueError("the header is too long")
     found = json.loads(file.read(length))
     if not isinstance(found, dict):
-        raise ValueError("the header is no object")
+        raise ValueError("the header is not an object")
     return found
 
 
@@ -114,7 +114,7 @@ def factors_of(path: Path) -> dict[str, tuple[int, ...]]:
         if other not in shapes:
             raise ValueError(f"{name[:80]} has no partner")
         if len(shape) != 2:
-            raise ValueError(f"{name[:80]} is no matrix")
+            raise ValueError(f"{name[:80]} is not a matrix")
         if name.endswith(DOWN) and shape[1] != shapes[other][0]:
             raise ValueError(f"{name[:80]} does not fit its partner")
     return shapes
@@ -132,7 +132,7 @@ def _partner(name: str) -> str:
     for suffix, other in ((DOWN, UP), (UP, DOWN)):
         if name.endswith(suffix):
             return name.removesuffix(suffix) + other
-    raise ValueError(f"{name[:80]} is no factor of LoRA")
+    raise ValueError(f"{name[:80]} is not a LoRA factor")
 
 
 def _bfloat16s(path: Path, name: str) -> bytes:

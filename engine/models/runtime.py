@@ -259,7 +259,7 @@ def threads_of(ledger: Ledger | None) -> int:
     stored = ledger.get("threads") if ledger else None
     wanted = stored or os.environ.get(THREADS_VARIABLE) or "0"
     if not wanted.isdecimal():
-        raise UsageError(f"{THREADS_VARIABLE} is no number of threads: {wanted}", f"unset {THREADS_VARIABLE}")
+        raise UsageError(f"{THREADS_VARIABLE} must be a number of threads, not {wanted}", f"unset {THREADS_VARIABLE}")
     return int(wanted) or max(1, (os.cpu_count() or 1) // 2)
 
 

@@ -130,12 +130,12 @@ function spanOf({ answer, answered, highlight }) {
 }
 
 const NOT_QUOTED = {
-  summary: "A summary cannot be quoted",
-  list: "A complete list cannot be quoted",
-  count: "A count cannot be quoted",
-  comparison: "A comparison cannot be quoted",
-  decisions: "Decisions and tasks cannot be quoted from one passage",
-  opinions: "What several people think cannot be quoted from one passage",
+  summary: "This needs a summary, and pkb only quotes",
+  list: "This needs a complete list, and pkb only quotes",
+  count: "This needs a count, and pkb only quotes",
+  comparison: "This needs a comparison, and pkb only quotes",
+  decisions: "This needs several passages, and pkb quotes one",
+  opinions: "This needs several people's words, and pkb quotes one passage",
 };
 
 function declined(answer) {

@@ -208,7 +208,7 @@ def test_an_answer_of_a_sender_who_is_new_or_doubtful_says_so(tmp_path: Path) ->
         again = pkb.answer("Who is the tenor?", AskOptions())
     assert (new.reply.answered, doubtful.reply.answered, again.reply.tier) == (True, True, "exact")
     assert FIRST_MAIL in warnings(json_values(new.reply.sources[0]))
-    wanted = f"the answer rests on a doubtful mail alone, from {ANN} (replies go to {EVIL})"
+    wanted = f"the only source is a doubtful mail, from {ANN} (replies go to {EVIL})"
     assert [wanted in one.trace.notices for one in (new, doubtful, again)] == [False, True, True]
 
 
@@ -420,7 +420,7 @@ def test_who_is_new_answers_in_other_words_only_beside_who_is_known(
 def test_what_was_left_out_is_told_with_its_sender(told: dict[str, tuple[str, list[str]]]) -> None:
     answer, notices = told["What is the porter told?"]
     assert "Lind" not in answer
-    assert f"a sentence that tells what to answer was left out, from {BEN}" in notices
+    assert f"left out a sentence that dictates the answer, from {BEN}" in notices
 
 
 def test_a_model_reads_no_instruction() -> None:

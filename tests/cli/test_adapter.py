@@ -175,13 +175,13 @@ def test_numbers_that_are_none_are_refused(words: Pkb, saved: Path, tmp_path: Pa
     assert isinstance(factors, dict)
     first = min(factors)
     mx.save_safetensors(str(odd / WEIGHTS), {**factors, first: factors[first] * float("nan")})
-    assert "values that are no numbers" in words("adapter", "add", str(odd)).err
+    assert "values that are not numbers" in words("adapter", "add", str(odd)).err
 
 
 def test_quotes_and_served_models_have_none(fresh: Pkb, saved: Path) -> None:
     ran = fresh("adapter", "add", str(saved / "weak"))
     assert ran.code == 2
-    assert "none of this machine is in use" in ran.err
+    assert "no local model is in use" in ran.err
 
 
 def test_another_base_in_its_config_is_a_warning(words: Pkb, saved: Path) -> None:

@@ -214,8 +214,8 @@ def test_the_own_page_may_ask_and_every_response_forbids_other_origins(http: Ser
         ("/v1/search?q=x&collection=none", 400, "no collection none"),
         ("/v1/todo?kind=wish", 400, "kind must be task or question"),
         ("/v1/list?limit=-1", 400, "limit must be 0 to 1000"),
-        ("/v1/show?path=/etc/passwd", 400, "nothing of this path is indexed"),
-        ("/v1/show", 400, "nothing of this path is indexed"),
+        ("/v1/show?path=/etc/passwd", 400, "this path is not indexed"),
+        ("/v1/show", 400, "this path is not indexed"),
         ("/v1/models/gpt", 404, "no such model"),
         ("/v1/embeddings", 404, "nothing at this address"),
         ("/v1/chat/completions", 405, "another method"),
@@ -240,7 +240,7 @@ def test_wrong_completions_are_told_what_is_wrong(http: Served) -> None:
         (b" " * (1 << 20) + b"{}", "the body is longer"),
         ({}, "messages is not a list"),
         ({"messages": []}, "the last message must be the user's question"),
-        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "a part that is no text"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "a part of the question is not text"),
         ({"messages": [{"role": "user", "content": KEY}], "pkb": {"k": 0}}, "pkb.k must be 1 to 50"),
     ]:
         found = http.get("/v1/chat/completions", body)

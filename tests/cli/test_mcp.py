@@ -127,7 +127,7 @@ def test_a_document_is_read_in_parts_by_the_lines_that_sources_name(pkb: Pkb) ->
     assert shown["text"].split("\n") == whole["text"].split("\n")[5 - whole["lines"][0] :][:4]
     assert f"(more: first_line=9, of {whole['lines'][1]})" in text(part)
     assert other.is_error
-    assert "nothing of this file is indexed" in text(other)
+    assert "this file is not indexed" in text(other)
 
 
 def kept(pkb: Pkb) -> tuple[int, list[str | None]]:

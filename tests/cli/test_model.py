@@ -537,5 +537,5 @@ def test_a_file_that_is_no_model_is_refused(fresh: Pkb, here: Path) -> None:
     path.write_text("rehearsal")
     fails(
         fresh("model", "use", str(path)), 1,
-        f"{path} is not a GGUF file that pkb can read: it does not begin as one", "pkb model list",
+        f"{path} is not a GGUF file that pkb can read: its first bytes are wrong", "pkb model list",
     )  # fmt: skip

@@ -328,7 +328,7 @@ def declined(question: str, asked: Synthesis) -> list[str]:
 
 def test_a_question_that_no_passage_answers_says_what_pkb_can_do_and_shows_passages_by_date() -> None:
     line, *rest = declined("Summarize the talk", "summary")
-    assert line.endswith("cannot be quoted; see the passages below, by date, or use a language model: pkb model pull")
+    assert line.endswith("pkb only quotes; see the passages below, by date, or use a language model: pkb model pull")
     assert [one[:10].strip() for one in rest if "Mail" in one] == ["[3] Mail 3", "[1] Mail 1", "[2] Mail 2"]
 
 

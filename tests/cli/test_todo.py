@@ -49,7 +49,7 @@ def test_kinds_are_shown_apart(pkb: Pkb) -> None:
             ["--from", "nobody at all"],
             "no indexed message is from nobody at all; try: a name, an address or @domain",
         ),
-        (["--since", "2024-06-19"], "no document is of these days; try: pkb todo --since 2024"),
+        (["--since", "2024-06-19"], "nothing from these dates; try: pkb todo --since 2024"),
         (["--doc", "home again"], "nothing is open in 1 document; try: pkb todo --since 2024"),
     ],
 )
@@ -61,7 +61,7 @@ def test_where_nothing_is_open_it_says_what_to_type(pkb: Pkb, words: list[str], 
 
 def test_years_later_it_names_the_year_of_the_newest_document(pkb: Pkb) -> None:
     ran = pkb("todo", env={"PKB_NOW": "2031-01-01T08:00"})
-    assert (ran.code, ran.err) == (4, "pkb: no document is of these days; try: pkb todo --since 2024\n")
+    assert (ran.code, ran.err) == (4, "pkb: nothing from these dates; try: pkb todo --since 2024\n")
 
 
 def test_without_an_index_it_says_what_to_ingest(fresh: Pkb) -> None:

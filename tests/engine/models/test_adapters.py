@@ -216,7 +216,7 @@ def test_lora_on_an_embedding_is_refused_by_name(folder: Path, tmp_path: Path) -
 
 
 def test_an_adapter_of_peft_and_a_folder_without_one_are_told_apart(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"is no adapter of mlx-lm: adapter_config.json is missing"):
+    with pytest.raises(UsageError, match=r"is not an mlx-lm adapter: adapter_config.json is missing"):
         read_adapter(tmp_path, "empty")
     (tmp_path / "adapter_model.safetensors").touch()
     with pytest.raises(UsageError, match="is an adapter of PEFT"):
@@ -262,8 +262,8 @@ def test_other_tensors_are_refused(folder: Path, tmp_path: Path) -> None:
     assert isinstance(factors, dict)
     first = next(name for name in factors if name.endswith(".lora_a"))
     for changed, said in (
-        ({**factors, "model.norm.weight": mx.ones((4,))}, "is no factor of LoRA"),
-        ({**factors, first: mx.ones((2, 3, 4))}, "is no matrix"),
+        ({**factors, "model.norm.weight": mx.ones((4,))}, "is not a LoRA factor"),
+        ({**factors, first: mx.ones((2, 3, 4))}, "is not a matrix"),
         ({**factors, first: mx.ones((64, 5))}, "does not fit its partner"),
         ({**factors, first: factors[first].astype(mx.int32)}, "dtype I32"),
         ({name: one for name, one in factors.items() if name != first}, "has no partner"),
