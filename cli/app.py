@@ -50,7 +50,7 @@ COMMANDS = {
 
 
 class Commands(Mapping[str, Any]):
-    """The commands by name; the module of each is imported when it is asked for."""
+    """The commands by name; each module is imported when its command is used."""
 
     def __init__(self) -> None:
         self._made = dict[str, Any]()
@@ -132,7 +132,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a letter that the terminal lacks must not end the program
             stream.reconfigure(errors="backslashreplace")
-    if sys.argv[1:2] in (["idle"], ["watch"]):  # whoever asks, or does anything else, goes first
+    if sys.argv[1:2] in (["idle"], ["watch"]):  # questions and other commands go first
         os.nice(_GIVING_WAY)
     sys.excepthook = _bug
     if os.environ.get("PKB_DEBUG"):

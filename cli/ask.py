@@ -101,7 +101,7 @@ def _ask(pkb: Pkb, options: AskOptions, show: Show, question: str, *, streams: b
         answered = pkb.answer(question, options, streamed.say if streams else None)
     try:
         show(answered, streamed.started)
-    finally:  # whoever has read enough, and closed the pipe, asks again too
+    finally:  # also if the reader has closed the pipe
         answered.keep()
     return answered.reply
 

@@ -97,7 +97,7 @@ def _converse(hear: _Hear, configure: Callable[[Session], Session], *, as_json: 
 
 
 def _current(opened: Session, held: ExitStack, configure: Callable[[Session], Session]) -> Session:
-    """Return session for the next line: what a model is told of the day, and which process has it, may have changed."""
+    """Return the session for the next line: the date in prompts, and the process with the model, may have changed."""
     today = now(opened.environ)
     if wants(opened) or opened.now.date() != today.date():
         if "models" in vars(opened):
@@ -273,7 +273,7 @@ class Conversation:
         self._turns: list[Turn] = []  # the questions that stand alone
 
     def hear(self, typed: str, opened: Session) -> bool:
-        """Do what a line says; False where it ends the conversation, PkbError if it cannot be done."""
+        """Do what a line says; False if it ends the conversation, PkbError if it cannot be done."""
         name, _, rest = typed.strip().partition(" ")
         if name == "/quit":
             return False
@@ -293,7 +293,7 @@ class Conversation:
         if before := self._before() if condensed.by != "itself" else None:
             said = before.path, before.message_id, before.quote
             options = replace(options, after=FollowedAnswer(*said, typed if condensed.asked else ""))
-        if condensed.asked is None:  # what means nothing by itself must neither find nor leave an answer
+        if condensed.asked is None:  # an unclear question must neither find nor leave a cached answer
             options = replace(options, read_bank=False, write_bank=False)
         noted = 0 if self._as_json else self._show_condensed(condensed, before)
         with output.progress_line(opened) as remove, output.Stream(remove) as streamed:
@@ -316,7 +316,7 @@ class Conversation:
             self._turns.append(turn_of(said.reply))
 
     def _wrong(self, opened: Session) -> None:
-        """Take back the last answer, which is then no ground for what is asked next either."""
+        """Drop the last answer, which then is no context for the next question either."""
         drop_last_answer(self._said, opened, as_json=self._as_json)
         if self._said[-1].asked is not None and self._turns:
             self._turns[-1] = replace(self._turns[-1], answer=None, focus="")
@@ -336,7 +336,7 @@ class Conversation:
         answered.trace.steps.insert(0, Step("condense", took, note))
 
     def _show_condensed(self, condensed: "Condensed", before: Source | None) -> int:
-        """Print the question as it is asked, where that is not as it was typed; returns the rows that it takes."""
+        """Print the rewritten question, if it differs from the typed one; return the rows that it takes."""
         if not self._explain and condensed.asked is not None and condensed.by == "itself":
             return 0
         title = one_line(before.title, 60) or "no subject" if before else ""

@@ -239,7 +239,7 @@ def _knows(way: Way) -> bool:
 
 @contextmanager
 def _or_undone(written: Sequence[ScheduleFile]) -> Iterator[None]:
-    """Remove what was written just now, where whom it was written for does not take it."""
+    """Remove the files just written if the scheduler does not accept them."""
     try:
         yield
     except PkbError:

@@ -260,7 +260,7 @@ class WatchPrinter:
         self._tell("followed", one.root, how=one.how, message=one.why or None, said=f"{_HOW[one.how]} {one.root}{why}")
 
     def read(self, path: str, summary: "Summary", left: int | None, seconds: float, *, always: bool) -> None:
-        """Say what was read in a folder; nothing where nothing had changed, unless `always`."""
+        """Say what was read in a folder; nothing if nothing had changed, unless `always`."""
         self._put_off.clear()
         numbers = {name: getattr(summary, name) for name in (*_CHANGES, *_EFFECTS)}
         news = summary.problems or summary.refused != self._refused.get(path, 0)
@@ -363,7 +363,7 @@ def start(
     from cli.app import handle_signals
     from engine.ingest.imap import kept_password, shown_path
 
-    # The library would tell the terminal of lost events, which the next look makes up for.
+    # The library would print lost events, which the next scan finds.
     logging.getLogger("watchdog").addHandler(logging.NullHandler())
     handle_signals()
     with open_pkb() as pkb:

@@ -84,7 +84,7 @@ def _under_schema(row: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def optional(extra: str, *packages: str) -> Iterator[None]:
-    """Raise PkbError where one of these packages is not installed: they come with an extra of pkb."""
+    """Raise PkbError if one of these packages is not installed: they come with an extra of pkb."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -214,7 +214,7 @@ _BAR = 16  # columns, so that figure and time fit on one line of 60
 
 @contextmanager
 def bars(*, quiet: bool, stay: bool = True) -> Iterator[Tick]:
-    """Return a function that moves the bar of a step; it does nothing where nobody watches.
+    """Return a function that moves the bar of a step; it does nothing if nobody watches.
 
     A bar pulses while its step has no total, or has done nothing yet. At the end those that counted something `stay`.
     """

@@ -374,7 +374,7 @@ _QUOTED = {"quote": "quoted by", "forward": "forwarded by"}
 
 
 def _people(source: Source) -> list[str]:
-    """Return who wrote what is quoted, by whom it came and to whom; of a meeting, who speaks."""
+    """Return the author of the quoted text, its sender and recipients; of a meeting, the speaker."""
     if not source.sender:
         return [one_line(source.speaker, 60)] if source.speaker else []
     sender, quoted = one_line(source.sender, 80), _QUOTED.get(source.role)

@@ -206,7 +206,7 @@ def _serve(opened: Session, lease: "Lease") -> NoReturn:
     from engine.serve.server import ProcessInfo, Server
 
     os.chdir("/")
-    # A bug ends the process, whoever waits answers for himself, and the message could hold mail.
+    # A bug ends the process; clients then answer for themselves, and the message could hold mail.
     threading.excepthook = lambda bug: sys.excepthook(bug.exc_type, bug.exc_value or bug.exc_type(), bug.exc_traceback)
     chosen = opened.settings.serve
     idle_s = None if chosen.daemon == "on" else chosen.idle_minutes * 60

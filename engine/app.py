@@ -59,7 +59,7 @@ _UMASK, _FOUND = Lock(), list[int]()  # of the process; what each that is open f
 
 @contextmanager
 def _private_files() -> Iterator[None]:
-    """Make whatever the process writes readable by its user alone, LanceDB's threads included.
+    """Make every file that the process writes readable only by its user, including those of LanceDB's threads.
 
     The last one that ends, of however many there are at a time, brings back the umask that the first one found.
     """
@@ -136,7 +136,7 @@ class Pkb:
     ) -> "Summary":
         """Index new, changed and removed files of these folders, or of all indexed before; then embed what is new.
 
-        With `restore`, forgotten documents are indexed again. Raise PkbError where a disk seems to be missing: nothing
+        With `restore`, forgotten documents are indexed again. Raise PkbError if a disk seems to be missing: nothing
         of it is removed without `prune`; also, at the end, where a mail account cannot be read.
         """
         failed = self.fetch(paths, restore=restore)[1]
@@ -319,7 +319,7 @@ class Pkb:
         return list(self.open_loops(self.open_loop_options(limits, limit)).items)
 
     def open_loop_options(self, filters: Filters, limit: int | None = 20) -> "OpenLoopOptions":
-        """Return which open loops to look for, of the last 30 days where neither days nor a document are given."""
+        """Return the options for open loops; without days or a document, those of the last 30 days."""
         if not (filters.since or filters.until or filters.document):
             filters = replace(filters, since=_RECENT)
         return OpenLoopOptions(self.scope(filters), filters.kind, limit)

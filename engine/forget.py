@@ -107,7 +107,7 @@ class ForgetPlan:
 
 
 def plan(opened: Session, request: ForgetRequest) -> ForgetPlan:
-    """Find what a request names; UsageError where a file or a Message-ID was never indexed, or nothing is named."""
+    """Find what a request names; UsageError if a file or a Message-ID was never indexed, or nothing is named."""
     if request.question is not None:
         questions = _same_questions(opened, request.question)
         adapters, answers = trained_adapters(opened) if questions else (), answers_to(opened.ledger, questions)
@@ -179,7 +179,7 @@ def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> Era
 
 
 def _aside(opened: Session) -> dict[str, Row]:
-    """Return the mail of accounts that is left out of the index, by file, as its header tells."""
+    """Return the headers of account mail that is left out of the index, by file."""
     mail, limits, found = opened.home.mail, ParseLimits(), dict[str, Row]()
     kept = opened.catalogue.problems(str(mail)) if mail.is_dir() else ()
     for path in sorted({one.path for one in kept if {*LEFT_OUT} & {*one.kinds}}):

@@ -315,7 +315,7 @@ def remove_adapter(opened: Session, name: str) -> int:
 
 
 def trained_adapters(opened: Session) -> tuple[str, ...]:
-    """Return the adapters that earlier versions trained on answers, and those of which nobody can tell."""
+    """Return the adapters that earlier versions trained on answers, and those of unknown origin."""
     folder, found = adapter_folder(opened), list[str]()
     for name in folder.names():
         try:

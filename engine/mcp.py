@@ -85,7 +85,7 @@ class CitedSource(DescribedDocument):
 
 
 class AskOutput(ToolOutput):
-    """An answer, how it was found, and its sources, the one it rests on first."""
+    """An answer, how it was found, and its sources, the supporting one first."""
 
     question: str
     answer: str | None

@@ -388,7 +388,7 @@ def fetch(
 
 
 def root_at(path: str, before: "dict[str, SourceRoot]", kind: str | None, collection: str | None) -> "SourceRoot":
-    """Take what was said of this folder, or of the nearest one above it, where nothing is said now."""
+    """Fill in missing options from an earlier ingest of this folder, or of the nearest one above it."""
     from store.catalog import SourceRoot
 
     above = next((before[str(p)] for p in (Path(path), *Path(path).parents) if str(p) in before), None)

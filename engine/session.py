@@ -72,7 +72,7 @@ class Session:
 
     @cached_property
     def unsafe(self) -> str:
-        """Return why nothing may be written to the home: a network disk or a synced folder; empty where it may."""
+        """Return why nothing may be written to the home: a network disk or a synced folder; empty if it may."""
         why = unsafe_place(self.home.data)
         return "" if why and self.settings.home.place == "any" else why
 
@@ -138,7 +138,7 @@ class Session:
             return self._copy(why)
 
     def _copy(self, why: str) -> "Ledger":
-        """Open a copy of the ledger, and tell once why."""
+        """Open a copy of the ledger, and say why, once."""
         from store.database import open_copy
 
         if not self._told:
@@ -256,7 +256,7 @@ class Session:
 
     @cached_property
     def embeddings_damaged(self) -> bool:
-        """Return whether files of the vectors are damaged; the user is told, for search goes by keywords alone."""
+        """Return whether files of the vectors are damaged; if so, warn that search uses keywords alone."""
         from store.checksums import TableFiles
 
         table = self.ledger.get("vectors") or "vectors"
@@ -283,7 +283,7 @@ class Session:
     def backend(self) -> "Backend":
         """Return the backend that answers questions, a language model or quotes; it opens tables and embedder lazily.
 
-        NoModel where the configured model is not installed.
+        NoModel if the configured model is not installed.
         """
         from engine.backends import Extractive
 

@@ -119,7 +119,7 @@ def import_answers(
 ) -> ImportReport:
     """Import the answers of an export that hold here; a line of None is too long to be one.
 
-    UsageError where the file, called `name` in messages, is no export, or is redacted.
+    UsageError if the file, called `name` in messages, is no export, or is redacted.
     """
     numbered = enumerate(lines, 1)
     _check_header(next(numbered, (1, b""))[1], name)
@@ -281,7 +281,7 @@ class Importer:
         return rejected is not None and rejected[0] == (reply.text or "")
 
     def _standing(self, ask: PendingQuestion, exported: ExportedAnswer) -> tuple[Answer, Evidence] | None:
-        """Return an answer with its sources where they stand here; None where its messages are not here as they were.
+        """Return an answer with its sources where they stand here; None if its messages are not here as they were.
 
         Nor where names of people here give its question another form, or where a source does not say what it quotes.
         """
@@ -336,7 +336,7 @@ class Importer:
 
 
 def _relocated(reply: Answer, evidence: Evidence) -> Answer | None:
-    """Return an answer with the places of its evidence; None where a quote does not stand in its passage."""
+    """Return an answer with the places of its evidence; None if a quote does not stand in its passage."""
     quotes = list[str]()
 
     def sources(by_rank: Sequence[str], lead: int) -> tuple[Source, ...]:

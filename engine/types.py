@@ -77,7 +77,7 @@ class Source(Struct, frozen=True):
 class Correction(Struct, frozen=True):
     """What the earlier answer to a question was: since changed by a message, or wrong, as it was another question's.
 
-    `before` is None where there was no answer; `cause` is None where no message is known to have changed it.
+    `before` is None if there was no answer; `cause` is None if no message is known to have changed it.
     """
 
     kind: Literal["changed", "wrong"]
@@ -93,7 +93,7 @@ _KEYS = (
 
 
 class Answer(Struct, frozen=True, rename={"text": "answer"}):
-    """An answer, or the finding that there is none, with the sources: the one it rests on first, the others by rank.
+    """An answer, or the finding that there is none, with its sources: the supporting one first, the others by rank.
 
     It is the same value in memory, in the answer cache, between processes and in `--json`.
     """
@@ -188,7 +188,7 @@ class Step(Struct):
 
 
 class Trace(Struct):
-    """The steps of one question so far, what the asker should be told, and the seconds that what was kept saved.
+    """The steps of one question so far, its notices, and the seconds that caches saved.
 
     `total` runs from its making. Where nobody `asked` but it is readied in case, nothing it uses counts as used, and
     nothing that is kept goes for it.
@@ -298,7 +298,7 @@ class Passage(Struct, frozen=True):
 
     @property
     def recipients(self) -> tuple[str, ...]:
-        """Return to whom it went, or who took part."""
+        """Return its recipients, or the participants."""
         return self.hits[0].recipients
 
     @property
@@ -312,7 +312,7 @@ class Passage(Struct, frozen=True):
         return hit.written if hit else None
 
     def author_at(self, place: int) -> str:
-        """Return who wrote the text at an offset of `text`: the sender, or whom a quoted or forwarded part names."""
+        """Return the author of the text at an offset of `text`: the sender, or that of a quoted or forwarded part."""
         hit = self.hit_at(place)
         return hit.author if hit else ""
 

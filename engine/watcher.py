@@ -79,7 +79,7 @@ class Watcher:
         self._listener.followed(self._follow.add(root.path))
 
     def follow_account(self, account: "MailAccount", place: str, password: str | None) -> None:
-        """Fetch what is new whenever the server tells, on a thread of its own; return where the password is refused."""
+        """Fetch new mail whenever the server reports it, on a thread of its own; return if the password is refused."""
         from engine.ingest.imap import NoPassword
 
         pause = _PAUSE_S

@@ -82,7 +82,7 @@ class Candidate(Struct, frozen=True):
     day: bool | None = None  # of a day that the question names (True), of another (False), unknown (None)
     score: float = 0.0
     written: datetime | None = None  # with its source, or as the message that the source quotes there
-    begins: datetime | None = None  # the soonest of what is to come, where the next of something is asked for
+    begins: datetime | None = None  # the earliest coming occurrence, if the question asks for the next one
     mark: "Mark | None" = None  # of the reader, in the passage
 
     @property
@@ -247,9 +247,9 @@ _MARGIN = 0.1  # of the best span
 _LEAD, _MOST_LEAD = 0.14, 20.0  # its lead on the best that says something else
 _SHARE = 1.5  # share of the question's words in its source
 _OTHERS, _NO_SPEAKER = -1.1, -0.2  # share of what a talk says of it that is about others, less a half
-_TELLING = 5  # words of a sentence that tell its language
+_TELLING = 5  # words of a sentence that identify its language
 _LESS = 0.1  # of the share of a question that is said, for words alone
-_SHARP = 4.0  # a turn that says all that is asked counts as much as e^4 turns that say nothing of it
+_SHARP = 4.0  # a turn that covers the question weighs as much as e^4 turns that cover none of it
 NO_ANSWER = re.compile(
     r"\W*(?:(?:re|fwd?|from|to|cc|bcc|sent|date|subject|attendees|attachments?)\s*:.*|(?:https?://|www\.)\S+|\S+@\S+"
     r"|[\w .()&-]+\.(?:docx?|pdf|xlsx?|pptx?|jpe?g|png|gif|zip|txt|htm)\W*"
@@ -385,7 +385,7 @@ def support_of(question: Question, reads: Sequence[Passage], found: Sequence[Can
 def _about_others(question: Question, talk: Sequence[Candidate]) -> float | None:
     """Return the share of what is said of the matter that is about other persons, less a half.
 
-    None where a question names no speaker, or asks for the words of one, so that those of others do not matter.
+    None if a question names no speaker, or asks for the words of one, so that those of others do not matter.
     """
     persons = frozenset[str]() if WISH.search(question.text) else speaking(named(question), talk)
     idf = idf_of([word for word in content(question) if word not in persons], [one.words for one in talk])

@@ -64,7 +64,7 @@ _WHY = re.compile(r"\s*(?:why|how come)\b", re.IGNORECASE)
 _READ = {*get_args(Kind)} - {"place"}  # whole by rules
 _EXACT: tuple[Kind, ...] = ("amount", "email", "phone", "link")  # which only a sentence with a span of the kind tells
 _COUNTED: tuple[Kind, ...] = ("number", "amount", "duration")  # a sentence without one is not an answer
-_TOLD = 0.6  # of a question, that the mail whose sender is asked for says
+_TOLD = 0.6  # share of a question in the mail whose sender it asks for
 
 
 class SelectedSentence(Struct, frozen=True):
@@ -254,7 +254,7 @@ def _card(question: Question, reads: Sequence[Passage]) -> SelectedSentence | No
     return replace(_alone(several if told[1:] else told[0], found[0][2]), quote=found[0][1]) if found else None
 
 
-_PLACES = {"liv": "address", "work": "organisation"}  # what tells where somebody lives or works
+_PLACES = {"liv": "address", "work": "organisation"}  # the field that says where somebody lives or works
 
 
 _WHOLE = 2.0  # what a whole name counts more than a part of one
@@ -262,7 +262,7 @@ _NAMESAKE = 0.6  # support of an address beside a part of the name that is asked
 
 
 def _contact(question: Question, reads: Sequence[Passage], kind: Kind) -> SelectedSentence | None:
-    """Find the address or number of whom the question names, or less surely that of a namesake.
+    """Find the address or number of the person that the question names, or less surely that of a namesake.
 
     Where several people of the name have one, all of them are the answer.
     """
@@ -319,7 +319,7 @@ class Quote(Struct, frozen=True):
     """An answer in the words of its sources, or None if they hold none.
 
     `highlight` are offsets in `answer`, `source` the index of the read it rests on; `quotes` has one sentence per read,
-    each an exact part of its text ("" where that has none), of that read the one the answer was taken from. `span` are
+    each an exact part of its text ("" if that has none), of that read the one the answer was taken from. `span` are
     offsets in the quote of `source` of the part that answers. `synthesis` is what a declined question asks for that no
     passage answers.
     """

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _LONG, _LONGEST = 400, 30  # characters and words; a longer question stands alone
 _SHORT, _BRIEF, _BACK = 9, 5, 3  # words before a final pronoun; words of a fragment; turns that may have the subject
-_ANY_DAY = datetime(2000, 1, 1)  # names and what is asked for do not depend on it
+_ANY_DAY = datetime(2000, 1, 1)  # names and the kind of answer do not depend on it
 _DO = r"(?:do|does|did|can|could|will|would|shall|should|(?-i:may)|might|must)"
 _HELPER = rf"(?:(?:{_DO}|is|are|was|were|has|have|had)(?:n['’]t)?)"
 _PREPOSITION = (
@@ -126,7 +126,7 @@ WHO_SAID = re.compile(  # who said or sent what was just quoted
 def is_vague(text: str) -> bool:
     """Return whether a question that is complete in form does not say what it is about: "who asked?", "at what price?".
 
-    One that names anything, or a number, says enough, unless it is whose words are asked for.
+    A question with a name or a number is specific enough, unless it asks for that person's words.
     """
     line = core(text)
     unnamed = re.sub(r"(?<!^)\b(?!I\b)[A-Z][\w'’-]*", "", line)

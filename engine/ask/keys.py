@@ -90,7 +90,7 @@ def reword(question: str, names: Names) -> Wording:
 
     "Could you tell me who wrote?" has the wording of "Who wrote?". Capitals stay, since they tell names that the
     archive does not know, but not those of English function words.
-    UsageError where nothing is left of it.
+    UsageError if nothing is left of it.
     """
     text = _even(question)
     if not text:
@@ -112,7 +112,7 @@ def _even(question: str) -> str:
 def _unframed(text: str) -> str:
     """Return a question without "could you tell me" in front of a question word, and without "please" at its end.
 
-    What stands behind "tell me" is put in the order of a question: "when rehearsal is" is "when is rehearsal".
+    The clause after "tell me" is put in the order of a question: "when rehearsal is" is "when is rehearsal".
     """
     thanks = _THANKS.search(text, max(0, len(text) - _LONGEST_THANKS))
     text = text[: thanks.start()] if thanks else text
@@ -224,7 +224,7 @@ def by_gate(least: float, reader: str) -> str:
 
 
 def is_model(writer: str) -> bool:
-    """Return whether a writer is a language model, which is told the date."""
+    """Return whether a writer is a language model, whose prompt has the date."""
     return writer.startswith(_MODEL)
 
 
@@ -373,7 +373,7 @@ def begin(backend: Backend, ledger: Ledger, text: str, options: AskOptions, now:
     """Start answering a question; UsageError if it is empty."""
     trace = Trace()
     with trace.step("key"):
-        # The generation is read before all else: whatever changes from here on makes this answer look again.
+        # The generation is read first: any later change makes this answer stale.
         generation, asked = ledger.generation, _in_document(ledger, text, options, now)
         key = _key(backend, ledger, asked, now)
         return PendingQuestion(text, asked.options, key, generation, now, trace, asked.wording)
@@ -460,7 +460,7 @@ def vector_of(asked: EmbeddedQuestion) -> bytes | None:
 
 
 def floor_of(ask: PendingQuestion, asked: QueryContext, room: BankBudget) -> float | None:
-    """Return the cosine above which a new chunk is among the nearest; None where none can be, or without vectors."""
+    """Return the cosine above which a new chunk is among the nearest; None if none can be, or without vectors."""
     if asked.vector is None or ask.options.scope.document:
         return None
     nearest = asked.evidence.nearest[: room.refresh_k]

@@ -1,4 +1,4 @@
-"""What the asker is told beside an answer: what other senders say, and how it differs from the answer of before.
+"""Notices beside an answer: what other senders say, and how it differs from the previous answer.
 
 Whoever asks again is told first, and once, that an answer is no longer what it was, and which message changed it: at
 once when new mail did, or with the first hit after an idle run found out. Knows answers alone, so that a cached one
@@ -26,9 +26,9 @@ _RIVALS = 2  # in notices
 
 
 def sender_notices(reply: Answer) -> list[str]:
-    """Return what other senders say where not all say the same, and why an answer's only source may be somebody else's.
+    """Return notices of senders who disagree, and of an only source that may be forged.
 
-    A mail that was forged in the name and address of who is quoted is told by its warnings.
+    A mail forged under the quoted sender's name and address is recognised by its warnings.
     """
     first, others = reply.sources[0], [one for one in reply.sources[1:] if not one.copy]
     orders = [one for one in (first, *others) if one.rival and instruction_end(one.quote)]
@@ -57,7 +57,7 @@ def change_of(cached: CachedAnswer, reply: Answer, evidence: "Evidence") -> Corr
 
 
 def _cause(cached: CachedAnswer, reply: Answer, evidence: "Evidence") -> Source | None:
-    """Return the message that changed an answer: of the new ones that which the new answer rests on, else the best."""
+    """Return the message that changed an answer: the new answer's source if it is new, else the best new message."""
     known = set(cached.evidence)
     new = [read for read in evidence.passages if not known.issuperset(chunk.id for chunk in read.chunks)]
     places = [read.sources[0] for read in new if read.sources]

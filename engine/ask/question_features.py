@@ -73,11 +73,11 @@ _LIGHT = _ADVERBS | _set(
     "own whole entire entirely various several certain different total overall"
 )
 _EXACTLY = _set("exactly precisely actually really indeed currently again please just")
-# The same of an event whose time or place is asked for.
+# The same of an event, in questions for its time or place.
 _SCHEDULED = _set("scheduled planned held due located situated")
 _GOING = _set("by 's going")
 _UNITS = _set("month week weekend weekday season hour decade century")
-# Of the free ones, those that tell things apart.
+# Of the free ones, those that distinguish things.
 _TELLING = _set("near within per through via toward towards such let")
 _EXTRA = 3  # words between a form of "be" and its participle
 _SUBJECTS = frozenset(("i", "you", "he", "she", "we", "they", "it"))

@@ -287,7 +287,7 @@ def why_unlike(
     """Return why a kept answer is not that of a question in other words; None if it is.
 
     What is quoted from what was `found` for the question must be the same. `answer` is the kept one where the quote
-    writer made it; None where a model did: then what is quoted for the kept question from its evidence counts. `least`
+    writer made it; None if a model did: then what is quoted for the kept question from its evidence counts. `least`
     is the support that an answer needs, `reader` what chooses quotes.
     """
     settings = QuoteSettings(least=least, forced=answer is None, reader=reader)

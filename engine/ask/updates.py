@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 _AS_LIKELY = 0.6  # of the best sentence's margin over no answer, that one must have that gives another value
 # Of the question, that a sentence must say, with its subject and those beside it, to be one of several answers, to take
-# the place of another, and to be told beside another that counts as much.
+# the place of another, and to be shown beside another of equal trust.
 _TOUCHES, _CLAIMS, _SURE = 0.5, 0.6, 0.8
 _AS_MUCH = 0.8  # of what a less trusted sentence says of the question, that a more trusted one must
 _SECURE: tuple[Kind | None, ...] = (None, "number", "email", "phone", "link")  # what nobody else in a thread changes
 _CLAUSES = re.compile(r"[^\w\s'’-]")
 _OF = re.compile(r"\bof\b(?: (?:the|an?|our|my|your|his|her|their)\b)?", re.IGNORECASE)
-# What is asked for, which may stand before what it is of.
+# The wanted thing, which may come before the thing it belongs to.
 _CALLED = frozenset(words("price cost fee charge date day time hour place room number code new right correct"))
 _SAME_TIME = timedelta(days=1)
 _NEXT = 2  # sentences behind one that may correct it
@@ -63,12 +63,12 @@ class _Claim:
 
     @property
     def origin(self) -> tuple[str, bool]:
-        """Return the address that it came from, or what else tells who sent it, and whether that is in doubt."""
+        """Return the address that it came from, or another identity of the sender, and whether that is in doubt."""
         address = name_and_address(self.read.sender)[1] or self.read.sender or self.read.document
         return address, self.trust == Trust.WARNED
 
     def outranks(self, other: "_Claim") -> bool:
-        """Return whether this counts more: by who says it, and of two whom nobody knows, by who said it first."""
+        """Return whether this claim weighs more: by its sender's trust, and between two unknown senders by date."""
         if self.trust != other.trust or self.trust == Trust.KNOWN or self.origin == other.origin:
             return self.trust > other.trust
         if self.seen and other.seen and abs(self.seen - other.seen) >= _SAME_TIME:
@@ -130,7 +130,7 @@ def _beside(claims: Sequence[_Claim]) -> _Claim | None:
 
 
 def _left_out(question: Question, read: Passage) -> str:
-    """Return a sentence that was left out as it tells what to answer, and may else have answered."""
+    """Return a sentence that might have answered, but was left out as it dictates the answer."""
     asked, title = content(question), _title_words(read)
     texts = (read.text[span.start : span.end] for span in read.sentences())
     told = (one for one in texts if instruction_end(one) and share(asked, frozenset(words(one)) | title) >= _SURE)
@@ -167,7 +167,7 @@ def _answers(question: Question, one: Candidate, kind: Kind | None) -> tuple[fro
 
 
 def _loses(one: _Claim, claims: Sequence[_Claim]) -> bool:
-    """Return whether a claim is another than one that counts more and says as much of what is asked."""
+    """Return whether a claim differs from one of more trust that covers as much of the question."""
     least = max(_CLAIMS, _AS_MUCH * one.covers)
     above = [other for other in claims if other.outranks(one) and other.covers >= least]
     return any(map(one.differs, above)) and not any(map(one.agrees, above))
@@ -299,7 +299,7 @@ class _Values:
 
 
 def _is_unsure(text: str) -> bool:
-    """Return whether a sentence tells what is past, wished, believed or depends on something, and of no change."""
+    """Return whether a sentence speaks of the past, a wish, a belief or a condition, and of no change."""
     return bool(_UNSURE.search(text) or (_PAST.search(text) and not says_change(text)))
 
 
@@ -313,9 +313,9 @@ def _names(people: Sequence[str]) -> list[frozenset[str]]:
 
 
 def soonest(reads: Sequence[Passage], found: Sequence[Candidate], best: Candidate, when: TimeConstraint) -> Candidate:
-    """Return, of the sentences that say as much of what is asked as the best, the one whose occurrence is the soonest.
+    """Return, of the sentences that cover as much of the question as the best, the one with the earliest occurrence.
 
-    What a newer sentence has changed is no occurrence any more; where nothing is to come, the best is left.
+    A newer sentence can cancel an occurrence; if none is left to come, the best sentence stays.
     """
     about = tuple(when.about)
     least = share(about, best.words)

@@ -170,7 +170,7 @@ def ask(pkb: Pkb, asked: ChatRequest, say: OnText | None) -> AskResult:
 
 
 def _completed(pkb: Pkb, asked: ChatRequest, options: AskOptions) -> tuple[str, AskOptions]:
-    """Return the question as it stands alone; one that does not is asked as it is, without the answer cache."""
+    """Return the question completed from earlier ones; an unclear one is asked as typed, without the answer cache."""
     turns = list[Turn]()
     for said, answered in asked.before:
         whole = condense(said, turns).asked
@@ -196,7 +196,7 @@ def _noted(number: int, source: Source) -> str:
 
 
 def answer_json(result: AskResult | None) -> dict[str, Any]:
-    """Return the extension of a response: the answer as `pkb ask --json` prints it; empty where nothing was asked."""
+    """Return the extension of a response: the answer as `pkb ask --json` prints it; empty if nothing was asked."""
     return {"pkb": {**result.reply.to_json(), "notices": result.trace.notices}} if result else {}
 
 

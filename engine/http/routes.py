@@ -270,7 +270,7 @@ def _work(
 async def _stream(
     asked: completions.ChatRequest, first: _Event, events: asyncio.Queue[_Event], gone: Event
 ) -> AsyncIterator[str]:
-    """Yield an answer as server-sent events; whoever stops reading cancels the question."""
+    """Yield an answer as server-sent events; a client that stops reading cancels the question."""
     chunks = completions.Chunks(asked)
     try:
         yield _event(chunks.begin())

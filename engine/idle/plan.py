@@ -38,7 +38,7 @@ _PREFIX = "maintenance."  # of the ledger values that say when a task was done l
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceTask:
-    """Something to do once a day: `is_needed` tells whether there is anything to do, `do` does it."""
+    """A daily task: `is_needed` returns whether there is anything to do, `do` does it."""
 
     name: str
     what: str
@@ -81,8 +81,8 @@ class IdlePlanner:
     session: Session
     force: bool  # summarize and predict even where a question was just asked
     predictions: int  # predicted questions to precompute, at most
-    begin_planning: Callable[[], Callable[[], bool]]  # returns a function that tells that planning must end
-    is_over: Callable[[], bool]  # tells that the run must end
+    begin_planning: Callable[[], Callable[[], bool]]  # returns a function that is true once planning must end
+    is_over: Callable[[], bool]  # true once the run must end
     reader: "PromptReader | None" = field(default=None, init=False)
 
     def handlers(self) -> "Handlers":

@@ -325,7 +325,7 @@ class Strategy:
 
 
 def quota(most: int) -> Callable[[], bool]:
-    """Return a function that tells, each time it is called, whether it was called `most` times before."""
+    """Return a function that is true from its call number `most` + 1 on."""
     left = count(most, -1)
     return lambda: next(left) <= 0
 

@@ -107,7 +107,7 @@ class Reasker:
 
 
 def is_lasting(question: str) -> bool:
-    """Return whether the answer to a question can be a hit later than in the minute that it is asked in."""
+    """Return whether the answer to a question can still be a hit after the current minute."""
     return time_sensitivity(question) != "clock"
 
 

@@ -251,7 +251,7 @@ PREFILL_CREDIT = (
 
 
 class PlanningBudget:
-    """How long planning may take, each time that it begins; `exceeded` tells whether it ever took longer."""
+    """How long planning may take, each time that it begins; `exceeded` is true if it ever took longer."""
 
     def __init__(
         self, seconds: float, is_over: Callable[[], bool], clock: Callable[[], float] = time.monotonic
@@ -259,7 +259,7 @@ class PlanningBudget:
         self._seconds, self._is_over, self._clock, self.exceeded = seconds, is_over, clock, False
 
     def begin(self) -> Callable[[], bool]:
-        """Start the clock; return a function that tells whether planning must end, as it must when the run does."""
+        """Start the clock; return a function that is true once planning, or the run, must end."""
         until = self._clock() + self._seconds
 
         def is_spent() -> bool:
@@ -450,7 +450,7 @@ WhyStop = Callable[[], str | None]
 
 
 def run_idle(session: Session, request: IdleRequest, on_progress: OnProgress = lambda *_: None) -> IdleReport:
-    """Run the jobs there are, unless another process does; whatever prevents it is a reason, a full disk DiskFull."""
+    """Run the jobs there are, unless another process does; return the reason if it cannot. DiskFull on a full disk."""
     with naming_disk(session.home.data, "pkb idle"):
         return _run_idle(session, request, on_progress)
 
@@ -512,7 +512,7 @@ def _plan_and_run(session: Session, request: IdleRequest, report: IdleReport, on
 
 
 def _why_stop(session: Session, request: IdleRequest, machine: "Machine") -> WhyStop:
-    """Return a function that tells, at any time, why the machine must not be used; None if it may."""
+    """Return a function that returns why the machine must not be used now; None if it may."""
     if request.force or session.settings.idle.when == "always":
         return lambda: None
     from engine.session import now

@@ -137,7 +137,7 @@ def _quotable(hit: Hit) -> list[tuple[str, str]]:
 
 
 def _weights(sentences: Sequence[frozenset[str]]) -> dict[str, float]:
-    """Return the weight of each word: 0 where one sentence alone holds it, more the more do."""
+    """Return the weight of each word: 0 if one sentence alone holds it, more the more do."""
     counts = Counter(word for each in sentences for word in each)
     return {word: log(count) for word, count in counts.items()}
 
@@ -173,7 +173,7 @@ class Summarizer:
     """Plans and runs the jobs that summarize chunks; holds the chunks of each batch that it planned."""
 
     chunks: Callable[[Sequence[str]], list[Hit]]
-    summarize: Callable[[Sequence[Hit]], str]  # empty where there is nothing to say
+    summarize: Callable[[Sequence[Hit]], str]  # empty if there is nothing to say
     keep: Callable[[Sequence[Abstract]], int]  # stores summaries, returns how many
     writer: str
     now: float  # seconds since the epoch

@@ -64,7 +64,7 @@ class CostFit(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
         return a * x + b * y
 
     def observe(self, x: float, y: float, seconds: float) -> "CostFit":
-        """Return the fit with one more observation; one below a microsecond, which no clock tells, is left out."""
+        """Return the fit with one more observation; one below a microsecond, which no clock resolves, is left out."""
         if not (_LEAST_S <= seconds < inf and x + y > 0):
             return self
         drift = self._drift(self.seconds(x, y), seconds)
@@ -198,7 +198,7 @@ class KnownCosts(Struct, frozen=True):
         return Costs(self.prefill[root].fit if root in self.prefill else CostFit(), self.cold, self.warm)
 
 
-_POSITIONS = (0, 1000)  # tokens before those whose speed is told
+_POSITIONS = (0, 1000)  # tokens before those whose speed is reported
 _SHOWN, _MB = 100, 1e6  # tokens, bytes
 
 
@@ -243,7 +243,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
-    """The number of units to compute, those in front, and the seconds expected; None where they are not known.
+    """The number of units to compute, those in front, and the seconds expected; None if they are not known.
 
     With `split` the rest is loaded meanwhile. With `overlap`, both run at once and meet where they meet; the number is
     where they should.
@@ -333,7 +333,7 @@ def within(
 ) -> T | None:
     """Run `work` in another thread and return its result, or raise one of `failures`.
 
-    None where it takes longer than to `until`, of time.perf_counter(): then `discard` gets what it returns later.
+    None if it takes longer than to `until`, of time.perf_counter(): then `discard` gets what it returns later.
     """
     result, going_on = Future[T](), [True]
 
@@ -373,7 +373,7 @@ class Loader:
     """A thread that loads units from the back; mutable, used by the thread that computes.
 
     `load` is called with a unit's number; what it raises of `failures` ends loading, and `error` holds it. `cancel`
-    ends a load that is not needed any more. Units from `back` on are loaded. Nothing is waited for from `until` on, of
+    ends a load that is not needed any more. Units from `back` on are loaded. It stops waiting at `until`, of
     time.perf_counter(). With `fixed`, that many first units are computed, and others only if loading them fails.
     """
 
@@ -457,7 +457,7 @@ class Loader:
         return remaining + pace * sum(map(_weight, left[:-1]))
 
     def _pace(self) -> float:
-        """Return the seconds of one unit of weight so far, before any as expected, 0 where nothing was."""
+        """Return the seconds of one unit of weight so far, before any as expected, 0 if nothing was."""
         loaded = sum(map(_weight, self.units[self.back :]))
         return self.seconds / loaded if loaded else float(all(unit.load_s is not None for unit in self.units))
 

@@ -29,7 +29,7 @@ from store.kv_store import KvStore
 from store.remote import FetchedNode, Remote, RemoteMiss, headers_of
 
 T = TypeVar("T")
-LEAST_S = 1.0  # for which a disk is waited for at least: one that slept needs some
+LEAST_S = 1.0  # least time to wait for a disk: one that slept needs some
 LATE = "the disk does not answer"
 
 
@@ -192,7 +192,7 @@ def _files(kept: KvBinding, match: Match) -> tuple[list[Path], int | None]:
 
 
 def _whole(kept: KvBinding, match: Match, task: _Task, lengths: tuple[int, ...]) -> Restored | None:
-    """Load all files at once; None where the disk does not bring them in time."""
+    """Load all files at once; None if the disk does not bring them in time."""
     paths, shared = _files(kept, match)
     planning, begun = kept.planning, time.perf_counter()
     # MLX reads in the thread that evaluates: so that it does not wait there, the files are brought to memory before.
@@ -440,7 +440,7 @@ def _offer(kept: KvBinding, remote: Remote, planning: Planning, segments: Sequen
 
 
 def _arrival_s(remote: Remote, size: int) -> float | None:
-    """Predict the seconds of fetching a node; None where nothing came of late."""
+    """Predict the seconds of fetching a node; None if none was fetched recently."""
     latency, rate = remote.latency, remote.rate
     return None if latency is None or rate is None else latency + size / rate
 

@@ -106,7 +106,7 @@ class SharingServer(ThreadingMixIn, TCPServer):
     request_queue_size = _CONNECTIONS
 
     def __init__(self, home: Home, address: SharingAddress) -> None:
-        """Listen; PkbError where that address cannot be used."""
+        """Listen; PkbError if that address cannot be used."""
         self._home, self._book = home, PeerBook(home.share)
         self._book.own()
         self._slots = threading.BoundedSemaphore(_CONNECTIONS)
@@ -142,7 +142,7 @@ class SharingServer(ThreadingMixIn, TCPServer):
             self._slots.release()
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        """Refuse whoever is not listed, and answer the requests of a peer."""
+        """Refuse an unlisted peer, and answer the requests of a listed one."""
         request.settimeout(_HANDSHAKE_S)
         try:
             context = self._book.context(self._book.peers(), server=True)
@@ -224,7 +224,7 @@ class SharingHandler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _may_answer(self) -> bool:
-        """Return whether the client still is a peer; one that was removed is told nothing more."""
+        """Return whether the client still is a peer; a removed one gets no further reply."""
         listed = self._is_listed()
         # What a GET brings along is not read, and must not be taken for the next request.
         has_body = self.command == "GET" and ("Content-Length" in self.headers or "Transfer-Encoding" in self.headers)

@@ -211,7 +211,7 @@ class GenerateOptions(Struct, frozen=True):
     """How an answer is generated: by the model of this name, as of `now`, in at most `max_tokens` tokens.
 
     `order` sorts the chunks of the prompt. Of the tokens up to `drafts` at a time are guessed, from texts that `draft`
-    returns as token ids. `gate` returns what judges what is written on a question, None where its words have to.
+    returns as token ids. `gate` returns what judges what is written on a question, None if its words have to.
     """
 
     name: str
@@ -279,7 +279,7 @@ def _prompt(
 
 
 class _Generation(Struct, frozen=True):
-    """One answer in the making: the model, what it is asked, and the prompt made of that."""
+    """One answer in progress: the model, the question, and their prompt."""
 
     reading: PromptReader
     question: Question

@@ -87,7 +87,7 @@ _LEFT_OUT = "(left out: it says what to answer)"
 
 
 def _without_instructions(text: str) -> str:
-    """Return a text with a note in the place of each clause that tells whoever reads it what to answer."""
+    """Return a text with a note in place of each clause that tells its reader what to answer."""
     for span in reversed(sentences(text)):
         if end := instruction_end(text[span.start : span.end]):
             text = f"{text[: span.start]}{_LEFT_OUT} {text[span.start + end :]}"

@@ -73,7 +73,7 @@ class ResidentModel:
         self._readings.clear()
 
     def yield_to_questions(self) -> None:
-        """Raise Locked where a question waits for the model: idle jobs can run another time."""
+        """Raise Locked if a question waits for the model: idle jobs can run another time."""
         if self.wanted:
             raise Locked("a question needs the language model")
 

@@ -23,7 +23,7 @@ _STOP = re.compile(r"(?:(?:\w{3}|\d|[^\w\s.])\.|[!?…]|(?P<wide>[。！？｡])
 _STOP_WIDTH = 8
 _FURTHEST = 256  # words between a text and its repetition
 _LINE = 12  # bytes of a sentence or line that is not written twice in a row
-_REFRAIN = 48  # of one that is not written a third time, whatever stands between
+_REFRAIN = 48  # of one that is not written a third time, even with other text in between
 _ROW = 100  # of shorter spans that may stand in a row: cells of a table, digits, dashes
 _TAIL = 4  # in the last quarter of the tokens a sentence is shown when it has ended
 
@@ -144,7 +144,7 @@ class Repetition:
 class Output:
     """The text that a model has generated, in at most `most` tokens, and why it was ended; mutable.
 
-    `ended` is empty where the model ended it.
+    `ended` is empty if the model ended it.
     """
 
     most: int

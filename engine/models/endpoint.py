@@ -1,4 +1,4 @@
-"""A model server: its address, whether others can read what is sent there, its key, and what it tells of its models.
+"""A model server: its address, whether others can read the traffic, its key, and the models that it reports.
 
 Sends over HTTP whatever it is given; follows no redirect and uses no proxy. Imports of HTTP stand inside functions: a
 cached answer needs the address alone. Errors repeat no text that a server sent, since that may be mail.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Call = tuple[str, str, Any]  # method, path, and the body as JSON values; None for no body
-CONTEXT = 4096  # tokens, where neither server nor settings tell: Ollama's, which cuts longer prompts without an error
+CONTEXT = 4096  # tokens, if neither server nor settings say: Ollama's, which cuts longer prompts without an error
 _LISTED = 5  # models that an error names
 _DESCRIBE_S = 10.0  # seconds without a byte, of what costs a server nothing
 _CONNECT_S, _SILENT_S = 5.0, 600.0  # a long prompt takes minutes
@@ -128,7 +128,7 @@ def endpoint_of(settings: ModelSettings) -> Endpoint:
 
 
 def exposure(endpoint: Endpoint) -> str:
-    """Return the warning that is due where others can read what is sent; empty where they cannot."""
+    """Return a warning if others can read the traffic; empty if they cannot."""
     return "" if endpoint.is_private else f"mail text travels to {endpoint.host} unencrypted"
 
 
@@ -200,7 +200,7 @@ class _Exchange(Thread):
                 raise self._failure(ConnectionError("ended"))
 
     def end(self) -> None:
-        """Close the connection, whatever it waits for."""
+        """Close the connection, even while it waits."""
         from socket import SHUT_RDWR
 
         self._ended = True
@@ -263,7 +263,7 @@ class ServerClient:
     yield_point: Callable[[], None] = lambda: None
 
     def stream(self, call: Call, silent_s: float = _SILENT_S) -> Generator[bytes, None, None]:
-        """Yield the body of a reply as it comes; Refused where the server refuses, PkbError where it breaks off."""
+        """Yield the body of a reply as it comes; Refused where the server refuses, PkbError if it breaks off."""
         exchange = _Exchange(self.endpoint, self.key, call, silent_s)
         try:
             exchange.start()
@@ -276,7 +276,7 @@ class ServerClient:
             exchange.end()
 
     def values(self, path: str, body: Any = None) -> Any:
-        """Return the JSON values of a reply; None where there are none, for whatever reason."""
+        """Return the JSON values of a reply; None on any failure."""
         with suppress(Refused, PkbError, ValueError, RecursionError):
             return json.loads(b"".join(self.stream(("GET" if body is None else "POST", path, body), _DESCRIBE_S)))
         return None
@@ -310,7 +310,7 @@ def refusal(endpoint: Endpoint, status: int, said: str, window: int = CONTEXT) -
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """What a server tells of a model: name, context in tokens, digest of its files; None or empty where it does not."""
+    """A model as its server reports it: name, context in tokens, digest of its files; None or empty if unknown."""
 
     name: str
     context: int | None
@@ -387,7 +387,7 @@ def _lm_studio_context(client: ServerClient, name: str) -> int | None:
 
 
 def _row(values: Any, key: str, name: str) -> dict[str, Any]:
-    """Return the object of a model in a list of them; empty where there is none."""
+    """Return the object of a model in a list of them; empty if there is none."""
     rows, names = as_dict(values).get(key), (name, f"{name}:latest")
     objects = map(as_dict, rows if isinstance(rows, list) else ())
     return next((row for row in objects if row.get("name") in names or row.get("id") in names), {})

@@ -47,7 +47,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class DownloadPlan:
-    """The files of a model at one commit, and its config.json, which tells whether pkb can use the model."""
+    """The files of a model at one commit, and its config.json, which shows whether pkb can use the model."""
 
     name: str
     revision: str  # as given; empty for the branch main

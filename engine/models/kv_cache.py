@@ -102,7 +102,7 @@ _KINDS: dict[str, Kind] = {
     "ChunkedKVCache": "window",
     "ArraysCache": "state",
 }
-_END = "end"  # position after a segment; a window's length does not tell it
+_END = "end"  # position after a segment, which a window's length does not give
 
 
 def kind(part: Any) -> Kind | None:

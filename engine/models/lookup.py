@@ -382,7 +382,7 @@ def missing_files(folder: Path) -> str:
         return f"{damaged[0]} cannot be read"
     present = {path.name for path in folder.glob(WEIGHTS) if path.is_file()}
     indexed = shards(_object(folder / INDEX) or {})
-    # Without an index, the name of a shard tells how many there are.
+    # Without an index, the name of a shard says how many there are.
     count = len(indexed) or max((int(found[1]) for name in present if (found := _SHARD.fullmatch(name))), default=1)
     missing = len(indexed - present) if indexed else count - len(present)
     return f"missing {missing} of {count} weight files" if missing > 0 else ""

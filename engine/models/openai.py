@@ -67,7 +67,7 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 @dataclass(slots=True)
 class Completion:
-    """One completion as it arrives, and the server's figures of it, None where it tells none; mutable."""
+    """One completion as it arrives, and the server's figures of it, None if it tells none; mutable."""
 
     prompt: int | None = None
     reused: int = 0  # tokens that the server took from its own prefix cache
@@ -79,7 +79,7 @@ class Completion:
     def pieces(self, found: Iterable[str]) -> Iterator[str]:
         """Yield the text of events in pieces, none empty, without the reasoning that it may begin with.
 
-        ValueError where an event is malformed, Refused where it reports an error.
+        ValueError if an event is malformed, Refused where it reports an error.
         """
         held, is_open = "", True
         for piece in filter(None, self._contents(found)):
@@ -161,9 +161,9 @@ class ServerModel:
     """
 
     client: ServerClient
-    told: int | None  # tokens of context, where the server tells it
+    told: int | None  # tokens of context, if the server reports them
     limit: int = 0  # of them, by the settings; 0: none
-    digest: str = ""  # of the model's files, where the server tells it
+    digest: str = ""  # of the model's files, if the server reports it
     last: Completion = field(default_factory=Completion)
     meter: Meter = field(default_factory=Meter)
     size: Size = field(default_factory=lambda: Size(0, 0, 0, 0))  # nothing is computed in this process
@@ -181,7 +181,7 @@ class ServerModel:
 
     @property
     def window(self) -> int:
-        """Return the context length in tokens, as told, set or assumed."""
+        """Return the context length in tokens, as reported, set or assumed."""
         assumed = self.limit or self.told or CONTEXT
         return min(assumed, self.told) if self.told else assumed
 
@@ -206,7 +206,7 @@ class ServerModel:
     def decode(self, cache: list[str], ids: Sequence[int], most: int, drafts: Drafter | None = None) -> Iterator[str]:
         """Have the server complete the prompt and yield the text as it comes; drafts are not used.
 
-        PkbError where it does not, or ends in the middle; OnlyReasoning where nothing but reasoning comes.
+        PkbError if it does not, or ends in the middle; OnlyReasoning where nothing but reasoning comes.
         """
         self.last, endpoint, is_said = Completion(), self.client.endpoint, False
         system, *rest = [*cache, _text_of(ids)]
@@ -230,7 +230,7 @@ class ServerModel:
             )
 
     def preference(self, cache: list[str], start: int, ids: Sequence[int], texts: tuple[str, str]) -> None:
-        """Return None: servers tell no probabilities that all of them agree on."""
+        """Return None: servers report no comparable probabilities."""
 
     def _stream(self, system: str, user: str, most: int) -> Generator[bytes, None, None]:
         """Send the prompt; where the server refuses fields that not all servers know, send it once more without."""

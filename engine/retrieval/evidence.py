@@ -84,7 +84,7 @@ def _is_known(senders: Iterable[str], addresses: _Addresses) -> bool:
 def _is_unusual(route: str, one: Provenance, addresses: _Addresses) -> bool:
     """Return whether mail of a sender came otherwise before, and this by no list that mail went to before.
 
-    Nothing else in its header takes a warning away: whoever forges a mail writes all of that.
+    Nothing else in its header removes a warning: a forger writes all of that.
     """
     sender = next((each.address for each in one.people if each.sends), "")
     ways, other = addresses(f"{WAYS}{sender}"), route.rpartition(" ")[2].lower()
@@ -102,7 +102,7 @@ def _is_unusual(route: str, one: Provenance, addresses: _Addresses) -> bool:
 
 
 def _introduces(catalogue: Catalog, bank: Searchable | None, old: str, new: str) -> bool:
-    """Return whether mail from one address, with nothing odd about it, tells that another is its writer's now."""
+    """Return whether mail from one address, with no warning, says that another is its writer's new one."""
     scope = Scope(sender=old, collection=catalogue.collection)
     hits = bank.by_words(words(new), scope, _INTRODUCING) if bank else []
     lines = [(hit.chunk, line) for hit in hits for line in _SENTENCE_END.split(hit.chunk.text.lower())]
@@ -170,7 +170,7 @@ def gather(
 ) -> Evidence:
     """Embed a question, where an embedder is given and the bank has vectors, and retrieve for it.
 
-    Nothing is found where no word of the question stands in what was found, and its vector tells no more than chance.
+    Nothing is found if the passages have no word of the question, and its vector is no nearer than by chance.
     """
     if embedder is None or not bank.totals().embedded:
         return find(bank, catalogue, None, question, scope, k, trace)
@@ -229,7 +229,7 @@ def find_after(
 ) -> Evidence:
     """Retrieve for a follow-up: first from the document of the answer before, what was quoted there and what fits best.
 
-    Those passages have the best score, so that what is asked is looked for there before anywhere else.
+    Those passages get the best score, so that they are searched for the answer first.
     """
     before, catalogue = options.after, catalogue.within(options.scope)
     found = find(bank, catalogue, vector, question, options.scope, options.k, trace)

@@ -33,7 +33,7 @@ from store.types import Scope, replace
 
 READ = 2_000  # documents, the newest; as many again that may close what is in them
 _SHORT = 250  # words of its own that short mail has at most: longer ones are articles, minutes, policies
-_MASS = 20  # recipients; whoever writes to more asks nobody in particular
+_MASS = 20  # recipients; mail to more people asks nobody in particular
 _OVERDUE = timedelta(days=30)  # after which what was due is no longer shown
 _REPLIES = timedelta(days=14)  # within which a message of another subject may be a reply
 _SHARED = 0.5  # of the content words of a sentence, that such a message must have

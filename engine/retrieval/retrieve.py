@@ -23,7 +23,7 @@ from store.filters import names_person
 from store.hits import Hit, Totals, Vectors
 from store.types import Chunk, Scope, replace, turns
 
-_OPENING = 3  # words, by which texts that differ are mostly told apart
+_OPENING = 3  # words, which mostly distinguish texts
 _HEAD = 8  # bytes of a word that are compared as one number
 _REACH = 8  # words: two words further apart are not near
 
@@ -47,14 +47,14 @@ class RankWeights:
     date: float = 0.3
     recent: float = 0.2
     neighbour: float = 0.2
-    coming: float = 0.4  # names a day to come, where the next of something is asked for; no public set asks so
+    coming: float = 0.4  # names a coming day, for questions about the next occurrence; no public set has those
 
 
 @dataclass(frozen=True, slots=True)
 class RankRow:
     """One candidate: `where` holds the places of each question word in it; `cosine` is None if it is unknown.
 
-    `titled` tells whether the question quotes the whole title of its document.
+    `titled`: the question quotes the whole title of its document.
     """
 
     document: str
@@ -96,13 +96,13 @@ def scores(
 
 
 def of_best(values: Sequence[float]) -> list[float]:
-    """Divide by the greatest value; all 0 where that is not positive."""
+    """Divide by the greatest value; all 0 if that is not positive."""
     best = max(values, default=0.0)
     return [value / best for value in values] if best > 0 else [0.0] * len(values)
 
 
 def spread(values: Sequence[float | None]) -> list[float]:
-    """Scale known values to 0..1 over the pool; unknown ones get their mean, and all 0 where none differs."""
+    """Scale known values to 0..1 over the pool; unknown ones get their mean, and all 0 if none differs."""
     known = [value for value in values if value is not None]
     low, high = min(known, default=0.0), max(known, default=0.0)
     if high <= low:
@@ -151,7 +151,7 @@ def dated(rows: Sequence[RankRow], days: Sequence[Days]) -> list[float]:
 
 
 def recent(rows: Sequence[RankRow]) -> list[float]:
-    """Return each dated row the share of the pool's days that are not after its own; all 0 where they are all one."""
+    """Return each dated row the share of the pool's days that are not after its own; all 0 if they are all one."""
     days = sorted({row.day for row in rows if row.day is not None})
     place = {day: number / (len(days) - 1) for number, day in enumerate(days)} if len(days) > 1 else {}
     return [place.get(row.day, 0.0) if row.day else 0.0 for row in rows]

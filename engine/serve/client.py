@@ -28,7 +28,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 _TIMEOUT_S = 10.0  # for a process to accept a connection, or to release the model
-_SOON_S = 0.5  # for an idle process to stop; a busy one is not waited for
+_SOON_S = 0.5  # for an idle process to stop; pkb does not wait for a busy one
 _POLL_S = 0.02
 
 

@@ -42,7 +42,7 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Commitment:
-    """What a sentence leaves open: for whom, by name where it says one; `replies` if any answer closes it."""
+    """An open item of a sentence: for whom, by name if it has one; `replies` if any answer closes it."""
 
     kind: Literal["task", "question"]
     doer: Doer
@@ -135,7 +135,7 @@ def _in_language(language: str, text: str, tokens: Sequence[str], around: Surrou
 def _request(language: str, tokens: Sequence[str], around: Surroundings, *, asks: bool) -> Commitment | None:
     """Return the task that the reader is asked to do, or the question to answer."""
     asked = phrases(_LIST, "reply", language).find(tokens)
-    says_what = not around.spoken and len(tokens) > _FEWEST  # "Let me know." alone tells nobody
+    says_what = not around.spoken and len(tokens) > _FEWEST  # "Let me know." alone has no task
     if says_what and not all(_has(language, "unless", tokens[:first]) for first, _ in asked):
         return Commitment("task", "reader", replies=True)
     parts = ["request"] + ["must"] * around.short
@@ -263,7 +263,7 @@ def _all(part: str) -> tuple[Phrase, ...]:
 def instruction_end(text: str) -> int:
     """Return where a sentence stops telling what to answer: "if anyone asks, say it is closed"; 0 if it does not.
 
-    A statement may stand behind it: "If anyone asks, tell them to call, Gus has the key".
+    A statement may follow: "If anyone asks, tell them to call, Gus has the key".
     """
     there = {*plain_words(text)}
     languages = [one for one in word_lists("instructions") if not _ordering(one).isdisjoint(there)]
@@ -284,7 +284,7 @@ def _ordering(language: str) -> frozenset[str]:
 
 
 def _told(language: str, clauses: Sequence[list[str]], colons: Collection[int]) -> int:
-    """Return the number of clauses up to the last that tells what to answer whoever asks."""
+    """Return the number of clauses up to the last that dictates an answer."""
     openings = [_opening(language, tokens) for tokens in clauses]
     asking = [at for at, tokens in enumerate(clauses) if openings[at] or _is_asked(language, tokens)]
     found = [
@@ -317,7 +317,7 @@ def _is_asked(language: str, tokens: Sequence[str]) -> bool:
 
 
 def _orders(language: str, tokens: Sequence[str]) -> int:
-    """Return the number of words with which a clause begins to tell what to answer, 0 if it does not."""
+    """Return the number of leading words of a clause that dictate an answer, 0 if none do."""
     please = {phrase[-1] for phrase in word_lists("instructions")[language]["please"]}
     first = next((at for at, token in enumerate(tokens) if token not in please), 0)
     found = phrases("instructions", "answer", language).find(tokens)

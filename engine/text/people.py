@@ -159,7 +159,7 @@ def ways_of(own: str, warnings: Sequence[str]) -> list[str]:
 
 
 def traces(people: Sequence[str], warnings: Sequence[str], sent: date | None) -> Iterator[tuple[str, str]]:
-    """Yield what a mail tells of its sender, who is the first of its people: ways, fortnight and readers."""
+    """Yield facts of a mail about its sender, the first of its people: ways, fortnight and readers."""
     names = ((address.lower() or folded_name(name), address) for name, address in map(name_and_address, people))
     (sender, address), *readers = names
     yield from ((f"{WAYS}{sender}", way) for way in ways_of(sender, warnings) if address)

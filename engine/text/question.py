@@ -47,7 +47,7 @@ _ASKING = (
 ASKING_WORDS = frozenset(_ASKING.split())
 # Words of the question itself, stemmed: the amount or the time is what answers it.
 _ASKED: dict[str, frozenset[str]] = {"amount": frozenset(["much"]), "time": frozenset(["tim", "hour", "clock"])}
-_BEGINS = frozenset(["start", "begin"])  # as everything does whose next time is asked for
+_BEGINS = frozenset(["start", "begin"])  # implied by any question for a next time
 _TAKES_PLACE, _OCCURS = (
     re.compile(r"\b(?:tak(?:es?|en|ing)|took) place\b", re.IGNORECASE),
     frozenset(words("take place")),
@@ -83,7 +83,7 @@ class Question(Struct, frozen=True):
     names: tuple[str, ...]  # as written: runs of capitalised words, and quoted phrases
     dates: tuple[dates.Days, ...]
     day: date  # on which it is asked
-    clock: datetime | None = None  # when it is asked, where its meaning knows the time of day
+    clock: datetime | None = None  # when it is asked, if its meaning depends on the time of day
 
     @property
     def current(self) -> bool:
@@ -108,7 +108,7 @@ class Question(Struct, frozen=True):
 
     @property
     def now(self) -> datetime:
-        """Return the local time at which it is asked, midnight where its meaning does not know the time of day."""
+        """Return the local time at which it is asked; midnight if its meaning does not depend on the time of day."""
         return self.clock.replace(tzinfo=None) if self.clock else datetime.combine(self.day, time.min)
 
     @property
