@@ -82,7 +82,7 @@ def _piped() -> list[bytes]:
 
 
 def _batch(lines: Iterable[bytes], ask_one: Callable[[str], Answer], *, as_json: bool) -> None:
-    """Answer one question a line; one that fails is reported in its place, and the rest goes on."""
+    """Answer one question a line; report one that fails in its place, and continue."""
     for line in lines:
         question = line.decode("utf-8", "replace").strip()
         if not question:
@@ -96,7 +96,7 @@ def _batch(lines: Iterable[bytes], ask_one: Callable[[str], Answer], *, as_json:
 
 
 def _ask(pkb: Pkb, options: AskOptions, show: Show, question: str, *, streams: bool) -> Answer:
-    """Ask one question, print what comes of it, and return it."""
+    """Ask one question, print the result, and return it."""
     with output.progress_line(pkb.session) as remove, output.Stream(remove) as streamed:
         answered = pkb.answer(question, options, streamed.say if streams else None)
     try:

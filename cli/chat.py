@@ -80,7 +80,7 @@ def chat(
 
 
 def _converse(hear: _Hear, configure: Callable[[Session], Session], *, as_json: bool) -> None:
-    """Hear line after line; one that fails or is broken off is reported in its place, and the rest goes on."""
+    """Handle line after line; report one that fails or is interrupted in its place, and continue."""
     with ExitStack() as held:
         opened = configure(held.enter_context(session()))
         for line in _typed(as_json=as_json):
@@ -143,7 +143,7 @@ _HELP = {
 
 @dataclass(frozen=True, slots=True)
 class ChatTurn:
-    """A question as it was typed, the same as it stands alone (None if it does not), and what came of it."""
+    """A question as typed, its complete form (None if there is none), and the result."""
 
     typed: str
     asked: str | None
@@ -156,7 +156,7 @@ class ChatTurn:
 
 
 def show_last(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) -> None:
-    """Print the last answer in full, with a line for each source that does not bear it."""
+    """Print the last answer in full, with a line for each source that does not support it."""
     last = _last(said)
     if as_json:
         output.data(last.reply.to_json() | {"question": last.typed, "asked": last.asked})
@@ -270,7 +270,7 @@ class Conversation:
     def __init__(self, options: AskOptions, *, as_json: bool, explain: bool) -> None:
         self._options, self._as_json, self._explain = options, as_json, explain
         self._said: list[ChatTurn] = []
-        self._turns: list[Turn] = []  # the questions that stand alone
+        self._turns: list[Turn] = []  # the complete questions
 
     def hear(self, typed: str, opened: Session) -> bool:
         """Do what a line says; False if it ends the conversation, PkbError if it cannot be done."""
@@ -322,7 +322,7 @@ class Conversation:
             self._turns[-1] = replace(self._turns[-1], answer=None, focus="")
 
     def _condense(self, typed: str, opened: Session) -> "tuple[Condensed, float]":
-        """Make a question stand alone; returns the milliseconds that it took, too."""
+        """Complete a question from earlier ones; also return the milliseconds that it took."""
         from engine.ask.followup import condense
         from store.history import may_be_followed
 

@@ -93,7 +93,7 @@ def _shown(key: str, value: object) -> object:
 
 
 def _keep_within(opened: Session) -> None:
-    """Remove what a lowered budget has no room for, at once; say so where nothing has."""
+    """Evict KV beyond a lowered budget at once; say so if other cache files leave no room for KV."""
     if opened.settings.kv.bytes <= (others := opened.home.other_cache_bytes()):
         output.say(
             f"pkb: other cache files already take {size(others)}, so no KV cache can be stored;"

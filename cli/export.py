@@ -146,7 +146,7 @@ def print_markdown(rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def source_lines(row: Mapping[str, Any], number: str = "") -> Iterator[str]:
-    """Yield the lines of one source in Markdown: its number, what it is, where it stands, what it says."""
+    """Yield the lines of one source in Markdown: its number, title, place and quote."""
     name, day = _flat(row["author"] or row["sender"] or row["speaker"] or ""), (row["date"] or "no date")[:_DAY]
     yield " · ".join(filter(None, [f"- {number}**{_flat(row['title']) or 'no subject'}**", name, day])) + "  "
     first, last = row["lines"]
@@ -200,7 +200,7 @@ def _flat(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    """Return a text as code, between more backticks than stand in it."""
+    """Return a text as code, between more backticks than it has in a row."""
     fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
     return f"{fence} {text} {fence}" if len(fence) > 1 else f"{fence}{text}{fence}"
 

@@ -98,7 +98,7 @@ def cron(command: Command) -> str:
 
 
 def with_line(table: str, line: str | None) -> str:
-    """Return a table of cron in which `line` stands in place of ours, or none does; all else stays as it is."""
+    """Return a cron table with our line replaced by `line`, or removed; the rest is unchanged."""
     rest = [one for one in table.split("\n") if not one.endswith(f" {MARK}")]
     if line is None:
         return "\n".join(rest)
@@ -125,7 +125,7 @@ _TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ScheduleFile:
-    """What stands where, and whether it was written or removed just now; no text where nothing stands there."""
+    """A schedule file, its text (none if it does not exist), and whether it was just written or removed."""
 
     where: str
     text: str | None

@@ -164,7 +164,7 @@ def _embed(pkb: "Pkb", when: When, *, quiet: bool) -> int:
     if not missing or when == "later":
         return missing
     if when == "background":
-        # -P: a folder named cli where the user stands must not be taken for ours
+        # -P: a folder named cli in the working directory must not shadow ours
         words = [sys.executable, "-P", "-c", "from cli.app import main; main()", "ingest", "--json"]
         subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                          start_new_session=True)  # fmt: skip

@@ -258,7 +258,7 @@ def _progress(*, stay: bool) -> "Progress":
 
 
 def _move(shown: "Progress", step: str, done: int, total: int | None) -> None:
-    """Move the bar of a step; the first call draws it: an error before that stands alone."""
+    """Move the bar of a step; the first call draws it, so that an earlier error is printed alone."""
     known = next((task.id for task in shown.tasks if task.description == step), None)
     moved = shown.add_task(step, total=None) if known is None else known
     shown.update(moved, completed=done, total=total if done else None)

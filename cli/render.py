@@ -245,7 +245,7 @@ def show_note(text: str) -> int:
 
 
 def show_source(number: int, places: Sequence[Source], whole: str = "", context: str = "", rests: bool = False) -> None:
-    """Print what a source is, where it stands, and what is quoted of it, or its whole text; marked if it answers."""
+    """Print a source's title, place and quote, or its whole text; marked if it answers."""
     source = places[0]
     _print("")
     mark = typer.style(" ← answer", fg="green") if rests else ""
@@ -356,7 +356,7 @@ def _quoted(source: Source, width: int = _QUOTE, context: str = "") -> str:
         before, after = (typer.style(one, dim=True) if one else "" for one in beside)
         return f"{before} {_quoted(source, width)} {after}".strip()
     parts = _around(source.quote, source.span or (0, 0), width)
-    if not (parts[0] or parts[2]):  # all of it answers: it stands above already
+    if not (parts[0] or parts[2]):  # all of it answers, and is printed above already
         return typer.style(f"“{parts[1]}”", italic=True)
     before, said, after = (typer.style(part, italic=True) if part else "" for part in parts)
     return f"“{before}{typer.style(said, bold=True, fg='green') if said else ''}{after}”"

@@ -175,7 +175,7 @@ def _show(row: dict[str, Any]) -> None:
 
 
 def _detach(opened: Session, descriptor: int) -> NoReturn:
-    """Serve as a process of its own, that nothing of the one which started it hangs on."""
+    """Serve as a detached process, independent of the one that started it."""
     from engine.serve.process import lock_of
     from store.locks import Lease
 

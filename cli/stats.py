@@ -152,7 +152,7 @@ def _width(cells: Iterable[str]) -> int:
 
 
 def place(tier: dict[str, Any]) -> tuple[int, bool]:
-    """Return where a tier stands in the table."""
+    """Return the rank of a tier in the table."""
     return TIERS.index(tier["tier"]) if tier["tier"] in TIERS else len(TIERS), not tier["by_model"]
 
 

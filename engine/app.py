@@ -345,7 +345,7 @@ class Pkb:
         return source_of(self.last_answer(), number)
 
     def show_source(self, source: "Source") -> list[dict[str, Any]]:
-        """Return the document that a source stands in, as `show` does; PkbError if it is no longer indexed."""
+        """Return the document of a source, as `show` does; PkbError if it is no longer indexed."""
         rows = call(self.session, operations.documents, source.path, source.message_id)
         return operations.document_of(source, rows)
 
@@ -453,7 +453,7 @@ class Pkb:
         return is_unfinished(self.session.ledger)
 
     def _target(self, target: str) -> list[str]:
-        """Return the ids of the document that the source with a number stands in; anything else as it is."""
+        """Return the ids of the document of the source with a number; anything else unchanged."""
         if (number := operations.source_number(target)) is None:
             return [target]
         from engine.forget import documents_of

@@ -303,7 +303,7 @@ def _named(opened: Session, target: str, aside: Mapping[str, Row]) -> set[str]:
 
 
 def documents_of(opened: Session, source: "Source") -> list[str]:
-    """Return the document that a source stands in, by its text: another one may have its Message-ID."""
+    """Return the document of a source, by its text: another one may have its Message-ID."""
     places = opened.catalogue.places_in(source.path)
     ids = sorted({place.document for place in places if place.message_id == source.message_id})
     rows = opened.tables.select("chunks", among("document", ids), ["document", "text"]) if len(ids) > 1 else []

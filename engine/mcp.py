@@ -77,7 +77,7 @@ class DescribedDocument(TypedDict):
 
 
 class CitedSource(DescribedDocument):
-    """A passage and where it stands."""
+    """A passage and its place."""
 
     number: int
     lines: list[int]
@@ -426,7 +426,7 @@ def _numbered(one: ShownDocument) -> Iterator[str]:
 
 
 def _shown(cited: Sequence[CitedSource]) -> list[str]:
-    """Return sources as text: what each is and where it stands, its warnings, and what is quoted."""
+    """Return sources as text: title, place, warnings and quote of each."""
     lines = list[str]()
     for one in cited:
         first, last = one["lines"]

@@ -99,7 +99,7 @@ def search(opened: Session, text: str, scope: "Scope", k: int) -> "Evidence":
 
 
 def search_results(opened: Session, text: str, scope: "Scope", k: int) -> "list[SearchResult]":
-    """Retrieve without answering; returns what is to be shown of each passage."""
+    """Retrieve without answering; return the displayed fields of each passage."""
     found = search(opened, text, scope, k)
     return [
         SearchResult(one.text, one.sources, tuple(replace(found, passages=(one,)).sources([one.text])))
@@ -130,7 +130,7 @@ def documents(opened: Session, path: str, message_id: str | None) -> "list[dict[
 
 
 def document_of(source: "Source", rows: "Sequence[dict[str, Any]]") -> "list[dict[str, Any]]":
-    """Return the document that a source stands in, of those of its file; PkbError if the file is no longer indexed."""
+    """Return the document of a source, among those of its file; PkbError if the file is no longer indexed."""
     if not rows:
         raise PkbError(f"{line(source.path)} is no longer indexed", "pkb ingest")
     # A chat is a document a day, without Message-IDs.

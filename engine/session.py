@@ -152,7 +152,7 @@ class Session:
         self.ledger = self._copy(why)
 
     def reopen(self) -> None:
-        """Close the ledger and what stands on it; each opens again when it is next used."""
+        """Close the ledger and everything that uses it; each opens again when it is next used."""
         opened = vars(self)
         if "models" in opened:
             self.models.close()

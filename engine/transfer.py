@@ -281,7 +281,7 @@ class Importer:
         return rejected is not None and rejected[0] == (reply.text or "")
 
     def _standing(self, ask: PendingQuestion, exported: ExportedAnswer) -> tuple[Answer, Evidence] | None:
-        """Return an answer with its sources where they stand here; None if its messages are not here as they were.
+        """Return an answer with the places of its sources here; None if its messages differ here.
 
         Nor where names of people here give its question another form, or where a source does not say what it quotes.
         """
@@ -336,7 +336,7 @@ class Importer:
 
 
 def _relocated(reply: Answer, evidence: Evidence) -> Answer | None:
-    """Return an answer with the places of its evidence; None if a quote does not stand in its passage."""
+    """Return an answer with the places of its evidence; None if a quote is not in its passage."""
     quotes = list[str]()
 
     def sources(by_rank: Sequence[str], lead: int) -> tuple[Source, ...]:

@@ -61,16 +61,16 @@ class Source(Struct, frozen=True):
     quote: str
     own_lines: bool = True  # the lines are the file's
     copy: bool = False  # of the source before it, in another place
-    written: str | None = None  # ISO; when the quoted or forwarded message was written that `quote` stands in
+    written: str | None = None  # ISO; when the quoted or forwarded message with `quote` was written
     sender: str = ""  # with address; empty for a meeting
     recipients: tuple[str, ...] = ()  # or who took part
-    role: Role = "body"  # of the part of the document that `quote` stands in
+    role: Role = "body"  # of the part of the document with `quote`
     author: str = ""  # of that part, where it is quoted or forwarded, as it says itself
     speaker: str | None = None  # in a transcript, of what `quote` begins with
     date_claimed: str | None = None  # ISO; `date` is not later than `first_seen`
     first_seen: str | None = None  # ISO
     warnings: tuple[str, ...] = ()  # why the sender or the date may not be what it says
-    span: tuple[int, int] | None = None  # where the answer stands in `quote`, of the source that it rests on
+    span: tuple[int, int] | None = None  # of the answer in `quote`, for the source that supports it
     rival: bool = False  # another sender says something else, here or in another source
 
 
@@ -105,7 +105,7 @@ class Answer(Struct, frozen=True, rename={"text": "answer"}):
     model: str | None
     sources: tuple[Source, ...]
     ms: dict[str, float]  # by stage
-    highlight: tuple[int, int] | None = None  # where in the text the asked-for date, name or number stands
+    highlight: tuple[int, int] | None = None  # of the requested date, name or number in the text
     matched_question: str | None = None
     similarity: float | None = None
     age_s: float | None = None
@@ -224,7 +224,7 @@ class Trace(Struct):
 
 
 class Passage(Struct, frozen=True):
-    """Neighbouring hits of one document, in order, and the places where they stand, those of copies last.
+    """Neighbouring hits of one document, in order, and their places, those of copies last.
 
     `copies` are hits in other documents whose text is the same. Where several senders answer a question differently,
     `rival` is what this one says, or `beside` if who answers is not known; of chunks that are `outranked` by their ids

@@ -126,7 +126,7 @@ def _from_sentence(question: Question, best: Candidate, kind: Kind | None) -> Se
     if kind == "person" and best.speaker and _FIRST.search(best.text) and not find(best.marked, "person"):
         return _by_speaker(best, best.speaker)
     if best.mark is None and kind in _READ and kind != "person":
-        return None  # what has no such span says nothing of it
+        return None  # without such a span it is not evidence
     return _in_sentence(best, Found(first, last)) if best.mark else SelectedSentence(_spoken(best), best.read)
 
 
@@ -152,7 +152,7 @@ def _by_speaker(best: Candidate, speaker: str) -> SelectedSentence:
 
 
 def _span(question: Question, best: Candidate, kind: Kind) -> SelectedSentence:
-    """Return a span alone where it can stand so, else its sentence with the span highlighted."""
+    """Return a span alone if it makes sense alone, else its sentence with the span highlighted."""
     first, _ = best.highlight
     span = whole(best.text, min(best.spans, key=lambda one: abs(one.start - first)), kind)
     text, past = _flat(best.text[span.start : span.end]), _PAST.search(question.text) is not None
@@ -188,7 +188,7 @@ def _spoken(one: Candidate) -> str:
 
 
 def _turn_name(one: Candidate) -> str | None:
-    """Return whose turn a sentence stands in; None in a mail, where a label is part of the text."""
+    """Return the speaker of a sentence's turn; None in a mail, where a label is part of the text."""
     return one.span.speaker if one.span.speaker == one.speaker else None
 
 
@@ -503,7 +503,7 @@ def _note(quoted: Quote) -> str:
 
 
 def _checked(evidence: Evidence, quoted: Quote) -> list[str]:
-    """Hold the promise that a quote stands in its source."""
+    """Assert that a quote is a part of its source."""
     pairs = list(zip(evidence.passages, quoted.quotes, strict=True))
     assert all(said in read.text for read, said in pairs), "a quote is not in its source"
     return [said for _, said in pairs]

@@ -241,7 +241,7 @@ def _resolved(line: str, turns: Sequence[Turn]) -> str:
 
 
 def _meant(pronoun: str, turn: Turn) -> str:
-    """Return the person, place or thing of a turn that a pronoun may stand for; empty if it has none."""
+    """Return the person, place or thing of a turn that a pronoun may refer to; empty if it has none."""
     if pronoun in ("he", "she", "him", "her", "his"):
         return next(iter(turn.people), "")
     if pronoun == "there":
@@ -255,13 +255,13 @@ def _meant(pronoun: str, turn: Turn) -> str:
 
 Write = Callable[[str, Sequence[Turn]], str]  # has a model complete a question, given the turns before it
 _TURNS, _ANSWER = 3, 300  # the last turns, which a model is shown; characters of each answer
-_MOST, _FEW = 64, 6  # tokens of a question; words that an answer may have to stand in one
+_MOST, _FEW = 64, 6  # tokens of a question; most words of an answer that is inserted into one
 _LABEL = re.compile(r"^\W*(?:(?:the )?(?:last |rewritten |full )*question(?: in full)?\s*:)?[\s\"“*'`]*", re.IGNORECASE)
 _NAMED = re.compile(r"(?<=\s)[^\W\d_a-zß-öø-ÿ][\w.'’-]*|\w*\d[\w.,:/-]*")
 
 
 class Condensed(Struct, frozen=True):
-    """A question as it is to be asked, and what made it so; None if nothing sensible could be made of it."""
+    """A completed question, and who completed it; None if that failed."""
 
     asked: str | None
     by: Literal["itself", "rules", "model"] = "itself"

@@ -115,7 +115,7 @@ class Asker:
         return found.asker.finish(found, say) if isinstance(found, Miss) else found
 
     def exact(self, text: str, options: AskOptions, now: datetime) -> AskResult | Miss:
-        """Return the answer that is kept of a question and up to date, else what `finish` goes on with; UsageError."""
+        """Return an up-to-date cached answer to a question, else the state for `finish`; UsageError."""
         if (backend := self._backend.within(options.scope)) is not self._backend:
             return Asker(self._ledger, backend, self._room, self._rules).exact(text, options, now)
         ask = begin(self._backend, self._ledger, text, options, now)
@@ -162,7 +162,7 @@ class Asker:
         return kept if kept and kept.state == "answered" else None
 
     def _follow(self, ask: PendingQuestion, kept: CachedAnswer, evidence: "Evidence") -> CachedAnswer:
-        """Return a kept answer with its sources where they stand now, for files are moved."""
+        """Return a cached answer with the current places of its sources, since files are moved."""
         moved = relocate(kept, evidence)
         if moved != kept and ask.options.write_bank:
             self._bank.put(ask.key.digest, moved, self._room.bytes)
@@ -267,7 +267,7 @@ _AGAIN = 'pkb ask "QUESTION"'
 
 
 def last_answer(ledger: Ledger, reread: Reread) -> Answer:
-    """Return the answer shown last, with its sources where they stand now; PkbError if it is not cached.
+    """Return the answer shown last, with the current places of its sources; PkbError if it is not cached.
 
     `reread` returns evidence once more, as `Retriever.reread` does.
     """
@@ -301,7 +301,7 @@ def _shown(ledger: Ledger, key: bytes, last: HistoryEntry) -> CachedAnswer | Non
 
 
 def _relocated(ledger: Ledger, cached: CachedAnswer, reread: Reread) -> Answer:
-    """Return an answer with its sources where they stand now, because files are moved."""
+    """Return an answer with the current places of its sources, because files are moved."""
     answer = answer_of(cached)
     if cached.generation == ledger.generation:
         return answer

@@ -23,7 +23,7 @@ def _set(text: str) -> frozenset[str]:
 
 
 def _table(text: str) -> dict[str, str]:
-    """Read "a b: c, d: e" as what each word stands for."""
+    """Parse "a b: c, d: e" into the normal form of each word."""
     pairs = [group.split(":") for group in text.split(",")]
     return {word: meaning.strip() for members, meaning in pairs for word in members.split()}
 
@@ -228,7 +228,7 @@ class _Words:
         return "agent" if is_name and (self.progressive or not beside) else ""  # else what somebody is
 
     def _end_of_name(self, place: int) -> int:
-        """Return where the run of names ends that a word stands in; behind a word that is none."""
+        """Return the end of the run of names that has a word; the next place if the word is not a name."""
         end, plain, is_name = place + 1, self.plain, self.is_name
         while end < len(plain) and is_name[place]:
             joined = plain[end] == "and" and end + 1 < len(plain) and is_name[end + 1]
@@ -257,7 +257,7 @@ class _Words:
         return place
 
     def inverted(self) -> int | None:
-        """Return the place of the first auxiliary, no form of "be", that stands before its subject."""
+        """Return the place of the first auxiliary before its subject, except a form of "be"."""
         aux = next((place for place, word in enumerate(self.plain) if word in _AUXILIARY - _BE), None)
         return aux if aux is not None and self._begins_subject(aux + 1) else None
 
@@ -316,7 +316,7 @@ def _tells(word: str) -> bool:
 
 
 def _is_function(word: str) -> bool:
-    """Return whether a word, as written, tells nothing of what is asked about: without it the same is asked."""
+    """Return whether a word does not change what the question asks about."""
     return word in (_FREE - _TELLING) | _WAYS | _EXACTLY | _GOING or any(
         word in table for table in (_ASKING, _PERSONS, _TENSES, _NEGATIONS)
     )
@@ -336,7 +336,7 @@ def _acronym(token: str, text: str) -> bool:
     return len(token) > 1 and token.isupper() and token.isalpha() and not text.isupper()
 
 
-OWNER = "'s"  # stands behind a name or noun that owns what follows
+OWNER = "'s"  # follows a name or noun that owns the next word
 
 _TOLD = r"(?:tell|remind|show|give|let|find|get|send)"
 _ME = rf"(?:{ASKED_FOR})?(?:please )?{_TOLD} (?:me|us)(?: again)?(?: know)?(?: please)?"
@@ -437,7 +437,7 @@ def _without_accents(text: str) -> str:
 
 
 def tokens(text: str) -> tuple[str, ...]:
-    """Return the words of a plain form as written, contractions spelled out; behind an owner stands `OWNER`."""
+    """Return the words of a plain form as written, contractions spelled out; after an owner comes `OWNER`."""
     return tuple(_split(text))
 
 
@@ -470,5 +470,5 @@ def is_past(low: str) -> bool:
 
 
 def is_determiner(low: str) -> bool:
-    """Return whether a word stands in front of a noun and names nothing."""
+    """Return whether a word precedes a noun and names nothing."""
     return low in _DETERMINERS

@@ -244,7 +244,7 @@ class SemanticLookup:
         return fresh
 
     def _retrieved(self, ask: PendingQuestion, near: "Near") -> "tuple[Near, Evidence]":
-        """Retrieve for a question once more; returns it with its sources where they stand now."""
+        """Retrieve for a question once more; return it with the current places of its sources."""
         wording = wording_of(self._ledger, near.answer.question)
         again = gather_context(self._backend, replace(ask, wording=wording, trace=Trace()))
         if again.read != near.answer.evidence:
@@ -310,7 +310,7 @@ def _entailed(new: Question, cached: Question, source: Passage) -> bool:
 
 
 def _missing(question: Question, more: Sequence[str], there: set[str]) -> list[str]:
-    """Return those of some base forms of a question that do not stand there."""
+    """Return those of a question's base forms that are not there."""
     own = question_features(question)
     written = zip(own.content, own.written, strict=True)
     return [token for form, token in written if form in more and not there.issuperset(words(token))]
@@ -426,7 +426,7 @@ _LIGHT_VERBS = frozenset(map(base, ("make", "give", "have", "take", "get", "do")
 
 
 def _tolerable(left: UnmatchedWords, one: QuestionFeatures, two: QuestionFeatures) -> bool:
-    """One word more in one of the two may be borne by the evidence, but what is done, or whose it is, never."""
+    """The evidence may support one more word in one of the two, but never another action or owner."""
     more = [*_narrowing(left.new, one), *_narrowing(left.cached, two)]
     return more in ([], [False])
 

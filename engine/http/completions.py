@@ -184,7 +184,7 @@ def _completed(pkb: Pkb, asked: ChatRequest, options: AskOptions) -> tuple[str, 
 
 
 def footnotes(reply: Answer) -> str:
-    """Return the sources of an answer as text: what each is and where it stands."""
+    """Return the sources of an answer as text, with the place of each."""
     found = [source for source in reply.sources if not source.copy][: max(_NOTED, *cited_numbers(reply.text or ""), 0)]
     return _FOOTNOTES + "\n".join(_noted(number, one) for number, one in enumerate(found, 1)) if found else ""
 

@@ -126,7 +126,7 @@ def by_rate(jobs: Iterable[Job]) -> list[Job]:
 
 
 def in_order(jobs: Iterable[Job]) -> list[Job]:
-    """Return jobs in order of gain per second, each after the one it stands behind; of one subject, the better.
+    """Return jobs in order of gain per second, each after the one that it depends on; of one subject, the better.
 
     A job ranks as high as the best one that stands behind it.
     """

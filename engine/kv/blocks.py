@@ -114,7 +114,7 @@ def read(reading: PromptReader, segments: Sequence[Ids], trace: Trace, held: Exi
 def _find(
     kept: KvBinding, paths: Sequence[Prefix], count: int, trace: Trace, held: ExitStack, suspects: list[Node]
 ) -> dict[Prefix, BlockPart]:
-    """Load the cached parts of the paths; none where a file is late, or bad: `suspects` are to be checked later."""
+    """Load the cached parts of the paths; none if a file is late, or bad: `suspects` need a check later."""
     with trace.step("match") as step:
         nodes = _match(kept, paths, held, asked=trace.asked)
         step.note = f"{sum(path in nodes for path in paths)} of {len(paths)} segments"

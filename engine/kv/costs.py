@@ -275,7 +275,7 @@ def overlap(units: Sequence[Unit]) -> LoadPlan:
     return min(plans, key=lambda plan: plan.seconds or 0.0)
 
 
-_CLEAR = 1.05  # times as long as both at once may one way take alone
+_CLEAR = 1.05  # one way alone may take this many times as long as both at once
 _NOTHING_S = 0.02  # of loading, which nobody notices
 _NOTHING = 4 << 20  # bytes that any local disk reads in about that time: loaded where nothing was measured yet
 
@@ -308,7 +308,7 @@ _JOIN_S = 0.1  # for a read that is not needed any more; the thread ends by itse
 _HANGS_S = 2.0  # that a read which nobody waits for takes, from which the disk counts as hanging
 _LONGEST_S = 1.0  # of one wait
 _SHORTEST_S = 1e-3  # between two looks at the loader
-_SLOWEST = 100.0  # a sub-step that took longer was interrupted, and says nothing of the next
+_SLOWEST = 100.0  # a sub-step that took longer was interrupted, and does not predict the next
 _POLLS = 8  # looks at the loader while waiting for as long as computing a unit takes
 
 

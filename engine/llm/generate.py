@@ -112,7 +112,7 @@ def _numbers(found: str) -> list[int]:
     return numbers
 
 
-_VERDICTS = frozenset(words("yes no"))  # stand in no source that bears them
+_VERDICTS = frozenset(words("yes no"))  # not expected in a source that supports them
 
 
 class Cited(Struct, frozen=True):
@@ -120,7 +120,7 @@ class Cited(Struct, frozen=True):
 
     quotes: tuple[str, ...]
     stands: bool
-    first: int | None = None  # the index of the first source that bears it
+    first: int | None = None  # the index of the first source that supports it
 
 
 def cite(
@@ -340,7 +340,7 @@ class _Generation(Struct, frozen=True):
             said = parse(written.output.text)
             reply = judge(said)
             own = reply.writer == "model"
-            step.note = "a source bears it" if own else "no source bears it" if said.answer else "not found"
+            step.note = "a source supports it" if own else "no source supports it" if said.answer else "not found"
         if written.output.ended and own:
             self.trace.notices.append(written.output.ended)
         written.first_ms = self.trace.ms()["total"]  # nothing was shown before
@@ -364,7 +364,7 @@ class _Generation(Struct, frozen=True):
 
 
 def _place(answer: str | None, quote: str) -> tuple[int, int] | None:
-    """Return where an answer stands word for word in a quote."""
+    """Return where a quote has an answer word for word."""
     start = quote.lower().find(answer.lower()) if answer else -1
     return (start, start + len(answer)) if answer and start >= 0 else None
 

@@ -180,7 +180,7 @@ def fit(
 
 
 def candidates(evidence: Evidence, most: int | None = None) -> list[PromptChunk]:
-    """Return the chunks of the `most` best sources, all by default, those first that are to be shown at any rate."""
+    """Return the chunks of the `most` best sources, all by default, mandatory ones first."""
     places = evidence.shown or range(len(evidence.passages))
     best = [(rank, evidence.passages[rank]) for rank in places if not evidence.passages[rank].is_outranked()][:most]
     shown = ((rank, read, chunk) for rank, read in best for chunk in read.chunks if chunk.id not in read.outranked)

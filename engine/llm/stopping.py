@@ -24,7 +24,7 @@ _STOP_WIDTH = 8
 _FURTHEST = 256  # words between a text and its repetition
 _LINE = 12  # bytes of a sentence or line that is not written twice in a row
 _REFRAIN = 48  # of one that is not written a third time, even with other text in between
-_ROW = 100  # of shorter spans that may stand in a row: cells of a table, digits, dashes
+_ROW = 100  # of shorter spans that may repeat in a row: cells of a table, digits, dashes
 _TAIL = 4  # in the last quarter of the tokens a sentence is shown when it has ended
 
 
@@ -46,7 +46,7 @@ class Repetition:
     _item: int | None = None  # offset of a list's mark or number before the next word
     _words: list[str] = field(default_factory=list)
     _starts: list[int] = field(default_factory=list)
-    _runs: list[int] = field(default_factory=list)  # by distance, from 1: how many last words stand that far back too
+    _runs: list[int] = field(default_factory=list)  # by distance, from 1: how many last words occur that far back too
     _first: int = 0  # the number of the last sentence's first word
 
     def read(self, text: str) -> None:
@@ -117,7 +117,7 @@ class Repetition:
         return start if (sentence := self.sentence_from(start, again)) is None else sentence
 
     def _is_loop(self, far: int, run: int) -> bool:
-        """Whether words that stand `far` back again are a loop: whole sentences or lines twice, other spans thrice."""
+        """Whether words repeated from `far` back are a loop: whole sentences or lines twice, other spans thrice."""
         if run >= 2 * far and self._bytes(run + far) >= _ROW:
             return True
         before = self._first - far  # where the last sentence begins, in the words before

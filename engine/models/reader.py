@@ -1,7 +1,7 @@
 """The reader: the embedder's encoder, trained to mark in a text what answers a question, and whether anything does.
 
 Input is `[CLS] question [SEP] header, window [SEP]`, with token type 1 after the question. Heads on the last layer
-score where an answer starts and ends and which sentence bears it; at `[CLS]` they score that the window holds no
+score where an answer starts and ends and which sentence supports it; at `[CLS]` they score that the window holds no
 answer, and how relevant it is. The weights are a difference of low rank on the installed embedder's. Knows no
 documents.
 """
@@ -50,7 +50,7 @@ PARTS = {
 class Mark(Struct, frozen=True):
     """A span of characters that may answer, and its scores as logits.
 
-    `margin` is its score less that of no answer in its window, `evidence` the best of its tokens to bear the answer.
+    `margin` is its score less that of no answer in its window, `evidence` the best score of its tokens as support.
     """
 
     start: int
@@ -66,7 +66,7 @@ class Mark(Struct, frozen=True):
 
 
 class WindowScores(Struct, frozen=True):
-    """The scores of all tokens of a window of a text, with the characters of the text that each stands for.
+    """The scores of all tokens of a window of a text, with the characters of the text that each covers.
 
     Offsets are negative in the header, which stands before the text.
     """
@@ -92,7 +92,7 @@ class WindowScores(Struct, frozen=True):
 
 
 class _Window(Struct, frozen=True):
-    """Tokens of a header and of a text, and the characters that they stand for."""
+    """Tokens of a header and of a text, and the characters that they cover."""
 
     text: int
     ids: list[int]

@@ -1,4 +1,4 @@
-"""The evidence of a question: the passages retrieved for it, with the files that they stand in and who sent them.
+"""The evidence of a question: the passages retrieved for it, with their files and senders.
 
 The sender of a document may not be who the name says: that name or a look-alike address may be another's. What is odd
 is said of the address that came later; if it is not known which did, of both.
@@ -297,7 +297,7 @@ def _joined(hits: Sequence[Hit]) -> list[tuple[Hit, ...]]:
 
 
 def placed(catalogue: Catalog, passage: Passage) -> Passage | None:
-    """Return a passage with the places where it stands; None if its document is in no file any more."""
+    """Return a passage with its places; None if its document is in no file any more."""
     return _placed(catalogue, passage, known_of(catalogue, [passage.document]))
 
 
@@ -322,7 +322,7 @@ def _nearest(hits: Sequence[Hit], vector: Vectors) -> tuple[float, ...]:
 
 
 def _placed(catalogue: Catalog, passage: Passage, known: Mapping[str, Known]) -> Passage | None:
-    """Return a passage with the places where it stands, then those of its copies; None if it has none."""
+    """Return a passage with its places, then those of its copies; None if it has none."""
     passage = _of_most_trusted(passage, known)
     hit, lines, places = passage.hits[0], passage.lines, catalogue.places(passage.document)
     if not places:
@@ -355,7 +355,7 @@ def _of_most_trusted(passage: Passage, known: Mapping[str, Known]) -> Passage:
 def _source(
     place: Place, hit: Hit, lines: tuple[int, int], score: float, known: Mapping[str, Known], *, copy: bool
 ) -> Source:
-    """Name one place; its lines are the file's own where the text stands there as it is, else the decoded text's."""
+    """Name one place; its lines are the file's if that has the text as it is, else the decoded text's."""
     before, own = place.lines_before or 0, place.lines_before is not None
     about = (place.path, place.message_id, hit.title, hit.date.isoformat() if hit.date else None)
     of_document, claimed = known.get(hit.chunk.document, Known()), hit.claimed or hit.date
@@ -377,7 +377,7 @@ def _source(
 
 
 def shown(reader: Reader, catalogue: Catalog, places: Sequence[Place]) -> list[dict[str, Any]]:
-    """Return the documents that stand at these places, in order, as plain values."""
+    """Return the documents at these places, in order, as plain values."""
     kept = reader.documents([place.document for place in places])
     known = known_of(catalogue, list(kept), reader)
     return [_shown(kept[one.document], one, known.get(one.document)) for one in places if one.document in kept]

@@ -32,7 +32,7 @@ from store.search import Reader
 from store.types import Scope, replace
 
 READ = 2_000  # documents, the newest; as many again that may close what is in them
-_SHORT = 250  # words of its own that short mail has at most: longer ones are articles, minutes, policies
+_SHORT = 250  # most own words of short mail: longer ones are articles, minutes, policies
 _MASS = 20  # recipients; mail to more people asks nobody in particular
 _OVERDUE = timedelta(days=30)  # after which what was due is no longer shown
 _REPLIES = timedelta(days=14)  # within which a message of another subject may be a reply
@@ -170,7 +170,7 @@ def candidates(document: _Document, scope: Scope, known: Collection[str] = froze
 
 
 def _sentences(document: _Document) -> Iterator[tuple[Hit, Span]]:
-    """Yield the sentences that stand in a document itself."""
+    """Yield a document's own sentences, without quoted ones."""
     for hit in document.own:
         text, people = hit.chunk.text, frozenset(hit.recipients)
         yield from ((hit, one) for one in (spoken_sentences(text, people) if document.is_meeting else sentences(text)))

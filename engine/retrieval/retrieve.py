@@ -112,12 +112,12 @@ def spread(values: Sequence[float | None]) -> list[float]:
 
 
 def proximity(rows: Sequence[RankRow], question: Sequence[str], idf: Mapping[str, float]) -> list[float]:
-    """Return share, by idf, of the question's neighbouring words that stand near in each row, the nearer the more."""
+    """Return the share, by idf, of the question's neighbouring words that are near in each row, the nearer the more."""
     return _shares(rows, question, idf, _closeness)
 
 
 def sequence(rows: Sequence[RankRow], question: Sequence[str], idf: Mapping[str, float]) -> list[float]:
-    """Return the share, by idf, of the question's neighbouring words that stand side by side, in order, in each row."""
+    """Return the share, by idf, of the question's neighbouring words that are adjacent, in order, in each row."""
     return _shares(rows, question, idf, lambda one, other: float(any(place + 1 in other for place in one)))
 
 

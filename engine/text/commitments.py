@@ -33,7 +33,7 @@ Doer = Literal["writer", "reader", "named", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Where a sentence stands: in speech, in short mail or in other mail; and names of people, as written."""
+    """The context of a sentence: speech, short mail or other mail; and names of people, as written."""
 
     spoken: bool = False
     short: bool = True
@@ -88,7 +88,7 @@ def is_mass_mail(sender: str, text: str) -> bool:
 
 
 def due_day(text: str, written: datetime | None) -> date | None:
-    """Return the last day of the time that a sentence names for what is to be done; None if it names none to come."""
+    """Return the due day that a sentence names; None if it names no coming one."""
     if written is None:
         return None
     from engine.text.relative_dates import resolve
@@ -218,7 +218,7 @@ def _is_said(language: str, part: str, tokens: Sequence[str], around: Surroundin
 
 
 def _acts(language: str, tokens: Sequence[str], at: int, *, spoken: bool) -> bool:
-    """Return whether a verb of action stands at a place, behind words that may be between."""
+    """Return whether a verb of action is at a place, after optional words."""
     for _ in range(_SKIPPED + 1):
         if _length_at(language, "spoken" if spoken else "verb", tokens, at):
             return True
@@ -229,7 +229,7 @@ def _acts(language: str, tokens: Sequence[str], at: int, *, spoken: bool) -> boo
 
 
 def _length_at(language: str, part: str, tokens: Sequence[str], at: int) -> int:
-    """Return the number of words of the longest phrase of a part that stands at a place; 0 for none."""
+    """Return the number of words of the longest phrase of a part at a place; 0 for none."""
     there = _by_first(language, part).get(tokens[at], ()) if at < len(tokens) else ()
     return max((len(one) for one in there if tuple(tokens[at : at + len(one)]) == one), default=0)
 

@@ -131,7 +131,7 @@ def _is_mixed(word: str) -> bool:
 
 
 def _splits_latin(name: str) -> bool:
-    """Return whether a joiner, which some scripts need, stands between Latin letters."""
+    """Return whether a joiner, which some scripts need, is between Latin letters."""
     return re.search("[A-Za-z][\u200c\u200d\u00ad]|[\u200c\u200d\u00ad][A-Za-z]", name) is not None
 
 
@@ -244,7 +244,7 @@ def _mark(part: QuotedPart) -> str:
 
 
 def _date(date: datetime) -> str:
-    """Write the date out as questions do, so that words match it and no model has to compute the weekday."""
+    """Spell the date out as questions do, so that words match it and no model needs to compute the weekday."""
     clock = f" {date:%H:%M}" if (date.hour, date.minute) != (0, 0) else ""  # midnight: only the day is known
     return spell_date(date, weekday=True) + clock
 

@@ -286,5 +286,5 @@ def _forms(language: str, tokens: Sequence[str]) -> list[list[str]]:
 
 @cache
 def _class(language: str, name: str) -> frozenset[str]:
-    """Return the words that a word of the phrases of a language stands for."""
+    """Return the words that a word in a language's phrases stands for."""
     return frozenset(word for (word,) in word_lists("synthesis")[language].get(name, ()))

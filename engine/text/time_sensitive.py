@@ -81,7 +81,7 @@ def plain_words(text: str) -> list[str]:
 
 @cache
 def common_words(language: str) -> frozenset[str]:
-    """Return words that stand in most questions of a language ("en")."""
+    """Return words that occur in most questions of a language ("en")."""
     return frozenset(word for (word,) in word_lists("deictic")[language]["common"])
 
 
@@ -142,7 +142,7 @@ def phrases(name: str, part: str, language: str | None = None) -> PhraseIndex:
 
 
 def _end(phrase: Phrase, tokens: Sequence[str], first: int) -> int | None:
-    """Return where a phrase that begins at `first` ends, None if it does not stand there."""
+    """Return the end of a phrase that begins at `first`; None if it is not there."""
     if not phrase:
         return first
     if phrase[0] == "$":

@@ -351,7 +351,7 @@ _HYPHEN = re.compile(
 
 
 def readings(text: str) -> list[str]:
-    """Return a text as it is, without what stands in front of lines, and in order of that: others may interrupt one."""
+    """Return a text as it is, without its line prefixes, and also sorted by these: another text may interrupt it."""
     fronts = [(line, _FRONT.match(line)) for line in text.split("\n")]
     split = [(re.sub(r"\s|[\d:.,]+", "", match[0]), line[match.end() :]) for line, match in fronts if match]
     bare = "\n".join(rest for _, rest in split)

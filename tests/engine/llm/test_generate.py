@@ -97,8 +97,8 @@ def judged(said: list[str], *, borne: bool) -> tuple[Answer, list[str], Trace]:
 @pytest.mark.parametrize(
     ("borne", "said", "text", "writer", "note"),
     [
-        (True, " Friday [3]", "Friday", "model", "a source bears it"),
-        (False, " Sunday [3]", QUOTED, "quote", "no source bears it"),
+        (True, " Friday [3]", "Friday", "model", "a source supports it"),
+        (False, " Sunday [3]", QUOTED, "quote", "no source supports it"),
         (False, " not found", QUOTED, "quote", "not found"),
     ],
 )
