@@ -21,7 +21,7 @@ from typer.exceptions import TyperException
 from cli import output
 from store.errors import PkbError, as_pkb_error, explain
 
-# Each with its module, its function there, and what help says of it.
+# Each with its module, its function there, and its line of help.
 COMMANDS = {
     "ingest": ("ingest", "ingest", "Index mail and transcripts: new, changed and removed files."),
     "watch": ("ingest", "watch", "Watch folders, and index changes as they happen."),

@@ -58,7 +58,7 @@ def _json(row: dict[str, Any]) -> str:
 
 @contextmanager
 def _written(path: Path | None, *, force: bool) -> Iterator[TextIO]:
-    """Yield standard output, or a file for its owner alone that takes its place once it is written as a whole."""
+    """Yield standard output, or a private file that replaces the target once it is complete."""
     if path is None or str(path) == "-":
         yield sys.stdout
         return

@@ -257,7 +257,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="A name of your choice
 
 @peer.command("id")
 def show_id(as_json: Json = False) -> None:
-    """Print the public key of this machine, to be added on the other one.
+    """Print the public key of this machine, to add on the other one.
 
     Example: pkb peer id
     """

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 CacheUse = Literal["use", "refresh", "off"]
 _RECENT = "30d"  # in which open loops are looked for
-_ALL = 1_000_000  # jobs of an idle run, where no number is given
+_ALL = 1_000_000  # jobs of an idle run by default
 
 
 _UMASK, _FOUND = Lock(), list[int]()  # of the process; what each that is open found
@@ -280,7 +280,7 @@ class Pkb:
         write_cache: bool = True,
         stale_ok: bool = False,
     ) -> "AskOptions":
-        """Return how to ask, with the number of sources that the settings name where none is given."""
+        """Return the options of a question, by default with the number of sources in the settings."""
         return AskOptions(scope, self.session.settings.ask.k if k is None else k, read_cache, write_cache, stale_ok)
 
     def answer(self, question: str, options: "AskOptions", on_text: "OnText | None" = None) -> "AskResult":

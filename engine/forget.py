@@ -53,7 +53,7 @@ class ForgetRequest:
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """Another document that holds some of the sentences, and why it `stays` even where those that quote them go."""
+    """Another document that holds some of the sentences, and why it `stays` even if quoting ones go."""
 
     row: Row
     sentences: int  # 0: a passage too short to be found elsewhere
@@ -156,7 +156,7 @@ def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> Era
             raise blocked("pkb idle is running", opened.home.locks / "idle.lock")
         with opened.locks.exclusive(), naming_writer(opened.home.ledger):
             ledger, ids = opened.lasting_ledger, planned.ids
-            with ledger.transaction():  # whoever holds it, as one that answers may, leaves nothing half done here
+            with ledger.transaction():  # waits for other writers, such as answering processes
                 pass
             planned = _unchanged(opened, planned)
             names = [name for row in planned.documents for name in _names(opened, row)]

@@ -226,7 +226,7 @@ def _compute(home: Home, settings: Settings, threads: int, environ: Mapping[str,
 
 
 def _get_blas(environ: Mapping[str, str]) -> str:
-    """Return how to get a fast BLAS library where none could be loaded."""
+    """Return how to get a fast BLAS library if none could be loaded."""
     if environ.get(runtime.BLAS_VARIABLE):
         return f"unset {runtime.BLAS_VARIABLE}"
     return "apt install libopenblas0-pthread" if runtime.wheel_library() else runtime.install_command()

@@ -55,7 +55,7 @@ class Session:
         self.on_beat: Callable[[], None] = lambda: None  # called now and then while the background server answers
         self.before_retrieval: Callable[[], None] = lambda: None
         self.collection: str | None = None  # that everything here is limited to
-        self.read_only = False  # questions leave nothing behind: no history, no answer, no count
+        self.read_only = False  # questions are not stored: no history, no answer, no count
         self._create, self._told, self._experiment, self._file = False, False, experiment, 0
 
     @cached_property

@@ -538,7 +538,7 @@ def _nothing() -> None:
 
 
 class GeneratedAnswer(Struct, frozen=True):
-    """A reply as its writer gives it; `keep` does what the writer wants to do when nobody waits any more."""
+    """A reply as its writer gives it; `keep` does the writer's work that can wait until the answer is shown."""
 
     reply: Answer
     keep: Callable[[], None] = _nothing

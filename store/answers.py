@@ -335,7 +335,7 @@ class Verifications:
         self._ledger, self._rows = ledger, ledger.rows
 
     def add(self, pending: PendingVerification) -> bool:
-        """Add a hit in place of a former one of the question; False where one of the two entries was removed."""
+        """Replace the question's hit; False if one of the two entries was removed."""
         sql = f"""INSERT OR REPLACE INTO verifications ({_VERIFICATION}) SELECT ?1, ?2, ?3, ?4, ?5
                  WHERE (SELECT count(*) FROM answers WHERE key IN (?1, ?2)) = 2"""
         return self._rows.execute(sql, astuple(pending)).rowcount > 0

@@ -249,7 +249,7 @@ class MappedIndex:
         return IndexState(name or "", generation or 0, vectors or "vectors")
 
     def _is_there(self) -> bool:
-        """Return whether nobody wrote to the files that are mapped: reading what was cut off would end the process."""
+        """Return whether the mapped files are unchanged: reading beyond a truncated file would kill the process."""
         return all(one is None or identity(self._folder / one.name) == one.file for one in self._files)
 
     def _renew(self, state: IndexState) -> bool:

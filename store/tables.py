@@ -190,7 +190,7 @@ class Tables:
         return found.sort_by(order)["id"][:limit].to_pylist(), len(found)
 
     def people(self, scope: Scope) -> list[str]:
-        """Return all who are named in documents, as they stand there; none where a scope asks for nobody."""
+        """Return the people named in documents, as written; none if a scope does not filter by person."""
         if not (scope.sender or scope.recipient) or not self.has("documents"):
             return []
         with _damage_of("documents"):

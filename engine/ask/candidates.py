@@ -100,7 +100,7 @@ class Candidate(Struct, frozen=True):
 def content(question: Question) -> tuple[str, ...]:
     """Return the words of the question that say what it is about."""
     empty = TASK_WORDS
-    if question.asked in COMING:  # a meeting has a day and a place; what was said at one is another matter
+    if question.asked in COMING:  # a meeting has a day and a place, which the talk at it need not be about
         empty = empty - _MEETING
     return tuple(word for word in question.content if word not in empty) or question.content
 

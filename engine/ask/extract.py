@@ -1,6 +1,6 @@
 """The form of an answer that is quoted: a name or address, a date or number alone, or its sentence with what answers.
 
-For one document its header answers, too. Adds nothing but what a relative date means, and who said it. Knows sentences
+For one document its header answers, too. Adds only the meaning of a relative date, and who said it. Knows sentences
 that were scored, and not why.
 """
 
@@ -204,7 +204,7 @@ def _record(question: Question, reads: Sequence[Passage]) -> SelectedSentence | 
 def _event(question: Question, reads: Sequence[Passage]) -> SelectedSentence | None:
     """Return when or where the next, the last or the only event is: by its title, or else by its people and place.
 
-    Where no event of the title is on the side asked for, nothing else answers.
+    If no event of the title is on the requested side, there is no other answer.
     """
     events = [one for one in enumerate(reads) if one[1].hits[0].chunk.role == "event" and not one[1].is_outranked()]
     least, subject = max((read.trust for _, read in events), default=0), question.subject

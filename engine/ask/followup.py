@@ -139,7 +139,7 @@ def is_vague(text: str) -> bool:
 
 
 def says_nothing(line: str) -> bool:
-    """Return whether a line has no word but those that ask."""
+    """Return whether a line has only question words."""
     return not set(words(line)) - _SILENT - ASKING_WORDS
 
 
@@ -196,7 +196,7 @@ def _asked_another_way(asking: str, last: Turn) -> str:
         return f"{asking} is {last.topic}" if last.topic and asking.lower() != "why" else ""
     helper, rest = parts["helper"], parts["rest"]
     if asking.lower() == "why" and re.match("is|are|was|were", helper, re.IGNORECASE) and not _STATE.search(rest):
-        return ""  # "when is the concert?" says nothing of the concert that has a reason
+        return ""  # "when is the concert?" has no answer with a reason
     is_else, has_subject = asking.lower().endswith("else"), re.match(rf"{_ARTICLE} |[A-Z]|{_PRONOUN}\b", rest)
     if has_subject and not is_else and _OBJECT.fullmatch(f"{parts['asking']} {helper}"):
         return ""  # "when does Ann want me to bring" lacks what
@@ -254,7 +254,7 @@ def _meant(pronoun: str, turn: Turn) -> str:
 
 
 Write = Callable[[str, Sequence[Turn]], str]  # has a model complete a question, given the turns before it
-_TURNS, _ANSWER = 3, 300  # the last turns, which a model is shown; characters of each answer
+_TURNS, _ANSWER = 3, 300  # the last turns in a model's prompt; characters of each answer
 _MOST, _FEW = 64, 6  # tokens of a question; most words of an answer that is inserted into one
 _LABEL = re.compile(r"^\W*(?:(?:the )?(?:last |rewritten |full )*question(?: in full)?\s*:)?[\s\"“*'`]*", re.IGNORECASE)
 _NAMED = re.compile(r"(?<=\s)[^\W\d_a-zß-öø-ÿ][\w.'’-]*|\w*\d[\w.,:/-]*")

@@ -49,7 +49,7 @@ want wants wanted mean means meant do does did has have had will would can could
 _CLAUSES = frozenset(_IN_CLAUSES.split())
 _THANKS = re.compile(rf"(?:\s*[{_TRAILING[1:]}-][{_TRAILING}-]*(?:please|thanks|thank you))+\Z", re.IGNORECASE)
 
-# Parts of what is said around a question, for regular expressions without case.
+# Phrases around a question, for case-insensitive regular expressions.
 QUESTION_WORD = r"(?:what|when|where|who|whose|whom|which|why|how)\b"
 BEFORE_IT = r"(?:in |on |at |for |from |to |with |by )?"  # "in which year"
 GREETING = r"(?:hi|hello|hey|so|and|but|ok|okay|well|now|please|sorry|again|just|um|uh|quick question)\b"
@@ -214,12 +214,12 @@ def by_model(fingerprint: str, most: int, *options: str) -> str:
 
 
 def by_roles(adapter: str) -> str:
-    """Name what a role adapter, known by its digest, adds to a model: its requests, and the quote writer."""
+    """Name a role adapter's additions to a model, by its digest: its requests, and the quote writer."""
     return f"{_ROLES} {version('roles', 'check')} {adapter} {_QUOTE}"
 
 
 def by_gate(least: float, reader: str) -> str:
-    """Name what judges a model's answers with a reader, and quotes in their place; empty without a reader."""
+    """Name the judge of a model's answers with a reader, which quotes in their place; empty without a reader."""
     return reader and f"{_GATE} {by_quotes(least, reader)}"
 
 

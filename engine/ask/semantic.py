@@ -154,7 +154,7 @@ _VERIFIED = 2  # of those that the guard lets through
 class SemanticRules(Struct, frozen=True):
     """The least cosine of two questions, and what may speak against a hit; each part can be left out.
 
-    `least` is the support under which a quote is no answer, `reader` what chooses quotes.
+    `least` is the support below which a quote is not an answer; `reader` chooses quotes.
     """
 
     tau: float
@@ -426,7 +426,7 @@ _LIGHT_VERBS = frozenset(map(base, ("make", "give", "have", "take", "get", "do")
 
 
 def _tolerable(left: UnmatchedWords, one: QuestionFeatures, two: QuestionFeatures) -> bool:
-    """The evidence may support one more word in one of the two, but never another action or owner."""
+    """Return whether the evidence may support one more word in one of the two, but no other action or owner."""
     more = [*_narrowing(left.new, one), *_narrowing(left.cached, two)]
     return more in ([], [False])
 
@@ -469,7 +469,7 @@ _ALIKE_ROLES = frozenset(
 
 
 def _other_role(one: QuestionFeatures, two: QuestionFeatures, pairs: Sequence[tuple[int, int]]) -> bool:
-    """Tell who did from who was done to, and where to from where from."""
+    """Distinguish agent from object, and destination from origin."""
     if one.asked_for and two.asked_for and one.asked_for != two.asked_for:
         return True
     if one.passive == two.passive and _unlike(one.subject, two.subject):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from engine.types import Evidence
 
 
-_AS_LIKELY = 0.6  # of the best sentence's margin over no answer, that one must have that gives another value
+_AS_LIKELY = 0.6  # least share of the best sentence's margin over no answer, for a sentence with another value
 # Of the question, that a sentence must say, with its subject and those beside it, to be one of several answers, to take
 # the place of another, and to be shown beside another of equal trust.
 _TOUCHES, _CLAIMS, _SURE = 0.5, 0.6, 0.8
@@ -273,7 +273,7 @@ class _Values:
         return FUNCTION_WORDS | (self._value(one) if one.mark or one.spans else frozenset())
 
     def same(self, one: Candidate, other: Candidate) -> bool:
-        """Return whether two sentences give one value: days that meet, or words of which one has all of the other."""
+        """Return whether two sentences give one value: overlapping days, or the words of one in the other."""
         first, second = self._days(one), self._days(other)
         if first and second:
             return any(a.first <= b.last and b.first <= a.last for a, b in product(first, second))

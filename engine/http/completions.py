@@ -42,7 +42,7 @@ class ChatRequest:
     question: str
     before: tuple[tuple[str, str], ...]  # what the user said, and what was answered
     streams: bool
-    usage: bool  # counted in a chunk of its own, as `stream_options` asks for
+    usage: bool  # counted in a separate chunk, if `stream_options` requests it
     filters: Filters
     k: int | None
     cache: tuple[bool, bool]  # read, write
@@ -241,7 +241,7 @@ class Chunks:
         return self._chunk({"content": plain(text)})
 
     def end(self, result: AskResult | None) -> Iterator[dict[str, Any]]:
-        """Yield what was not streamed, the last chunk with the whole answer, and the usage where it was asked for."""
+        """Yield the rest of the stream, the last chunk with the whole answer, and the usage if requested."""
         if not self._said:
             yield self._chunk({"content": text_of(self._asked, result)})
         elif result and self._asked.footnotes and (notes := footnotes(result.reply)):

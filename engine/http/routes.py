@@ -357,7 +357,7 @@ class RequestGuard:
         self._hosts = {f"{name}:{port}" for name in (LOOPBACK, "localhost")}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer it with what is wrong."""
+        """Pass a request on, or refuse it with the reason."""
         if scope["type"] != "http":
             return
 

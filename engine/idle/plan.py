@@ -79,7 +79,7 @@ class IdlePlanner:
     """Makes the handlers of one idle run; `reader` is the model once it is loaded."""
 
     session: Session
-    force: bool  # summarize and predict even where a question was just asked
+    force: bool  # summarize and predict even if a question was just asked
     predictions: int  # predicted questions to precompute, at most
     begin_planning: Callable[[], Callable[[], bool]]  # returns a function that is true once planning must end
     is_over: Callable[[], bool]  # true once the run must end
@@ -263,7 +263,7 @@ class IdlePlanner:
         return load
 
     def _load_for(self, jobs: list[Job]) -> list[Job]:
-        """Load the model where there are jobs that ask questions, so that its time is counted as planning."""
+        """Load the model if jobs ask questions, so that its loading time counts as planning."""
         if jobs and self.session.load_model:
             self.load()
         return jobs
@@ -286,7 +286,7 @@ class IdlePlanner:
         return {hit.chunk.id: hit.chunk for hit in self.session.reader.chunks(ids)}
 
     def _most_used(self) -> "Iterator[tuple[CachedAnswer, float]]":
-        """Yield the stored answers whose prompts may be needed again, and how often they were wanted."""
+        """Yield the stored answers whose prompts may be needed again, and how often they were requested."""
         from engine.idle.refresh import demand
         from store.answers import AnswerBank, most_used
 

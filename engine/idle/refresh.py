@@ -117,7 +117,7 @@ def options_of(cached: CachedAnswer) -> AskOptions:
 
 
 def demand(cached: CachedAnswer) -> float:
-    """Return how often an entry was wanted: once where a person asked for it, and at each use since."""
+    """Return how often an entry was wanted: once if a person asked for it, and at each use since."""
     return cached.uses + (1.0 if cached.origin == "user" else 0.1)
 
 

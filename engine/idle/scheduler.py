@@ -541,7 +541,7 @@ def _run(
     """Run jobs and report the result of each: of one that was planned again, the last."""
     ledger = session.ledger
     with suppress(Locked), session.locks.writer():
-        session.knowledge.remove_leftovers(session.home.kv)  # where a writer is at work, it removes them itself
+        session.knowledge.remove_leftovers(session.home.kv)  # a writer that is running removes them itself
     context = RunContext(
         clock=time.monotonic,
         began=request.began,

@@ -148,7 +148,7 @@ def _score(sentence: frozenset[str], weights: dict[str, float]) -> float:
 
 
 def _centrality(batch: Sequence[Hit]) -> dict[str, float]:
-    """Return the cosine of each chunk's vector to the mean of all, 1 where one is not embedded yet."""
+    """Return the cosine of each chunk's vector to the mean of all; 1 for a chunk without a vector."""
     vectors = [hit.vector for hit in batch if hit.vector is not None]
     if len(vectors) < len(batch):
         return {hit.chunk.id: 1.0 for hit in batch}

@@ -413,7 +413,7 @@ class Loader:
                 _given_up.append((self._thread.is_alive, time.monotonic()))
 
     def next(self) -> int | None:
-        """Return the unit to compute now, None where all others are loaded; waits where loading them is sooner."""
+        """Return the unit to compute now; None if all others are loaded; waits where loading them is sooner."""
         self._learn()
         with self._changed:
             while self._front < self.back:

@@ -391,7 +391,7 @@ def evened(seconds: Sequence[float], lengths: Sequence[int], reused: Sequence[in
 
 
 _TOKEN_S = 0.002  # guessed seconds of computing a token, before any was measured
-_MOST_TOKEN_BYTES = 1 << 20  # of keys and values; what claims more is nothing that a model here made
+_MOST_TOKEN_BYTES = 1 << 20  # of keys and values; no model here makes more
 _PATIENCE = 2.0  # times as long as computing takes, and at least LEAST_S, may a node take to come
 _NOTHING = {"": "nothing there", "late": "no answer in time"}
 

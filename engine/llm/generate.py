@@ -134,7 +134,7 @@ def cite(
     cannot judge, because the sources hold none of the question either, as in another language, or the answer is a mere
     "Yes", it stands on the sources that the model names, in another language without a quote. Where there is no answer,
     each source shown is quoted with what comes nearest to the question. With `words_first` a source that the model
-    names counts only if none holds more of the answer: for models that do not see which number a source has.
+    names counts only if none holds more of the answer: for models that do not see the numbers of sources.
     """
     if said.answer is None:
         return Cited(_quotes(reads, shown, frozenset(), question), stands=False)

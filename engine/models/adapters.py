@@ -407,7 +407,7 @@ def _copy(source: Path, target: Path, name: str) -> None:
 
 
 def _write(folder: Path, base: str, model: str) -> None:
-    """Write what is known of an adapter, whole or not at all."""
+    """Write an adapter's notes atomically."""
     with replacing(folder / _ABOUT, lasting=True) as file:
         file.write(json.dumps({"version": 1, "base": base, "model": model}).encode())
 

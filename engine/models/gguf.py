@@ -449,7 +449,7 @@ def _adds_bos(header: GgufHeader) -> bool:
 
 def _added(header: GgufHeader, found: Vocabulary, id: int, text: str) -> dict[str, Any]:
     is_special = found.types[id] != USER_DEFINED
-    # Phi 3's control tokens take the blanks behind them, save those that begin a text.
+    # Phi 3's control tokens absorb the blanks after them, except at the beginning of a text.
     scored = header.fields.get("tokenizer.ggml.model") == "llama"
     strips = header.architecture == "phi3" and scored and text not in ("<s>", "<unk>", "<|endoftext|>")
     return {

@@ -110,7 +110,7 @@ _LIBRARY = {  # plain HTTP to one host; no telemetry, no log messages
     "HF_HUB_DISABLE_UPDATE_CHECK": "1", "HF_HUB_VERBOSITY": "critical",
 }  # fmt: skip
 _NEEDED = (*SUPPORT_FILES, INDEX)
-_MAX_HTTP = 50_000_000_000  # bytes of one file; the library downloads no larger ones over plain HTTP
+_MAX_HTTP = 50_000_000_000  # bytes of one file: the library's limit over plain HTTP
 
 
 class Hub:

@@ -359,7 +359,7 @@ QWEN3_BATCH: Mapping[runtime.Device, int] = {"cpu": 512, "metal": 8192, "cuda": 
 
 
 def find_model(name: str, environ: Mapping[str, str]) -> InstalledModel:
-    """Find an embedder by name or folder; NoModel if it is missing or incomplete, UsageError if it is no Qwen3."""
+    """Find an embedder by name or folder; NoModel if it is missing or incomplete, UsageError if it is not a Qwen3."""
     try:
         found = find(name, None, environ)
     except NoModel as error:

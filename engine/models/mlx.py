@@ -184,7 +184,7 @@ class Mlx:
 
         Arrays are read in the calling thread.
         """
-        # Reading into MLX's buffers was only tested where they are host memory.
+        # Reading into MLX's buffers was only tested with host memory.
         direct = not self.bits and device() != "cuda"
         return kv_cache.restore(self.begin(), paths, shared, self.buffers if direct else None)
 

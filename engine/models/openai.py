@@ -26,7 +26,7 @@ from engine.settings import ModelSettings
 from store.errors import PkbError
 
 _SPARE = 8  # 1/8 of the context is left free: tokens are estimated, and the template adds some
-_BYTES = 3  # of UTF-8 for a token: fewer than in most text, so that the estimate is rather too high
+_BYTES = 3  # of UTF-8 for a token: fewer than in most text, so that the estimate errs on the high side
 _SEED = 0
 _EXTRAS = ("stream_options", "chat_template_kwargs", "seed")  # that a strict server may refuse
 _MARK = b"\xef\xbb\xbf"  # of UTF-8, before a body
@@ -94,7 +94,7 @@ class Completion:
             yield held
 
     def _without_reasoning(self, held: str) -> str:
-        """Return the beginning of a text without reasoning that is complete, and the blanks behind it."""
+        """Return the beginning of a text without complete reasoning and the blanks after it."""
         start = held.lstrip()
         if start.startswith(_OPENING):
             self.has_reasoned = True

@@ -200,7 +200,7 @@ def has_backend() -> bool:
 
 
 def install_command(*extras: str) -> str:
-    """Return the command that adds extras, and what this system needs, to this installation, and removes nothing.
+    """Return a command that adds extras, and those this system needs, to this installation, and removes nothing.
 
     Reinstalling pkb by uv or pipx would remove each extra that is not named and all that was added since.
     """

@@ -70,7 +70,7 @@ class Tokens:
         return tuple(found.ids[: found.special_tokens_mask.index(0)])
 
     def closing(self) -> tuple[int, ...]:
-        """Return the ids that the tokenizer itself puts behind any text."""
+        """Return the ids that the tokenizer itself appends to any text."""
         found = self._tokenizer.encode("a", add_special_tokens=True)
         return tuple(found.ids[len(found.ids) - found.special_tokens_mask[::-1].index(0) :])
 

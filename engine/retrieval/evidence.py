@@ -48,7 +48,7 @@ class Known(Struct, frozen=True):
 def known_of(catalogue: Catalog, documents: Iterable[str], bank: Searchable | None = None) -> dict[str, Known]:
     """Return facts about documents; none for those indexed before facts were recorded.
 
-    Whose a name is, is decided by all that the catalogue may show; an address may be introduced in the bank.
+    A name's owner is decided by all visible documents of the catalogue; an address may be introduced in the bank.
     """
     addresses = cache(partial(addresses_of, catalogue.ledger, catalogue.collection))
     introduces = partial(_introduces, catalogue, bank)

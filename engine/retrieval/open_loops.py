@@ -31,7 +31,7 @@ from store.hits import Hit
 from store.search import Reader
 from store.types import Scope, replace
 
-READ = 2_000  # documents, the newest; as many again that may close what is in them
+READ = 2_000  # newest documents, and as many again that may close their open items
 _SHORT = 250  # most own words of short mail: longer ones are articles, minutes, policies
 _MASS = 20  # recipients; mail to more people asks nobody in particular
 _OVERDUE = timedelta(days=30)  # after which what was due is no longer shown
@@ -189,7 +189,7 @@ def _who(document: _Document, by: str, found: Commitment, text: str, names: Coll
 
 
 class _Closing:
-    """What was written later, by thread and by people, and which of the open sentences it closes."""
+    """Later documents, by thread and by people, and the open sentences that they close."""
 
     def __init__(self, documents: Sequence[_Document]) -> None:
         self._by_thread, self._by_pair = dict[str, list[_Document]](), dict[tuple[str, str], list[_Document]]()
@@ -237,7 +237,7 @@ def _meet(document: _Document, other: _Document) -> bool:
 
 
 def _is_about(document: _Document, one: _Open) -> bool:
-    """Return whether a message of another subject is about an open sentence, and closes it."""
+    """Return whether a message with another subject is about an open sentence, and closes it."""
     wanted = content_words(one.text)
     if one.found.replies:
         return _shares(wanted, document.words)

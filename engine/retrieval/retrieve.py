@@ -233,7 +233,7 @@ class RetrievalLimits:
     by_vector: int = 50
     joined: int = 3
     dated: int = 30  # best chunks that are looked at for days to come
-    floor: float = 0.2  # cosine below which a chunk without a word of the question is not of its matter
+    floor: float = 0.2  # cosine below which a chunk without a word of the question is off topic
     weights: RankWeights = field(default_factory=RankWeights)
 
 
@@ -383,7 +383,7 @@ def _awaited(ranked: Sequence[Hit], question: Question, settings: RetrievalLimit
 
 
 def _nearest_start(hit: Hit, question: Question) -> datetime | None:
-    """Return the first time to come that a chunk names, of an event also the last that has gone by; None for none."""
+    """Return the first coming time that a chunk names, else an event's last past one; None if it names none."""
     from engine.text.relative_dates import event_times, next_start  # few questions need its slow patterns
 
     if hit.chunk.role != "event":

@@ -90,7 +90,7 @@ def _answer(opened: Session, text: str, options: "AskOptions", said: _Stream) ->
 
 
 def _keep(opened: Session, made: "AskResult") -> None:
-    """Keep what was read for an answer that has been shown, where the disk allows it."""
+    """Store the KV that was read for a shown answer, if the disk allows it."""
     from sqlite3 import Error
 
     try:
@@ -179,7 +179,7 @@ def reach_or_start(opened: Session, timeout_s: float = _TIMEOUT_S) -> "ServerLin
 
 
 def _wait_for_model(opened: Session) -> None:
-    """Wait until this process may load a model, for so long as another one might take to release it."""
+    """Wait until this process may load a model, as long as another one may take to release it."""
     until = time.monotonic() + _TIMEOUT_S
     while not _may_load(opened) and time.monotonic() < until:
         time.sleep(_POLL_S)

@@ -404,7 +404,7 @@ def start(opened: "Session") -> bool:
     null = [(os.POSIX_SPAWN_OPEN, descriptor, os.devnull, os.O_RDWR, 0) for descriptor in range(LOCK)]
     given = [(os.POSIX_SPAWN_DUP2, lease.inheritable(), LOCK)]
     words = [sys.executable, "-P", "-m", "cli.app", "serve", "--lock", str(LOCK)]
-    # The lock first: where a standard stream was closed, the lock's descriptor may be one of the three reopened.
+    # The lock first: if a standard stream was closed, the lock's descriptor may be one of the three reopened.
     with suppress(OSError):  # no process or memory left: as if it had ended at once
         os.posix_spawn(sys.executable, words, _environment(opened), file_actions=[*given, *null])
     lease.release()

@@ -43,7 +43,7 @@ _ASKING = (
     "opinion participant peopl person regard relat said say summarise summariz summary talk team tell think "
     "thought told toward upcom view "
 )
-# Words about asking and telling, which the answering text rarely contains; as stemmed by words().
+# Words about asking and saying, which the answering text rarely contains; as stemmed by words().
 ASKING_WORDS = frozenset(_ASKING.split())
 # Words of the question itself, stemmed: the amount or the time is what answers it.
 _ASKED: dict[str, frozenset[str]] = {"amount": frozenset(["much"]), "time": frozenset(["tim", "hour", "clock"])}
@@ -113,7 +113,7 @@ class Question(Struct, frozen=True):
 
     @property
     def subject(self) -> frozenset[str]:
-        """Return the content words of what it asks the next or the last time of."""
+        """Return the content words of the event whose next or last time it asks for."""
         side = NEXT.search(self.text) or LAST.search(self.text)
         return frozenset(self.content).difference(words(side.group()) if side else ())
 
@@ -146,7 +146,7 @@ class Question(Struct, frozen=True):
 def understand(text: str, now: datetime, known: frozenset[str] = frozenset()) -> Question:
     """Analyse a question asked at `now`, which relative dates are resolved against; `known` are words of names.
 
-    A question whose meaning does not move with the calendar is understood alike at any time.
+    A question whose meaning does not depend on the calendar means the same at any time.
     """
     moves = time_sensitivity(text)
     moment = now.replace(second=0, microsecond=0) if moves == "clock" else datetime.combine(now, time.min)

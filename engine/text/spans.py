@@ -172,7 +172,7 @@ _AROUND: dict[Kind, tuple[str, str]] = {
     "duration": (_BEFORE_NUMBER + "|" + rf"{_NUMBER}\s+and\s+", r"\s+and\s+a\s+half\b"),
     "number": (_BEFORE_NUMBER, f"{_SCALE}|{_MEASURE}"),
     "amount": (_BEFORE_NUMBER, _RATE),
-}  # what belongs to a span before it and behind it
+}  # words that belong to a span before and after it
 _PARTS = {
     kind: (re.compile(rf"(?:{before})\Z", re.IGNORECASE), re.compile(behind, re.IGNORECASE))
     for kind, (before, behind) in _AROUND.items()

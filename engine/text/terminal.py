@@ -104,7 +104,7 @@ def cited_numbers(answer: str) -> frozenset[int]:
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
-    """Return a number with its noun, in the plural where needed."""
+    """Return a number with its noun, in the plural if needed."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {plural or f'{noun}s'}"
 
 

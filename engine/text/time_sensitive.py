@@ -62,7 +62,7 @@ def is_timeless(question: str) -> bool:
 def moment(question: str, now: datetime, *, dated: bool) -> str | None:
     """Return the time at which a question is understood: the minute, the day, or None if its meaning is fixed.
 
-    A writer that is told the date (`dated`) understands every question by it that is not shown to be timeless.
+    A writer whose prompt has the date (`dated`) interprets every question by it, unless that is known to be timeless.
     """
     sensitivity = time_sensitivity(question)
     if sensitivity == "clock":
