@@ -1,4 +1,4 @@
-"""`pkb chat`: a conversation, at a terminal or over a pipe; its questions are asked as `pkb ask` asks them."""
+"""`pkb chat`: a conversation, at a terminal or over a pipe; its questions are handled as in `pkb ask`."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""`pkb ingest` and `pkb watch`: read folders, show how far they are, and sum up; once, or until a signal comes."""
+"""`pkb ingest` and `pkb watch`: read folders, show progress, and sum up; once, or until a signal comes."""
 
 import subprocess
 import sys

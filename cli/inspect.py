@@ -1,4 +1,4 @@
-"""`pkb search`, `show`, `list`, `todo`, `check` and `doctor`: looking at what is stored."""
+"""`pkb search`, `show`, `list`, `todo`, `check` and `doctor`: the commands that inspect a home."""
 
 import shlex
 import sys

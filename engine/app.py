@@ -1,7 +1,7 @@
-"""The Python API: one home, and all that can be done with it.
+"""The Python API: one home, and every operation on it.
 
-The commands, a page, a server or a notebook call this and need nothing below it. It prints nothing; what takes long
-reports progress to a function. Everything heavy (LanceDB, a language model) is opened when first needed.
+The commands, a page, a server or a notebook call this and need nothing below it. It prints nothing; slow operations
+report progress to a function. Everything heavy (LanceDB, a language model) is opened when first needed.
 """
 
 import os

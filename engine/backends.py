@@ -1,6 +1,6 @@
 """The backends that answer questions: quotes, a language model here, or one that a server runs. All retrieve alike.
 
-Imports stand inside functions: a cached answer must not wait for LanceDB, numpy or a model.
+Imports are inside functions: a cached answer must not wait for LanceDB, numpy or a model.
 """
 
 import dataclasses

@@ -1,7 +1,7 @@
 """The MCP server: search, questions and reading as tools for an agent or editor, over standard input and output.
 
-Each call opens the home anew, and leaves the work to the background server. What a tool returns of messages stands
-between markers that no message can forge, and is declared to be data. Needs the package `mcp`, which takes most of a
+Each call reopens the home, and leaves the work to the background server. Message text in results is between markers
+that no message can forge, and is declared to be data. Needs the package `mcp`, which takes most of a
 second to import: only `pkb mcp` imports this module.
 """
 

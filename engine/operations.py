@@ -1,7 +1,7 @@
-"""What can be done with an open session: ingest, embed, search, show, check; one function each.
+"""Operations on an open session: ingest, embed, search, show, check; one function each.
 
-What only reads stands in `READS`, which the background server runs by name: a new one is a function there, and what
-shows its result. Also what they are limited to, as people type it: people, days and a collection become a scope.
+`READS` has the read-only ones, which the background server runs by name: a new one is a function there, and a function
+that shows its result. Also turns typed filters (people, days, a collection) into a scope.
 """
 
 import calendar

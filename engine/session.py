@@ -1,6 +1,6 @@
 """The parts of one open home, each opened when first used: settings, ledger, tables, embedder, model, answers.
 
-Wires them together and knows nothing of commands. Imports stand inside functions: `--help` and an exact hit must not
+Wires them together and knows no commands. Imports are inside functions: `--help` and an exact hit must not
 wait for LanceDB, numpy or a model.
 """
 

@@ -1,6 +1,6 @@
 """The settings of the config file, and the papers' constants with their sections.
 
-What only measurements vary is in `Experiment`, which no config file sets.
+Parameters that only measurements vary are in `Experiment`, which no config file sets.
 """
 
 import re

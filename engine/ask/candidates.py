@@ -1,7 +1,7 @@
-"""The sentences of the sources that may answer: scored by words and the kind of span asked for, marked by the reader.
+"""The sentences of the sources that may answer: scored by words and the kind of answer, marked by the reader.
 
-The scores choose where no reader does. Headings, and turns of other people than the one named, are left out. Knows no
-corpus beyond the sources that it is given.
+The scores choose if there is no reader. Headings, and turns of people other than the named one, are left out. Knows no
+corpus beyond the sources that it receives.
 """
 
 import re

@@ -1,7 +1,7 @@
-"""The form of an answer that is quoted: a name or address, a date or number alone, or its sentence with what answers.
+"""The form of a quoted answer: a name, address, date or number alone, or its sentence with that highlighted.
 
-For one document its header answers, too. Adds only the meaning of a relative date, and who said it. Knows sentences
-that were scored, and not why.
+For one document its header answers, too. Adds only the meaning of a relative date, and who said it. Knows scored
+sentences, and not why they have their scores.
 """
 
 import math

@@ -1,7 +1,7 @@
-"""Follow-ups made whole without a model: they carry the subject of the last question. English, by its wording alone.
+"""Follow-ups completed without a model, with the subject of the last question. English, by its wording alone.
 
-If the last turns have no subject to carry, nothing is made. What is asked of the answer before is looked for in the
-source that it came from. Knows no model and no cache.
+If the last turns have no subject, there is no completion. A question about the previous answer is looked up in that
+answer's source. Knows no model and no cache.
 """
 
 import re

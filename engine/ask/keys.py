@@ -1,6 +1,6 @@
-"""The exact tier: what makes two questions the same, and the first steps of every question, asked or foreseen.
+"""The exact tier: the key of a question, and the first steps of every question, asked or predicted.
 
-Light to import, for a hit must not wait.
+Light to import, since a hit must not wait.
 """
 
 import dataclasses

@@ -1,8 +1,8 @@
 """Notices beside an answer: what other senders say, and how it differs from the previous answer.
 
-Whoever asks again is told first, and once, that an answer is no longer what it was, and which message changed it: at
-once when new mail did, or with the first hit after an idle run found out. Knows answers alone, so that a cached one
-does not wait for the rules that choose.
+A user who asks again first learns, once, that an answer has changed and which message changed it: at once after new
+mail, or with the first hit after an idle run noticed. Knows answers alone, so that a cached one does not wait for the
+rules that choose.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""The normal form of a question, without politeness, and the features that tell whether another one asks the same.
+"""The normal form of a question, without politeness, and the features that show whether another one asks the same.
 
-English, by small tables; what they do not know makes two questions differ. Knows neither corpus nor other questions.
+English, by small tables; unknown words make two questions differ. Knows neither corpus nor other questions.
 """
 
 import re

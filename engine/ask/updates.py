@@ -1,6 +1,6 @@
-"""Which sentence says how things are now: the newest of those that say the same, and what newer mail has changed.
+"""Which sentence is current: the newest of those with the same content, and changes by newer mail.
 
-Words of change in mail are in prompts/changes.txt; what is said in a meeting is no notice of a change.
+Words of change in mail are in prompts/changes.txt; statements in a meeting do not count as changes.
 """
 
 import re

@@ -3,7 +3,7 @@
 Only the last user message is asked. Earlier ones complete a follow-up, as in `pkb chat`; system messages and sampling
 parameters are ignored. The field `pkb` of a request limits the question, that of a response is the whole answer.
 
-Clients also send tasks of their own, for a title or tags of a chat: those are filled in here, and nothing is asked.
+Clients also send their own tasks, for a title or tags of a chat: those are answered here, without asking.
 """
 
 import json

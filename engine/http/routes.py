@@ -1,4 +1,4 @@
-"""What the HTTP endpoint answers: chat completions, search, lists, documents, statistics, and the files of the page.
+"""The routes of the HTTP endpoint: chat completions, search, lists, documents, statistics, and the page's files.
 
 The server listens on loopback; only requests to this host, from its own page or no page at all, with the token, are
 answered. Each request opens the home in a thread of its own and leaves the work to the background server, whose queue

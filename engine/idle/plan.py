@@ -1,6 +1,6 @@
 """The handler of each kind of idle job in an open session, in the order in which the kinds run.
 
-Nothing is opened before a plan needs it: where there is nothing to do, no model is loaded and no table is opened.
+Everything is opened lazily: if there is nothing to do, no model is loaded and no table is opened.
 """
 
 from collections.abc import Callable, Mapping, Sequence

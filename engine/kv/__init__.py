@@ -1,1 +1,1 @@
-"""Prefill with KV reuse: what to load, borrow, compute and store."""
+"""Prefill with KV reuse: loading, borrowing, computing and storing segments."""

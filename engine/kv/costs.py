@@ -1,7 +1,7 @@
-"""What computing and loading KV takes on this machine, learnt from every prompt; and how much to do of each.
+"""The costs of computing and loading KV on this machine, learnt from every prompt, and the share of each.
 
 A planner says how many of a prompt's cached tokens to compute, from the front, while a thread loads the rest from the
-back, until both meet; nothing is waited for without end. Knows tokens, bytes and seconds, and where the figures are
+back, until both meet; every wait has a limit. Knows tokens, bytes and seconds, and where the figures are
 stored; no model and no file.
 """
 

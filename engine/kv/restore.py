@@ -1,8 +1,8 @@
 """Prefill with KV reuse: a prompt's segments are loaded, borrowed from another machine, or computed and then stored.
 
 match -> plan -> load or compute -> borrow -> compute the rest -> (decode) -> keep. Whatever the plan, the tensors are
-bit-identical: all ways end at the same sub-steps. Files are read in other threads, which nobody waits for longer than
-computing takes; what another machine sends is verified before it is used. Knows the model, the store and the remote by
+bit-identical: all ways end at the same sub-steps. Files are read in other threads, with no wait longer than computing
+takes; KV from another machine is verified before use. Knows the model, the store and the remote by
 their methods.
 """
 

@@ -1,7 +1,7 @@
 """`pkb serve --share`: the KV nodes of this machine for its peers, over TLS with certificates pinned on both sides.
 
 A stranger is refused by the handshake, before any HTTP. Everything is read, nothing written: neither rows nor files.
-Connections have threads, whose sockets have timeouts: nothing that a client does not send holds up another.
+Each connection has a thread and a timeout, so a silent client delays no other.
 """
 
 import json

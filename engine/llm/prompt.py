@@ -1,7 +1,7 @@
 """The prompt of an answer, in segments: system, one for each chunk, question. Pure text; knows no tokenizer.
 
-Chunks stand in document order: it is a function of the retrieved set alone, so that prompts about
-the same messages share their beginning. The date stands in the last segment, where it does not prevent reuse.
+Chunks are in document order: it is a function of the retrieved set alone, so that prompts about the same messages share
+their beginning. The date is in the last segment, where it does not prevent reuse.
 """
 
 import re

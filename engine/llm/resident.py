@@ -1,6 +1,6 @@
 """The language model in memory: one at a time, in only one of a home's processes.
 
-A process that waits for it holds a second lock, which tells an idle holder to unload. Knows no kind of model.
+A process that waits for it holds a second lock, which makes an idle holder unload. Knows no kind of model.
 """
 
 import time

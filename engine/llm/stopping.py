@@ -1,7 +1,7 @@
-"""When generation stops before the model does: where the text begins to repeat itself, or at the limit of tokens.
+"""Early stops of generation: where the text begins to repeat itself, or at the limit of tokens.
 
-Small models fall into loops, and greedy decoding never leaves one. Works on the text, whatever its tokens, with a
-constant amount of work for each of them. Knows no model.
+Small models fall into loops, and greedy decoding never leaves one. Works on text, not tokens, with constant work for
+each token. Knows no model.
 """
 
 import re

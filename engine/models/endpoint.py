@@ -1,7 +1,7 @@
 """A model server: its address, whether others can read the traffic, its key, and the models that it reports.
 
-Sends over HTTP whatever it is given; follows no redirect and uses no proxy. Imports of HTTP stand inside functions: a
-cached answer needs the address alone. Errors repeat no text that a server sent, since that may be mail.
+Sends given bytes over HTTP; follows no redirect and uses no proxy. HTTP is imported inside functions: a cached answer
+needs only the address. Errors repeat no text that a server sent, since that may be mail.
 """
 
 import json

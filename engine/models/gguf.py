@@ -1,4 +1,4 @@
-"""Reads the header of a GGUF file, and the config.json it amounts to; refuses what pkb cannot convert, and says why.
+"""Reads the header of a GGUF file into a config.json; refuses files that pkb cannot convert, with the reason.
 
 The file is untrusted input: every length in it is compared with what the file can hold before anything is read.
 """

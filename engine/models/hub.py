@@ -1,7 +1,7 @@
 """Downloads a model from the Hugging Face hub into its local cache: only missing files, each resumed and verified.
 
 The only module that imports huggingface_hub, and the only one that uses the network. HF_ENDPOINT overrides the address.
-The library's own download of a snapshot keeps no part of a file that breaks off, and compares no checksum.
+The library's own snapshot download keeps no partial file, and compares no checksum.
 """
 
 import errno

@@ -1,6 +1,6 @@
 """Loads a language model from its folder: config, chat template and tokenizer, then memory limit, BLAS and weights.
 
-Knows the folder's files; no prompts, and nothing of how a model computes.
+Knows the folder's files; no prompts and no computation.
 """
 
 import json

@@ -1,7 +1,7 @@
 """The evidence of a question: the passages retrieved for it, with their files and senders.
 
-The sender of a document may not be who the name says: that name or a look-alike address may be another's. What is odd
-is said of the address that came later; if it is not known which did, of both.
+The sender of a document may not be the named person: that name or a look-alike address may be another's. The later
+address gets the warning; if the order is unknown, both do.
 """
 
 import re

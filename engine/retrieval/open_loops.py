@@ -1,7 +1,7 @@
-"""Open loops: the tasks and questions in mail and meetings that nothing later says are done or answered.
+"""Open loops: tasks and questions in mail and meetings that no later message shows as done or answered.
 
-Each sentence is judged by its words (`engine/text/commitments.py`). What was written later, by whom and about what,
-closes it. No language model reads anything.
+Each sentence is judged by its words (`engine/text/commitments.py`). Later messages close it, by their sender and
+subject. No language model takes part.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence

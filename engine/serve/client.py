@@ -1,7 +1,7 @@
 """The client of the resident process: an exact hit is answered here, everything else over its socket.
 
-Where no process runs, one is started and waited for. Where none is wanted, or it does not start, ends, hangs or
-declines, this process does the work. Every exact hit imports this module: heavy imports stand inside functions.
+If no process runs, the client starts one and waits for it. If none is wanted, or it does not start, ends, hangs or
+declines, this process does the work. Every exact hit imports this module: heavy imports are inside functions.
 """
 
 import time

@@ -1,6 +1,6 @@
 """The resident process: accepts connections, queues their requests, sends the results, and stops when idle.
 
-One thread serves all connections. Knows frames, and nothing of questions.
+One thread serves all connections. Knows frames but not questions.
 """
 
 import os

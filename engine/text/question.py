@@ -1,7 +1,7 @@
 """Question analysis: words, answer type, names, quoted phrases and dates, and whether one passage can answer it.
 
 Questions that need a synthesis of several passages (summaries, lists, counts, comparisons, decisions, opinions) are
-told by words of the prompts. Uses the wording alone. Knows no store and no model.
+recognised by word lists in the prompts. Uses the wording alone. Knows no store and no model.
 """
 
 import re
