@@ -250,7 +250,7 @@ class RefreshCandidates:
         self._ledger, self._rows = ledger, ledger.rows
 
     def add(self, keys: Iterable[bytes], chunk: str, at: float) -> None:
-        """Record that a new chunk is near to these questions, as far as they are still cached."""
+        """Record that a new chunk is near to those of these questions that are still cached."""
         sql = "INSERT OR REPLACE INTO refresh_candidates SELECT key, ?, ? FROM answers WHERE key = ?"
         with nullcontext() if self._rows.in_transaction else self._ledger.transaction():
             self._rows.executemany(sql, [(chunk, at, key) for key in keys])

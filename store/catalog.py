@@ -461,7 +461,7 @@ class NamedAddress:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """When a document was first seen (in UTC), what is odd about its header, and the names in it."""
+    """When a document was first seen (in UTC), the warnings about its header, and the names in it."""
 
     seen: datetime
     warnings: tuple[str, ...] = ()

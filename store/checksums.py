@@ -2,10 +2,10 @@
 
 LanceDB writes every file once, under a new name, and a version of a table is the files that it names. The ledger lists
 the files of the versions that it acknowledges, each with its size, times and CRC32: a file that has not changed since
-costs one `stat`, any other is read and compared. What is not listed is no part of a table.
+costs one `stat`, any other is read and compared. An unlisted file is not part of a table.
 
-A table of the ledger with checksums has a view, `intact_TABLE`, to read from: a damaged row is no row for its readers.
-Triggers keep checksums current, whatever writes.
+A table of the ledger with checksums has a view, `intact_TABLE`, to read from: its readers skip a damaged row.
+Triggers keep checksums current for every writer.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""The ledger (SQLite): its connection, its schema and numbered migrations, of which none is edited once released.
+"""The ledger (SQLite): its connection, its schema and numbered migrations, which never change once released.
 
-Knows nothing of what the rows mean.
+Does not know what the rows mean.
 """
 
 import os

@@ -1,7 +1,7 @@
 """The index of documents and chunks, which a kill at any moment neither loses nor duplicates.
 
-Rows are written to LanceDB; then one transaction of the ledger acknowledges them, and old text gives way to new. A
-change that did not get there never was: the next ingest reads its files. Knows no files: the caller's `record` writes
+Rows are written to LanceDB; then one transaction of the ledger acknowledges them, and old text gives way to new. An
+unacknowledged change is undone: the next ingest reads its files. Knows no files: the caller's `record` writes
 the rows of the catalogue, in that transaction.
 """
 
@@ -302,7 +302,7 @@ class Knowledge:
 
     @property
     def is_untidy(self) -> bool:
-        """Return whether so many rows were written that compacting, which costs a second, is worth it."""
+        """Return whether enough rows were written for compacting, which takes a second, to pay off."""
         return self.uncompacted >= _UNTIDY
 
     def compact(self) -> None:

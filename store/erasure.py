@@ -1,4 +1,4 @@
-"""Forgetting documents and questions: what was made from them goes too, and no file keeps what was deleted.
+"""Forgetting documents and questions: everything derived from them goes too, and no file keeps deleted text.
 
 A database leaves deleted text in old files, free pages and logs. So every file that held any is rewritten from the rows
 that stay, and what is left is examined. Tombstones (keyed digests) keep a forgotten document out when its file is read

@@ -1,4 +1,4 @@
-"""The query history: what was asked, when, which tier answered, what that took, and the chunks retrieved."""
+"""The query history: questions with time, tier, cost and the chunks retrieved."""
 
 import json
 from collections.abc import Iterable, Sequence

@@ -112,7 +112,7 @@ class KvBudget:
         self._index, self._counts = kv_folder.index, kv_folder.counts
         self.bytes = limits.budget
         self._unknown: int | None = None  # bytes in the folder that no row tells of, when it was last listed
-        self._changed = 0  # when a file was added or removed, as far as this process has looked: st_mtime_ns
+        self._changed = 0  # st_mtime_ns: when this process last saw that a file was added or removed
 
     def reserve(self, node: Node, root: TreeRoot, sub_step: int, evict: bool = True) -> str:
         """Reserve the bytes of a node before its file is written, evicting others; returns the reason where refused."""

@@ -1,7 +1,7 @@
 """Locks between processes: many readers, one writer, or one exclusive process.
 
-Readers and the writer run concurrently, since LanceDB and SQLite commit atomically. `exclusive` is for what breaks
-readers (rewriting tables): it holds the gate while it waits, so that no new reader gets ahead of it.
+Readers and the writer run concurrently, since LanceDB and SQLite commit atomically. `exclusive` is for operations that
+break readers (rewriting tables): it holds the gate while it waits, so that no new reader gets ahead of it.
 """
 
 import fcntl
@@ -200,7 +200,7 @@ class Locks:
 
 
 def blocked(what: str, *files: Path, step: str = "try again when it is done") -> Locked:
-    """Return the error that a lock of some files is held: by which process, and how it goes on, where Linux tells."""
+    """Return the error that a lock is held, with the process and what it does, if Linux reports that."""
     with suppress(OSError):
         inodes = {str(one.stat().st_ino) for one in files if one.exists()}
         held = [line.split() for line in Path("/proc/locks").read_text().splitlines() if "->" not in line]
@@ -233,7 +233,7 @@ def _remove_folder(path: Path) -> None:
 
 
 def _is_database(path: Path) -> bool:
-    """Return whether SQLite can open a file, as far as its first bytes say; one that is missing or empty, it can."""
+    """Return whether SQLite can open a file, by its first bytes; it can open a missing or empty one."""
     try:
         with path.open("rb") as file:
             first = file.read(len(_SQLITE))

@@ -1,4 +1,4 @@
-"""The mapped index: what retrieval reads of the tables, as shards on disk that every process maps.
+"""The mapped index: the part of the tables that retrieval reads, as shards on disk that every process maps.
 
 A list names the shards of one generation and the documents in them that were replaced or removed, which are left out
 of searches until a good part of a shard is theirs; it is written to a temporary file and renamed, after the shards. The

@@ -1,7 +1,7 @@
 """KV nodes from another place: which of a path it has, and their files, verified and within a time.
 
 Whatever the other side does, an answer costs at most the time allowed, and a wrong one is a miss. Knows no protocol:
-a `RemoteSource` brings the bytes. Nothing is stored here.
+a `RemoteSource` fetches the bytes. Stores nothing.
 """
 
 import os

@@ -186,7 +186,7 @@ def fields_of(block: bytes) -> Headers:
 
 
 def decode_words(value: str) -> str:
-    """Return a value with its encoded words (RFC 2047) decoded, broken ones as far as possible."""
+    """Return a value with its encoded words (RFC 2047) decoded, broken ones where possible."""
     if "=?" not in value:
         return value
     joined = _BETWEEN_WORDS.sub("", value)

@@ -1,9 +1,9 @@
-"""Reads a mail account by IMAP, and only reads, into folders of pkb's own, which are ingested like any other.
+"""Reads a mail account by IMAP, without changing it, into folders of pkb, which are ingested like any other.
 
     folders   those worth reading
     listing   the UIDs and sizes of a folder's messages
     messages  those that are not here yet, the newest first, a batch at a time
-    removal   of the files of messages that the server has no more
+    removal   of the files of messages that are gone from the server
 
 The name of a file holds UIDVALIDITY and UID: there is no other state. The server is not trusted: all that it sends has
 a limit of bytes and of seconds. Knows no index and no terminal.

@@ -1,6 +1,6 @@
 """WebVTT, SubRip and SBV subtitles into cues, and the line shape that recurs in a file, around names and times.
 
-Lenient: what is no time line is text.
+Lenient: any line that is not a time line is text.
 """
 
 import re

@@ -1,8 +1,8 @@
 """What all parsers share: their version, limits, the error for an unreadable item, and ids derived from content.
 
-Also what is known of a document beside its text: when it was first seen, the people its header names, and what about it
-looks as if it had been misread. A date later than that is a claim: the document counts as written when it was first
-seen, and keeps the claim.
+Also the facts about a document besides its text: when it was first seen, the people in its header, and signs of
+misreading. A date later than the first sight is a claim: the document counts as written when it was first seen, and
+keeps the claim.
 """
 
 import re
