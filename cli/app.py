@@ -259,7 +259,7 @@ def _show_bugs() -> None:
 
 
 def _bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Report what should not happen without its message, which could hold mail."""
+    """Report a bug without its message, which could hold mail."""
     last = traceback.extract_tb(trace)[-1:]
     where = f" at {last[0].filename}:{last[0].lineno}" if last else ""
     with suppress(BrokenPipeError):
@@ -277,7 +277,7 @@ _ENDING = {KeyboardInterrupt: signal.SIGINT, SystemExit: signal.SIGTERM}
 
 
 def handle_signals() -> None:
-    """Have a signal sent again that comes while Python removes an object: it passes over all that is raised then."""
+    """Have a signal sent again that comes while Python removes an object: it ignores errors raised then."""
     usual = sys.unraisablehook
 
     def again(lost: "sys.UnraisableHookArgs") -> None:

@@ -228,7 +228,7 @@ def _show(summary: "Summary", chunks: int) -> None:
 
 
 def _show_noted(summary: "Summary") -> None:
-    """Say what looks misread, a line for each kind, and how many items were left out for their state."""
+    """Print the items that look misread, a line for each kind, and how many were left out for their state."""
     from engine.ingest.types import LEFT_OUT
 
     kinds = noted(summary.noted)

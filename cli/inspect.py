@@ -152,7 +152,7 @@ def _print_found(found: Sequence[SearchResult], query: str, form: str | None) ->
 
 
 def _advice(unknown: str | None, query: str, *, limited: bool) -> str:
-    """Return why nothing was found, and what to type next."""
+    """Return why there are no results, and what to type next."""
     if unknown:
         return output.lost(unknown)
     if limited:

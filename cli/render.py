@@ -130,7 +130,7 @@ def _content(text: str) -> set[str]:
 
 
 def _show_others(others: Sequence[_Numbered], more: str) -> None:
-    """Print a line for each source that was retrieved and is not shown in full, or how to see them."""
+    """Print a line for each retrieved source that is not shown in full, or how to see them."""
     if not others:
         return
     lines = [f"[{number}] {_linked(_title(places), places[0])}" for number, places in others]

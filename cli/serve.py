@@ -92,7 +92,7 @@ def _http(port: int | None, *, renew: bool, as_json: bool) -> None:
             output.data({"schema": SCHEMA, "page": endpoint.page, "api": endpoint.api, "token": endpoint.token})
         else:
             print(f"page  {endpoint.page}\nAPI   {endpoint.api}, key {endpoint.token}", flush=True)
-            output.say("pkb: whoever has the token can read your messages; Ctrl-C ends it")
+            output.say("pkb: anyone with the token can read your messages; Ctrl-C ends it")
 
     with session() as opened:
         opened.refuse_unsafe()

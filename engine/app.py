@@ -461,5 +461,5 @@ class Pkb:
         return documents_of(self.session, self.source(number))
 
     def unknown_person(self, scope: "Scope") -> str | None:
-        """Return which of the people in a scope no indexed message is from or to."""
+        """Return the people in a scope who sent and received no indexed message."""
         return unknown_person(self.session, scope)

@@ -304,7 +304,7 @@ def _kv_form(settings: Settings, environ: Mapping[str, str]) -> Check:
 
 
 def _kv_costs(home: Home) -> Check:
-    """Say how fast KV is computed and loaded here, by what questions took."""
+    """Report how fast KV is computed and loaded here, as measured by questions."""
     from contextlib import closing
 
     from engine.kv.costs import known_costs, spoken

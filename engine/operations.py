@@ -292,7 +292,7 @@ def ingest_run(opened: Session, *, prune: bool, restore: bool = False, settled: 
 
 
 def finish_forgetting(opened: Session, on_progress: OnProgress) -> None:
-    """Finish a `pkb forget` that was killed; where others read now, the next run does it."""
+    """Finish a `pkb forget` that was killed; if others are reading, the next run does it."""
     from store.erasure import Eraser, is_unfinished
 
     if is_unfinished(opened.ledger):

@@ -162,7 +162,7 @@ class Session:
             opened.pop(name, None)
 
     def limited(self, options: "AskOptions") -> "AskOptions":
-        """Return how a question may be asked here: within the collection, and leaving nothing if read-only."""
+        """Return the options for questions here: within the collection, and leaving nothing if read-only."""
         scope, writes = options.scope.inside(self.collection), options.write_bank and not self.read_only
         return replace(options, scope=scope, write_bank=writes, record=not self.read_only)
 

@@ -49,7 +49,7 @@ def _sender(source: Source) -> str:
 
 
 def change_of(cached: CachedAnswer, reply: Answer, evidence: "Evidence") -> Correction | None:
-    """Return how a new answer differs from a cached one, of other evidence; None if it does not, or nobody saw that."""
+    """Return how a new answer differs from one cached with other evidence; None if it does not, or nobody saw that."""
     before, seen = answer_of(cached), cached.origin == "user" or cached.uses > 0
     if not seen or same_answer(before.text, reply.text, before.span, reply.span):
         return None

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 _AS_LIKELY = 0.6  # least share of the best sentence's margin over no answer, for a sentence with another value
-# Of the question, that a sentence must say, with its subject and those beside it, to be one of several answers, to take
+# Share of the question that a sentence, its subject and its neighbours must cover to be one of several answers, to take
 # the place of another, and to be shown beside another of equal trust.
 _TOUCHES, _CLAIMS, _SURE = 0.5, 0.6, 0.8
 _AS_MUCH = 0.8  # of what a less trusted sentence says of the question, that a more trusted one must
@@ -185,7 +185,7 @@ def _marked(read: Passage, lost: Sequence[_Claim], rivals: Sequence[_Claim], bes
 def latest(
     question: Question, reads: Sequence[Passage], found: Sequence[Candidate], best: Candidate, kind: Kind | None
 ) -> tuple[Candidate, Candidate | None]:
-    """Return the newest sentence that gives what the best one does, and the last before it that gave another value.
+    """Return the newest sentence with the best one's value, and the last one before it with another value.
 
     The best itself where the newest says the same, the question asks for what was, or nobody knows when it was said.
     """

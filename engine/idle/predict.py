@@ -91,7 +91,7 @@ def shares(
 ) -> dict[str, int]:
     """Split a budget of predictions among predictors by their hit rates; one that is not paused gets `floor` or more.
 
-    Where the budget does not allow `floor` for each, the best come first.
+    If the budget does not allow `floor` for each, the best come first.
     """
     active = [source for source in sources if not is_paused(counts.get(source), now, weeks)]
     rates = {source: hit_rate(counts.get(source)) for source in active}

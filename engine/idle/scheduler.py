@@ -526,7 +526,7 @@ def _why_stop(session: Session, request: IdleRequest, machine: "Machine") -> Why
 
 
 def _is_final(result: JobResult) -> bool:
-    """Return whether a next run would have no more to do of this; each run prefetches further back."""
+    """Return whether a next run would have nothing more to do; each run prefetches further back."""
     return result.state in _FINAL and not (result.state == "done" and result.job.kind in _OPEN_ENDED)
 
 

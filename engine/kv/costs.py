@@ -390,7 +390,7 @@ class Loader:
     _front: int = 0
     _claimed: int | None = None
     _since: float = 0.0  # when the claimed unit was begun
-    _begun: float = 0.0  # when the last unit was taken to be computed
+    _begun: float = 0.0  # when the thread last took a unit to compute
     _slowness: float = 1.0  # of computing, against what was expected
     _stopped: bool = False
     _changed: Condition = field(default_factory=Condition)

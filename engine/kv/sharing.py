@@ -226,7 +226,7 @@ class SharingHandler(BaseHTTPRequestHandler):
     def _may_answer(self) -> bool:
         """Return whether the client still is a peer; a removed one gets no further reply."""
         listed = self._is_listed()
-        # What a GET brings along is not read, and must not be taken for the next request.
+        # The body of a GET is not read, and must not be parsed as the next request.
         has_body = self.command == "GET" and ("Content-Length" in self.headers or "Transfer-Encoding" in self.headers)
         self.close_connection = self.close_connection or has_body or not listed
         return listed

@@ -211,7 +211,7 @@ class GenerateOptions(Struct, frozen=True):
     """How an answer is generated: by the model of this name, as of `now`, in at most `max_tokens` tokens.
 
     `order` sorts the chunks of the prompt. Of the tokens up to `drafts` at a time are guessed, from texts that `draft`
-    returns as token ids. `gate` returns what judges what is written on a question, None if its words have to.
+    returns as token ids. `gate` returns the judge of answers to a question, None if words decide.
     """
 
     name: str

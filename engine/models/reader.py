@@ -61,7 +61,7 @@ class Mark(Struct, frozen=True):
 
     @property
     def score(self) -> float:
-        """Return how likely it is the answer, beside spans of other windows."""
+        """Return how likely it is the answer, among spans of all windows."""
         return self.margin + self.relevance
 
 

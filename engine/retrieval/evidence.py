@@ -31,7 +31,7 @@ from store.types import Place, Scope, replace
 
 _DAY = timedelta(days=1)  # addresses first seen closer together came at the same time: many mails are read in one run
 _INTRODUCING = 20  # chunks that may introduce an address
-_LASTING, _WRITERS = 3, 20  # fortnights in which who is known has written; who may have written to them
+_LASTING, _WRITERS = 3, 20  # fortnights in which a known sender has written; people who may have written to them
 _PEOPLE = 8  # names and addresses of a mail, one of which may be of older mail
 _Addresses = Callable[..., Sequence[KnownAddress]]
 

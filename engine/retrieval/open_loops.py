@@ -200,7 +200,7 @@ class _Closing:
                 self._by_pair.setdefault((document.sender, recipient), []).append(document)
 
     def closes(self, one: _Open) -> bool:
-        """Return whether something that was written later says that it is done, or answers it."""
+        """Return whether a later message says that it is done, or answers it."""
         thread = [other for other in self._by_thread.get(one.document.thread, ()) if other.follows(one.document)]
         if one.document.is_meeting:
             return any(_shares(content_words(one.text), done) for document in thread for done in document.done)

@@ -102,7 +102,7 @@ def _keep(opened: Session, made: "AskResult") -> None:
 
 
 def unknown_person(opened: Session, scope: "Scope") -> str | None:
-    """Return which of the people in a scope no indexed message is from or to."""
+    """Return the people in a scope who sent and received no indexed message."""
     from store.catalog import senders_named
 
     known = scope.sender is None or senders_named(opened.ledger, scope.collection, scope.sender)
