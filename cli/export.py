@@ -220,15 +220,15 @@ def forget(
         str | None, typer.Option(metavar="QUESTION", help="Forget a question and its answers instead.")
     ] = None,
     filters: Filters = NO_FILTERS,
-    quoting: Annotated[bool, typer.Option("--quoting", help="Forget the messages that quote them, too.")] = False,
+    quoting: Annotated[bool, typer.Option("--quoting", help="Also forget messages that quote them.")] = False,
     deleted: Annotated[
-        bool, typer.Option("--deleted", help="Erase what is left of documents that are no longer indexed.")
+        bool, typer.Option("--deleted", help="Erase the remains of documents that are no longer indexed.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be forgotten.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Erase messages or a question, and all made from them.
+    """Erase messages or a question, with everything derived from them.
 
     Example: pkb forget --from ann@example.org --since 2024-05 --dry-run
     """
@@ -255,7 +255,7 @@ def forget(
 
 
 def _is_agreed(planned: "ForgetPlan", *, yes: bool) -> bool:
-    """Return whether the person agrees; UsageError where nobody can answer."""
+    """Return whether the person agrees; UsageError if nobody can answer."""
     messages = len(planned.ids) + len(planned.left_out)
     parts = {"document": messages, "question": len(planned.questions), "cached answer": planned.answers}
     what = ", ".join(count(number, name) for name, number in parts.items() if number) or "their rest"

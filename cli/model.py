@@ -326,7 +326,7 @@ def _pull(opened: Session, given: str | None, *, yes: bool, force: bool, use: bo
     _tell(local, role, missing, budget, chosen=chosen, as_json=as_json)
 
 
-_DECLINED = "embedder_declined_at"  # in the ledger, once the person has said no: when they were last told the way back
+_DECLINED = "embedder_declined_at"  # in the ledger, once the user has declined: when the hint was last shown
 _AGAIN = timedelta(days=7)
 
 
@@ -378,7 +378,7 @@ def _default(opened: Session) -> str:
 
 
 def _role(plan: "DownloadPlan") -> "Role":
-    """Return what the model is for; PkbError if pkb cannot use it, before its weights are downloaded."""
+    """Return the role of the model; PkbError if pkb cannot use it, before its weights are downloaded."""
     from engine.inventory import why_unsupported
     from engine.models.lookup import role
 
@@ -444,4 +444,4 @@ def _embeds(local: "InstalledModel") -> str:
         return f"to embed with it: pkb config set embed.model {local.name}"
     if (used := lookup.find_weights()) != local.folder:
         return f"embeddings are still computed by the copy in {used}"
-    return "embeddings are computed by it; next: pkb ingest"
+    return "now embedding with it; next: pkb ingest"

@@ -172,7 +172,7 @@ def agreed(question: str, *, yes: bool, default: bool, step: str) -> bool:
         raise UsageError("cannot ask for confirmation: not a terminal", step)
     sys.stderr.write(f"{line(question)} [{'Y/n' if default else 'y/N'}] ")
     sys.stderr.flush()
-    typed = sys.stdin.readline()  # empty at the end of input, which is no consent
+    typed = sys.stdin.readline()  # empty at the end of input, which does not agree
     return default if typed == "\n" else typed.strip().casefold() in ("y", "yes")
 
 

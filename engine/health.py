@@ -366,7 +366,7 @@ def _tier(found: TierCount, **figures: float) -> dict[str, Any]:
 
 
 def by_period(counts: Sequence[DayCount], length: int, most: int) -> list[dict[str, Any]]:
-    """Return questions, tiers and savings of periods of 7 days from Monday, or of 1: at most so many, oldest first.
+    """Return questions, tiers and savings of at most `most` periods of 7 days from Monday, or of 1, oldest first.
 
     Periods without questions between the first and the last are included.
     """
@@ -412,7 +412,7 @@ def _adapters(opened: Session) -> dict[str, Any]:
 
 
 def _folders(opened: Session) -> list[dict[str, Any]]:
-    """Return what is indexed of each folder or file named to `pkb ingest`, and when it was last read."""
+    """Return counts of each folder or file named to `pkb ingest`, and when it was last read."""
     from engine.ingest.imap import shown_path
 
     names = ("files", "documents", "first", "last", "read")

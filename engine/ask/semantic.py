@@ -491,8 +491,8 @@ def _turned(one: str, two: str) -> bool:
 
 
 # Fitted on answers of two models to judged questions; docs/log/answers.md has the figures.
-_HELD = 0.6  # of the words that tell an answer, so many stand in the sentence that bears it
-_BEHIND = 10.0  # log odds by which the reader may find another sentence likelier
+_HELD = 0.6  # least share of an answer's content words in the sentence that supports it
+_BEHIND = 10.0  # log odds by which another sentence may be likelier for the reader
 _SAME = 12.0  # of these, what a sentence with all words of an answer counts more than one with none
 
 
@@ -507,7 +507,7 @@ class Judge:
     reader: "SpanReader"
 
     def __call__(self, said: ParsedAnswer) -> Answer:
-        """Return the model's answer if a source bears it, else what is quoted."""
+        """Return the model's answer if a source supports it, else a quote."""
         if said.answer and (one := self._bearing(said.answer)):
             quotes = [one.text if at == one.read else "" for at in range(len(self.evidence.passages))]
             place = one.highlight if one.marked else None  # who says it is marked with nothing
@@ -525,7 +525,7 @@ class Judge:
         return tuple(sorted([*dict.fromkeys(likely)][:most]))
 
     def _bearing(self, answer: str) -> Candidate | None:
-        """Return the sentence that bears an answer: it has its numbers and most of its words, and may answer."""
+        """Return the sentence that supports an answer: it has its numbers and most of its words, and may answer."""
         known = read_sources(self.reader, self.question, self.evidence.passages, self.found).found
         told = {one: _told(one) for one in known if one.mark and one.day is not False}
         said, asked = terms(answer) - FUNCTION_WORDS, terms(self.question.text)
@@ -539,13 +539,13 @@ class Judge:
         one = max(told, key=lambda one: one.score + _SAME * held(one))
         is_near = one.score >= max(other.score for other in told) - _BEHIND
         has_numbers = all(term in told[one] for term in said - asked if term.isdecimal())
-        # What says nothing but the question has to say what the reader marks.
+        # An answer with only the question's words must have those that the reader marks.
         is_answer = telling.isdisjoint(asked) or not said.isdisjoint(terms(one.marked))
         return one if is_near and has_numbers and is_answer and held(one) >= _HELD else None
 
 
 def judge_of(question: Question, evidence: Evidence, least: float, reader: "SpanReader") -> Judge | None:
-    """Return what judges answers to a question; None where words have to, as the reader knows no such questions."""
+    """Return the reader's judge of answers to a question; None for questions that it was not trained on."""
     kind = wanted(question)
     found = evidence.scored or candidates(question, evidence.passages, kind, time_constraint(question, kind))
     is_known = not synthesis(question.text) and not is_beyond(question, found)
@@ -553,7 +553,7 @@ def judge_of(question: Question, evidence: Evidence, least: float, reader: "Span
 
 
 def part_of_quote(question: Question, evidence: Evidence, least: float, said: ParsedAnswer) -> Answer:
-    """Return what is quoted, or of that the part that a model wrote: for models too small to be believed without."""
+    """Return the quoted answer, or the part of it that a model wrote: for models too small to be trusted."""
     quoted, _ = quoted_answer(question, evidence, Trace(asked=False), least)
     own = content_words(said.answer or "")
     is_part = bool(own) and own <= content_words(quoted.text or "")

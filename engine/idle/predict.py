@@ -3,7 +3,7 @@
 predict: views (summaries, history) -> shares of the budget by hit rate -> predictions -> queued `populate` jobs.
 A prediction depends on its view alone; a language model is called through a function.
 standing: the questions of `predict.standing` -> drop those nobody asks -> newest meetings -> drop what is cached. Each
-answer is the one that asking within the meeting would give, so nothing is answered that pkb would decline.
+answer is the one that asking within the meeting, so pkb declines the same questions.
 """
 
 import json

@@ -178,7 +178,7 @@ class Machine:
 
 
 def running_s() -> float:
-    """Return the seconds since this process was started; its processor time where the system does not tell."""
+    """Return the seconds since this process started, or its processor time if the system does not report that."""
     fields = _text(Path("/proc/self/stat")).rpartition(")")[2].split()
     if len(fields) <= _STARTED:
         return time.process_time()

@@ -431,8 +431,8 @@ def _note(said: ParsedAnswer, stands: bool) -> str:
     return f"names {numbers}" + ("" if stands else "; declined: the sources do not support the answer")
 
 
-_PART = 1500  # tokens of the chunks read at once: of more, small models overlook what stands in the middle
-_HELD = 0.5  # of the words that tell a line of the answer, so many stand in one source
+_PART = 1500  # tokens of the chunks read at once: of more, small models overlook the middle
+_HELD = 0.5  # least share of the content words of an answer's line in one source
 _NOTES = 150  # tokens of the notes of a part
 _MARKS = "-*•–· \t"  # in front of a line of a list
 
@@ -452,9 +452,9 @@ def request_segments(reader: PromptReader, chunks: Sequence[Chunk], request: str
 def ask_about(
     reader: PromptReader, chunks: Sequence[Chunk], request: str, most: int, check_time: Callable[[], None]
 ) -> str:
-    """Return what a model writes on a request about chunks; empty if they do not fit its context.
+    """Return a model's text on a request about chunks; empty if they do not fit its context.
 
-    It writes at most so many tokens; `check_time` is called after each, and may raise.
+    It has at most `most` tokens; `check_time` is called after each, and may raise.
     """
     return _write(reader, chunks, request, most, Trace(asked=False), check_time)[0]
 
@@ -462,7 +462,7 @@ def ask_about(
 def _write(
     reader: PromptReader, chunks: Sequence[Chunk], request: str, most: int, trace: Trace, check_time: Callable[[], None]
 ) -> tuple[str, tuple[int, int, int]]:
-    """Return what a model writes on a request, and the tokens of the prompt, those reused, and those written."""
+    """Return a model's text on a request, and the tokens of the prompt, those reused, and those written."""
     segments = request_segments(reader, chunks, request)
     if segments.count + most > reader.model.context:
         return "", (0, 0, 0)
@@ -480,7 +480,7 @@ def _write(
 def synthesize(
     load: Callable[[], PromptReader], question: Question, evidence: Evidence, trace: Trace, options: GenerateOptions
 ) -> GeneratedAnswer:
-    """Answer from all of the evidence, line by line, each with the number of a source that bears it.
+    """Answer from all of the evidence, line by line, each with the number of a source that supports it.
 
     A line is left out where no source holds its numbers and most of its words.
     """
@@ -491,14 +491,14 @@ def synthesize(
         lines = [line for span in sentences(text) if (line := text[span.start : span.end].strip(_MARKS))]
         places = [_bearing(line, question.text, evidence.passages) for line in lines]
         sound = [(line, at) for line, at in zip(lines, places, strict=True) if at is not None]
-        step.note = f"sources bear {len(sound)} of {count(len(lines), 'line')}"
+        step.note = f"sources support {len(sound)} of {count(len(lines), 'line')}"
     if 0 < len(sound) < len(lines):
         trace.notices.append(f"{count(len(lines) - len(sound), 'line')} left out: no source says so")
     return GeneratedAnswer(run.measured(_told(question.text, sound, evidence)))
 
 
 def _told(question: str, sound: Sequence[tuple[str, int]], evidence: Evidence) -> Answer:
-    """Return the answer of these lines and the sources that bear them, the first of which leads."""
+    """Return the answer of these lines and the sources that support them, the first of which leads."""
     lead = sound[0][1] if sound else 0
     order = [lead, *(at for at in range(len(evidence.passages)) if at != lead)]
     lines = [f"{line} [{order.index(at) + 1}]" for line, at in sound]
@@ -510,7 +510,7 @@ def _told(question: str, sound: Sequence[tuple[str, int]], evidence: Evidence) -
 
 
 def _bearing(line: str, question: str, passages: Sequence[Passage]) -> int | None:
-    """Return the passage that bears a line best; None where none has its numbers, links and most of its words."""
+    """Return the passage that supports a line best; None if none has its numbers, links and most of its words."""
     said, asked = terms(line) - FUNCTION_WORDS, terms(question)
     telling = (said - asked) or said
     held = [terms(f"{one.header}\n{one.text}") for one in passages]
@@ -553,7 +553,7 @@ class _Synthesis:
         return [replace(evidence, passages=tuple(passages)) for passages in found]
 
     def _write(self, request: str, part: Evidence, most: int) -> str:
-        """Return what the model writes on a request about a part; empty if it finds nothing there."""
+        """Return the model's text on a request about a part; empty if it finds nothing there."""
         chunks = [one.chunk for one in candidates(part)]
         asked = prompt(request).format(question=self.question.text)
         written, spent = _write(self.reading, chunks, asked, most, self.trace, lambda: None)
@@ -561,7 +561,7 @@ class _Synthesis:
         return parse(written).answer or ""
 
     def measured(self, reply: Answer) -> Answer:
-        """Return an answer with the figures of all that was read and written for it."""
+        """Return an answer with the figures of all tokens read and written for it."""
         count, reused, generated = self.spent
         tokens = {"prompt": count, "reused": reused, "computed": count - reused, "generated": generated, "guessed": 0}
         tier: Tier = ("blocks" if self.reading.ropes else "prefix") if reused else "full"

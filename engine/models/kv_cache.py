@@ -415,7 +415,7 @@ class Ropes:
     equal: tuple[tuple[int, ...], ...]
 
     def move(self, keys: Sequence[Any], by: int) -> list[Any]:
-        """Return the keys of all layers, (1, heads, tokens, width), at positions higher by so many."""
+        """Return the keys of all layers, (1, heads, tokens, width), at positions higher by `by`."""
         import mlx.core as mx
 
         found = list(keys)

@@ -38,7 +38,7 @@ Frame = dict[str, Any]
 
 
 class Broken(Exception):
-    """What came in is no frame; nothing behind it can be understood either."""
+    """The input is not a frame; nothing after it can be parsed either."""
 
 
 def encode(kind: str, values: Mapping[str, Any]) -> bytes:
@@ -99,14 +99,14 @@ def unpack(kind: type[T], value: Any) -> T:
     """Return JSON values as a value of this type, each part checked against its own; Broken."""
     try:
         return convert(value, kind)
-    except ValueError as error:  # of which a field's name that is no text is one
+    except ValueError as error:  # also of a field's name that is not text
         raise Broken(str(error)) from None
 
 
 class Request(Struct, frozen=True):
     """A question, when and how it is asked, and every setting that it is asked under, as text.
 
-    What came of it is not stored where anything was forgotten since its epoch.
+    Its result is not stored if anything was forgotten since its epoch.
     """
 
     text: str

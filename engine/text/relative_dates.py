@@ -341,10 +341,10 @@ def _recurs(rule: re.Match[str], first: date, day: date) -> bool:
 
 _SOME_DAY = rf"(?:\d|{MONTH}|{WEEKDAY}|{WHICH}\b|today|tonight|tomorrow|yesterday)"
 _NEXT = re.compile(r"\b(?:next|upcoming|coming)\b", re.IGNORECASE)  # in a text
-COMING = ("date", "time", "place")  # what is asked for of an occasion that is the next
+COMING = ("date", "time", "place")  # kinds of answers to questions for the next occurrence
 # From Monday to Friday, Monday-Friday: days of every week.
 _WEEKLY = re.compile(rf"{WEEKDAY}\s*(?:to|through|until|till|-|–)\s*{WEEKDAY}", re.IGNORECASE)
-# What is asked about lies on one side of the day that the question names.
+# The question is about one side of the day that it names.
 _BOUNDED = re.compile(
     rf"\b(?:after|before|since|until|till)\s+(?:\w+\s+){{0,4}}?{_SOME_DAY}|\b(?:from|by)\s+{_SOME_DAY}", re.IGNORECASE
 )
@@ -362,9 +362,9 @@ _DIGIT = re.compile(r"\d")
 
 @dataclass(frozen=True, slots=True)
 class TimeConstraint:
-    """The days that a question is about, the words by which it names them, and what else it is about.
+    """The days that a question is about, the words that name them, and its other content.
 
-    `claimed` are words of a date that is to be confirmed: another date tells as much about it.
+    `claimed` are words of a date to confirm: another date answers as well.
     """
 
     days: tuple[Days, ...]
@@ -415,7 +415,7 @@ class TimeConstraint:
     def _recurs(self, weekdays: Sequence[int]) -> bool | None:
         """Return whether one of these days, of every week, is among the days; None if they are more than a week.
 
-        What is so every week is no news of a day that is asked about as such.
+        What happens every week does not answer a question about that one day.
         """
         if any(asked.yearly or (asked.last - asked.first).days > 6 for asked in self.days):
             return None
@@ -435,7 +435,7 @@ class TimeConstraint:
         return said | self.words if spoken and not self.coming else said
 
     def _is_next(self, text: str) -> bool:
-        """Whether a text speaks of the next of what was asked: neither of the next week nor of another matter."""
+        """Whether a text speaks of the next occurrence: not of the next week, nor of another matter."""
         rest = _undated(text)
         behind = (rest[one.end() : one.end() + 60].split()[:3] for one in _NEXT.finditer(rest))
         return any(self.about.intersection(words(" ".join(each))) for each in behind)
