@@ -129,7 +129,7 @@ def explain(error: Exception) -> tuple[str, str] | None:
     text = str(error)
     if _COMPILED in text:
         return "code that MLX compiled is damaged", "pkb check --repair"
-    if "lance" in text.lower():
+    if "lance" in text.lower() and getattr(error, "errno", None) is None:  # the path of another's may end so
         return next(((what, step) for mark, what, step in _TABLES if mark in text), None)
     if isinstance(error, OSError) and error.errno is not None:
         where = f": {error.filename}" if error.filename else ""
@@ -147,7 +147,7 @@ def disk_failure(error: BaseException, folder: Path) -> str | None:
             return None  # no permission; else no room for a new file, or the file could be opened for reading alone
         known = dict.fromkeys((sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY), _FAILING)
         return (known | {sqlite3.SQLITE_FULL: _DISK[errno.ENOSPC]}).get(code)
-    if "lance" in str(error).lower():
+    if "lance" in str(error).lower() and getattr(error, "errno", None) is None:
         return next((what for number, what in _DISK.items() if f"(os error {number})" in str(error)), None)
     return _DISK.get(error.errno or 0) if isinstance(error, OSError) else None
 
