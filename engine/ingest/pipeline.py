@@ -359,6 +359,7 @@ def _record_files(catalogue: Catalog, batch: ParsedBatch) -> None:
 
 _COMPACT_EVERY = 20_000  # documents; rows outside the indexes are looked at one by one
 _REMOVED_AT_ONCE = 500
+_WORN = 0.1  # of the documents: where so much of a file was removed, compacting writes it again
 Settled = Callable[[bytes, FileState], bool]  # whether a file is no longer being written
 
 
@@ -446,7 +447,8 @@ class Ingest:
         self._remove_gone(root, found.gone)
         yield from self._parse(self._to_parse_again())
         prune_provenance(self._ledger)
-        if self._knowledge.is_untidy:
+        is_worn = self.summary.removed > _WORN * self._catalogue.counts()["documents"]
+        if self._knowledge.is_untidy or is_worn:
             yield Progress("index", 0)
             self._knowledge.compact()
         fresh = set(self.summary.problems)
