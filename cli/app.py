@@ -28,7 +28,7 @@ COMMANDS = {
     "ask": ("ask", "ask", "Answer a question from your mail and meetings, with sources."),
     "chat": ("chat", "chat", "Ask several questions in a conversation, with follow-ups."),
     "wrong": ("inspect", "wrong", "Mark the last answer as wrong and drop it from the cache."),
-    "forget": ("export", "forget", "Erase messages or a question, and all made from them."),
+    "forget": ("export", "forget", "Erase messages or a question, with everything derived from them."),
     "idle": ("idle", "idle", "Run background jobs that make the next answers faster."),
     "search": ("inspect", "search", "Show the best matching passages, without answering."),
     "list": ("inspect", "list_documents", "List messages and meetings, newest first."),

@@ -199,7 +199,7 @@ def local_model_of(opened: Session) -> tuple[InstalledModel, str]:
     """Return the model in use, and what identifies it; UsageError if none of this machine is, NoModel if it is gone."""
     chosen = opened.settings.model
     if not chosen.is_local:
-        raise UsageError("an adapter is for one model, and none of this machine is in use", "pkb model use NAME")
+        raise UsageError("an adapter belongs to one model, and no local model is in use", "pkb model use NAME")
     found = find(chosen.name, chosen.revision, os.environ)
     return found, identity_of(found.folder, lookup.fingerprint(found, opened.home.cache / "digests"))
 

@@ -216,7 +216,7 @@ class _Bounded(RawIOBase):
         data = _undamaged(lambda: self._file.read(most))
         self._allowance.bytes -= len(data)
         if self._allowance.bytes < 0:
-            raise UnreadableItem("too large unpacked for its size; the rest was not read")
+            raise UnreadableItem("unpacks to more than its size allows; the rest was not read")
         if self.left is not None:
             if most and not data:
                 raise UnreadableItem("damaged")

@@ -325,7 +325,7 @@ with Pkb(sys.argv[1]) as pkb:
 def test_what_is_not_there_is_an_error_that_says_so(pkb: Pkb) -> None:
     with pytest.raises(UsageError, match="no file, folder or Message-ID"):
         pkb.plan_forgetting(["nobody@example.org"], Scope())
-    with pytest.raises(UsageError, match="nothing named"):
+    with pytest.raises(UsageError, match="say what to forget"):
         pkb.plan_forgetting([], Scope())
 
 
