@@ -359,7 +359,7 @@ def _record_files(catalogue: Catalog, batch: ParsedBatch) -> None:
 
 _COMPACT_EVERY = 20_000  # documents; rows outside the indexes are looked at one by one
 _REMOVED_AT_ONCE = 500
-_WORN = 0.1  # of the documents: where so much of a file was removed, compacting writes it again
+_FEWEST, _WORN = 10, 0.1  # documents, and of all: where so much of a file was removed, compacting writes it again
 Settled = Callable[[bytes, FileState], bool]  # whether a file is no longer being written
 
 
@@ -447,7 +447,7 @@ class Ingest:
         self._remove_gone(root, found.gone)
         yield from self._parse(self._to_parse_again())
         prune_provenance(self._ledger)
-        is_worn = self.summary.removed > _WORN * self._catalogue.counts()["documents"]
+        is_worn = self.summary.removed >= max(_FEWEST, _WORN * self._catalogue.counts()["documents"])
         if self._knowledge.is_untidy or is_worn:
             yield Progress("index", 0)
             self._knowledge.compact()

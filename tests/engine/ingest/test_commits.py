@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from engine.ingest import pipeline as module
+from store.database import UNCOMPACTED
 from tests.effort import slow_only
 from tests.engine.ingest.box import Box, mail, naive
 from tests.store.kit import Killed
@@ -67,6 +68,7 @@ def test_a_changed_large_file_survives_a_kill_and_another_change(small: Box, ste
     _mbox(small.mail / "a.mbox", list(range(13)))
     small.ingest()
     _mbox(small.mail / "a.mbox", [20, 3, 21, 4, 5, 22, 12, 11, 23, 24, 25, 26, 0])
+    small.opened.ledger.set(UNCOMPACTED, "100")  # so that it compacts, too
     small.fuse.length = small.fuse.burnt + step
     with pytest.raises(Killed):
         small.ingest()

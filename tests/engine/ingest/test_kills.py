@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from store.database import UNCOMPACTED
 from tests.effort import slow_only
 from tests.engine.ingest.box import Box, mail, naive
 from tests.store.kit import Killed
@@ -31,6 +32,7 @@ def _fill(box: Box) -> None:
     for number in range(6):
         mail(box.mail / f"m{number}", f"word{number}", name=f"m{number}", day=number + 1)
     box.ingest()
+    box.opened.ledger.set(UNCOMPACTED, "100")  # so that the next one compacts, too
     quote = "On 1 May 2024 ann@x.org wrote:\n> word1\n"
     mail(box.mail / "m7", f"yes\n\n{quote}", answers="m1", day=20)
     mail(box.mail / "m2", "word2 was changed", name="m2", day=3)
