@@ -88,7 +88,7 @@ def test_deleted_mail_is_named_and_erased(way: str, tmp_path: Path, monkeypatch:
         happened(file)
         if is_read:
             read(pkb, tmp_path / "mail")
-        assert traces(tmp_path / "home", SECRET)
+        assert traces(tmp_path / "home", SECRET) or happened is delete_most  # of all of it nothing need be left
         pkb.forget(pkb.plan_forgetting([typed], Scope()))
         assert traces(tmp_path / "home", SECRET) == set()
         shutil.rmtree(tmp_path / "mail")
