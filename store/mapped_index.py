@@ -257,6 +257,8 @@ class MappedIndex:
         self._base = self._read_list()
         plan = self._plan(state, self._base)
         opened = self._open(plan.known)
+        if not (opened and plan.known) and (self._read_state(), self._read_list()) != (state, self._base):
+            return self._renew(self._read_state())  # another process has just written
         if opened is None:
             plan, opened = self._plan(state, None), []
         if self._is_damaged():

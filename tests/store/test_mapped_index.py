@@ -507,6 +507,39 @@ def test_a_list_that_another_process_wrote_meanwhile_is_left_alone(three: Opened
     assert len(names(three, "red")) == 5
 
 
+class LateIndex(MappedIndex):
+    """Has another process write before it reads the list for the first time, or before it opens files of that."""
+
+    meanwhile: Callable[[], None] | None = None
+    at = ""
+
+    def _read_list(self) -> ShardList | None:
+        self._wait("list")
+        return super()._read_list()
+
+    def _open(self, known: ShardList | None) -> list[tuple[StoredShard, Shard]] | None:
+        self._wait("files")
+        return super()._open(known)
+
+    def _wait(self, at: str) -> None:
+        if self.at == at and self.meanwhile:
+            go, self.meanwhile = self.meanwhile, None
+            go()
+
+
+@pytest.mark.parametrize("at", ["list", "files"])
+def test_files_that_another_process_has_just_replaced_are_not_made_anew(three: Opened, at: str) -> None:
+    def replace() -> None:
+        three.keep(removes=["b"])
+        three.mapped.update()
+
+    index, before = LateIndex(three.home, three.ledger, lambda: three.tables, SMALL), stored(three)
+    index.meanwhile, index.at = replace, at
+    assert index._renew(index._read_state())
+    assert stored(three) != before
+    assert index._files == stored(three)
+
+
 def test_a_copied_home_reads_its_files_once_more_and_then_maps_them(three: Opened, tmp_path: Path) -> None:
     copy = home_in(tmp_path / "copy")
     shutil.copytree(three.home.data, copy.data)
