@@ -54,6 +54,21 @@ def test_a_home_that_is_removed_under_an_open_pkb_is_made_anew(tmp_path: Path, n
             pkb.ingest([lab.mail], embed=False)
 
 
+def test_what_came_after_an_older_copy_of_the_ledger_is_read_again(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    lab.read({f"{name}.eml": mail(f"The {name} is blue.") for name in ("door", "boat", "shed")})
+    ledger = tmp_path / "home" / "ledger.db"
+    shutil.copyfile(ledger, tmp_path / "copy")
+    (lab.mail / "door.eml").unlink()
+    lab.read()
+    shutil.copyfile(tmp_path / "copy", ledger)
+    (lab.mail / "boat.eml").unlink()
+    lab.read({"door.eml": mail("The door is blue.")})
+    with lab.open() as pkb:
+        found = {name: len(pkb.search(name)) for name in ("door", "boat", "shed")}
+    assert found == {"door": 1, "boat": 0, "shed": 1}
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a home that has indexed the bundled mail and meetings, for keyword search."""
