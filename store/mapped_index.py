@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _TRIES = 100  # to read what other processes write meanwhile
 _PATIENCE_S, _POLL_S = 30.0, 0.02  # for another process that writes the files
-_LIST = "shards.json"
+_LIST = f"shards-{shards.FORMAT}.json"  # where an earlier pkb wrote another, there is none
 _KEPT = 4_096  # chunks that are kept for other questions: 12 MB
 
 
@@ -410,7 +410,7 @@ class MappedIndex:
             return None
         state, files = values
         found = (StoredShard(name, Identity(*file), crc, tuple(dead)) for name, file, crc, dead in files)
-        return ShardList(IndexState(*state[:3]), tuple(found))  # an earlier version listed four
+        return ShardList(IndexState(*state), tuple(found))
 
     def _write_list(self, listed: ShardList) -> None:
         files = [(one.name, astuple(one.file), one.crc, one.dead) for one in listed.files]

@@ -32,7 +32,8 @@ ROW = (
     "claimed", "title", "date", "local", "sender", "recipients", "collections",
 )  # fmt: skip
 _SEPARATOR = b"\xff"  # no UTF-8 has it
-_MAGIC = b"pkb index 6\n"  # another number for other arrays: files of an earlier one are built again
+FORMAT = 6  # another number for other arrays: files of an earlier one are built again
+_MAGIC = b"pkb index %d\n" % FORMAT
 _ALIGN, _BLOCK = 64, 1 << 20
 _UNDATED = np.iinfo(np.int32).min
 _INTERNED = ("sender", "recipients", "collections", "about")

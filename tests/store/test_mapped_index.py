@@ -23,7 +23,7 @@ from store.filters import among, within
 from store.hits import Hit, Vectors
 from store.kv_files import identity
 from store.locks import Lease
-from store.mapped_index import IndexLimits, MappedIndex, ShardList, StoredShard
+from store.mapped_index import _LIST, IndexLimits, MappedIndex, ShardList, StoredShard
 from store.search import Reader
 from store.shards import K1, ROW, B, Shard, _texts, digest, load
 from store.types import Chunk, IndexedDocument, Row, Scope, in_own_zone
@@ -387,7 +387,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-@pytest.mark.parametrize("pattern", ["*.shard", "shards.json"])
+@pytest.mark.parametrize("pattern", ["*.shard", "*.json"])
 def test_a_damaged_file_is_made_anew(three: Opened, pattern: str, damage: Callable[[Path], object]) -> None:
     path = sorted(three.home.index.glob(pattern))[0]
     damage(path)
@@ -412,6 +412,16 @@ def test_damage_that_leaves_the_time_is_found_by_a_thorough_check(three: Opened)
     files = tuple(StoredShard(f.name, found, f.crc, f.dead) if f.name == path.name else f for f in listed.files)
     index._write_list(ShardList(listed.state, files))
     assert (index.damaged(), index.damaged(reads=everything)) == ([], [path.name])
+
+
+def test_files_of_an_earlier_format_are_not_damage_and_are_removed(three: Opened) -> None:
+    for path in [*three.home.index.glob("*.shard")]:
+        path.write_bytes(path.read_bytes().replace(b"pkb index 6", b"pkb index 5", 1))
+    (three.home.index / _LIST).rename(three.home.index / "shards.json")
+    reopen(three)
+    assert (three.mapped.damaged(reads=everything), three.wrong()) == ([], [])
+    assert len(names(three, "red")) == 3
+    assert {path.name for path in three.home.index.iterdir()} == {_LIST, *(one.name for one in stored(three))}
 
 
 @pytest.mark.parametrize("older", [True, False], ids=["older than what the ledger notes", "another ledger's"])
@@ -465,7 +475,7 @@ def test_an_update_killed_at_any_step_leaves_a_valid_index(three: Opened, open_h
     expected = [name for name, _ in by_words(after, ["red", "blue"], Scope())]
     assert (names(after, "red", "blue"), after.wrong()) == (expected, [])
     after.mapped.update()
-    assert {path.name for path in after.home.index.iterdir()} == {"shards.json", *(one.name for one in stored(after))}
+    assert {path.name for path in after.home.index.iterdir()} == {_LIST, *(one.name for one in stored(after))}
 
 
 class FullIndex(MappedIndex):
