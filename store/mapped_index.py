@@ -144,9 +144,8 @@ class IndexView:
     @property
     def totals(self) -> Totals:
         """Count all that there is."""
-        count = self.count
-        words, embedded = sum(one.words for one in self.shards), sum(one.embedded for one in self.shards)
-        return Totals(count, words / count if count else 0.0, embedded)
+        count, words = self.count, sum(one.words for one in self.shards)
+        return Totals(count, words / count if count else 0.0, sum(one.embedded for one in self.shards))
 
     @property
     def count(self) -> int:
@@ -266,10 +265,9 @@ class MappedIndex:
         dead = [shards.digest(name) for name in plan.changed]
         fresh = [Shard(arrays) for arrays in self._built(plan, state)]
         is_whole = sum(one.size for one in fresh) == sum(plan.reads.values())  # else damaged, or being written
-        self._state, self._view = state, IndexView((*(one.without(dead) for _, one in opened), *fresh))
+        self._state = state if is_whole else None  # to be read again
+        self._view = IndexView((*(one.without(dead) for _, one in opened), *fresh))
         self._files = (*(file for file, _ in opened), *(None for _ in fresh))
-        if not is_whole:
-            self._state = None  # to be read again
         return is_whole
 
     def _is_damaged(self) -> bool:
@@ -380,15 +378,13 @@ class MappedIndex:
     def _remove_others(self) -> None:
         """Remove the files that are not listed, as a process that was killed leaves them."""
         listed = {_LIST, *(one.name for one in self._files if one)}
-        for path in self._stored():
-            if path.name not in listed:
-                _remove(path)
+        for path in (one for one in self._stored() if one.name not in listed):
+            _remove(path)
 
     def _put(self, shard: Shard) -> StoredShard:
         name = f"{secrets.token_hex(8)}.shard"
         crc = shards.write(self._folder / name, shard.arrays)
-        found = identity(self._folder / name)
-        if found is None:
+        if (found := identity(self._folder / name)) is None:
             raise FileNotFoundError(name)
         return StoredShard(name, found, crc, shard.dead)
 
