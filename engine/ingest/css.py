@@ -249,14 +249,11 @@ def parse_sheet(text: str) -> Sequence[StyleRule]:
             continue
         inner = (tinycss2.parse_blocks_contents if outer else tinycss2.parse_rule_list)(node.content)
         if any(declared := _declared(inner)):
-            rules += [_style_rule(one, declared) for one in outer]
+            for one in outer:
+                classes, elements = _CLASSES.findall(one), _ELEMENTS.findall(_IN_BRACKETS.sub("", one))
+                rules.append(StyleRule(one, (one.count("#"), len(classes), len(elements)), declared))
         opened += [(one, outer) for one in reversed(inner)]
     return rules
-
-
-def _style_rule(selector: str, declared: Declared) -> StyleRule:
-    classes, elements = _CLASSES.findall(selector), _ELEMENTS.findall(_IN_BRACKETS.sub("", selector))
-    return StyleRule(selector, (selector.count("#"), len(classes), len(elements)), declared)
 
 
 def _selectors(prelude: Iterable[Any], outer: list[str]) -> list[str]:

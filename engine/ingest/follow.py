@@ -130,12 +130,6 @@ _EVENTS: list[type[events.FileSystemEvent]] = [  # reading a file is not a chang
 _LIMITS = {errno.ENOSPC: "max_user_watches", errno.EMFILE: "max_user_instances"}
 
 
-@dataclass(frozen=True, slots=True)
-class _ActiveWatch:
-    observer: BaseObserver
-    watch: ObservedWatch
-
-
 class Watches:
     """The active watches by root; changes are reported on other threads until it is closed.
 
@@ -146,7 +140,7 @@ class Watches:
         self._on_change, self._poll = on_change, poll
         self._ignored = [os.path.realpath(folder) for folder in ignored]
         self._observers: dict[WatchMethod, BaseObserver] = {}
-        self._active: dict[str, _ActiveWatch] = {}
+        self._active: dict[str, tuple[BaseObserver, ObservedWatch]] = {}
 
     def set(self, root: str, place: str, how: WatchMethod) -> None:
         """Watch a root, which is or lies in the folder `place`, replacing its former watch.
@@ -158,21 +152,21 @@ class Watches:
         observer = self._observer(how)
         handler = _EventHandler(root, real, name, self._on_change, self._ignored)
         watch = observer.schedule(handler, real, recursive=name is None, event_filter=_EVENTS)
-        self._active[root] = _ActiveWatch(observer, watch)
+        self._active[root] = observer, watch
         if how == "events" and (error := no_watch_left(real)):
             self.unset(root)
             raise error
 
     def unset(self, root: str) -> None:
         """Stop watching a root."""
-        if one := self._active.pop(root, None):
+        if active := self._active.pop(root, None):
             with suppress(KeyError):
-                one.observer.unschedule(one.watch)
+                active[0].unschedule(active[1])
 
     def alive(self, root: str) -> bool:
         """Return whether a root's watch is active; it ends with its folder, even if a new one has taken its path."""
-        one = self._active.get(root)
-        return one is not None and any(e.is_alive() for e in one.observer.emitters if e.watch == one.watch)
+        observer, watch = self._active.get(root, (None, None))
+        return observer is not None and any(one.is_alive() for one in observer.emitters if one.watch == watch)
 
     def close(self) -> None:
         """End all watches."""

@@ -116,11 +116,6 @@ def near_day(text: str, today: date) -> Days | None:
     return Days(day, day) if day else None
 
 
-def _near(match: re.Match[str], today: date) -> Iterator[Days]:
-    day = near_day(match["near"], today)
-    yield from [day] if day else []
-
-
 def _unit(match: re.Match[str], today: date) -> Iterator[Days]:
     """Read "last week", "this month", "next year"; a week starts on Monday."""
     step = {"last": -1, "past": -1, "previous": -1, "next": 1, "coming": 1}.get(match["which"].casefold(), 0)
@@ -175,7 +170,7 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Iterator[
         (rf"(?:last|past|previous)\s+{_COUNT}\s+{_SIZE}", _span),
         (rf"(?P<which>last|past|previous|this|next|coming|on)\s+(?P<unit>{_WEEKDAY})", _unit),
         (r"(?P<which>last|past|previous|this|next|coming)\s+(?P<unit>weekend|week|month|year)", _unit),
-        (rf"(?P<near>{NEAR_DAY})", _near),
+        (rf"(?P<near>{NEAR_DAY})", lambda match, today: filter(None, [near_day(match["near"], today)])),
         (_YEAR, _year),
     )
 )
