@@ -1,23 +1,178 @@
-"""Plain-text transcripts into turns: `Speaker: text`, blocks under a name and a time, chat logs, minutes, prose.
+"""Plain-text transcripts into cues: `Speaker: text`, blocks under a name and a time, chat logs, minutes, prose.
 
-Every word that is not a speaker's name or a time code ends up in a turn. Knows no files and no documents.
+Names stand in the line shape that recurs in a file, or where people write them. Every word that is not a speaker's name
+or a time code ends up in a cue. Knows no files and no documents.
 """
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from itertools import chain, dropwhile, pairwise, takewhile
 
+from msgspec import Struct
+
 from engine.ingest.chunking import UNSPACED
-from engine.ingest.subtitles import CLOCK, Cue, Lead, leads, name_above, odd, seconds
 from engine.text.dates import DAY_NAMES, MONTH_NAMES
 from engine.text.people import is_everyday_word
 from engine.text.words import FUNCTION_WORDS, words
 from prompts import word_patterns
-from store.types import LONGEST_SPEAKER, DocumentPassage, replace
+from store.types import LONGEST_SPEAKER, replace
+
+
+class Cue(Struct, frozen=True):
+    """One subtitle: its text, its first and last line in the file (from 1), its speaker, its start in seconds.
+
+    A line of the text may be another speaker's, where a name stands in front of it.
+    """
+
+    text: str
+    first: int
+    last: int
+    speaker: str | None = None
+    at: float | None = None
+    until: float | None = None
+
+
+CLOCK = r"(?:\d{1,4}:)?\d{1,2}:\d{1,2}(?:[.,]\d{1,9})?"
+
+
+def seconds(clock: str) -> float:
+    """Return the seconds of `h:mm:ss.mmm`, `mm:ss,mmm` or `mm:ss`."""
+    total = 0.0
+    for part in clock.replace(",", ".").split(":"):
+        total = total * 60 + float(part)
+    return round(total, 3)
+
+
+# The line shape that recurs: signs and times around a part that is one of a few names.
+
+
+class Lead(Struct, frozen=True):
+    """A name in front of a text or above it, the time beside it, the text on its line, and the lines it takes."""
+
+    name: str
+    at: float | None
+    text: str
+    above: bool = False
+    used: int = 1
+
+
+_SIGN = r"(?:[\[\](){}<>|:：*#=~`\"“”•·→/\\,;–—@\0]|(?<![^\W_])[-_]|[-_](?![^\W_]))"
+_TIME = re.compile(
+    r"(?P<day>(?:\d{1,4}[./-]\d{1,2}[./-]\d{1,4}|\b[^\W\d_]{3,9}\.? \d{1,2}, \d{4})[T,]?[ ]{0,2})?(?<![\d:.])"
+    rf"(?P<first>(?<=\[)[^\W\d_]{{2,3}} )?(?P<clock>{CLOCK})(?::\d\d)?(?!:?\d)(?P<half>[ \u202f]?[ap]\.?m\b\.?)?Z?",
+    re.IGNORECASE,
+)
+_INDENT = re.compile(rf"(?:\d{{1,4}}[.)]?(?=\s))?(?:{_SIGN}|\s)*")
+_GAP = re.compile(rf"\s*(?:(?:{_SIGN}|\t|[ ]{{2}})(?:{_SIGN}|\s)*|$)")
+_ASIDE = re.compile(r"\s*(?:\([^()\0]{1,60}\)|<[^<>\0]{1,60}>|\[[^\[\]\0]{1,60}\])")
+_ABOVE = re.compile(r"[^\w\0]*N[^\0]*\0|\[N\]")
+_NO_NAME = re.compile(r"[?!…]|\w{5,}\.\s|(?<!\w\w\w)\w{4,}\.$|^[\W\d]*$|(?:\S+\s+){6}")
+_SAMPLE, _WIDTH, _LONGEST = 500, 160, 60  # lines that show the shape; characters of a line, and of a name
+
+
+def leads(lines: Sequence[str], captions: bool = False) -> dict[int, Lead]:
+    """Return the names in front of texts or above them, by place, where most stand in one shape.
+
+    Such a shape has a part that is one of few names, and a time or signs that set it apart. Captions have a time.
+    """
+    shapes = defaultdict[str, dict[int, Lead]](dict)
+    for place in range(min(len(lines), _SAMPLE)):
+        for shape, lead in _leads(lines, place):
+            shapes[shape].setdefault(place, lead)
+    weights = {shape: _weight(shape, found, lines, captions) for shape, found in shapes.items()}
+    best = max(weights, key=lambda shape: weights[shape], default="")
+    if not best or not weights[best][0]:
+        return {}
+    found = {at: next((lead for shape, lead in _leads(lines, at) if shape == best), None) for at in range(len(lines))}
+    return {at: lead for at, lead in found.items() if lead}
+
+
+def name_above(line: str) -> Lead | None:
+    """Return the name and time on a line that holds nothing else, the name first or in brackets."""
+    here = _on_line(line) if len(line) <= _WIDTH and line.rstrip()[-1:] in "0123456789)]*mM" else ()
+    found = [lead for shape, lead in here if lead.above and _ABOVE.match(shape) and not {*":："} & {*lead.name}]
+    return found[-1] if found else None
+
+
+def _leads(lines: Sequence[str], place: int) -> Iterator[tuple[str, Lead]]:
+    """Yield what may be a name on a line, or beside a line that is a time, each with its shape."""
+    line, below = lines[place], lines[place + 1] if place + 1 < len(lines) else ""
+    if _is_time(line) or _is_time(below):
+        name, time = (below, line) if _is_time(line) else (line, below)
+        yield from ((f"\0{time is line}{shape}", lead) for shape, lead in _on_line(name, time) if lead.above)
+    yield from _on_line(line)
+
+
+def _is_time(line: str) -> bool:
+    return _TIME.search(line) is not None and not re.search(r"\w", _ASIDE.sub("", _TIME.sub("", line)))
+
+
+def _on_line(line: str, beside: str = "") -> Iterator[tuple[str, Lead]]:
+    canon = _TIME.sub(lambda found: "\0" * len(found[0]), line[:_WIDTH])
+    start = place = front.end() if (front := _INDENT.match(canon)) else 0
+    time = _TIME.search(beside or line)
+    at = seconds(time["clock"]) if time and not (time["day"] or time["half"] or time["first"]) else None
+    while (gap := _GAP.search(canon, place)) and gap.start() - start <= _LONGEST:
+        aside = _ASIDE.match(canon, gap.start())
+        behind = _GAP.match(canon, aside.end()) if aside else None
+        ends = [(gap.start(), gap, "")]
+        if aside and behind:
+            ends = [(gap.start(), behind, aside[0].strip()[0]), (aside.end(), behind, "")]
+        for end, tail, extra in ends:
+            name, text = " ".join(line[start:end].split()), line[tail.end() :].strip()
+            shape = f"{canon[:start]}N{extra}{tail[0]}".rstrip(" ") + ("" if text else "$")
+            if not _NO_NAME.search(name):
+                shape = re.sub(r"\d+", "0", re.sub(r"(\0)\0+|( ) +", r"\1\2", shape))
+                yield shape, Lead(name, at, text.rstrip(" |") if shape[0] == "|" else text, not text, 1 + bool(beside))
+        place = ends[-1][1].end()
+        if place >= len(canon):
+            return
+
+
+def _weight(shape: str, found: Mapping[int, Lead], lines: Sequence[str], captions: bool) -> tuple[int, ...]:
+    """Return how likely a shape of names is, 0 first if it is not one."""
+    uses = Counter(lead.name for lead in found.values())
+    again = [name for name in uses if uses[name] > 1]
+    known = sum(uses[name] for name in again)
+    filled = sum(map(bool, map(str.strip, lines[:_SAMPLE])))
+    apart = (
+        (2 * len(found) >= filled and (shape[-1] == "$" or not set(":,;.") & set(shape)))
+        if captions
+        else _sets_apart(shape, found, lines)
+    )
+    if not apart or len(again) < 2 or len(found) < 3 or known < 0.6 * len(found):
+        return (0,)
+    return known, -odd(again), sum(map(len, again)), len(shape)
+
+
+def odd(names: Iterable[str]) -> int:
+    """Return how many signs and digits there are in some names."""
+    return sum(len(re.findall(r"[^\w\s.'’]|\d", name)) for name in names)
+
+
+def _sets_apart(shape: str, found: Mapping[int, Lead], lines: Sequence[str]) -> bool:
+    """Return whether the signs or times of a shape tell names from words: minutes and lists come back, too."""
+    ats = [lead.at for lead in found.values() if lead.at is not None]
+    texts = [lead.text for lead in found.values()]
+    spoken = 2 * sum(sum(map(str.isalpha, text)) > 8 for text in texts) > len(texts)
+    if "\0" in shape:  # in a timetable, what is behind the name is short
+        most = 4 if shape[0] == "\0" else 10  # in a chat of days, times fall at midnight
+        return (spoken or shape[-1] == "$") and most * sum(one > other for one, other in pairwise(ats)) <= len(ats)
+    places = [place for place in range(min(len(lines), _SAMPLE)) if lines[place].strip()]
+    if shape[-1] == "$":
+        below = [lines[after] for place, after in pairwise(places) if place in found]
+        alike = sum(lines[place][0] == shape[0] for place in places)
+        told = sum(re.match(r"[^\W\d_]|[\"“(]", line) is not None for line in below)
+        return shape[0] in "#*_" and len(found) > 3 and alike <= len(found) + 2 and told > 0.7 * len(found)
+    apart = shape[shape.index("N") + 1 :].strip(" *_")[:1]
+    full = 2 * sum(" " in lead.name for lead in found.values()) > len(found)  # a dash sets apart names, not items
+    told = apart in (">|}\t—–-" if full else ">|}\t") or shape.startswith("0")
+    return len(found) > 3 and 2 * len(found) > len(places) and spoken and told
+
 
 # Speakers in front of a line.
 
@@ -448,52 +603,3 @@ class _CueBuilder:
 def _split_time(line: str) -> tuple[float | None, str]:
     match = _TIMED.match(line)
     return (seconds(match[1] or match[2]), line[match.end() :]) if match else (None, line)
-
-
-# Cues into turns.
-
-TURN, PAUSE = 100, 15.0  # most words of a merged turn; seconds of silence that end it
-
-
-def with_speakers(found: Sequence[Cue]) -> list[Cue]:
-    """Return the cues, with unknown speakers taken from "Name:" at the start of a line of the text."""
-    heads = [[split_head(line) if cue.speaker is None else None for line in cue.text.split("\n")] for cue in found]
-    voices = frozenset(cue.speaker for cue in found if cue.speaker)
-    lines = [head for cue, each in zip(found, heads, strict=True) if not cue.speaker for head in each]
-    names = speakers_of([_LineShape(None, head) for head in lines], voices)
-    known = list[Cue]()
-    for cue, each in zip(found, heads, strict=True):
-        for place, (line, head) in enumerate(zip(cue.text.split("\n"), each, strict=True)):
-            if head and head.name in names and head.text.strip():
-                known.append(replace(cue, speaker=head.name, text=head.text.strip()))
-            elif place:
-                known[-1] = replace(known[-1], text=f"{known[-1].text} {line}")
-            else:
-                known.append(replace(cue, text=line))
-    return known
-
-
-def separate_cues(found: Sequence[Cue]) -> list[DocumentPassage]:
-    """Return a turn per cue: messages of a chat are not sentences of one text."""
-    return [DocumentPassage(cue.text, cue.first, cue.last, "body", cue.speaker, cue.at) for cue in found]
-
-
-def merge_cues(found: Sequence[Cue]) -> list[DocumentPassage]:
-    """Return turns: consecutive cues of one speaker without a long pause, up to about 100 words."""
-    turns, words, until = list[DocumentPassage](), 0, None
-    for cue in found:
-        more, before = len(cue.text.split()), turns[-1] if turns else None
-        if before and _continues_turn(before, cue, words + more, until):
-            turns[-1] = replace(before, text=f"{before.text} {cue.text}", last=max(before.last, cue.last))
-            words += more
-        else:
-            turns.append(DocumentPassage(cue.text, cue.first, cue.last, "body", cue.speaker, cue.at))
-            words = more
-        until = cue.until
-    return turns
-
-
-def _continues_turn(turn: DocumentPassage, cue: Cue, words: int, until: float | None) -> bool:
-    spoken = turn.speaker is not None or cue.until is not None
-    silent = cue.at is not None and until is not None and cue.at - until > PAUSE
-    return spoken and turn.speaker == cue.speaker and words <= TURN and not silent

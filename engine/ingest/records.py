@@ -17,10 +17,9 @@ from xml.etree import ElementTree
 from msgspec import Struct
 
 from engine.ingest.chunking import weigh
-from engine.ingest.dialogue import is_proper_name
+from engine.ingest.dialogue import CLOCK, Cue, is_proper_name, seconds
 from engine.ingest.headers import FLOATING, clean, date_line
 from engine.ingest.html import html_text
-from engine.ingest.subtitles import CLOCK, Cue, seconds
 from engine.ingest.types import UnreadableItem
 from store.types import replace
 

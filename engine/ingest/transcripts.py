@@ -1,21 +1,22 @@
-"""Transcripts into documents: format, title, date, turns; sibling modules read what was said in each format.
+"""Transcripts into documents: format, title, date, turns of subtitles; sibling modules read texts and data.
 
 Given the name and content of a file; opens none.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import accumulate, groupby
+from html import unescape
+from itertools import accumulate, groupby, pairwise
 from pathlib import PurePosixPath
 
 from engine.ingest import dialogue
+from engine.ingest.dialogue import CLOCK, Cue, leads, name_above, seconds
 from engine.ingest.headers import FLOATING, clean, date_line, decode_text, find_date, tidy
 from engine.ingest.html import html_text, is_page
 from engine.ingest.records import spoken
-from engine.ingest.subtitles import cues, header_title, is_subtitles, name_above
 from engine.ingest.types import ParseLimits, UnreadableItem, content_id, in_users_zone, item_or_bug
 from store.types import LONGEST_SPEAKER, Document, DocumentPassage, ParsedItem, replace
 
@@ -107,6 +108,195 @@ def title_from_name(file: str) -> str:
     stem = _ENDINGS.sub("", file)
     words = re.sub(r"[_\W]+", " ", without_date(stem)).strip()
     return words or stem
+
+
+# WebVTT, SubRip and SBV subtitles into cues. Lenient: any line that is not a time line is text.
+
+_ARROW = re.compile(rf"\s*({CLOCK})\s*-->\s*({CLOCK})(?:\s+\w+[:=].*)?\s*$")
+_SBV = re.compile(rf"\s*({CLOCK}),({CLOCK})\s*$")
+_COMMENT = re.compile(r"(?:NOTE|STYLE|REGION)(?:\s|$)")
+_VOICE = re.compile(r"<v(?:\.[^\s<>]{0,100})?[ \t]+([^<>]{1,200})>")
+_LABELLED = re.compile(r"[^\s:：][^:：]{0,99}(?::(?=\s|$)|：)")
+_WORD_TIME = re.compile(r"<(?:\d{1,4}:)?\d{1,2}:\d{1,2}[.,]\d{1,9}>")
+_TAG = re.compile(
+    r"</?(?:[biuscv]|ruby|rt|rp|br)(?:\.[^\s<>]{0,100})?\s?/?>|</?(?:font|span|lang)(?:\s[^<>]{0,200})?>|\{\\[^{}]{0,200}\}",
+    re.IGNORECASE,
+)
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z]\w{1,30});", re.IGNORECASE)
+
+
+def is_subtitles(head: str) -> bool:
+    """Return whether a file starts like a subtitle file."""
+    lines = [line for line in head.lstrip("\ufeff").split("\n", 12)[:12] if line.strip()]
+    return bool(lines) and (lines[0].startswith("WEBVTT") or any(map(_timing, lines[:2])))
+
+
+def cues(lines: Sequence[str]) -> list[Cue]:
+    """Return the cues in a file's lines, in order, without markup; a cue with several voices becomes several."""
+    vtt = bool(lines) and lines[0].startswith("WEBVTT")
+    blocks = [one for one in _blocks(lines, vtt) if one[2]]
+    said = [_plain("\n".join(line for _, line in block)).split() for *_, block in blocks]
+    again = [_repeated(*pair) for pair in pairwise([[], *said])]
+    rolls = sum(size > 0 and one != other for size, (one, other) in zip(again[1:], pairwise(said), strict=True))
+    rolling = any(map(_WORD_TIME.search, lines)) or (rolls > 2 and 2 * rolls > len(again))
+    labels = leads([label for _, label, _ in blocks], captions=True)
+    firsts = ["" if _VOICE.search(block[0][1]) else _plain(block[0][1]) for *_, block in blocks]
+    below = [any(line.strip() for _, line in block[1:]) for *_, block in blocks]
+    heads, found = labels or leads(firsts, captions=True), list[Cue]()
+    empty = [place for place, head in heads.items() if not labels and not head.text and not below[place]]
+    heads = {} if 4 * len(empty) > len(heads) else {at: head for at, head in heads.items() if at not in empty}
+    for place, ((times, _, whole), repeated) in enumerate(zip(blocks, again, strict=True)):
+        block, head = _from_word(whole, repeated) if rolling else whole, heads.get(place)
+        if head and block and not labels:
+            block = [(block[0][0], head.text), *block[1:]]
+        found += _voices(block, *times, head.name if head else None) if block else ()
+    return found
+
+
+def _repeated(before: Sequence[str], words: Sequence[str]) -> int:
+    """Return how many of the first words are the last of the cue before; one word is chance."""
+    most = min(len(before), len(words))
+    overlaps = (size for size in range(most, 0, -1) if before[len(before) - size :] == words[:size])
+    size = next(overlaps, 0)
+    return size if size > 1 or size == most else 0
+
+
+def _from_word(block: "_Block", first: int) -> "_Block":
+    """Return the lines of a block without its first words."""
+    kept = _Block()
+    for number, line in block:
+        words = _plain(line).split()
+        if first < len(words):
+            kept.append((number, " ".join(words[first:]) if first else line))
+        first = max(first - len(words), 0)
+    return kept
+
+
+def header_title(lines: Sequence[str]) -> str:
+    """Return the title on the WEBVTT line, or ""."""
+    match = re.match(r"WEBVTT[ \t]+(?:-[ \t]*)?(.{1,200})$", lines[0]) if lines else None
+    return match[1].strip() if match and "-->" not in match[1] else ""
+
+
+_Times = tuple[float | None, float | None]
+_Block = list[tuple[int, str]]  # line number, line
+
+
+def _blocks(lines: Sequence[str], vtt: bool) -> Iterator[tuple[_Times, str, _Block]]:
+    """Yield each time line, the identifier above it, and the lines under it."""
+    times: _Times | None = None
+    label, block, comment = "", _Block(), False
+    for number, line in enumerate(lines, 1):
+        timing = _timing(line)
+        if timing:
+            kept = _without_identifier(block, vtt)
+            if times:
+                yield times, label, kept
+            label = block[-1][1] if kept is not block else ""
+            times, block, comment = timing, [], False
+        elif vtt and _COMMENT.match(line) and (not block or not block[-1][1].strip()):
+            comment = True
+        elif comment:
+            comment = bool(line.strip())
+        elif times or (vtt and not line.strip()):
+            times = times or (None, None)  # behind the header: text without a time
+            block.append((number, line))
+    if times:
+        yield times, label, block
+
+
+def _timing(line: str) -> _Times | None:
+    match = _ARROW.match(line) or _SBV.match(line)
+    return (seconds(match[1]), seconds(match[2])) if match else None
+
+
+def _without_identifier(block: _Block, vtt: bool) -> _Block:
+    """Drop the last line if it identifies the next cue: a number, or in WebVTT any line after an empty one."""
+    if not block:
+        return block
+    alone = len(block) == 1 or not block[-2][1].strip()
+    identifies = block[-1][1].strip().isdecimal() or (vtt and alone and len(block) > 1)
+    return block[:-1] if identifies else block
+
+
+def _voices(block: _Block, at: float | None, until: float | None, speaker: str | None) -> Iterator[Cue]:
+    parts = _VOICE.split("\n".join(line for _, line in block))
+    line = block[0][0]
+    numbers = [number for number, _ in block]
+    row = 0
+    for place, part in enumerate(parts):
+        if place % 2:
+            speaker = " ".join(unescape(part).split())
+            continue
+        lead = len(part) - len(part.lstrip())
+        first = row + part.count("\n", 0, lead)
+        row += part.count("\n")
+        last = row - part.count("\n", len(part.rstrip()))
+        if text := _joined(_plain(part)):
+            line = numbers[first]
+            yield Cue(text, line, max(line, numbers[max(last, first)]), speaker, at, until)
+
+
+def _joined(text: str) -> str:
+    """Return a wrapped text on one line; a line that may name another speaker stays a line."""
+    lines = [line for line in (" ".join(line.split()) for line in text.split("\n")) if line]
+    return "".join(f"\n{line}" if _LABELLED.match(line) else f" {line}" for line in lines).strip()
+
+
+def _plain(text: str) -> str:
+    without = _TAG.sub(" " if "<br" in text else "", _WORD_TIME.sub("", text))
+    return _ENTITY.sub(lambda match: unescape(match[0]), without)
+
+
+# Cues into turns.
+
+TURN, PAUSE = 100, 15.0  # most words of a merged turn; seconds of silence that end it
+
+
+def with_speakers(found: Sequence[Cue]) -> list[Cue]:
+    """Return the cues, with unknown speakers taken from "Name:" at the start of a line of the text."""
+    heads = [
+        [dialogue.split_head(line) if cue.speaker is None else None for line in cue.text.split("\n")] for cue in found
+    ]
+    voices = frozenset(cue.speaker for cue in found if cue.speaker)
+    lines = [head for cue, each in zip(found, heads, strict=True) if not cue.speaker for head in each]
+    names = dialogue.speakers_of(lines, voices)
+    known = list[Cue]()
+    for cue, each in zip(found, heads, strict=True):
+        for place, (line, head) in enumerate(zip(cue.text.split("\n"), each, strict=True)):
+            if head and head.name in names and head.text.strip():
+                known.append(replace(cue, speaker=head.name, text=head.text.strip()))
+            elif place:
+                known[-1] = replace(known[-1], text=f"{known[-1].text} {line}")
+            else:
+                known.append(replace(cue, text=line))
+    return known
+
+
+def separate_cues(found: Sequence[Cue]) -> list[DocumentPassage]:
+    """Return a turn per cue: messages of a chat are not sentences of one text."""
+    return [DocumentPassage(cue.text, cue.first, cue.last, "body", cue.speaker, cue.at) for cue in found]
+
+
+def merge_cues(found: Sequence[Cue]) -> list[DocumentPassage]:
+    """Return turns: consecutive cues of one speaker without a long pause, up to about 100 words."""
+    turns, words, until = list[DocumentPassage](), 0, None
+    for cue in found:
+        more, before = len(cue.text.split()), turns[-1] if turns else None
+        if before and _continues_turn(before, cue, words + more, until):
+            turns[-1] = replace(before, text=f"{before.text} {cue.text}", last=max(before.last, cue.last))
+            words += more
+        else:
+            turns.append(DocumentPassage(cue.text, cue.first, cue.last, "body", cue.speaker, cue.at))
+            words = more
+        until = cue.until
+    return turns
+
+
+def _continues_turn(turn: DocumentPassage, cue: Cue, words: int, until: float | None) -> bool:
+    spoken = turn.speaker is not None or cue.until is not None
+    silent = cue.at is not None and until is not None and cue.at - until > PAUSE
+    return spoken and turn.speaker == cue.speaker and words <= TURN and not silent
 
 
 # The document.
@@ -204,10 +394,7 @@ def _read_one(name: str, text: str, offset: int | None, limits: ParseLimits) -> 
 def _read_data(name: str, text: str, limits: ParseLimits) -> ParsedItem:
     found = spoken(text, table=PurePosixPath(name).suffix.lower() in _TABLES)
     cues = [replace(cue, speaker=limits.names.get(cue.speaker or "", cue.speaker)) for cue in found.cues]
-    turns = [
-        replace(turn, first=line, last=line)
-        for line, turn in enumerate(dialogue.merge_cues(dialogue.with_speakers(cues)), 1)
-    ]
+    turns = [replace(turn, first=line, last=line) for line, turn in enumerate(merge_cues(with_speakers(cues)), 1)]
     lines = [f"{turn.speaker}: {turn.text}" if turn.speaker else turn.text for turn in turns]
     kept = sum(chars <= limits.text_chars for chars in accumulate(len(line) + 1 for line in lines))
     problem = None if kept == len(lines) else _cut_problem(limits)
@@ -220,11 +407,11 @@ def _read_text(name: str, text: str) -> Document:
     if is_subtitles(text[:2000]) or PurePosixPath(name).suffix.lower() in _SUBTITLES:
         shown = cues(lines)
         if shown or lines[0].startswith("WEBVTT"):
-            return _document(name, text, dialogue.merge_cues(dialogue.with_speakers(shown)), header_title(lines), None)
+            return _document(name, text, merge_cues(with_speakers(shown)), header_title(lines), None)
     if dialogue.is_chat(numbered):
-        return _document(name, text, dialogue.separate_cues(dialogue.chat_cues(numbered)), "", None)
+        return _document(name, text, separate_cues(dialogue.chat_cues(numbered)), "", None)
     front = front_matter(numbered)
-    return _document(name, text, dialogue.merge_cues(dialogue.dialogue_cues(front.rest)), front.title, front.date)
+    return _document(name, text, merge_cues(dialogue.dialogue_cues(front.rest)), front.title, front.date)
 
 
 def _cut_problem(limits: ParseLimits) -> str:

@@ -17,7 +17,7 @@ from typing import Any, get_args
 from engine.ask import followup, keys, question_features
 from engine.http import completions
 from engine.idle import predict
-from engine.ingest import calendar, css, dialogue, files, headers, html, mail, outlook, quotes, subtitles, transcripts
+from engine.ingest import calendar, css, dialogue, files, headers, html, mail, outlook, quotes, transcripts
 from engine.ingest.chunking import chunk
 from engine.ingest.types import ParseLimits, UnreadableItem
 from engine.kv import sharing
@@ -138,9 +138,9 @@ def _transcript(data: bytes) -> None:
 
 def _subtitles(data: bytes) -> None:
     lines = _text(data).split("\n")
-    subtitles.is_subtitles(_text(data))
-    subtitles.cues(lines)
-    subtitles.header_title(lines)
+    transcripts.is_subtitles(_text(data))
+    transcripts.cues(lines)
+    transcripts.header_title(lines)
 
 
 def _dialogue(data: bytes) -> None:

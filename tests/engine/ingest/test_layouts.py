@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.ingest.subtitles import cues
+from engine.ingest.transcripts import cues
 from tests.engine.ingest.layout_checks import (
     EXPECTED,
     check_captions,

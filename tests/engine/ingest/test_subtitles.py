@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.subtitles import Cue, cues, header_title, is_subtitles, seconds
+from engine.ingest.dialogue import Cue, seconds
+from engine.ingest.transcripts import cues, header_title, is_subtitles
 from tests.effort import examples
 
 VTT = """WEBVTT - Weekly sync

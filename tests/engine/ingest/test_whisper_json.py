@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.ingest.dialogue import Cue
 from engine.ingest.records import spoken
-from engine.ingest.subtitles import Cue
 from engine.ingest.transcripts import may_be_transcript
 from engine.ingest.types import UnreadableItem
 from tests.effort import examples
