@@ -23,10 +23,7 @@ from store.types import LONGEST_SPEAKER, replace
 
 
 class Cue(Struct, frozen=True):
-    """One subtitle: its text, its first and last line in the file (from 1), its speaker, its start in seconds.
-
-    A line of the text may be another speaker's, where a name stands in front of it.
-    """
+    """A subtitle: its text (a line may begin with another speaker's name), its lines in the file (from 1), seconds."""
 
     text: str
     first: int
@@ -209,18 +206,21 @@ def split_head(text: str) -> Lead | None:
     return Lead(" ".join(match["name"].split()), seconds(clock) if clock else None, text[match.end() :].lstrip())
 
 
-def speakers_of(lines: Sequence["_LineShape"], attendees: frozenset[str] = frozenset()) -> frozenset[str]:
-    """Return the names that are speakers, given the shape of each line, and the names of those who took part.
+def speakers_of(heads: Sequence[Lead | None], attendees: frozenset[str] = frozenset()) -> frozenset[str]:
+    """Return the names that are speakers, given the heads of lines (None: no head) and those who took part.
 
     Where most lines have a head, all its names are, but for words and phrases that do not come back. Elsewhere names
     that come back are; and if two do, all proper names.
     """
-    uses = Counter(one.head.name for one in lines if one.head)
-    found, heads = attendees & uses.keys(), uses.total()
-    if heads >= max(min(2, len(lines)), MIN_SHARE * len(lines)):
-        whole = heads == len(lines)
+    uses = Counter(head.name for head in heads if head)
+    found, count = attendees & uses.keys(), uses.total()
+    proper = frozenset(filter(is_proper_name, uses))
+    handles = {name for name in uses.keys() - proper if " " not in name and not _is_everyday(name)}
+    frequent = frozenset(name for name in proper | handles if uses[name] >= MIN_USES)
+    if count >= max(min(2, len(heads)), MIN_SHARE * len(heads)):
+        whole = count == len(heads)
         found |= {name for name in uses if _is_likely(name, uses[name]) or (whole and not _is_phrase(name))}
-    return found | _frequent(uses)
+    return found | frequent | (proper if len(frequent) > 1 else frozenset())
 
 
 def _is_phrase(name: str) -> bool:
@@ -233,13 +233,6 @@ def _is_likely(name: str, count: int) -> bool:
     if is_proper_name(name):
         return True
     return count >= (MIN_USES if _is_everyday(name) else 2 if " " in name else 1)
-
-
-def _frequent(uses: Counter[str]) -> frozenset[str]:
-    proper = frozenset(name for name in uses if is_proper_name(name))
-    handles = frozenset(name for name in uses.keys() - proper if " " not in name and not _is_everyday(name))
-    frequent = frozenset(name for name in proper | handles if uses[name] >= MIN_USES)
-    return frequent | proper if len(frequent) > 1 else frequent
 
 
 def _is_everyday(name: str) -> bool:
@@ -458,7 +451,7 @@ def _heads(lines: Lines) -> dict[int, Lead]:
     }
     attendees = frozenset(filter(is_proper_name, listed_attendees(texts)))
     found = _names_alone(texts, shapes, attendees)
-    names = speakers_of([one for one in shapes.values() if not one.block], attendees)
+    names = speakers_of([one.head for one in shapes.values() if not one.block], attendees)
     blocks = _block_names(shapes.values())
     heads = {at: one.head for at, one in shapes.items() if one.head and one.head.name in names}
     return heads | found | {at: one.block for at, one in shapes.items() if one.block and one.block.name in blocks}
