@@ -133,8 +133,15 @@ def test_what_was_made_from_a_former_version_goes_with_it(fresh: Pkb, mail: Path
     assert WORD not in fresh("ask", ASKED, "--stale-ok", "--json").out
 
 
-def test_the_tables_hold_a_deleted_text_no_longer_than_their_former_versions(fresh: Pkb, mail: Path) -> None:
-    (mail / "boathouse.eml").unlink()
+def test_once_ten_are_deleted_the_tables_hold_their_texts_no_longer_than_former_versions(
+    fresh: Pkb, mail: Path
+) -> None:
+    others = [f"gate{number}" for number in range(9)]
+    for name in others:
+        _mail(mail, name, f"{name} is open.", 10)
+    assert fresh("ingest").code == 0
+    for name in ("boathouse", *others):
+        (mail / f"{name}.eml").unlink()
     assert fresh("ingest").code == 0
     _clean_tables(fresh)
     assert (_chunks(fresh), _holding(fresh, tables=True)) == ([], set())
