@@ -7,6 +7,7 @@ import dataclasses
 import json
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from datetime import datetime
@@ -173,7 +174,7 @@ class Extractive(Retriever):
         return self
 
 
-class Generative(Retriever):
+class Generative(Retriever, ABC):
     """Answers with a language model, as of the time when it was opened.
 
     The reader judges what it writes, if there is one. Other tasks and collections may have the model with other
@@ -183,7 +184,6 @@ class Generative(Retriever):
     drafts = 0  # tokens at a time that are guessed from the evidence
     roles = False  # whether a role adapter fits the model
     adapter: "Adapter | None" = None  # the user's, which the model has on
-
     name: str
     fingerprint: str
 
@@ -198,9 +198,9 @@ class Generative(Retriever):
         named = by_model(identity, self._most, *options, by_gate(self._least, self._opened.reader_version))
         return f"{named}/{self._opened.settings.embed.model}"
 
+    @abstractmethod
     def load(self) -> "PromptReader":
         """Return the model, which stays in memory."""
-        raise NotImplementedError
 
     def retrieve(
         self, question: "Question", vector: "Vectors | None", options: "AskOptions", trace: "Trace"
