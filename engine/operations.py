@@ -257,7 +257,7 @@ def ingest(
         opened.ledger.renew()
         run = ingest_run(opened, prune=prune, restore=restore, settled=settled)
         with opened.locks.writer():
-            opened.mapped.update()  # one ahead of the ledger, of which this is an older copy, is replaced
+            opened.mapped.clear_ahead()
             # A single file is not a disk: if its folder exists and it does not, it was removed.
             lost = [root for root in missing if prune or _was_a_file(opened, root)]
             for root in lost:

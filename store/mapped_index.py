@@ -219,6 +219,12 @@ class MappedIndex:
         for path in self._stored():
             _remove(path)
 
+    def clear_ahead(self) -> None:
+        """Remove the files if they are ahead of the ledger, which is an older copy then. Needs the writer lock."""
+        with self._locked(_PATIENCE_S):
+            if (known := self._read_list()) and known.state.generation > self._read_state().generation:
+                self.clear()
+
     def damaged(self, *, reads: Chosen = nothing) -> list[str]:
         """Return the files that are missing or not as they were written; none where there is no list."""
         known = self._read_list()

@@ -58,7 +58,8 @@ def read(path: Path, raw_kind: str | None, limits: ParseLimits, root: str = "") 
             limits = replace(limits, names=_names_at(users, users.stat().st_mtime_ns))
         with _buffered(FileIO(path)) as file:
             most = min(max(limits.archive_ratio * status.st_size, limits.message_bytes), limits.archive_bytes)
-            items = _read_open(file, _name(path), limits, _Allowance(raw_kind, most))
+            name = os.fsencode(path.name).decode("utf-8", "replace")
+            items = _read_open(file, name, limits, _Allowance(raw_kind, most))
             while (item := isolate(lambda: next(items, None))) is not None:
                 count += 1
                 yield item
@@ -75,11 +76,6 @@ def _names_at(users: Path, _changed: int) -> dict[str, str]:
     with suppress(OSError):
         return names_in(users.read_bytes())
     return {}
-
-
-def _name(path: Path) -> str:
-    """Return the file's name as text; undecodable bytes are replaced."""
-    return os.fsencode(path.name).decode("utf-8", "replace")
 
 
 @dataclass(slots=True)
@@ -365,17 +361,14 @@ def _marked_lines(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
         if held is not None:
             yield held, _FIELD.match(line) is not None and (held.strip() != b"From" or scan.is_mail_field(line))
             held = None
-        if line.startswith(b"From") and before.endswith(b"\n") and _is_from_line(line, not before.strip()):
+        starts = line.startswith(b"From") and before.endswith(b"\n")
+        if starts and (_FROM.match(line) or (not before.strip() and _FROM_BARE.match(line))):
             held = line
         else:
             yield line, False
         before = line
     if held is not None:
         yield held, False
-
-
-def _is_from_line(line: bytes, after_blank: bool) -> bool:
-    return _FROM.match(line) is not None or (after_blank and _FROM_BARE.match(line) is not None)
 
 
 def _finished(message: list[bytes], quoted: bool) -> Iterator[bytes]:

@@ -442,12 +442,9 @@ def _on_its_clock(date: datetime) -> datetime:
     return date if date.utcoffset() else date.astimezone()
 
 
-def _speaker(name: str | None) -> str | None:
-    return clean(name or "")[:LONGEST_SPEAKER].rstrip(": ") or None
-
-
 def _document(name: str, text: str, turns: Sequence[DocumentPassage], title: str, date: datetime | None) -> Document:
-    turns = [replace(turn, speaker=_speaker(turn.speaker)) for turn in turns]
+    named = (clean(turn.speaker or "")[:LONGEST_SPEAKER].rstrip(": ") for turn in turns)
+    turns = [replace(turn, speaker=name or None) for turn, name in zip(turns, named, strict=True)]
     file = PurePosixPath(name).name
     title, date = title or title_from_name(file), date or date_in_name(file)
     speakers = list(dict.fromkeys(turn.speaker for turn in turns if turn.speaker))
