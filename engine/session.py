@@ -353,7 +353,7 @@ class Session:
 
     @property
     def tau(self) -> float | None:
-        """Return the least cosine similarity of a paraphrase, as set or learned; None if the semantic tier is off."""
+        """Return the minimum cosine similarity of a paraphrase, set or learned; None if the semantic tier is off."""
         if not self.settings.experiment.semantic:
             return None
         return max(self.settings.bank.tau, float(self.ledger.get("tau") or 0.0))

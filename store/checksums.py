@@ -314,7 +314,7 @@ def _add(table: str) -> tuple[str, ...]:
 def _row_checksum(table: str, row: str) -> str:
     key, numbers, texts = (names.split() for names in _COVERED[table])
     plain = [f"{row}.{name}" for name in (*key, *numbers) if name not in texts]
-    # Texts as bytes: a damaged one need not be UTF-8.
+    # Read texts as bytes: a damaged one may not be UTF-8.
     return f"row_checksum({', '.join([*plain, *(f'CAST({row}.{name} AS BLOB)' for name in texts)])})"
 
 

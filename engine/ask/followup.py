@@ -339,7 +339,7 @@ _CONCLUDES = re.compile(r"(?:and )?(?:so|therefore|thus|hence|that['’]?s why|t
 
 
 def reason_said(found: Sequence[Candidate], said: Candidate) -> list[Candidate]:
-    """Return sentences with the reason of an answer: the one before a conclusion, else one of the next."""
+    """Return the sentences that give an answer's reason: the one before a conclusion, else one of the next."""
     if _CONCLUDES.match(said.text):
         return [one for one in found if (one.read, one.place + 1) == (said.read, said.place)]
     later = [one for one in found if one.read == said.read and 0 < one.place - said.place <= 3]

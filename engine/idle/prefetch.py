@@ -193,7 +193,7 @@ def plan_prefetch(context: PrefetchContext, retrieved: RetrievalCounts) -> Prefe
 
 
 def most_retrieved(lists: Sequence[Sequence[str]], most: int) -> dict[str, int]:
-    """Return how many questions retrieved each of the `most` most retrieved chunks; of equals the latest come first."""
+    """Return the `most` most retrieved chunks with the number of questions that retrieved each; ties: latest first."""
     times = Counter(name for chunks in lists for name in dict.fromkeys(chunks))
     last = {name: number for number, chunks in enumerate(lists) for name in chunks}
     return dict(sorted(times.items(), key=lambda one: (-one[1], -last[one[0]], one[0]))[:most])

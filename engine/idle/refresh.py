@@ -81,7 +81,7 @@ class Reasker:
         return key_of(self.backend, self.ledger, question, options, self.now)
 
     def is_cached(self, question: str, options: AskOptions) -> bool:
-        """Return whether there is an entry of a question."""
+        """Return whether a question has an entry."""
         return AnswerBank(self.ledger).find(self.key_of(question, options).digest) is not None
 
     def evidence(self, cached: CachedAnswer) -> "Evidence":
