@@ -50,7 +50,7 @@ SIGNED_STARTS = {words[:4].lower() for words in _WORDS["signed"].split("|")}
 _LINKED = re.compile(r"\s?[(<\[]\s?https?://[^\s()<>]+\s?[)>\]]")
 MOBILE = re.compile(r"desk|office|home|car\b|bed\b|account", re.IGNORECASE)
 LIST_FOOTER = re.compile(_WORDS["footer"], re.IGNORECASE)
-LEGAL, BANNER = re.compile(_WORDS["legal"], re.IGNORECASE), re.compile(_WORDS["banner"])
+LEGAL, BANNER = re.compile(_WORDS["legal"]), re.compile(_WORDS["banner"])
 LEGAL_HINTS = ("onfiden", "ntended", "ertraulich", "isclaim", "ONFIDENTIAL", "estinataire", "rivileged")
 PHONE = re.compile(r"(?:\+|\(|\b)\d[\d ()./-]{6,20}\d\b")
 CONTACT = re.compile(r"(?:https?://|www\.)\S{3}|\S@\S{3}")
@@ -64,8 +64,9 @@ _BLOCK, _EARLY = 24, 40  # lines of a header; characters of an attribution that 
 
 def may_mark(line: str) -> bool:
     """Return whether a stripped line can be a mark at all; most lines cannot, and skip the patterns."""
-    signed = len(line) <= 90 and line[:4].lower() in SIGNED_STARTS
-    return line[0] in _RULES or line[-1] in _ENDS or ":" in line[:26] or "：" in line[:26] or signed
+    if line[0] in _RULES or line[-1] in _ENDS or ":" in (start := line[:26]) or "：" in start:
+        return True
+    return len(line) <= 90 and line[:4].lower() in SIGNED_STARTS
 
 
 def starts_header_block(lines: Sequence[str], at: int, title: str = "") -> bool:
@@ -466,7 +467,7 @@ def paragraphs(
     begin = -1
     for at, line in enumerate([*lines, ""]):
         blank = not line or line.isspace()
-        changes = blank or roles[at] != roles[begin] or known[at] != known[begin]
+        changes = blank or roles[at] != roles[begin] or (known[at] is not known[begin] and known[at] != known[begin])
         # A bare quote mark ends a paragraph that did not begin with one.
         if begin >= 0 and (changes or (_is_bare_quote(lines[at - 1]) and not _is_bare_quote(lines[begin]))):
             text, place = "\n".join(lines[begin:at]).strip(), (begin + first_line, at - 1 + first_line)
@@ -490,7 +491,7 @@ def _label_signatures(text: str, passages: list[DocumentPassage]) -> tuple[Docum
         passages[own[0]] = replace(passages[own[0]], role="signature")
         own = own[1:]
     if any(hint in text for hint in LEGAL_HINTS):
-        legal = {at for at in own[1:] if len({one.lower() for one in LEGAL.findall(passages[at].text[:3000])}) > 1}
+        legal = {at for at in own[1:] if len(set(LEGAL.findall(passages[at].text[:3000].lower()))) > 1}
         passages = [replace(one, role="signature") if at in legal else one for at, one in enumerate(passages)]
         own = [at for at in own if at not in legal]
     if len(own) > 1 and _is_contact_block(passages[own[-1]].text):
