@@ -1,12 +1,13 @@
 """The exact tier: the key of a question, and the first steps of every question, asked or predicted.
 
-Light to import, since a hit must not wait.
+Also whether two answers say the same. Light to import, since a hit must not wait.
 """
 
 import dataclasses
 import json
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
@@ -185,6 +186,55 @@ def normalise(question: str) -> str:
     """Fold a text for comparison: NFKC, case, white space, trailing punctuation; idempotent."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", question).casefold())
     return " ".join(folded.split()).rstrip(_TRAILING)
+
+
+_SAME_F1 = 0.8  # of content words, from which one answer says only a little more than the other
+
+_NEGATION = re.compile(
+    r"no|not|never|none|without|cannot|cant|dont|(?:did|does|is|was|were|are|could|would|should|wo)nt"
+)
+
+
+def same_answer(one: str | None, other: str | None, span: str = "", other_span: str = "") -> bool:
+    """Return whether two answers say the same; None and "" mean that there is no answer.
+
+    `span` is the highlighted part of an answer, if any: the date, name or number that was asked for.
+    """
+    from engine.text.words import words  # more patterns than an exact hit has time to compile
+
+    if not one or not other:
+        return not one and not other
+    if normalise(one) == normalise(other):
+        return True
+    if is_negated(one) == is_negated(other):  # "at the front desk" is no more so in "not at the front desk"
+        if span and other_span:
+            return normalise(span) == normalise(other_span)
+        if words(span) and f" {' '.join(words(span))} " in f" {' '.join(words(other))} ":
+            return True
+    shorter, longer = sorted((_content(one), _content(other)), key=len)
+    extra = Counter(longer) - Counter(shorter)  # a negation or a number more can change an answer
+    says_else = (_NEGATION.fullmatch(word) or any(map(str.isdigit, word)) for word in extra)
+    return _nearly_contains(longer, shorter) and not any(says_else)
+
+
+def _content(text: str) -> list[str]:
+    from engine.text.words import FUNCTION_WORDS, words
+
+    return [word for word in words(text) if word not in FUNCTION_WORDS or _NEGATION.fullmatch(word)]
+
+
+def is_negated(text: str) -> bool:
+    """Return whether a text has a negation."""
+    from engine.text.words import words
+
+    return any(map(_NEGATION.fullmatch, words(text)))
+
+
+def _nearly_contains(longer: list[str], shorter: list[str]) -> bool:
+    """Return whether a list holds another in order, and is not much longer."""
+    left = iter(longer)
+    in_order = all(word in left for word in shorter)
+    return bool(shorter) and in_order and 2 * len(shorter) >= _SAME_F1 * (len(shorter) + len(longer))
 
 
 def key(question: str, scope: Scope, writer: str, moment: str | None) -> Key:

@@ -1,13 +1,17 @@
 """The ask path: question -> exact? -> embed -> paraphrase? -> retrieve -> same evidence? -> write -> keep.
 
-Knows the bank of answers; opens nothing itself (the means do, when they are called), prints nothing.
+Also the notices beside an answer: what other senders say, and how it differs from the previous answer. A user who asks
+again first learns, once, that an answer has changed and which message changed it: at once after new mail, or with the
+first hit after an idle run noticed. Knows the bank of answers; opens nothing itself (the means do, when they are
+called), prints nothing.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from engine.ask.keys import (
     BankBudget,
@@ -22,11 +26,13 @@ from engine.ask.keys import (
     is_model,
     matched_senders,
     relocate,
+    same_answer,
     scope_of,
     store_answer,
 )
-from engine.types import Answer, AskOptions, AskResult, Backend, OnText, Source, grouped
-from store.answers import AnswerBank, CachedAnswer, Notices, RejectedAnswers, Verifications
+from engine.text.terminal import shorten
+from engine.types import FIRST_MAIL, Answer, AskOptions, AskResult, Backend, Correction, OnText, Source, grouped
+from store.answers import AnswerBank, CachedAnswer, Notice, Notices, RejectedAnswers, Verifications
 from store.database import Ledger
 from store.errors import PkbError, UsageError
 from store.history import History, HistoryEntry, RetrievalLog, link_documents
@@ -210,8 +216,6 @@ class Asker:
         if ask.options.write_bank:
             store_answer(self._bank, self._room, ask, asked, reply)
         if before:
-            from engine.ask.notices import change_of
-
             reply = replace(reply, correction=change_of(before, reply, asked.evidence))
         answered = self._answered(ask, reply, ServedFrom(ask.key.digest), ask.trace.saved_s * 1000, asked.evidence)
         return replace(answered, keep=written.keep) if ask.options.record else answered
@@ -227,8 +231,6 @@ class Asker:
         if ask.options.scope.sender:
             ask.trace.notices.extend(matched_senders(self._ledger, ask.options.scope))
         if any(source.rival or (reply.answered and source.warnings) for source in reply.sources):
-            from engine.ask.notices import sender_notices
-
             ask.trace.notices.extend(sender_notices(reply))
         if ask.options.write_bank:
             reply = self._corrected(ask, reply)
@@ -242,7 +244,6 @@ class Asker:
             ask.trace.notices.append("you marked this answer as wrong")
         if notice is None:
             return reply
-        from engine.ask.notices import correction_of
 
         return replace(reply, correction=correction_of(notice, reply))
 
@@ -260,6 +261,59 @@ def _match_note(ask: PendingQuestion, kept: CachedAnswer | None) -> str:
     if kept.state != "answered":
         return {"pending": "semantic hit, not verified yet", "prefilled": "prefilled, not answered"}[kept.state]
     return f"cached in generation {kept.generation}, now {ask.generation}"
+
+
+_RIVALS = 2  # in notices
+
+
+def sender_notices(reply: Answer) -> list[str]:
+    """Return notices of senders who disagree, and of an only source that may be forged.
+
+    A mail forged under the quoted sender's name and address is recognised by its warnings.
+    """
+    from engine.text.commitments import instruction_end  # few answers have notices
+
+    first, others = reply.sources[0], [one for one in reply.sources[1:] if not one.copy]
+    orders = [one for one in (first, *others) if one.rival and instruction_end(one.quote)]
+    left_out = [f"left out a sentence that dictates the answer, from {_sender(one)}" for one in orders[:_RIVALS]]
+    if not reply.answered:
+        return left_out
+    rivals = [one for one in others if one.rival and one.quote != first.quote and one not in orders]
+    strange = [one for one in rivals if one.sender != first.sender or set(one.warnings) ^ set(first.warnings)]
+    strange = [one for one in strange if one.sender and not same_answer(first.quote, one.quote, reply.span)]
+    told = [f"another mail, from {_sender(one)}, says: {shorten(one.quote, 160)}" for one in strange[:_RIVALS]]
+    trusted = [first, *(one for one in others if one.quote and same_answer(first.quote, one.quote, reply.span))]
+    alone = all(one.warnings and FIRST_MAIL not in one.warnings for one in trusted)
+    return [*([f"the only source is a doubtful mail, from {_sender(first)}"] if alone else []), *told, *left_out]
+
+
+def _sender(source: Source) -> str:
+    return shorten(source.sender, 80) + "".join(f" ({shorten(one, 80)})" for one in source.warnings)
+
+
+def change_of(cached: CachedAnswer, reply: Answer, evidence: "Evidence") -> Correction | None:
+    """Return how a new answer differs from one cached with other evidence; None if it does not, or nobody saw that."""
+    before, seen = answer_of(cached), cached.origin == "user" or cached.uses > 0
+    if not seen or same_answer(before.text, reply.text, before.span, reply.span):
+        return None
+    return Correction("changed", before.text, _cause(cached, reply, evidence))
+
+
+def _cause(cached: CachedAnswer, reply: Answer, evidence: "Evidence") -> Source | None:
+    """Return the message that changed an answer: the new answer's source if it is new, else the best new message."""
+    known = set(cached.evidence)
+    new = [read for read in evidence.passages if not known.issuperset(chunk.id for chunk in read.chunks)]
+    places = [read.sources[0] for read in new if read.sources]
+    rests = reply.sources[0].path if reply.answered and reply.sources else None
+    return next((one for one in places if one.path == rests), next(iter(places), None))
+
+
+def correction_of(notice: Notice, reply: Answer) -> Correction | None:
+    """Return the correction of a stored notice; None if the reply repeats the answer from before the change."""
+    if same_answer(notice.before, reply.text, other_span=reply.span):
+        return None
+    cause = convert(json.loads(notice.cause), Source) if notice.cause else None
+    return Correction(notice.kind, notice.before or None, reply.correction.cause if reply.correction else cause)
 
 
 Reread = Callable[[Sequence[str], Sequence[float], Scope], "Evidence"]

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from engine.ask.candidates import NO_ANSWER, Candidate, candidates, content, share, wanted
-from engine.ask.notices import is_negated, same_answer
+from engine.ask.keys import is_negated, same_answer
 from engine.text.commitments import instruction_end
 from engine.text.dates import Days
 from engine.text.people import name_and_address

@@ -24,9 +24,10 @@ from engine.ask.keys import (
     key_of,
     prepare,
     relocate,
+    same_answer,
     scope_of,
 )
-from engine.ask.notices import change_of, same_answer
+from engine.ask.pipeline import change_of
 from engine.ask.semantic import above
 from engine.backends import narrowed
 from engine.idle.types import DONE, Job, Outcome, by_rate

@@ -9,7 +9,7 @@ import pytest
 
 from cli.render import warnings
 from engine.app import Pkb
-from engine.ask.notices import sender_notices
+from engine.ask.pipeline import sender_notices
 from engine.llm.prompt import chunk_segment
 from engine.text.commitments import instruction_end
 from engine.types import FIRST_MAIL, Answer, AskOptions, json_values

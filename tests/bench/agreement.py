@@ -3,7 +3,7 @@
 import re
 from datetime import date, timedelta
 
-from engine.ask.notices import same_answer
+from engine.ask.keys import same_answer
 from engine.text import dates
 from tests.bench.metrics import terms
 

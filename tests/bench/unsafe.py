@@ -24,8 +24,7 @@ from typing import Any, cast
 import numpy as np
 
 from engine.app import Pkb
-from engine.ask.keys import normalise
-from engine.ask.notices import same_answer
+from engine.ask.keys import normalise, same_answer
 from engine.idle.refresh import upper
 from engine.models.minilm import MiniLM
 from engine.models.types import Embedder

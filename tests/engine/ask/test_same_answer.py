@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ask.notices import same_answer
+from engine.ask.keys import same_answer
 
 
 @pytest.mark.parametrize(
