@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import cache
 from hashlib import blake2b, file_digest
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -164,18 +165,16 @@ MINILM_WEIGHTS = "model.safetensors"
 def find_weights(folder: Path | None = None) -> Path:
     """Return the folder of the embedder's weights: given, of PKB_MINILM, installed or downloaded; NoModel if none."""
     named = folder or (Path(os.environ[FOLDER_VARIABLE]) if os.environ.get(FOLDER_VARIABLE) else None)
-    for candidate in [named] if named else [*(one / "model" for one in package_folders(PACKAGE)), *_downloaded()]:
+    for candidate in [named] if named else chain((one / "model" for one in package_folders(PACKAGE)), _downloaded()):
         if all((candidate / name).is_file() for name in (MINILM_WEIGHTS, TOKENS)):
             return candidate
     where, step = (f"in {named}", f"unset {FOLDER_VARIABLE}") if named else ("installed", f"pkb model pull {EMBEDDER}")
     raise NoModel(f"the embedding model all-MiniLM-L6-v2 is not {where}", step)
 
 
-def _downloaded() -> list[Path]:
-    try:
-        return [find(EMBEDDER, None, os.environ).folder]
-    except NoModel:
-        return []
+def _downloaded() -> Iterator[Path]:
+    with suppress(NoModel):
+        yield find(EMBEDDER, None, os.environ).folder
 
 
 def reader_version(notes: Path | None) -> str:
