@@ -14,8 +14,9 @@ from cli.ask import override
 from cli.inspect import print_document
 from cli.output import InDocument, filtered, session
 from cli.render import show_answer, show_note, show_source
+from engine.app import answer
 from engine.operations import document_of, documents, scope_of
-from engine.serve.client import answer, call, follow_up_writer, unknown_person, wants
+from engine.serve.client import call, follow_up_writer, unknown_person, wants
 from engine.session import Session, now
 from engine.text.terminal import one_line
 from engine.types import (

@@ -9,18 +9,19 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, Self
 
 from engine import operations
 from engine.operations import OnProgress, absolute_path, scope_of
-from engine.serve.client import answer, call, unknown_person, work
+from engine.serve.client import ask_server, call, unknown_person, work
 from engine.session import Session, session
-from engine.text.terminal import line
+from engine.text.terminal import line, typed
 from engine.types import NO_FILTERS, AskOptions, Filters, OpenLoopOptions
-from store.errors import Locked, NoModel, PkbError
-from store.types import replace
+from store.errors import Locked, NoModel, PkbError, disk_failure
+from store.types import Scope, replace
 
 if TYPE_CHECKING:
     from engine.forget import ForgetPlan
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from store.erasure import Erased
     from store.history import HistoryEntry
     from store.integrity import Finding
-    from store.types import Scope
 
 CacheUse = Literal["use", "refresh", "off"]
 _RECENT = "30d"  # in which open loops are looked for
@@ -72,6 +72,74 @@ def _private_files() -> Iterator[None]:
             before = _FOUND.pop()
             if not _FOUND:
                 os.umask(before)
+
+
+class _Stream:
+    """The text of an answer that was streamed so far; mutable."""
+
+    def __init__(self, say: "OnText | None") -> None:
+        self._say, self.text = say, ""
+
+    @property
+    def shows(self) -> bool:
+        """Return whether the answer is streamed."""
+        return self._say is not None
+
+    def more(self, text: str) -> None:
+        """Stream more text."""
+        self.text += text
+        if self._say:
+            self._say(text)
+
+    def finish(self, answer: str | None) -> None:
+        """Stream the rest of an answer that the process began; a different answer is shown in full below."""
+        if self.text and answer is not None:
+            self.more(answer[len(self.text) :] if answer.startswith(self.text) else f"\n{answer}")
+
+
+def answer(opened: Session, text: str, options: AskOptions, say: "OnText | None" = None) -> "AskResult":
+    """Answer one question; a generated answer is streamed to `say`. On a full or failing disk it is not cached."""
+    from sqlite3 import Error
+
+    said, options = _Stream(say), opened.limited(options)
+    if opened.ledger.temporary:
+        opened.reopen()  # there may be room again
+    opened.ledger.renew()
+    try:
+        made = _answer(opened, text, options, said)
+    except (OSError, RuntimeError, ValueError, Error) as error:
+        if opened.ledger.temporary or (why := disk_failure(error, opened.home.data)) is None:
+            raise
+        opened.stop_writing(why)
+        made = _answer(opened, text, options, said)
+    return replace(made, keep=partial(_keep, opened, made))
+
+
+def _answer(opened: Session, text: str, options: AskOptions, said: _Stream) -> "AskResult":
+    from engine.ask.pipeline import Miss
+
+    if not isinstance(exact := opened.asker.exact(text, options, opened.now), Miss):
+        return exact
+    opened.on_wait()  # before slow imports
+    if (found := ask_server(opened, text, options, said.more, streams=said.shows)) is not None:
+        return found
+    begun = bool(said.text)
+    made = exact.asker.finish(exact, said.more if said.shows and not begun else None)
+    if begun:
+        said.finish(made.reply.text)
+    return made
+
+
+def _keep(opened: Session, made: "AskResult") -> None:
+    """Store the KV that was read for a shown answer, if the disk allows it."""
+    from sqlite3 import Error
+
+    try:
+        made.keep()
+    except (OSError, RuntimeError, Error) as error:
+        if (why := disk_failure(error, opened.home.data)) is None:
+            raise
+        opened.on_notice(f"{why}: what the model read is not cached; try: pkb doctor")
 
 
 class Pkb:
@@ -285,11 +353,12 @@ class Pkb:
 
     def answer(self, question: str, options: "AskOptions", on_text: "OnText | None" = None) -> "AskResult":
         """Answer a question, with the trace of how; call the result's `keep` when the answer has been shown."""
-        return answer(self.session, operations.typed(question), options, on_text)
+        return answer(self.session, typed(question), options, on_text)
 
     def scope(self, filters: Filters = NO_FILTERS, /, **named: str | None) -> "Scope":
         """Return the scope of a question; UsageError if a day, a collection or a document does not exist."""
-        return scope_of(self.session, replace(filters, **named))
+        filters = replace(filters, **named)
+        return scope_of(self.session, filters) if filters or self.session.collection else Scope()
 
     def search(self, query: str, *, k: int = 10, **filters: str | None) -> "list[Source]":
         """Return the best matching passages, best first; the quote of each is its whole text."""
@@ -297,7 +366,7 @@ class Pkb:
 
     def find(self, query: str, scope: "Scope", k: int) -> "list[SearchResult]":
         """Return the best matching passages, best first, with their text and places."""
-        return call(self.session, operations.search_results, operations.typed(query), scope, k)
+        return call(self.session, operations.search_results, typed(query), scope, k)
 
     def list_documents(self, options: "ListOptions") -> "Listing":
         """Return documents by date, without their text, and how many there are."""

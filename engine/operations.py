@@ -4,7 +4,6 @@
 that shows its result. Also turns typed filters (people, days, a collection) into a scope.
 """
 
-import calendar
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,7 +16,7 @@ from types import GenericAlias
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from engine.session import Session
-from engine.text.terminal import line, valid_text
+from engine.text.terminal import line, typed, valid_text
 from engine.types import (
     Evidence,
     Filters,
@@ -304,16 +303,6 @@ def finish_forgetting(opened: Session, on_progress: OnProgress) -> None:
                 opened.on_notice(f"something forgotten is still in {line(erased.left[0])}; try: pkb forget")
 
 
-LONGEST_TEXT = 10_000  # characters of a question or a filter: a question this long takes seconds
-
-
-def typed(text: str, what: str = "the question") -> str:
-    """Return typed text as valid Unicode; UsageError if it is too long to look up."""
-    if len(text) > LONGEST_TEXT:
-        raise UsageError(f"{what} is longer than {LONGEST_TEXT:,} characters", "pkb ask --help")
-    return valid_text(text)
-
-
 def absolute_path(path: Path) -> Path:
     """Return an absolute path without dots and tildes; a tilde that is nobody's home is a name like any other."""
     with suppress(RuntimeError, ValueError):
@@ -506,5 +495,7 @@ def _named(day: str, today: date) -> "Days":
 
 def _length(first: date, iso: re.Match[str]) -> int:
     """Return the number of days of the day, month or year that begins so."""
+    import calendar  # few filters need it
+
     in_month = calendar.monthrange(first.year, first.month)[1]
     return 1 if iso[3] else in_month if iso[2] else 366 if calendar.isleap(first.year) else 365

@@ -163,6 +163,8 @@ class Session:
 
     def limited(self, options: "AskOptions") -> "AskOptions":
         """Return the options for questions here: within the collection, and leaving nothing if read-only."""
+        if self.collection is None and not self.read_only:
+            return options
         scope, writes = options.scope.inside(self.collection), options.write_bank and not self.read_only
         return replace(options, scope=scope, write_bank=writes, record=not self.read_only)
 

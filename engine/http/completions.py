@@ -17,9 +17,8 @@ from typing import Any
 
 from engine.app import Pkb
 from engine.ask.followup import Turn, condense
-from engine.operations import LONGEST_TEXT, typed
 from engine.serve.client import follow_up_writer
-from engine.text.terminal import cited_numbers, one_line, plain, valid_text
+from engine.text.terminal import LONGEST_TEXT, cited_numbers, one_line, plain, typed, valid_text
 from engine.types import NO_FILTERS, Answer, AskOptions, AskResult, Filters, FollowedAnswer, OnText, Source
 from store.errors import UsageError
 from store.history import may_be_followed

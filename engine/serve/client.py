@@ -1,4 +1,4 @@
-"""The client of the resident process: an exact hit is answered here, everything else over its socket.
+"""The client of the resident process, which answers over its socket all but exact hits.
 
 If no process runs, the client starts one and waits for it. If none is wanted, or it does not start, ends, hangs or
 declines, this process does the work. Every exact hit imports this module: heavy imports are inside functions.
@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from engine import operations
 from engine.session import Session
 from engine.types import AskOptions, json_values
-from store.errors import disk_failure
-from store.types import replace
 
 if TYPE_CHECKING:
     from engine.ask.followup import Turn, Write
@@ -30,75 +28,6 @@ P = ParamSpec("P")
 _TIMEOUT_S = 10.0  # for a process to accept a connection, or to release the model
 _SOON_S = 0.5  # for an idle process to stop; pkb does not wait for a busy one
 _POLL_S = 0.02
-
-
-class _Stream:
-    """The text of an answer that was streamed so far; mutable."""
-
-    def __init__(self, say: "OnText | None") -> None:
-        self._say, self.text = say, ""
-
-    @property
-    def shows(self) -> bool:
-        """Return whether the answer is streamed."""
-        return self._say is not None
-
-    def more(self, text: str) -> None:
-        """Stream more text."""
-        self.text += text
-        if self._say:
-            self._say(text)
-
-    def finish(self, answer: str | None) -> None:
-        """Stream the rest of an answer that the process began; a different answer is shown in full below."""
-        if self.text and answer is not None:
-            self.more(answer[len(self.text) :] if answer.startswith(self.text) else f"\n{answer}")
-
-
-def answer(opened: Session, text: str, options: "AskOptions", say: "OnText | None" = None) -> "AskResult":
-    """Answer one question; a generated answer is streamed to `say`. On a full or failing disk it is not cached."""
-    from sqlite3 import Error
-
-    said, options = _Stream(say), opened.limited(options)
-    if opened.ledger.temporary:
-        opened.reopen()  # there may be room again
-    opened.ledger.renew()
-    try:
-        made = _answer(opened, text, options, said)
-    except (OSError, RuntimeError, ValueError, Error) as error:
-        if opened.ledger.temporary or (why := disk_failure(error, opened.home.data)) is None:
-            raise
-        opened.stop_writing(why)
-        made = _answer(opened, text, options, said)
-    return replace(made, keep=partial(_keep, opened, made))
-
-
-def _answer(opened: Session, text: str, options: "AskOptions", said: _Stream) -> "AskResult":
-    from engine.ask.pipeline import Miss
-
-    if not isinstance(exact := opened.asker.exact(text, options, opened.now), Miss):
-        return exact
-    opened.on_wait()  # before slow imports
-    found = _ask_server(opened, text, options, said) if _server_may_answer(opened) else None
-    if found is not None:
-        return found
-    begun = bool(said.text)
-    made = exact.asker.finish(exact, said.more if said.shows and not begun else None)
-    if begun:
-        said.finish(made.reply.text)
-    return made
-
-
-def _keep(opened: Session, made: "AskResult") -> None:
-    """Store the KV that was read for a shown answer, if the disk allows it."""
-    from sqlite3 import Error
-
-    try:
-        made.keep()
-    except (OSError, RuntimeError, Error) as error:
-        if (why := disk_failure(error, opened.home.data)) is None:
-            raise
-        opened.on_notice(f"{why}: what the model read is not cached; try: pkb doctor")
 
 
 def unknown_person(opened: Session, scope: "Scope") -> str | None:
@@ -146,16 +75,21 @@ def _server_may_answer(opened: Session) -> bool:
     return not (opened.ledger.temporary or opened.embeddings_damaged)
 
 
-def _ask_server(opened: Session, text: str, options: "AskOptions", said: _Stream) -> "AskResult | None":
+def ask_server(
+    opened: Session, text: str, options: "AskOptions", say: "OnText", *, streams: bool
+) -> "AskResult | None":
     """Answer through the resident process; None if this process must, which then may load a model."""
-    from engine.serve.process import ConnectionLost, start
+    if not _server_may_answer(opened):
+        return None
+    from engine.serve.process import ConnectionLost, request, start
 
     if (link := reach_or_start(opened)) is None:
         _wait_for_model(opened)
         return None
     try:
         with closing(link):
-            return _receive(link, opened, text, options, said)
+            link.send("ask", {"request": request(opened, text, options, streams=streams)})
+            return _received(link, opened, say)
     except ConnectionLost:
         _may_load(opened)
         start(opened)
@@ -203,15 +137,13 @@ def reach(opened: Session) -> "ServerLink | None":
     return None
 
 
-def _receive(
-    link: "ServerLink", opened: Session, text: str, options: "AskOptions", said: _Stream
-) -> "AskResult | None":
-    from engine.serve.process import Broken, ConnectionLost, answered, request
+def _received(link: "ServerLink", opened: Session, say: "OnText") -> "AskResult | None":
+    """Return an answer once it is whole; None if the process declines."""
+    from engine.serve.process import Broken, ConnectionLost, answered
 
-    link.send("ask", {"request": request(opened, text, options, streams=said.shows)})
     for frame in link.answers(opened.on_beat):
         if frame["kind"] == "piece":
-            said.more(str(frame.get("text")))
+            say(str(frame.get("text")))
         else:
             break
     try:

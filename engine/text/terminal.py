@@ -132,6 +132,16 @@ def valid_text(words: str) -> str:
     return re.sub("[\ud800-\udfff]", "\ufffd", words)
 
 
+LONGEST_TEXT = 10_000  # characters of a question or a filter: a question this long takes seconds
+
+
+def typed(text: str, what: str = "the question") -> str:
+    """Return typed text as valid Unicode; UsageError if it is too long to look up."""
+    if len(text) > LONGEST_TEXT:
+        raise UsageError(f"{what} is longer than {LONGEST_TEXT:,} characters", "pkb ask --help")
+    return valid_text(text)
+
+
 _VERSION = re.compile(r"(?:next-)?(\d+)(?:\.(\d+))?")
 # Terminals by TERM_PROGRAM, and the first version that takes hyperlinks. tmux drops them where its terminal does not.
 _SINCE = {

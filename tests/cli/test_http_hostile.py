@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from engine.http.routes import _CONNECTIONS as CONNECTIONS
 from engine.http.routes import LONGEST_BODY, application
-from engine.operations import LONGEST_TEXT
+from engine.text.terminal import LONGEST_TEXT
 from tests.cli.http_endpoint import Reply, Served, http_endpoint
 from tests.demo import environment
 from tests.effort import slow_only
