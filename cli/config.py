@@ -16,8 +16,7 @@ config = typer.Typer(help="Show and change settings.", rich_markup_mode=None)
 
 @config.command("get")
 def get(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="A setting, such as ask.k.")],
-    as_json: Json = False,
+    key: Annotated[str, typer.Argument(metavar="KEY", help="A setting, such as ask.k.")], as_json: Json = False
 ) -> None:
     """Print one setting.
 

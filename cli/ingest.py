@@ -35,8 +35,7 @@ When = Literal["now", "background", "later"]
 
 def ingest(
     paths: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="PATH...", help=f"{_PATHS}; default: everything indexed before."),
+        list[Path] | None, typer.Argument(metavar="PATH...", help=f"{_PATHS}; default: everything indexed before.")
     ] = None,
     kind: Annotated[
         Literal["mail", "mbox", "transcript"] | None, typer.Option(help="Treat every file as this kind.")

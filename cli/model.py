@@ -278,11 +278,7 @@ def use_for(
 
 
 @adapter.command("rm")
-def take_away(
-    name: AdapterName,
-    yes: Yes = False,
-    as_json: Json = False,
-) -> None:
+def take_away(name: AdapterName, yes: Yes = False, as_json: Json = False) -> None:
     """Remove an adapter with its KV cache, and take it off.
 
     Example: pkb adapter rm mail --yes

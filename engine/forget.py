@@ -1,6 +1,5 @@
 """Forgetting: find the documents and questions that a request names, and erase them while nothing else runs."""
 
-import json
 import os
 import re
 from collections import Counter
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from engine.ingest.mail import bare_title, is_reply, read_mail
 from engine.ingest.types import LEFT_OUT, ParseLimits
-from engine.inventory import remove_adapter, trained_adapters
+from engine.inventory import optional_parts
 from engine.operations import OnProgress, absolute_path, place_of
 from engine.session import Session
 from engine.text.terminal import count, line
@@ -110,7 +109,7 @@ def plan(opened: Session, request: ForgetRequest) -> ForgetPlan:
     """Find what a request names; UsageError if a file or a Message-ID was never indexed, or nothing is named."""
     if request.question is not None:
         questions = _same_questions(opened, request.question)
-        adapters, answers = trained_adapters(opened) if questions else (), answers_to(opened.ledger, questions)
+        adapters, answers = _learned(opened) if questions else (), answers_to(opened.ledger, questions)
         return ForgetPlan(questions=questions, answers=answers, adapters=adapters, request=request)
     if not request.targets and request.scope == Scope() and not request.deleted:
         raise UsageError("say what to forget", "pkb forget --help")
@@ -137,7 +136,7 @@ def _plan(opened: Session, request: ForgetRequest, related: Sequence[Related] | 
         left_out=_left_out(opened, request, aside, {row["message_id"] for row in rows} - {None}),
         copies=len(files),
         related=tuple(related),
-        adapters=trained_adapters(opened) if ids else (),
+        adapters=_learned(opened) if ids else (),
         left=len(removed - named),
         generation=opened.ledger.generation,
         request=request,
@@ -161,15 +160,10 @@ def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> Era
             planned = _unchanged(opened, planned)
             names = [name for row in planned.documents for name in _names(opened, row)]
             names += [name for _, name in names_of_text(opened.tables, ids)]
-            for name in planned.adapters:
-                remove_adapter(opened, name)
             names += [name for path, _ in planned.left_out for one in _read(Path(path)) for name in names_of(one)]
-            if opened.home.mail.is_dir():  # most have no account, and need not wait for TLS
-                from engine.ingest.imap import forget_message
-
-                gone = {place.path for one in ids for place in opened.catalogue.places(one)}
-                for path in gone.union(path for path, _ in planned.left_out):
-                    forget_message(opened.home.mail, path)
+            files = {place.path for one in ids for place in opened.catalogue.places(one)}
+            for part in optional_parts():
+                part.forget(opened, planned.adapters, files.union(path for path, _ in planned.left_out))
             eraser, now = Eraser(opened.home, ledger, opened.tables, opened.mapped), opened.now.timestamp()
             erased = eraser.erase(ids, names, planned.questions, now, on_progress)
     if left := erased.left:
@@ -229,17 +223,11 @@ def _unchanged(opened: Session, planned: ForgetPlan) -> ForgetPlan:
 
 def kept_elsewhere(opened: Session) -> list[str]:
     """Return where copies may be that this machine does not reach, and what to type."""
-    from store.remote import masked
+    return [place for part in optional_parts() for place in part.elsewhere(opened)]
 
-    found = []
-    if opened.settings.kv.remote:
-        found.append("a peer may hold KV of it (kv.remote); type there: pkb forget")
-    if (opened.home.share / "peers").exists():
-        found.append("machines that share with this one may hold KV of it; type there: pkb forget")
-    if (key := opened.home.share / "mirror.key").exists():  # of a version that copied KV, encrypted, to other places
-        places = ", ".join(map(masked, json.loads(opened.ledger.get("kv.mirrors") or "[]")))
-        found.append(f"a mirror of an earlier version may hold KV of it; delete {places or 'it'}, and {key}")
-    return found
+
+def _learned(opened: Session) -> tuple[str, ...]:
+    return tuple(name for part in optional_parts() for name in part.learned(opened))
 
 
 def _same_questions(opened: Session, question: str) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from engine import operations
+from engine.inventory import optional_parts
 from engine.models import lookup, runtime
 from engine.models.lookup import find, reader_version
 from engine.models.runtime import device, install_command, needed_by, threads_of, total
@@ -82,23 +83,14 @@ def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, 
         "cache": lambda: _cache_space(home, settings.kv),
         "model": lambda: _model(model, environ),
     }
-    for doctor in _optional():
-        checks |= doctor(home, settings, environ)
+    for part in optional_parts():
+        checks |= part.doctor(home, settings, environ)
     if settings.kv.reuse == "blocks":
         checks["blocks"] = lambda: _blocks(model, environ)
     elif model.is_local:
         checks |= {"kv": lambda: _kv_form(settings, environ), "kv costs": lambda: _kv_costs(home)}
     for name, check in checks.items():
         yield _finished(name, check)
-
-
-def _optional() -> tuple[Callable[[Home, Settings, Mapping[str, str]], Checks], ...]:
-    """Return the checks of each part that a home need not use; one may take the place of a check above."""
-    from engine.kv.sharing import doctor as peers
-    from engine.models.adapters import doctor as adapters
-    from engine.models.endpoint import doctor as servers
-
-    return servers, adapters, peers
 
 
 def _finished(name: str, check: Callable[[], Check]) -> Check:
@@ -332,14 +324,14 @@ def so_far(benefits: Mapping[str, JobBenefit]) -> list[dict[str, Any]]:
 def gather(opened: Session) -> dict[str, Any]:
     """Return all figures, as the reference of `--json` describes them."""
     chunks, missing = opened.ledger.count("chunks"), operations.missing_vectors(opened)
-    history = History(opened.ledger)
+    history, chosen = History(opened.ledger), opened.settings.model
     tiers = history.by_tier()
     days = history.by_day(opened.now.timestamp() + _DAY_S)  # later ones were asked when the clock was wrong
     return {
         "schema": SCHEMA,
         "generation": opened.ledger.generation,
-        "model": _answering(opened),
-        "adapters": _adapters(opened),
+        "model": chosen.name if chosen.is_local else None,
+        **{name: found for part in optional_parts() for name, found in part.stats(opened.settings).items()},
         "index": {**opened.catalogue.counts(), "chunks": chunks, "vectors": chunks - missing},
         "collections": opened.catalogue.by_collection(),
         "folders": _folders(opened),
@@ -390,25 +382,6 @@ def _period(start: date, counts: Sequence[DayCount]) -> dict[str, Any]:
         tiers[one.tier] = tiers.get(one.tier, 0) + one.questions
     saved_s = round(sum(one.saved_ms for one in counts) / 1000, 3)
     return {"start": start.isoformat(), "questions": sum(tiers.values()), "tiers": tiers, "saved_s": saved_s}
-
-
-def _answering(opened: Session) -> str | None:
-    """Return the language model that answers, of a model server with its address; None if pkb quotes."""
-    chosen = opened.settings.model
-    if not chosen.is_served:
-        return chosen.name if chosen.is_local else None
-    from engine.models.endpoint import parse_endpoint
-
-    with suppress(UsageError):  # `pkb doctor` names it
-        return parse_endpoint(chosen.name).shown
-    return chosen.name
-
-
-def _adapters(opened: Session) -> dict[str, Any]:
-    """Return the adapter of each task; None for none."""
-    chosen = opened.settings.adapter
-    tasks = {"answer": chosen.answer, "abstract": chosen.abstract, "predict": chosen.predict}
-    return {task: name or None for task, name in tasks.items()}
 
 
 def _folders(opened: Session) -> list[dict[str, Any]]:

@@ -1,12 +1,17 @@
-"""Lists the models and adapters on this machine, what each needs, and which are in use; selects one."""
+"""Lists the models and adapters on this machine, what each needs, and which are in use; selects one.
+
+Also lists the parts that a home need not use, each with its own checks and figures, and what it forgets.
+"""
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from engine.models import lookup, runtime
 from engine.models.adapters import (
@@ -23,10 +28,12 @@ from engine.models.adapters import (
 from engine.models.lookup import EMBEDDER, InstalledModel, Role, architecture, find, find_weights, installed, role
 from engine.models.runtime import device
 from engine.session import Session
-from engine.settings import SERVED, save
+from engine.settings import SERVED, Settings, save
 from engine.text.terminal import line, plain, size
+from engine.types import Checks
 from store.answers import AnswerBank
 from store.errors import NoModel, PkbError, UsageError
+from store.home import Home
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,3 +347,43 @@ def forget_kv(opened: Session) -> int:
         return store.forget_adapters(digests)
     finally:
         store.close()
+
+
+class OptionalPart(Struct, frozen=True):
+    """A part that a home need not use, and what it brings to the commands that look at all of a home.
+
+    `learned` names what it has learned from answers, which `forget` removes, with all it has of some files. `elsewhere`
+    says where copies may be that this machine does not reach.
+    """
+
+    doctor: Callable[[Home, Settings, Mapping[str, str]], Checks] = lambda *_: {}  # which may replace other checks
+    stats: Callable[[Settings], dict[str, Any]] = lambda _: {}
+    learned: Callable[[Session], Collection[str]] = lambda _: ()
+    forget: Callable[[Session, Collection[str], Collection[str]], None] = lambda *_: None
+    elsewhere: Callable[[Session], Collection[str]] = lambda _: ()
+
+
+def optional_parts() -> tuple[OptionalPart, ...]:
+    """Return model servers, adapters, peers and mail accounts."""
+    from engine.kv import sharing
+    from engine.models import adapters, endpoint
+
+    return (
+        OptionalPart(endpoint.doctor, endpoint.stats),
+        OptionalPart(adapters.doctor, adapters.stats, trained_adapters, _forget_adapters),
+        OptionalPart(sharing.doctor, elsewhere=lambda one: sharing.elsewhere(one.home, one.settings, one.ledger)),
+        OptionalPart(forget=_forget_messages),
+    )
+
+
+def _forget_adapters(opened: Session, names: Collection[str], _: Collection[str]) -> None:
+    for name in names:
+        remove_adapter(opened, name)
+
+
+def _forget_messages(opened: Session, _: Collection[str], files: Collection[str]) -> None:
+    if opened.home.mail.is_dir():  # most have no account, and need not wait for TLS
+        from engine.ingest.imap import forget_message
+
+        for path in files:
+            forget_message(opened.home.mail, path)

@@ -247,19 +247,11 @@ class Tools:
         originals = [source for source in reply.sources if not source.copy]
         cited = [_cited(number, source) for number, source in enumerate(originals, 1)]
         output = AskOutput(
-            **_own(notices),
-            question=reply.question,
-            answer=reply.text and plain(reply.text),
-            before=reply.before and plain(reply.before),
-            answered=reply.answered,
-            grade=reply.grade,
-            tier=reply.tier,
-            writer=reply.writer,
-            stale=reply.stale,
-            age_s=reply.age_s,
-            matched_question=matched and line(matched),
+            **_own(notices), question=reply.question, answer=reply.text and plain(reply.text),
+            before=reply.before and plain(reply.before), answered=reply.answered, grade=reply.grade, tier=reply.tier,
+            writer=reply.writer, stale=reply.stale, age_s=reply.age_s, matched_question=matched and line(matched),
             sources=cited,
-        )
+        )  # fmt: skip
         if reply.text is None:
             return _result("No answer found. Closest passages:", _shown(cited), output)
         above = "The closest passage, which may not answer:" if reply.grade == "closest" else ""
@@ -297,11 +289,7 @@ class Tools:
         output = ListOutput(**_own(notices), total=found.total, documents=documents)
         return _result(head, [_row(one) for one in documents], output)
 
-    def count(
-        self,
-        title: Title = None,
-        filters: Filters = NO_FILTERS,
-    ) -> Annotated[CallToolResult, CountOutput]:
+    def count(self, title: Title = None, filters: Filters = NO_FILTERS) -> Annotated[CallToolResult, CountOutput]:
         """Count messages and meetings."""
         with self._open() as (pkb, notices):
             scope = pkb.scope(filters)
@@ -328,9 +316,7 @@ class Tools:
         return _result("", pieces, ShowOutput(**_own(notices), documents=documents))
 
     def todo(
-        self,
-        filters: Filters = NO_FILTERS,
-        limit: Annotated[int, Field(ge=1, le=200, description="How many.")] = 20,
+        self, filters: Filters = NO_FILTERS, limit: Annotated[int, Field(ge=1, le=200, description="How many.")] = 20
     ) -> Annotated[CallToolResult, TodoOutput]:
         """List open tasks and unanswered questions found in messages, those with a due date first.
 

@@ -105,11 +105,7 @@ def _search(pkb: Pkb, params: Params) -> Any:
     if not query:
         raise UsageError("q is empty")
     found = pkb.find(query, pkb.scope(_filters(params)), _number(params, "k", _PASSAGES, 1, _MOST_PASSAGES))
-    return {
-        "schema": SCHEMA,
-        "query": query,
-        "sources": [one for passage in found for one in passage.sources],
-    }
+    return {"schema": SCHEMA, "query": query, "sources": [one for passage in found for one in passage.sources]}
 
 
 def _list(pkb: Pkb, params: Params) -> Any:
@@ -509,18 +505,11 @@ def serve(environ: Mapping[str, str], port: int, ready: Callable[[HttpAddress], 
     listener = _listen(port)
     endpoint = HttpAddress(listener.getsockname()[1], read_token(home.data / _TOKEN, renew=renew))
     app = application(environ, port=endpoint.port, token=endpoint.token)
+    # No log: a traceback in it could hold mail.
     config = uvicorn.Config(
-        app,
-        http=HttpConnection,
-        log_config=None,  # a traceback in a log could hold mail
-        log_level="critical",
-        access_log=False,
-        lifespan="off",
-        ws="none",
-        server_header=False,
-        timeout_keep_alive=_IDLE_S,
-        timeout_graceful_shutdown=_GRACE_S,
-    )
+        app, http=HttpConnection, log_config=None, log_level="critical", access_log=False, lifespan="off", ws="none",
+        server_header=False, timeout_keep_alive=_IDLE_S, timeout_graceful_shutdown=_GRACE_S,
+    )  # fmt: skip
     ready(endpoint)
     uvicorn.Server(config).run(sockets=[listener])
 

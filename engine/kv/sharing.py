@@ -258,3 +258,16 @@ def doctor(home: Home, settings: Settings, environ: Mapping[str, str]) -> Checks
         return Check("remote", "note" if late else "ok", f"answers in {latency * 1000:.0f} ms{late}")
 
     return {"remote": check} if url else {}
+
+
+def elsewhere(home: Home, settings: Settings, ledger: Ledger) -> list[str]:
+    """Return where KV of what is forgotten may be, and what to type there."""
+    found = []
+    if settings.kv.remote:
+        found.append("a peer may hold KV of it (kv.remote); type there: pkb forget")
+    if (home.share / "peers").exists():
+        found.append("machines that share with this one may hold KV of it; type there: pkb forget")
+    if (key := home.share / "mirror.key").exists():  # of a version that copied KV, encrypted, to other places
+        places = ", ".join(map(masked, json.loads(ledger.get("kv.mirrors") or "[]")))
+        found.append(f"a mirror of an earlier version may hold KV of it; delete {places or 'it'}, and {key}")
+    return found
