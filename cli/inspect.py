@@ -130,6 +130,8 @@ def search(
 
 def _say_matched(pkb: "Pkb", scope: "Scope") -> None:
     """Say which senders the name in a scope fits, where it fits several."""
+    if not scope.sender:
+        return
     from engine.ask.keys import matched_senders
 
     for notice in matched_senders(pkb.session.ledger, scope):

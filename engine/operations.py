@@ -199,9 +199,12 @@ READS: dict[str, Callable[..., Any]] = {
 
 def types_of(operation: Callable[..., Any]) -> tuple[Any, Any]:
     """Return the type of what an operation takes beside the session, as a tuple, and that of what it returns."""
-    from engine.ask.followup import Turn
+    names = dict(globals())
+    if operation is completed:
+        from engine.ask.followup import Turn  # more patterns than a search has time to compile
 
-    _, *taken, returned = get_type_hints(operation, globals() | {"Turn": Turn}).values()
+        names["Turn"] = Turn
+    _, *taken, returned = get_type_hints(operation, names).values()
     return GenericAlias(tuple, tuple(taken)), returned
 
 

@@ -249,16 +249,12 @@ def _size(path: Path, counts: Callable[[int], bool] = stat.S_ISREG) -> int:
 
 def locate(environ: Mapping[str, str]) -> Home:
     """Find the home from PKB_HOME, PKB_CACHE and PKB_CONFIG, else from the system's own conventions."""
-    import platformdirs  # takes 2 ms, and is needed only where a variable is missing
+    data, cache = environ.get("PKB_HOME"), environ.get("PKB_CACHE")
+    if not (data and cache):
+        import platformdirs  # takes 2 ms
 
-    dirs = platformdirs.PlatformDirs("pkb", appauthor=False)
-    config = Path(environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "pkb" / "config.toml"
-    return Home(
-        data=_absolute(environ.get("PKB_HOME"), dirs.user_data_path),
-        cache=_absolute(environ.get("PKB_CACHE"), dirs.user_cache_path),
-        config=_absolute(environ.get("PKB_CONFIG"), config),
-    )
-
-
-def _absolute(given: str | None, default: Path) -> Path:
-    return Path(given).expanduser().absolute() if given else default
+        dirs = platformdirs.PlatformDirs("pkb", appauthor=False)
+        data, cache = data or dirs.user_data_dir, cache or dirs.user_cache_dir
+    usual = Path(environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "pkb" / "config.toml"
+    places = (data, cache, environ.get("PKB_CONFIG") or usual)
+    return Home(*(Path(place).expanduser().absolute() for place in places))

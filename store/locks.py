@@ -11,10 +11,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-
-from filelock import FileLock, ReadWriteLock, Timeout
+from typing import TYPE_CHECKING
 
 from store.errors import Locked
+
+if TYPE_CHECKING:
+    from filelock import FileLock, ReadWriteLock
 
 _SQLITE = b"SQLite format 3\0"  # the beginning of every database that is not empty
 _TRIES, _POLL_S = 500, 0.002  # until processes that only test the lock are done
@@ -137,7 +139,7 @@ class Locks:
             access = self._access()
             try:
                 access.acquire_write(timeout=timeout_s)
-            except Timeout:
+            except TimeoutError:
                 raise blocked("another pkb is reading", self._folder / "access.db") from None
             try:
                 yield
@@ -165,7 +167,7 @@ class Locks:
     @contextmanager
     def _without_waiting(self, name: str) -> Iterator[bool]:
         lock = self._file(name)
-        with suppress(Timeout):
+        with suppress(TimeoutError):
             lock.acquire(timeout=0)
         try:
             yield lock.is_locked
@@ -177,20 +179,24 @@ class Locks:
         lock = self._file(name)
         try:
             lock.acquire(timeout=timeout_s)
-        except Timeout:
+        except TimeoutError:
             raise blocked(f"another pkb {doing}", Path(lock.lock_file)) from None
         try:
             yield
         finally:
             lock.release()
 
-    def _file(self, name: str) -> FileLock:
+    def _file(self, name: str) -> "FileLock":
+        from filelock import FileLock  # slow to import, and a client of the server holds leases alone
+
         path = self._folder / f"{name}.lock"
         _remove_folder(path)
         return FileLock(path, mode=0o600)
 
-    def _access(self) -> ReadWriteLock:
+    def _access(self) -> "ReadWriteLock":
         """Return the lock of readers; called only behind the gate, so that no two processes replace a damaged file."""
+        from filelock import ReadWriteLock
+
         path = self._folder / "access.db"
         _remove_folder(path)
         if not _is_database(path):
