@@ -30,7 +30,7 @@ from engine.text.terminal import (
     uri_of,
     wrap,
 )
-from engine.text.words import FUNCTION_WORDS
+from engine.text.time_sensitive import FUNCTION_WORDS
 from engine.types import Answer, AskResult, Correction, OpenLoop, Source, grouped, json_values
 from store.types import replace
 

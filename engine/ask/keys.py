@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, convert
 
-from engine.text.time_sensitive import WORDINGS, common_words, moment, plain_words, title_words, whole_document_question
+from engine.text.time_sensitive import (
+    FUNCTION_WORDS,
+    WORDINGS,
+    common_words,
+    moment,
+    plain_words,
+    title_words,
+    whole_document_question,
+)
 from engine.types import Answer, AskOptions, Backend, Trace, json_values
 from prompts import version
 from store.answers import AnswerBank, CachedAnswer, Origin, State, names_of
@@ -218,7 +226,7 @@ def same_answer(one: str | None, other: str | None, span: str = "", other_span: 
 
 
 def _content(text: str) -> list[str]:
-    from engine.text.words import FUNCTION_WORDS, words
+    from engine.text.words import words
 
     return [word for word in words(text) if word not in FUNCTION_WORDS or _NEGATION.fullmatch(word)]
 
@@ -396,7 +404,6 @@ def whole_of(ledger: Ledger, question: "Question", options: AskOptions) -> list[
     """
     from engine.text.people import without_replies
     from engine.text.question import synthesis
-    from engine.text.words import FUNCTION_WORDS
     from store.documents import titled_documents
 
     if not synthesis(question.text):

@@ -1,7 +1,7 @@
 """Whether a question's meaning depends on the time or date, and whether it asks about a whole document.
 
-By the words in `prompts/deictic.txt` and `prompts/whole_document.txt`. Reads the wording alone, and compiles no
-patterns: every exact hit imports it.
+By the words in `prompts/deictic.txt` and `prompts/whole_document.txt`; has lists of words for others, too. Reads
+the wording alone, and compiles no patterns: every exact hit imports it.
 """
 
 import unicodedata
@@ -20,6 +20,15 @@ _GAP = 4  # words that ".." stands for, at most
 _ASCII_SIGNS = {code: " " for code in range(128) if not chr(code).isalnum()}
 _PARTS = ("day", "clock", "not")  # of two phrases for the same words the later part counts
 Phrase = tuple[str, ...]
+
+_FUNCTION = (
+    "a about all also am an and any ar are as at be been being but by can cant could did didnt do doe does doesnt "
+    "don done dont for from had has hav have he her hers him his how i if in into is isnt it its just me min mine "
+    "my no not of on or our ours she should so som some than that the their them then ther there these they this "
+    "tho those to too up us wa was wasnt we wer were what when wher where which who whom whose why will with "
+    "would you your "
+)
+FUNCTION_WORDS = frozenset(_FUNCTION.split())  # as `words.words` stems them
 
 
 class _Match(NamedTuple):

@@ -12,6 +12,7 @@ from functools import cache, lru_cache
 
 from msgspec import Struct
 
+from engine.text.time_sensitive import FUNCTION_WORDS as FUNCTION_WORDS
 from prompts import word_groups
 from store.types import plain_text, plain_words, turns
 
@@ -34,15 +35,6 @@ _UNSPACED = re.compile(
     r"\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
 _VOWEL = re.compile(r"[aeiouy]")
-
-_FUNCTION = (
-    "a about all also am an and any ar are as at be been being but by can cant could did didnt do doe does doesnt "
-    "don done dont for from had has hav have he her hers him his how i if in into is isnt it its just me min mine "
-    "my no not of on or our ours she should so som some than that the their them then ther there these they this "
-    "tho those to too up us wa was wasnt we wer were what when wher where which who whom whose why will with "
-    "would you your "
-)
-FUNCTION_WORDS = frozenset(_FUNCTION.split())  # as stemmed by words()
 
 
 def words(text: str) -> list[str]:
