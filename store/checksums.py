@@ -22,8 +22,7 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from store.errors import DiskFull
-from store.home import replacing
-from store.kv_files import Identity, identity
+from store.home import Identity, identity, replacing
 
 if TYPE_CHECKING:
     from store.database import Ledger

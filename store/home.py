@@ -1,4 +1,4 @@
-"""The paths of one home, private to their owner. Knows nothing of the content of the files."""
+"""The paths of one home, private to their owner, and how its files are told apart and written; not their content."""
 
 import os
 import re
@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from store.errors import PkbError
 
@@ -258,3 +260,31 @@ def locate(environ: Mapping[str, str]) -> Home:
     usual = Path(environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "pkb" / "config.toml"
     places = (data, cache, environ.get("PKB_CONFIG") or usual)
     return Home(*(Path(place).expanduser().absolute() for place in places))
+
+
+class Identity(Struct, frozen=True):
+    """The `stat` fields of a file: as long as they are the same, nobody has written to it."""
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+
+def identity(path: Path) -> Identity | None:
+    """Return a file's identity; None if there is no regular file."""
+    try:
+        return _identity(path.lstat())
+    except OSError:
+        return None
+
+
+def open_identity(file: BinaryIO) -> Identity | None:
+    """Return the identity of an open file; None if it is not a regular one."""
+    return _identity(os.fstat(file.fileno()))
+
+
+def _identity(found: os.stat_result) -> Identity | None:
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    return Identity(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)

@@ -122,34 +122,6 @@ class Tensor(Struct, frozen=True):
     buffer: bytes | memoryview
 
 
-class Identity(Struct, frozen=True):
-    """The `stat` fields of a file: as long as they are the same, nobody has written to it."""
-
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-    inode: int
-
-
-def identity(path: Path) -> Identity | None:
-    """Return a file's identity; None if there is no regular file."""
-    try:
-        return _identity(path.lstat())
-    except OSError:
-        return None
-
-
-def open_identity(file: BinaryIO) -> Identity | None:
-    """Return the identity of an open file; None if it is not a regular one."""
-    return _identity(os.fstat(file.fileno()))
-
-
-def _identity(found: os.stat_result) -> Identity | None:
-    if not stat.S_ISREG(found.st_mode):
-        return None
-    return Identity(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
-
-
 _SAMPLES = 16  # bytes of a file that are tried
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)  # Linux alone
 

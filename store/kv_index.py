@@ -18,17 +18,16 @@ from typing import Any, Literal, Self
 
 from store.database import BUSY_MS, NEWEST, Ledger, exists
 from store.errors import NoStore, PkbError
+from store.home import Identity, identity
 from store.kv_files import (
     PARTIAL,
     SUFFIX,
     BadNode,
-    Identity,
     Key,
     Node,
     TreeRoot,
     child_key,
     first_key,
-    identity,
     pack,
     shared,
     unpack,

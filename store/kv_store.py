@@ -15,19 +15,18 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from store.database import Ledger
+from store.home import Identity, identity
 from store.kv_files import (
     PARTIAL,
     SUFFIX,
     BadNode,
     DocumentSegment,
     Header,
-    Identity,
     Key,
     Node,
     Tensor,
     TreeRoot,
     child_key,
-    identity,
     size_of,
     verify,
     write,

@@ -28,8 +28,7 @@ from store.database import Ledger
 from store.errors import DamagedTable, Locked
 from store.filters import among
 from store.hits import Hit, Totals, Vectors
-from store.home import Home
-from store.kv_files import Identity, identity
+from store.home import Home, Identity, identity
 from store.locks import Lease
 from store.shards import Arrays, Query, Shard, estimate, exact
 from store.types import Scope

@@ -21,7 +21,7 @@ from store.database import Ledger
 from store.errors import DamagedTable
 from store.filters import among
 from store.hits import Vectors
-from store.kv_files import Identity
+from store.home import Identity
 from store.types import Row, Scope
 
 

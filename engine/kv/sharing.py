@@ -23,8 +23,8 @@ from engine.settings import Settings
 from engine.types import Check, Checks
 from store.database import Ledger
 from store.errors import PkbError, UsageError
-from store.home import Home
-from store.kv_files import KEY_BYTES, SUFFIX, BadNode, Key, open_identity, opened
+from store.home import Home, open_identity
+from store.kv_files import KEY_BYTES, SUFFIX, BadNode, Key, opened
 from store.kv_index import KvIndex, open_readonly
 from store.peers import HAVE, MOST_BODY, NODE, PeerBook, parse_address
 from store.remote import ANSWER_S, MOST_KEYS, Remote, masked, source_of

@@ -15,9 +15,9 @@ from store.checksums import TableFiles, everything, write_list
 from store.database import has_schema
 from store.documents import DOUBTFUL
 from store.errors import DamagedTable, DiskFull
+from store.home import identity
 from store.integrity import repair
 from store.jobs import Abstract, Abstracts
-from store.kv_files import identity
 from store.tables import Tables
 from store.types import Scope, document_row
 from tests.damage import DAMAGES

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.kv_files import BadNode, Header, Tensor, decode, encode, identity, size_of, verify, write
+from store.home import identity
+from store.kv_files import BadNode, Header, Tensor, decode, encode, size_of, verify, write
 from tests.store.kv_kit import tensors
 
 HEADER = Header(b"r" * 16, b"k" * 16, b"p" * 16, b"a" * 16, (5, 0, 2**32 - 1))

@@ -8,7 +8,8 @@ import pytest
 
 from store import kv_index
 from store.database import Ledger, open_ledger
-from store.kv_files import Identity, Node, child_key
+from store.home import Identity
+from store.kv_files import Node, child_key
 from store.kv_index import CountTotal, KvCounts, KvIndex, ProcessOwner, is_alive, remove_dead_owners
 from store.types import replace
 from tests.store.kv_kit import ROOT, SUB_STEP, run_python

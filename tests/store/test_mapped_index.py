@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from store.checksums import everything
 from store.filters import among, within
 from store.hits import Hit, Vectors
-from store.kv_files import identity
+from store.home import identity
 from store.locks import Lease
 from store.mapped_index import _LIST, IndexLimits, MappedIndex, ShardList, StoredShard
 from store.search import Reader
