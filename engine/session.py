@@ -245,7 +245,7 @@ class Session:
     @property
     def question_embedder(self) -> "Embedder | None":
         """Return the embedder if it made the stored vectors, else None: then search goes by keywords alone."""
-        from store.vectors import table_of
+        from store.types import table_of
 
         made = self.ledger.get("vectors")
         if self.embeddings_damaged:

@@ -16,7 +16,7 @@ from msgspec.structs import astuple
 
 from store.checksums import intact
 from store.database import Ledger
-from store.vectors import table_of
+from store.types import table_of
 
 State = Literal["answered", "pending", "prefilled"]
 Origin = Literal["user", "predicted"]

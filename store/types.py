@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timezone
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
@@ -289,3 +290,8 @@ def _sender(document: Document, chunk: Chunk) -> str:
         return document.sender
     speaking = {turn.speaker for turn in turns(chunk.text, frozenset(document.recipients))}
     return "\n".join(name for name in document.recipients if name in speaking)
+
+
+def table_of(fingerprint: str) -> str:
+    """Name the table of an embedder's vectors."""
+    return f"vectors_{blake2b(fingerprint.encode(), digest_size=8).hexdigest()}"

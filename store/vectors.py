@@ -4,13 +4,13 @@ Each embedder has its own table, so that a change of embedder creates a table an
 """
 
 from collections.abc import Sequence
-from hashlib import blake2b
 from heapq import nsmallest
 from math import inf
 from typing import TYPE_CHECKING
 
 from store.database import UNCOMPACTED, Ledger
 from store.filters import among
+from store.types import table_of
 
 if TYPE_CHECKING:
     from store.hits import Vectors
@@ -31,11 +31,6 @@ def note_counts(ledger: Ledger, tables: "Tables") -> None:
     """Note how many chunks and vectors the tables have, inside the caller's transaction."""
     ledger.set("chunks", str(tables.count("chunks")))
     ledger.set("embedded", str(tables.count(ledger.get("vectors") or "vectors")))
-
-
-def table_of(fingerprint: str) -> str:
-    """Name the table of an embedder's vectors."""
-    return f"vectors_{blake2b(fingerprint.encode(), digest_size=8).hexdigest()}"
 
 
 class VectorStore:

@@ -10,7 +10,7 @@ import pytest
 from store.answers import AnswerBank, State
 from store.database import Ledger, open_ledger
 from store.question_index import Near, QuestionVectors
-from store.vectors import table_of
+from store.types import table_of
 from tests.store.answers_kit import BUDGET, EMBEDDER, WIDTH, direction, entry, keep, names, vectors
 
 
