@@ -37,13 +37,12 @@ if TYPE_CHECKING:
     from engine.types import Answer, AskOptions, Backend, Evidence, GeneratedAnswer, OnText, Trace
     from store.catalog import Catalog
     from store.database import Ledger
-    from store.hits import Vectors
     from store.home import Home
     from store.kv_store import KvStore
     from store.locks import Locks
     from store.question_index import QuestionVectors
     from store.search import Reader
-    from store.types import Scope
+    from store.types import Scope, Vectors
 
 _SHOWN = 2  # sources in a prompt: of more, small models make less (docs/log/models.md)
 

@@ -23,9 +23,20 @@ from store.catalog import FormerNames
 from store.documents import names_of_text, own_texts, quoting
 from store.erasure import Erased, Eraser, answers_to, asked_of, is_unfinished, names_of, stored_questions
 from store.errors import PkbError, UsageError
-from store.filters import among, batches, documents_within, names_person
 from store.locks import blocked, naming_writer
-from store.types import FEW_WORDS, Row, Scope, address, in_own_zone, is_rewritten, plain_words
+from store.types import (
+    FEW_WORDS,
+    Row,
+    Scope,
+    address,
+    among,
+    batches,
+    documents_within,
+    in_own_zone,
+    is_rewritten,
+    names_person,
+    plain_words,
+)
 
 if TYPE_CHECKING:
     from engine.types import Source

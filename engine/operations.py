@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from engine.ingest.pipeline import Ingest, Settled, Summary
     from engine.text.dates import Days
     from store.catalog import Problem, SourceRoot
-    from store.hits import Vectors
     from store.integrity import Finding, Repaired
+    from store.types import Vectors
 
 
 def missing_vectors(opened: Session) -> int:

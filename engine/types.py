@@ -21,8 +21,8 @@ from store.types import Chunk, Role, Scope, replace
 if TYPE_CHECKING:
     from engine.text.question import Question
     from engine.text.words import Span
-    from store.hits import Hit, Vectors
     from store.question_index import QuestionVectors
+    from store.types import Hit, Vectors
 
 
 T = TypeVar("T")

@@ -16,8 +16,7 @@ from secrets import token_hex
 from store.checksums import intact
 from store.database import Ledger, path_key
 from store.errors import DamagedLedger
-from store.filters import PersonFilter, fold
-from store.types import ASIDE, FileState, Place, Scope
+from store.types import ASIDE, FileState, PersonFilter, Place, Scope, fold
 
 _PLACE = "path, item, document, message_id, lines_before, collection"
 _STATE = "size, mtime_ns, inode, ctime_ns, digest"

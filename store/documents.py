@@ -19,9 +19,8 @@ from store import catalog
 from store.answers import drop_derived, mark_removed, unmark_removed
 from store.catalog import Catalog, FormerNames
 from store.database import UNCOMPACTED, Ledger
-from store.filters import among, batches, holding
 from store.kv_index import KvFolder, has_nodes
-from store.types import OWN_ROLES, IndexedDocument, Kind, chunk_rows, document_row, text_names
+from store.types import OWN_ROLES, IndexedDocument, Kind, among, batches, chunk_rows, document_row, holding, text_names
 from store.vectors import note_counts
 
 if TYPE_CHECKING:

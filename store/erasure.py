@@ -21,10 +21,9 @@ from store.answers import OF_REMOVED, drop_derived, mark_removed
 from store.catalog import Catalog, FormerNames, prune_provenance
 from store.database import BUSY_MS, EPOCH, Ledger
 from store.documents import Knowledge
-from store.filters import among, batches, holding
 from store.home import Home
 from store.kv_index import KvFolder, has_nodes
-from store.types import OWN_ROLES, Document, is_rewritten, text_names
+from store.types import OWN_ROLES, Document, among, batches, holding, is_rewritten, text_names
 from store.vectors import VectorStore
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from store.database import UNCOMPACTED, Ledger
-from store.filters import among
-from store.types import replace
+from store.types import among, replace
 
 if TYPE_CHECKING:
     from store.tables import Tables

@@ -26,12 +26,10 @@ from store import shards
 from store.checksums import Chosen, TableFiles, nothing, read_list, write_list
 from store.database import Ledger
 from store.errors import DamagedTable, Locked
-from store.filters import among
-from store.hits import Hit, Totals, Vectors
 from store.home import Home, Identity, identity
 from store.locks import Lease
 from store.shards import Arrays, Query, Shard, estimate, exact
-from store.types import Scope
+from store.types import Hit, Scope, Totals, Vectors, among
 
 if TYPE_CHECKING:
     from store.tables import Tables

@@ -8,8 +8,7 @@ from msgspec import Struct
 
 from store.answers import ANSWER_COLUMNS, CachedAnswer, answer_from_row
 from store.database import Ledger
-from store.hits import Vectors
-from store.types import table_of
+from store.types import Vectors, table_of
 
 _ROUNDING = 1e-4  # by which two ways of computing a cosine may differ
 _STALE_ROWS = 1024  # in memory beyond twice those in the ledger: then all are read again

@@ -5,9 +5,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from store.database import Ledger
-from store.filters import among, documents_within, titled
-from store.hits import Hit, Totals, Vectors
-from store.types import Row, Scope, in_own_zone
+from store.types import Hit, Row, Scope, Totals, Vectors, among, documents_within, in_own_zone, titled
 
 if TYPE_CHECKING:
     from store.mapped_index import MappedIndex

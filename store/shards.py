@@ -20,10 +20,8 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from store.filters import PersonFilter, fold
-from store.hits import Hit, Vectors
 from store.home import replacing
-from store.types import Chunk, Role, Row, Scope, in_own_zone
+from store.types import Chunk, Hit, PersonFilter, Role, Row, Scope, Vectors, fold, in_own_zone
 
 Arrays = Mapping[str, NDArray[Any]]
 K1, B = 1.2, 0.75  # of BM25 for candidates, as in LanceDB

@@ -19,10 +19,8 @@ import pyarrow as pa
 from store.checksums import Chosen, TableFiles, everything, folder_of, nothing
 from store.database import Ledger
 from store.errors import DamagedTable
-from store.filters import among
-from store.hits import Vectors
 from store.home import Identity
-from store.types import Row, Scope
+from store.types import Row, Scope, Vectors, among
 
 
 def execute_when_used(name: str) -> None:

@@ -1,18 +1,30 @@
-"""Immutable values shared by all packages: documents, chunks, scopes, places."""
+"""Immutable values shared by all packages: documents, chunks, places, search results; and what a search is limited to.
+
+A scope becomes a condition in SQL for LanceDB, from values that may contain anything a person can type. Which person a
+name stands for, `PersonFilter` alone decides. Loads neither LanceDB nor numpy.
+"""
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timezone
 from hashlib import blake2b
+from math import log
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace as replace  # of all values that are Structs
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from store.catalog import Provenance
+
+    Vectors = NDArray[np.float32]
+else:
+    Vectors = Any  # numpy is slow to import
 
 Kind = Literal["mail", "transcript"]
 Role = Literal["body", "quote", "forward", "signature", "attachment", "event"]
@@ -168,7 +180,7 @@ class Scope(Struct, frozen=True):
     """The filters of a question; None filters nothing.
 
     `sender` and `recipient` are an address or a domain, or words of a name or of an address before the @: see
-    `filters.PersonFilter`.
+    `PersonFilter`.
     `since` is inclusive and `until` exclusive; both are compared with the local day of each document. `document` is an
     id.
     """
@@ -295,3 +307,200 @@ def _sender(document: Document, chunk: Chunk) -> str:
 def table_of(fingerprint: str) -> str:
     """Name the table of an embedder's vectors."""
     return f"vectors_{blake2b(fingerprint.encode(), digest_size=8).hexdigest()}"
+
+
+_ADDRESS = re.compile(r"[^\s<>@]+@[^\s<>@]+")
+
+_OWN_ADDRESS = re.compile(r"(?:\A|<)([^\s<>@]+@([^\s<>@]+))>?\Z")  # of a person as shown, and its domain
+
+_DOMAIN = re.compile(r"@[^\s<>@]+")
+
+_UNSPACED_SIGN = r"\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"  # each sign is a word
+
+_WORD = re.compile(rf"[{_UNSPACED_SIGN}]|[^\W_{_UNSPACED_SIGN}]+")
+
+_LOCAL = "coalesce(local, CAST(date AS TIMESTAMP))"
+
+
+class PersonFilter(Struct, frozen=True):
+    """Whom a scope wants, folded: an address or a domain as a whole, or words of a name or a local part."""
+
+    address: str
+    domain: str
+    words: frozenset[str]
+    needle: str  # that whoever is wanted holds; empty if nobody can be
+
+    @classmethod
+    def of(cls, wanted: str) -> "PersonFilter":
+        """Return the filter for what a person typed."""
+        text = fold(wanted.strip())
+        if own := _OWN_ADDRESS.search(text):
+            return cls(own[1], "", frozenset(), own[1])
+        domain = text.removeprefix("@") if "." in text or text.startswith("@") else ""
+        needle = max(_WORD.findall(text), key=len, default="")
+        return cls("", domain, frozenset(_WORD.findall(_DOMAIN.sub(" ", text))), needle)
+
+    def accepts(self, shown: str) -> bool:
+        """Return whether it is the person shown, folded."""
+        own = _OWN_ADDRESS.search(shown)
+        if self.address:
+            return own is not None and own[1] == self.address
+        if self.domain and own and f".{own[2]}".endswith(f".{self.domain}"):
+            return True
+        return bool(self.words) and self.words.issubset(_WORD.findall(_DOMAIN.sub(" ", shown)))
+
+
+def fold(text: str) -> str:
+    """Return a text without case and accents."""
+    if text.isascii():
+        return text.lower()
+    apart = unicodedata.normalize("NFD", text.casefold())
+    return unicodedata.normalize("NFC", "".join(sign for sign in apart if not unicodedata.combining(sign)))
+
+
+def within(scope: Scope, people: Iterable[str] = ()) -> str | None:
+    """Return the condition for a scope, None if it limits nothing.
+
+    `people` are all who are named in the tables, as they stand there: one that is not among them is nobody's.
+    """
+    parts = []
+    if scope.sender:
+        parts.append(_person("sender", scope.sender, people))
+    if scope.recipient:
+        parts.append(_person("recipients", scope.recipient, people))
+    if scope.since:
+        parts.append(f"{_LOCAL} >= {_midnight(scope.since)}")
+    if scope.until:
+        parts.append(f"{_LOCAL} < {_midnight(scope.until)}")
+    if scope.collection:
+        parts.append(f"array_has(collections, {_text(scope.collection)})")
+    if scope.document:
+        parts.append(f"document = {_text(scope.document)}")
+    return " AND ".join(parts) or None
+
+
+def documents_within(scope: Scope, people: Iterable[str] = ()) -> str | None:
+    """Return the condition of documents for a scope: a meeting, which has no sender, is from whoever took part."""
+    own = f"id = {_text(scope.document)}" if scope.document else ""
+    rest = " AND ".join(filter(None, [within(replace(scope, sender=None, document=None), people), own])) or None
+    if not scope.sender:
+        return rest
+    spoke = f"(kind = 'transcript' AND {_person('recipients', scope.sender, people)})"
+    return " AND ".join(filter(None, [f"({_person('sender', scope.sender, people)} OR {spoke})", rest]))
+
+
+def titled(words: Iterable[str]) -> list[str]:
+    """Return the conditions that a title has these words, in any case; long ones may be inflected."""
+    patterns = (rf"(?i)(^|\W){re.escape(word)}\w{{0,{3 * (len(word) > 3)}}}(\W|$)" for word in words)
+    return [f"regexp_like(title, {_text(pattern)})" for pattern in patterns]
+
+
+def batches(ids: Sequence[str], most: int) -> Iterator[Sequence[str]]:
+    """Yield ids in batches of at most `most`."""
+    return (ids[start : start + most] for start in range(0, len(ids), most))
+
+
+def is_address(text: str) -> bool:
+    """Return whether a text is an address, which is compared as a whole."""
+    return _ADDRESS.fullmatch(text.strip()) is not None
+
+
+def _person(column: str, wanted: str, people: Iterable[str]) -> str:
+    """Return the condition that one of the wanted people stands in a column of people, one a line."""
+    person = PersonFilter.of(wanted)
+    named = ", ".join(_text(one) for one in people if person.accepts(fold(one)))
+    return f"array_has_any(string_to_array({column}, '\n'), [{named}])" if named else "false"
+
+
+def names_person(shown: str, wanted: str) -> bool:
+    """Return whether a person is the one that a scope wants."""
+    return PersonFilter.of(wanted).accepts(fold(shown))
+
+
+def among(column: str, values: Iterable[str]) -> str:
+    """Return the condition that a column is one of these values."""
+    return f"{column} IN ({', '.join(map(_text, values)) or _text('')})"
+
+
+def holding(column: str, values: Iterable[str]) -> str:
+    """Return the condition that a list column contains any of these values."""
+    return f"array_has_any({column}, [{', '.join(map(_text, values)) or _text('')}])"
+
+
+def _text(value: str) -> str:
+    text = value.encode("utf-8", "replace").decode()  # an argument may contain surrogates
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _midnight(day: date) -> str:
+    return f"TIMESTAMP '{day.isoformat()}T00:00:00'"
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A chunk that a search found, with the metadata of its document, and its score once it is ranked.
+
+    `tokens` are `words(header + newline + text)` joined by single spaces; `vector` is a unit row, None until embedded.
+    """
+
+    chunk: Chunk
+    tokens: str
+    vector: Vectors | None = field(repr=False, compare=False)
+    date: datetime | None  # aware, in its writer's zone; not later than its document was first seen
+    sender: str
+    recipients: tuple[str, ...]
+    title: str
+    score: float = 0.0
+    claimed: datetime | None = None  # the date that its document gives itself, where `date` is not that
+
+    def scored(self, score: float) -> "Hit":
+        """Return the hit with a score; several times as fast as `replace`, which ranking calls for a whole pool."""
+        about = (self.date, self.sender, self.recipients, self.title)
+        return Hit(self.chunk, self.tokens, self.vector, *about, score, self.claimed)
+
+    @property
+    def written(self) -> datetime | None:
+        """Return when its text was written: with its document, unless it is quoted or forwarded."""
+        return self.chunk.written if self.is_quoted else self.date
+
+    @property
+    def is_meeting(self) -> bool:
+        """Return whether its document is a transcript."""
+        return self.chunk.header.startswith("Meeting: ")
+
+    @property
+    def is_quoted(self) -> bool:
+        """Return whether its text is that of another message, which its document quotes or forwards."""
+        return self.chunk.role in ("quote", "forward")
+
+    @property
+    def author(self) -> str:
+        """Return who wrote its text: the sender; of a quoted or forwarded text, whom that names, empty for nobody."""
+        return self.chunk.author if self.is_quoted else self.sender
+
+    def speaker_of(self, quote: str) -> str | None:
+        """Return the speaker of a quoted part of a transcript; None for mail, or if the speaker is unknown.
+
+        The speaker is unknown if two people say the same words.
+        """
+        if not self.is_meeting:
+            return None
+        text, found = self.chunk.text, turns(self.chunk.text, frozenset(self.recipients))
+        whole = [match.start() for match in re.finditer(rf"(?<!\S){re.escape(quote)}(?!\S)", text)]
+        before = [[turn for turn in found if turn.start <= place] for place in whole or [text.find(quote)]]
+        speakers = {each[-1].speaker if each else None for each in before}
+        return speakers.pop() if len(speakers) == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Totals of the whole index: chunks, their mean number of words, and how many of them have a vector."""
+
+    chunks: int
+    mean_words: float
+    embedded: int
+
+    def inverse_frequency(self, count: int) -> float:
+        """Return the inverse chunk frequency of a word that `count` chunks contain, as in BM25; never negative."""
+        count = min(count, self.chunks)  # another process may have removed chunks in between
+        return log(1 + (self.chunks - count + 0.5) / (count + 0.5))

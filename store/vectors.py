@@ -9,13 +9,11 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from store.database import UNCOMPACTED, Ledger
-from store.filters import among
-from store.types import table_of
+from store.types import among, table_of
 
 if TYPE_CHECKING:
-    from store.hits import Vectors
     from store.tables import Tables
-    from store.types import Row
+    from store.types import Row, Vectors
 
 
 _CHANGED = """INSERT OR REPLACE INTO changed_documents

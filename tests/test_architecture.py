@@ -61,7 +61,7 @@ LIBRARIES = {
         "engine/models/*",
         "engine/ingest/chunking.py",
         "store/tables.py",
-        "store/hits.py",
+        "store/types.py",
         "store/question_index.py",
         "store/shards.py",
         "engine/retrieval/retrieve.py",

@@ -47,9 +47,8 @@ from engine.text.time_sensitive import Aspect, plain_words, whole_document_quest
 from engine.text.words import words
 from engine.types import Answer, Evidence, GeneratedAnswer, Grade, Passage, Trace, resting
 from store.catalog import Catalog
-from store.hits import Hit
 from store.search import Reader
-from store.types import Scope, replace
+from store.types import Hit, Scope, replace
 
 if TYPE_CHECKING:
     from engine.models.reader import SpanReader

@@ -37,7 +37,7 @@ from store.types import Scope, replace
 if TYPE_CHECKING:
     from engine.text.question import Question
     from engine.types import Evidence
-    from store.hits import Vectors
+    from store.types import Vectors
 
 
 _QUOTE = "quote-13"  # raised when the same evidence would be quoted in another way
@@ -344,7 +344,7 @@ def matched_senders(ledger: Ledger, scope: Scope) -> list[str]:
     """Return a notice where the name in --from fits senders of several addresses; an address is one sender's."""
     from engine.text.terminal import shorten
     from store.catalog import senders_named
-    from store.filters import is_address
+    from store.types import is_address
 
     sender = scope.sender
     if not sender or is_address(sender) or len(found := senders_named(ledger, scope.collection, sender)) < 2:

@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from engine.kv.restore import PromptReader
     from engine.models.types import LanguageModel
     from store.answers import CachedAnswer
-    from store.hits import Hit
     from store.jobs import Abstract, Abstracts, JobCost
-    from store.types import Chunk
+    from store.types import Chunk, Hit
 
 
 _DAY_S = 86_400.0
@@ -383,7 +382,7 @@ def _ask_about(load_model: LoadModel, most: int, is_over: Callable[[], bool]) ->
 
 def embedded(session: Session, ids: Sequence[str]) -> "list[Hit]":
     """Return chunks with their vectors, if they have any."""
-    from store.filters import among
+    from store.types import among
 
     with session.locks.reader():
         hits = session.reader.chunks(ids)

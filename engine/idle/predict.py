@@ -36,9 +36,8 @@ from prompts import prompt
 from store.answers import known_questions
 from store.documents import TitledDocument
 from store.history import last_asked
-from store.hits import Hit
 from store.jobs import Abstract, JobRow, Jobs, PredictionLog, PredictorCounts
-from store.types import Scope, replace
+from store.types import Hit, Scope, replace
 
 KIND: Kind = "populate"  # under which predicted questions are queued
 _PREFIX = "predicted."  # of the ledger values that name what a view was made of at its last prediction

@@ -19,9 +19,8 @@ from engine.text.spans import find
 from engine.text.terminal import shorten
 from engine.text.words import FUNCTION_WORDS, sentences, spoken_sentences, words
 from prompts import prompt
-from store.hits import Hit
 from store.jobs import Abstract
-from store.types import Chunk
+from store.types import Chunk, Hit
 
 LONGEST = 40  # characters of a name
 _MOST = 5  # recipients of one message

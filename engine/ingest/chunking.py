@@ -20,7 +20,7 @@ from store.types import Chunk, Document, DocumentPassage, Row, turns
 
 if TYPE_CHECKING:
     from engine.models.types import Embedder
-    from store.hits import Vectors
+    from store.types import Vectors
     from store.vectors import VectorStore
 
 TARGET, MOST = 100, 150  # words

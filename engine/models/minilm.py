@@ -30,7 +30,7 @@ from engine.models.lookup import (
 )
 from engine.models.tokens import TokenIds, Tokens, batches, in_order, open_tokenizer
 from store.errors import NoModel, PkbError, UsageError
-from store.hits import Vectors
+from store.types import Vectors
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

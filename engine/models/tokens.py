@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from store.hits import Vectors
+from store.types import Vectors
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

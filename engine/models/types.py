@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from engine.models.kv_read import OpenFiles, RangeReader, ReadAt
-from store.hits import Vectors
 from store.kv_files import Tensor
+from store.types import Vectors
 
 _TAILS = (2, 1)  # tokens to match, longest first
 _SEPARATOR = -1  # between texts; not a token

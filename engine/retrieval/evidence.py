@@ -25,9 +25,8 @@ from engine.text.time_sensitive import phrases, plain_words, word_lists
 from engine.text.words import words
 from engine.types import FIRST_MAIL, SCHEMA, AskOptions, Evidence, Listing, ListOptions, Passage, Source, Trace, Trust
 from store.catalog import Catalog, KnownAddress, NamedAddress, Provenance, addresses_of, provenance_of
-from store.hits import Hit, Vectors
 from store.search import Reader
-from store.types import Place, Scope, replace
+from store.types import Hit, Place, Scope, Vectors, replace
 
 _DAY = timedelta(days=1)  # addresses first seen closer together came at the same time: many mails are read in one run
 _INTRODUCING = 20  # chunks that may introduce an address

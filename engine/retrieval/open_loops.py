@@ -26,10 +26,8 @@ from engine.text.time_sensitive import plain_words
 from engine.text.words import Span, content_words, sentences, spoken_sentences
 from engine.types import OpenLoop, OpenLoopOptions, OpenLoops, Passage
 from store.catalog import Catalog
-from store.filters import names_person
-from store.hits import Hit
 from store.search import Reader
-from store.types import Scope, replace
+from store.types import Hit, Scope, names_person, replace
 
 READ = 2_000  # newest documents, and as many again that may close their open items
 _SHORT = 250  # most own words of short mail: longer ones are articles, minutes, policies

@@ -19,9 +19,7 @@ from engine.text.dates import Days
 from engine.text.question import ASKING_WORDS, Question
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Passage
-from store.filters import names_person
-from store.hits import Hit, Totals, Vectors
-from store.types import Chunk, Scope, replace, turns
+from store.types import Chunk, Hit, Scope, Totals, Vectors, names_person, replace, turns
 
 _OPENING = 3  # words, which mostly distinguish texts
 _HEAD = 8  # bytes of a word that are compared as one number

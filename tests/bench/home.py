@@ -21,9 +21,8 @@ from engine.llm.prompt import Order, in_document_order
 from engine.session import Session
 from engine.settings import Experiment, save
 from engine.types import AskOptions, AskResult
-from store.hits import Hit
 from store.jobs import JobAccount, JobCost, Jobs
-from store.types import replace
+from store.types import Hit, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

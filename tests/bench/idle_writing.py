@@ -33,8 +33,8 @@ from engine.models.types import Embedder
 from engine.settings import Experiment
 from engine.text.words import FUNCTION_WORDS
 from prompts import prompt
-from store.hits import Hit, Vectors
 from store.jobs import Abstract
+from store.types import Hit, Vectors
 from tests.bench.indexed import IndexedUser, load
 from tests.bench.metrics import terms
 from tests.bench.quoting import NOW, SETS

@@ -13,7 +13,7 @@ from engine.ingest.files import read
 from engine.ingest.scan import ignorable
 from engine.ingest.types import ParseLimits
 from engine.models.types import Embedder
-from store.hits import Vectors
+from store.types import Vectors
 from tests.bench.corpus import folders, rows
 from tests.bench.metrics import Score, terms
 from tests.engine.retrieval.memory_bank import Item, MemoryBank, embedded, hits

@@ -23,9 +23,9 @@ from engine.text.question import understand
 from engine.types import AskOptions, Trace
 from store.answers import AnswerBank, CachedAnswer
 from store.database import open_ledger
-from store.hits import Vectors
 from store.kv_files import root_of
 from store.question_index import QuestionVectors
+from store.types import Vectors
 from tests.bench.corpus import DATA, users
 from tests.bench.home import NOW, Home, ingest, opened
 from tests.bench.kv_reuse import CachedPrompt, cached_prompt, drop, free_memory, loaded, prompt

@@ -29,7 +29,7 @@ from engine.idle.refresh import upper
 from engine.models.minilm import MiniLM
 from engine.models.types import Embedder
 from engine.types import Answer, AskOptions
-from store.hits import Vectors
+from store.types import Vectors
 from tests.bench import paraphrases, rewordings
 from tests.bench.corpus import PUBLIC, folders, rows
 from tests.bench.home import NOW

@@ -15,14 +15,13 @@ import numpy as np
 from store.catalog import Catalog
 from store.database import Ledger, open_ledger
 from store.documents import Knowledge
-from store.hits import Vectors
 from store.home import Home
 from store.integrity import Finding, examine
 from store.locks import Locks
 from store.mapped_index import MappedIndex
 from store.search import Reader
 from store.tables import Tables
-from store.types import Chunk, Document, FileState, IndexedDocument, Place, Row
+from store.types import Chunk, Document, FileState, IndexedDocument, Place, Row, Vectors
 from store.vectors import VectorStore
 
 

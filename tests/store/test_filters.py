@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.filters import fold, names_person
+from store.types import fold, names_person
 
 ANN = ("Ann Lee <ann@x.org>", "ann.lee@x.org", "Lee, Ann <al@x.org>", "ÁNN Lee", "Dr. Ann-Marie Lee", "boss+ann@x.org")
 OTHERS = ("Hannah Lee <hannah@x.org>", "announce@x.org", "Joanna", "Bob <bob@ann.org>", "annlee@x.org", "Annie", "")

@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from store.answers import names_of
-from store.filters import among
-from store.types import IndexedDocument, replace
+from store.types import IndexedDocument, among, replace
 from tests.effort import examples
 from tests.store.conftest import Open
 from tests.store.kit import Fuse, Killed, Opened, entry, home_in

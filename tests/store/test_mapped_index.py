@@ -19,14 +19,12 @@ from hypothesis import HealthCheck, Phase, given
 from hypothesis import strategies as st
 
 from store.checksums import everything
-from store.filters import among, within
-from store.hits import Hit, Vectors
 from store.home import identity
 from store.locks import Lease
 from store.mapped_index import _LIST, IndexLimits, MappedIndex, ShardList, StoredShard
 from store.search import Reader
 from store.shards import K1, ROW, B, Shard, _texts, digest, load
-from store.types import Chunk, IndexedDocument, Row, Scope, in_own_zone
+from store.types import Chunk, Hit, IndexedDocument, Row, Scope, Vectors, among, in_own_zone, within
 from tests.effort import examples
 from tests.store.conftest import Open
 from tests.store.kit import Fuse, HashEmbedder, Killed, Opened, entry, home_in

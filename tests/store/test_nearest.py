@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.hits import Vectors
 from store.shards import Chosen, Shard, above, best, estimate, estimates_of, exact
+from store.types import Vectors
 
 WIDTH = 24
 

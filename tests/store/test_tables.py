@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 from lancedb.index import LabelList
 
 from engine.text.words import words
-from store.filters import names_person
-from store.hits import Hit
 from store.tables import execute_when_used
-from store.types import Scope, replace
+from store.types import Hit, Scope, names_person, replace
 from tests.effort import examples
 from tests.store.conftest import Open
 from tests.store.kit import HashEmbedder, Opened, entry, home_in

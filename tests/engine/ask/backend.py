@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 from engine.text.question import Question
 from engine.types import AskOptions, Backend, Evidence, GeneratedAnswer, OnText, Trace
-from store.hits import Vectors
 from store.question_index import QuestionVectors
-from store.types import Scope
+from store.types import Scope, Vectors
 
 
 class Wrapped:

@@ -5,8 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from engine.types import Passage, Source
-from store.hits import Hit
-from store.types import Chunk
+from store.types import Chunk, Hit
 
 
 def passage(

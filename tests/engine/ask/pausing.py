@@ -11,11 +11,10 @@ from engine.session import Session
 from engine.text.question import Question
 from engine.types import AskOptions, AskResult, Evidence, GeneratedAnswer, OnText, Trace
 from store.database import Ledger
-from store.hits import Hit, Vectors
 from store.question_index import QuestionVectors
 from store.search import Reader
 from store.tables import Tables
-from store.types import Row, Scope
+from store.types import Hit, Row, Scope, Vectors
 from tests.effort import PATIENCE_S
 from tests.engine.ask.backend import Wrapped
 from tests.engine.ask.small_home import SmallHome

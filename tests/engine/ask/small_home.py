@@ -17,8 +17,7 @@ from engine.text.words import words
 from engine.types import AskOptions, AskResult, Backend
 from store.catalog import SourceRoot
 from store.database import open_ledger
-from store.hits import Vectors
-from store.types import Scope, replace
+from store.types import Scope, Vectors, replace
 from tests.store.kit import HashEmbedder
 
 NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)

@@ -15,8 +15,7 @@ from store.answers import AnswerBank, Notice, Notices, RejectedAnswers
 from store.database import Ledger, open_ledger
 from store.errors import UsageError
 from store.history import History
-from store.hits import Vectors
-from store.types import Scope
+from store.types import Scope, Vectors
 from tests.engine.ask.backend import Unable
 
 NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)

@@ -20,9 +20,8 @@ from engine.session import Session
 from engine.text.question import Question, understand
 from engine.text.time_sensitive import is_time_sensitive
 from engine.types import AskOptions, AskResult, Evidence, Source, Trace
-from store.hits import Vectors
 from store.kv_files import Tensor
-from store.types import Chunk, replace
+from store.types import Chunk, Vectors, replace
 from tests.engine.ask.backend import Wrapped
 from tests.engine.ask.passages import passage
 from tests.engine.ask.small_home import RULES, SmallHome, apart, ask, asker, ingest

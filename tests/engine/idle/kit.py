@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from store.hits import Hit
-from store.types import Chunk
+from store.types import Chunk, Hit
 
 DAY = datetime(2024, 5, 3, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.idle.summarize import batches, by_model, by_quotes, kind_of
-from store.hits import Hit
+from store.types import Hit
 from tests.engine.idle.kit import DAY, Writes, chat, hit
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from engine.idle.summarize import Summarizer
 from engine.idle.types import OutOfTime
-from store.hits import Hit
 from store.jobs import Abstract
+from store.types import Hit
 from tests.engine.idle.kit import DAY, hit
 
 HITS = [hit("We rehearse the summer concert on Friday at seven.", name, at) for name in "ab" for at in range(5)]

@@ -7,8 +7,8 @@ import pytest
 
 from engine.ingest import chunking as module
 from engine.ingest.chunking import Embedded, embed
-from store.hits import Vectors
 from store.locks import Locks
+from store.types import Vectors
 from tests.effort import PATIENCE_S
 from tests.engine.ingest.box import Box, mail
 from tests.store.kit import HashEmbedder, Killed

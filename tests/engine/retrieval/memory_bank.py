@@ -8,8 +8,7 @@ from math import log
 import numpy as np
 
 from engine.text.people import index_words
-from store.hits import Hit, Totals, Vectors
-from store.types import Chunk, Document, Scope
+from store.types import Chunk, Document, Hit, Scope, Totals, Vectors
 
 
 class MemoryBank:

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from engine.app import Pkb
 from engine.retrieval.open_loops import _Document, candidates
 from engine.types import OpenLoop
-from store.hits import Hit
-from store.types import Chunk, Scope
+from store.types import Chunk, Hit, Scope
 from tests.demo import DATA
 
 NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)

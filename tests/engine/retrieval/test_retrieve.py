@@ -20,8 +20,7 @@ from engine.ingest.types import ParseLimits
 from engine.retrieval.retrieve import RankWeights, RetrievalLimits, RetrievalResult, bm25, retrieve
 from engine.text.question import understand
 from engine.text.words import words
-from store.hits import Totals, Vectors
-from store.types import Document, DocumentPassage, Scope
+from store.types import Document, DocumentPassage, Scope, Totals, Vectors
 from tests.engine.retrieval.memory_bank import Item, MemoryBank, hits
 
 NOW = datetime(2024, 5, 15, tzinfo=UTC)

@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.retrieval.retrieve import fold, join
-from store.hits import Hit
-from store.types import Chunk
+from store.types import Chunk, Hit
 
 PLACES = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), unique=True)
 
