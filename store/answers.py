@@ -14,8 +14,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from store.checksums import intact
-from store.database import Ledger
+from store.database import Ledger, intact
 from store.types import table_of
 
 State = Literal["answered", "pending", "prefilled"]

@@ -13,8 +13,7 @@ from hashlib import blake2b
 from pathlib import Path
 from secrets import token_hex
 
-from store.checksums import intact
-from store.database import Ledger, path_key
+from store.database import Ledger, intact, path_key
 from store.errors import DamagedLedger
 from store.types import ASIDE, FileState, PersonFilter, Place, Scope, fold
 

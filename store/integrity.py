@@ -12,8 +12,8 @@ from pathlib import Path
 from shutil import rmtree
 
 from store.catalog import Catalog, recount_people
-from store.checksums import PRIMARY, TABLES, Chosen, TableFiles, everything, intact, nothing
-from store.database import DAMAGE, Ledger, exists, has_schema, open_ledger
+from store.checksums import Chosen, TableFiles, everything, nothing
+from store.database import DAMAGE, PRIMARY, TABLES, Ledger, exists, has_schema, intact, open_ledger
 from store.documents import Knowledge, differing_chunks, differing_documents
 from store.erasure import is_unfinished
 from store.errors import DamagedLedger, PkbError, UsageError

@@ -19,8 +19,7 @@ from store.answers import (
     Verifications,
 )
 from store.catalog import Catalog, NamedAddress, Provenance
-from store.checksums import TABLES, intact
-from store.database import Ledger, open_ledger
+from store.database import TABLES, Ledger, intact, open_ledger
 from store.errors import DamagedLedger
 from store.integrity import page_damage, repair
 from tests.effort import slow_only
