@@ -211,7 +211,8 @@ def _compute(home: Home, settings: Settings, threads: int, environ: Mapping[str,
     runtime.load_blas(threads)
     found = runtime.arithmetic()
     with_blas = f"{found['blas']}, {found['threads']} threads" if found["blas"] else "its own BLAS"
-    result = f"MLX {found['mlx']} on {found['device']} with {with_blas}: {runtime.gflops():.0f} GFLOP/s in fp32"
+    gpu = f" ({found['architecture']}, {found['software']})" if "architecture" in found else ""
+    result = f"MLX {found['mlx']} on {found['device']}{gpu} with {with_blas}: {runtime.gflops():.0f} GFLOP/s in fp32"
     if found["blas"] or found["device"] != "cpu" or sys.platform != "linux":
         return Check("compute", "ok", result)
     return Check("compute", "note", f"{result}, slower than with OpenBLAS", _get_blas(environ))

@@ -16,7 +16,7 @@ from functools import cache as once
 from importlib.util import find_spec
 from pathlib import Path
 from struct import pack
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from zlib import crc32
 
 from engine.models.lookup import HALF, SINGLE, WEIGHTS, bits, package_folders, read_config
@@ -138,6 +138,7 @@ THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 GPUS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # drivers of Linux, and of Linux inside Windows
 _CHECKSUM = ".crc32"  # the ending of the file beside a library
 _COMPILING_S = 60.0  # a compiled library that is younger may still be written to by another process
+_NVIDIA = ("nvidia-cublas", "nvidia-cudnn", "nvidia-cuda-nvrtc")  # distributions
 SIDE = 512  # of the square matrices that gflops multiplies
 
 
@@ -278,7 +279,7 @@ def arithmetic() -> dict[str, str]:
     from importlib.metadata import version
 
     blas = _loaded[0] if _loaded else None
-    return {
+    return _of_gpu() | {
         "device": device(),
         "machine": platform.machine(),
         "blas": blas.name if blas else "",
@@ -286,6 +287,30 @@ def arithmetic() -> dict[str, str]:
         "mlx": version("mlx"),
         "softmax": f"numpy {version('numpy')}" if device() == "cpu" else "",
     }
+
+
+def _of_gpu() -> dict[str, str]:
+    if device() == "cpu":
+        return {}
+    import mlx.core as mx
+
+    return gpu_parts(mx.device_info(), libraries() if device() == "cuda" else f"macOS {platform.mac_ver()[0]}")
+
+
+def gpu_parts(info: Mapping[str, Any], software: str) -> dict[str, str]:
+    """Return what kernels on a GPU are chosen by: its architecture, and the software that compiles or brings them.
+
+    That is macOS itself, or NVIDIA's libraries.
+    """
+    return {"architecture": str(info.get("architecture", "")), "software": software}
+
+
+def libraries() -> str:
+    """Return the versions of NVIDIA's libraries that MLX multiplies matrices with and compiles by."""
+    from importlib.metadata import distributions
+
+    found = {str(one.name): one.version for one in distributions()}
+    return ", ".join(f"{name} {found[name]}" for name in sorted(found) if name.startswith(_NVIDIA))
 
 
 def gflops() -> float:

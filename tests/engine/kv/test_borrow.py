@@ -15,8 +15,9 @@ from engine.kv.costs import MeasuredCosts, Planner, auto, compute, overlap
 from engine.kv.restore import KvBinding, Planning, Prefilled, PromptReader, keep, prefill
 from engine.models.load import load
 from engine.models.mlx import Mlx
+from engine.models.runtime import gpu_parts
 from engine.types import Trace
-from store.kv_files import Key
+from store.kv_files import Key, TreeRoot, root_of
 from store.remote import Remote, RemoteCall, RemoteMiss
 from tests.effort import slow_only
 from tests.engine.ask.equivalence_box import ROOT, SUB_STEP, Box, Ids, decoded, some
@@ -42,10 +43,11 @@ class Desktop:
     stuck_from: int = -1  # the place of the node that never comes, and of all that are asked for after it
     asked: list[int] = field(default_factory=list)
     stuck: Event = field(default_factory=Event)
+    root: TreeRoot = ROOT
 
     def files(self) -> list[Path]:
         """Return the files of the path, in order."""
-        with self.box.store.match(ROOT, prompt(self.box.model)[:-1]) as match:
+        with self.box.store.match(self.root, prompt(self.box.model)[:-1]) as match:
             return [self.box.store.path_of(node) for node in match.nodes]
 
     def sizes(self, keys: Sequence[Key], call: RemoteCall) -> Sequence[int]:
@@ -92,13 +94,13 @@ def laptop(model: Mlx, tmp_path: Path) -> Iterator[Box]:
         yield box
 
 
-def asked(laptop: Box, desktop: Desktop, planner: Planner = auto) -> tuple[Prefilled, str]:
+def asked(laptop: Box, desktop: Desktop, planner: Planner = auto, root: TreeRoot = ROOT) -> tuple[Prefilled, str]:
     """Prefill the prompt on the laptop and store it; returns what was read, and the note of the step."""
     segments, trace, remote = prompt(laptop.model)[:-1], Trace(), Remote(desktop)
     costs = MeasuredCosts(laptop.ledger, "root")
     for position in range(0, 600, 100):  # computing is slow, so that fetching is worth waiting for
         costs.record_prefill(position, position + 100, 1.0)
-    binding = KvBinding(laptop.store, ROOT, laptop.model, Planning(costs, planner), remote)
+    binding = KvBinding(laptop.store, root, laptop.model, Planning(costs, planner), remote)
     with ExitStack() as held, closing(remote):
         read = prefill(PromptReader(laptop.model, binding), segments, trace, held)
         keep(binding, segments, read)
@@ -125,6 +127,29 @@ def test_what_the_desktop_has_prefilled_is_fetched_and_stored(laptop: Box, deskt
     assert (stats.nodes, stats.fetched.tokens) == (4, sum(LENGTHS))
     read, note = asked(laptop, desktop)
     assert (read.reused, note) == (LENGTHS, "nothing there")  # nothing is left to be asked for
+
+
+def test_what_another_gpu_has_prefilled_is_neither_fetched_nor_found_in_a_migrated_home(
+    laptop: Box, desktop: Desktop
+) -> None:
+    parts = {"model": "test", "adapter": "", "device": "metal"}
+    air, studio, updated = (
+        root_of(parts | gpu_parts({"architecture": name}, system))
+        for name, system in [
+            ("applegpu_g16g", "macOS 15"),
+            ("applegpu_g15d", "macOS 15"),
+            ("applegpu_g16g", "macOS 26"),
+        ]
+    )
+    asked(desktop.box, desktop, root=studio)
+    desktop.root = studio
+    read, note = asked(laptop, desktop, root=studio)
+    assert (read.reused, note.partition(",")[0]) == (LENGTHS, "4 of 4 segments fetched")
+    for other in (air, updated):
+        read, note = asked(laptop, desktop, root=other)
+        assert (read.reused, note) == ((0, 0, 0, 0), "nothing there")
+    assert asked(laptop, desktop, root=air)[0].reused == LENGTHS
+    assert equal(laptop, read)
 
 
 def test_only_what_is_not_here_is_fetched(laptop: Box, desktop: Desktop) -> None:

@@ -88,6 +88,18 @@ def test_the_arithmetic_names_the_number_of_threads(fast: Path) -> None:
         assert two["threads"] == "2"
 
 
+def test_the_arithmetic_of_a_processor_names_no_gpu(fast: Path) -> None:
+    found = run("print(json.dumps(runtime.arithmetic()))", fast)
+    assert found["device"] != "cpu" or not {"architecture", "software"} & found.keys()
+
+
+def test_a_gpu_is_named_by_its_architecture_and_the_software_that_its_kernels_come_from() -> None:
+    info = {"architecture": "applegpu_g16s", "device_name": "Apple M4 Max", "memory_size": 1 << 36}
+    expected = {"architecture": "applegpu_g16s", "software": "macOS 26.2"}
+    assert runtime.gpu_parts(info, "macOS 26.2") == expected
+    assert runtime.gpu_parts({}, "macOS 26.2")["architecture"] == ""  # a version of MLX that does not tell
+
+
 def test_a_blas_that_came_after_mlx_is_not_named(tmp_path: Path) -> None:
     assert run("import mlx.core; print(json.dumps(runtime.load_blas()))", tmp_path) is None
 
