@@ -335,10 +335,37 @@ class LocalModel(Generative):
             about, cache = (found.folder, found.name), opened.home.cache
             return load(*about, cache=cache, memory_share=share, threads=threads, adapter=role)
 
-        model = opened.models.get((self._digest, role, threads, share), loaded)
+        model = self._calibrated(opened.models.get((self._digest, role, threads, share), loaded))
         model = dataclasses.replace(model, wears=self.adapter, bits=self._bits)
         key = (settings.kv, settings.experiment.score, self._keeps, self.adapter)
         return opened.models.reading(key, lambda: self._read_by(model))
+
+    def _calibrated(self, model: "Mlx") -> "Mlx":
+        """Have a model compute in the steps found at its first load on this GPU; on a processor they are fixed.
+
+        No KV is kept where computing it is sooner than loading it.
+        """
+        from engine.kv.costs import calibrate, calibration
+        from engine.models.load import Trial
+        from engine.models.runtime import device
+        from store.kv_files import root_key
+
+        if device() == "cpu":
+            return model
+        root = root_key(self._arithmetic(model)).hex()
+        trial = Trial(dataclasses.replace(model, yield_point=lambda: None), self._opened.home.cache)
+        about = (model.name, model.context, trial.compute_s, trial.restore_s)
+        found = calibration(self._opened.ledger, root, lambda: calibrate(*about))
+        self._keeps = self._keeps and found.saves_time
+        return dataclasses.replace(model, sub_step=found.sub_step)
+
+    def _arithmetic(self, model: "Mlx") -> dict[str, str]:
+        """Return what the KV of a model depends on here, whatever its form and adapter."""
+        from importlib.metadata import version
+
+        from engine.models.runtime import arithmetic
+
+        return {"model": self._digest, "dtype": model.dtype, "mlx_lm": version("mlx-lm")} | arithmetic()
 
     def _read_by(self, model: "Mlx") -> "PromptReader":
         """Open the KV store of a loaded model."""
@@ -351,11 +378,8 @@ class LocalModel(Generative):
 
     def _binding(self, model: "Mlx") -> "KvBinding":
         """Open the KV store on this machine's arithmetic; KV of another model or arithmetic is never reused."""
-        from importlib.metadata import version
-
         from engine.kv.costs import MeasuredCosts, auto
         from engine.kv.restore import KvBinding, Planning
-        from engine.models.runtime import arithmetic
         from store.kv_files import root_of
         from store.remote import open_remote
 
@@ -363,8 +387,8 @@ class LocalModel(Generative):
         sub_step = model.sub_step if form.shares_prefix else _NEVER
         store = open_store(opened.home, opened.ledger, settings.kv, sub_step, settings.experiment.score)
         store.collect()
-        parts = {"model": self._digest, "dtype": model.dtype, "form": form.name, "sub_step": str(model.sub_step)}
-        root = root_of(parts | {"adapter": model.kv_adapter, "mlx_lm": version("mlx-lm")} | arithmetic())
+        parts = {"form": form.name, "sub_step": str(model.sub_step), "adapter": model.kv_adapter}
+        root = root_of(parts | self._arithmetic(model))
         if model.kv_adapter:
             store.note_adapter(root, model.kv_adapter)
         costs = MeasuredCosts(opened.ledger, root.key.hex(), model.name)

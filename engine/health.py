@@ -300,13 +300,14 @@ def _kv_costs(home: Home) -> Check:
     """Report how fast KV is computed and loaded here, as measured by questions."""
     from contextlib import closing
 
-    from engine.kv.costs import known_costs, spoken
+    from engine.kv.costs import calibrations, known_costs, spoken
     from store.database import exists, open_copy, open_ledger
 
     if not exists(home.ledger):
         return Check("kv costs", "note", "not measured yet", "pkb ingest FOLDER")
     with closing(open_copy(home.ledger) if unsafe_place(home.data) else open_ledger(home.ledger)) as ledger:
-        found = spoken(known_costs(ledger))
+        steps = map(str, list(calibrations(ledger).values())[-1:])
+        found = "; ".join(filter(None, (*steps, spoken(known_costs(ledger)))))
     return Check("kv costs", "ok" if found else "note", found or "not measured yet: questions measure them")
 
 

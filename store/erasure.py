@@ -22,7 +22,7 @@ from store.catalog import Catalog, FormerNames, prune_provenance
 from store.database import BUSY_MS, EPOCH, Ledger
 from store.documents import Knowledge
 from store.home import Home
-from store.kv_index import KvFolder, has_nodes
+from store.kv_index import NODES_OF_REMOVED, KvFolder, has_nodes
 from store.types import OWN_ROLES, Document, among, batches, holding, is_rewritten, text_names
 from store.vectors import VectorStore
 
@@ -327,8 +327,7 @@ def _is_shrunk(ledger: Ledger) -> bool:
 
 def _nodes_left(ledger: Ledger, home: Home) -> Iterator[str]:
     """Yield what the KV cache still holds of documents that are not stored."""
-    sql = "SELECT count(*) FROM kv_nodes WHERE document != '' AND document NOT IN (SELECT id FROM documents)"
-    if count := ledger.rows.execute(sql).fetchone()[0]:
+    if count := ledger.rows.execute(f"SELECT count(*) FROM kv_nodes WHERE {NODES_OF_REMOVED}").fetchone()[0]:
         yield f"{count} nodes of the KV cache"
     yield from map(str, KvFolder(ledger, home.kv).orphans())
 

@@ -7,7 +7,7 @@ import json
 import os
 import stat
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from itertools import takewhile
@@ -246,9 +246,9 @@ _ADAPTER = "adapter"  # the one part of a root that path keys exclude
 
 
 class DocumentSegment(tuple[int, ...]):
-    """The token ids of a segment that holds text of a document; equal to any other tuple of the same ids."""
+    """The token ids of a segment that holds text of documents; equal to any other tuple of the same ids."""
 
-    document: str
+    document: str  # its id, or those of several with a space between them
 
     @classmethod
     def of(cls, ids: Sequence[int], document: str) -> Self:
@@ -256,6 +256,27 @@ class DocumentSegment(tuple[int, ...]):
         made = cls(ids)
         made.document = document
         return made
+
+
+def document_of(ids: Sequence[int]) -> str:
+    """Return the documents of a segment, empty where it holds text of none."""
+    return ids.document if isinstance(ids, DocumentSegment) else ""
+
+
+def grouped(segments: Iterable[tuple[int, ...]], sub_step: int) -> list[tuple[int, ...]]:
+    """Join neighbouring segments, the first ones first, until they have half a sub-step; the last may stay shorter.
+
+    A model's call takes as long for a few tokens as for that many. What is joined depends on nothing behind it: prompts
+    that begin alike are computed alike.
+    """
+    found = list[tuple[int, ...]]()
+    for ids in segments:
+        if found and 2 * len(found[-1]) < sub_step:
+            last = found.pop()
+            names = dict.fromkeys(f"{document_of(last)} {document_of(ids)}".split())
+            ids = DocumentSegment.of((*last, *ids), " ".join(names))
+        found.append(ids)
+    return found
 
 
 class TreeRoot(Struct, frozen=True):
@@ -278,7 +299,7 @@ class Node(Struct, frozen=True):
     created: float  # seconds since the epoch, like `last_used`
     last_used: float
     uses: int
-    document: str = ""  # that the segment is of, empty where it is of none
+    document: str = ""  # that the segment is of, as of a DocumentSegment; empty where it is of none
 
 
 def root_key(parts: Mapping[str, str]) -> Key:

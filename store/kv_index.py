@@ -143,6 +143,9 @@ def open_readonly(path: Path) -> Ledger:
 
 State = Literal["reserved", "complete", "deleting"]
 
+# Of nodes that hold text of a document which is not stored.
+NODES_OF_REMOVED = """(document != '' AND EXISTS (SELECT 1 FROM json_each('["' || replace(document, ' ', '","') || '"]')
+                 WHERE value NOT IN (SELECT id FROM documents)))"""
 _NODE = "key, parent, path, depth, ids, bytes, seconds, created, last_used, uses, coalesce(document, '')"
 _ENTRY = f"{_NODE}, state, owner, size, mtime_ns, ctime_ns, inode"
 _BELOW = """WITH RECURSIVE below (key) AS (
@@ -231,8 +234,8 @@ class KvIndex:
 
     def of_removed_documents(self) -> list[Key]:
         """Return the nodes of documents that are not stored any more, and those of which that is not known."""
-        sql = """SELECT key FROM kv_nodes WHERE state != 'deleting' AND (
-                 (document IS NULL AND depth > 1) OR (document != '' AND document NOT IN (SELECT id FROM documents)))"""
+        sql = f"""SELECT key FROM kv_nodes WHERE state != 'deleting' AND (
+                  (document IS NULL AND depth > 1) OR {NODES_OF_REMOVED})"""
         return [key for (key,) in self._rows.execute(sql)]
 
     def unfinished(self) -> list[tuple[Key, str]]:

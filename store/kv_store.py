@@ -20,13 +20,13 @@ from store.kv_files import (
     PARTIAL,
     SUFFIX,
     BadNode,
-    DocumentSegment,
     Header,
     Key,
     Node,
     Tensor,
     TreeRoot,
     child_key,
+    document_of,
     size_of,
     verify,
     write,
@@ -401,8 +401,8 @@ class KvStore:
         if known and known.state == "complete":
             return known.node
         depth = parent.depth + 1 if parent else 1
-        document = ids.document if isinstance(ids, DocumentSegment) else ""
-        node = Node(header.key, above.key, header.path, depth, header.ids, size, seconds, now, now, 0, document)
+        about = (size, seconds, now, now, 0, document_of(ids))
+        node = Node(header.key, above.key, header.path, depth, header.ids, *about)
         try:
             refused = self.budget.reserve(node, root, self._sub_step, evict) or self._write(node, header, tensors)
             if refused:

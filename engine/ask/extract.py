@@ -29,7 +29,7 @@ from engine.ask.followup import WHO_SAID, core, followed, reason_said, says_noth
 from engine.ask.question_features import plain
 from engine.ask.updates import latest, says_change, soonest
 from engine.ingest.dialogue import listed_attendees
-from engine.llm.prompt import Segments
+from engine.llm.prompt import Segments, system_ids
 from engine.models.types import LanguageModel
 from engine.text.dates import spell_date
 from engine.text.question import ASKING_WORDS, Question, Synthesis, synthesis, understand
@@ -513,7 +513,7 @@ def draft_answers(model: LanguageModel, question: Question, evidence: Evidence, 
     said = quote(question, evidence.passages, QuoteSettings(least=-math.inf, forced=True))
     lead = "" if model.frame.closing else " "  # a template's answer begins its line
     answers = [model.tokens(lead + one) for one in _answers(said, segments)]
-    return [list(chain(*segments.ids[1:])), *answers]
+    return [list(chain(*segments.ids))[len(system_ids(model)) :], *answers]
 
 
 def _answers(said: Quote, segments: Segments) -> Iterator[str]:

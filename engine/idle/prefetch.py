@@ -20,7 +20,7 @@ from engine.llm.prompt import Order, Segments, block_of, chunk_ids, fit, in_bloc
 from engine.models.types import Ids
 from engine.types import Trace
 from store.answers import CachedAnswer
-from store.kv_files import DocumentSegment, Key, TreeRoot
+from store.kv_files import DocumentSegment, Key, TreeRoot, grouped
 from store.kv_index import CountTotal, KvQueries, UnusedNode, path_keys
 from store.types import Chunk
 
@@ -237,7 +237,7 @@ def _path(context: PrefetchContext, chunk: Chunk) -> Path:
     model = context.reader.model
     if context.reader.ropes:
         return (system_ids(model), DocumentSegment.of(model.tokens(block_of(chunk)), chunk.document))
-    return (system_ids(model), chunk_ids(model, 1, chunk))
+    return tuple(grouped((system_ids(model), chunk_ids(model, 1, chunk)), model.sub_step))
 
 
 def _reason(times: int) -> str:

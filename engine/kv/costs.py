@@ -228,6 +228,68 @@ def known_costs(ledger: Ledger) -> KnownCosts:
     return KnownCosts()
 
 
+_CALIBRATIONS = "kv.calibrations"  # the small value of the ledger
+_COUNTS = (64, 128, 256, 512, 1024, 2048)  # tokens of the calls that are tried; mlx-lm's own have 2,048
+_LONG_S = 0.5  # of a call, in which what every call costs does not show any more
+_NEAR_BEST = 0.9  # share of the best rate
+
+
+class Calibration(Struct, frozen=True):
+    """What was measured of a model on a GPU: the tokens of a step, and how long `tokens` take both ways."""
+
+    model: str
+    sub_step: int
+    tokens: int
+    compute_s: float
+    restore_s: float
+
+    @property
+    def saves_time(self) -> bool:
+        """Return whether restoring is sooner than computing."""
+        return self.restore_s < self.compute_s
+
+    def __str__(self) -> str:
+        """Describe it for users."""
+        step = f"{self.model}: steps of {self.sub_step:,} tokens"
+        if self.saves_time:
+            return step
+        times = f"{self.compute_s * 1000:.0f} ms, loading them {self.restore_s * 1000:.0f} ms"
+        return f"{step}, no KV cache is kept: computing {self.tokens:,} tokens takes {times}"
+
+
+def calibrate(
+    model: str, most: int, compute_s: Callable[[int], float], restore_s: Callable[[int], float]
+) -> Calibration:
+    """Find a model's step: twice the fewest tokens, and `most` of them, at which a call is near its best rate.
+
+    Half a step is what neighbouring segments are joined to. Both functions return the seconds of so many tokens.
+    """
+    rates, count, taken = dict[int, float](), 0, 0.0
+    for count in (count for count in _COUNTS if count <= max(most, _COUNTS[0])):
+        taken = compute_s(count)
+        rates[count] = count / max(taken, _LEAST_S)
+        if taken > _LONG_S:
+            break
+    enough = min(count for count, rate in rates.items() if rate >= _NEAR_BEST * max(rates.values()))
+    return Calibration(model, 2 * enough, count, taken, restore_s(count))
+
+
+def calibration(ledger: Ledger, root: str, measure: Callable[[], Calibration]) -> Calibration:
+    """Return what was measured under a root, once and for good: with another step its tensors would differ."""
+    known = calibrations(ledger)
+    if root not in known:
+        known[root] = measure()
+        ledger.set(_CALIBRATIONS, json.encode(known).decode())
+    return known[root]
+
+
+def calibrations(ledger: Ledger) -> dict[str, Calibration]:
+    """Return all calibrations by root; what is damaged is measured anew."""
+    with suppress(ValueError):
+        return json.decode(ledger.get(_CALIBRATIONS) or "{}", type=dict[str, Calibration])
+    return {}
+
+
 Way = Literal["load", "compute", "split", "overlap"]
 
 
@@ -276,7 +338,7 @@ def overlap(units: Sequence[Unit]) -> LoadPlan:
 
 
 _CLEAR = 1.05  # one way alone may take this many times as long as both at once
-_NOTHING_S = 0.02  # of loading, which nobody notices
+_NOTHING_S = 0.02  # which nobody notices
 _NOTHING = 4 << 20  # bytes that any local disk reads in about that time: loaded where nothing was measured yet
 
 
@@ -285,8 +347,8 @@ def auto(units: Sequence[Unit]) -> LoadPlan:
     t_l, t_c, both = loading_s(units), sum(unit.compute_s for unit in units), overlap(units)
     if t_l is None:
         return both if sum(unit.size for unit in units) > _NOTHING else load(units)
-    if t_l <= _NOTHING_S or min(t_l, t_c) <= (both.seconds or 0.0) * _CLEAR:
-        return load(units) if t_l <= max(t_c, _NOTHING_S) else compute(units)
+    if min(t_l, t_c) <= max((both.seconds or 0.0) * _CLEAR, _NOTHING_S):
+        return load(units) if t_l <= t_c else compute(units)
     return both
 
 

@@ -38,6 +38,7 @@ from engine.text.terminal import count
 from engine.text.words import FUNCTION_WORDS, sentences, terms, words
 from engine.types import Answer, Evidence, GeneratedAnswer, OnText, Passage, Tier, Trace, resting
 from prompts import prompt
+from store.kv_files import grouped
 from store.types import Chunk, replace
 
 _THOUGHT = re.compile(r"<think>.*?(?:</think>\s*|\Z)", re.DOTALL)
@@ -444,8 +445,8 @@ def request_segments(reader: PromptReader, chunks: Sequence[Chunk], request: str
     texts = tuple(chunk_segment(number, chunk) for number, chunk in enumerate(chunks, 1))
     documents = tuple(chunk.document for chunk in chunks)
     written = Prompt(system_segment(roles=True), texts, request, tuple(range(len(chunks))), documents)
-    ids = (system_ids(model), *(chunk_ids(model, number, chunk) for number, chunk in enumerate(chunks, 1)), last)
-    segments = Segments(written, ids, 0)
+    before = (system_ids(model), *(chunk_ids(model, number, chunk) for number, chunk in enumerate(chunks, 1)))
+    segments = Segments(written, (*grouped(before, model.sub_step), last), 0)
     return in_blocks(model, segments) if reader.ropes else segments
 
 

@@ -17,7 +17,7 @@ from engine.text.words import sentences
 from engine.types import Evidence
 from prompts import prompt
 from store.errors import PkbError
-from store.kv_files import DocumentSegment
+from store.kv_files import DocumentSegment, grouped
 from store.types import Chunk
 
 
@@ -144,7 +144,10 @@ _ROLE_SOURCES = 1
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """A prompt as token ids: system, chunks, question; and how many chunks there was no room for."""
+    """A prompt as token ids: system, chunks, question; and how many chunks there was no room for.
+
+    Chunks that are too short to be computed alone are joined with what is before them.
+    """
 
     prompt: Prompt
     ids: tuple[Ids, ...]
@@ -202,9 +205,9 @@ def _question_ids(model: LanguageModel, question: str) -> Ids:
 
 
 def _ids(model: LanguageModel, prompt: Prompt) -> Iterator[Ids]:
-    yield system_ids(model)
-    for chunk, document in zip(prompt.chunks, prompt.documents, strict=True):
-        yield DocumentSegment.of(model.tokens(chunk), document)
+    both = zip(prompt.chunks, prompt.documents, strict=True)
+    chunks = [DocumentSegment.of(model.tokens(chunk), document) for chunk, document in both]
+    yield from grouped([system_ids(model), *chunks], model.sub_step)
     yield _question_ids(model, prompt.question)
 
 
@@ -216,7 +219,7 @@ def in_blocks(model: LanguageModel, segments: Segments) -> Segments:
         for (number, rest), document in zip(map(halved, prompt.chunks), prompt.documents, strict=True)
         for ids in (tuple(model.tokens(number)), DocumentSegment.of(model.tokens(rest), document))
     ]
-    return replace(segments, ids=(segments.ids[0], *filter(None, cut), segments.ids[-1]))
+    return replace(segments, ids=(system_ids(model), *filter(None, cut), segments.ids[-1]))
 
 
 def block_of(chunk: Chunk) -> str:

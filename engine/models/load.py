@@ -6,10 +6,12 @@ Knows the folder's files; no prompts and no computation.
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
 from typing import Any
 
 from jinja2 import Template, TemplateError
@@ -25,6 +27,7 @@ from engine.models.runtime import Device
 from engine.models.tokens import Tokens, open_tokenizer
 from engine.models.types import Frame
 from store.errors import NoModel, PkbError
+from store.kv_files import Header, write
 
 SYSTEM, USER, ANSWER = "SystemTextOfPkb", "UserTextOfPkb", "AnswerTextOfPkb"
 TODAY = datetime(2024, 7, 26)  # for templates that print a date: a prompt must not change daily
@@ -129,6 +132,7 @@ def _without_generation(source: str) -> str:
 
 
 CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length", "n_ctx")
+_SOME = 64  # token ids of a trial, which any vocabulary has
 DEFAULT_CONTEXT = 2048  # tokens, for a config that names none
 SPECIAL_TOKENS = ("bos_token", "eos_token", "unk_token", "pad_token")
 LOAD_ERRORS = (
@@ -209,13 +213,51 @@ def load(
         name=name,
         context=_context(config),
         frame=_frame(vocabulary, framing, tokenizer_config.get("add_bos_token"), ids.get("bos_token")),
-        sub_step=SUB_STEP[runtime.device()],
+        sub_step=SUB_STEP,
         stops=frozenset(id for id in (ended, ids.get("eos_token"), *ends) if id is not None),
         one_line=framing is None,
         vocabulary=vocabulary,
         model=model,
         adapter=attach(model, adapter.path) if adapter else AttachedAdapter(),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Measures what a loaded model takes on its device; files are written below a folder."""
+
+    model: Mlx
+    folder: Path
+
+    def compute_s(self, tokens: int) -> float:
+        """Return the seconds of computing tokens in one call."""
+        model = replace(self.model, sub_step=tokens)
+        return _best_s(lambda: model.prefill(model.begin(), _ids(tokens)))
+
+    def restore_s(self, tokens: int) -> float:
+        """Return the seconds of restoring tokens from a file in memory; 0 for a model whose KV cannot be stored."""
+        if not self.model.form.name:
+            return 0.0
+        cache = self.model.begin()
+        captured = self.model.prefill(cache, _ids(tokens))
+        with TemporaryDirectory(dir=self.folder) as folder:
+            path = Path(folder) / "trial"
+            write(path, Header(b"", b"", b"", b"", ()), self.model.cut(cache, 0, tokens, captured))
+            return _best_s(lambda: self.model.restore([path]))
+
+
+def _ids(tokens: int) -> list[int]:
+    return [number % _SOME for number in range(tokens)]
+
+
+def _best_s(work: Callable[[], object]) -> float:
+    """Return the seconds of some work, the better of two after one that warms up."""
+    taken = list[float]()
+    for _ in range(3):
+        begun = perf_counter()
+        work()
+        taken.append(perf_counter() - begun)
+    return min(taken[1:])
 
 
 def form(folder: Path, bits: int) -> CacheForm:

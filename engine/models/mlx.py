@@ -72,8 +72,8 @@ def decode_ids(
 _STEEPEST = 700.0  # exponent of a float
 
 # Tokens of a prefill step, counted from a segment's start: MLX chooses its kernels by the number of rows, and a token's
-# keys and values must not depend on how much of its segment was cached.
-SUB_STEP: Mapping[Device, int] = {"cpu": 128, "metal": 512, "cuda": 512}
+# keys and values must not depend on how much of its segment was cached. For a GPU it is measured.
+SUB_STEP = 128
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -167,6 +167,7 @@ class ServerModel:
     last: Completion = field(default_factory=Completion)
     meter: Meter = field(default_factory=Meter)
     size: Size = field(default_factory=lambda: Size(0, 0, 0, 0))  # nothing is computed in this process
+    sub_step: int = 1
     frame: Frame = field(default_factory=Frame)
 
     @property

@@ -179,6 +179,10 @@ class LanguageModel(Protocol):
         """Return whether a role adapter acts on the last segment of prompts."""
 
     @property
+    def sub_step(self) -> int:
+        """Return the tokens of a prefill step, counted from a segment's start; 1 if each segment is passed on alone."""
+
+    @property
     def meter(self) -> Meter:
         """Return what was computed so far."""
 

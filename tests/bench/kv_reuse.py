@@ -21,14 +21,16 @@ from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 from typing import Any
 
+from engine.kv.costs import calibrate
 from engine.kv.restore import KvBinding, PromptReader, keep, prefill
 from engine.models import runtime
-from engine.models.load import load
+from engine.models.load import Trial, load
 from engine.models.mlx import Mlx
+from engine.models.runtime import device
 from engine.models.types import Ids
 from engine.types import Trace
 from store.database import open_ledger
-from store.kv_files import TreeRoot, root_of
+from store.kv_files import TreeRoot, grouped, root_of
 from store.kv_store import KvLimits, KvStore, scores
 from tests.bench.forced import weights
 from tests.bench.home import NANO
@@ -135,7 +137,10 @@ def main() -> None:
     options = arguments()
     with TemporaryDirectory(prefix="pkb-kv-") as name:
         model, llamas = engines(Path(name), options)
-        rows = list(measured(Path(name), model, llamas, options.rounds, options.lengths))
+        model = calibrated(model, Path(name))
+        rows = list(bars(Path(name), model, options.rounds, options.lengths))
+        if not options.bars:
+            rows += measured(Path(name), model, llamas, options.rounds, options.lengths)
     for row in rows:
         print(f"{row.program:46}{row.figure:48}{row.pkb:12,.10g}{row.other:12,.10g} {row.unit:6} {row.note}")
     if options.to:
@@ -149,6 +154,7 @@ def arguments() -> Namespace:
     parser.add_argument("--gguf", type=Path, metavar="FILE")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS)
+    parser.add_argument("--bars", action="store_true", help="beside mlx-lm's plain loop alone")
     parser.add_argument("--to", type=Path)
     return parser.parse_args()
 
@@ -180,13 +186,14 @@ def measured(
     scratch: Path, model: Mlx, llamas: Mapping[str, LlamaSlots], rounds: int, lengths: Sequence[int]
 ) -> Iterator[Comparison]:
     """Yield times for the same prompt at some lengths, for partly shared prompts, and the bytes of the caches."""
-    with cached_prompt(model, scratch / "first", prompt(SYSTEM + CHUNK)) as first:
+    step = model.sub_step
+    with cached_prompt(model, scratch / "first", prompt(SYSTEM + CHUNK, step)) as first:
         first.ask(first.segments)  # the first steps of a process are slow
     for length in lengths:
-        with cached_prompt(model, scratch / f"same-{length}", prompt(length), llamas) as one:
+        with cached_prompt(model, scratch / f"same-{length}", prompt(length, step), llamas) as one:
             ways = dict(same(one))
             yield from compared(f"first token, {length} tokens cached", turns(ways, rounds))
-    with cached_prompt(model, scratch / "shared", prompt(SHARED_LENGTH), llamas) as one:
+    with cached_prompt(model, scratch / "shared", prompt(SHARED_LENGTH, step), llamas) as one:
         half, none = changed(one.segments, 1 + SHARED), changed(one.segments, 1)
         yield from compared("first token, two chunks shared", turns(dict(shared(one, half)), rounds))
         yield from compared("first token, no chunk shared", turns(dict(shared(one, none)), rounds))
@@ -221,12 +228,42 @@ def shared(one: CachedPrompt, segments: Sequence[Ids]) -> Iterator[tuple[str, Ca
         yield name + EMPTY, partial(llama.new_token, flat(segments))
 
 
-def prompt(tokens: int) -> list[Ids]:
-    """Return the segments of a prompt with so many tokens before its question."""
+def bars(scratch: Path, model: Mlx, rounds: int, lengths: Sequence[int]) -> Iterator[Comparison]:
+    """Yield what a cold prompt and a hit take beside mlx-lm's plain loop, by turns, in seconds of `clock`."""
+    clock = process_time if device() == "cpu" else perf_counter  # a processor may be shared, a GPU works beside it
+    for length in lengths:
+        with cached_prompt(model, scratch / f"bars-{length}", prompt(length, model.sub_step)) as one:
+            segments = one.segments
+            ways: Ways = {
+                COMPUTED: partial(one.ask, segments, cached=False),
+                PKB: partial(one.ask, segments),
+                NEW: partial(first_token, model, flat(segments)),
+            }
+            times = turns(ways, rounds, clock)
+        plain = median(times[NEW])
+        for name in (COMPUTED, PKB):
+            own = times[name]
+            note = f"{median(own) / plain:.2f} of it, {min(own):.0f} to {max(own):.0f}, n = {rounds}, {clock.__name__}"
+            yield Comparison(NEW, f"{name}, {length} tokens", round(median(own), 2), round(plain, 2), "ms", note)
+
+
+def calibrated(model: Mlx, folder: Path) -> Mlx:
+    """Have a model compute in the steps that pkb finds for it on a GPU, and print them; on a processor as it does."""
+    if device() == "cpu":
+        return model
+    trial = Trial(model, folder)
+    found = calibrate(model.name, model.context, trial.compute_s, trial.restore_s)
+    print(found)
+    return replace(model, sub_step=found.sub_step)
+
+
+def prompt(tokens: int, sub_step: int = 1) -> list[Ids]:
+    """Return the segments of a prompt with so many tokens before its question, joined as a model computes them."""
     rng, left = Random(7), tokens - SYSTEM
     count = -(-left // CHUNK)
     chunks = [left // count + (number < left % count) for number in range(count)]
-    return [tuple(rng.randrange(10, 600) for _ in range(length)) for length in (SYSTEM, *chunks, QUESTION)]
+    made = [tuple(rng.randrange(10, 600) for _ in range(length)) for length in (SYSTEM, *chunks, QUESTION)]
+    return [*grouped(made[:-1], sub_step), made[-1]]
 
 
 def changed(segments: Sequence[Ids], start: int) -> list[Ids]:
@@ -263,16 +300,16 @@ def first_token(model: Mlx, ids: Sequence[int], cache: Any = None, most: int = 1
     next(generate_step(mx.array(list(ids)), model.model, **given), None)
 
 
-def turns(ways: Ways, rounds: int) -> dict[str, list[float]]:
+def turns(ways: Ways, rounds: int, clock: Callable[[], float] = perf_counter) -> dict[str, list[float]]:
     """Return the milliseconds of each way in each round; every round begins with another way, the first is dropped."""
     names, times = list(ways), {name: list[float]() for name in ways}
     for number in range(rounds + 1):
         for place in range(len(names)):
             name = names[(place + number) % len(names)]
             free_memory()
-            began = perf_counter()
+            began = clock()
             ways[name]()
-            times[name].append(1e3 * (perf_counter() - began))
+            times[name].append(1e3 * (clock() - began))
     return {name: own[1:] for name, own in times.items()}
 
 

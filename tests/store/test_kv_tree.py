@@ -4,7 +4,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.kv_files import KEY_BYTES, borders, child_key, first_key, pack, root_key, root_of, shared, unpack
+from store.kv_files import (
+    KEY_BYTES,
+    DocumentSegment,
+    borders,
+    child_key,
+    document_of,
+    first_key,
+    grouped,
+    pack,
+    root_key,
+    root_of,
+    shared,
+    unpack,
+)
 
 IDS = st.lists(st.integers(0, 2**32 - 1), max_size=12)
 FEW = st.lists(st.integers(0, 2), max_size=20)
@@ -112,6 +125,32 @@ def test_what_is_shared_is_the_longest_common_beginning_of_whole_sub_steps(
     there = [n for n in range(0, len(one) + 1, step) if one[:n] == other[:n]]
     naive = max(n for n in there if ends(n, one) and ends(n, other))
     assert shared(one, other, step) == (len(one) if one == other else naive)
+
+
+SEGMENTS = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=9).map(tuple), max_size=8)
+
+
+@given(SEGMENTS, SEGMENTS, SEGMENTS, st.integers(1, 24))
+def test_prompts_that_begin_alike_are_grouped_alike_up_to_what_half_a_step_needs(
+    alike: list[tuple[int, ...]], one: list[tuple[int, ...]], other: list[tuple[int, ...]], step: int
+) -> None:
+    both = [grouped([*alike, *rest], step) for rest in (one, other)]
+    for found, rest in zip(both, (one, other), strict=True):
+        assert [id for ids in found for id in ids] == [id for ids in [*alike, *rest] for id in ids]
+        assert all(2 * len(ids) >= step for ids in found[:-1])
+    closed = [ids for ids in grouped(alike, step) if 2 * len(ids) >= step]
+    assert all(found[: len(closed)] == closed for found in both)
+
+
+def test_segments_that_are_long_enough_stay_alone() -> None:
+    assert grouped([(1, 2), (3,), (4,), (5, 6)], 4) == [(1, 2), (3, 4), (5, 6)]
+    assert grouped([(1,), (2, 3)], 1) == [(1,), (2, 3)]
+
+
+def test_a_group_is_of_the_documents_of_all_its_segments() -> None:
+    segments = [(1,), *(DocumentSegment.of((number,), name) for number, name in enumerate(("a", "b", "a"), 2))]
+    assert [document_of(ids) for ids in grouped(segments, 100)] == ["a b"]
+    assert [document_of(ids) for ids in grouped(segments, 1)] == ["", "a", "b", "a"]
 
 
 @given(FEW, FEW, st.integers(1, 5))

@@ -46,7 +46,7 @@ class Box:
             self.folder / "kv",
             limits=KvLimits(self.budget, PLENTY),
             score=scores(HALF_LIFE_S)["lfu"],
-            sub_step=SUB_STEP if self.model.form.shares_prefix else sys.maxsize,
+            sub_step=self.model.sub_step if self.model.form.shares_prefix else sys.maxsize,
             now=lambda: 1e6,
         )
         self.store.collect()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from engine.models.load import load
 from engine.models.mlx import Mlx
+from store.kv_files import grouped
 from tests.demo import NANO
 from tests.effort import examples, slow_only
 from tests.engine.ask.equivalence_box import (
@@ -88,6 +89,22 @@ def test_whatever_happens_to_the_store_the_logits_are_bit_identical(model: Mlx, 
     prompts = ([*rng.sample(pool, rng.randint(1, 3)), some(model, rng.randrange(99), rng.choice((1, 20, 70)))]
                for _ in rounds)  # fmt: skip
     read_amid_events(box, rng, prompts)
+
+
+@pytest.mark.parametrize("step", [SUB_STEP, 192])
+def test_groups_of_short_segments_are_bit_identical_whatever_happens(model: Mlx, tmp_path: Path, step: int) -> None:
+    """With a step as of a GPU a group has many segments, and prompts share what ends at the border of one."""
+    rng, stepping = Random(step), replace(model, sub_step=step)
+    box, reused = Box(tmp_path, stepping), 0
+    pool = [some(model, seed, rng.choice((5, 20, 40, 70))) for seed in range(7)]
+    for number in range(6):
+        shown = [*pool[: rng.randint(4, 7)], *rng.sample(pool, 2)]
+        segments = [*grouped(shown, step), some(model, 99 + number, 20)]
+        read, found = box.read(segments)
+        assert np.array_equal(found, cold(stepping, segments))
+        reused += sum(read.reused)
+    assert reused
+    read_amid_events(box, rng, [segments, segments, [*grouped(pool, step), pool[0]]])
 
 
 def test_a_float_changed_behind_the_checksums_is_seen_by_these_tests(box: Box) -> None:

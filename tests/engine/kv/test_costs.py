@@ -2,16 +2,29 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.kv.costs import CostFit, Costs, MeasuredCosts, known_costs, spoken
+from engine.kv.costs import (
+    Calibration,
+    CostFit,
+    Costs,
+    MeasuredCosts,
+    calibrate,
+    calibration,
+    calibrations,
+    known_costs,
+    spoken,
+)
 from store.database import Ledger, open_ledger
+from store.kv_files import borders
+from tests.bench.kv_reuse import prompt
 
 TERMS = st.floats(1e-6, 1.0)
 
@@ -170,3 +183,64 @@ def test_speeds_are_told_in_words(ledger: Ledger) -> None:
     learnt(ledger, "a")
     assert spoken(known_costs(ledger)).startswith("model a: prefill 2")
     assert "cached by the system" in spoken(known_costs(ledger))
+
+
+def h200(tokens: int) -> float:
+    """Return the seconds of a call at the 3B shape: 15 ms whatever its rows, until multiplying takes longer."""
+    return max(0.015, tokens * 0.059 / 4000)
+
+
+def apple(tokens: int) -> float:
+    """Return the seconds of a call on a chip with a fiftieth of that speed, and calls that cost half as much."""
+    return 0.008 + tokens * 0.75e-3
+
+
+def processor(tokens: int) -> float:
+    """Return the seconds of a call at half a billion parameters on a processor (decision 17)."""
+    return 0.15 + tokens * 0.0107
+
+
+@pytest.mark.parametrize(
+    ("call", "restoring_s", "step", "saves"),
+    [(h200, 174e-3 / 4000, 2048, False), (apple, 5e-5, 256, True), (processor, 1e-4, 128, True)],
+)
+def test_a_step_is_long_enough_for_its_device(
+    call: Callable[[int], float], restoring_s: float, step: int, *, saves: bool
+) -> None:
+    found = calibrate("3B", 131_072, call, lambda tokens: tokens * restoring_s)
+    assert (found.sub_step, found.saves_time) == (step, saves)
+
+
+def test_a_step_is_found_where_every_call_takes_long_and_where_the_context_is_short() -> None:
+    assert calibrate("slow", 8192, lambda tokens: float(tokens), lambda tokens: 0.0).sub_step == 128
+    assert calibrate("short", 100, h200, lambda tokens: 0.0).tokens == 64
+
+
+@pytest.mark.parametrize("tokens", [650, 2000, 4000])
+def test_on_a_fast_gpu_joined_segments_take_as_long_as_the_plain_loop_and_nothing_is_loaded(tokens: int) -> None:
+    step = calibrate("3B", 131_072, h200, lambda tokens: tokens * 174e-3 / 4000).sub_step
+    *context, question = prompt(tokens, step)
+    ends = [end - start for ids in context for start, end in pairwise((0, *borders(len(ids), step)))]
+    cold = sum(map(h200, [*ends, len(question)]))
+    rest = tokens + len(question) - 1
+    plain = sum(h200(min(2048, rest - start)) for start in range(0, rest, 2048)) + h200(1)
+    assert cold <= 1.10 * plain
+    alone = sum(map(h200, map(len, prompt(tokens))))
+    assert alone > 2.5 * plain  # as it was, with each segment alone
+
+
+def test_what_was_measured_first_stays_under_its_root(ledger: Ledger) -> None:
+    first, later = (calibrate(name, 4096, h200, lambda tokens: 1.0) for name in ("first", "later"))
+    assert calibration(ledger, "root", lambda: first) == first
+    assert calibration(ledger, "root", lambda: later) == first
+    assert calibration(ledger, "other", lambda: later) == later
+    ledger.set("kv.calibrations", "damaged")
+    assert calibrations(ledger) == {}
+    assert calibration(ledger, "root", lambda: later) == later
+
+
+def test_doctor_is_told_the_step_and_why_no_cache_is_kept() -> None:
+    assert str(Calibration("llama", 512, 2048, 2.0, 0.1)) == "llama: steps of 512 tokens"
+    assert str(Calibration("llama", 2048, 2048, 0.0302, 0.0892)) == (
+        "llama: steps of 2,048 tokens, no KV cache is kept: computing 2,048 tokens takes 30 ms, loading them 89 ms"
+    )

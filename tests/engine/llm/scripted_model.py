@@ -17,6 +17,7 @@ class ScriptedModel:
     heard: list[list[int]] = field(default_factory=list)
     vocabulary: list[str] = field(default_factory=list)
     has_roles: bool = False
+    sub_step: int = 1
     yes: float | None = None  # its verdict
     meter: Meter = field(default_factory=Meter)
     size: Size = field(default_factory=lambda: Size(0, 0, 0, 0))

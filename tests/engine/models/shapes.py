@@ -68,7 +68,7 @@ OTHERS: dict[str, Config] = {
            "num_local_experts": 2, "rope_scaling": None, "use_qk_norm": True},
     },
 }  # fmt: skip
-# Those of models that people run: SmolLM2-135M, Qwen2.5-0.5B, Llama-3.2-1B.
+# Those of models that people run: SmolLM2-135M, Qwen2.5-0.5B, Llama-3.2-1B and -3B.
 REAL: dict[str, Config] = {
     "135M": KINDS["llama"] | {"hidden_size": 576, "num_hidden_layers": 30, "intermediate_size": 1536, "head_dim": 64,
                               "num_attention_heads": 9, "num_key_value_heads": 3, "vocab_size": 49152,
@@ -79,6 +79,9 @@ REAL: dict[str, Config] = {
     "1.2B": KINDS["llama"] | {"hidden_size": 2048, "num_hidden_layers": 16, "intermediate_size": 8192, "head_dim": 64,
                               "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
                               "max_position_embeddings": 131072, "tie_word_embeddings": True},
+    "3B": KINDS["llama"] | {"hidden_size": 3072, "num_hidden_layers": 28, "intermediate_size": 8192, "head_dim": 128,
+                            "num_attention_heads": 24, "num_key_value_heads": 8, "vocab_size": 128256,
+                            "max_position_embeddings": 131072, "tie_word_embeddings": True},
 }  # fmt: skip
 CONTROLS = ("<|begin|>", "<|im_start|>", "<|im_end|>", "<start_of_turn>", "<end_of_turn>")
 WORDS = ("<tool_call>", "</tool_call>", "<think>", "</think>")  # added, yet not special: as Qwen's are

@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.models import kv_cache, runtime
-from engine.models.load import load
+from engine.models.load import Trial, load
 from engine.models.mlx import Mlx
 from engine.models.runtime import Device, device
 from engine.models.tokens import Spelling
@@ -436,3 +436,9 @@ def test_the_need_of_a_folder_is_that_of_its_weights(tmp_path: Path) -> None:
         assert runtime.needed_by(folder, "cpu") == times * size + runtime.OVERHEAD
         assert runtime.needed_by(folder, "metal") == size + runtime.OVERHEAD
     assert runtime.total() > runtime.OVERHEAD
+
+
+def test_a_trial_measures_both_ways_and_leaves_no_file(model: Mlx, tmp_path: Path) -> None:
+    trial = Trial(model, tmp_path)
+    assert min(trial.compute_s(70), trial.restore_s(70)) > 0
+    assert list(tmp_path.iterdir()) == []
