@@ -27,7 +27,7 @@ from engine.models.runtime import Device
 from engine.models.tokens import Tokens, open_tokenizer
 from engine.models.types import Frame
 from store.errors import NoModel, PkbError
-from store.kv_files import Header, write
+from store.kv_files import SUFFIX, Header, write
 
 SYSTEM, USER, ANSWER = "SystemTextOfPkb", "UserTextOfPkb", "AnswerTextOfPkb"
 TODAY = datetime(2024, 7, 26)  # for templates that print a date: a prompt must not change daily
@@ -241,7 +241,7 @@ class Trial:
         cache = self.model.begin()
         captured = self.model.prefill(cache, _ids(tokens))
         with TemporaryDirectory(dir=self.folder) as folder:
-            path = Path(folder) / "trial"
+            path = Path(folder, f"trial{SUFFIX}")
             write(path, Header(b"", b"", b"", b"", ()), self.model.cut(cache, 0, tokens, captured))
             return _best_s(lambda: self.model.restore([path]))
 

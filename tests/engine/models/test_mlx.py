@@ -438,7 +438,8 @@ def test_the_need_of_a_folder_is_that_of_its_weights(tmp_path: Path) -> None:
     assert runtime.total() > runtime.OVERHEAD
 
 
-def test_a_trial_measures_both_ways_and_leaves_no_file(model: Mlx, tmp_path: Path) -> None:
-    trial = Trial(model, tmp_path)
+@pytest.mark.parametrize("bits", [0, 8])  # read into place, and through MLX
+def test_a_trial_measures_both_ways_and_leaves_no_file(model: Mlx, tmp_path: Path, bits: int) -> None:
+    trial = Trial(replace(model, bits=bits), tmp_path)
     assert min(trial.compute_s(70), trial.restore_s(70)) > 0
     assert list(tmp_path.iterdir()) == []
