@@ -66,14 +66,15 @@ class KvBinding:
 class Restored:
     """A cache of the first tokens of each segment, `present`, and how many of them were loaded, not computed.
 
-    `seconds` are those of computing the segments behind the matched ones, if they are present. `suspects` are nodes
-    that could not be read, to be checked after the answer.
+    `seconds` are those of computing the segments behind the matched ones, if they are present, and `captured` the
+    arrays to store of these. `suspects` are nodes that could not be read, to be checked after the answer.
     """
 
     cache: Any
     present: tuple[int, ...]
     loaded: tuple[int, ...]
     seconds: tuple[float, ...] = ()
+    captured: tuple[Any, ...] = ()
     suspects: tuple[Node, ...] = ()
 
 
@@ -363,7 +364,8 @@ def _compute_missing(
         step.note = " ".join(f"{there}/{len(ids)}" for ids, there in zip(segments, loaded, strict=True)) + " reused"
     taken = evened(seconds, list(map(len, segments)), present)
     _learn(reading.kept, segments, present, taken)
-    taken[len(nodes) : len(nodes) + len(found.seconds)] = found.seconds
+    behind = slice(len(nodes), len(nodes) + len(found.seconds))
+    taken[behind], captured[behind] = found.seconds, found.captured
     return Prefilled(cache, nodes, tuple(loaded), tuple(taken), tuple(captured))
 
 
@@ -418,8 +420,8 @@ def borrow(kept: KvBinding, match: Match, found: Restored | None, segments: Sequ
             step.note = "computing is sooner" if offer.units else _NOTHING.get(remote.last_miss, "no answer")
             return here
         begun = time.perf_counter()
-        fetched, seconds = _fetched(kept, remote, planning, here, offer)
-        result = _appended(kept, here, offer, fetched, seconds)
+        fetched, front = _fetched(kept, remote, planning, here, offer)
+        result = _appended(kept, front, offer, fetched) if fetched else front
         _account_fetched(kept, offer, fetched, time.perf_counter() - begun, trace)
         step.note = _described_offer(offer, fetched, result, len(here.present))
     return result
@@ -447,9 +449,9 @@ def _arrival_s(remote: Remote, size: int) -> float | None:
 
 def _fetched(
     kept: KvBinding, remote: Remote, planning: Planning, here: Restored, offer: _Offer
-) -> tuple[dict[int, FetchedNode], list[float]]:
-    """Fetch nodes from the back and compute from the front; returns those fetched, and the seconds of the others."""
-    fetched, seconds = dict[int, FetchedNode](), list[float]()
+) -> tuple[dict[int, FetchedNode], Restored]:
+    """Fetch nodes from the back and compute from the front; returns those fetched, and the cache of the others."""
+    fetched, seconds, captured = dict[int, FetchedNode](), list[float](), list[Any]()
 
     def load(number: int) -> None:
         unit = offer.units[number]
@@ -459,27 +461,28 @@ def _fetched(
     with Loader(offer.units, load, (RemoteMiss,), remote.cancel) as loader:
         while (number := loader.next()) is not None:
             ids, begun = offer.headers[number].ids, time.perf_counter()
-            kept.model.prefill(here.cache, ids)
+            captured.append(kept.model.prefill(here.cache, ids))
             seconds.append(time.perf_counter() - begun)
             planning.costs.record_prefill(position, position + len(ids), seconds[-1])
             position += len(ids)
         back = loader.back
-    return {number: fetched[number] for number in range(back, len(offer.units))}, seconds
+    present = (*here.present, *(unit.tokens for unit in offer.units[: len(seconds)]))
+    front = Restored(here.cache, present, (*here.loaded, *[0] * len(seconds)), tuple(seconds), tuple(captured))
+    return {number: fetched[number] for number in range(back, len(offer.units))}, front
 
 
-def _appended(
-    kept: KvBinding, here: Restored, offer: _Offer, fetched: dict[int, FetchedNode], seconds: list[float]
-) -> Restored:
+def _appended(kept: KvBinding, front: Restored, offer: _Offer, fetched: dict[int, FetchedNode]) -> Restored:
     """Append what was fetched to the cache; what does not fit the model is computed after all."""
     try:
-        if fetched:
-            kept.model.append(here.cache, [fetched[number].tensors for number in sorted(fetched)])
+        captured = kept.model.append(front.cache, [fetched[number].tensors for number in sorted(fetched)])
     except UnreadableCache:
         fetched.clear()
-    taken = [*seconds, *(offer.units[number].compute_s * offer.is_measured for number in sorted(fetched))]
-    counts = [unit.tokens for unit in offer.units[: len(taken)]]
-    loaded = [unit.tokens if number in fetched else 0 for number, unit in enumerate(offer.units[: len(taken)])]
-    return Restored(here.cache, (*here.present, *counts), (*here.loaded, *loaded), tuple(taken))
+        return front
+    units = [offer.units[number] for number in sorted(fetched)]
+    counts = [unit.tokens for unit in units]
+    seconds = (*front.seconds, *(unit.compute_s * offer.is_measured for unit in units))
+    both = ((*front.present, *counts), (*front.loaded, *counts))
+    return Restored(front.cache, *both, seconds, (*front.captured, *captured))
 
 
 def _account_fetched(

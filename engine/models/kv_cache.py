@@ -269,7 +269,8 @@ def form(cache: Cache, bits: int = 0) -> CacheForm:
     ]
     applies = (True, found["window"], found["state"], bits)
     used = [text for text, is_used in zip(parts, applies, strict=True) if is_used]
-    name = "-".join(kind for kind in ("window", "state") if found[kind]) or "tokens"
+    name = "-".join(kind for kind in ("window", "state") if found[kind])
+    name = name or ("steps" if bits else "tokens")  # rounded after each sub-step
     return CacheForm(f"{name}-{bits}" if bits else name, ", ".join(used))
 
 
@@ -287,6 +288,11 @@ def normalize(cache: Cache, count: int, bits: int = 0) -> Captured:
         mx.eval(list(found.values()))
         compute(cache)
     return found
+
+
+def joined(captured: Sequence[Captured]) -> Captured:
+    """Return the captured arrays of a segment, given those of its sub-steps."""
+    return {name: concatenated(one[name] for one in captured) for name in (captured[0] if captured else ())}
 
 
 def cut(cache: Cache, start: int, stop: int, captured: Captured | None = None) -> list[Tensor]:
@@ -319,8 +325,9 @@ def restore(cache: Cache, paths: Sequence[Path], shared: int | None = None, pool
 
 def join(cache: Cache, reader: RangeReader) -> Cache:
     """Append the tokens that a reader has read to a sliceable cache of those before them; UnreadableCache."""
-    front, computed, arrays = _arrays(cache), length(cache), dict(reader.take())
+    front, computed, taken = _arrays(cache), length(cache), reader.take()
     try:
+        arrays = {name: unpack(taken, name) for name in taken if not name.endswith(_SCALES)}
         for name, array in front.items():
             arrays[name][..., :computed, :] = array[..., :computed, :]
         _set_arrays(cache, arrays, reader.tokens)
@@ -330,18 +337,22 @@ def join(cache: Cache, reader: RangeReader) -> Cache:
     return cache
 
 
-def append(cache: Cache, parts: Sequence[Sequence[Tensor]]) -> None:
-    """Append segments, as stored tensors, to a sliceable cache of the tokens before them; UnreadableCache."""
+def append(cache: Cache, parts: Sequence[Sequence[Tensor]]) -> list[Captured]:
+    """Append segments, as stored tensors, to a sliceable cache of the tokens before them; UnreadableCache.
+
+    Returns the arrays to store of each that cannot be cut from the cache later, as `normalize` does.
+    """
     try:
         found = [{one.name: array(one) for one in tensors} for tensors in parts]
         front = {name: one[..., : length(cache), :] for name, one in _arrays(cache).items()}
         names = [f"{number}.{kv}" for number in range(len(cache)) for kv in "kv"]
         every = [front, *found] if front else found
-        both = {name: concatenated(one[name] for one in every) for name in names}
+        both = {name: concatenated(unpack(one, name) for one in every) for name in names}
         _set_arrays(cache, both, both[names[0]].shape[2])
         compute(cache)
     except (RuntimeError, ValueError, LookupError) as error:
         raise UnreadableCache(type(error).__name__) from error
+    return [one if len(one) > len(names) else {} for one in found]
 
 
 def release(cache: Cache, pool: BufferPool) -> None:

@@ -13,6 +13,8 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 Arrays = Mapping[str, Any]  # by name
 
 
@@ -21,8 +23,10 @@ class UnreadableCache(Exception):
 
 
 # Each safetensors dtype in MLX, and the integers of its width, because the buffer protocol lacks bfloat16.
-_MLX_DTYPES = {"F32": ("float32", "uint32"), "F16": ("float16", "uint16"), "BF16": ("bfloat16", "uint16")}
-_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
+_MLX_DTYPES = {
+    "F32": ("float32", "uint32"), "F16": ("float16", "uint16"), "BF16": ("bfloat16", "uint16"), "I8": ("int8", "uint8"),
+}  # fmt: skip
+_BYTES = {"F32": 4, "F16": 2, "BF16": 2, "I8": 1}
 _METADATA = "__metadata__"
 _LENGTH = 8  # bytes of the header's length, little-endian
 _MAX_HEADER = 4 << 20  # bytes
@@ -65,10 +69,16 @@ def allocate(like: Arrays, tokens: int) -> Arrays:
     return arrays
 
 
-def _buffers(kinds: Mapping[str, _Layout], tokens: int, reuse: Arrays) -> tuple[dict[str, Any], int]:
-    """Return integer arrays, reused or new, for at least `tokens` tokens, and their capacity in tokens."""
+def _buffers(kinds: Mapping[str, _Layout], tokens: int, reuse: Arrays | None) -> tuple[dict[str, Any], int]:
+    """Return integer arrays, reused or new, for at least `tokens` tokens, and their capacity in tokens.
+
+    They are numpy's where there is nothing to `reuse`: with None, MLX may not read from where its arrays are written.
+    """
     import mlx.core as mx
 
+    if reuse is None:
+        shapes = {name: (1, layout.heads, tokens, layout.width) for name, layout in kinds.items()}
+        return {name: np.zeros(shape, _MLX_DTYPES[kinds[name].dtype][1]) for name, shape in shapes.items()}, tokens
     capacities = {array.shape[2] for array in reuse.values()}
     capacity = capacities.pop() if len(capacities) == 1 else 0
     fits = capacity >= tokens and {name: _layout_of(array) for name, array in reuse.items()} == kinds
@@ -152,14 +162,17 @@ class RangeReader:
     def __init__(
         self, opened: OpenFiles, shared: int | None = None, reuse: Arrays | None = None, read_at: ReadAt = os.preadv
     ) -> None:
-        """Take over open files, of the last only `shared` tokens; buffers take over the memory of `reuse`."""
+        """Take over open files, of the last only `shared` tokens; buffers take over the memory of `reuse`.
+
+        With None they are in memory of the host, and are copied by `take`.
+        """
         self._read_at, self._opened, self._files = read_at, opened, opened.files
         try:
             counts = [file.tokens for file in self._files]
             if shared is not None:
                 counts[-1] = min(shared, counts[-1])
             self.kinds = self._files[0].kinds
-            self._raw, self._capacity = _buffers(self.kinds, sum(counts) + _HEADROOM, reuse or {})
+            self._raw, self._capacity = _buffers(self.kinds, sum(counts) + _HEADROOM, reuse)
         except _MALFORMED as error:
             opened.close()
             raise UnreadableCache(type(error).__name__) from error
@@ -216,7 +229,8 @@ class RangeReader:
 
         raw, self._raw = self._raw, {}
         self._into = {}  # as long as a buffer is in use, MLX copies an array that changes
-        return {name: raw[name].view(getattr(mx, _MLX_DTYPES[kind.dtype][0])) for name, kind in self.kinds.items()}
+        arrays = {name: mx.array(one) if isinstance(one, np.ndarray) else one for name, one in raw.items()}
+        return {name: arrays[name].view(getattr(mx, _MLX_DTYPES[kind.dtype][0])) for name, kind in self.kinds.items()}
 
     def close(self) -> None:
         """Close the files."""

@@ -139,10 +139,13 @@ class Mlx:
         import mlx.core as mx
 
         assert kv_cache.length(cache) + len(ids) <= self.context, "the prompt is longer than the model's context"
+        captured, by_step = list[Captured](), kv_cache.is_sliceable(cache)
         for start, end in pairwise((0, *borders(len(ids), self.sub_step))):
             self._rows(cache, mx.array(list(ids[start:end])), adapted=adapted)
             kv_cache.compute(cache)
-        return kv_cache.normalize(cache, len(ids), self.bits) if ids else {}
+            if by_step:  # so that a step can be computed behind loaded ones
+                captured.append(kv_cache.normalize(cache, end - start, self.bits))
+        return kv_cache.joined(captured) if by_step or not ids else kv_cache.normalize(cache, len(ids), self.bits)
 
     def decode(
         self, cache: Cache, ids: Sequence[int], most: int, drafts: Drafter | None = None
@@ -184,22 +187,28 @@ class Mlx:
 
         Arrays are read in the calling thread.
         """
-        # Reading into MLX's buffers was only tested with host memory.
-        direct = not self.bits and device() != "cuda"
-        return kv_cache.restore(self.begin(), paths, shared, self.buffers if direct else None)
+        return kv_cache.restore(self.begin(), paths, shared, self.buffers if self._reads_in_place else None)
+
+    @property
+    def _reads_in_place(self) -> bool:
+        """Return whether files are read into the cache's buffers: as they are, and only tested with host memory."""
+        return not self.bits and device() != "cuda"
 
     @property
     def reads_ranges(self) -> bool:
         """Return whether parts of stored segments can be loaded beside computing others."""
-        return not self.bits and device() != "cuda" and kv_cache.is_sliceable(self.begin())
+        return kv_cache.is_sliceable(self.begin())
 
     def ranges(self, opened: OpenFiles, shared: int | None, read_at: ReadAt) -> RangeReader:
         """Return a reader of open files, one per segment, of the last only `shared` tokens; UnreadableCache."""
-        return RangeReader(opened, shared, self.buffers.pop(), read_at)
+        return RangeReader(opened, shared, self.buffers.pop() if self._reads_in_place else None, read_at)
 
-    def append(self, cache: Cache, parts: Sequence[Sequence[Tensor]]) -> None:
-        """Append segments, as their tensors were stored, to a cache of the tokens before them; UnreadableCache."""
-        kv_cache.append(cache, parts)
+    def append(self, cache: Cache, parts: Sequence[Sequence[Tensor]]) -> list[Captured]:
+        """Append segments, as their tensors were stored, to a cache of the tokens before them; UnreadableCache.
+
+        Returns the arrays to store of each that cannot be cut from the cache later.
+        """
+        return kv_cache.append(cache, parts)
 
     def join(self, cache: Cache, reader: RangeReader) -> None:
         """Append what was read to a cache of the tokens before it."""
@@ -211,7 +220,7 @@ class Mlx:
 
     def preallocate(self, cache: Cache, tokens: int) -> None:
         """Allocate buffers for a cache of a number of tokens in advance."""
-        if not self.bits and device() != "cuda":
+        if self._reads_in_place:
             kv_cache.preallocate(cache, tokens, self.buffers)
 
     def preference(self, cache: Cache, start: int, ids: Sequence[int], texts: tuple[str, str]) -> float | None:

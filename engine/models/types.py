@@ -235,8 +235,11 @@ class KvSliceable(Protocol):
     def ranges(self, opened: OpenFiles, shared: int | None, read_at: ReadAt) -> RangeReader:
         """Return a reader of open files, one per segment, of the last only `shared` tokens; UnreadableCache."""
 
-    def append(self, cache: Any, parts: Sequence[Sequence[Tensor]]) -> None:
-        """Append segments, as their tensors were stored, to a cache of the tokens before them; UnreadableCache."""
+    def append(self, cache: Any, parts: Sequence[Sequence[Tensor]]) -> Sequence[Any]:
+        """Append segments, as their tensors were stored, to a cache of the tokens before them; UnreadableCache.
+
+        Returns what `prefill` would have returned of each.
+        """
 
     def join(self, cache: Any, reader: RangeReader) -> None:
         """Append what was read to a cache of the tokens before it."""

@@ -26,12 +26,12 @@ from tests.engine.models.shapes import KINDS, make
 LENGTHS = (90, 70, 100, 80)
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Mlx:
-    """Return a random model of the llama family."""
+@pytest.fixture(scope="module", params=[0, 8])
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Mlx:
+    """Return a random model of the llama family, with its KV as it is and in 8 bits."""
     folder = tmp_path_factory.mktemp("borrow")
     found = load(make(folder / "llama", KINDS["llama"]), name="llama", cache=folder / "cache", memory_share=0.9)
-    return replace(found, stops=frozenset(), one_line=False, sub_step=SUB_STEP)
+    return replace(found, stops=frozenset(), one_line=False, sub_step=SUB_STEP, bits=request.param)
 
 
 @dataclass
@@ -193,7 +193,9 @@ def test_nodes_of_another_shape_are_computed(laptop: Box, desktop: Desktop, tmp_
     (tmp_path / "other").mkdir()
     wide = KINDS["llama"] | {"num_key_value_heads": KINDS["llama"]["num_attention_heads"]}
     found = load(make(tmp_path / "wide", wide), name="llama", cache=tmp_path / "cache", memory_share=0.9)
-    with closing(Box(tmp_path / "other", replace(found, stops=frozenset(), sub_step=SUB_STEP))) as other:
+    with closing(
+        Box(tmp_path / "other", replace(found, stops=frozenset(), sub_step=SUB_STEP, bits=laptop.model.bits))
+    ) as other:
         other.read(prompt(other.model))
         laptop.read([prompt(laptop.model)[0], prompt(laptop.model)[-1]])
         read, _ = asked(laptop, Desktop(other))

@@ -32,12 +32,12 @@ LENGTHS = (130, 64, 130, 90)  # sub-steps of 64: 2, 1, 2 and 1
 UNITS = (64, 66, 64, 64, 66, 90)
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Mlx:
-    """Return a random model of the llama family."""
+@pytest.fixture(scope="module", params=[0, 8])
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Mlx:
+    """Return a random model of the llama family, with its KV as it is and in 8 bits."""
     folder = tmp_path_factory.mktemp("restore")
     found = load_model(make(folder / "llama", KINDS["llama"]), name="llama", cache=folder / "cache", memory_share=0.9)
-    return replace(found, stops=frozenset(), one_line=False, sub_step=SUB_STEP)
+    return replace(found, stops=frozenset(), one_line=False, sub_step=SUB_STEP, bits=request.param)
 
 
 @pytest.fixture
@@ -57,7 +57,8 @@ class Reads:
 
     def __init__(self, box: Box, units: int, *, fail: bool = False) -> None:
         self.free, self.enough = Event(), Event()
-        self._fail, self._left = fail, units * 2 * len(box.model.begin()) * KINDS["llama"]["num_key_value_heads"]
+        tensors = (4 if box.model.bits else 2) * len(box.model.begin())  # keys and values, and their scales
+        self._fail, self._left = fail, units * tensors * KINDS["llama"]["num_key_value_heads"]
         self.read: list[tuple[int, int]] = []
         if not units:
             self.enough.set()
@@ -133,7 +134,7 @@ def test_a_part_of_a_segment_is_restored_up_to_a_border_of_its_sub_steps(box: Bo
         read, _ = restored(box, changed, at_once, reads, reads.enough.wait)
     finally:
         reads.free.set()
-    assert read.reused == (0, 0, 64)
+    assert read.reused == ((0, 64, 0) if box.model.bits else (0, 0, 64))  # in 8 bits a segment is reused as a whole
     assert np.array_equal(logits(box, read, changed), computed(box, changed))
 
 
