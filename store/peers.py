@@ -310,7 +310,7 @@ class PeerSource:
         self._idle = list[_Connection]()  # open, and used by nobody
 
     def sizes(self, keys: Sequence[Key], call: RemoteCall) -> Sequence[int]:
-        """Return the bytes of the files of the first nodes of a path that the peer has."""
+        """Return the bytes of the files of nodes that the peer has, 0 for one that it has not."""
         body = json.dumps([key.hex() for key in keys]).encode()
         connection, reply = self._ask(call, "POST", HAVE, body)
         try:

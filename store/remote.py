@@ -82,7 +82,7 @@ class RemoteSource(Protocol):
     """A place that has nodes. `sizes` and `read` may raise RemoteMiss, or whatever libraries raise."""
 
     def sizes(self, keys: Sequence[Key], call: RemoteCall) -> Sequence[int]:
-        """Return the bytes of the files of the first nodes of a path, up to the first that is not there."""
+        """Return the bytes of the files of nodes, 0 for one that is not there."""
 
     def read(self, key: Key, size: int, call: RemoteCall) -> BytesIO:
         """Return a node's file of `size` bytes."""
@@ -159,7 +159,7 @@ class Remote:
         return self._transfers.rate(self._now())
 
     def find(self, keys: Sequence[Key], within_s: float = ANSWER_S) -> Sequence[int]:
-        """Return the bytes of the files of the first nodes of a path that are there; empty without an answer.
+        """Return the bytes of the files of nodes, 0 for one that is not there; empty without an answer.
 
         Ends an earlier `cancel`.
         """
@@ -299,7 +299,7 @@ def headers_of(root: TreeRoot, segments: Sequence[Sequence[int]]) -> list[Header
 
 def _checked(sizes: Sequence[int], most: int) -> tuple[int, ...]:
     """Return sizes that the other side told; RemoteMiss where they cannot be."""
-    if len(sizes) > most or any(type(one) is not int or not 0 < one <= MOST_BYTES for one in sizes):
+    if len(sizes) > most or any(type(one) is not int or not 0 <= one <= MOST_BYTES for one in sizes):
         raise RemoteMiss("refused")
     return tuple(sizes)
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
+from itertools import accumulate, groupby, pairwise, takewhile
 from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
@@ -60,6 +60,11 @@ class KvBinding:
     model: KvSliceable
     planning: Planning | None = None
     remote: Remote | None = None
+
+    @property
+    def borrows(self) -> bool:
+        """Return whether nodes of another place can be used."""
+        return self.remote is not None and self.planning is not None and self.model.reads_ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,10 +417,10 @@ def borrow(kept: KvBinding, match: Match, found: Restored | None, segments: Sequ
     here = found or Restored(kept.model.begin(), (), ())
     remote, planning = kept.remote, kept.planning
     complete = not match.partial and here.present == tuple(len(node.ids) for node in match.nodes)
-    if remote is None or planning is None or not complete or not kept.model.reads_ranges:
+    if remote is None or planning is None or not complete or not kept.borrows:
         return here
     with trace.step("remote") as step:
-        offer = _offer(kept, remote, planning, segments, len(match.nodes))
+        offer = _offer(kept, planning, segments, len(match.nodes))
         if not offer.units or planning.planner(offer.units).way == "compute":
             step.note = "computing is sooner" if offer.units else _NOTHING.get(remote.last_miss, "no answer")
             return here
@@ -427,18 +432,30 @@ def borrow(kept: KvBinding, match: Match, found: Restored | None, segments: Sequ
     return result
 
 
-def _offer(kept: KvBinding, remote: Remote, planning: Planning, segments: Sequence[Ids], first: int) -> _Offer:
-    headers = headers_of(kept.root, segments)[first:]
-    sizes = remote.find([one.key for one in headers])
-    position, units = sum(map(len, segments[:first])), list[Unit]()
-    for header, size in zip(headers, sizes, strict=False):
-        count = len(header.ids)
-        if size > count * _MOST_TOKEN_BYTES:
-            break
-        taken = planning.costs.costs.prefill_s(position, position + count)
-        units.append(Unit(count, size, count * _TOKEN_S if taken is None else taken, _arrival_s(remote, size)))
-        position += count
+def _offer(kept: KvBinding, planning: Planning, segments: Sequence[Ids], first: int) -> _Offer:
+    headers, starts = headers_of(kept.root, segments)[first:], list(accumulate(map(len, segments), initial=0))[first:-1]
+    units = [unit for unit in takewhile(bool, offered(kept, headers, starts)) if unit]
     return _Offer(headers[: len(units)], units, planning.costs.costs.prefill_s(0, 1) is not None)
+
+
+def offered(kept: KvBinding, headers: Sequence[Header], starts: Sequence[int]) -> list[Unit | None]:
+    """Return what the nodes of headers, at these positions, take to fetch and to compute; None of one not there."""
+    remote, planning = kept.remote, kept.planning
+    assert remote is not None, "there is no other place"
+    assert planning is not None, "nothing is borrowed without costs"
+    sizes, units = remote.find([one.key for one in headers]), list[Unit | None]()
+    for header, start, size in zip(headers, starts, (*sizes, *[0] * (len(headers) - len(sizes))), strict=True):
+        count = len(header.ids)
+        taken = planning.costs.costs.prefill_s(start, start + count)
+        unit = Unit(count, size, count * _TOKEN_S if taken is None else taken, _arrival_s(remote, size))
+        units.append(unit if 0 < size <= count * _MOST_TOKEN_BYTES else None)
+    return units
+
+
+def fetch(kept: KvBinding, header: Header, unit: Unit) -> FetchedNode:
+    """Fetch a node, within a time that depends on what computing it takes; RemoteMiss."""
+    assert kept.remote, "there is no other place"
+    return kept.remote.fetch(header, unit.size, max(LEAST_S, _PATIENCE * unit.compute_s))
 
 
 def _arrival_s(remote: Remote, size: int) -> float | None:
@@ -454,8 +471,7 @@ def _fetched(
     fetched, seconds, captured = dict[int, FetchedNode](), list[float](), list[Any]()
 
     def load(number: int) -> None:
-        unit = offer.units[number]
-        fetched[number] = remote.fetch(offer.headers[number], unit.size, max(LEAST_S, _PATIENCE * unit.compute_s))
+        fetched[number] = fetch(kept, offer.headers[number], offer.units[number])
 
     position = sum(here.present)
     with Loader(offer.units, load, (RemoteMiss,), remote.cancel) as loader:

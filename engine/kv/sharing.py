@@ -77,14 +77,14 @@ class SharedNodes:
         self._index, self._folder = KvIndex(ledger), folder
 
     def sizes(self, keys: list[Key]) -> list[int]:
-        """Return the bytes of the files of the first nodes, up to the first that is not there."""
+        """Return the bytes of the files of nodes, 0 for one that is not there."""
         found = list[int]()
         for key in keys:
             try:
                 with opened(self.path_of(key)) as file:
                     found.append(self.size(key, file))
             except BadNode:
-                break
+                found.append(0)
         return found
 
     def path_of(self, key: Key) -> Path:

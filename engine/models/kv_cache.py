@@ -400,6 +400,13 @@ def fill(cache: Cache, layers: Sequence[tuple[Any, Any]]) -> Cache:
     return cache
 
 
+def extend(cache: Cache, layers: Sequence[tuple[Any, Any]]) -> None:
+    """Append keys and values to a sliceable cache, layer by layer."""
+    for layer, (keys, values) in zip(cache, layers, strict=True):
+        layer.update_and_fetch(keys, values)
+    compute(cache)
+
+
 def _parts(cache: Cache) -> Iterator[tuple[str, Any]]:
     """Yield the layers of a cache by name; a layer with several caches counts as several."""
     for number, part in enumerate(part for layer in cache for part in getattr(layer, "caches", (layer,))):

@@ -191,6 +191,10 @@ class RangeReader:
         """Return the number of tokens of all files."""
         return self._starts[-1]
 
+    def start(self, number: int) -> int:
+        """Return the position of the first token of a file in the arrays."""
+        return self._starts[number]
+
     @property
     def token_bytes(self) -> int:
         """Return the bytes of a token in the files."""

@@ -13,7 +13,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -31,6 +31,7 @@ import numpy as np
 from engine.ask.keys import normalise
 from engine.kv import blocks
 from engine.models import kv_cache, mlx
+from engine.models.kv_read import open_files
 from engine.models.load import load, movable
 from engine.models.mlx import Mlx
 from store.kv_files import Header, child_key, write
@@ -166,10 +167,18 @@ def measure(
     ropes = movable(model)
     for size, files in paths.items():
         points.loads[size].append(load_ms(model, files))
-        points.block_loads[size].append(timed(partial(blocks.load, files, len(ropes.layers))))
-        parts = blocks.load(files, len(ropes.layers))
+        points.block_loads[size].append(timed(partial(block_parts, model, files)))
+        parts = block_parts(model, files)
         moves = [0, *range(20, 20 * len(files), 20)]
         points.moves[size].append(timed(partial(moved, model, parts, moves, ropes)))
+
+
+def block_parts(model: Mlx, files: Sequence[Path]) -> list[dict[str, Any]]:
+    """Load the arrays of blocks."""
+    with closing(model.ranges(open_files(files), None, os.preadv)) as reader:
+        reader.read_all()
+        starts, arrays = [reader.start(number) for number in range(len(files) + 1)], reader.take()
+    return [{name: one[..., start:stop, :] for name, one in arrays.items()} for start, stop in pairwise(starts)]
 
 
 def moved(model: Mlx, parts: Sequence[Any], moves: Sequence[int], ropes: Any) -> None:

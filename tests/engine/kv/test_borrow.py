@@ -6,21 +6,27 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
+from random import Random
+from tempfile import mkdtemp
 from threading import Event
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import strategies as st
 
+from engine.kv import blocks
 from engine.kv.costs import MeasuredCosts, Planner, auto, compute, overlap
 from engine.kv.restore import KvBinding, Planning, Prefilled, PromptReader, keep, prefill
-from engine.models.load import load
+from engine.models.load import load, movable
 from engine.models.mlx import Mlx
 from engine.models.runtime import gpu_parts
 from engine.types import Trace
 from store.kv_files import Key, TreeRoot, root_of
 from store.remote import Remote, RemoteCall, RemoteMiss
-from tests.effort import slow_only
-from tests.engine.ask.equivalence_box import ROOT, SUB_STEP, Box, Ids, decoded, some
+from tests.effort import examples, slow_only
+from tests.engine.ask.equivalence_box import EVENTS, ROOT, SUB_STEP, Box, Ids, Logits, decoded, some, spoil
+from tests.engine.llm.kit import without
 from tests.engine.models.shapes import KINDS, make
 
 LENGTHS = (90, 70, 100, 80)
@@ -230,3 +236,68 @@ def test_a_place_that_is_too_slow_gave_no_answer_in_time(laptop: Box, desktop: D
     assert asked(laptop, Slow(desktop.box))[1] == "no answer in time"
     laptop.store.forget([node.key for node in laptop.store.match(ROOT, prompt(laptop.model)[:-1]).nodes])
     assert asked(laptop, Broken(desktop.box))[1] == "no answer"
+
+
+class AnyNode(Desktop):
+    """A store of another machine that holds blocks: each is asked for by its key alone."""
+
+    def sizes(self, keys: Sequence[Key], call: RemoteCall) -> Sequence[int]:
+        """Return the sizes of what is there."""
+        there = {path.stem: path.stat().st_size for path in self.box.files()}
+        return [there.get(key.hex(), 0) for key in keys]
+
+    def read(self, key: Key, size: int, call: RemoteCall) -> BytesIO:
+        """Return a file; RemoteMiss where it is gone."""
+        found = next((path for path in self.box.files() if path.stem == key.hex()), None)
+        if found is None:
+            raise RemoteMiss("absent")
+        return BytesIO(found.read_bytes())
+
+
+def in_blocks(laptop: Box, source: Desktop | None, segments: Sequence[Ids]) -> tuple[tuple[int, ...], Logits]:
+    """Prefill a prompt in blocks on the laptop and store it; returns what was reused, and the logits behind it."""
+    costs = MeasuredCosts(laptop.ledger, "root")
+    for position in range(0, 600, 100):
+        costs.record_prefill(position, position + 100, 1.0)
+    remote = Remote(source) if source else None
+    binding = KvBinding(laptop.store, ROOT, laptop.model, Planning(costs), remote)
+    with ExitStack() as held:
+        read = blocks.read(PromptReader(laptop.model, binding, movable(laptop.model)), segments[:-1], Trace(), held)
+        found = laptop.model.logits(read.cache, segments[-1])
+        read.keep()
+        read.release()
+        spoil(laptop.model)
+    return read.reused, found
+
+
+def test_any_block_is_fetched_in_any_order_and_then_read_from_its_file(laptop: Box, desktop: Desktop) -> None:
+    system, one, two, three, last = prompt(laptop.model)
+    new = some(laptop.model, 77, 66)
+    in_blocks(desktop.box, None, [system, one, two, three, last])
+    segments = [system, three, new, one, last]
+    reused, found = in_blocks(laptop, AnyNode(desktop.box), segments)
+    assert reused == (len(system), len(three), 0, len(one))
+    assert np.array_equal(found, without(laptop.model, segments))
+    laptop.close()
+    laptop.open()
+    turned = [system, new, one, three, last]
+    reused, found = in_blocks(laptop, None, turned)
+    assert reused == tuple(map(len, turned[:-1]))
+    assert np.array_equal(found, without(laptop.model, turned))
+
+
+@examples(3, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 2**32))
+def test_whatever_happens_to_both_stores_blocks_give_the_same_logits(model: Mlx, tmp_path: Path, seed: int) -> None:
+    """Random prompts of few blocks; between them anything may happen to either store."""
+    rng, folder = Random(seed), Path(mkdtemp(dir=tmp_path))
+    both = [Box(folder / name, model) for name in ("laptop", "desktop") if (folder / name).mkdir() is None]
+    pool = [some(model, number, rng.choice((3, 31, 64, 100))) for number in range(4)]
+    for _ in range(4):
+        segments = [some(model, 99, 40), *rng.choices(pool, k=rng.randint(0, 4)), some(model, rng.randrange(99), 9)]
+        box = rng.choice(both)
+        other = AnyNode(both[box is both[0]])
+        assert np.array_equal(in_blocks(box, other, segments)[1], without(model, segments))
+        rng.choice(EVENTS)(rng.choice(both), rng)
+    for box in both:
+        box.close()

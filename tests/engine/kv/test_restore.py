@@ -26,7 +26,7 @@ from tests.effort import PATIENCE_S, slow_only
 from tests.engine.ask.equivalence_box import ROOT, SUB_STEP, Box, Ids, Logits, cold, decoded, some, spoil
 from tests.engine.kv.conftest import give_up_after
 from tests.engine.llm.kit import through, without
-from tests.engine.models.shapes import KINDS, make
+from tests.engine.models.shapes import KINDS, OTHERS, make
 
 LENGTHS = (130, 64, 130, 90)  # sub-steps of 64: 2, 1, 2 and 1
 UNITS = (64, 66, 64, 64, 66, 90)
@@ -282,15 +282,20 @@ def test_a_file_that_was_just_written_is_in_memory(box: Box) -> None:
     assert cached_share(box.folder / "missing") == 1
 
 
+def windowed(folder: Path) -> Mlx:
+    """Return a model of which some layers keep a window of tokens."""
+    found = load_model(make(folder / "m", OTHERS["gemma3"]), name="m", cache=folder / "cache", memory_share=0.9)
+    return replace(found, stops=frozenset(), one_line=False, sub_step=SUB_STEP)
+
+
 def test_a_model_without_token_wise_cache_loads_or_computes(tmp_path: Path) -> None:
-    found = load_model(make(tmp_path / "m", KINDS["llama"]), name="m", cache=tmp_path / "cache", memory_share=0.9)
-    eight = replace(found, stops=frozenset(), one_line=False, sub_step=SUB_STEP, bits=8)
-    with closing(Box(tmp_path, eight)) as box:
-        segments = prompt(eight)
+    windows = windowed(tmp_path)
+    with closing(Box(tmp_path, windows)) as box:
+        segments = prompt(windows)
         _, expected = box.read(segments)
         read, _ = restored(box, segments, at_once)
         assert read.reused == LENGTHS
-        assert np.array_equal(eight.logits(read.cache, segments[-1]), expected)
+        assert np.array_equal(windows.logits(read.cache, segments[-1]), expected)
 
 
 @contextmanager
@@ -353,22 +358,22 @@ def test_a_disk_that_hangs_while_it_tells_what_is_in_memory_is_computed(
     assert np.array_equal(logits(box, read, segments), computed(box, segments))
 
 
-def test_a_disk_that_hangs_delays_loading_in_8_bits_no_longer_than_computing(
-    model: Mlx, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_disk_that_hangs_delays_whole_files_no_longer_than_computing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    eight, planned = replace(model, bits=8), list[LoadPlan]()
+    windows, planned = windowed(tmp_path), list[LoadPlan]()
 
     def planner(units: Sequence[Unit]) -> LoadPlan:
         planned.append(load(units))
         return planned[-1]
 
-    with closing(Box(tmp_path, eight)) as box:
-        segments = prompt(eight)
+    with closing(Box(tmp_path, windows)) as box:
+        segments = prompt(windows)
         _, expected = box.read(segments)
         with hanging(monkeypatch, "open", lambda args: bool(planned) and node_file(args)):
             read, trace = restored(box, segments, planner)
         assert (read.reused, notes(trace)["load"]) == ((0, 0, 0, 0), "nothing, it did not come in time")
-        assert np.array_equal(eight.logits(read.cache, segments[-1]), expected)
+        assert np.array_equal(windows.logits(read.cache, segments[-1]), expected)
 
 
 @pytest.mark.parametrize("call", ["stat", "open"])

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.kv.blocks import PrefixCache, read
-from engine.kv.restore import KvBinding, PromptReader
+from engine.kv.costs import MeasuredCosts
+from engine.kv.costs import load as load_all
+from engine.kv.restore import KvBinding, Planning, PromptReader
 from engine.models.load import load, movable
 from engine.models.mlx import Mlx
 from engine.types import Trace
@@ -57,7 +59,8 @@ def loaded(name: str, folder: Path, cache: Path) -> Mlx:
 def through(box: Box, segments: Sequence[Ids], *, kept: bool = True) -> tuple[PrefixCache, Logits]:
     """Read a prompt in blocks through a store and keep what was computed; returns the logits behind it."""
     with ExitStack() as held:
-        reading = PromptReader(box.model, KvBinding(box.store, ROOT, box.model), movable(box.model))
+        planning = Planning(MeasuredCosts(box.ledger, "root"), load_all)
+        reading = PromptReader(box.model, KvBinding(box.store, ROOT, box.model, planning), movable(box.model))
         found = read(reading, segments[:-1], Trace(), held)
         logits = box.model.logits(found.cache, segments[-1])
         if kept:
