@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Protocol
 
 from engine.ask.keys import by_gate, by_model, by_quotes, by_roles, whole_of
-from engine.settings import HALF_LIFE_S
+from engine.settings import HALF_LIFE_S, LINKS
 from store.errors import PkbError
 from store.types import replace
 
@@ -183,6 +183,7 @@ class Generative(Retriever, ABC):
     drafts = 0  # tokens at a time that are guessed from the evidence
     roles = False  # whether a role adapter fits the model
     adapter: "Adapter | None" = None  # the user's, which the model has on
+    about = ""  # that adapter and the options of KV that are on, for users
     name: str
     fingerprint: str
 
@@ -281,7 +282,7 @@ class Generative(Retriever, ABC):
         from engine.llm.generate import GenerateOptions
 
         about = (self.name, self._now, self._most, self._opened.order, self.drafts, drafts_of)
-        return GenerateOptions(*about, self.adapter.name if self.adapter else None, self._judge)
+        return GenerateOptions(*about, self.about, self._judge)
 
     def _judge(self, question: "Question", evidence: "Evidence") -> "Judge | None":
         """Return what judges the answers to a question, None where words have to."""
@@ -312,12 +313,19 @@ class LocalModel(Generative):
         self.roles = role is not None and (adapter is None or adapter.activated)
         options = [
             by_roles(role.digest) if role and self.roles else "",
-            "blocks" if kv.reuse == "blocks" else "",
+            f"blocks, {LINKS} links" if kv.reuse == "blocks" else "",
             f"{self._bits} bits" if self._bits else "",
             f"{self.drafts} guessed" if self.drafts != usual.drafts else "",
             f"adapter {adapter.digest}" if adapter else "",
         ]
         self.fingerprint = self._named(digest, *options)
+        shown = [
+            f"with adapter {adapter.name}" if adapter else "",
+            "in blocks" if kv.reuse == "blocks" else "",
+            f"KV in {self._bits} bits" if self._bits else "",
+            "KV from a peer too" if kv.remote and self._keeps else "",
+        ]
+        self.about = ", ".join(filter(None, shown))
 
     def load(self) -> "PromptReader":
         """Return the model, which stays in memory, with its KV store."""

@@ -85,10 +85,10 @@ def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, 
     }
     for part in optional_parts():
         checks |= part.doctor(home, settings, environ)
-    if settings.kv.reuse == "blocks":
-        checks["blocks"] = lambda: _blocks(model, environ)
-    elif model.is_local:
+    if model.is_local:
         checks |= {"kv": lambda: _kv_form(settings, environ), "kv costs": lambda: _kv_costs(home)}
+    if model.is_local and settings.kv.reuse == "blocks":
+        checks["blocks"] = lambda: _blocks(model, environ)
     for name, check in checks.items():
         yield _finished(name, check)
 
@@ -274,10 +274,6 @@ def _blocks(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
     """Check whether the language model's cached keys can be moved, which block mode needs."""
     from engine.models.load import why_fixed
 
-    if settings.is_served:
-        return Check("blocks", "note", "the server has its own cache", "pkb config set kv.reuse prefix")
-    if not settings.is_local:
-        return Check("blocks", "note", "no language model: nothing to reuse", _get_model(settings, environ))
     found = find(settings.name, settings.revision, environ)
     if why := why_fixed(found.folder):
         return Check("blocks", "bad", f"{found.name} cannot reuse blocks: {why}", "pkb config set kv.reuse prefix")

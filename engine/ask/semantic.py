@@ -108,8 +108,7 @@ def _is_prefix_cached(reading: PromptReader, before: Sequence[Ids]) -> bool:
     if reading.kept is None:
         return reading.caches_prefixes
     queries, root = reading.kept.store.queries, reading.kept.root
-    paths = [(before[0], block) for block in before[1:]] if reading.ropes else [tuple(before)]
-    return all(queries.uses(path_keys(root, path)[-1]) is not None for path in paths)
+    return all(queries.uses(path_keys(root, path)[-1]) is not None for path in reading.paths(before))
 
 
 def reject_answer(ledger: Ledger, now: datetime, collection: str | None = None) -> HistoryEntry | None:

@@ -278,15 +278,7 @@ def _prompt_paths(context: PrefetchContext, entry: CachedAnswer) -> list[Path]:
         return []
     now, most = context.reasker.now, context.max_tokens
     segments: Segments = fit(reader.model, entry.question, now, evidence, most, context.order)
-    if not reader.ropes:
-        return prefixes(segments.ids[:-1])
-    system, *blocks = in_blocks(reader.model, segments).ids[:-1]
-    return [(system,), *((system, block) for block in dict.fromkeys(blocks))]
-
-
-def prefixes(segments: Sequence[Ids]) -> list[Path]:
-    """Return all prefixes of a prompt."""
-    return [tuple(segments[:end]) for end in range(1, len(segments) + 1)]
+    return reader.paths((in_blocks(reader.model, segments) if reader.ropes else segments).ids[:-1])
 
 
 def evicted_segments(

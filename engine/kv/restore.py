@@ -22,6 +22,7 @@ from engine.kv.costs import load as load_all
 from engine.models.kv_cache import Ropes
 from engine.models.kv_read import OpenFiles, ReadAt, UnreadableCache, open_files
 from engine.models.types import Ids, KvSliceable, LanguageModel
+from engine.settings import LINKS
 from engine.types import Trace
 from store.kv_files import Header, Node, TreeRoot, borders, cached_share, read_through
 from store.kv_index import Match
@@ -286,13 +287,22 @@ def _worth(nodes: Sequence[Node], match: Match) -> float:
 class PromptReader:
     """A model with its KV store (None: store nothing). With `ropes`, prompts are prefilled in blocks.
 
-    One that `caches_prefixes` itself needs no store to read the beginning of a prompt again.
+    Of each block the first `links` tokens are computed in their place. One that `caches_prefixes` itself needs no store
+    to read the beginning of a prompt again.
     """
 
     model: LanguageModel
     kept: KvBinding | None = None
     ropes: Ropes | None = None
     caches_prefixes: bool = False
+    links: int = LINKS
+
+    def paths(self, segments: Sequence[Ids]) -> list[tuple[Ids, ...]]:
+        """Return the path of each node that segments are read from: all prefixes, or the system segment and blocks."""
+        if not self.ropes:
+            return [tuple(segments[:end]) for end in range(1, len(segments) + 1)]
+        system, *blocks = segments
+        return [(system,), *((system, ids) for ids in dict.fromkeys(blocks) if len(ids) > self.links)]
 
 
 @dataclass(frozen=True, slots=True)

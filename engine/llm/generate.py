@@ -221,7 +221,7 @@ class GenerateOptions(Struct, frozen=True):
     order: Order = in_document_order
     drafts: int = 0
     draft: Draft | None = None
-    adapter: str | None = None  # the user's, which the model has on
+    about: str = ""  # the user's adapter, and the options of KV that are on, for users
     gate: Callable[[Question, Evidence], Judge | None] = lambda *_: None
 
 
@@ -250,7 +250,7 @@ def generate(
         return _not_found(question, trace, options)
     with trace.step("model") as step:
         reading = load()
-        step.note = f"with adapter {options.adapter}" if options.adapter else ""
+        step.note = options.about
     judge = options.gate(question, evidence)  # then nothing is shown before it is known what is answered
     segments = _prompt(reading, question, evidence, trace, options)
     run = _Generation(reading, question, evidence, trace, options, segments)

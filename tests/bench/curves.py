@@ -183,7 +183,9 @@ def block_parts(model: Mlx, files: Sequence[Path]) -> list[dict[str, Any]]:
 
 def moved(model: Mlx, parts: Sequence[Any], moves: Sequence[int], ropes: Any) -> None:
     """Put blocks together at other positions, into a new cache."""
-    kv_cache.fill(model.begin(), blocks.assemble(parts, moves, ropes))
+    cache = model.begin()
+    for part, by in zip(parts, moves, strict=True):
+        kv_cache.extend(cache, blocks.moved(part, by, ropes))
 
 
 def load_ms(model: Mlx, files: Sequence[Path]) -> float:

@@ -48,8 +48,9 @@ class RestorableModel(ScriptedModel):
         """Have no ranges to read."""
         raise UnreadableCache(str(shared))
 
-    def append(self, cache: list[list[int]], parts: Sequence[Sequence[Tensor]]) -> None:
+    def append(self, cache: list[list[int]], parts: Sequence[Sequence[Tensor]]) -> list[None]:
         """Have nothing to append."""
+        return []
 
     def join(self, cache: list[list[int]], reader: RangeReader) -> None:
         """Have nothing to join."""

@@ -1,10 +1,11 @@
 """Segments that were evicted for lack of space are restored for the questions that need them; nothing else is."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from engine.idle.prefetch import TokenCost, WantedSegment, evicted_segments, prefixes
+from engine.idle.prefetch import TokenCost, WantedSegment, evicted_segments
 from tests.store.kv_kit import PLENTY, ROOT, A, B, C, Kept, tensors
 
 ASKED = (A, B, C)
@@ -23,6 +24,10 @@ def store(tmp_path: Path) -> Kept:
     assert [found.has(*ASKED[:end]) for end in (1, 2, 3)] == [True, False, False]
     found.store.budget.shrink(PLENTY)
     return found
+
+
+def prefixes(ids: Sequence[tuple[int, ...]]) -> list[tuple[tuple[int, ...], ...]]:
+    return [tuple(ids[:end]) for end in range(1, len(ids) + 1)]
 
 
 def evicted(store: Kept, *asked: tuple[str, int, tuple[tuple[int, ...], ...]]) -> list[WantedSegment]:

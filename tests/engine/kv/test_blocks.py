@@ -52,10 +52,10 @@ def test_64_steps_behind_loaded_blocks_are_those_behind_computed_ones(box: Box) 
     turned = [system, *second, *first, last]  # another order, another subset
     read, _ = through(box, turned)
     assert read.reused == tuple(map(len, turned[:-1]))
-    fresh = blocks.read(PromptReader(box.model, None, movable(box.model)), turned[:-1], Trace(), ExitStack())
+    fresh = blocks.read(PromptReader(box.model, None, movable(box.model), links=0), turned[:-1], Trace(), ExitStack())
     one, tokens = decoded(box.model, fresh.cache, last)
     with ExitStack() as held:
-        kept = PromptReader(box.model, KvBinding(box.store, ROOT, box.model), movable(box.model))
+        kept = PromptReader(box.model, KvBinding(box.store, ROOT, box.model), movable(box.model), links=0)
         other, again = decoded(box.model, blocks.read(kept, turned[:-1], Trace(), held).cache, last)
     assert np.array_equal(one, other)
     assert tokens == again
@@ -75,8 +75,9 @@ def test_whatever_happens_to_the_store_the_logits_are_the_same(model: Mlx, tmp_p
     for _ in range(2 if model.name == "nano" else 5):  # it is the largest
         chosen = [rng.choice(pool) for _ in range(rng.randint(0, 4))]  # the same one twice, too
         segments = [system, *chosen, some(model, rng.randrange(99), rng.choice((1, 20, 70)))]
-        _, found = through(box, segments, kept=rng.random() < 0.8)
-        assert np.array_equal(found, without(model, segments))
+        links = rng.choice((0, 16))
+        _, found = through(box, segments, kept=rng.random() < 0.8, links=links)
+        assert np.array_equal(found, without(model, segments, links=links))
         rng.choice(EVENTS)(box, rng)
     box.close()
     shutil.rmtree(folder)
@@ -96,7 +97,7 @@ def test_a_block_does_not_depend_on_its_place_or_its_neighbours(model: Mlx) -> N
     ropes = movable(model)
 
     def values(before: list[Ids], block: Ids) -> list[list[float]]:
-        read = blocks.read(PromptReader(model, None, ropes), [system, *before, block], Trace(), ExitStack())
+        read = blocks.read(PromptReader(model, None, ropes, links=0), [system, *before, block], Trace(), ExitStack())
         start = len(system) + sum(map(len, before))
         taken = take(read.cache, start, start + len(block))
         return [np.array(one).ravel().tolist() for name, one in taken.items() if name.endswith("v")]
@@ -112,6 +113,20 @@ def test_a_block_read_beforehand_behind_the_system_segment_is_loaded(box: Box) -
     read, found = through(box, segments)
     assert read.reused == (40, 0, 100)
     assert np.array_equal(found, without(box.model, segments))
+
+
+def test_the_first_tokens_of_a_block_are_computed_behind_all_before_them(box: Box) -> None:
+    """All of a block that is no longer than that is what prefix mode computes, and is not stored."""
+    segments = drawn(box.model, 30, 16, 50, 10)
+    before = prefill(PromptReader(box.model), segments[:2], Trace(), ExitStack()).cache
+    reading = PromptReader(box.model, None, movable(box.model), links=16)
+    own, usual = blocks.read(reading, segments[:2], Trace(), ExitStack()).cache, take(before, 0, 46)
+    assert all(np.array_equal(np.array(one), np.array(usual[name])) for name, one in take(own, 0, 46).items())
+    through(box, segments, links=16)
+    assert len(box.files()) == 2
+    read, found = through(box, segments, links=16)
+    assert read.reused == (30, 0, 34)
+    assert np.array_equal(found, without(box.model, segments, links=16))
 
 
 def test_what_was_not_kept_for_lack_of_room_is_computed(box: Box) -> None:

@@ -21,6 +21,7 @@ from engine.kv.restore import KvBinding, Planning, Prefilled, PromptReader, keep
 from engine.models.load import load, movable
 from engine.models.mlx import Mlx
 from engine.models.runtime import gpu_parts
+from engine.settings import LINKS
 from engine.types import Trace
 from store.kv_files import Key, TreeRoot, root_of
 from store.remote import Remote, RemoteCall, RemoteMiss
@@ -276,14 +277,14 @@ def test_any_block_is_fetched_in_any_order_and_then_read_from_its_file(laptop: B
     in_blocks(desktop.box, None, [system, one, two, three, last])
     segments = [system, three, new, one, last]
     reused, found = in_blocks(laptop, AnyNode(desktop.box), segments)
-    assert reused == (len(system), len(three), 0, len(one))
-    assert np.array_equal(found, without(laptop.model, segments))
+    assert reused == (len(system), len(three) - LINKS, 0, len(one) - LINKS)
+    assert np.array_equal(found, without(laptop.model, segments, links=LINKS))
     laptop.close()
     laptop.open()
     turned = [system, new, one, three, last]
     reused, found = in_blocks(laptop, None, turned)
-    assert reused == tuple(map(len, turned[:-1]))
-    assert np.array_equal(found, without(laptop.model, turned))
+    assert reused == (len(system), *(len(block) - LINKS for block in turned[1:-1]))
+    assert np.array_equal(found, without(laptop.model, turned, links=LINKS))
 
 
 @examples(3, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -291,13 +292,15 @@ def test_any_block_is_fetched_in_any_order_and_then_read_from_its_file(laptop: B
 def test_whatever_happens_to_both_stores_blocks_give_the_same_logits(model: Mlx, tmp_path: Path, seed: int) -> None:
     """Random prompts of few blocks; between them anything may happen to either store."""
     rng, folder = Random(seed), Path(mkdtemp(dir=tmp_path))
-    both = [Box(folder / name, model) for name in ("laptop", "desktop") if (folder / name).mkdir() is None]
+    for name in ("laptop", "desktop"):
+        (folder / name).mkdir()
+    both = [Box(folder / "laptop", model), Box(folder / "desktop", model)]
     pool = [some(model, number, rng.choice((3, 31, 64, 100))) for number in range(4)]
     for _ in range(4):
         segments = [some(model, 99, 40), *rng.choices(pool, k=rng.randint(0, 4)), some(model, rng.randrange(99), 9)]
         box = rng.choice(both)
         other = AnyNode(both[box is both[0]])
-        assert np.array_equal(in_blocks(box, other, segments)[1], without(model, segments))
+        assert np.array_equal(in_blocks(box, other, segments)[1], without(model, segments, links=LINKS))
         rng.choice(EVENTS)(rng.choice(both), rng)
     for box in both:
         box.close()

@@ -56,11 +56,12 @@ def loaded(name: str, folder: Path, cache: Path) -> Mlx:
     return replace(found, stops=frozenset(), one_line=False, sub_step=SUB_STEP, bits=8 if eight else 0)
 
 
-def through(box: Box, segments: Sequence[Ids], *, kept: bool = True) -> tuple[PrefixCache, Logits]:
+def through(box: Box, segments: Sequence[Ids], *, kept: bool = True, links: int = 0) -> tuple[PrefixCache, Logits]:
     """Read a prompt in blocks through a store and keep what was computed; returns the logits behind it."""
     with ExitStack() as held:
         planning = Planning(MeasuredCosts(box.ledger, "root"), load_all)
-        reading = PromptReader(box.model, KvBinding(box.store, ROOT, box.model, planning), movable(box.model))
+        binding = KvBinding(box.store, ROOT, box.model, planning)
+        reading = PromptReader(box.model, binding, movable(box.model), links=links)
         found = read(reading, segments[:-1], Trace(), held)
         logits = box.model.logits(found.cache, segments[-1])
         if kept:
@@ -68,7 +69,7 @@ def through(box: Box, segments: Sequence[Ids], *, kept: bool = True) -> tuple[Pr
     return found, logits
 
 
-def without(model: Mlx, segments: Sequence[Ids]) -> Logits:
+def without(model: Mlx, segments: Sequence[Ids], *, links: int = 0) -> Logits:
     """Read a prompt in blocks with nothing kept; returns the logits behind it."""
-    found = read(PromptReader(model, None, movable(model)), segments[:-1], Trace(), ExitStack())
+    found = read(PromptReader(model, None, movable(model), links=links), segments[:-1], Trace(), ExitStack())
     return model.logits(found.cache, segments[-1])
