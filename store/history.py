@@ -116,11 +116,6 @@ class History:
                  coalesce(sum(reused_tokens), 0) FROM history"""
         return Prompts(*self._rows.execute(sql).fetchone())
 
-    def most_reused(self, limit: int) -> int:
-        """Return the most tokens of one prompt that came from the KV cache, of the last `limit` questions."""
-        sql = "SELECT max(reused_tokens) FROM (SELECT reused_tokens FROM history ORDER BY id DESC LIMIT ?)"
-        return int(self._rows.execute(sql, (limit,)).fetchone()[0] or 0)
-
 
 def latest(ledger: Ledger, limit: int) -> list[str]:
     """Return up to `limit` questions, each once, the latest first."""

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from engine.models.kv_read import Arrays, RangeReader, UnreadableCache, allocate, read
+from engine.models.kv_read import Arrays, RangeReader, UnreadableCache, read
 from store.kv_files import Tensor
 
 DTYPES = {
@@ -197,7 +197,7 @@ _MAX_POOLED = 256 << 20  # bytes that a process holds between questions
 
 @dataclass(slots=True)
 class BufferPool:
-    """Buffers for the next cache, released or preallocated; mutable, for one thread."""
+    """Buffers for the next cache, released by the last; mutable, for one thread."""
 
     arrays: Arrays = field(default_factory=dict)
 
@@ -364,13 +364,6 @@ def release(cache: Cache, pool: BufferPool) -> None:
     mx.eval(list(arrays.values()))
     if arrays and _size(arrays) <= _MAX_POOLED:
         pool.arrays = arrays
-
-
-def preallocate(cache: Cache, tokens: int, pool: BufferPool) -> None:
-    """Put buffers for a number of tokens into the pool, shaped like those of a cache, if it is sliceable."""
-    arrays = _arrays(cache)
-    if arrays and _size(arrays) * tokens <= _MAX_POOLED * arrays["0.k"].shape[2]:
-        pool.arrays = allocate(arrays, tokens)
 
 
 def _arrays(cache: Cache) -> Arrays:

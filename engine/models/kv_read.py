@@ -58,17 +58,6 @@ class _File:
     kinds: Mapping[str, _Layout]
 
 
-def allocate(like: Arrays, tokens: int) -> Arrays:
-    """Allocate arrays of the same layout, with space for a number of tokens and a question."""
-    import mlx.core as mx
-
-    capacity = _round_up(tokens + _HEADROOM)
-    shapes = {name: (*array.shape[:2], capacity, array.shape[3]) for name, array in like.items()}
-    arrays = {name: mx.zeros(shape, like[name].dtype) for name, shape in shapes.items()}
-    mx.eval(list(arrays.values()))
-    return arrays
-
-
 def _buffers(kinds: Mapping[str, _Layout], tokens: int, reuse: Arrays | None) -> tuple[dict[str, Any], int]:
     """Return integer arrays, reused or new, for at least `tokens` tokens, and their capacity in tokens.
 

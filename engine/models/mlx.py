@@ -218,11 +218,6 @@ class Mlx:
         """Clear a cache that is no longer used, so that the next one can reuse its buffers."""
         kv_cache.release(cache, self.buffers)
 
-    def preallocate(self, cache: Cache, tokens: int) -> None:
-        """Allocate buffers for a cache of a number of tokens in advance."""
-        if self._reads_in_place:
-            kv_cache.preallocate(cache, tokens, self.buffers)
-
     def preference(self, cache: Cache, start: int, ids: Sequence[int], texts: tuple[str, str]) -> float | None:
         """Return the probability of the first of two texts against the second, after a last segment at `start`.
 

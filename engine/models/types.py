@@ -250,8 +250,5 @@ class KvSliceable(Protocol):
     def restore(self, paths: Sequence[Path], shared: int | None = None) -> Any:
         """Return a cache restored from files, one per segment, of the last only `shared` tokens; UnreadableCache."""
 
-    def preallocate(self, cache: Any, tokens: int) -> None:
-        """Allocate buffers for a cache of a number of tokens in advance."""
-
     def release(self, cache: Any) -> None:
         """Empty an unused cache; the next one may reuse its buffers."""

@@ -21,14 +21,12 @@ from engine.session import Session
 from engine.settings import Settings
 from engine.types import AskOptions, json_values
 from store.errors import NoModel, PkbError
-from store.history import History
 from store.types import replace
 
 if TYPE_CHECKING:
     from engine.kv.restore import PromptReader
 
 
-_LOOKED_AT = 50  # latest questions, by whose longest reused prompt buffers are allocated
 _HEADROOM = 1.15  # of the memory that a model may use: tables, embedder and buffers beside it
 
 
@@ -107,7 +105,7 @@ class WorkerState:
             try:
                 opened = self.own()
                 if load := opened.load_model:
-                    _first_step(load(), History(opened.ledger).most_reused(_LOOKED_AT))
+                    _first_step(load())
             finally:
                 self._warming_up = False
 
@@ -150,19 +148,14 @@ class WorkerState:
         return resident() > most
 
 
-def _first_step(reading: "PromptReader", expected: int) -> None:
-    """Run one step of prefill and decoding: kernels are compiled at the first, which takes longer than an answer.
-
-    Then allocate buffers for as many tokens as the first question may reuse.
-    """
+def _first_step(reading: "PromptReader") -> None:
+    """Run one step of prefill and decoding: kernels are compiled at the first, which takes longer than an answer."""
     for name in ("engine.llm.generate", "engine.ask.extract"):
         import_module(name)
     model = reading.model
     cache, ids = model.begin(), model.tokens("When?")
     model.prefill(cache, ids)
     next(model.decode(cache, ids, 1), None)
-    if reading.kept:
-        reading.kept.model.preallocate(cache, expected)
 
 
 _OUTSIDE = (PkbError, OSError, RuntimeError, ValueError, sqlite3.Error)  # failures that are not bugs in pkb

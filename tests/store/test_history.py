@@ -94,11 +94,3 @@ def test_prompts_are_counted_where_a_model_read_one(ledger: Ledger) -> None:
 def test_a_history_without_questions_counts_no_prompts(ledger: Ledger) -> None:
     found = History(ledger).prompts()
     assert (found.questions, found.with_reuse, found.tokens, found.reused) == (0, 0, 0, 0)
-
-
-def test_the_most_that_was_reused_is_of_the_last_questions(ledger: Ledger) -> None:
-    history = History(ledger)
-    assert history.most_reused(3) == 0
-    for reused in (900, 250, None, 300):
-        history.add(HistoryEntry(1.0, "when?", "full", True, 1.0, 0.0, 1000, reused))
-    assert [history.most_reused(limit) for limit in (1, 3, 4)] == [300, 300, 900]

@@ -64,9 +64,6 @@ class RestorableModel(ScriptedModel):
         self.restored += len(paths)
         return self.begin()
 
-    def preallocate(self, cache: list[list[int]], tokens: int) -> None:
-        """Need no memory."""
-
     def release(self, cache: list[list[int]]) -> None:
         """Keep what was heard, for the test to look at."""
 

@@ -18,7 +18,6 @@ from store.kv_files import Header, verify, write
 from tests.effort import examples
 from tests.engine.models.shapes import KINDS, OTHERS, SMALL, make
 from tests.engine.models.shapes import write as write_json
-from tests.engine.models.test_kv_cache_read import address
 
 KEY = b"0" * 16
 FORMS = {
@@ -159,28 +158,6 @@ def test_the_memory_of_a_cache_of_another_form_is_not_spare(other: Mlx) -> None:
     other.prefill(cache, [5] * 10)
     kv_cache.release(cache, pool)
     assert pool.pop() == {}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_memory_made_ready_is_read_into_by_the_first_prompt(kind: str, tmp_path: Path, scratch: Path) -> None:
-    model = load(make(tmp_path / kind, KINDS[kind]), name=kind, cache=scratch, memory_share=0.9)
-    cache = model.begin()
-    model.prefill(cache, [5] * 40)
-    model.preallocate(cache, 200)
-    ready = {address(array) for array in model.buffers.arrays.values()}
-    found = model.restore([kept(cache, 0, 40, tmp_path / "a.safetensors")])
-    assert all(map(same, found, cache))
-    assert {address(array) for layer in found for array in (layer.keys, layer.values)} == ready
-    assert model.buffers.arrays == {}
-
-
-def test_no_memory_is_made_ready_for_another_form_nor_more_than_may_lie_idle(other: Mlx) -> None:
-    cache, pool = other.begin(), kv_cache.BufferPool()
-    other.prefill(cache, [5] * 10)
-    kv_cache.preallocate(cache, 40, pool)
-    kv_cache.preallocate([], 40, pool)
-    kv_cache.preallocate(filled(3, [((1, 2, 9, 4), (1, 2, 9, 4))] * 3), 10**9, pool)
-    assert pool.arrays == {}
 
 
 @pytest.mark.parametrize("length", [1, 40, 300])
