@@ -1,13 +1,12 @@
 """Streaming KV from another machine against computing it: a planned mix of both, and three baselines.
 
 Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.sparkv.streaming MODEL --mail FOLDER [--tokens N...] [--mbps N...]
-[--rounds N] [--busy N] [--at-once N...] [--simulate N...]`. MODEL is a folder, or nano. Time to the logits of a
+[--rounds N] [--busy N] [--at-once N...]`. MODEL is a folder, or nano. Time to the logits of a
 question of 50 tokens behind mail text, by: computing all; streaming all; computing one half and streaming the other;
 and the greedy plan with its controller. Streams are of one level, or, "2 s", of the finest of four that would be
 streamed whole in 2 seconds, else of the coarsest. The link is that of tests.bench.sparkv.links. --busy keeps so many
-processes busy beside it; --at-once has so many processes ask together. With --simulate the same for longer prompts, by
-costs that were measured on shorter ones: those rows say "simulated", also with a processor that slows down, a link that
-drops, and eight requests at a time. Prints JSON lines.
+processes busy beside it; --at-once has so many processes ask together. Longer prompts are simulated by
+tests.bench.sparkv.cake. Prints JSON lines.
 """
 
 import json
@@ -17,7 +16,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
-from random import Random
 from statistics import fmean, median
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -32,11 +30,9 @@ from tests.bench.sparkv.bitstream import LEVELS, decode_both
 from tests.bench.sparkv.execute import encode_units, execute
 from tests.bench.sparkv.layerwise import LayerwiseModel, layerwise
 from tests.bench.sparkv.links import Link, far_side
-from tests.bench.sparkv.oracle import bound
 from tests.bench.sparkv.predictors import busy
 from tests.bench.sparkv.requests import Request, Way, at_once
 from tests.bench.sparkv.schedule import StreamUnit, UnitCosts, greedy, ordered, replay
-from tests.bench.sparkv.simulation import STEADY, Speed, simulated
 from tests.bench.sparkv.unit_times import Predictor, UnitShape, line, measure
 
 BLOCK, QUESTION, GROUPS = 128, 50, 1
@@ -78,7 +74,6 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--busy", type=int, default=0)
     parser.add_argument("--at-once", type=int, nargs="*", default=[])
-    parser.add_argument("--simulate", type=int, nargs="*", default=[10240, 20480, 38400])
     given = parser.parse_args()
     with opened(given.model) as model, TemporaryDirectory(prefix="pkb-stream-") as scratch:
         for tokens in given.tokens:
@@ -95,12 +90,6 @@ def main() -> None:
                 for count in given.at_once:
                     for row in at_once(request, link, Path(scratch) / "units", count):
                         print(json.dumps(about | row), flush=True)
-        for tokens in given.simulate:
-            blocks = [BLOCK] * (tokens // BLOCK) + [QUESTION]
-            about = {"model": Path(given.model).name, "tokens": tokens, "simulated": True}
-            for mbps in given.mbps:
-                for row in simulations(known, blocks, mbps):
-                    print(json.dumps(about | row), flush=True)
 
 
 def blocks_of(ids: Sequence[int], tokens: int) -> list[list[int]]:
@@ -195,26 +184,6 @@ def divergence(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
     """Return the KL divergence of the next token's probabilities."""
     logs = [values - values.max() - np.log(np.exp(values - values.max()).sum()) for values in (one, other)]
     return float((np.exp(logs[0]) * (logs[0] - logs[1])).sum())
-
-
-def simulations(known: Measured, lengths: Sequence[int], mbps: float) -> Iterator[dict[str, Any]]:
-    """Yield the time of each way on a steady machine, one that is disturbed, and one with eight requests at a time."""
-    rng = Random(int(mbps))
-    jitter = Speed(tuple((0.1 * number, rng.uniform(0.7, 1.1)) for number in range(6000)))
-    for way in ways(known, lengths, mbps):
-        cases: dict[str, tuple[Speed, Speed]] = {
-            "steady": (STEADY, STEADY),
-            "jitter": (jitter, STEADY),
-            "link drops to a third": (Speed(((0.0, 1.0), (1.0, 0.33))), STEADY),
-            "processor slows to half": (STEADY, Speed(((0.0, 1.0), (1.0, 0.5)))),
-            "eight at a time": (Speed(((0.0, 1 / 8),)), Speed(((0.0, 1 / 8),))),
-        }
-        for case, (link, processor) in cases.items():
-            control = way.control()
-            seconds = simulated(control, link, processor)
-            row = {"mbps": mbps, "way": way.name, "level": way.level, "case": case, "seconds": round(seconds, 2)}
-            row |= {"to_bound": round(seconds / bound(way.costs), 3)} if case == "steady" else {}
-            yield row | ({"migrated": control.migrated} if way.is_controlled else {})
 
 
 if __name__ == "__main__":
