@@ -191,8 +191,8 @@ class _Blocks:
 
             units, failures = [one.unit for one in sources], (UnreadableCache, RemoteMiss)
             cancel = kept.remote.cancel if kept.remote else lambda: None
-            fixed = None if plan.way == "overlap" else plan.computed
-            with Loader(units, get, failures, cancel, until, fixed) as loader:
+            waits = plan.way == "load" and not any(one.header for one in sources)  # never for a slow machine
+            with Loader(units, get, failures, cancel, until, 0 if waits else None) as loader:
                 there = {one.ids for one in sources}
                 parts = {ids: self._computed(ids) for ids in wanted if ids not in there}
                 while (number := loader.next()) is not None:
