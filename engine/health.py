@@ -87,8 +87,6 @@ def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, 
         checks |= part.doctor(home, settings, environ)
     if model.is_local:
         checks |= {"kv": lambda: _kv_form(settings, environ), "kv costs": lambda: _kv_costs(home)}
-    if model.is_local and settings.kv.reuse == "blocks":
-        checks["blocks"] = lambda: _blocks(model, environ)
     for name, check in checks.items():
         yield _finished(name, check)
 
@@ -270,25 +268,18 @@ def _get_model(settings: ModelSettings, environ: Mapping[str, str]) -> str | Non
     return _larger(settings)
 
 
-def _blocks(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
-    """Check whether the language model's cached keys can be moved, which block mode needs."""
-    from engine.models.load import why_fixed
-
-    found = find(settings.name, settings.revision, environ)
-    if why := why_fixed(found.folder):
-        return Check("blocks", "bad", f"{found.name} cannot reuse blocks: {why}", "pkb config set kv.reuse prefix")
-    return Check("blocks", "ok", f"{found.name} can reuse blocks")
-
-
 def _kv_form(settings: Settings, environ: Mapping[str, str]) -> Check:
     """Check how the language model's KV cache can be stored."""
-    from engine.models.load import form
+    from engine.models.load import form, why_fixed
 
     if settings.kv.reuse == "off":
         return Check("kv", "note", "the KV cache is off", "pkb config set kv.reuse prefix")
     found = find(settings.model.name, settings.model.revision, environ)
     stored = form(found.folder, settings.kv.bits)
-    result = f"{found.name}: {stored.description}"
+    in_blocks = settings.kv.reuse == "blocks"
+    if in_blocks and (why := why_fixed(found.folder)):
+        return Check("kv", "bad", f"{found.name} cannot reuse blocks: {why}", "pkb config set kv.reuse prefix")
+    result = f"{found.name}: {stored.description}" + (", in blocks" if in_blocks else "")
     return Check("kv", "ok", result) if stored.name else Check("kv", "note", result, "pkb model list")
 
 

@@ -9,10 +9,8 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from hashlib import blake2b
 from http.client import HTTPException
 from io import BytesIO
 from pathlib import Path
@@ -128,16 +126,11 @@ class _Recent:
 class Remote:
     """The nodes of another place, for any number of threads. After a failure it is left alone for a while."""
 
-    def __init__(
-        self, source: RemoteSource, now: Callable[[], float] = time.monotonic, failed: Path | None = None
-    ) -> None:
-        """`now` returns seconds of a clock that never goes back; the file `failed` is as old as the last failure.
-
-        So the next process leaves it alone, too.
-        """
-        self._source, self._now, self._failed = source, now, failed
+    def __init__(self, source: RemoteSource, now: Callable[[], float] = time.monotonic) -> None:
+        """`now` returns seconds of a clock that never goes back."""
+        self._source, self._now = source, now
         self._lock, self._calls, self._cancelled = Lock(), dict[RemoteCall, SimpleQueue[object]](), False
-        self._alone_until, self._silent_s = now() + (_pause_left(failed) if failed else 0.0), 0.0
+        self._alone_until, self._silent_s = now(), 0.0
         self.last_failure = ""
         self.last_miss = ""  # why the last `find` has no answer; empty where it has one
         self._answers, self._transfers = _Recent(), _Recent()
@@ -246,9 +239,6 @@ class Remote:
         if reason not in _HARMLESS:
             with self._lock:
                 self._alone_until, self.last_failure = self._now() + PAUSE_S, reason
-            if self._failed:
-                with suppress(OSError):  # such as no folder yet
-                    self._failed.touch(0o600)
 
     def _note_silence(self, seconds: float) -> None:
         """Pause a side that tells what it has, and sends nothing of it before all was computed."""
@@ -276,15 +266,6 @@ def _answer(work: Callable[[RemoteCall], T], call: RemoteCall, answers: SimpleQu
         pass
     finally:
         answers.put(found)
-
-
-def _pause_left(failed: Path) -> float:
-    """Return the seconds for which a side that failed is left alone yet."""
-    try:
-        age = time.time() - failed.stat().st_mtime
-    except OSError:
-        return 0.0
-    return PAUSE_S - age if 0 <= age < PAUSE_S else 0.0
 
 
 def headers_of(root: TreeRoot, segments: Sequence[Sequence[int]]) -> list[Header]:
@@ -324,11 +305,7 @@ def open_remote(url: str, folder: Path) -> Remote:
 
     `folder` holds the keys. Nothing is contacted, and what is wrong with either shows as misses.
     """
-    return Remote(source_of(url, folder), failed=folder / f"failed-{_digest(url)}")
-
-
-def _digest(url: str) -> str:
-    return blake2b(url.encode(), digest_size=8, person=b"pkb failed").hexdigest()
+    return Remote(source_of(url, folder))
 
 
 def source_of(url: str, folder: Path) -> RemoteSource:

@@ -78,7 +78,6 @@ class _Source:
     unit: Unit
     node: Node | None = None
     header: Header | None = None
-    cached: float = 1.0  # share of the node's file that the system has in memory
 
 
 def read(reading: PromptReader, segments: Sequence[Ids], trace: Trace, held: ExitStack) -> PrefixCache:
@@ -156,7 +155,7 @@ class _Blocks:
             return away
         costs, start = kept.planning.costs.costs if kept.planning else Costs(), len(self.system)
         return away + [
-            _Source(ids, Unit(len(ids), node.bytes, taken, costs.load_s(1, node.bytes, share)), node, cached=share)
+            _Source(ids, Unit(len(ids), node.bytes, taken, costs.load_s(1, node.bytes, share)), node)
             for (ids, node), share in zip(nodes.items(), shares, strict=True)
             for taken in [costs.prefill_s(start, start + len(ids)) or node.seconds]
         ]
@@ -198,7 +197,6 @@ class _Blocks:
                 while (number := loader.next()) is not None:
                     parts[sources[number].ids] = self._computed(sources[number].ids)
             come = sources[loader.back :]
-            self._learn(kept, come, loader.seconds)
             self.suspects += [node for node in (loader.failed is not None and sources[loader.failed].node,) if node]
             return parts | dict(self._come(come, places, reader, fetched))
 
@@ -241,13 +239,6 @@ class _Blocks:
         if self.kept and self.kept.planning:
             self.kept.planning.costs.record_prefill(start, start + len(ids), seconds)
         return BlockPart(arrays, None, seconds, is_loaded=False)
-
-    def _learn(self, kept: KvBinding, come: Sequence[_Source], seconds: float) -> None:
-        """Learn what loading costs, where nothing was fetched."""
-        if kept.planning and come and not any(one.header for one in come):
-            size = sum(one.unit.size for one in come)
-            cached = sum(one.unit.size * one.cached for one in come) / size
-            kept.planning.costs.record_load(len(come), size, cached, seconds)
 
     def _account(self, kept: KvBinding, come: Sequence[_Source], spent: float) -> None:
         """Count what was loaded and fetched, and what that saved."""

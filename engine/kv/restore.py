@@ -413,39 +413,31 @@ _PATIENCE = 2.0  # times as long as computing takes, and at least LEAST_S, may a
 _NOTHING = {"": "nothing there", "late": "no answer in time"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Offer:
-    """Nodes that the other side has: headers that they must have, and what each takes to compute and to fetch."""
-
-    headers: Sequence[Header]
-    units: Sequence[Unit]
-    is_measured: bool  # else the seconds of computing are a guess
-
-
 def borrow(kept: KvBinding, match: Match, found: Restored | None, segments: Sequence[Ids], trace: Trace) -> Restored:
     """Return the cache with as many of the next segments as another place has, fetched or computed meanwhile."""
     here = found or Restored(kept.model.begin(), (), ())
-    remote, planning = kept.remote, kept.planning
+    remote, planning, first = kept.remote, kept.planning, len(match.nodes)
     complete = not match.partial and here.present == tuple(len(node.ids) for node in match.nodes)
     if remote is None or planning is None or not complete or not kept.borrows:
         return here
     with trace.step("remote") as step:
-        offer = _offer(kept, planning, segments, len(match.nodes))
-        if not offer.units or planning.planner(offer.units).way == "compute":
-            step.note = "computing is sooner" if offer.units else _NOTHING.get(remote.last_miss, "no answer")
+        headers, starts = headers_of(kept.root, segments)[first:], list(accumulate(map(len, segments), initial=0))
+        units = [unit for unit in takewhile(bool, offered(kept, headers, starts[first:-1])) if unit]
+        if not units or planning.planner(units).way == "compute":
+            step.note = "computing is sooner" if units else _NOTHING.get(remote.last_miss, "no answer")
             return here
-        begun = time.perf_counter()
-        fetched, front = _fetched(kept, remote, planning, here, offer)
-        result = _appended(kept, front, offer, fetched) if fetched else front
-        _account_fetched(kept, offer, fetched, time.perf_counter() - begun, trace)
-        step.note = _described_offer(offer, fetched, result, len(here.present))
+        begun, measured = time.perf_counter(), planning.costs.costs.prefill_s(0, 1) is not None
+        fetched, front = _fetched(kept, remote, planning, here, headers, units)
+        result = _appended(kept, front, units, fetched, measured=measured) if fetched else front
+        come, taken = [units[number] for number in fetched], time.perf_counter() - begun
+        if come and trace.asked:
+            saved = sum(unit.compute_s for unit in units) - taken if measured else 0.0
+            kept.store.record_fetched(sum(u.tokens for u in come), sum(u.size for u in come), saved)
+            trace.saved_s += max(0.0, saved)
+        meanwhile = sum(result.present[first:]) - sum(result.loaded[first:])
+        step.note = f"{len(come)} of {len(units)} segments fetched, {sum(u.size for u in come) / 1e6:.1f} MB"
+        step.note += f", {meanwhile} tokens computed meanwhile" if meanwhile else ""
     return result
-
-
-def _offer(kept: KvBinding, planning: Planning, segments: Sequence[Ids], first: int) -> _Offer:
-    headers, starts = headers_of(kept.root, segments)[first:], list(accumulate(map(len, segments), initial=0))[first:-1]
-    units = [unit for unit in takewhile(bool, offered(kept, headers, starts)) if unit]
-    return _Offer(headers[: len(units)], units, planning.costs.costs.prefill_s(0, 1) is not None)
 
 
 def offered(kept: KvBinding, headers: Sequence[Header], starts: Sequence[int]) -> list[Unit | None]:
@@ -475,56 +467,40 @@ def _arrival_s(remote: Remote, size: int) -> float | None:
 
 
 def _fetched(
-    kept: KvBinding, remote: Remote, planning: Planning, here: Restored, offer: _Offer
-) -> tuple[dict[int, FetchedNode], Restored]:
+    kept: KvBinding, remote: Remote, planning: Planning, here: Restored,
+    headers: Sequence[Header], units: Sequence[Unit],
+) -> tuple[dict[int, FetchedNode], Restored]:  # fmt: skip
     """Fetch nodes from the back and compute from the front; returns those fetched, and the cache of the others."""
     fetched, seconds, captured = dict[int, FetchedNode](), list[float](), list[Any]()
 
     def load(number: int) -> None:
-        fetched[number] = fetch(kept, offer.headers[number], offer.units[number])
+        fetched[number] = fetch(kept, headers[number], units[number])
 
     position = sum(here.present)
-    with Loader(offer.units, load, (RemoteMiss,), remote.cancel) as loader:
+    with Loader(units, load, (RemoteMiss,), remote.cancel) as loader:
         while (number := loader.next()) is not None:
-            ids, begun = offer.headers[number].ids, time.perf_counter()
+            ids, begun = headers[number].ids, time.perf_counter()
             captured.append(kept.model.prefill(here.cache, ids))
             seconds.append(time.perf_counter() - begun)
             planning.costs.record_prefill(position, position + len(ids), seconds[-1])
             position += len(ids)
         back = loader.back
-    present = (*here.present, *(unit.tokens for unit in offer.units[: len(seconds)]))
+    present = (*here.present, *(unit.tokens for unit in units[: len(seconds)]))
     front = Restored(here.cache, present, (*here.loaded, *[0] * len(seconds)), tuple(seconds), tuple(captured))
-    return {number: fetched[number] for number in range(back, len(offer.units))}, front
+    return {number: fetched[number] for number in range(back, len(units))}, front
 
 
-def _appended(kept: KvBinding, front: Restored, offer: _Offer, fetched: dict[int, FetchedNode]) -> Restored:
+def _appended(
+    kept: KvBinding, front: Restored, units: Sequence[Unit], fetched: dict[int, FetchedNode], *, measured: bool
+) -> Restored:
     """Append what was fetched to the cache; what does not fit the model is computed after all."""
     try:
         captured = kept.model.append(front.cache, [fetched[number].tensors for number in sorted(fetched)])
     except UnreadableCache:
         fetched.clear()
         return front
-    units = [offer.units[number] for number in sorted(fetched)]
-    counts = [unit.tokens for unit in units]
-    seconds = (*front.seconds, *(unit.compute_s * offer.is_measured for unit in units))
+    come = [units[number] for number in sorted(fetched)]
+    counts = [unit.tokens for unit in come]
+    seconds = (*front.seconds, *(unit.compute_s * measured for unit in come))
     both = ((*front.present, *counts), (*front.loaded, *counts))
     return Restored(front.cache, *both, seconds, (*front.captured, *captured))
-
-
-def _account_fetched(
-    kept: KvBinding, offer: _Offer, fetched: dict[int, FetchedNode], seconds: float, trace: Trace
-) -> None:
-    """Count what came and what it saved; fetching that took longer than computing would have is counted, too."""
-    if not fetched or not trace.asked:
-        return
-    worth = sum(unit.compute_s for unit in offer.units) if offer.is_measured else seconds
-    units = [offer.units[number] for number in fetched]
-    kept.store.record_fetched(sum(u.tokens for u in units), sum(u.size for u in units), worth - seconds)
-    trace.saved_s += max(0.0, worth - seconds)
-
-
-def _described_offer(offer: _Offer, fetched: dict[int, FetchedNode], result: Restored, before: int) -> str:
-    size = sum(offer.units[number].size for number in fetched)
-    meanwhile = sum(result.present[before:]) - sum(result.loaded[before:])
-    computed = f", {meanwhile} tokens computed meanwhile" if meanwhile else ""
-    return f"{len(fetched)} of {len(offer.units)} segments fetched, {size / 1e6:.1f} MB{computed}"

@@ -75,15 +75,15 @@ def test_a_model_whose_keys_cannot_be_moved_is_refused_by_name_and_doctor_says_w
     config, why = FIXED["yarn"]
     folder = make(tmp_path / "yarn", config)
     checks = {check["name"]: check for check in blocks("doctor", "--json").row["checks"]}
-    assert (checks["blocks"]["state"], checks["blocks"]["next"]) == ("ok", None)
+    assert (checks["kv"]["state"], checks["kv"]["next"]) == ("ok", None)
     blocks("config", "set", "model.name", str(folder))
     ran = blocks("ask", "When is the picnic?", "--json")
     assert ran.code == 1
     assert ran.row["error"]["message"] == f"{folder} cannot reuse blocks: {why}"
     assert ran.row["error"]["next"] == "pkb config set kv.reuse prefix"
     checks = {check["name"]: check for check in blocks("doctor", "--json").row["checks"]}
-    assert (checks["blocks"]["state"], checks["blocks"]["next"]) == ("bad", "pkb config set kv.reuse prefix")
-    assert why in checks["blocks"]["found"]
+    assert (checks["kv"]["state"], checks["kv"]["next"]) == ("bad", "pkb config set kv.reuse prefix")
+    assert why in checks["kv"]["found"]
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """KV nodes from another machine: whatever it does, the node that was wanted or a miss, within a bounded time."""
 
 import json
-import os
 import shutil
 import socket
 import ssl
@@ -21,7 +20,7 @@ from engine.kv.sharing import SharingServer, parse_keys, parse_listen
 from store.errors import UsageError
 from store.kv_files import Header, Key, Tensor, write
 from store.peers import PeerBook, PeerSource, _Connection, key_line, parse_address
-from store.remote import MOST_KEYS, PAUSE_S, Remote, RemoteCall, RemoteMiss, headers_of, masked, open_remote
+from store.remote import MOST_KEYS, PAUSE_S, Remote, RemoteCall, RemoteMiss, headers_of, masked
 from tests.effort import PATIENCE_S
 from tests.store.kv_kit import ROOT, Kept, tensors
 from tests.store.sharing import (
@@ -271,21 +270,6 @@ def test_after_a_failure_a_peer_is_left_alone_for_a_while(both: tuple[Path, Node
     assert remote.is_available
     assert remote.find(keys_of(nodes), PATIENCE_S) == ()
     assert not remote.is_available
-
-
-def test_the_next_process_leaves_a_peer_alone_that_failed_in_this_one(both: tuple[Path, Nodes]) -> None:
-    folder, nodes = both
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        url = f"https://127.0.0.1:{listener.getsockname()[1]}#desktop"
-    share = home_of(folder / "laptop").share
-    assert open_remote.__wrapped__(url, share).find(keys_of(nodes), PATIENCE_S) == ()
-    again = open_remote.__wrapped__(url, share)
-    assert not again.is_available
-    (failed,) = share.glob("failed-*")
-    assert failed.stat().st_mode & 0o777 == 0o600
-    os.utime(failed, (time.time() - PAUSE_S, time.time() - PAUSE_S))
-    assert open_remote.__wrapped__(url, share).is_available
-    assert open_remote.__wrapped__("https://127.0.0.1:9#desktop", share).is_available
 
 
 def test_a_peer_that_accepts_and_never_answers_costs_the_time_allowed(both: tuple[Path, Nodes]) -> None:
