@@ -284,9 +284,9 @@ class WatchPrinter:
         said = f"{error.message}; keyword search only; try: {error.next_step}"
         self._tell("unembedded", None, message=error.message, said=said)
 
-    def queued(self) -> None:
-        """Report that jobs are queued for `pkb idle`."""
-        self._tell("queued", None, said="jobs queued for pkb idle")
+    def worked(self, said: str, seconds: float) -> None:
+        """Say what an idle run did, or why it failed."""
+        self._tell("idle", None, said=said, message=said, seconds=round(seconds, 3))
 
     def progress(self) -> AbstractContextManager[Tick]:
         """Return a context that shows progress bars on a terminal."""
@@ -360,6 +360,7 @@ def start(
     import logging
 
     from cli.app import handle_signals
+    from cli.idle import words as idle_command
     from engine.ingest.imap import kept_password, shown_path
 
     # The library would print lost events, which the next scan finds.
@@ -369,4 +370,4 @@ def start(
         passwords = {account: kept_password(account) or ask_password(account) for account in pkb.accounts(paths)}
         listener = WatchPrinter(partial(shown_path, pkb.session.home.mail), as_json=as_json)
         pkb.watch(paths, listener, kind=kind, collection=collection, intervals=intervals,
-                  polling=polling, embed=embeds, passwords=passwords)  # fmt: skip
+                  polling=polling, embed=embeds, passwords=passwords, idle=idle_command())  # fmt: skip

@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from threading import Lock, Thread
@@ -294,10 +294,14 @@ class Pkb:
         polling: bool = False,
         embed: bool = True,
         passwords: "Mapping[MailAccount, str | None] | None" = None,
+        idle: Sequence[str] = (),
     ) -> NoReturn:
-        """Index changes in these folders, and accounts with their `passwords`, as they happen, until an exception."""
+        """Index changes in these folders, and accounts with their `passwords`, as they happen, until an exception.
+
+        `idle` is the command that runs idle jobs, in a process of its own, while nothing changes and nobody is there.
+        """
         from engine.ingest.follow import Follow, Intervals
-        from engine.watcher import Watcher
+        from engine.watcher import IdleRuns, Watcher
 
         session, intervals, accounts = self.session, intervals or Intervals(), self.accounts(paths)
         for account in accounts:
@@ -310,14 +314,16 @@ class Pkb:
         environ, home = session.environ, session.home
         self.close()  # each step opens the home for itself
         with _private_files(), Follow(intervals, polling=polling, aside=[str(home.data), str(home.cache)]) as follow:
-            watcher = Watcher(follow, intervals, listener, environ, embeds=embed)
+            runs = IdleRuns(idle, intervals, listener, environ)
+            watcher = Watcher(follow, intervals, listener, environ, embeds=embed, idle=runs)
             for root in (*roots, *missing):
                 watcher.add(root)
             for account in accounts:
                 about = (account, str(account.place(home.mail)), (passwords or {}).get(account))
                 Thread(target=watcher.follow_account, args=about, daemon=True).start()
-            while True:
-                watcher.step()
+            with closing(runs):
+                while True:
+                    watcher.step()
 
     def ask(
         self,

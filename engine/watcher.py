@@ -1,17 +1,22 @@
-"""The loop of `pkb watch`: reads changed folders first, then embeds, then queues idle jobs. Prints nothing."""
+"""The loop of `pkb watch`: reads changed folders first, then embeds, then has a process run idle jobs. Prints nothing.
+
+No job is queued: that process plans from the stored state, so nothing is lost when it, or this one, is killed.
+"""
 
 import gc
 import os
 import sqlite3
+import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from engine import operations
-from engine.idle.plan import queue
+from engine.idle.scheduler import Machine, why_wait
 from engine.operations import root_at
 from engine.session import Session, session
 from store.errors import DiskFull, Locked, NoModel, PkbError, as_pkb_error, naming_disk
@@ -23,10 +28,10 @@ if TYPE_CHECKING:
     from store.catalog import SourceRoot
     from store.types import FileState
 
-
-Queue = Callable[[Session], None]
 _PAUSE_S, _AGAIN_S = 10.0, 600.0  # before a mail server is asked again: after a failure at first, and at most
 _BURST_S = 1.0  # in which more mail may come
+_ENDING_S = 4.0  # for an idle run to end by itself
+_STOPPED = (130, 143)  # exit codes of a run that was interrupted
 
 
 class WatchListener(Protocol):
@@ -47,11 +52,83 @@ class WatchListener(Protocol):
     def without_model(self, error: NoModel) -> None:
         """Say that nothing is embedded."""
 
-    def queued(self) -> None:
-        """Say that work was queued for the next idle run."""
+    def worked(self, said: str, seconds: float) -> None:
+        """Say what an idle run did, or why it failed."""
 
     def progress(self) -> AbstractContextManager[operations.OnProgress]:
         """Return a context in which progress is shown."""
+
+
+class IdleRuns:
+    """Runs a command, one process at a time: after a rest, while the machine is idle, and hourly; mutable."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        pace: "Intervals",
+        listener: WatchListener,
+        environ: Mapping[str, str],
+        machine: Machine | None = None,
+    ) -> None:
+        self._command, self._pace, self._listener, self._environ = command, pace, listener, environ
+        self._machine = machine or Machine()
+        self._running: subprocess.Popen[str] | None = None
+        self._began = self._next = 0.0
+        self.rest()
+
+    def rest(self) -> None:
+        """Put the next run off until nothing has changed for a while."""
+        self._next = time.monotonic() + self._pace.rest
+
+    def step(self) -> None:
+        """Start a run that is due, or report the one that has ended."""
+        if self._running is None:
+            if self._command and time.monotonic() > self._next:
+                self._start()
+        elif self._running.poll() is not None:
+            self._report(self._running)
+
+    def close(self) -> None:
+        """End the run, which repeats at most one job the next time."""
+        if (running := self._running) is None:
+            return
+        running.terminate()
+        try:
+            running.communicate(timeout=_ENDING_S)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            running.communicate()
+
+    def _start(self) -> None:
+        if self._must_wait():
+            self._next = time.monotonic() + self._pace.busy
+            return
+        self._began, self._next = time.monotonic(), inf
+        self._running = subprocess.Popen(
+            self._command,
+            env=self._environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,  # a line
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+
+    def _report(self, ended: "subprocess.Popen[str]") -> None:
+        """Report a run that ended, and plan the next one: soon where this one was stopped."""
+        said, code, self._running = ended.communicate()[0].strip(), ended.returncode, None
+        if said:
+            self._listener.worked(said, time.monotonic() - self._began)
+        stopped = code < 0 or code in _STOPPED or self._must_wait()
+        self._next = min(self._next, time.monotonic() + (self._pace.busy if stopped else self._pace.again))
+
+    def _must_wait(self) -> bool:
+        try:
+            with session(self._environ) as opened, naming_disk(opened.home.data, "pkb idle"):
+                opened.make()
+                return why_wait(opened, self._machine) is not None
+        except (Locked, DiskFull):
+            return True
 
 
 class Watcher:
@@ -65,13 +142,13 @@ class Watcher:
         environ: Mapping[str, str],
         *,
         embeds: bool = True,
-        queue: Queue | None = queue,
+        idle: IdleRuns | None = None,
     ) -> None:
         self._follow, self._pace, self._listener, self._environ = follow, pace, listener, environ
-        self._embeds, self._queue = embeds, queue
+        self._embeds, self._idle = embeds, idle
         self._roots: dict[str, SourceRoot] = {}
         self._unread: dict[str, SourceRoot] = {}  # whose collection and kind are not in the catalogue yet
-        self._unembedded, self._since = False, None if queue is None else time.monotonic()
+        self._unembedded = False
 
     def add(self, root: "SourceRoot") -> None:
         """Follow a root."""
@@ -117,9 +194,9 @@ class Watcher:
                 self._read(one)
         elif self._unembedded:
             self._embed()
-        elif self._since is not None and time.monotonic() - self._since > self._pace.rest:
-            self._queue_jobs()
         else:
+            if self._idle:
+                self._idle.step()
             self._follow.wait()
 
     def _read(self, due: "DueFolder") -> None:
@@ -141,8 +218,8 @@ class Watcher:
             self._follow.scanned(due.root, seconds)
         self._listener.read(where, summary, left, seconds, always=self._unread.pop(due.root, None) is not None)
         self._unembedded |= self._embeds
-        if self._queue and (summary.kept or summary.removed):
-            self._since = time.monotonic()
+        if self._idle and (summary.kept or summary.removed):
+            self._idle.rest()
 
     def _ingest(self, opened: Session, due: "DueFolder") -> "tuple[Summary, str]":
         """Read a folder, or its whole root where too many documents vanished from the folder to trust that."""
@@ -190,19 +267,3 @@ class Watcher:
         if done:
             self._listener.embedded(done, left)
         gc.collect()  # memory of the embedder is not needed for hours
-
-    def _queue_jobs(self) -> None:
-        """Queue idle jobs, once no change has come for a while."""
-        self._since = None
-        if self._queue is None:
-            return
-        try:
-            with session(self._environ) as opened, naming_disk(opened.home.data, "pkb idle"):
-                opened.make()
-                self._queue(opened)
-        except (Locked, DiskFull):
-            self._since = time.monotonic()
-        except NoModel:
-            pass  # `pkb idle` reports it
-        else:
-            self._listener.queued()

@@ -310,19 +310,6 @@ def _handler(plan: "Callable[[], PrefetchPlan | None]") -> Handler:
     return Handler(jobs, run)
 
 
-def queue(session: Session) -> None:
-    """Store the jobs that new mail calls for; none is run, and no model is loaded."""
-    from engine.idle.refresh import plan_refreshes
-    from engine.idle.scheduler import stored
-    from store.jobs import Jobs
-
-    session.ledger.renew()
-    now, refreshes = session.now.timestamp(), plan_refreshes(_reasker(session))
-    model = session.model_for("abstract")
-    summarizer = _summarizer(session, model.load if model else None, lambda: False)
-    Jobs(session.ledger).offer([stored(job, now) for job in (*refreshes, *plan_summaries(session, summarizer))])
-
-
 def _reasker(session: Session) -> "Reasker":
     from engine.idle.refresh import Reasker
 

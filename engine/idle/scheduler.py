@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -513,16 +514,18 @@ def _plan_and_run(session: Session, request: IdleRequest, report: IdleReport, on
 
 def _why_stop(session: Session, request: IdleRequest, machine: "Machine") -> WhyStop:
     """Return a function that returns why the machine must not be used now; None if it may."""
-    if request.force or session.settings.idle.when == "always":
-        return lambda: None
+    return (lambda: None) if request.force else partial(why_wait, session, machine)
+
+
+def why_wait(session: Session, machine: "Machine") -> str | None:
+    """Return why idle jobs must wait, by the settings, the machine and the last question; None if they may run."""
+    if session.settings.idle.when == "always":
+        return None
     from engine.session import now
     from store.history import History
 
-    def reason() -> str | None:
-        last = History(session.ledger).last()
-        return why_not(machine.facts(None if last is None else now(session.environ).timestamp() - last.at))
-
-    return reason
+    last = History(session.ledger).last()
+    return why_not(machine.facts(None if last is None else now(session.environ).timestamp() - last.at))
 
 
 def _is_final(result: JobResult) -> bool:

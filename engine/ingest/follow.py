@@ -34,7 +34,8 @@ class Intervals:
 
     A root is ingested when nothing in it has changed for `quiet`, or after `max_wait` of steady change. It is scanned
     in full every `rescan`, to catch changes without events, and every `poll` where there are no events at all. Every
-    `check` its presence is checked. After `rest` without a change, idle work may be queued.
+    `check` its presence is checked. After `rest` without a change idle jobs run, and `again` after they did; on a busy
+    machine, `busy` later.
     """
 
     quiet: float = 5.0
@@ -43,6 +44,8 @@ class Intervals:
     poll: float = 30.0
     check: float = 5.0
     rest: float = 120.0
+    again: float = 3600.0
+    busy: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)

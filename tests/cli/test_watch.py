@@ -9,26 +9,26 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli.ingest import WatchPrinter
+from engine.idle.scheduler import Machine, Sources
 from engine.ingest.follow import Follow, Intervals
 from engine.operations import choose_roots
-from engine.session import Session, session
-from engine.watcher import Watcher
-from store.errors import Locked, NoModel, PkbError
+from engine.session import session
+from engine.watcher import IdleRuns, Watcher
 from store.locks import Locks
 from tests.cli.conftest import Pkb
 from tests.cli.test_json import compare
 from tests.demo import environment
 from tests.effort import PATIENCE_S
 
-QUICK = Intervals(quiet=0.3, max_wait=5, rescan=600, poll=0.3, check=0.1, rest=0.3)
+QUICK = Intervals(quiet=0.3, max_wait=5, rescan=600, poll=0.3, check=0.1, rest=0.3, busy=0.3)
 
 EARLIER = 1_714_728_000  # 3 May 2024
 
@@ -46,8 +46,8 @@ def finds(pkb: Pkb, words: str) -> bool:
 class Process:
     """One `pkb` at work, and the events that it has told of so far."""
 
-    def __init__(self, folder: Path, *words: str) -> None:
-        command = [sys.executable, "-m", "cli.app", *words]
+    def __init__(self, folder: Path, *words: str, start: Sequence[str] = ("-m", "cli.app")) -> None:
+        command = [sys.executable, *start, *words]
         env = environment(folder)
         self.process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.events: list[dict[str, Any]] = []
@@ -203,27 +203,13 @@ def test_it_needs_a_folder_that_is_there(fresh: Pkb, tmp_path: Path) -> None:
 
 
 @contextmanager
-def watcher(*paths: Path, queued: list[int] | None = None, fails: list[PkbError] | None = None) -> Iterator[Watcher]:
-    """Return one that is turned by hand; queueing fails with each of these first, the last one first."""
+def watcher(*paths: Path, runs: IdleRuns | None = None) -> Iterator[Watcher]:
+    """Return one that is turned by hand."""
     with session() as opened:
         roots, missing = choose_roots(opened, list(paths), None, None)
         opened.make()
-
-    def note(opened: Session) -> None:
-        assert queued is not None
-        if fails:
-            raise fails.pop()
-        queued.append(opened.ledger.generation)
-
-    with Follow(QUICK) as follow:
-        made = Watcher(
-            follow,
-            QUICK,
-            WatchPrinter(as_json=True),
-            os.environ,
-            embeds=False,
-            queue=note if queued is not None else None,
-        )
+    with Follow(QUICK) as follow, closing(runs) if runs else nullcontext():
+        made = Watcher(follow, QUICK, WatchPrinter(as_json=True), os.environ, embeds=False, idle=runs)
         for root in (*roots, *missing):
             made.add(root)
         yield made
@@ -317,29 +303,6 @@ def test_while_another_writes_reading_waits_and_is_done_later(
         turn(one, lambda: kept(fresh) == 51)
 
 
-def test_what_rather_waits_is_queued_once_when_changes_have_rested(fresh: Pkb, letters: Path) -> None:
-    queued: list[int] = []
-    with watcher(letters, queued=queued) as one:
-        turn(one, lambda: len(queued) == 1)
-        for _ in range(10):
-            one.step()
-        assert len(queued) == 1
-        for number in range(3):
-            write(letters / "a" / f"new{number}", f"added{number}")
-        turn(one, lambda: len(queued) == 2)
-    assert kept(fresh) == 53
-    assert queued[1] > queued[0]
-
-
-def test_what_cannot_be_queued_now_is_queued_later_or_with_the_next_mail(fresh: Pkb, letters: Path) -> None:
-    queued: list[int] = []
-    fails: list[PkbError] = [NoModel("no such model"), Locked("another pkb is rewriting its tables")]
-    with watcher(letters, queued=queued, fails=fails) as one:
-        turn(one, lambda: not fails)
-        write(letters / "a" / "new", "added")
-        turn(one, lambda: len(queued) == 1)
-
-
 @pytest.mark.slow
 def test_a_message_that_is_still_being_written_is_read_when_it_is_whole(fresh: Pkb, letters: Path) -> None:
     with watcher(letters) as one, (letters / "a" / "slow").open("w") as file:
@@ -353,3 +316,159 @@ def test_a_message_that_is_still_being_written_is_read_when_it_is_whole(fresh: P
         file.flush()
         turn(one, lambda: kept(fresh) == 51)
     assert finds(fresh, "xylophone")
+
+
+BEGUN = ("-c", "import sys; open(sys.argv[1], 'a').write('begun ')")
+
+
+def begun(tmp_path: Path) -> str:
+    path = tmp_path / "begun"
+    return path.read_text() if path.exists() else ""
+
+
+def runs_of(tmp_path: Path, *code: str, supplies: Path = Path("/none")) -> IdleRuns:
+    """Return idle runs of a program, on a machine with these power supplies that nobody uses."""
+    machine = Machine(Sources(supplies, tmp_path / "no terminals", str(tmp_path / "no tools"), "linux"))
+    command = [sys.executable, *code, str(tmp_path / "begun")]
+    return IdleRuns(command, QUICK, WatchPrinter(as_json=True), os.environ, machine)
+
+
+def test_idle_jobs_run_when_changes_have_rested_and_again_when_there_are_more(
+    fresh: Pkb, letters: Path, tmp_path: Path
+) -> None:
+    fresh("config", "set", "idle.when", "always")
+    with watcher(letters, runs=runs_of(tmp_path, *BEGUN)) as one:
+        turn(one, lambda: begun(tmp_path) == "begun ")
+        for _ in range(10):
+            one.step()
+        assert begun(tmp_path) == "begun "
+        for number in range(3):
+            write(letters / "a" / f"new{number}", f"added{number}")
+        turn(one, lambda: begun(tmp_path) == "begun begun ")
+    assert kept(fresh) == 53
+
+
+def test_a_run_that_a_signal_ends_is_taken_up_again(fresh: Pkb, letters: Path, tmp_path: Path) -> None:
+    fresh("config", "set", "idle.when", "always")
+    killed = BEGUN[1] + "; import os; os.kill(os.getpid(), 9)"
+    with watcher(letters, runs=runs_of(tmp_path, "-c", killed)) as one:
+        turn(one, lambda: begun(tmp_path) == "begun begun ")
+
+
+def test_on_battery_nothing_runs_until_it_is_plugged_in(fresh: Pkb, letters: Path, tmp_path: Path) -> None:
+    battery, cable = tmp_path / "supplies" / "BAT0" / "uevent", tmp_path / "supplies" / "AC" / "uevent"
+    for path, says in ((battery, "POWER_SUPPLY_TYPE=Battery\n"), (cable, "POWER_SUPPLY_TYPE=Mains\n")):
+        path.parent.mkdir(parents=True)
+        path.write_text(f"{says}POWER_SUPPLY_ONLINE=0\n")
+    with watcher(letters, runs=runs_of(tmp_path, *BEGUN, supplies=tmp_path / "supplies")) as one:
+        turn(one, lambda: kept(fresh) == 50)
+        for _ in range(20):
+            one.step()
+        assert begun(tmp_path) == ""
+        fresh("config", "set", "idle.when", "always")  # the load of other tests is not what is tested
+        turn(one, lambda: begun(tmp_path) == "begun ")
+
+
+def test_just_after_a_question_nothing_runs(fresh: Pkb, letters: Path, tmp_path: Path) -> None:
+    fresh("ask", "What about word1?")
+    with watcher(letters, runs=runs_of(tmp_path, *BEGUN)) as one:
+        for _ in range(30):
+            one.step()
+    assert begun(tmp_path) == ""
+
+
+# The command line with short waits, which no option sets.
+HASTY = """
+import sys
+from functools import partial
+from engine.ingest import follow
+follow.Intervals = partial(follow.Intervals, check=0.1, rest=1.0, busy=0.5)
+from cli.app import main
+main()
+"""
+
+
+@contextmanager
+def hasty(pkb: Pkb, *words: str) -> Iterator[Process]:
+    one = Process(pkb.folder, *words, "--quiet", "1s", "--json", start=("-c", HASTY))
+    try:
+        yield one
+    finally:
+        one.close()
+
+
+def children(process: int) -> list[int]:
+    """Return the processes that one has started."""
+    found = subprocess.run(["pgrep", "-P", str(process)], capture_output=True, text=True, check=False)
+    return [int(line) for line in found.stdout.split()]
+
+
+def child(process: int) -> int:
+    """Wait until a process has started one, and return it."""
+    ends = time.monotonic() + PATIENCE_S
+    while not (found := children(process)):
+        assert time.monotonic() < ends
+        time.sleep(0.02)
+    return found[0]
+
+
+MEETS = "Where does the sewing circle meet?"
+
+
+@pytest.fixture
+def circle(fresh: Pkb, tmp_path: Path) -> Path:
+    """Return a watched folder, about which a question was asked, and whose newest message changes the answer."""
+    fresh("config", "set", "idle.when", "always")
+    letter(tmp_path / "circle", 1, "The sewing circle meets in the old library on Mondays.")
+    fresh("ingest", str(tmp_path / "circle"))
+    assert "old library" in fresh("ask", MEETS).out
+    return tmp_path / "circle"
+
+
+def letter(folder: Path, number: int, text: str) -> None:
+    folder.mkdir(exist_ok=True)
+    head = f"From: Ann <ann@example.org>\nMessage-ID: <{number}@sewing>\nSubject: Sewing circle {number}\n"
+    (folder / f"{number}.eml").write_text(f"{head}Date: Mon, {number} Jun 2024 10:00:00 +0000\n\n{text}\n")
+
+
+def refreshed(pkb: Pkb) -> bool:
+    """Return whether the answer of today is in the cache."""
+    found = pkb("ask", MEETS, "--json").row
+    return found["tier"] == "exact" and "boat house" in found["answer"]
+
+
+@pytest.mark.slow
+def test_new_mail_that_changes_an_answer_has_it_refreshed_with_no_other_command(fresh: Pkb, circle: Path) -> None:
+    with hasty(fresh, "watch", str(circle)) as watch:
+        watch.until("read", new=0)
+        letter(circle, 2, "The sewing circle meets in the boat house from now on.")
+        watch.until("read", new=1)
+        while "1 answer refreshed" not in watch.until("idle")["message"]:
+            pass
+        assert refreshed(fresh)
+        assert watch.end(signal.SIGTERM) == (143, "")
+    compare("pkb watch", watch.events, every=False)
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_and_a_watch_that_is_killed_lose_no_work(fresh: Pkb, circle: Path) -> None:
+    letter(circle, 2, "The sewing circle meets in the boat house from now on.")
+    with hasty(fresh, "watch", str(circle)) as watch:
+        watch.until("read", new=1)
+        os.kill(child(watch.process.pid), signal.SIGKILL)
+        os.kill(orphan := child(watch.process.pid), signal.SIGSTOP)
+        watch.end(signal.SIGKILL)
+        os.kill(orphan, signal.SIGKILL)
+    with hasty(fresh, "watch", str(circle)) as watch:
+        assert "1 answer refreshed" in watch.until("idle")["message"]
+        assert refreshed(fresh)
+        watch.end(signal.SIGTERM)
+
+
+@pytest.mark.slow
+def test_a_term_signal_ends_the_idle_run_too_even_one_that_hangs(fresh: Pkb, circle: Path) -> None:
+    with hasty(fresh, "watch", str(circle)) as watch:
+        os.kill(worker := child(watch.process.pid), signal.SIGSTOP)
+        assert watch.end(signal.SIGTERM) == (143, "")
+        with pytest.raises(ProcessLookupError):
+            os.kill(worker, 0)
