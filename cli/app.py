@@ -36,7 +36,7 @@ COMMANDS = {
     "show": ("inspect", "show", "Print the indexed text of a file or source, with line numbers."),
     "open": ("inspect", "open_source", "Open the file of a source of the last answer."),
     "stats": ("stats", "stats", "Show the time that caches saved, hit rates, latency and sizes."),
-    "export": ("export", "export", "Write cached questions with answers and sources, and abstracts."),
+    "export": ("export", "export", "Write cached questions with answers and sources."),
     "import": ("export", "import_answers", "Import the cached answers of an export that hold here."),
     "serve": ("serve", "serve", "Run the background server, or a page and an API."),
     "mcp": ("serve", "mcp", "Serve questions and search to agents and editors (MCP)."),

@@ -42,7 +42,7 @@ def export(
     ] = "jsonl",
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
 ) -> None:
-    """Write cached questions with answers and sources, and abstracts.
+    """Write cached questions with answers and sources.
 
     Example: pkb export answers.jsonl
     """
@@ -158,22 +158,13 @@ def source_lines(row: Mapping[str, Any], number: str = "") -> Iterator[str]:
 
 
 def export_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield an export in Markdown: answers, without predicted ones that nobody asked for, then abstracts."""
-    abstracts = False
+    """Yield an export in Markdown: answers, without predicted ones that nobody asked for."""
     for row in rows:
         if row["kind"] == "export":
-            yield from (
-                "# Questions and answers",
-                "",
-                f"Exported by pkb {row['version']}, {row['created'][:_DAY]}.",
-                "",
-            )
-        elif row["kind"] == "answer" and (row["origin"] == "user" or row["uses"]):
+            about = f"Exported by pkb {row['version']}, {row['created'][:_DAY]}."
+            yield from ("# Questions and answers", "", about, "")
+        elif row["origin"] == "user" or row["uses"]:
             yield from _answer_lines(row["reply"])
-        elif row["kind"] == "abstract":
-            yield from () if abstracts else ("# Abstracts", "")
-            abstracts = True
-            yield from (f"- {(row['date'] or 'no date')[:_DAY]}: {_flat(row['text'])}", "")
 
 
 def _answer_lines(reply: Mapping[str, Any]) -> Iterator[str]:

@@ -308,7 +308,6 @@ _LABELS = {"limit": "--max"}  # of states, where they differ from their names
 _NAMES = {
     "refresh": ("answer refreshed", "answers refreshed"),
     "verify": ("answer verified", "answers verified"),
-    "summarize": ("summary written", "summaries written"),
     "predict": ("prediction run", "prediction runs"),
     "populate": ("predicted question precomputed", "predicted questions precomputed"),
     "standing": ("question about a meeting answered ahead", "questions about meetings answered ahead"),

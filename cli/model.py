@@ -253,8 +253,8 @@ def show_adapters(as_json: Json = False) -> None:
 def use_for(
     name: Annotated[str, typer.Argument(metavar="NAME", help="As `pkb adapter list` shows it, or none.")],
     task: Annotated[
-        Literal["answer", "abstract", "predict"] | None,
-        typer.Option("--role", metavar="TASK", help="Use it to answer, abstract or predict (default: answer)"),
+        Literal["answer", "predict"] | None,
+        typer.Option("--role", metavar="TASK", help="Use it to answer or predict (default: answer)"),
     ] = None,
     collection: Annotated[
         str | None, typer.Option("--in", metavar="NAME", help="Use it for questions limited to this collection.")

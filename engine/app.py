@@ -455,7 +455,7 @@ class Pkb:
         return work(self.session, request, on_progress, lambda: run_idle(self.session, request, on_progress))
 
     def export(self) -> Iterator[dict[str, Any]]:
-        """Yield what an export begins with, then cached answers and abstracts, as `pkb export` prints them."""
+        """Yield what an export begins with, then cached answers, as `pkb export` prints them."""
         from engine.transfer import export
 
         return export(self.session)

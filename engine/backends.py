@@ -225,7 +225,7 @@ class Generative(Retriever, ABC):
         return self.by_collection.get(scope.collection or "", self)
 
     def for_task(self, task: str) -> "Generative":
-        """Return the model with the adapter of a task other than answering: abstract, predict or condense."""
+        """Return the model with the adapter of a task other than answering: predict or condense."""
         return self.by_task.get(task, self)
 
     def generate(
@@ -436,7 +436,7 @@ def local_model(opened: _OpenHome) -> LocalModel:
     wardrobe = wardrobe_of(opened.home, opened.settings.adapter, found.folder, digest)
     made = partial(LocalModel, opened, found, digest, role)
     answering = made(wardrobe.tasks.get("answer"))
-    others = {task: wardrobe.tasks.get(task) for task in ("abstract", "predict", "condense")}  # no key for the last
+    others = {task: wardrobe.tasks.get(task) for task in ("predict", "condense")}  # no key for the last
     answering.by_task |= {task: made(one) for task, one in others.items() if one != answering.adapter}
     answering.by_collection |= {name: made(one) for name, one in wardrobe.collections.items()}
     answering.problems = wardrobe.problems

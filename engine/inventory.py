@@ -169,8 +169,8 @@ def _row(
     )  # fmt: skip
 
 
-Task = Literal["answer", "abstract", "predict"]
-TASKS: tuple[Task, ...] = ("answer", "abstract", "predict")
+Task = Literal["answer", "predict"]
+TASKS: tuple[Task, ...] = ("answer", "predict")
 NO_ADAPTER = "none"
 
 

@@ -309,7 +309,7 @@ class Session:
         return open_reader(self.reader_version) if self.reader_version else None
 
     def model_for(self, task: str) -> "Generative | None":
-        """Return the language model with the adapter of a task, such as abstract or predict; None if pkb quotes."""
+        """Return the language model with the adapter of a task, such as predict; None if pkb quotes."""
         return self._model.for_task(task) if self._model else None
 
     @property

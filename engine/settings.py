@@ -133,7 +133,6 @@ class AdapterSettings(Struct, frozen=True):
     """Which LoRA adapter the language model has on for each task."""
 
     answer: Annotated[str, _option("adapter that answers questions; empty: none", like=_ADAPTER)] = ""
-    abstract: Annotated[str, _option("adapter that summarizes; empty: none", like=_ADAPTER)] = ""
     predict: Annotated[str, _option("adapter that predicts questions; empty: none", like=_ADAPTER)] = ""
     collections: Annotated[
         str,
@@ -196,7 +195,7 @@ class Experiment(Struct, frozen=True):
     history: int = 50  # questions looked back to (PerCache 4.1.2)
     # With a tau above it few hits get through: predicted questions are prefilled and not answered (PerCache 4.3.2).
     cutoff: float = 0.88
-    quiet_s: float = 300.0  # without new mail and questions, before chunks are summarized and questions predicted
+    quiet_s: float = 300.0  # without new mail and questions, before questions are predicted
     # A disk may be unmounted when more documents vanish at once than this many, and than this share of all.
     gone_count: int = 50
     gone_share: float = 0.2
@@ -265,7 +264,7 @@ RETIRED = frozenset(
         "bank": "semantic max_error refresh_k guard evidence verify check",
         "ingest": "gone_count gone_share message_bytes",
         "embed": "workers",
-        "adapter": "train",
+        "adapter": "train abstract",
         "kv": "order score",
         "idle": "away_s load stride history cutoff quiet_s",
         "serve": "memory_share",

@@ -1,4 +1,4 @@
-"""Export of cached answers and abstracts as JSON objects, import of answers into another home.
+"""Export of cached answers as JSON objects, import of them into another home.
 
 An imported answer counts as stale until a question, or an idle run, has found the same evidence for it here.
 """
@@ -36,7 +36,6 @@ from engine.types import SCHEMA, Answer, AskOptions, Evidence, Source, Trace, gr
 from store.answers import AnswerBank, CachedAnswer, Origin, RejectedAnswers
 from store.errors import PkbError, UsageError
 from store.history import link_documents
-from store.jobs import Abstract, Abstracts
 from store.types import Scope, replace
 
 Row = dict[str, Any]
@@ -89,29 +88,17 @@ class ImportReport(Struct, frozen=True):
 
 
 def export(opened: Session) -> Iterator[Row]:
-    """Yield what a file begins with, then each cached answer, the most used first, then each abstract."""
+    """Yield what a file begins with, then each cached answer, the most used first."""
     bank = AnswerBank(opened.ledger)  # NoStore before anything is written
     yield {"schema": SCHEMA, "kind": "export", "version": version("pkb"), "created": opened.now.isoformat()}
     for key, cached in bank.answered():
         yield _exported(opened, key, cached).to_json()
-    with opened.locks.reader():
-        abstracts = Abstracts(opened.ledger, opened.tables).all()
-    for one in abstracts:
-        yield _abstract(one)
 
 
 def _exported(opened: Session, key: bytes, cached: CachedAnswer) -> ExportedAnswer:
     created = datetime.fromtimestamp(cached.created, opened.now.tzinfo)
     about = (key.hex(), scope_of(cached.scope), cached.writer, cached.day, cached.evidence, created, cached.made_ms)
     return ExportedAnswer(*about, cached.origin, cached.source, cached.tau, cached.uses, answer_of(cached))
-
-
-def _abstract(one: Abstract) -> Row:
-    made = datetime.fromtimestamp(one.made).astimezone().isoformat()
-    date = one.date and one.date.isoformat()
-    return {
-        "schema": SCHEMA, "kind": "abstract", "text": one.text, "date": date, "made": made, "chunks": list(one.chunks),
-    }  # fmt: skip
 
 
 def import_answers(
@@ -163,7 +150,7 @@ def _check_header(line: bytes | None, name: str) -> None:
 
 
 def read_line(line: bytes | None) -> ExportedAnswer | None:
-    """Return the answer in a line after the first, None for an abstract; Broken where the line is neither."""
+    """Return the answer in a line after the first, None for an abstract of earlier versions; Broken."""
     row = _object(line)
     if row.get("schema") != SCHEMA or row.get("kind") not in ("answer", "abstract"):
         raise Broken("a line of another kind")

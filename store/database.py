@@ -204,8 +204,8 @@ def _migrate(ledger: Ledger, path: Path) -> None:
             raise PkbError("this home is from before the first release of pkb", "move it away, then pkb ingest")
         for number in range(max(version + 1, OLDEST), NEWEST + 1):
             migrate_to(ledger.rows, number)
-        if 0 < version < _LISTS_FILES:
-            list_files(ledger.rows, path.with_name("tables"))
+            if number == _LISTS_FILES and version:
+                list_files(ledger.rows, path.with_name("tables"))
         ledger.rows.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
 
 
@@ -325,8 +325,19 @@ def _derived_counts() -> tuple[str, ...]:
     )
 
 
+def _no_abstracts() -> tuple[str, ...]:
+    """Return what drops abstracts: the next change of the tables removes files that are not listed."""
+    return (
+        "DELETE FROM table_files WHERE path LIKE 'abstracts.lance/%'",
+        "DELETE FROM meta WHERE name IN ('abstracts_done', 'predicted.abstracts')",
+        "DELETE FROM jobs WHERE kind = 'summarize'",
+        "DELETE FROM job_stats WHERE kind = 'summarize'",
+        "DELETE FROM predictor_stats WHERE source = 'abstracts/model'",
+    )
+
+
 OLDEST: Final = 22  # the number of the first
-MIGRATIONS: Final = (_first_schema, _kinds_of_problems, _files_of_tables, _derived_counts)
+MIGRATIONS: Final = (_first_schema, _kinds_of_problems, _files_of_tables, _derived_counts, _no_abstracts)
 NEWEST: Final = OLDEST + len(MIGRATIONS) - 1
 
 

@@ -20,7 +20,7 @@ from store.answers import drop_derived, mark_removed, unmark_removed
 from store.catalog import Catalog, FormerNames
 from store.database import UNCOMPACTED, Ledger
 from store.kv_index import KvFolder, has_nodes
-from store.types import OWN_ROLES, IndexedDocument, Kind, among, batches, chunk_rows, document_row, holding, text_names
+from store.types import OWN_ROLES, IndexedDocument, Kind, among, batches, chunk_rows, document_row, text_names
 from store.vectors import note_counts
 
 if TYPE_CHECKING:
@@ -315,7 +315,7 @@ class Knowledge:
         return self._open_tables()  # opened on the first change, since LanceDB takes long to import
 
     def _written_alike(self, entries: Sequence[IndexedDocument]) -> list[IndexedDocument]:
-        """Return the entries whose rows are in the tables as they are: their vectors and abstracts can stay."""
+        """Return the entries whose rows are in the tables as they are: their vectors can stay."""
         documents = self._there("documents", "id", [document_row(entry) for entry in entries])
         chunks = self._there("chunks", "document", [row for entry in entries for row in chunk_rows(entry)])
         return [
@@ -352,7 +352,6 @@ class Knowledge:
             self._tables.delete("documents", among("id", documents))
             self._tables.delete("chunks", among("document", documents))
             self._tables.delete(self._ledger.get("vectors") or "vectors", among("document", documents))
-            self._tables.delete("abstracts", holding("documents", documents))
 
     def _insert_rows(self, entry: IndexedDocument) -> None:
         document, date = entry.document, entry.date

@@ -23,7 +23,7 @@ from store.database import BUSY_MS, EPOCH, Ledger
 from store.documents import Knowledge
 from store.home import Home
 from store.kv_index import NODES_OF_REMOVED, KvFolder, has_nodes
-from store.types import OWN_ROLES, Document, among, batches, holding, is_rewritten, text_names
+from store.types import OWN_ROLES, Document, among, batches, is_rewritten, text_names
 from store.vectors import VectorStore
 
 if TYPE_CHECKING:
@@ -202,8 +202,7 @@ class Eraser:
         """Yield where something of forgotten documents is still found."""
         for name in self._tables.names() if documents else ():
             for some in batches(documents, _AT_ONCE):
-                column = "id" if name == "documents" else "document"
-                if self._tables.count(name, holding("documents", some) if name == "abstracts" else among(column, some)):
+                if self._tables.count(name, among("id" if name == "documents" else "document", some)):
                     yield f"rows of the table {name}"
         yield from _nodes_left(self._ledger, self._home)
         wanted = [document.encode() for document in documents[:_EXAMINED]]

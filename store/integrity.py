@@ -18,7 +18,6 @@ from store.documents import Knowledge, differing_chunks, differing_documents
 from store.erasure import is_unfinished
 from store.errors import DamagedLedger, PkbError, UsageError
 from store.home import Home, has_tables
-from store.jobs import ABSTRACTS_DONE, Abstracts
 from store.kv_index import KvFolder
 from store.mapped_index import MappedIndex
 from store.tables import Tables
@@ -94,7 +93,6 @@ def examine(
 def _derived(ledger: Ledger, tables: Tables, *, read_data: bool) -> Iterator[Finding]:
     """Compare what is made from the chunks with the chunks."""
     yield _vectors(ledger, tables)
-    yield _abstracts(ledger, tables)
     if read_data:
         yield _collections(ledger, tables)
 
@@ -119,8 +117,7 @@ def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> 
     Damaged tables are rebuilt or removed. Documents on which ledger and tables disagree are removed from both, and
     their files are marked as changed.
     """
-    if tables.repair():
-        ledger.set(ABSTRACTS_DONE, "")
+    tables.repair()
     knowledge.recover()
     rmtree(home.compiled, ignore_errors=True)
     rmtree(home.index, ignore_errors=True)  # made again from the tables
@@ -134,8 +131,6 @@ def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> 
     unread = {*_places(ledger).documents, *_repair_rows(ledger)}
     with ledger.transaction():
         Catalog(ledger).mark_changed(unread)
-    abstracts = Abstracts(ledger, tables)
-    abstracts.drop(abstracts.orphans())
     _repair_kv(home, ledger)
     files = tuple(os.fsdecode(path) for path in Catalog(ledger).changed())
     gone = tuple(path for path in files if not os.path.lexists(path))
@@ -255,11 +250,6 @@ def _vectors(ledger: Ledger, tables: Tables) -> Finding:
     found = [row["id"] for row in tables.select(ledger.get("vectors") or "vectors", "true", ["id"])]
     missing, orphans = max(0, ledger.count("embedded") - len(found)), len(found) - len(chunks.intersection(found))
     return Finding("vectors", f"{missing} missing, {orphans} orphaned" if missing or orphans else "")
-
-
-def _abstracts(ledger: Ledger, tables: Tables) -> Finding:
-    orphans = Abstracts(ledger, tables).orphans()
-    return Finding("abstracts", f"{len(orphans)} summarize deleted chunks" if orphans else "")
 
 
 def _mapped(home: Home, ledger: Ledger, tables: Tables, reads: Chosen) -> Finding:

@@ -79,15 +79,6 @@ _CHUNKS = [
 # Apart from the chunks: filling a column rewrites its rows.
 _VECTORS = [*_fields(pa.string(), "id", "document"), *_ABOUT]
 
-_ABSTRACTS = [
-    *_fields(pa.string(), "id", "text"),
-    *_fields(pa.list_(pa.string()), "chunks", "documents"),
-    *_fields(_DATE, "date", nullable=True),
-    *_fields(pa.float64(), "made"),
-    *_fields(pa.string(), "writer"),
-    *_fields(pa.int32(), "asked", "drawn"),
-]
-
 _NEVER, _AT_ONCE = timedelta(days=36_500), timedelta(milliseconds=1)  # LanceDB warns of 0
 
 
@@ -306,7 +297,7 @@ class Tables:
         if self._files.damaged(name) or (mark is None and changing is None):
             raise DamagedTable(name)
         if mark is None:
-            fields = {"documents": _DOCUMENTS, "chunks": _CHUNKS, "abstracts": _ABSTRACTS}.get(name, _VECTORS)
+            fields = {"documents": _DOCUMENTS, "chunks": _CHUNKS}.get(name, _VECTORS)
             schema = pa.schema([*fields, pa.field("vector", pa.list_(pa.float32(), width))] if width else fields)
             return self._create(name, schema=schema)
         if before and before[0] != mark and before[0][0] >= mark[0]:
@@ -329,7 +320,7 @@ class Tables:
     def _index(self, name: str, table: Any) -> None:
         """Create the indexes that a table lacks, and drop those of earlier versions."""
         made = {column: index.name for index in table.list_indices() for column in index.columns}
-        wanted = ["id"] if name in ("documents", "abstracts") else ["id", "document"]
+        wanted = ["id"] if name == "documents" else ["id", "document"]
         for column in made.keys() - wanted:
             table.drop_index(made[column])
         for column in wanted if table.count_rows() else ():

@@ -422,11 +422,6 @@ def among(column: str, values: Iterable[str]) -> str:
     return f"{column} IN ({', '.join(map(_text, values)) or _text('')})"
 
 
-def holding(column: str, values: Iterable[str]) -> str:
-    """Return the condition that a list column contains any of these values."""
-    return f"array_has_any({column}, [{', '.join(map(_text, values)) or _text('')}])"
-
-
 def _text(value: str) -> str:
     text = value.encode("utf-8", "replace").decode()  # an argument may contain surrogates
     return "'" + text.replace("'", "''") + "'"

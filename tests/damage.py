@@ -37,7 +37,7 @@ _FLIPS_LEDGER = 24
 
 
 def build(folder: Path) -> Path:
-    """Make a home that holds everything: answers by quotes and by a model, embeddings, abstracts, predictions, KV."""
+    """Make a home that holds everything: answers by quotes and by a model, embeddings, predictions, KV."""
     mail = folder / "mail"
     shutil.copytree(DATA / "mail" / "single", mail)
     shutil.copytree(DATA / "mail" / "mh", mail / "mh")

@@ -268,7 +268,6 @@ def _answer(out: str) -> str:
 def contents() -> dict[str, Any]:
     """Return what the home of this process holds, without what only counts or times uses."""
     from engine.session import session
-    from store.jobs import Abstracts
 
     sql = {
         "files": "SELECT CAST(path AS TEXT), size FROM files",
@@ -289,7 +288,6 @@ def contents() -> dict[str, Any]:
             found[f"table {table}"] = sorted(repr(row) for row in opened.tables.select(table, "true", columns))
         vectors = opened.tables.vectors(ledger.get("vectors") or "vectors", "true")
         found["vectors"] = sorted((name, crc32(one.tobytes())) for name, one in vectors.items())
-        found["abstracts"] = sorted((one.text, sorted(one.chunks)) for one in Abstracts(ledger, opened.tables).all())
         found["mapped"] = opened.mapped.view().count
         found["cache"] = sorted(path.name for path in opened.home.kv.glob("*.safetensors"))
     same: dict[str, Any] = json.loads(json.dumps(found))

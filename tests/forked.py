@@ -20,7 +20,7 @@ _IMPORTED = (
     "store.mapped_index", "store.integrity", "engine.ingest.files", "engine.ingest.pipeline", "engine.ingest.chunking",
     "engine.ask.pipeline", "engine.ask.extract", "engine.ask.semantic", "engine.ask.updates", "engine.app",
     "engine.retrieval.retrieve", "engine.retrieval.evidence", "engine.idle.scheduler", "engine.idle.predict",
-    "engine.idle.summarize", "engine.idle.refresh", "engine.models.minilm", "engine.serve.client", "engine.health",
+    "engine.idle.refresh", "engine.models.minilm", "engine.serve.client", "engine.health",
 )  # fmt: skip
 _POLL_S = 0.005
 

@@ -4,9 +4,9 @@ Everything is opened lazily: if there is nothing to do, no model is loaded and n
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
 from engine.idle.types import Handler, Job, Outcome, check_time
@@ -18,15 +18,14 @@ from store.kv_index import has_nodes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from engine.idle.predict import Prediction, Strategy, View
+    from engine.idle.predict import AskAbout, Prediction, Strategy, View, Write
     from engine.idle.prefetch import PrefetchContext, PrefetchPlan
     from engine.idle.refresh import Reasker
-    from engine.idle.summarize import AskAbout, Summarizer, Write
     from engine.idle.types import Handlers, Kind
     from engine.kv.restore import PromptReader
     from engine.models.types import LanguageModel
     from store.answers import CachedAnswer
-    from store.jobs import Abstract, Abstracts, JobCost
+    from store.jobs import JobCost
     from store.types import Chunk, Hit
 
 
@@ -61,8 +60,7 @@ def maintain(ledger: Ledger, tasks: Mapping[str, MaintenanceTask], job: Job, now
     return Outcome()
 
 
-SUMMARY_TOKENS, PREDICTION_TOKENS = 120, 240  # that a model may write
-_SUMMARIES = 4  # summaries take at most 1/4 of a model's context
+PREDICTION_TOKENS = 240  # that a model may write
 _CHUNKS = 120  # of the newest that no question was about yet, that forms of questions are filled from
 _DOCUMENTS = 200  # of the newest, in which these are looked for
 _QUESTIONS = 2000  # of the latest, whose retrieved chunks are counted for prefetching
@@ -78,7 +76,7 @@ class IdlePlanner:
     """Makes the handlers of one idle run; `reader` is the model once it is loaded."""
 
     session: Session
-    force: bool  # summarize and predict even if a question was just asked
+    force: bool  # predict even if a question was just asked
     predictions: int  # predicted questions to precompute, at most
     begin_planning: Callable[[], Callable[[], bool]]  # returns a function that is true once planning must end
     is_over: Callable[[], bool]  # true once the run must end
@@ -94,7 +92,6 @@ class IdlePlanner:
         handlers: Handlers = {
             "refresh": self._refresh(),
             "verify": self._verify(),
-            "summarize": self._summarize(),
             "predict": self._predict(),
             "populate": self._populate(is_used_up := quota(self.predictions)),
             "standing": self._standing(is_used_up),
@@ -135,12 +132,6 @@ class IdlePlanner:
         return Handler(
             lambda: self._load_for(plan_verifications(self._reasker)),
             lambda job: verify(self._reasker, job, tau, max_error),
-        )
-
-    def _summarize(self) -> Handler:
-        summarizer = _summarizer(self.session, self._load_for_task("abstract"), self.is_over)
-        return Handler(
-            lambda: plan_summaries(self.session, summarizer) if self._may_use_model() else [], summarizer.run
         )
 
     def _predict(self) -> Handler:
@@ -324,39 +315,8 @@ def is_quiet(session: Session) -> bool:
     return last is None or abs(session.now.timestamp() - last.at) >= session.settings.experiment.quiet_s
 
 
-def plan_summaries(session: Session, summarizer: "Summarizer") -> list[Job]:
-    """Return jobs that summarize new chunks."""
-    from store.jobs import is_up_to_date
-
-    if is_up_to_date(session.ledger) or not session.ledger.count("chunks"):
-        return []
-    from engine.idle.summarize import MOST
-
-    with session.locks.reader():
-        wanted = _abstracts(session).unsummarized(MOST)
-    return summarizer.plan(wanted) if wanted else []
-
-
-def _summarizer(session: Session, load_model: LoadModel | None, is_over: Callable[[], bool]) -> "Summarizer":
-    from engine.idle.summarize import Summarizer, by_model, by_quotes, writer
-
-    def by_a_model(batch: "Sequence[Hit]") -> str:
-        assert load_model
-        return by_model(batch, _kind(session), writer(load_model().model, SUMMARY_TOKENS, is_over))
-
-    def keep(made: "Sequence[Abstract]") -> int:
-        with session.locks.writer():
-            return _abstracts(session).put(made)
-
-    # A small model's summaries keep no more than quotes do, and take seconds a chunk: docs/log/idle.md.
-    model = session.model_for("abstract")
-    summarize = by_a_model if load_model and not (model and model.roles) else by_quotes
-    writer_name = model.fingerprint if model else session.backend.fingerprint
-    return Summarizer(partial(embedded, session), summarize, keep, writer_name, session.now.timestamp())
-
-
 def _ask_about(load_model: LoadModel, most: int, is_over: Callable[[], bool]) -> "AskAbout":
-    """Return a function that asks a model with a role adapter; it raises OutOfTime once `is_over`."""
+    """Return a function that asks a model about chunks; it raises OutOfTime once `is_over`."""
 
     def ask(chunks: "Sequence[Chunk]", said: str) -> str:
         from engine.llm.generate import ask_about
@@ -367,70 +327,61 @@ def _ask_about(load_model: LoadModel, most: int, is_over: Callable[[], bool]) ->
     return ask
 
 
-def embedded(session: Session, ids: Sequence[str]) -> "list[Hit]":
-    """Return chunks with their vectors, if they have any."""
-    from store.types import among
-
-    with session.locks.reader():
-        hits = session.reader.chunks(ids)
-        there = among("id", (hit.chunk.id for hit in hits))
-        vectors = session.tables.vectors(session.ledger.get("vectors") or "vectors", there)
-    return [replace(hit, vector=vectors.get(hit.chunk.id)) for hit in hits]
-
-
-def _abstracts(session: Session) -> "Abstracts":
-    from store.jobs import Abstracts
-
-    return Abstracts(session.ledger, session.tables)
-
-
 def _kind(session: Session) -> str:
     """Return the kind of documents in the home, as prompts name it."""
-    from engine.idle.summarize import kind_of
-
     mails, others = session.catalogue.counts_by_kind()
-    return kind_of(mails, others)
+    names = [name for name, count in (("mail", mails), ("meeting notes", others)) if count]
+    return " and ".join(names) or "documents"
+
+
+def writer(model: "LanguageModel", most: int, is_over: Callable[[], bool]) -> "Write":
+    """Return a function that writes at most `most` tokens.
+
+    It raises OutOfTime before a segment or token once `is_over`. Middle segments that do not fit the context are left
+    out, the last ones first.
+    """
+    from engine.llm.stopping import complete, timed
+
+    def write(segments: Sequence[str]) -> str:
+        system, *middle, cue = segments
+        first = (*model.frame.opening, *model.tokens(system), *model.frame.turning)
+        last = (*model.tokens(cue), *model.frame.closing)
+        left = model.context - most - len(first) - len(last)
+        cache = model.begin()
+        found = [model.tokens(one) for one in middle]
+        fitting = [ids for ids, end in zip(found, accumulate(map(len, found)), strict=True) if end <= left]
+        for ids in (first, *fitting):
+            check_time(is_over)
+            model.prefill(cache, ids)
+        check_time(is_over)
+        return complete(timed(model.decode(cache, last, most), partial(check_time, is_over)), most)
+
+    return write
 
 
 def views(session: Session, load_model: LoadModel | None, is_over: Callable[[], bool]) -> "list[View]":
-    """Return the views to predict questions from: the history and, if a model writes, the summaries or chunks too."""
-    from engine.idle.predict import SOURCES, View, from_forms
+    """Return the views to predict questions from: the history and, if a model writes, the newest chunks too."""
+    from engine.idle.predict import SOURCES, View, from_forms, from_history
     from store.history import History
 
-    newest = History(session.ledger).newest()
+    newest, model = History(session.ledger).newest(), session.model_for("predict")
     asked, reason = str(newest or ""), "new questions since the last run"
-
-    def of_forms(_: int) -> "Sequence[Prediction]":
-        return from_forms(new_chunks(session), past_questions(session), is_over)
-
-    by_forms = View("history", reason, asked, SOURCES, of_forms)
-    if load_model is None:
-        return [by_forms]
-    mail = str(session.ledger.generation) if session.ledger.count("chunks") else ""
-    new_mail, model = "new mail since the last run", session.model_for("predict")
-    if model and model.roles:
-        return [
-            by_forms,
-            View("chunks", new_mail, mail, ("chunks/model",), partial(_of_chunks, session, load_model, is_over)),
-        ]
-    from engine.idle.predict import from_abstracts, from_history
-    from engine.idle.summarize import writer
-
-    def write() -> "Write":
-        return writer(load_model().model, PREDICTION_TOKENS, is_over)
 
     def of_history(count: int) -> "Sequence[Prediction]":
         past = past_questions(session)
-        by_model = from_history(past, _kind(session), count, write())
-        return [*by_model, *from_forms(new_chunks(session), past, is_over)]
+        by_forms = from_forms(new_chunks(session), past, is_over)
+        if not (writes and load_model):
+            return by_forms
+        write = writer(load_model().model, PREDICTION_TOKENS, is_over)
+        return [*from_history(past, _kind(session), count, write), *by_forms]
 
-    def of_abstracts(count: int) -> "Sequence[Prediction]":
-        return from_abstracts(_drawn(session, load_model().model), _kind(session), count, write())
-
-    return [
-        View("history", reason, asked, ("history/model", *SOURCES), of_history),
-        View("abstracts", new_mail, mail, ("abstracts/model",), of_abstracts),
-    ]
+    writes = not (model and model.roles)  # a role adapter does not know how
+    if load_model is None:
+        return [View("history", reason, asked, SOURCES, of_history)]
+    by_history = View("history", reason, asked, ("history/model", *SOURCES) if writes else SOURCES, of_history)
+    mail = str(session.ledger.generation) if session.ledger.count("chunks") else ""
+    of_chunks = partial(_of_chunks, session, load_model, is_over)
+    return [by_history, View("chunks", "new mail since the last run", mail, ("chunks/model",), of_chunks)]
 
 
 def _of_chunks(
@@ -439,21 +390,6 @@ def _of_chunks(
     from engine.idle.predict import from_chunks
 
     return from_chunks(new_chunks(session, count), count, _ask_about(load_model, PREDICTION_TOKENS, is_over))
-
-
-def _drawn(session: Session, model: "LanguageModel") -> "list[Abstract]":
-    """Return the summaries that a model predicts from, and count them as drawn."""
-    from engine.idle.predict import choose
-    from store.history import RetrievalLog
-
-    known = _abstracts(session)
-    with session.locks.writer():
-        known.recount(RetrievalLog(session.ledger).frequencies())
-    with session.locks.reader():
-        chosen = choose(known.all(), model.context // _SUMMARIES, lambda text: len(model.tokens(text)))
-    with session.locks.writer():
-        known.count_drawn([one.id for one in chosen])
-    return chosen
 
 
 def past_questions(session: Session) -> list[str]:

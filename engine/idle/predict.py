@@ -1,6 +1,6 @@
 """Jobs that predict questions (PerCache 4.1.2) and precompute their answers: `predict`, `populate` and `standing`.
 
-predict: views (summaries, history) -> shares of the budget by hit rate -> predictions -> queued `populate` jobs.
+predict: views (chunks, history) -> shares of the budget by hit rate -> predictions -> queued `populate` jobs.
 A prediction depends on its view alone; a language model is called through a function.
 standing: the questions of `predict.standing` -> drop those nobody asks -> newest meetings -> drop what is cached. Each
 answer is the one that asking within the meeting, so pkb declines the same questions.
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import count, zip_longest
+from itertools import count
 from math import sqrt
 from typing import Literal
 
@@ -23,8 +23,8 @@ from msgspec import Struct
 from engine.ask.candidates import wanted
 from engine.ask.keys import begin, normalise
 from engine.idle.refresh import Reasker, is_lasting
-from engine.idle.summarize import AskAbout, Write, correspondents, named
 from engine.idle.types import Job, Kind, Outcome, OutOfTime, check_time
+from engine.text.people import correspondents, named
 from engine.text.question import synthesis, understand
 from engine.text.spans import Kind as SpanKind
 from engine.text.spans import find
@@ -36,8 +36,8 @@ from prompts import prompt
 from store.answers import known_questions
 from store.documents import TitledDocument
 from store.history import last_asked
-from store.jobs import Abstract, JobRow, Jobs, PredictionLog, PredictorCounts
-from store.types import Hit, Scope, replace
+from store.jobs import JobRow, Jobs, PredictionLog, PredictorCounts
+from store.types import Chunk, Hit, Scope, replace
 
 KIND: Kind = "populate"  # under which predicted questions are queued
 _PREFIX = "predicted."  # of the ledger values that name what a view was made of at its last prediction
@@ -134,13 +134,15 @@ def hit_rate(one: PredictorCounts | None) -> float:
 
 
 _LINE = 300  # characters of a question in a prompt
+Write = Callable[[Sequence[str]], str]  # from prompt segments, all but the last ending in a newline, to a completion
+AskAbout = Callable[[Sequence[Chunk], str], str]  # from chunks and a request about them to a completion
 
 
 class Prediction(Struct, frozen=True):
     """A question that may be asked, the view and the method that predicted it, and its probability, 0 to 1."""
 
     question: str
-    view: str  # "abstracts", "chunks" or "history"
+    view: str  # "chunks" or "history"
     method: str  # "model", "form" or "where-too"
     probability: float = 0.5
     chunks: tuple[str, ...] = ()  # that it was made from: it goes when one of them is removed
@@ -151,41 +153,28 @@ class Prediction(Struct, frozen=True):
         return f"{self.view}/{self.method}"
 
 
-def choose(abstracts: Sequence[Abstract], most: int, tokens: Callable[[str], int]) -> list[Abstract]:
-    """Return the newest summaries and those retrieved least, in turn, within `most` tokens; oldest first."""
-    newest = sorted(abstracts, key=lambda one: one.age, reverse=True)
-    least = sorted(newest, key=lambda one: one.asked + one.drawn)
-    chosen, left = list[Abstract](), most
-    for one in dict.fromkeys(each for pair in zip_longest(newest, least) for each in pair if each):
-        size = tokens(one.text + "\n")
-        if size > left:
-            break
-        chosen.append(one)
-        left -= size
-    return sorted(chosen, key=lambda one: one.age)
-
-
-def from_abstracts(abstracts: Sequence[Abstract], kind: str, stride: int, write: Write) -> list[Prediction]:
-    """Have a model predict `stride` questions about a collection of this `kind` from its summaries."""
-    shown = [shorten(one.text, 4 * _LINE) for one in abstracts]
-    chunks = tuple(sorted({chunk for one in abstracts for chunk in one.chunks}))
-    return [replace(one, chunks=chunks) for one in _predicted("abstracts", shown, kind, stride, write)]
-
-
 def from_history(questions: Sequence[str], kind: str, stride: int, write: Write) -> list[Prediction]:
     """Have a model predict `stride` questions about a collection of this `kind` from past ones, oldest first."""
-    return _predicted("history", [shorten(one, _LINE) for one in questions], kind, stride, write)
+    shown = [shorten(one, _LINE) for one in questions]
+    if not shown or stride < 1:
+        return []
+    system, _, cue = prompt("predict_history").rpartition("\n")
+    system = system.replace("{kind}", kind).replace("{count}", str(stride))
+    written = write([system + "\n", *(f"- {one}\n" for one in shown), cue])
+    asked = set(map(normalise, shown))
+    found = [one for one in parse(written, 4 * stride) if normalise(one) not in asked]
+    return [Prediction(one, "history", "model") for one in found[:stride]]
 
 
 _EACH = 3  # questions about a chunk
 
 
 def from_chunks(hits: Iterable[Hit], stride: int, ask: AskAbout) -> list[Prediction]:
-    """Have a model with a role adapter predict `stride` questions, a few from each chunk, or as many as there is time.
+    """Have a model predict `stride` questions, a few from each chunk, or as many as there is time.
 
     OutOfTime if there is time for none.
     """
-    found, said = list[Prediction](), prompt("roles_predict").format(count=_EACH)
+    found, said = list[Prediction](), prompt("predict_chunks").format(count=_EACH)
     for hit in hits:
         if len(found) >= stride:
             break
@@ -226,17 +215,6 @@ def pick(
         if _is_new(one.question, seen, is_similar):
             taken.append(one)
     return taken
-
-
-def _predicted(view: str, shown: Sequence[str], kind: str, stride: int, write: Write) -> list[Prediction]:
-    if not shown or stride < 1:
-        return []
-    system, _, cue = prompt(f"predict_{view}").rpartition("\n")
-    system = system.replace("{kind}", kind).replace("{count}", str(stride))
-    written = write([system + "\n", *(f"- {one}\n" for one in shown), cue])
-    asked = set(map(normalise, shown))
-    found = [one for one in parse(written, 4 * stride) if normalise(one) not in asked]
-    return [Prediction(one, view, "model") for one in found[:stride]]
 
 
 def _is_new(question: str, seen: set[str], is_similar: Callable[[str], bool] | None) -> bool:

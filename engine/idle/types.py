@@ -17,7 +17,7 @@ class OutOfTime(Exception):
 
 
 Kind = Literal[
-    "start", "refresh", "verify", "summarize", "predict", "populate", "standing", "convert", "prefetch",
+    "start", "refresh", "verify", "predict", "populate", "standing", "convert", "prefetch",
     "blocks", "restore", "maintenance",
 ]  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)  # in the order in which they run

@@ -442,7 +442,7 @@ def _fitting(kept: KeptAdapter, notes: Path, base: str) -> Adapter:
 
 def wardrobe_of(home: "Home", chosen: "AdapterSettings", folder: Path, model_digest: str) -> Wardrobe:
     """Return the adapters that the settings choose for the model in a folder, known by its digest."""
-    tasks = {"answer": chosen.answer, "abstract": chosen.abstract, "predict": chosen.predict}
+    tasks = {"answer": chosen.answer, "predict": chosen.predict}
     if not any(tasks.values()) and not chosen.collections:
         return Wardrobe({}, {})
     kept = AdapterFolder(home.adapters, home.cache / "digests")
@@ -487,5 +487,5 @@ def doctor(home: "Home", settings: "Settings", environ: Mapping[str, str]) -> Ch
 def stats(settings: "Settings") -> dict[str, Any]:
     """Return the adapter of each task; None for none."""
     chosen = settings.adapter
-    tasks = {"answer": chosen.answer, "abstract": chosen.abstract, "predict": chosen.predict}
+    tasks = {"answer": chosen.answer, "predict": chosen.predict}
     return {"adapters": {task: name or None for task, name in tasks.items()}}

@@ -11,7 +11,7 @@ const TIERS = {
   blocks: "blocks reused",
   full: "nothing reused",
 };
-const JOBS = { prefetch: "prefetch", predict: "predictions", refresh: "refresh", verify: "verification", summarize: "abstracts" };
+const JOBS = { prefetch: "prefetch", predict: "predictions", refresh: "refresh", verify: "verification" };
 const seconds = (value) => duration(value * 1000);
 
 export async function show() {

@@ -13,11 +13,12 @@ from itertools import chain, islice, pairwise
 
 from engine.text.dates import DAY_NAMES, MONTH_NAMES, spell_date
 from engine.text.question import ASKING_WORDS
+from engine.text.spans import find
 from engine.text.terminal import shorten
 from engine.text.time_sensitive import plain_words
 from engine.text.words import FUNCTION_WORDS, stem, words
 from prompts import word_groups, word_patterns
-from store.types import Chunk, Document, Role
+from store.types import Chunk, Document, Hit, Role
 
 # Letters of other scripts, and digits in addresses, that look like Latin ones.
 _ALIKE = (
@@ -315,3 +316,35 @@ def without_replies(title: str) -> str:
     while match := _REPLIED.match(title):
         title = title[match.end() :]
     return title
+
+
+_LONGEST_NAME = 40  # characters of a name
+_ADDRESSED = 5  # recipients of one message
+_NAMED = re.compile(r"[^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,3}")
+_INVERTED = re.compile(r"([^,]+), ?([^,]+)")
+
+
+def shown_name(person: str) -> str:
+    """Return a name in plain form: "Ann Lee" of "Lee, Ann <ann@example.org>"; empty if there is only an address."""
+    name = " ".join(re.sub(r"<[^>]*>?|\([^)]*\)|\[[^\]]*\]|[\"*]", " ", person).split()).strip("'‘’ ")
+    if not name or "@" in name or "/" in name:
+        return ""
+    inverted = _INVERTED.fullmatch(name)
+    name = f"{inverted[2].strip()} {inverted[1].strip()}" if inverted else name
+    return name if len(name) <= _LONGEST_NAME and _NAMED.fullmatch(name) else ""
+
+
+def correspondents(hit: Hit) -> list[str]:
+    """Return the names of the senders or speakers of a chunk, then of its recipients."""
+    people = [*hit.sender.split("\n"), *hit.recipients[:_ADDRESSED]]
+    return list(dict.fromkeys(name for name in map(shown_name, people) if name))
+
+
+def named(hit: Hit) -> list[str]:
+    """Return the people (or things with such names) that a chunk names in full, without its correspondents."""
+    text = hit.chunk.text
+    found = [" ".join(text[one.start : one.end].split()) for one in find(text, "person")]
+    # "Thanks Ann" is not another person.
+    known, places = tuple(correspondents(hit)), {text[one.start : one.end] for one in find(text, "place")}
+    full = [name for name in found if " " in name and len(name) <= _LONGEST_NAME and not name.isupper() and words(name)]
+    return [name for name in dict.fromkeys(full) if not name.endswith(known) and name not in places]

@@ -11,6 +11,8 @@ from typing import Literal
 from engine.llm.prompt import question_segment
 from prompts import prompt
 
+# The adapter that comes with pkb was trained on it, too; pkb makes no abstracts.
+ABSTRACT = "Summarize the messages above in one or two sentences, at most fifty words:"
 Role = Literal["answer", "check", "condense", "predict", "abstract"]
 NOT_FOUND = "not found"
 
@@ -51,12 +53,12 @@ def check(question: str, said: str, *, holds: bool) -> Task:
 
 def predict(questions: Sequence[str]) -> Task:
     """Ask for questions that the context answers."""
-    return Task("predict", prompt("roles_predict").format(count=len(questions)), "\n".join(questions))
+    return Task("predict", prompt("predict_chunks").format(count=len(questions)), "\n".join(questions))
 
 
 def abstract(summary: str) -> Task:
     """Ask for a summary."""
-    return Task("abstract", prompt("roles_abstract"), summary)
+    return Task("abstract", ABSTRACT, summary)
 
 
 def condense(turns: Sequence[tuple[str, str]], question: str, full: str) -> Task:

@@ -1,45 +1,36 @@
-"""What a language model with a role adapter writes at idle, beside what quotes and forms write.
+"""Questions that a language model with a role adapter predicts at idle, beside those filled into forms.
 
 Run `python -m tests.bench.idle_writing DATA [SET...] --model FOLDER [--count 40] [--chunks 8]`. DATA and sets are those
 of tests.bench.quoting. Of each set `count` documents are drawn, always the same, that answer questions; of a longer one
-a stretch of `chunks`. For each the product's own functions write
+a stretch of `chunks`. For each the product's own functions predict as many questions as one idle run: filled into forms
+of the user's questions about other documents, and by the model. A question about the document is hit if its cosine with
+a predicted one reaches a threshold.
 
-- summaries: by quotes, of batches as idle makes them, which hold neighbouring documents, or of each chunk alone; by the
-  model, of each chunk. Printed is the share of the words of the gold answers that a summary keeps; "text" is the share
-  that the chunks themselves hold.
-- as many predicted questions as one idle run makes: filled into forms of the user's questions about other documents,
-  and by the model. A question about the document is hit if its cosine with a predicted one reaches a threshold.
-
-Intervals are of 95 %, over documents; words, questions and seconds are medians of a document.
+Intervals are of 95 %, over documents; questions and seconds are medians of a document.
 """
 
 import argparse
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from random import Random
 from statistics import fmean, median
 from time import perf_counter
 
-from engine.idle.plan import PREDICTION_TOKENS, SUMMARY_TOKENS
-from engine.idle.predict import SOURCES, WEEKS, Prediction, from_chunks, from_forms, pick, shares
-from engine.idle.summarize import BATCH, AskAbout, Summarizer, batches, by_quotes
+from engine.idle.plan import PREDICTION_TOKENS
+from engine.idle.predict import SOURCES, WEEKS, AskAbout, Prediction, from_chunks, from_forms, pick, shares
 from engine.kv.restore import PromptReader
 from engine.llm.generate import ask_about
 from engine.models.minilm import MiniLM
 from engine.models.types import Embedder
 from engine.settings import Experiment
 from engine.text.words import FUNCTION_WORDS
-from prompts import prompt
-from store.jobs import Abstract
 from store.types import Hit, Vectors
 from tests.bench.indexed import IndexedUser, load
 from tests.bench.metrics import terms
 from tests.bench.quoting import NOW, SETS
 from tests.bench.reading import Row, interval, open_with_roles
-from tests.engine.retrieval.memory_bank import embedded
 
 TAUS = (0.85, 0.7)  # the semantic tier's own threshold, and a lower one
 _STRIDE, _HISTORY = Experiment().stride, Experiment().history
@@ -73,11 +64,10 @@ def main() -> None:
     """Print the figures of each set."""
     asked = _arguments()
     embedder, reader = MiniLM(workers=1), open_with_roles(asked.model)
-    write, predict = _asking(reader, SUMMARY_TOKENS), _asking(reader, PREDICTION_TOKENS)
+    predict = _asking(reader, PREDICTION_TOKENS)
     for name in asked.sets or SETS:
         found = sources(name, list(load(asked.data, name)), asked.count, asked.chunks)
         print(f"{name}: {len(found)} documents, {sum(len(one.rows) for one in found)} questions about them")
-        show(("summary", "words", "gold words kept"), [summaries(one, write, embedder) for one in found])
         hits = [f"hit at {tau}" for tau in TAUS]
         show(("predicted", "questions", *hits), [predictions(one, predict, embedder) for one in found])
 
@@ -109,50 +99,6 @@ def stretch(hits: Sequence[Hit], most: int) -> tuple[Hit, ...]:
 
 def _asking(reader: PromptReader, most: int) -> AskAbout:
     return lambda chunks, said: ask_about(reader, chunks, said, most, lambda: None)
-
-
-def summaries(source: Source, ask: AskAbout, embedder: Embedder | None) -> dict[str, Writing]:
-    """Return each writer's summary of a document, and its text as if that were one."""
-    text = "\n".join(f"{hit.chunk.header}\n{hit.chunk.text}" for hit in source.hits)
-    return {
-        "text": Writing((kept(text, source.gold),), len(text.split()), 0.0),
-        "quotes": summarized(source, by_quotes, BATCH, embedder),
-        "quotes, each chunk": summarized(source, by_quotes, 1, embedder),
-        "model, each chunk": summarized(source, partial(by_role, ask=ask), 1, None),
-    }
-
-
-def by_role(batch: Sequence[Hit], ask: AskAbout) -> str:
-    """Have the model summarize a batch."""
-    return ask([hit.chunk for hit in batch], prompt("roles_abstract")).strip()
-
-
-def summarized(
-    source: Source, summarize: Callable[[Sequence[Hit]], str], size: int, embedder: Embedder | None
-) -> Writing:
-    """Summarize the batches that hold a document's chunks, as idle does; vectors are given to them beforehand."""
-    own, made = {hit.chunk.id for hit in source.hits}, list[Abstract]()
-    every = batches(source.user.bank.hits, size)
-    found = [hit for batch in every if not own.isdisjoint(one.chunk.id for one in batch) for hit in batch]
-    if embedder:
-        found = embedded(found, embedder.embed([f"{hit.chunk.header}\n{hit.chunk.text}" for hit in found]))
-    by_id = {hit.chunk.id: hit for hit in found}
-
-    def keep(abstracts: Sequence[Abstract]) -> int:
-        made.extend(abstracts)
-        return len(abstracts)
-
-    summarizer = Summarizer(lambda ids: [by_id[one] for one in ids], summarize, keep, "", NOW.timestamp(), size)
-    began = perf_counter()
-    for job in summarizer.plan(list(by_id)):
-        summarizer.run(job)
-    seconds, text = perf_counter() - began, "\n".join(one.text for one in made)
-    return Writing((kept(text, source.gold),), len(text.split()), seconds)
-
-
-def kept(text: str, gold: frozenset[str]) -> float:
-    """Return the share of the gold words that a text holds."""
-    return len(gold.intersection(terms(text))) / len(gold)
 
 
 def predictions(source: Source, ask: AskAbout, embedder: Embedder) -> dict[str, Writing]:
@@ -208,7 +154,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("sets", nargs="*")
     parser.add_argument("--model", type=Path, required=True, metavar="FOLDER", help="a model with a role adapter")
     parser.add_argument("--count", type=int, default=40, help="documents of each set")
-    parser.add_argument("--chunks", type=int, default=BATCH, help="most chunks of a document")
+    parser.add_argument("--chunks", type=int, default=8, help="most chunks of a document")
     return parser.parse_args()
 
 

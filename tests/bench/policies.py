@@ -121,7 +121,7 @@ _ALL = (
         predict=STRIDE,
         idle=("refresh", "verify", "populate", "convert", "prefetch", "blocks", "restore", "maintenance"),
         order=in_document_order,
-        about="as installed, but without abstracts; it alone drafts tokens of an answer",
+        about="as installed; it alone drafts tokens of an answer",
     ),
 )
 POLICIES: Mapping[str, Policy] = {one.name: one for one in _ALL}

@@ -87,8 +87,7 @@ def last_segments(model: Mlx) -> dict[str, Ids]:
     """Return the last segment of each role."""
     requests = {
         ANSWER: question_segment(QUESTION, NOW),
-        "predict": prompt("roles_predict").format(count=3),
-        "abstract": prompt("roles_abstract"),
+        "predict": prompt("predict_chunks").format(count=3),
     }
     found: dict[str, Ids] = {role: (*model.tokens(text), *model.frame.closing) for role, text in requests.items()}
     return found | {"check": check_ids(model, QUESTION, "on Friday at seven")}

@@ -1,15 +1,12 @@
 """What idle writes is graded against the questions and gold answers of its documents."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from engine.idle.predict import Prediction
-from engine.idle.summarize import BATCH, by_quotes
-from store.types import Chunk
-from tests.bench.idle_writing import Source, hit, kept, predicted, sources, stretch, summaries, summarized
+from tests.bench.idle_writing import Source, hit, predicted, sources, stretch
 from tests.bench.indexed import load
 from tests.bench.test_reading import MAIL
 
@@ -38,23 +35,6 @@ def test_a_source_answers_questions_and_knows_those_about_others(source: Source)
     assert [row["question"] for row in source.rows] == ["Where is the rehearsal?"]
     assert source.past == ("Where is the score of Ann Lee?", "Where is the score of Ben Day?")
     assert source.gold == {"parish", "hall"}
-
-
-def test_a_summary_is_graded_by_the_gold_words_it_keeps(source: Source) -> None:
-    def ask(chunks: Sequence[Chunk], request: str) -> str:
-        return "Ann names the hall."
-
-    found = summaries(source, ask, None)
-    assert {label: one.shares for label, one in found.items()} == {
-        "text": (1.0,), "quotes": (1.0,), "quotes, each chunk": (1.0,), "model, each chunk": (0.5,)
-    }  # fmt: skip
-    assert found["model, each chunk"].length == 4
-    assert kept("", source.gold) == 0.0
-
-
-def test_quotes_are_of_batches_that_hold_neighbouring_documents(source: Source) -> None:
-    batch, alone = (summarized(source, by_quotes, size, None) for size in (BATCH, 1))
-    assert batch.length > alone.length
 
 
 def test_a_stretch_of_a_long_document_is_always_the_same(source: Source) -> None:

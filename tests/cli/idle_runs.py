@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from engine.session import Session
 from store.database import open_ledger
-from store.jobs import Abstracts, JobRow, Jobs
+from store.jobs import JobRow, Jobs
 from tests.demo import environment
 
 _THINGS = ("tent", "piano", "ladder", "kettle", "banner", "trailer", "projector", "drum", "sewing machine", "canoe")
@@ -24,17 +23,14 @@ _PLACES = ("boat house", "old library", "town hall", "harbour office")
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What idle runs have made: keys of answers, of KV cache nodes, and of summaries."""
+    """What idle runs have made: keys of answers and of KV cache nodes."""
 
     answers: frozenset[bytes]
     nodes: frozenset[bytes]
-    abstracts: frozenset[str]
 
     def lacks(self, before: "Made") -> bool:
         """Return whether anything is missing since."""
-        return not (
-            self.answers >= before.answers and self.nodes >= before.nodes and self.abstracts >= before.abstracts
-        )
+        return not (self.answers >= before.answers and self.nodes >= before.nodes)
 
 
 @dataclass(slots=True)
@@ -121,12 +117,9 @@ class Killed:
 
     def made(self) -> Made:
         """Look at what there is."""
-        session = Session(environment(self.folder))
-        with closing(session.ledger) as ledger, session.locks.reader():
-            abstracts = frozenset(one.id for one in Abstracts(ledger, session.tables).all())
         answers = self._rows("SELECT key FROM answers WHERE state != 'pending'")
         nodes = self._rows("SELECT key FROM kv_nodes WHERE state = 'complete'")
-        return Made(frozenset(key for (key,) in answers), frozenset(key for (key,) in nodes), abstracts)
+        return Made(frozenset(key for (key,) in answers), frozenset(key for (key,) in nodes))
 
     def _rows(self, sql: str) -> list[Any]:
         with closing(sqlite3.connect(self.folder / "home" / "ledger.db")) as ledger:

@@ -97,7 +97,7 @@ def test_a_collection_may_have_its_own(words: Pkb, saved: Path) -> None:
 def test_tasks_are_chosen_one_by_one(words: Pkb, saved: Path) -> None:
     words("adapter", "add", str(saved / "weak"))
     row = words("adapter", "use", "weak", "--role", "predict", "--json").row
-    assert (row["answer"], row["abstract"], row["predict"], row["collections"]) == ("", "", "weak", "")
+    assert (row["answer"], row["predict"], row["collections"]) == ("", "weak", "")
     assert words("ask", WHEN, "--json").row["adapter"] is None
     assert words("adapter", "use", "weak", "--role", "cook").code == 2
     assert words("adapter", "use", "weak", "--role", "answer", "--in", "mail").code == 2
@@ -109,7 +109,7 @@ def test_the_steps_of_an_answer_name_it(words: Pkb, saved: Path) -> None:
     words("adapter", "use", "weak")
     steps = {step["name"]: step["note"] for step in words("ask", WHEN, "--json", "--explain").row["explain"]}
     assert steps["model"] == "with adapter weak"
-    assert words("stats", "--json").row["adapters"] == {"answer": "weak", "abstract": None, "predict": None}
+    assert words("stats", "--json").row["adapters"] == {"answer": "weak", "predict": None}
     assert words("adapter", "list", "--json").row["adapters"][0]["answers"] == 1
     assert "adapter weak" in words("stats").out
 

@@ -58,7 +58,7 @@ def _predict(pkb: Pkb) -> None:
     with closing(open_ledger(pkb.folder / "home" / "ledger.db")) as ledger:
         chunk = next(iter(_chunks(pkb)))
         PredictionLog(ledger).link({f"Where is the {WORD}?": [chunk]})
-        Jobs(ledger).offer([JobRow("populate", f"Where is the {WORD}?", 1.0, 1.0, 0.0, "abstracts/model")])
+        Jobs(ledger).offer([JobRow("populate", f"Where is the {WORD}?", 1.0, 1.0, 0.0, "chunks/model")])
 
 
 def _connected(folder: Path) -> Any:

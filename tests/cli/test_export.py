@@ -82,11 +82,10 @@ def test_a_home_without_mail_exports_and_imports_nothing(fresh: Pkb, tmp_path: P
     assert fresh("import", str(tmp_path / "b")).code == 10
 
 
-def test_markdown_has_the_questions_that_were_asked_and_abstracts(pkb: Pkb, exported: Path) -> None:
+def test_markdown_has_the_questions_that_were_asked(pkb: Pkb, exported: Path) -> None:
     pkb("idle", "--force")
     page = pkb("export", "--format", "md").out
     assert set(QUESTIONS) <= set(re.findall(r"^## (.+)$", page, re.MULTILINE))
-    assert page.count("# Abstracts\n") == 1
     assert "\nGus Tindall: From today I keep the spare key to the workshop.\n" in page
     assert "  > From today I keep the spare key to the workshop." in page
 

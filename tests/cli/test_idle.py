@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from cli.app import run
-from engine.idle.plan import embedded, is_quiet, new_chunks
+from engine.idle.plan import is_quiet
 from engine.session import Session
 from store.database import open_ledger
 from store.jobs import JobRow, Jobs
@@ -100,6 +100,7 @@ def test_the_most_retrieved_chunks_are_prefetched_and_the_next_question_reuses_t
 @pytest.fixture
 def few(fresh: Pkb) -> Pkb:
     """Return pkb with a few meetings, and a model that may prefetch at any time."""
+    fresh.experiment(stride=0)  # predicting reads chunks, too
     fresh("ingest", str(DATA / "transcripts"), "--vectors", "later")
     fresh("config", "set", "model.name", str(NANO))
     fresh("config", "set", "idle.when", "always")
@@ -116,6 +117,7 @@ def test_each_run_prefetches_new_chunks_further_back(few: Pkb) -> None:
 
 @pytest.mark.slow  # prefetches twice; the rule itself is tested in engine/idle
 def test_new_chunks_replace_older_prefetched_ones_that_were_never_used(pkb: Pkb, tmp_path: Path) -> None:
+    pkb.experiment(stride=0)  # predicting reads chunks, too
     pkb("config", "set", "model.name", str(NANO))
     pkb("config", "set", "idle.when", "always")
     pkb("config", "set", "idle.ahead", "8")
@@ -152,7 +154,7 @@ def test_an_answer_is_the_same_with_prefetched_segments_and_without(runner: Pkb)
     assert found["tokens"]["reused"] > 0 == without["tokens"]["reused"]
 
 
-@pytest.mark.parametrize("flags", [[], *slow_only(["--force"])])  # which summarizes chunks, too
+@pytest.mark.parametrize("flags", [[], *slow_only(["--force"])])
 @pytest.mark.slow
 def test_idle_leaves_the_history_the_answers_and_the_hits_as_they_were(runner: Pkb, flags: list[str]) -> None:
     before = runner("stats", "--json").row
@@ -342,14 +344,14 @@ def test_an_answer_that_new_mail_changes_says_so_first(pkb: Pkb, tmp_path: Path)
     assert pkb("ask", question, "--json").row["correction"] is None
 
 
-def test_after_a_quiet_time_chunks_are_summarized_and_predicted_questions_are_answered(pkb: Pkb) -> None:
+def test_after_a_quiet_time_predicted_questions_are_answered(pkb: Pkb) -> None:
     pkb("config", "set", "idle.when", "always")
     pkb("config", "set", "predict.standing", "")
     pkb("ask", "When is the summer concert?")
     row = pkb("idle", "--json", env=LATER).row
     assert {unit["state"] for unit in units(row)} == {"done"}
     kinds = [unit["job"] for unit in units(row)]
-    assert list(dict.fromkeys(kinds)) == ["summarize", "predict", "populate"]
+    assert list(dict.fromkeys(kinds)) == ["predict", "populate"]
     predicted = [unit["what"] for unit in row["units"] if unit["job"] == "populate"]
     assert pkb("ask", predicted[0], "--json").row["tier"] == "exact"
     paid = job_of(pkb("idle", "--json").row["so_far"], "populate")
@@ -404,15 +406,6 @@ def test_where_pkb_quotes_they_add_up_too(pkb: Pkb) -> None:
     assert sum(spent["seconds"] for spent in row["kinds"]) == pytest.approx(row["seconds"], rel=0.05)
     assert [spent["job"] for spent in row["kinds"]][:2] == ["start", "refresh"]
     assert row["flops"] == 0
-
-
-def test_where_pkb_quotes_chunks_are_summarized_with_their_vectors(pkb: Pkb) -> None:
-    session = Session(environment(pkb.folder))
-    with closing(session.ledger):
-        names = [hit.chunk.id for hit in new_chunks(session)]
-        found = embedded(session, names)
-    assert len(found) == len(names) > 0
-    assert {None if hit.vector is None else len(hit.vector) for hit in found} == {384}
 
 
 def test_after_a_question_nothing_runs_for_a_while(runner: Pkb) -> None:

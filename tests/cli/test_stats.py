@@ -56,7 +56,7 @@ def year(folder: Path) -> None:
             counts.write((day + 1) * MB, end.timestamp() + day * 86_400.0)
 
 
-JOBS = ("refresh", "verify", "summarize", "predict", "populate", "standing", "prefetch", "restore", "maintenance")
+JOBS = ("refresh", "verify", "predict", "populate", "standing", "prefetch", "restore", "maintenance")
 
 
 def row(**changes: Any) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from store.documents import DOUBTFUL
 from store.errors import DamagedTable, DiskFull
 from store.home import identity
 from store.integrity import repair
-from store.jobs import Abstract, Abstracts
 from store.tables import Tables
 from store.types import Scope, document_row
 from tests.damage import DAMAGES
@@ -31,7 +30,6 @@ def filled(opened: Opened) -> Opened:
     opened.keep(entry("a", "red fish", "blue"), entry("b", "green"), entry("gone", "red"))
     opened.vectors.use("hash-1")
     _embed(opened)
-    Abstracts(opened.ledger, opened.tables).put([Abstract("in short", ("a/0", "a/1"), None, 1.0, "w")])
     opened.tables.compact()
     opened.keep(entry("c", "red boat"), removes=["gone"])
     _embed(opened)

@@ -1,6 +1,7 @@
 """Examination finds each kind of damage by its name, and repair mends what can be mended."""
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ from store.checksums import TableFiles
 from store.database import Ledger
 from store.errors import UsageError
 from store.integrity import examine, repair, sample_of
-from store.jobs import Abstract, Abstracts
 from tests.store.conftest import Open
 from tests.store.kit import HashEmbedder, Killed, Opened, entry
 
@@ -39,7 +39,7 @@ def test_a_sound_home_has_no_findings(sound: Opened) -> None:
 
 def test_without_reading_all_data_the_cheap_things_are_looked_at(sound: Opened) -> None:
     names = [one.name for one in examine(sound.home, sound.ledger, sound.tables, read_data=False)]
-    rows = ["documents", "chunks", "places", "vectors", "abstracts"]
+    rows = ["documents", "chunks", "places", "vectors"]
     before = ["ledger", "rows", "journal", "forget", "privacy", "leftovers", "index"]
     assert names == [*before, *rows, "mapped", "kv"]
 
@@ -56,14 +56,23 @@ def test_a_doubled_chunk_is_found(sound: Opened) -> None:
     assert "chunks" in found(sound)
 
 
-def test_an_abstract_of_what_is_not_kept_is_found_and_removed(sound: Opened) -> None:
-    abstracts = Abstracts(sound.ledger, sound.tables)
-    abstracts.put([Abstract("in short", ("a/1",), None, 1.0, "w"), Abstract("in short", ("b/0",), None, 1.0, "w")])
-    sound.tables.delete("chunks", "id = 'a/1'")
-    assert "abstracts" in found(sound)
-    mend(sound)
-    assert [one.chunks for one in abstracts.all()] == [("b/0",)]
-    assert "abstracts" not in found(sound)
+def test_abstracts_of_an_earlier_version_go_with_their_files(sound: Opened) -> None:
+    shutil.copytree(sound.home.tables / "documents.lance", old := sound.home.tables / "abstracts.lance")
+    columns = "path, crc, size, mtime_ns, ctime_ns, inode"
+    for sql in (
+        f"""INSERT INTO table_files ({columns}) SELECT replace(path, 'documents.lance', 'abstracts.lance'), crc, size,
+            mtime_ns, ctime_ns, inode FROM table_files WHERE path LIKE 'documents.lance/%'""",
+        "INSERT INTO jobs VALUES (1, 'summarize', 'a/0', 1, 1, 0, 'pending', 1, '')",
+        "PRAGMA user_version = 25",
+    ):
+        sound.ledger.rows.execute(sql)
+    after = Opened(sound.home)
+    assert ("abstracts" in after.tables.names(), after.ledger.rows.execute("SELECT * FROM jobs").fetchall()) == (
+        False,
+        [],
+    )
+    after.keep(entry("new", "blue"))
+    assert (old.exists(), found(after)) == (False, [])
 
 
 _CHUNK = [
@@ -92,7 +101,7 @@ def test_a_wrong_collection_is_found(sound: Opened) -> None:
     assert found(sound) == ["collections"]
 
 
-@pytest.mark.parametrize("steps", range(1, 8))  # of which the eighth would be the last
+@pytest.mark.parametrize("steps", range(1, 7))  # of which the seventh would be the last
 def test_a_change_that_was_interrupted_is_a_note_and_nothing_of_it_is_wrong(sound: Opened, steps: int) -> None:
     sound.fuse.length = sound.fuse.burnt + steps
     with pytest.raises(Killed):

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.idle.summarize import LONGEST, attributed_sentences, correspondents, named, shown_name
-from tests.engine.idle.kit import chat, hit
+from engine.text.people import correspondents, named, shown_name
+from tests.engine.idle.kit import hit
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_a_person_is_named_as_one_says_it(person: str, name: str) -> None:
 @given(st.text(max_size=80))
 def test_a_name_is_short_and_on_one_line(person: str) -> None:
     name = shown_name(person)
-    assert (len(name) <= LONGEST, "\n" in name, "@" in name) == (True, False, False)
+    assert (len(name) <= 40, "\n" in name, "@" in name) == (True, False, False)
 
 
 def test_correspondents_are_the_sender_and_then_the_recipients() -> None:
@@ -40,18 +40,4 @@ def test_correspondents_are_the_sender_and_then_the_recipients() -> None:
 def test_those_named_in_full_are_found_but_not_a_greeting_of_a_correspondent() -> None:
     assert named(hit("Thanks Bob Roy! Please ask Carla Diaz about it. OSLO HALL is closed, Eve knows.")) == [
         "Carla Diaz"
-    ]
-
-
-def test_each_sentence_of_a_mail_is_its_senders_whatever_stands_before_a_colon() -> None:
-    assert attributed_sentences(hit("We meet on Friday.\nNote: bring cake.")) == [
-        ("Ann Lee", "We meet on Friday."),
-        ("Ann Lee", "bring cake."),
-    ]
-
-
-def test_each_sentence_of_a_meeting_is_its_speakers() -> None:
-    assert attributed_sentences(chat("Ann: We meet.\nBob: Fine.", "Ann", "Bob")) == [
-        ("Ann", "We meet."),
-        ("Bob", "Fine."),
     ]

@@ -1,4 +1,4 @@
-"""A model with a role adapter predicts from chunks, and answers over the same KV cache; quotes summarize for it."""
+"""A model with a role adapter predicts from chunks, and answers over the same KV cache."""
 
 import shutil
 from collections.abc import Iterator
@@ -11,7 +11,6 @@ from engine.idle.types import Kind
 from engine.kv.restore import KvBinding, PromptReader
 from engine.llm.prompt import question_segment
 from engine.session import Session
-from store.jobs import Abstracts
 from tests.demo import NANO
 from tests.engine.ask.small_home import SmallHome, ask, ingest
 from tests.engine.models.shapes import add_adapter
@@ -46,12 +45,8 @@ def done(planner: IdlePlanner, kind: Kind) -> list[str]:
 
 
 @pytest.mark.slow
-def test_predictions_read_each_chunk_once_and_summaries_none(session: Session) -> None:
+def test_predictions_read_each_chunk_once(session: Session) -> None:
     planner = IdlePlanner(session, True, 10, lambda: lambda: False, lambda: False)
-    assert done(planner, "summarize") == ["done"]
-    abstracts = Abstracts(session.ledger, session.tables).all()
-    assert [len(one.chunks) for one in abstracts] == [len(MAILS)]
-    assert "The fair needs two tents." in abstracts[0].text  # in the words of a mail
     queries = kept(planner.load()).store.queries
     assert queries.totals().count == 0
     assert done(planner, "predict")[-1:] == ["done"]

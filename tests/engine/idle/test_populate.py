@@ -18,7 +18,7 @@ ANSWERED, PREFILLED = Strategy(AskOptions(), True, 0.85), Strategy(AskOptions(),
 REWORDED = ("Where, of the choir, is the concert?", "When is the concert of the choir?")
 PREDICTED = (
     Prediction("Which concert?", "history", "model", 0.2),
-    Prediction("Whose choir?", "abstracts", "model", 0.9),
+    Prediction("Whose choir?", "chunks", "model", 0.9),
 )
 
 
@@ -52,10 +52,10 @@ def convert(home: Home) -> list[str]:
 
 def test_the_most_probable_question_comes_first_and_names_its_predictor(choir: Home) -> None:
     assert [(job.what, job.source, job.expected) for job in jobs(choir)] == [
-        ("Whose choir?", "abstracts/model", 0.9),
+        ("Whose choir?", "chunks/model", 0.9),
         ("Which concert?", "history/model", 0.2),
     ]
-    assert jobs(choir)[0].reason == "predicted by abstracts/model"
+    assert jobs(choir)[0].reason == "predicted by chunks/model"
 
 
 def test_a_predicted_question_is_answered_and_stored_as_predicted(choir: Home) -> None:
@@ -80,7 +80,7 @@ def test_a_prefilled_question_is_answered_once_answers_are_wanted_and_keeps_its_
     assert convert(choir) == ["done", "done"]
     assert sorted(choir.written) == ["Which concert?", "Whose choir?"]
     sources = choir.ledger.rows.execute("SELECT state, origin, source FROM answers ORDER BY question").fetchall()
-    assert sources == [("answered", "predicted", "history/model"), ("answered", "predicted", "abstracts/model")]
+    assert sources == [("answered", "predicted", "history/model"), ("answered", "predicted", "chunks/model")]
     assert refresh.plan_conversions(choir.reasker(), decode=True) == []
 
 

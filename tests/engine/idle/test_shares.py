@@ -70,7 +70,7 @@ def test_the_whole_budget_is_given_and_no_more(
 
 
 def test_a_sentence_names_the_paused_predictors() -> None:
-    said = paused_predictors([source("history/form", 80, 0), source("abstracts/model", 5, 0)], NOW, 3)
+    said = paused_predictors([source("history/form", 80, 0), source("chunks/model", 5, 0)], NOW, 3)
     assert said == "paused predictors (none of their questions asked in 3 weeks): history/form"
 
 

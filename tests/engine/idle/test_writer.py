@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.idle.summarize import writer
+from engine.idle.plan import writer
 from engine.idle.types import OutOfTime
 from engine.models.types import Frame
 from tests.engine.llm.scripted_model import ScriptedModel

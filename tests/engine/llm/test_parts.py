@@ -35,8 +35,7 @@ from tests.engine.models.shapes import KINDS, add_adapter, make
 REQUESTS = {
     "answer": "Question: When is the rehearsal?\nAnswer:",
     "check": prompt("check").format(question="When is the rehearsal?", answer="on Friday"),
-    "predict": prompt("roles_predict").format(count=3),
-    "abstract": prompt("roles_abstract"),
+    "predict": prompt("predict_chunks").format(count=3),
 }
 CHUNKS = [
     Chunk(f"{number}", f"d{number}", 0, f"From Ann to all, {number} May 2024", text, 1, 1)
@@ -112,4 +111,4 @@ def test_a_request_that_does_not_fit_says_nothing_and_one_may_be_ended(model: Ml
         raise OutOfTime
 
     with pytest.raises(OutOfTime):
-        ask_about(reader, CHUNKS, REQUESTS["abstract"], 12, end)
+        ask_about(reader, CHUNKS, REQUESTS["predict"], 12, end)
