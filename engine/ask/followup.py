@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from engine.ask.candidates import Candidate, Reading
 from engine.llm.stopping import complete
-from engine.text.question import ASKING_WORDS, Question, understand
+from engine.text.question import ASKING_WORDS, Question, bare, core, understand
 from engine.text.words import FUNCTION_WORDS, content_words, words
 from engine.types import Answer
 from prompts import prompt
@@ -38,8 +38,6 @@ _ARTICLE = r"(?:the|an?|my|our|your)"
 _WHAT = r"(?:what time|how(?: (?:long|old|often|far|late|many|much))?|who(?:m|se)?|what|which|when|where|why)"
 _WORD = rf"(?:(?:{_PREPOSITION} )?{_WHAT}(?: else)?)"
 _ASKING = rf"(?:(?:what|which|whose|how many|how much)(?: (?!{_HELPER}\b)[\w'’-]+){{1,2}}?|{_WORD})"
-_JOINS = r"(?:and|but|or|also|then|so(?! far| many| much|-))\b[,.:;]?|(?:ok|okay|well|yes|no|right|thanks)[,.;!]+"
-_LEAD = re.compile(rf"(?:(?:{_JOINS})(?: |$))+", re.IGNORECASE)
 _ABOUT = re.compile(r"(?:what|how) about (?P<what>.+)", re.IGNORECASE)
 _ONE = re.compile(r"\b(?:the|which|another|that|this) ones?$", re.IGNORECASE)
 _PARTS = re.compile(rf"(?:(?P<asking>{_ASKING}) )?(?P<helper>{_HELPER}) (?P<rest>.+)", re.IGNORECASE)
@@ -92,17 +90,6 @@ class Turn(Struct, frozen=True):
         verb = re.search(rf"\b{_DO} $", line[: found.start()], re.IGNORECASE) or found[0].endswith("ed")
         phrase = found[0].rpartition(" ")[0] if verb and found[0].count(" ") > 1 else found[0]
         return phrase.removesuffix(" been")
-
-
-def bare(text: str) -> str:
-    """Return a question on one line, without its last mark."""
-    return " ".join(text.split()).rstrip("?!. ")
-
-
-def core(text: str) -> str:
-    """Return a question without what joins it to what was said before: and, but, so."""
-    line = bare(text)
-    return line[found.end() :] if (found := _LEAD.match(line)) else line
 
 
 def take_apart(text: str) -> re.Match[str] | None:

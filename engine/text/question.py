@@ -288,3 +288,19 @@ def _forms(language: str, tokens: Sequence[str]) -> list[list[str]]:
 def _class(language: str, name: str) -> frozenset[str]:
     """Return the words that a word in a language's phrases stands for."""
     return frozenset(word for (word,) in word_lists("synthesis")[language].get(name, ()))
+
+
+_JOINS = r"(?:and|but|or|also|then|so(?! far| many| much|-))\b[,.:;]?|(?:ok|okay|well|yes|no|right|thanks)[,.;!]+"
+
+_LEAD = re.compile(rf"(?:(?:{_JOINS})(?: |$))+", re.IGNORECASE)
+
+
+def bare(text: str) -> str:
+    """Return a question on one line, without its last mark."""
+    return " ".join(text.split()).rstrip("?!. ")
+
+
+def core(text: str) -> str:
+    """Return a question without what joins it to what was said before: and, but, so."""
+    line = bare(text)
+    return line[found.end() :] if (found := _LEAD.match(line)) else line
