@@ -14,7 +14,7 @@ import typer
 
 from cli import output
 from cli.output import Tick, agreed, bars, duration, open_pkb
-from engine.operations import missing_vectors, noted, refuse_missing
+from engine.operations import missing_vectors, noted, refuse_missing, unfit_places
 from engine.text.terminal import count, line, size
 from engine.types import SCHEMA
 from store.errors import NoModel, PkbError, UsageError
@@ -67,8 +67,6 @@ def ingest(
         start(paths or [], kind, collection, embeds=vectors != "later", as_json=as_json)
     if restore and not paths:
         raise UsageError("--restore needs the files or folders to restore", "pkb ingest FILE --restore")
-    from engine.health import unfit_places
-
     began = time.perf_counter()
     with open_pkb() as pkb:
         for check in unfit_places(pkb.session.home):

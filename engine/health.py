@@ -3,9 +3,7 @@
 Changes no data, and prints nothing. Checks go on where a package is missing or the home is damaged.
 """
 
-import os
 import platform
-import shutil
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,9 +17,10 @@ from engine.inventory import optional_parts
 from engine.models import lookup, runtime
 from engine.models.lookup import find, reader_version
 from engine.models.runtime import device, install_command, needed_by, threads_of, total
+from engine.operations import home_check, space_check
 from engine.session import Session
 from engine.settings import KvSettings, ModelSettings, Settings
-from engine.types import SCHEMA, Check, Checks, CheckState, json_values
+from engine.types import SCHEMA, Check, Checks, json_values
 from store.answers import AnswerBank, Notices, RejectedAnswers, Verifications
 from store.errors import NoModel, PkbError, UsageError, explain
 from store.history import DayCount, History, TierCount
@@ -29,7 +28,6 @@ from store.home import ELSEWHERE, Home, existing, file_system, unsafe_place
 from store.jobs import JobAccount, JobBenefit, Jobs, PredictionLog, PredictorCounts
 from store.kv_index import CountTotal, KvCounts
 
-_ENOUGH_DISK, _LEAST_DISK = 2 << 30, 200 << 20  # bytes
 _ENOUGH_MEMORY = 4 << 30  # bytes
 _GB = 10**9
 _SMALL = 300_000_000  # bytes of weights
@@ -72,9 +70,9 @@ def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, 
     checks: Checks = {
         "python": _python,
         "sqlite": _sqlite,
-        "home": lambda: _home(home),
+        "home": lambda: home_check(home),
         "disk": lambda: _disk_kind(home, settings.home.place),
-        "space": lambda: _disk_space(home),
+        "space": lambda: space_check(home),
         "memory": _memory,
         "packages": _packages,
         "embedder": lambda: _embedder(settings.embed.model, environ),
@@ -102,16 +100,6 @@ def _finished(name: str, check: Callable[[], Check]) -> Check:
         return Check(name, "bad", f"this check failed: {type(error).__name__}: {reason}")
 
 
-def unfit_places(home: Home) -> list[Check]:
-    """Return why it is not safe to write to this home: the problems that `examine` finds with its folder and space.
-
-    Where it cannot be written to at all, nothing: the error of the first write says so.
-    """
-    if not os.access(existing(home.data), os.R_OK | os.W_OK | os.X_OK):
-        return []
-    return [check for check in (_home(home), _disk_space(home)) if check.state == "bad"]
-
-
 def _python() -> Check:
     fit = (3, 11) <= sys.version_info < (3, 14)
     found = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
@@ -121,20 +109,6 @@ def _python() -> Check:
 def _sqlite() -> Check:
     fit = sqlite3.sqlite_version_info >= (3, 35)
     return Check("sqlite", "ok" if fit else "bad", sqlite3.sqlite_version, None if fit else "install a newer Python")
-
-
-def _home(home: Home) -> Check:
-    place = existing(home.data)
-    if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
-        found = f"{place} is not a folder that you can read and write"
-        return Check("home", "bad", found, "fix its permissions, or set PKB_HOME to another folder")
-    if place != home.data:
-        return Check("home", "note", f"{home.data} will be created by the first ingest", "pkb ingest FOLDER")
-    mode = home.data.stat().st_mode & 0o777
-    private = not mode & 0o077
-    return Check(
-        "home", "ok" if private else "bad", f"{home.data}, mode {mode:o}", None if private else "pkb check --repair"
-    )
 
 
 def _disk_kind(home: Home, place: str) -> Check:
@@ -147,12 +121,6 @@ def _disk_kind(home: Home, place: str) -> Check:
     if kind == "9p":
         return Check("disk", "note", "a folder of another system (9p): safe if no other system uses the home")
     return Check("disk", "ok", f"local ({kind})")
-
-
-def _disk_space(home: Home) -> Check:
-    free = shutil.disk_usage(existing(home.data)).free
-    state: CheckState = "ok" if free >= _ENOUGH_DISK else "note" if free >= _LEAST_DISK else "bad"
-    return Check("space", state, f"{free / 1e9:.1f} GB free", None if state == "ok" else "free some disk space")
 
 
 def _memory() -> Check:
@@ -178,7 +146,7 @@ def _version(name: str) -> str:
 
 
 def _embedder(name: str, environ: Mapping[str, str]) -> Check:
-    from engine.models import lookup, minilm
+    from engine.models import minilm
 
     try:
         if name == "minilm":

@@ -6,6 +6,7 @@ that shows its result. Also turns typed filters (people, days, a collection) int
 
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from datetime import date, datetime, time, timedelta
@@ -18,6 +19,8 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from engine.session import Session
 from engine.text.terminal import line, typed, valid_text
 from engine.types import (
+    Check,
+    CheckState,
     Evidence,
     Filters,
     Listing,
@@ -29,6 +32,7 @@ from engine.types import (
     Trace,
 )
 from store.errors import Locked, PkbError, UsageError, naming_disk
+from store.home import Home, existing
 from store.types import Scope, replace
 
 if TYPE_CHECKING:
@@ -206,6 +210,39 @@ def types_of(operation: Callable[..., Any]) -> tuple[Any, Any]:
         names["Turn"] = Turn
     _, *taken, returned = get_type_hints(operation, names).values()
     return GenericAlias(tuple, tuple(taken)), returned
+
+
+_ENOUGH_DISK, _LEAST_DISK = 2 << 30, 200 << 20  # bytes
+
+
+def unfit_places(home: Home) -> list[Check]:
+    """Return why it is not safe to write to this home: the problems that `doctor` finds with its folder and space.
+
+    Where it cannot be written to at all, nothing: the error of the first write says so.
+    """
+    if not os.access(existing(home.data), os.R_OK | os.W_OK | os.X_OK):
+        return []
+    return [check for check in (home_check(home), space_check(home)) if check.state == "bad"]
+
+
+def home_check(home: Home) -> Check:
+    """Check that the folder of a home is there, writable and private."""
+    place = existing(home.data)
+    if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
+        found = f"{place} is not a folder that you can read and write"
+        return Check("home", "bad", found, "fix its permissions, or set PKB_HOME to another folder")
+    if place != home.data:
+        return Check("home", "note", f"{home.data} will be created by the first ingest", "pkb ingest FOLDER")
+    mode = home.data.stat().st_mode & 0o777
+    found = f"{home.data}, mode {mode:o}"
+    return Check("home", "bad", found, "pkb check --repair") if mode & 0o077 else Check("home", "ok", found)
+
+
+def space_check(home: Home) -> Check:
+    """Check the free space on the disk of a home."""
+    free = shutil.disk_usage(existing(home.data)).free
+    state: CheckState = "ok" if free >= _ENOUGH_DISK else "note" if free >= _LEAST_DISK else "bad"
+    return Check("space", state, f"{free / 1e9:.1f} GB free", None if state == "ok" else "free some disk space")
 
 
 def check(
