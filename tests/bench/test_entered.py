@@ -1,5 +1,8 @@
 """Calls are counted by file, function and edge in all threads; the product's size is that of its sources."""
 
+import json
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -8,7 +11,9 @@ import pytest
 import prompts
 from engine.ask import keys
 from tests.bench.entered import product_file, size, watched
+from tests.demo import DATA, environment
 
+KEY = "Who has the spare key to the workshop?"
 EXACT, PROMPTS = (product_file(Path(module.__file__ or "")) for module in (keys, prompts))
 
 
@@ -42,3 +47,25 @@ def test_tests_and_libraries_are_no_product() -> None:
 def test_the_product_has_more_lines_than_functions_and_more_functions_than_modules() -> None:
     sizes = size()
     assert sizes["lines"] > sizes["defined"] > sizes["modules"] > 0
+
+
+# Files that each command enters, in a fresh home of the bundled mail; lower a limit when fewer are.
+MOST_FILES = {"ingest": 48, "quote": 45, "exact": 21, "single": 19, "idle": 59}
+COMMANDS = {
+    "ingest": ("ingest", str(DATA)),
+    "quote": ("ask", "when is rehearsal?", "--no-daemon"),
+    "exact": ("ask", "when is rehearsal?", "--no-daemon"),  # another sender says otherwise
+    "cached": ("ask", KEY, "--no-daemon"),
+    "single": ("ask", KEY, "--no-daemon"),  # nobody else says anything
+    "idle": ("idle", "--force"),
+}
+
+
+@pytest.mark.slow
+def test_a_command_enters_no_more_files_than_its_limit(tmp_path: Path) -> None:
+    found = {}
+    for name, words in COMMANDS.items():
+        command = [sys.executable, "-m", "tests.bench.entered", *words]
+        done = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True, check=True)
+        found[name] = json.loads(done.stdout.splitlines()[-1])["files"]
+    assert {name: files for name, files in found.items() if files > MOST_FILES.get(name, files)} == {}
