@@ -208,12 +208,12 @@ def same_answer(one: str | None, other: str | None, span: str = "", other_span: 
 
     `span` is the highlighted part of an answer, if any: the date, name or number that was asked for.
     """
-    from engine.text.words import words  # more patterns than an exact hit has time to compile
-
     if not one or not other:
         return not one and not other
     if normalise(one) == normalise(other):
         return True
+    from engine.text.words import words  # more patterns than an exact hit has time to compile
+
     if is_negated(one) == is_negated(other):  # "at the front desk" is no more so in "not at the front desk"
         if span and other_span:
             return normalise(span) == normalise(other_span)
