@@ -10,6 +10,8 @@ import typer
 
 from cli import output
 from cli.output import Json, agreed, bars, session
+from engine import inventory
+from engine.models import lookup, runtime
 from engine.operations import absolute_path
 from engine.session import Session
 from engine.settings import SERVED
@@ -21,11 +23,9 @@ if TYPE_CHECKING:
     from engine.inventory import MemoryBudget
     from engine.models.hub import DownloadPlan, Hub
     from engine.models.lookup import GgufFile, InstalledModel, Role
-    from engine.session import Session
 
 model = typer.Typer(help="Download, select and remove language models.", rich_markup_mode=None)
 
-_QUOTE = "quote"
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="ORG/NAME, ORG/NAME@COMMIT or a folder, as list shows it.")]
 Usable = Annotated[
@@ -57,12 +57,9 @@ def show(as_json: Json = False) -> None:
 
     Example: pkb model list
     """
-    from engine.inventory import list_models
-    from engine.models.lookup import gguf_files
-
     with session() as opened:
-        found = list_models(opened)
-    files = gguf_files(os.environ)
+        found = inventory.list_models(opened)
+    files = lookup.gguf_files(os.environ)
     if as_json:
         problem = found.problem.message if found.problem else None
         gguf = [{"name": file.name, "path": str(file.path), "bytes": file.bytes} for file in files]
@@ -83,23 +80,20 @@ def use(name: Usable, as_json: Json = False) -> None:
 
     Example: pkb model use openai:http://127.0.0.1:11434#llama3.2:3b
     """
-    from engine.inventory import memory_budget_of, select
-
     if name.startswith(SERVED):
         _use_server(name, as_json=as_json)
         return
     with session() as opened:
-        found = None if name == _QUOTE else _usable(opened, name, quiet=as_json)
-        select(opened, found.name if found else "", (found and found.revision) or "")
-        if found and not (budget := memory_budget_of(opened, found)).fits:
+        found = None if name == inventory.QUOTE else _usable(opened, name, quiet=as_json)
+        inventory.select(opened, found.name if found else "", (found and found.revision) or "")
+        if found and not (budget := inventory.memory_budget_of(opened, found)).fits:
             output.say(f"pkb: {found.name} does not fit: it needs {budget}; try: pkb config set model.memory_share 1")
-    shown, revision = (found.name, found.revision) if found else (_QUOTE, None)
+    shown, revision = (found.name, found.revision) if found else (inventory.QUOTE, None)
     output.result({"name": shown, "revision": revision}, f"now answering with {shown}", as_json=as_json)
 
 
 def _use_server(name: str, *, as_json: bool) -> None:
     """Select a model that a server runs, once the server has said that it has it."""
-    from engine.inventory import select
     from engine.models.endpoint import exposure
     from engine.models.openai import reach
 
@@ -107,7 +101,7 @@ def _use_server(name: str, *, as_json: bool) -> None:
         opened.override("model.name", name)
         found = reach(opened.settings.model, os.environ)
         endpoint = found.client.endpoint
-        select(opened, str(endpoint), "")
+        inventory.select(opened, str(endpoint), "")
     row = {"name": str(endpoint), "revision": None}
     output.result(row, line(f"now answering with {found.name}"), as_json=as_json)
     if warning := exposure(endpoint):
@@ -120,7 +114,6 @@ def remove(name: Name, yes: Yes = False, as_json: Json = False) -> None:
 
     Example: pkb model rm mlx-community/Llama-3.2-3B-Instruct-4bit --yes
     """
-    from engine.inventory import select
     from engine.models import hub
 
     with session() as opened:
@@ -132,7 +125,7 @@ def remove(name: Name, yes: Yes = False, as_json: Json = False) -> None:
             raise PkbError("nothing was removed", "pkb model list")
         freed = hub.remove(folder)
         if chosen := opened.settings.model.name == name:
-            select(opened, "", "")
+            inventory.select(opened, "", "")
     said = f"removed {name}, {size(freed)}" + ("; now answering with quotes" if chosen else "")
     output.result({"name": name, "bytes": freed, "was_in_use": chosen}, said, as_json=as_json)
 
@@ -146,16 +139,13 @@ def _named(name: str) -> str:
 
 def _usable(opened: "Session", name: str, *, quiet: bool) -> "InstalledModel":
     """Find a model that can answer; NoModel if it is not installed, PkbError if it cannot answer."""
-    from engine.inventory import why_unsupported
-    from engine.models.lookup import EMBEDDER, find, find_gguf, role
-
-    if file := find_gguf(_named(name), os.environ):
+    if file := lookup.find_gguf(_named(name), os.environ):
         return _converted(opened, file, quiet=quiet)
-    found = find(name, None, os.environ)
-    if (use := role(found.name, found.config)) is None:
-        raise PkbError(why_unsupported(found.name, found.config), "pkb model list")
+    found = lookup.find(name, None, os.environ)
+    if (use := lookup.role(found.name, found.config)) is None:
+        raise PkbError(inventory.why_unsupported(found.name, found.config), "pkb model list")
     if use == "embedder":
-        setting = "minilm" if found.name == EMBEDDER else name
+        setting = "minilm" if found.name == lookup.EMBEDDER else name
         raise UsageError(
             f"{found.name} is an embedding model and cannot answer", f"pkb config set embed.model {setting}"
         )
@@ -166,15 +156,14 @@ def _converted(opened: "Session", file: "GgufFile", *, quiet: bool) -> "Installe
     """Convert a GGUF file unless that is done already; PkbError if pkb cannot, or the disk has no room."""
     from engine.models.gguf import read
     from engine.models.gguf_weights import convert, plan
-    from engine.models.lookup import converted, free, missing_files
 
     header = read(file.path)
     planned = plan(header)
-    local = converted(file, opened.home.cache / "digests", os.environ)
-    if not missing_files(local.folder):
+    local = lookup.converted(file, opened.home.cache / "digests", os.environ)
+    if not lookup.missing_files(local.folder):
         return local
     output.say(f"{file.name}: {header.architecture}, {header.formats}; licence: {header.licence or 'none named'}")
-    room = free(os.environ)
+    room = lookup.free(os.environ)
     output.say(f"to convert: {size(planned.read)} into {size(planned.bytes)}; free disk space: {size(room)}")
     if planned.bytes > room:
         raise header.refusal(f"it needs {size(planned.bytes)} on the disk, and {size(room)} are free")
@@ -185,12 +174,10 @@ def _converted(opened: "Session", file: "GgufFile", *, quiet: bool) -> "Installe
 
 def _removable(name: str) -> Path:
     """Return the folder of a downloaded model; UsageError for one that pkb must not remove."""
-    from engine.models.lookup import repository, split
-
-    named = split(_named(name))
-    if named and not named[1] and (folder := repository(name, os.environ)).is_dir():
+    named = lookup.split(_named(name))
+    if named and not named[1] and (folder := lookup.repository(name, os.environ)).is_dir():
         return folder
-    if name == _QUOTE:
+    if name == inventory.QUOTE:
         raise UsageError("quote is built in and cannot be removed", "pkb model list")
     if absolute_path(Path(name)).is_dir():
         raise UsageError(f"{absolute_path(Path(name))} is your own folder; pkb does not remove it", "pkb model list")
@@ -216,11 +203,9 @@ def add_files(
 
     Example: pkb adapter add ~/adapters/mail --name mail
     """
-    from engine.inventory import add_adapter
-
     source = absolute_path(folder)
     with session() as opened:
-        kept, warning = add_adapter(opened, source, source.name if name is None else name)
+        kept, warning = inventory.add_adapter(opened, source, source.name if name is None else name)
         read = kept.read()
         length = read.weights.stat().st_size
     row = {"name": kept.name, "model": kept.model, "rank": read.rank, "digest": read.digest, "bytes": length}
@@ -236,10 +221,8 @@ def show_adapters(as_json: Json = False) -> None:
 
     Example: pkb adapter list
     """
-    from engine.inventory import list_adapters
-
     with session() as opened:
-        rows = list_adapters(opened)
+        rows = inventory.list_adapters(opened)
     if as_json:
         output.data({"schema": SCHEMA, "adapters": rows})
         return
@@ -265,16 +248,15 @@ def use_for(
 
     Example: pkb adapter use mail --role answer
     """
-    from engine.inventory import NO_ADAPTER, TASKS, use_adapter
-
     if task and collection is not None:
         raise UsageError("an adapter for a collection answers; give --role or --in", "pkb adapter use NAME --in NAME")
     with session() as opened:
-        use_adapter(opened, name, task, collection)
+        inventory.use_adapter(opened, name, task, collection)
         chosen = opened.settings.adapter
-    where = f"in {line(collection)}" if collection is not None else task or ("all" if name == NO_ADAPTER else "answer")
-    said = f"{where}: {'no adapter' if name == NO_ADAPTER else name}"
-    output.result({key: getattr(chosen, key) for key in (*TASKS, "collections")}, said, as_json=as_json)
+    none = name == inventory.NO_ADAPTER
+    where = f"in {line(collection)}" if collection is not None else task or ("all" if none else "answer")
+    said = f"{where}: {'no adapter' if none else name}"
+    output.result({key: getattr(chosen, key) for key in (*inventory.TASKS, "collections")}, said, as_json=as_json)
 
 
 @adapter.command("rm")
@@ -283,29 +265,25 @@ def take_away(name: AdapterName, yes: Yes = False, as_json: Json = False) -> Non
 
     Example: pkb adapter rm mail --yes
     """
-    from engine.inventory import adapter_folder, adapter_uses, remove_adapter
-
     with session() as opened:
-        if name not in adapter_folder(opened).names():
+        if name not in inventory.adapter_folder(opened).names():
             raise UsageError(f"there is no adapter {line(name)[:64]}", "pkb adapter list")
-        used = any(adapter_uses(opened, name))
+        used = any(inventory.adapter_uses(opened, name))
         if not agreed(f"remove {name}?", yes=yes, default=False, step=f"pkb adapter rm {name} --yes"):
             raise PkbError("nothing was removed", "pkb adapter list")
-        freed = remove_adapter(opened, name)
+        freed = inventory.remove_adapter(opened, name)
     said = f"removed {name}, {size(freed)} freed" + ("; the base model answers" if used else "")
     output.result({"name": name, "bytes": freed, "was_in_use": used}, said, as_json=as_json)
 
 
-_NAMED, _MINILM = "pkb model pull ORG/NAME", "minilm"
+_NAMED = "pkb model pull ORG/NAME"
 
 
 def _pull(opened: Session, given: str | None, *, yes: bool, force: bool, use: bool, as_json: bool) -> None:
     """Download a model after showing its size and asking; then select it."""
-    from engine.inventory import select
     from engine.models.hub import Hub
-    from engine.models.lookup import split
 
-    named = split(_default(opened) if given is None else given)
+    named = lookup.split(_default(opened) if given is None else given)
     if named is None:
         raise UsageError(f"{given} is not a name like org/name" if given else "no model name given", _NAMED)
     hub = Hub(os.environ)
@@ -318,7 +296,7 @@ def _pull(opened: Session, given: str | None, *, yes: bool, force: bool, use: bo
         raise PkbError("nothing was downloaded", "pkb model list")
     local = _fetch(hub, plan, again, quiet=as_json)
     if chosen := use and role == "writer":
-        select(opened, local.name, local.revision or "")
+        inventory.select(opened, local.name, local.revision or "")
     _tell(local, role, missing, budget, chosen=chosen, as_json=as_json)
 
 
@@ -328,7 +306,7 @@ _AGAIN = timedelta(days=7)
 
 def tell_keywords_only(opened: Session, error: NoModel) -> None:
     """Say that search is by keywords only, and what to type; to a person who wants no model, once a week."""
-    declined = opened.ledger.get(_DECLINED) if opened.settings.embed.model == _MINILM else None
+    declined = opened.ledger.get(_DECLINED) if opened.settings.embed.model == inventory.MINILM else None
     if declined and opened.now < datetime.fromisoformat(declined) + _AGAIN:
         return
     output.say(f"pkb: {error.message}; keyword search only; try: {error.next_step}")
@@ -338,9 +316,7 @@ def tell_keywords_only(opened: Session, error: NoModel) -> None:
 
 def offer_embedder(opened: Session) -> bool:
     """Ask at a terminal, until the person says no, whether to download the default embedding model; True if done."""
-    from engine.models import lookup
-
-    usual = opened.settings.embed.model == _MINILM and not os.environ.get(lookup.FOLDER_VARIABLE)
+    usual = opened.settings.embed.model == inventory.MINILM and not os.environ.get(lookup.FOLDER_VARIABLE)
     if not (usual and sys.stdin.isatty() and sys.stderr.isatty()) or opened.ledger.get(_DECLINED):
         return False
     name = f"the embedding model {lookup.EMBEDDER} (91 MB)"
@@ -362,10 +338,7 @@ def offer_embedder(opened: Session) -> bool:
 
 
 def _default(opened: Session) -> str:
-    from engine.inventory import memory_budget
-    from engine.models import lookup, runtime
-
-    budget = memory_budget(opened, 0)
+    budget = inventory.memory_budget(opened, 0)
     name = lookup.default(budget.total, budget.limit, lambda weights: runtime.needed(weights, 4, runtime.device()))
     if name is None:
         here = f"{size(budget.total)} of memory, {runtime.device()}"
@@ -375,18 +348,13 @@ def _default(opened: Session) -> str:
 
 def _role(plan: "DownloadPlan") -> "Role":
     """Return the role of the model; PkbError if pkb cannot use it, before its weights are downloaded."""
-    from engine.inventory import why_unsupported
-    from engine.models.lookup import role
-
-    if (found := role(plan.name, plan.config)) is None:
-        raise PkbError(why_unsupported(plan.name, plan.config), _NAMED)
+    if (found := lookup.role(plan.name, plan.config)) is None:
+        raise PkbError(inventory.why_unsupported(plan.name, plan.config), _NAMED)
     return found
 
 
 def _budget(opened: Session, plan: "DownloadPlan") -> "MemoryBudget":
-    from engine.inventory import memory_budget, memory_needed
-
-    return memory_budget(opened, memory_needed(plan.name, plan.weights, plan.config))
+    return inventory.memory_budget(opened, inventory.memory_needed(plan.name, plan.weights, plan.config))
 
 
 def _show_plan(plan: "DownloadPlan", missing: int, free: int, budget: "MemoryBudget") -> None:
@@ -434,8 +402,6 @@ def _tell(
 
 
 def _embeds(local: "InstalledModel") -> str:
-    from engine.models import lookup
-
     if local.name != lookup.EMBEDDER:
         return f"to embed with it: pkb config set embed.model {local.name}"
     if (used := lookup.find_weights()) != local.folder:
