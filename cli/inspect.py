@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from cli import output
-from cli.export import print_csv, print_markdown
 from cli.output import InDocument, filtered, open_pkb
 from cli.render import show_open_loop, show_source, warnings
 from engine import operations
@@ -144,6 +143,8 @@ def _print_found(found: Sequence[SearchResult], query: str, form: str | None) ->
         rows = [source for one in found for source in one.sources]
         output.data({"schema": SCHEMA, "query": query, "sources": rows})
     elif form:
+        from cli.export import print_csv, print_markdown  # few searches need it
+
         first = [json_values(one.sources[0]) for one in found]
         (print_csv if form == "csv" else print_markdown)(first)
     else:
