@@ -203,9 +203,10 @@ def test_idle_runs_predict_with_the_server(words: Pkb, server: ChatServer) -> No
     assert words("idle", "--json").row["reason"] in ("on battery", "the machine is in use", "a question was just asked")
     assert len(server.completions()) == heard
     server.write = lambda user: streamed("Who brings the cake?")
-    states = {unit["job"]: unit["state"] for unit in words("idle", "--force", "--json").row["units"]}
+    units = words("idle", "--force", "--json").row["units"]
+    states = {unit["job"]: unit["state"] for unit in units}
     assert (states["predict"], "prefetch" in states) == ("done", False)
-    assert "chunks/model" in {one["source"] for one in words("stats", "--json").row["idle"]["predictors"]}
+    assert "predicted by history/model" in {unit["why"] for unit in units}
 
 
 @pytest.mark.slow

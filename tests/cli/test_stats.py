@@ -143,8 +143,8 @@ def test_the_savings_come_first_and_then_the_tiers_from_the_least_work_to_the_mo
 def test_idle_work_stands_against_what_it_saved(pkb: Pkb) -> None:
     year(pkb.folder)
     lines = pkb("stats").out.splitlines()
-    found = lines.index("idle work   45 h spent, 14 h saved by 360 cache hits")
-    assert lines[found + 1].strip() == "maintenance 9.0 h, restore 8.0 h, prefetch 7.0 h, other jobs 21 h"
+    found = lines.index("idle work   36 h spent, 12 h saved by 320 cache hits")
+    assert lines[found + 1].strip() == "maintenance 8.0 h, restore 7.0 h, prefetch 6.0 h, other jobs 15 h"
     assert lines[found + 2].strip() == "900 questions predicted, 131 asked later"
 
 
