@@ -224,11 +224,15 @@ _READ = 256 << 10
 
 @dataclass(frozen=True, slots=True)
 class PeerAddress:
-    """Where a peer is, and the name that its certificate was added under."""
+    """Where a peer is, or listens, and the name that its certificate was added under."""
 
     host: str
     port: int
-    name: str
+    name: str = ""
+
+    def __str__(self) -> str:
+        """Return it as it is typed."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def parse_address(url: str) -> PeerAddress:
@@ -238,16 +242,13 @@ def parse_address(url: str) -> PeerAddress:
         host, port = parts.hostname, parts.port
     except ValueError:
         host, port = None, None
-    if not (host and port and re.fullmatch(NAME, parts.fragment)) or url.lower() != _url(host, port, parts.fragment):
+    address = PeerAddress(host or "", port or 0, parts.fragment)
+    if not (host and port and re.fullmatch(NAME, parts.fragment)) or url.lower() != f"https://{address}#{address.name}":
         raise UsageError(
             "the address of a peer is like https://HOST:PORT#NAME, with the name that it was added under",
             "pkb config set kv.remote https://192.168.1.5:8643#desktop",
         )
-    return PeerAddress(host, port, parts.fragment)
-
-
-def _url(host: str, port: int, name: str) -> str:
-    return f"https://{f'[{host}]' if ':' in host else host}:{port}#{name}"
+    return address
 
 
 class _Connection:

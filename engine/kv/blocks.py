@@ -88,7 +88,7 @@ def read(reading: PromptReader, segments: Sequence[Ids], trace: Trace, held: Exi
     run = _Blocks(reading.model, kept, system, take(first.cache, 0, len(system)), trace)
     parts = run.parts([path[-1] for path in reading.paths(segments)[1:]], held)
     with trace.step("prefill") as step:
-        _join(reading, first.cache, len(system), blocks, parts)
+        _join(reading, reading.ropes, first.cache, len(system), blocks, parts)
         loaded = [len(ids) - reading.links if ids in parts and parts[ids].is_loaded else 0 for ids in blocks]
         step.note = " ".join(f"{there}/{len(ids)}" for ids, there in zip(blocks, loaded, strict=True)) + " reused"
     stored = partial(_keep, kept, system, first, parts, run.suspects, evict=trace.asked)
@@ -97,17 +97,16 @@ def read(reading: PromptReader, segments: Sequence[Ids], trace: Trace, held: Exi
 
 
 def _join(
-    reading: PromptReader, cache: Cache, place: int, blocks: Sequence[Ids], parts: Mapping[Ids, BlockPart]
+    reading: PromptReader, ropes: Ropes, cache: Cache, place: int, blocks: Sequence[Ids], parts: Mapping[Ids, BlockPart]
 ) -> None:
     """Append the blocks to a cache of the system segment: their first tokens computed, the others moved."""
-    assert reading.ropes, "this model's keys cannot be moved"
     system, links = place, Ids()
     for ids in blocks:
         links += tuple(ids[: reading.links])
         if ids in parts:
             if links:
                 reading.model.prefill(cache, links)
-            extend(cache, moved(parts[ids].arrays, place - system, reading.ropes, reading.links))
+            extend(cache, moved(parts[ids].arrays, place - system, ropes, reading.links))
             links = ()
         place += len(ids)
     if links:

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from socketserver import TCPServer, ThreadingMixIn
@@ -26,7 +25,7 @@ from store.errors import PkbError, UsageError
 from store.home import Home, open_identity
 from store.kv_files import KEY_BYTES, SUFFIX, BadNode, Key, opened
 from store.kv_index import KvIndex, open_readonly
-from store.peers import HAVE, MOST_BODY, NODE, PeerBook, parse_address
+from store.peers import HAVE, MOST_BODY, NODE, PeerAddress, PeerBook, parse_address
 from store.remote import ANSWER_S, MOST_KEYS, Remote, masked, source_of
 
 _CONNECTIONS = 32  # at a time, of peers and of strangers that have not been refused yet
@@ -37,24 +36,12 @@ _KEY = re.compile(rf"[0-9a-f]{{{2 * KEY_BYTES}}}")
 _ADDRESS = re.compile(r"(?:\[([0-9a-fA-F:.%\w]+)\]|([^\[\]:/\s]+)):(\d{1,5})")
 
 
-@dataclass(frozen=True, slots=True)
-class SharingAddress:
-    """Where the server listens."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        """Return it as it is typed."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-def parse_listen(text: str) -> SharingAddress:
+def parse_listen(text: str) -> PeerAddress:
     """Read HOST:PORT or [HOST]:PORT; UsageError for anything else."""
     found = _ADDRESS.fullmatch(text)
     if not found or int(found[3]) > 65535:
         raise UsageError(f"{text} is not HOST:PORT", "pkb serve --share 192.168.1.5:8643")
-    return SharingAddress(found[1] or found[2], int(found[3]))
+    return PeerAddress(found[1] or found[2], int(found[3]))
 
 
 def parse_keys(body: bytes) -> list[Key] | None:
@@ -105,7 +92,7 @@ class SharingServer(ThreadingMixIn, TCPServer):
     allow_reuse_address = daemon_threads = True
     request_queue_size = _CONNECTIONS
 
-    def __init__(self, home: Home, address: SharingAddress) -> None:
+    def __init__(self, home: Home, address: PeerAddress) -> None:
         """Listen; PkbError if that address cannot be used."""
         self._home, self._book = home, PeerBook(home.share)
         self._book.own()
@@ -117,7 +104,7 @@ class SharingServer(ThreadingMixIn, TCPServer):
         except OSError as error:
             reason = (error.strerror or "it is not usable").lower()
             raise PkbError(f"cannot listen at {address}: {reason}", "pkb serve --share HOST:PORT") from None
-        self.address = SharingAddress(address.host, self.server_address[1])
+        self.address = PeerAddress(address.host, self.server_address[1])
 
     def is_listed(self, certificate: bytes | None) -> bool:
         """Return whether a certificate is a peer's."""

@@ -338,10 +338,7 @@ def join(cache: Cache, reader: RangeReader) -> Cache:
 
 
 def append(cache: Cache, parts: Sequence[Sequence[Tensor]]) -> list[Captured]:
-    """Append segments, as stored tensors, to a sliceable cache of the tokens before them; UnreadableCache.
-
-    Returns the arrays to store of each that cannot be cut from the cache later, as `normalize` does.
-    """
+    """Append segments as stored to a sliceable cache, returning what `normalize` returns of each; UnreadableCache."""
     try:
         found = [{one.name: array(one) for one in tensors} for tensors in parts]
         front = {name: one[..., : length(cache), :] for name, one in _arrays(cache).items()}

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from store.kv_files import WIDTHS
+
 Arrays = Mapping[str, Any]  # by name
 
 
@@ -26,7 +28,6 @@ class UnreadableCache(Exception):
 _MLX_DTYPES = {
     "F32": ("float32", "uint32"), "F16": ("float16", "uint16"), "BF16": ("bfloat16", "uint16"), "I8": ("int8", "uint8"),
 }  # fmt: skip
-_BYTES = {"F32": 4, "F16": 2, "BF16": 2, "I8": 1}
 _METADATA = "__metadata__"
 _LENGTH = 8  # bytes of the header's length, little-endian
 _MAX_HEADER = 4 << 20  # bytes
@@ -45,7 +46,7 @@ class _Layout:
     @property
     def step(self) -> int:
         """Return the bytes of one token and head."""
-        return self.width * _BYTES[self.dtype]
+        return self.width * WIDTHS[self.dtype]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +60,7 @@ class _File:
 
 
 def _buffers(kinds: Mapping[str, _Layout], tokens: int, reuse: Arrays | None) -> tuple[dict[str, Any], int]:
-    """Return integer arrays, reused or new, for at least `tokens` tokens, and their capacity in tokens.
-
-    They are numpy's where there is nothing to `reuse`: with None, MLX may not read from where its arrays are written.
-    """
+    """Return integer arrays, reused, new, or numpy's (None), for at least `tokens` tokens, and their capacity."""
     import mlx.core as mx
 
     if reuse is None:
@@ -151,10 +149,7 @@ class RangeReader:
     def __init__(
         self, opened: OpenFiles, shared: int | None = None, reuse: Arrays | None = None, read_at: ReadAt = os.preadv
     ) -> None:
-        """Take over open files, of the last only `shared` tokens; buffers take over the memory of `reuse`.
-
-        With None they are in memory of the host, and are copied by `take`.
-        """
+        """Take over open files, of the last only `shared` tokens, and the memory of `reuse` (None: `take` copies)."""
         self._read_at, self._opened, self._files = read_at, opened, opened.files
         try:
             counts = [file.tokens for file in self._files]

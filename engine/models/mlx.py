@@ -204,10 +204,7 @@ class Mlx:
         return RangeReader(opened, shared, self.buffers.pop() if self._reads_in_place else None, read_at)
 
     def append(self, cache: Cache, parts: Sequence[Sequence[Tensor]]) -> list[Captured]:
-        """Append segments, as their tensors were stored, to a cache of the tokens before them; UnreadableCache.
-
-        Returns the arrays to store of each that cannot be cut from the cache later.
-        """
+        """Append segments as stored to a cache of those before; returns the arrays that cannot be cut from it later."""
         return kv_cache.append(cache, parts)
 
     def join(self, cache: Cache, reader: RangeReader) -> None:

@@ -236,10 +236,7 @@ class KvSliceable(Protocol):
         """Return a reader of open files, one per segment, of the last only `shared` tokens; UnreadableCache."""
 
     def append(self, cache: Any, parts: Sequence[Sequence[Tensor]]) -> Sequence[Any]:
-        """Append segments, as their tensors were stored, to a cache of the tokens before them; UnreadableCache.
-
-        Returns what `prefill` would have returned of each.
-        """
+        """Append segments as stored, returning what `prefill` returns of each; UnreadableCache."""
 
     def join(self, cache: Any, reader: RangeReader) -> None:
         """Append what was read to a cache of the tokens before it."""

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from engine.kv.sharing import SharingAddress, SharingServer
+from engine.kv.sharing import SharingServer
 from store.home import Home
 from store.kv_files import Header, Key
-from store.peers import PeerBook, PeerSource, key_line, parse_address
+from store.peers import PeerAddress, PeerBook, PeerSource, key_line, parse_address
 from store.remote import Remote
 from tests.store.kv_kit import ROOT, A, B, C, Kept
 
@@ -64,7 +64,7 @@ class Clock:
 @contextmanager
 def sharing(folder: Path) -> Iterator[SharingServer]:
     """Serve a home on a thread, at a free port of loopback."""
-    with SharingServer(home_of(folder), SharingAddress("127.0.0.1", 0)) as server:
+    with SharingServer(home_of(folder), PeerAddress("127.0.0.1", 0)) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
