@@ -17,26 +17,13 @@ from typing import Any
 from engine.kv.costs import Costs, Loader, Unit, hangs, within
 from engine.kv.costs import load as load_all
 from engine.kv.restore import LEAST_S, KvBinding, Prefilled, PromptReader, fetch, keep, look, offered, prefill
-from engine.models.kv_cache import Cache, Ropes, array, extend, fill, tensor, unpack
+from engine.models.kv_cache import Cache, Ropes, array, extend, take, tensor, unpack
 from engine.models.kv_read import Arrays, OpenFiles, RangeReader, ReadAt, UnreadableCache, open_files
 from engine.models.types import Ids, LanguageModel
 from engine.types import Trace
 from store.kv_files import Header, Node, cached_share
 from store.kv_index import Match
 from store.remote import FetchedNode, RemoteMiss, headers_of
-
-
-def take(cache: Cache, start: int, stop: int) -> Arrays:
-    """Copy the keys and values of some tokens out of a sliceable cache."""
-    import mlx.core as mx
-
-    found = {
-        f"{number}.{kv}": mx.contiguous(array[..., start:stop, :])
-        for number, layer in enumerate(cache)
-        for kv, array in zip("kv", layer.keys_and_values(), strict=True)
-    }
-    mx.eval(list(found.values()))
-    return found
 
 
 def moved(part: Arrays, by: int, ropes: Ropes, first: int = 0) -> list[tuple[Any, Any]]:
@@ -225,14 +212,14 @@ class _Blocks:
             if one.ids in fetched:
                 own = {each.name: array(each) for each in fetched[one.ids].tensors}
             else:
-                start = reader.start(places[one.ids]) if reader else 0
+                start = reader.starts[places[one.ids]] if reader else 0
                 own = {name: each[..., start : start + len(one.ids), :] for name, each in loaded.items()}
             yield one.ids, BlockPart(own, one.node, one.unit.compute_s)
 
     def _computed(self, ids: Ids) -> BlockPart:
         """Compute a block behind the system segment alone."""
         layers = [(self.base[f"{at}.k"], self.base[f"{at}.v"]) for at in range(len(self.base) // 2)]
-        cache, start, begun = fill(self.model.begin(), layers), len(self.system), time.perf_counter()
+        cache, start, begun = extend(self.model.begin(), layers), len(self.system), time.perf_counter()
         arrays = self.model.prefill(cache, ids) or take(cache, start, start + len(ids))
         seconds = time.perf_counter() - begun
         if self.kept and self.kept.planning:

@@ -382,19 +382,21 @@ def _set_arrays(cache: Cache, found: Arrays, count: int) -> Cache:
     return cache
 
 
-def fill(cache: Cache, layers: Sequence[tuple[Any, Any]]) -> Cache:
-    """Set the keys and values of an empty, sliceable cache, layer by layer."""
-    for (name, part), both in zip(_parts(cache), layers, strict=True):
-        restore_layer(part, name, [{f"{name}.{kv}": array for kv, array in zip("kv", both, strict=True)}])
+def extend(cache: Cache, layers: Sequence[tuple[Any, Any]]) -> Cache:
+    """Append keys and values to a sliceable cache, layer by layer; returns it."""
+    for layer, (keys, values) in zip(cache, layers, strict=True):
+        layer.update_and_fetch(keys, values)
     compute(cache)
     return cache
 
 
-def extend(cache: Cache, layers: Sequence[tuple[Any, Any]]) -> None:
-    """Append keys and values to a sliceable cache, layer by layer."""
-    for layer, (keys, values) in zip(cache, layers, strict=True):
-        layer.update_and_fetch(keys, values)
-    compute(cache)
+def take(cache: Cache, start: int, stop: int) -> Arrays:
+    """Copy the keys and values of some tokens out of a sliceable cache."""
+    import mlx.core as mx
+
+    found = {name: mx.contiguous(array[..., start:stop, :]) for name, array in _arrays(cache).items()}
+    mx.eval(list(found.values()))
+    return found
 
 
 def _parts(cache: Cache) -> Iterator[tuple[str, Any]]:

@@ -160,7 +160,7 @@ class RangeReader:
         except _MALFORMED as error:
             opened.close()
             raise UnreadableCache(type(error).__name__) from error
-        self._starts = list(accumulate(counts, initial=0))
+        self.starts = list(accumulate(counts, initial=0))  # of each file in the arrays, and their end
         self._into = {
             name: memoryview(array).cast("B") if array.size else memoryview(b"") for name, array in self._raw.items()
         }
@@ -173,11 +173,7 @@ class RangeReader:
     @property
     def tokens(self) -> int:
         """Return the number of tokens of all files."""
-        return self._starts[-1]
-
-    def start(self, number: int) -> int:
-        """Return the position of the first token of a file in the arrays."""
-        return self._starts[number]
+        return self.starts[-1]
 
     @property
     def token_bytes(self) -> int:
@@ -186,7 +182,7 @@ class RangeReader:
 
     def read_all(self) -> None:
         """Read all tokens; UnreadableCache."""
-        for number, (start, stop) in enumerate(pairwise(self._starts)):
+        for number, (start, stop) in enumerate(pairwise(self.starts)):
             self.read(number, 0, stop - start)
 
     def read(self, number: int, start: int, stop: int) -> None:
@@ -207,7 +203,7 @@ class RangeReader:
         file, at = self._files[number], self._files[number].begin
         for name, kind in file.kinds.items():
             for head in range(kind.heads if kind.step else 0):
-                place = (head * self._capacity + self._starts[number] + start) * kind.step
+                place = (head * self._capacity + self.starts[number] + start) * kind.step
                 yield at + start * kind.step, self._into[name][place : place + (stop - start) * kind.step]
                 at += file.tokens * kind.step
 

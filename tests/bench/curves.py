@@ -177,8 +177,8 @@ def block_parts(model: Mlx, files: Sequence[Path]) -> list[dict[str, Any]]:
     """Load the arrays of blocks."""
     with closing(model.ranges(open_files(files), None, os.preadv)) as reader:
         reader.read_all()
-        starts, arrays = [reader.start(number) for number in range(len(files) + 1)], reader.take()
-    return [{name: one[..., start:stop, :] for name, one in arrays.items()} for start, stop in pairwise(starts)]
+        arrays = reader.take()
+    return [{name: one[..., start:stop, :] for name, one in arrays.items()} for start, stop in pairwise(reader.starts)]
 
 
 def moved(model: Mlx, parts: Sequence[Any], moves: Sequence[int], ropes: Any) -> None:

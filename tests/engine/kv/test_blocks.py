@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from engine.kv import blocks
-from engine.kv.blocks import take
 from engine.kv.restore import KvBinding, PromptReader, keep, prefill
+from engine.models.kv_cache import take
 from engine.models.load import movable
 from engine.models.mlx import Mlx
 from engine.types import Trace

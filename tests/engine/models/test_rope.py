@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from engine.kv import blocks
-from engine.kv.blocks import take
 from engine.kv.restore import PromptReader
-from engine.models.kv_cache import rotated
+from engine.models.kv_cache import rotated, take
 from engine.models.load import load, movable, why_fixed
 from engine.models.mlx import Mlx
 from engine.types import Trace
