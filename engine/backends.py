@@ -323,7 +323,7 @@ class LocalModel(Generative):
             f"with adapter {adapter.name}" if adapter else "",
             "in blocks" if kv.reuse == "blocks" else "",
             f"KV in {self._bits} bits" if self._bits else "",
-            "KV from a peer too" if kv.remote and self._keeps else "",
+            "a peer's KV" if kv.remote and self._keeps else "",
         ]
         self.about = ", ".join(filter(None, shown))
 

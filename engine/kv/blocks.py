@@ -46,13 +46,10 @@ class BlockPart:
 
 @dataclass(frozen=True, slots=True)
 class PrefixCache:
-    """A cache of all segments but the last; `reused` tokens by segment.
-
-    `keep` stores what was computed; `release` frees the cache after that.
-    """
+    """A cache of all segments but the last; `keep` stores what was computed, and `release` frees the cache then."""
 
     cache: Any
-    reused: tuple[int, ...]
+    reused: tuple[int, ...]  # tokens by segment
     keep: Callable[[], int]
     release: Callable[[], None] = lambda: None
 
@@ -137,21 +134,20 @@ class _Blocks:
             step.note = f"{len(nodes)} of {len(wanted)} blocks"
         away = self._away(kept, [ids for ids in wanted if ids not in nodes])
         shares = look(lambda: [cached_share(kept.store.path_of(node)) for node in nodes.values()])
-        if shares is None:
-            return away
         costs, start = kept.planning.costs.costs if kept.planning else Costs(), len(self.system)
         return away + [
             _Source(ids, Unit(len(ids), node.bytes, taken, costs.load_s(1, node.bytes, share)), node)
-            for (ids, node), share in zip(nodes.items(), shares, strict=True)
+            for (ids, node), share in zip(nodes.items(), shares or (), strict=False)  # none on a disk that hangs
             for taken in [costs.prefill_s(start, start + len(ids)) or node.seconds]
         ]
 
     def _away(self, kept: KvBinding, missing: Sequence[Ids]) -> list[_Source]:
-        if not missing or not kept.borrows:
+        if not missing or kept.remote is None or kept.planning is None:
             return []
         with self.trace.step("remote") as step:
             headers = [headers_of(kept.root, (self.system, ids))[-1] for ids in missing]
-            found = zip(missing, offered(kept, headers, [len(self.system)] * len(missing)), headers, strict=True)
+            units = offered(kept.remote, kept.planning, headers, [len(self.system)] * len(missing))
+            found = zip(missing, units, headers, strict=True)
             sources = [_Source(ids, unit, header=header) for ids, unit, header in found if unit]
             step.note = f"{len(sources)} of {len(missing)} blocks there"
         return sources
@@ -169,8 +165,8 @@ class _Blocks:
 
             def get(number: int) -> None:
                 one = sources[number]
-                if one.header:
-                    fetched[one.ids] = fetch(kept, one.header, one.unit)
+                if one.header and kept.remote:
+                    fetched[one.ids] = fetch(kept.remote, one.header, one.unit)
                 elif reader:
                     reader.read(places[one.ids], 0, len(one.ids))
 

@@ -62,11 +62,6 @@ class KvBinding:
     planning: Planning | None = None
     remote: Remote | None = None
 
-    @property
-    def borrows(self) -> bool:
-        """Return whether nodes of another place can be used."""
-        return self.remote is not None and self.planning is not None and self.model.reads_ranges
-
 
 @dataclass(frozen=True, slots=True)
 class Restored:
@@ -418,11 +413,11 @@ def borrow(kept: KvBinding, match: Match, found: Restored | None, segments: Sequ
     here = found or Restored(kept.model.begin(), (), ())
     remote, planning, first = kept.remote, kept.planning, len(match.nodes)
     complete = not match.partial and here.present == tuple(len(node.ids) for node in match.nodes)
-    if remote is None or planning is None or not complete or not kept.borrows:
+    if remote is None or planning is None or not complete or not kept.model.reads_ranges:
         return here
     with trace.step("remote") as step:
         headers, starts = headers_of(kept.root, segments)[first:], list(accumulate(map(len, segments), initial=0))
-        units = [unit for unit in takewhile(bool, offered(kept, headers, starts[first:-1])) if unit]
+        units = [unit for unit in takewhile(bool, offered(remote, planning, headers, starts[first:-1])) if unit]
         if not units or planning.planner(units).way == "compute":
             step.note = "computing is sooner" if units else _NOTHING.get(remote.last_miss, "no answer")
             return here
@@ -440,11 +435,8 @@ def borrow(kept: KvBinding, match: Match, found: Restored | None, segments: Sequ
     return result
 
 
-def offered(kept: KvBinding, headers: Sequence[Header], starts: Sequence[int]) -> list[Unit | None]:
+def offered(remote: Remote, planning: Planning, headers: Sequence[Header], starts: Sequence[int]) -> list[Unit | None]:
     """Return what the nodes of headers, at these positions, take to fetch and to compute; None of one not there."""
-    remote, planning = kept.remote, kept.planning
-    assert remote is not None, "there is no other place"
-    assert planning is not None, "nothing is borrowed without costs"
     sizes, units = remote.find([one.key for one in headers]), list[Unit | None]()
     for header, start, size in zip(headers, starts, (*sizes, *[0] * (len(headers) - len(sizes))), strict=True):
         count = len(header.ids)
@@ -454,10 +446,9 @@ def offered(kept: KvBinding, headers: Sequence[Header], starts: Sequence[int]) -
     return units
 
 
-def fetch(kept: KvBinding, header: Header, unit: Unit) -> FetchedNode:
+def fetch(remote: Remote, header: Header, unit: Unit) -> FetchedNode:
     """Fetch a node, within a time that depends on what computing it takes; RemoteMiss."""
-    assert kept.remote, "there is no other place"
-    return kept.remote.fetch(header, unit.size, max(LEAST_S, _PATIENCE * unit.compute_s))
+    return remote.fetch(header, unit.size, max(LEAST_S, _PATIENCE * unit.compute_s))
 
 
 def _arrival_s(remote: Remote, size: int) -> float | None:
@@ -474,7 +465,7 @@ def _fetched(
     fetched, seconds, captured = dict[int, FetchedNode](), list[float](), list[Any]()
 
     def load(number: int) -> None:
-        fetched[number] = fetch(kept, headers[number], units[number])
+        fetched[number] = fetch(remote, headers[number], units[number])
 
     position = sum(here.present)
     with Loader(units, load, (RemoteMiss,), remote.cancel) as loader:

@@ -166,11 +166,6 @@ class RangeReader:
         }
 
     @property
-    def files(self) -> int:
-        """Return the number of files."""
-        return len(self._files)
-
-    @property
     def tokens(self) -> int:
         """Return the number of tokens of all files."""
         return self.starts[-1]

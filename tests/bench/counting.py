@@ -99,7 +99,7 @@ class Counted(Forced):
         """Append what was read and tally the load."""
         computed = kv_cache.length(cache)
         Mlx.join(self, cache, reader)
-        self.tally.loads.append((reader.files, kv_cache.length(cache) - computed))
+        self.tally.loads.append((len(reader.starts) - 1, kv_cache.length(cache) - computed))
 
     def restore(self, paths: Sequence[Path], shared: int | None = None) -> "Cache":
         """Restore a cache and tally the load."""

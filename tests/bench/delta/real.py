@@ -199,7 +199,7 @@ class Differences:
                 (_joined(found, f"{n}.k"), _joined(found, f"{n}.v"))
                 for n in range(len(model.model.layers) if found else 0)
             ]
-            cache = kv_cache.fill(model.begin(), layers) if layers else model.begin()
+            cache = kv_cache.extend(model.begin(), layers) if layers else model.begin()
             for ids in asked.segments[len(found) :]:
                 with spent() as one:
                     model.prefill(cache, ids)

@@ -208,7 +208,7 @@ def agreement(model: Mlx, adapter: Path | None, layers: Layers, block: Sequence[
     """Return how far the next tokens behind such keys and values are from those wanted."""
     import mlx.core as mx
 
-    cache = kv_cache.fill(model.begin(), [(mx.array(keys)[None], mx.array(values)[None]) for keys, values in layers])
+    cache = kv_cache.extend(model.begin(), [(mx.array(keys)[None], mx.array(values)[None]) for keys, values in layers])
     with worn(model, adapter):
         logits = np.array(model.model(mx.array(list(block))[None], cache=cache))[0]
     return {

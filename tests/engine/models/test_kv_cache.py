@@ -140,7 +140,7 @@ def test_filling_a_cache_is_loading_it_without_files(tmp_path: Path) -> None:
     cache = filled(2, [((1, 2, 9, 4), (1, 2, 9, 4))] * 3)
     path = kept(cache, 0, 9, tmp_path / "a.safetensors")
     loaded = kv_cache.restore([KVCache() for _ in cache], [path], pool=kv_cache.BufferPool())
-    layers = kv_cache.fill([KVCache() for _ in cache], [layer.keys_and_values() for layer in cache])
+    layers = kv_cache.extend([KVCache() for _ in cache], [layer.keys_and_values() for layer in cache])
     assert all(map(same, loaded, layers))
     assert [layer.offset for layer in layers] == [9, 9, 9]
 
