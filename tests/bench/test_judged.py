@@ -51,9 +51,10 @@ def test_table_refuses_an_unknown_verdict() -> None:
         table(["rihgt"])
 
 
-@pytest.mark.parametrize("name", ["mail_unseen.jsonl", "meetings_unseen.jsonl"])
-def test_unseen_questions_name_where_their_answer_stands(name: str) -> None:
-    asked = read_lines(QUESTIONS / name)
+@pytest.mark.parametrize("which", ["unseen", "heldout"])
+@pytest.mark.parametrize("of", ["mail", "meetings"])
+def test_unseen_questions_name_where_their_answer_stands(of: str, which: str) -> None:
+    asked = read_lines(QUESTIONS / f"{of}_{which}.jsonl")
     assert len({question["id"] for question in asked}) == len(asked) == 30
     for question in asked:
         assert len(question["docs"]) == len(question["lines"])
