@@ -72,7 +72,8 @@ _DATE = (
 )
 _HOUR = rf"(?:\d{{1,2}}(?:[:.]\d\d)?|{_WORD})"
 _CLOCK = (
-    r"\d{1,2}(?:[:.]\d\d){0,2}\s*(?:[ap]\.?m\b\.?|o['’]clock|uhr\b|h\b)|(?<![\d:.])\d{1,2}:\d\d(?::\d\d)?(?![\d:])"
+    r"(?:(?<!\d)\d{3,4}(?=\s?[ap]m)|\d{1,2}(?:[:.]\d\d){0,2})\s*(?:[ap]\.?m\b\.?|o['’]clock|uhr\b|h\b)"
+    r"|(?<![\d:.])\d{1,2}:\d\d(?::\d\d)?(?![\d:])"
     rf"|\bnoon\b|\bmidnight\b|(?<=\bat\s)(?:{_WORD}|\d{{1,2}})(?!\s*[\w%])|(?<=\baround\s)\d{{1,2}}(?!\s*[\w%,.:/-])|{_WORD}\s+o['’]clock"
 )
 _CAPITAL = r"[^\W\d_a-zß-ÿ][\w'’&-]*"
@@ -109,7 +110,7 @@ _FINDERS: dict[Kind, re.Pattern[str]] = {
     "place": re.compile(f"{_ROOM}|{_STREET}|{_SOMEWHERE}|{_THERE}"),
     "person": re.compile(rf"\b{_FULL_NAME}"),
     "number": re.compile(rf"(?<![\w$€£.,])\d[\d,]{{0,15}}(?:\.\d+)?\s?%?(?![\w:/])|\b(?:{_WORDS}|twice|once)\b", re.I),
-    "amount": re.compile(rf"{_MONEY}|(?<![\d.,])\b(?:\d[\d,.]{{0,15}}|{_WORDS})\s?(?!%|percent){_UNITS}", re.I),
+    "amount": re.compile(rf"{_MONEY}|(?<![\d.,])\b(?:\d[\d,.]{{0,15}}|{_WORDS})\s?{_UNITS}", re.I),
     "email": re.compile(r"(?<![\w.+'-])[\w.+'-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,6}"),
     "phone": re.compile(
         r"(?<![\w.-])\+?(?:\(\d{2,5}\)|\d{1,5})(?:[ ./-]?(?:\(\d{1,5}\)|\d{2,5})){1,5}(?:\sx\d{1,6})?(?![\w-])"
@@ -265,7 +266,7 @@ def line_of(text: str, number: Found) -> str:
 
 
 _FULL_DAY = re.compile(r"uhr|\dh|\d h\b", re.IGNORECASE)  # counted to 24
-_HOURS = re.compile(r"(\d{1,2})(?:[:.](\d\d))?(?:[:.]\d\d)?\s*(?:([ap])\.?m\b)?", re.IGNORECASE)
+_HOURS = re.compile(r"(\d{1,2})(?:[:.]?(\d\d))?(?:[:.]\d\d)?(?!\d)\s*(?:([ap])\.?m\b)?", re.IGNORECASE)
 _NAMED_HOURS = (
     *("midnight", "one", "two", "three", "four", "five", "six"),
     *("seven", "eight", "nine", "ten", "eleven", "noon"),

@@ -85,7 +85,7 @@ def test_a_month_needs_a_day_a_year_or_a_preposition() -> None:
     assert texts("She may march in June", "date") == ["June"]
 
 
-@pytest.mark.parametrize("time", ["5 p.m.", "14:30", "14:30 Uhr", "7pm", "noon", "six o'clock", "11:05am"])
+@pytest.mark.parametrize("time", ["5 p.m.", "14:30", "14:30 Uhr", "7pm", "noon", "six o'clock", "11:05am", "930am"])
 def test_times_of_day_are_found(time: str) -> None:
     assert texts(f"Meet me {time} sharp", "time") == [time]
 
