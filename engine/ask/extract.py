@@ -55,7 +55,8 @@ if TYPE_CHECKING:
 
 
 _PAST = re.compile(r"\b(?:did|was|were|has|had|have)\b", re.IGNORECASE)
-_SENT = re.compile(r"\s*who(?: has| had)? (?:sent|wrote|mailed|emailed|e-mailed|forwarded)\b", re.IGNORECASE)
+_SENDS = r"\s+(?:has |had )?(?:sent|wrote|mailed|emailed|e-mailed|forwarded)\b"
+_SENT, _SENDS_IT = (re.compile(who + _SENDS, re.IGNORECASE) for who in (r"\s*who", ""))
 _PARTIAL = re.compile(r"the\s+\S+", re.IGNORECASE)  # a day of no month
 _DIGIT = re.compile(r"\d")  # a day without one, such as "tomorrow", is that of an unknown day in an undated text
 _FIRST = re.compile(r"\b(?:I|we)\b")
@@ -257,6 +258,7 @@ _PLACES = {"liv": "address", "work": "organisation"}  # the field that says wher
 
 
 _WHOLE = 2.0  # what a whole name counts more than a part of one
+_SIGNATURE = 72  # characters of its lines at most
 _NAMESAKE = 0.6  # support of an address beside a part of the name that is asked for
 
 
@@ -272,6 +274,7 @@ def _contact(question: Question, reads: Sequence[Passage], kind: Kind) -> Select
                 if kind == "phone" and not _is_line_asked(question.text, line_of(part, one)):
                     continue
                 own, near = set(words(part[one.start : one.end])), set(words(part[max(0, one.start - 60) : one.end]))
+                near |= _signed(part[: one.start], read.author_at(one.start)) if part is read.text else set()
                 held = ((len(name & near) + len(name & own)) / len(name) for name in names)
                 whole_name = any(name <= near | own for name in names)
                 value = max(held, default=0.0) + _WHOLE * whole_name
@@ -282,6 +285,17 @@ def _contact(question: Question, reads: Sequence[Passage], kind: Kind) -> Select
     if best and fit > _WHOLE and len(others := _different(people)) > 1:
         best = _alone("; ".join(f"{who}: {found}" for who, found in others.items()), best.source)
     return best and replace(best, support=1.0 if fit > _WHOLE else _NAMESAKE)
+
+
+def _signed(above: str, author: str) -> set[str]:
+    """Return the author's name if a text ends in their signature, below a line that has it; all lines are short."""
+    name = set(words(author))
+    for line in reversed(above.split("\n")):
+        if len(line) > _SIGNATURE:
+            break
+        if not name.isdisjoint(words(line)):
+            return name
+    return set()
 
 
 def _different(people: Mapping[str, str]) -> dict[str, str]:
@@ -353,11 +367,11 @@ def quote(
     quotes = _quotes(found := reading.found, len(reads))
     if not settings.forced and (needs := synthesis(question.text)):
         return Quote(None, None, None, quotes, reading.support, synthesis=needs)
-    if kind in _EXACT:
-        telling = [bool(one.spans or (one.mark and find(one.text, kind))) for one in found]
-        pairs = zip(found, telling, strict=True) if any(telling) else ()
-        found = [one if tells else replace(one, score=-math.inf) for one, tells in pairs]
-    answer, support = _exact(question, kind, reads), reading.support
+    if kind in (*_EXACT, *_COUNTED):
+        telling = _telling(question, reads, reading, kind)
+        reading = telling if telling.found or kind in _EXACT else reading
+        found = reading.found
+    answer, support = _exact(question, kind, reads, found), reading.support
     if answer:
         support = answer.support or 1.0
         reading = replace(reading, support=support, by_words=False)
@@ -425,6 +439,20 @@ def _reading(
     return replace(reading, support=0.0) if is_other else reading
 
 
+def _telling(question: Question, reads: Sequence[Passage], reading: Reading, kind: Kind) -> Reading:
+    """Return the sentences with a span of the kind: less likely to answer, if the best of all is another.
+
+    An address or a price is told beside what the reader marks, a count in it.
+    """
+    found = [one for one in reading.found if one.spans or (one.mark and find(one.text, kind))]
+    if not found:
+        return replace(reading, found=found)
+    first, best = (max(each, key=lambda one: one.score) for each in (reading.found, found))
+    if best.mark and (best.read != first.read if kind in _EXACT else best is not first):
+        return replace(reading, found=found, support=support_of(question, reads, reading.found, best))
+    return replace(reading, found=found)
+
+
 def _read(question: Question, reads: Sequence[Passage], reader: "SpanReader | None") -> Reading:
     kind = wanted(question)
     when = time_constraint(question, kind)
@@ -437,7 +465,9 @@ def _is_of_name(question: Question, kind: Kind | None) -> bool:
     return kind in ("email", "phone") and bool(question.names)
 
 
-def _exact(question: Question, kind: Kind | None, reads: Sequence[Passage]) -> SelectedSentence | None:
+def _exact(
+    question: Question, kind: Kind | None, reads: Sequence[Passage], found: Sequence[Candidate]
+) -> SelectedSentence | None:
     """Return the answer by rules: the address or number of the person that a question names, or a mail's sender."""
     if record := _record(question, reads):
         return record
@@ -445,7 +475,8 @@ def _exact(question: Question, kind: Kind | None, reads: Sequence[Passage]) -> S
         return _contact(question, reads, kind)
     sent = _SENT.match(question.text) if reads else None
     is_told = sent and share(content(question), frozenset(words(f"{reads[0].header} {reads[0].text}"))) >= _TOLD
-    if not sent or not is_told:
+    best = max(found, key=lambda one: one.score, default=None)
+    if not sent or not is_told or (best and best.mark and _SENDS_IT.match(best.text, best.highlight[1])):
         return None
     sender = reads[0].sender if "forward" in sent.group().lower() else reads[0].author_at(0)
     return _alone(sender, 0) if sender else None

@@ -66,6 +66,16 @@ def test_a_number_is_of_the_line_that_is_asked_for(question: str, number: str | 
     assert answered(question, signature, read=MAIL).answer == number
 
 
+@pytest.mark.parametrize(
+    ("author", "number"), [("Cone, Rob <rob@example.org>", "(925) 555-3550"), ("Ann Lee <ann@example.org>", None)]
+)
+def test_a_signature_tells_the_number_of_its_author(author: str, number: str | None) -> None:
+    signature = "See you there.\nRob Cone\nHead of the Office for Open Spaces and Waterways\n1 Long Street\n\nFax: (925) 555-3550"
+    read = changed(MAIL, sender=author, header="")
+    found = answered("What is Rob Cone's fax number?", signature, read=read)
+    assert (found.answer if found.grade == "answer" else None) == number
+
+
 def test_the_sentence_behind_a_short_answer_is_quoted() -> None:
     found = answered("When did Ann go to the support group?", "Ann: Hi! I went to a support group yesterday.")
     assert found.quotes == ("I went to a support group yesterday.",)

@@ -57,6 +57,32 @@ def test_a_heading_link_file_or_greeting_is_no_answer(settings: QuoteSettings, l
     assert line not in (found.answer or "")
 
 
+def test_who_sent_it_is_whom_the_mail_names(settings: QuoteSettings) -> None:
+    mail = changed(MAIL, text="Jim Oaks sent in some edits of the programme in the middle of the night.")
+    assert answered(settings, "Who sent in some edits of the programme?", mail).answer == "Jim Oaks"
+    mail = changed(MAIL, text="I have sent you my edits of the programme.")
+    assert answered(settings, "Who sent edits of the programme?", mail).answer == "Ann Lee <ann@example.org>"
+
+
+def test_a_share_is_an_amount(settings: QuoteSettings) -> None:
+    talk = changed(TALK, text="Ann: The number of singers dropped by 92% since May. It is sad.")
+    other = changed(TALK, text="Ann: We spent $450 on the hall.", score=0.5)
+    found = answered(settings, "By how much did the number of singers drop?", talk, other)
+    assert "92%" in (found.answer or "")
+
+
+def test_an_amount_of_another_source_than_the_best_is_less_likely(settings: QuoteSettings) -> None:
+    mail = changed(MAIL, text="The rent of the shed on Mill Lane is due on Friday.")
+    other = changed(MAIL, text="We paid $40 for cake.", score=0.5)
+    assert answered(settings, "How much is the rent of the shed on Mill Lane?", mail, other).answer is None
+
+
+def test_how_old_is_answered_by_a_number(settings: QuoteSettings) -> None:
+    text = "Ann: The piano in the hall is very old, it is older than I am.\nBen: Yes.\nAnn: They say it is eighty."
+    found = answered(settings, "How old is the piano in the hall?", changed(TALK, text=text))
+    assert (found.answer, found.grade) == ("Ann: They say it is eighty.", "closest")
+
+
 def test_what_no_source_tells_is_declined(settings: QuoteSettings) -> None:
     found = answered(settings, "What does the ferry to Bergen cost?", changed(MAIL, text="The rehearsal was fun."))
     assert (found.answer, found.grade) == (None, None)
