@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from engine.ask.question_features import plain
 from engine.text.commitments import instruction_end
-from engine.text.question import Question, whose_words
+from engine.text.question import Question
 from engine.text.relative_dates import COMING, TimeConstraint, is_of_day, resolve
 from engine.text.spans import Found, Kind, find, time_of
 from engine.text.time_sensitive import plain_words
@@ -64,7 +64,6 @@ _ASIDE = re.compile(
 # A line between a message and one that it quotes.
 _SEPARATOR = re.compile(r"[\W_]*(?:(?:original|forwarded) message|forwarded by\b.*)?[\W_]*", re.IGNORECASE | re.DOTALL)
 _REQUEST = re.compile(r"\bplease\b|\b(?:could|can|would|will) (?:you|someone|somebody|everyone)\b", re.IGNORECASE)
-WISH = re.compile(r"\b(?:wants?|asks?|asked|needs?|expects?|tells?|told|like) (?:me|us) to\b", re.IGNORECASE)
 _MEETING = frozenset(words("meeting"))
 TASK_WORDS = frozenset(words(_TASK))  # say what to do with an answer, not what it is about
 
@@ -385,11 +384,11 @@ def support_of(question: Question, reads: Sequence[Passage], found: Sequence[Can
 def _about_others(question: Question, talk: Sequence[Candidate]) -> float | None:
     """Return the share of what is said of the matter that is about other persons, less a half.
 
-    None if a question names no speaker, or asks for the words of one, so that those of others do not matter.
+    None if a question names no speaker.
     """
-    persons = frozenset[str]() if WISH.search(question.text) else speaking(named(question), talk)
+    persons = speaking(named(question), talk)
     idf = idf_of([word for word in content(question) if word not in persons], [one.words for one in talk])
-    if not persons or not idf or whose_words(question.text):
+    if not persons or not idf:
         return None
     turns = defaultdict[tuple[int, int], list[Candidate]](list)
     for one in talk:

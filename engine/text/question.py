@@ -217,30 +217,6 @@ def _may_name(word: str) -> bool:
     return word.lower() not in _NOT_NAMES | FUNCTION_WORDS and not dates.find(word, _SOME_DAY)
 
 
-_SAY = (
-    r"(?:add|announce|answer|argue|ask|believe|claim|comment|explain|feel|mention|note|promise|propose|recommend|reply"
-    r"|report|respond|say|state|suggest|tell|think)(?:e?d)?|said|told|thought|felt|replied"
-)
-_VIEW = r"(?:answer|attitude|comment|concern|idea|opinion|point|position|proposal|reply|suggestion|thought|view)s?"
-_WHOSE = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        rf"\b(?:did|does|do|has|had|have)\s+(?P<who>[^?]{{1,60}}?)\s+(?:\w+ly\s+)?(?:{_SAY})\b",
-        rf"\b(?:is|was|were|are)\s+(?P<who>[^?]{{1,60}}?)['’]s?\s+(?:\w+\s+)?{_VIEW}\b",
-        rf"\b{_VIEW} of (?P<who>[^?]{{1,60}}?)\s+(?:on|about|regarding|towards?)\b",
-        r"\baccording to (?P<who>[^?,]{1,60}?)\s*(?:[?,]|$)",
-    )
-)
-_AND = re.compile(r"\s*(?:,|&|\band\b)\s*", re.IGNORECASE)
-
-
-def whose_words(text: str) -> tuple[frozenset[str], ...]:
-    """Return the words of each name or role whose words a question asks for: "What did Ann say about the hall?"."""
-    match = next((found for pattern in _WHOSE if (found := pattern.search(text))), None)
-    names = (frozenset(words(name)) - FUNCTION_WORDS for name in _AND.split(match["who"])) if match else ()
-    return tuple(name for name in names if name)
-
-
 Synthesis = Literal["summary", "list", "count", "comparison", "decisions", "opinions"]
 
 _CLASSES = ("all", "mail", "tell")

@@ -180,7 +180,6 @@ def _question(data: bytes) -> None:
     text = terminal.valid_text(_text(data))
     asked = question.understand(text, NOW)
     question.synthesis(text)
-    question.whose_words(text)
     time_sensitivity(text)
     is_timeless(text)
     whole_document_question(text)
