@@ -70,9 +70,9 @@ def test_a_number_is_of_the_line_that_is_asked_for(question: str, number: str | 
     ("author", "number"), [("Cone, Rob <rob@example.org>", "(925) 555-3550"), ("Ann Lee <ann@example.org>", None)]
 )
 def test_a_signature_tells_the_number_of_its_author(author: str, number: str | None) -> None:
-    signature = "See you there.\nRob Cone\nHead of the Office for Open Spaces and Waterways\n1 Long Street\n\nFax: (925) 555-3550"
+    lines = ("See you there.", "Rob Cone", "Head of the Office for Open Spaces and Waterways", "Fax: (925) 555-3550")
     read = changed(MAIL, sender=author, header="")
-    found = answered("What is Rob Cone's fax number?", signature, read=read)
+    found = answered("What is Rob Cone's fax number?", "\n".join(lines), read=read)
     assert (found.answer if found.grade == "answer" else None) == number
 
 
