@@ -167,12 +167,6 @@ def _speaker(read: Passage, span: Span) -> tuple[str | None, str]:
     return (author or None, "") if is_own else (None, label)
 
 
-def speaking(names: frozenset[str], found: Sequence[Candidate]) -> frozenset[str]:
-    """Return the names in a question that also speak in the candidates, such as "Ann" in "What did Ann buy?"."""
-    speakers = {one.speaker for one in found if one.speaker}
-    return names & frozenset(word for speaker in speakers for word in words(speaker))
-
-
 def _may_answer(span: str, question: Question, written: datetime | None, kind: Kind, when: TimeConstraint) -> bool:
     """Leave out what only repeats the question, and "last week" or "in March" gone by where it asks how things are."""
     said = words(span)
@@ -386,7 +380,7 @@ def _about_others(question: Question, talk: Sequence[Candidate]) -> float | None
 
     None if a question names no speaker.
     """
-    persons = speaking(named(question), talk)
+    persons = named(question).intersection(*[words(" ".join({one.speaker or "" for one in talk}))])
     idf = idf_of([word for word in content(question) if word not in persons], [one.words for one in talk])
     if not persons or not idf:
         return None
