@@ -23,6 +23,7 @@ from engine.ask.candidates import (
     read_words,
     share,
     support_of,
+    telling,
     wanted,
 )
 from engine.ask.followup import WHO_SAID, followed, reason_said, says_nothing
@@ -366,8 +367,8 @@ def quote(
     if not settings.forced and (needs := synthesis(question.text)):
         return Quote(None, None, None, quotes, reading.support, synthesis=needs)
     if kind in (*_EXACT, *_COUNTED):
-        telling = _telling(question, reads, reading, kind)
-        reading = telling if telling.found or kind in _EXACT else reading
+        told = telling(question, reads, reading, kind, beside=kind in _EXACT)
+        reading = told if told.found or kind in _EXACT else reading
         found = reading.found
     answer, support = _exact(question, kind, reads, found), reading.support
     if answer:
@@ -435,20 +436,6 @@ def _reading(
     best = max(reading.found, key=lambda one: one.score, default=None)
     is_other = best and best.day is False and question.asked != "yes/no" and not any(one.day for one in found)
     return replace(reading, support=0.0) if is_other else reading
-
-
-def _telling(question: Question, reads: Sequence[Passage], reading: Reading, kind: Kind) -> Reading:
-    """Return the sentences with a span of the kind: less likely to answer, if the best of all is another.
-
-    An address or a price is told beside what the reader marks, a count in it.
-    """
-    found = [one for one in reading.found if one.spans or (one.mark and find(one.text, kind))]
-    if not found:
-        return replace(reading, found=found)
-    first, best = (max(each, key=lambda one: one.score) for each in (reading.found, found))
-    if best.mark and (best.read != first.read if kind in _EXACT else best is not first):
-        return replace(reading, found=found, support=support_of(question, reads, reading.found, best))
-    return replace(reading, found=found)
 
 
 def _read(question: Question, reads: Sequence[Passage], reader: "SpanReader | None") -> Reading:
