@@ -32,7 +32,7 @@ def mark_moved(ledger: Ledger, documents: Iterable[str]) -> None:
 
 def moved(ledger: Ledger) -> dict[str, list[str]]:
     """Return the moved documents with the collections of their places now; those in no file are about to be removed."""
-    sql = "SELECT DISTINCT document, collection FROM moved JOIN places USING (document) ORDER BY document, collection"
+    sql = "SELECT DISTINCT document, collection FROM moved CROSS JOIN places USING (document) ORDER BY 1, 2"
     found: dict[str, list[str]] = {}
     for document, collection in ledger.rows.execute(sql):
         found.setdefault(document, []).append(collection)

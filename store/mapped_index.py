@@ -29,7 +29,7 @@ from store.errors import DamagedTable, Locked
 from store.home import Home, Identity, identity
 from store.locks import Lease
 from store.shards import Arrays, Query, Shard, estimate, exact
-from store.types import Hit, Scope, Totals, Vectors, among
+from store.types import Hit, Scope, Totals, Vectors, among, quoted
 
 if TYPE_CHECKING:
     from store.tables import Tables
@@ -328,7 +328,7 @@ class MappedIndex:
         names = [name for name, chunks in plan.reads.items() if chunks]
         for part in shards.slices([plan.reads[name] for name in names], self._limits.shard):
             some = names[part.start : part.stop]
-            between = f"document BETWEEN {_quoted(some[0])} AND {_quoted(some[-1])}"
+            between = f"document BETWEEN {quoted(some[0])} AND {quoted(some[-1])}"
             within = among("document", some) if plan.known else between
             rows = self._open_tables().select("chunks", within, shards.ROW)
             yield shards.arrays_of(rows, self._open_tables().vectors(state.vectors, within))
@@ -434,7 +434,3 @@ def _merged(
             yield next(each for each in opened if each[0] is some[0])
         elif any(one.count for one in some):
             yield Shard(shards.joined([(one.arrays, one.live) for one in some])), None
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -221,15 +221,18 @@ class Place(Struct, frozen=True):
         return (-self.item - 1) % ASIDE if self.item < -ASIDE else None
 
 
-@dataclass(frozen=True, slots=True)
-class FileState:
+class FileState(Struct, frozen=True, gc=False):
     """What `stat` tells of a file (a ctime of -1: it is compared), and the digest of what was read (empty: none)."""
 
     size: int
     mtime_ns: int
     inode: int
     ctime_ns: int = -1
-    digest: bytes = field(default=b"", compare=False)
+    digest: bytes = b""
+
+    def is_as(self, now: "FileState") -> bool:
+        """Return whether `stat` tells the same `now`."""
+        return replace(self, digest=now.digest) == now
 
     def is_same_but_marked(self, now: "FileState") -> bool:
         """Return whether a file is `now` as it was, and is read again only because it was marked (an mtime below 0)."""

@@ -9,14 +9,14 @@ import stat
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import blake2b, file_digest
 from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Literal
 
 from prompts import word_patterns
-from store.types import FileState, Place
+from store.types import FileState, Place, replace
 
 Format = Literal["mail", "mbox", "emlx", "outlook", "transcript", "calendar", "contacts"]
 
@@ -143,10 +143,9 @@ def find_changes(root: bytes, known: Mapping[bytes, FileState], is_ignored: Call
         found.seen += 1
         if before is None:
             found.new[path] = state
-        elif before != state and (same := _with_same_digest(path, state, before)):
-            found.same[path] = same
-        elif before != state:
-            found.changed[path] = state
+        elif not before.is_as(state):
+            same = _with_same_digest(path, state, before)
+            (found.same if same else found.changed)[path] = same or state
     found.gone = {path for path in known.keys() - present if found.unreadable.keys().isdisjoint(ancestors(path))}
     found.former = {path: known[path] for path in found.gone}
     return found
@@ -211,7 +210,8 @@ def as_recorded(path: bytes, state: FileState, began: int) -> FileState:
     One that was written to just before may be written to again within the same tick of the clock: it has no ctime, so
     that its content is compared in the next run. One that was written to since has no digest, and is read again.
     """
-    digest = state.digest if state_of(path) == state else b""
+    now = state_of(path)
+    digest = state.digest if now and now.is_as(state) else b""
     young = any(-_SKEW_NS <= began - time <= _COARSEST_NS for time in (state.mtime_ns, state.ctime_ns))
     return replace(state, ctime_ns=-1 if young and digest else state.ctime_ns, digest=digest)
 
