@@ -60,7 +60,11 @@ def embed(opened: Session) -> "Iterator[Embedded]":
 
     opened.ledger.renew()
     with naming_disk(opened.home.data, "pkb ingest"):
-        yield from embed(opened.vectors, opened.embedder, opened.locks, partial(_meet, opened))
+        for step in embed(opened.vectors, opened.embedder, opened.locks, partial(_meet, opened)):
+            yield step
+            if opened.mapped.is_behind():
+                with opened.locks.writer():
+                    _index(opened)
         tidy(opened)
 
 
@@ -69,8 +73,20 @@ def tidy(opened: Session) -> None:
     with opened.locks.writer():
         if opened.knowledge.is_untidy:
             opened.knowledge.compact()
-        opened.mapped.update()
+        _index(opened)
     _sweep(opened)
+
+
+def _index(opened: Session) -> None:
+    """Bring the mapped index up to date; documents on which ledger and tables differ are removed from both before."""
+    from engine.models.runtime import release
+    from store.database import DOUBTFUL
+
+    release()  # what parsing, compacting and embedding took
+    opened.mapped.update()
+    if opened.ledger.get(DOUBTFUL):
+        opened.knowledge.recover()
+        opened.mapped.update()
 
 
 def _sweep(opened: Session) -> None:
@@ -289,14 +305,13 @@ def ingest(
     settled: "Settled | None" = None,
 ) -> "tuple[Summary, list[SourceRoot]]":
     """Bring every root up to date; returns the missing ones whose documents were kept. DiskFull."""
-    from engine.models.runtime import release
-
     with naming_disk(opened.home.data, "pkb ingest"):
         finish_forgetting(opened, on_progress)
         opened.ledger.renew()
         run = ingest_run(opened, prune=prune, restore=restore, settled=settled)
         with opened.locks.writer():
-            opened.mapped.clear_ahead()
+            if opened.ledger.count("chunks"):
+                _index(opened)  # what is removed here is read again below
             # A single file is not a disk: if its folder exists and it does not, it was removed.
             lost = [root for root in missing if prune or _was_a_file(opened, root)]
             for root in lost:
@@ -305,12 +320,10 @@ def ingest(
                 for progress in run.run(root):
                     on_progress(progress.step, progress.done, progress.total)
                     if progress.step == "keep" and opened.mapped.is_behind():
-                        opened.mapped.update()
-                        release()  # what that took
+                        _index(opened)
                 opened.catalogue.mark_read(root.path, opened.now)
             opened.knowledge.remove_leftovers(opened.home.kv)
-            release()  # what parsing and compacting took
-            opened.mapped.update()
+            _index(opened)
         _sweep(opened)
     return run.summary, [root for root in missing if root not in lost]
 

@@ -19,6 +19,7 @@ from store.errors import DamagedLedger, NoStore, PkbError
 
 BUSY_MS = 20_000
 EPOCH: Final = "forget.epoch"  # the counter of how often forgetting began or ended: odd while it goes on
+DOUBTFUL = "tables.doubtful"  # the small value that says that the tables may have other documents or chunks
 UNCOMPACTED = "uncompacted"  # the counter of rows written to LanceDB since it was last compacted
 _APPLICATION_ID = 0x706B6231  # "pkb1"
 _LISTS_FILES = 24  # the migration from which on the ledger lists the files of the tables
@@ -336,8 +337,25 @@ def _no_abstracts() -> tuple[str, ...]:
     )
 
 
+def _embedded_documents() -> tuple[str, ...]:
+    """Return SQL for the list of documents of which only vectors are new."""
+    return (
+        "CREATE TABLE embedded_documents (document TEXT PRIMARY KEY, generation INTEGER NOT NULL) WITHOUT ROWID",
+        """CREATE TRIGGER embedded_documents_delete AFTER DELETE ON documents BEGIN
+        DELETE FROM embedded_documents WHERE document = old.id; END""",
+        "DELETE FROM meta WHERE name = 'index.since'",
+    )
+
+
 OLDEST: Final = 22  # the number of the first
-MIGRATIONS: Final = (_first_schema, _kinds_of_problems, _files_of_tables, _derived_counts, _no_abstracts)
+MIGRATIONS: Final = (
+    _first_schema,
+    _kinds_of_problems,
+    _files_of_tables,
+    _derived_counts,
+    _no_abstracts,
+    _embedded_documents,
+)
 NEWEST: Final = OLDEST + len(MIGRATIONS) - 1
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from store import catalog
 from store.answers import drop_derived, mark_removed, unmark_removed
 from store.catalog import Catalog, FormerNames
-from store.database import UNCOMPACTED, Ledger
+from store.database import DOUBTFUL, UNCOMPACTED, Ledger
 from store.kv_index import KvFolder, has_nodes
 from store.types import OWN_ROLES, IndexedDocument, Kind, among, batches, chunk_rows, document_row, text_names
 from store.vectors import note_counts
@@ -138,7 +138,6 @@ def put_title(ledger: Ledger, document: str, kind: str, title: str, moment: date
 
 
 _AT_ONCE = 5000  # documents in one condition
-DOUBTFUL = "tables.doubtful"  # the small value of the ledger that says that the tables may have other documents
 
 
 def differing_documents(ledger: Ledger, tables: "Tables") -> set[str]:

@@ -3,11 +3,13 @@
 A list names the shards of one generation and the documents in them that were replaced or removed, which are left out
 of searches until a good part of a shard is theirs; it is written to a temporary file and renamed, after the shards. The
 ledger notes which documents change in which generation: a later one is reached by reading those alone from LanceDB,
-which has the rows and searches nothing.
+which has the rows and searches nothing. New vectors are put into the shards that have their chunks. Each list has a
+random name that the ledger notes first: a list that it does not know, as that of a later ledger, counts for nothing.
 """
 
 import os
 import secrets
+import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -24,11 +26,11 @@ from numpy.typing import NDArray
 
 from store import shards
 from store.checksums import Chosen, TableFiles, nothing, read_list, write_list
-from store.database import Ledger
+from store.database import DOUBTFUL, Ledger
 from store.errors import DamagedTable, Locked
 from store.home import Home, Identity, identity
 from store.locks import Lease
-from store.shards import Arrays, Query, Shard, estimate, exact
+from store.shards import Arrays, Query, Shard
 from store.types import Hit, Scope, Totals, Vectors, among, quoted
 
 if TYPE_CHECKING:
@@ -58,9 +60,8 @@ _USUAL = IndexLimits()
 
 
 class IndexState(Struct, frozen=True):
-    """What the ledger says: its identity, its generation, and the table of vectors."""
+    """What the ledger says: its generation, and the table of vectors."""
 
-    ledger: str
     generation: int
     vectors: str
 
@@ -75,21 +76,25 @@ class StoredShard(Struct, frozen=True):
 
 
 class ShardList(Struct, frozen=True):
-    """The shards of one generation of one ledger."""
+    """The shards of one generation, and the generation up to which they have all vectors."""
 
+    name: str
     state: IndexState
+    embedded: int
     files: tuple[StoredShard, ...]
 
 
 class _Renewal(Struct, frozen=True):
     """How to renew the index: the list to start from, the documents that changed since, and the chunks of each to read.
 
-    Without a list all documents are read, in order of their ids.
+    Without a list all documents are read, in order of their ids. `embedded` are those with new vectors, and the chunks
+    of each.
     """
 
     known: ShardList | None
     changed: tuple[str, ...]
     reads: Mapping[str, int]
+    embedded: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +119,7 @@ class IndexView:
         if not used:
             return []
         inside = [one.within(scope) & one.arrays["embedded"] for one in used]
-        chosen = exact([estimate(one.arrays, vector) for one in used], inside, vector, limit)
+        chosen = shards.above([one.arrays["vectors"] @ vector for one in used], inside, limit, -2.0)  # less than any
         return [self._hit(places[one.shard], one.chunk) for one in shards.best(used, chosen, limit)]
 
     def _hit(self, shard: int, chunk: int) -> Hit:
@@ -173,6 +178,8 @@ class MappedIndex:
         self._table_files = TableFiles(ledger, home.tables)
         self._ledger, self._open_tables = ledger, open_tables
         self._state: IndexState | None = None
+        self._embedded = ("", 0)  # the table of the vectors in the files, and its generation
+        self._mapped = dict[tuple[str, Identity | None], Arrays]()  # of the files
         self._view, self._base = IndexView(()), cast("ShardList | None", None)
         self._files = tuple[StoredShard | None, ...]()  # of each shard of the view; None for one in memory alone
 
@@ -198,11 +205,12 @@ class MappedIndex:
         with self._locked(_PATIENCE_S):
             state = self._read_state()
             try:
-                if not self._renew(state):
+                if not self._renew(state, stores=True):
+                    self._ledger.set(DOUBTFUL, "1")
                     raise DamagedTable("chunks")
-                if not self._is_saved or any(one.worn > worn for one in self._view.shards):
+                if not self._is_saved(state) or any(one.worn > worn for one in self._view.shards):
                     self._write(merge=True, worn=worn)
-                    self._forget_changes(state)
+                    self._forget_changes()
                 else:
                     self._remove_others()
             except DamagedTable:
@@ -216,12 +224,6 @@ class MappedIndex:
         for path in self._stored():
             _remove(path)
 
-    def clear_ahead(self) -> None:
-        """Remove the files if they are ahead of the ledger, which is an older copy then. Needs the writer lock."""
-        with self._locked(_PATIENCE_S):
-            if (known := self._read_list()) and known.state.generation > self._read_state().generation:
-                self.clear()
-
     def damaged(self, *, reads: Chosen = nothing) -> list[str]:
         """Return the files that are missing or not as they were written; none where there is no list."""
         known = self._read_list()
@@ -232,46 +234,77 @@ class MappedIndex:
     def is_behind(self) -> bool:
         """Return whether so much has changed that a question which renews the index takes long."""
         plan = self._plan(self._read_state(), self._read_list())
-        return sum(plan.reads.values()) >= self._limits.shard
+        return sum(plan.reads.values()) + sum(plan.embedded.values()) >= self._limits.shard
 
     def differs(self) -> bool:
         """Return whether the shards are of this generation, and do not have as many chunks as the ledger."""
         state, known = self._read_state(), self._read_list()
-        if known is None or known.state != state:
+        if known is None or known.state != state or not self._is_known(known):
             return False
         with suppress(DamagedTable):
             return self._renew(state) and self._view.count != self._ledger.count("chunks")
         return False
 
     def _read_state(self) -> IndexState:
-        sql = """SELECT (SELECT value FROM meta WHERE name = 'index'),
-                 (SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'generation'),
+        sql = """SELECT (SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'generation'),
                  (SELECT value FROM meta WHERE name = 'vectors')"""
-        name, generation, vectors = self._ledger.rows.execute(sql).fetchone()
-        return IndexState(name or "", generation or 0, vectors or "vectors")
+        generation, vectors = self._ledger.rows.execute(sql).fetchone()
+        return IndexState(generation or 0, vectors or "vectors")
 
     def _is_there(self) -> bool:
         """Return whether the mapped files are unchanged: reading beyond a truncated file would kill the process."""
         return all(one is None or identity(self._folder / one.name) == one.file for one in self._files)
 
-    def _renew(self, state: IndexState) -> bool:
-        """Open the shards as the ledger stands; returns whether the tables have what it counts. DamagedTable."""
+    def _renew(self, state: IndexState, *, stores: bool = False) -> bool:
+        """Open the shards as the ledger stands; returns whether the tables have what it counts. DamagedTable.
+
+        With `stores`, full shards are written as they are made, so that one at a time is in memory.
+        """
         self._base = self._read_list()
         plan = self._plan(state, self._base)
         opened = self._open(plan.known)
         if not (opened and plan.known) and (self._read_state(), self._read_list()) != (state, self._base):
-            return self._renew(self._read_state())  # another process has just written
+            return self._renew(self._read_state(), stores=stores)  # another process has just written
         if opened is None:
             plan, opened = self._plan(state, None), []
         if self._is_damaged():
             raise DamagedTable("chunks")
         dead = [shards.digest(name) for name in plan.changed]
-        fresh = [Shard(arrays) for arrays in self._built(plan, state)]
-        is_whole = sum(one.size for one in fresh) == sum(plan.reads.values())  # else damaged, or being written
+        fresh = [self._kept(Shard(arrays), stores=stores) for arrays in self._built(plan, state)]
+        is_whole = sum(one.size for one, _ in fresh) == sum(plan.reads.values())  # else damaged, or being written
+        held = [self._with_vectors(plan, state, one.without(dead), file, stores=stores) for file, one in opened]
         self._state = state if is_whole else None  # to be read again
-        self._view = IndexView((*(one.without(dead) for _, one in opened), *fresh))
-        self._files = (*(file for file, _ in opened), *(None for _ in fresh))
+        self._view = IndexView([one for one, _ in (*held, *fresh)])
+        self._files = tuple(file and replace(file, dead=one.dead) for one, file in (*held, *fresh))
+        if (known := plan.known) and not stores:
+            self._embedded = known.state.vectors, known.embedded
+        else:
+            self._embedded = state.vectors, state.generation
         return is_whole
+
+    def _with_vectors(
+        self, plan: "_Renewal", state: IndexState, shard: Shard, file: StoredShard, *, stores: bool
+    ) -> "tuple[Shard, StoredShard | None]":
+        """Return a shard with the vectors that came since, in memory alone unless it `stores` them."""
+        is_other = plan.known is not None and plan.known.state.vectors != state.vectors
+        anew = is_other and bool(shard.arrays["embedded"].any())
+        held = {*shard.arrays["document"].tolist()} if plan.embedded else set[int]()
+        names = [name for name in plan.embedded if shards.digest(name) in held]
+        if not names and not anew:
+            return shard, file
+        vectors = self._open_tables().vectors(state.vectors, among("document", names))
+        arrays = shards.with_vectors(shard.arrays, vectors, anew=anew)
+        made, new = self._kept(Shard(arrays, shard.dead), stores=stores)
+        return made, new if stores else file
+
+    def _kept(self, shard: Shard, *, stores: bool) -> "tuple[Shard, StoredShard | None]":
+        """Return a shard as it is in a file, unless it is small, the disk is full, or it `stores` none."""
+        if stores and shard.size >= self._limits.small:
+            with suppress(OSError):
+                file = self._put(shard)
+                if (arrays := shards.load(self._folder / file.name)) is not None:  # of it less is in memory
+                    return Shard(arrays, shard.dead), file
+        return shard, None
 
     def _is_damaged(self) -> bool:
         """Return whether files of the chunk table are missing or damaged."""
@@ -280,35 +313,37 @@ class MappedIndex:
 
     def _plan(self, state: IndexState, known: ShardList | None) -> "_Renewal":
         """Return how to bring a list up to date, or how to start from nothing where all has changed."""
-        if known and self._may_follow(known.state, state):
+        if known and self._is_known(known):
             plan = self._changes_since(known)
             if sum(plan.reads.values()) < self._ledger.count("chunks"):
                 return plan
         every = self._ledger.rows.execute("SELECT id, chunks FROM documents ORDER BY id").fetchall()
-        return _Renewal(None, (), dict(every))
+        return _Renewal(None, (), dict(every), {})
 
     def _changes_since(self, known: ShardList) -> "_Renewal":
         sql = """SELECT document, chunks FROM changed_documents LEFT JOIN documents ON id = document
                  WHERE changed_documents.generation >= ? ORDER BY document"""
         rows = self._ledger.rows.execute(sql, (known.state.generation,)).fetchall()
         reads = {name: chunks for name, chunks in rows if chunks is not None}
-        return _Renewal(known, tuple(name for name, _ in rows), reads)
+        sql = """SELECT document, chunks FROM embedded_documents JOIN documents ON id = document
+                 WHERE generation >= ?"""
+        embedded = dict(self._ledger.rows.execute(sql, (known.embedded,)).fetchall())
+        return _Renewal(known, tuple(name for name, _ in rows), reads, embedded)
 
-    def _may_follow(self, before: IndexState, state: IndexState) -> bool:
-        """Return whether the ledger notes all changes since."""
-        same = (before.ledger, before.vectors) == (state.ledger, state.vectors)
-        return same and self._ledger.count("index.since") <= before.generation <= state.generation
+    def _is_known(self, listed: ShardList) -> bool:
+        """Return whether the ledger notes this list, and so all changes since."""
+        return listed.name in (self._ledger.get("index") or "").split(" ")
 
     def _open(self, known: ShardList | None) -> list[tuple[StoredShard, Shard]] | None:
         """Map the files of a list; None where one of them is damaged."""
-        held = {one.name: (one.file, shard) for one, shard in zip(self._files, self._view.shards, strict=True) if one}
+        before, self._mapped = self._mapped, {}
         opened = list[tuple[StoredShard, Shard]]()
         for one in known.files if known else ():
             found = identity(self._folder / one.name)
-            before, shard = held.get(one.name, (None, None))
-            arrays = shard.arrays if shard and before == found else self._load(one)
+            arrays = before.get((one.name, found)) or self._load(one)
             if arrays is None or found is None:
                 return None
+            self._mapped[one.name, found] = arrays
             opened.append((replace(one, file=found), Shard(arrays, one.dead)))  # a copy's file is another one
         return opened
 
@@ -336,16 +371,17 @@ class MappedIndex:
     def _save(self) -> None:
         """Write what a question read anew, unless another process has the lock, or the disk does not allow it."""
         small = sum(one.count < self._limits.small for one in self._view.shards)
-        if self._ledger.temporary or self._is_saved:
+        is_saved = self._base is not None and self._base.files == self._files  # but for vectors
+        if self._ledger.temporary or self._ledger.rows.in_transaction or is_saved:
             return
-        with suppress(OSError, Locked), self._locked(0.0):
+        with suppress(OSError, sqlite3.Error, Locked), self._locked(0.0):
             if self._read_list() == self._base:
                 self._write(merge=small > self._limits.several, worn=self._limits.worn)
 
-    @property
-    def _is_saved(self) -> bool:
+    def _is_saved(self, state: IndexState) -> bool:
         """Return whether the list and the files are those of the view."""
-        return self._base is not None and self._base.state == self._state and self._base.files == self._files
+        base = self._base
+        return base is not None and (base.state, base.embedded, base.files) == (state, state.generation, self._files)
 
     @contextmanager
     def _locked(self, seconds: float) -> Iterator[None]:
@@ -373,14 +409,18 @@ class MappedIndex:
             files.append(self._put(shard) if file is None else replace(file, dead=shard.dead))
             mapped = None if file else shards.load(self._folder / files[-1].name)  # of it less is in memory
             kept.append(Shard(mapped, shard.dead) if mapped else shard)
-        self._base = ShardList(self._state, tuple(files))
-        self._write_list(self._base)
-        self._files, self._view = tuple(files), IndexView(kept)
+        before = self._base.name if self._base and self._is_known(self._base) else ""
+        vectors, embedded = self._embedded
+        state = IndexState(self._state.generation, vectors)
+        listed = ShardList(secrets.token_hex(8), state, embedded, tuple(files))
+        self._ledger.set("index", f"{before} {listed.name}")  # either may be on disk if the process dies now
+        self._write_list(listed)
+        self._base, self._files, self._view = listed, tuple(files), IndexView(kept)
         self._remove_others()
 
     def _remove_others(self) -> None:
         """Remove the files that are not listed, as a process that was killed leaves them."""
-        listed = {_LIST, *(one.name for one in self._files if one)}
+        listed = {_LIST, *(one.name for one in (self._base.files if self._base else ()))}
         for path in (one for one in self._stored() if one.name not in listed):
             _remove(path)
 
@@ -391,11 +431,14 @@ class MappedIndex:
             raise FileNotFoundError(name)
         return StoredShard(name, found, crc, shard.dead)
 
-    def _forget_changes(self, state: IndexState) -> None:
+    def _forget_changes(self) -> None:
         """Delete the notes of changes that the files have; whoever has older files must make them anew."""
-        with self._ledger.transaction():
-            self._ledger.rows.execute("DELETE FROM changed_documents WHERE generation < ?", (state.generation,))
-            self._ledger.set("index.since", str(state.generation))
+        if (listed := self._base) is not None:
+            with self._ledger.transaction():
+                self._ledger.set("index", listed.name)
+                for table in ("changed_documents", "embedded_documents"):
+                    sql = f"DELETE FROM {table} WHERE generation < ?"
+                    self._ledger.rows.execute(sql, (listed.state.generation,))
 
     def _stored(self) -> list[Path]:
         try:
@@ -407,15 +450,15 @@ class MappedIndex:
         """Read the list; None where there is none, or it is damaged."""
         if (values := read_list(self._folder / _LIST)) is None:
             return None
-        state, files = values
+        (listed, generation, vectors, *embedded), files = values  # an earlier pkb wrote no `embedded`
         found = (StoredShard(name, Identity(*file), crc, tuple(dead)) for name, file, crc, dead in files)
-        return ShardList(IndexState(*state), tuple(found))
+        return ShardList(listed, IndexState(generation, vectors), min([generation, *embedded]), tuple(found))
 
     def _write_list(self, listed: ShardList) -> None:
         files = [(one.name, astuple(one.file), one.crc, one.dead) for one in listed.files]
         if (self._folder / _LIST).is_dir():  # put there by somebody else
             _remove(self._folder / _LIST)
-        write_list(self._folder / _LIST, [astuple(listed.state), files])
+        write_list(self._folder / _LIST, [[listed.name, *astuple(listed.state), listed.embedded], files])
 
 
 def _merged(

@@ -36,14 +36,8 @@ _ALIGN, _BLOCK = 64, 1 << 20
 _UNDATED = np.iinfo(np.int32).min
 _INTERNED = ("sender", "recipients", "collections", "about")
 _PLAIN = ("id", "document", "position", "length", "day", "embedded")  # a number for each chunk
-# Of the search for vectors.
-AXES = 192  # of MiniLM's 384: .95 of the squares of its vectors, and 1 to 3 rows in a hundred are read in full
-FIRST = 64  # of these axes, by which four rows in five are ruled out
-LEAST = 4_096  # rows, fewer of which are scanned in full: 2 MB and half a millisecond at 384 numbers
-_ROWS = 2_048  # rows turned into floats at a time, so that they stay in the processor's cache
+_LEAST = float(np.finfo(np.float64).tiny)  # score by words; a word has to be there
 _RUN = 16  # values, of which only the best is compared with others at first
-_ROUNDING = 1e-5  # of single precision, in a dot product of unit vectors
-_MANY = 0.25  # of the rows: a scan of all is faster
 
 
 def digest(text: str) -> int:
@@ -86,7 +80,6 @@ def arrays_of(rows: Sequence[Row], vectors: Mapping[str, Vectors]) -> Arrays:
         "day": np.array([_day(row) for row in rows], np.int32),
         "embedded": np.array([row["id"] in vectors for row in rows], np.bool_),
         "vectors": matrix,
-        **estimates_of(matrix),
         **_blob("hits", [_packed(row) for row in rows]),
         **_postings([row["words"] for row in rows]),
     }
@@ -107,12 +100,25 @@ def joined(parts: Sequence[tuple[Arrays, NDArray[np.bool_]]]) -> Arrays:
     place[np.flatnonzero(stay)[order]] = np.arange(len(order))  # the new number of each chunk
     found: dict[str, NDArray[Any]] = {name: each[order] for name, each in together.items()}
     found["vectors"] = _vectors_of(parts)[order]
-    found |= estimates_of(found["vectors"])
     texts = [text for arrays, keep in parts for text in _texts(arrays, "hits", np.flatnonzero(keep))]
     found |= _blob("hits", [texts[i] for i in order])
     for name in _INTERNED:
         found |= _joined_values(parts, name, order)
     return found | _joined_postings(parts, place)
+
+
+def with_vectors(arrays: Arrays, vectors: Mapping[str, Vectors], *, anew: bool) -> Arrays:
+    """Return the arrays of a shard with further vectors, by the ids of chunks; `anew` without those that it had."""
+    before = arrays["vectors"][:, :0] if anew else arrays["vectors"]
+    width = max(before.shape[1], *(len(one) for one in vectors.values()), 0)
+    matrix = np.zeros((len(before), width), np.float32)
+    matrix[:, : before.shape[1]] = before
+    embedded = np.zeros(len(before), np.bool_) if anew else arrays["embedded"].copy()
+    places = {key: place for place, key in enumerate(arrays["id"].tolist())}
+    for name, vector in vectors.items():
+        if (place := places.get(digest(name))) is not None:
+            matrix[place], embedded[place] = vector, True
+    return {**arrays, "vectors": matrix, "embedded": embedded}
 
 
 def _vectors_of(parts: Sequence[tuple[Arrays, NDArray[np.bool_]]]) -> Vectors:
@@ -298,117 +304,12 @@ def checksum(path: Path) -> int | None:
     return crc
 
 
-# The search for the nearest vectors is exact: 8-bit estimates with a bound rule most rows out, and only the others are
-# read in full. Vectors are turned to a shard's principal axes, and their first coordinates stored in 8 bits. The other
-# coordinates add at most the product of their lengths to a dot product (Cauchy and Schwarz). All rows are estimated
-# from the first few axes, those that remain from all that are stored.
-
-
-def estimates_of(matrix: Vectors, axes: int = AXES, least: int = LEAST) -> dict[str, NDArray[Any]]:
-    """Return the arrays that estimates are made from; none for so few or so short rows that a full scan is as fast."""
-    rows, width = matrix.shape
-    if rows < least or width <= axes:
-        return {}
-    turn = np.ascontiguousarray(np.linalg.eigh(matrix.T @ matrix)[1][:, ::-1][:, :axes], np.float32)
-    turned = matrix @ turn
-    scale = np.maximum(np.abs(turned).max(1), np.finfo(np.float32).tiny) / np.float32(127)
-    rounded = np.rint(turned / scale[:, None])
-    error, first = turned - rounded * scale[:, None], min(FIRST, axes // 3)
-    rest = np.linalg.norm(matrix - turned @ turn.T, axis=1)
-    return {
-        "axes": turn,
-        "front": np.ascontiguousarray(rounded[:, :first].astype(np.int8)),
-        "middle": np.ascontiguousarray(rounded[:, first:].astype(np.int8)),
-        "scale": scale,
-        "front_rest": np.hypot(np.linalg.norm(turned[:, first:], axis=1), rest),
-        "rest": rest,
-        "errors": np.array([np.linalg.norm(part, axis=1).max() for part in (error[:, :first], error)], np.float32),
-    }
-
-
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """Some chunks of a shard, by their numbers, ascending, and their scores."""
 
     chunks: NDArray[np.int64]
     scores: NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class VectorScores:
-    """The dot products of a shard's vectors with one: estimates, and by how much each may be too low; 0 if exact."""
-
-    arrays: Arrays
-    values: NDArray[np.float32]
-    slack: NDArray[np.float32] | None = None
-
-
-def estimate(arrays: Arrays, vector: Vectors) -> VectorScores:
-    """Estimate the dot products of a shard's vectors with a unit vector, from the first axes."""
-    if "front" not in arrays:
-        return VectorScores(arrays, arrays["vectors"] @ vector)
-    front = arrays["front"]
-    turned = vector @ arrays["axes"][:, : front.shape[1]]
-    values = np.empty(len(front), np.float32)
-    for start in range(0, len(front), _ROWS):
-        end = start + _ROWS
-        np.dot(front[start:end].astype(np.float32), turned, out=values[start:end])
-    values *= arrays["scale"]
-    return VectorScores(arrays, values, _slack(turned, arrays["front_rest"], arrays["errors"][0]))
-
-
-def _slack(turned: Vectors, rest: NDArray[np.float32], error: np.float32) -> NDArray[np.float32]:
-    """Return by how much an estimate may be too low, given the coordinates of a unit vector along the axes used."""
-    known = turned @ turned
-    others = np.sqrt(np.maximum(np.float32(0), np.float32(1) - known) + np.float32(_ROUNDING))
-    slack: NDArray[np.float32] = rest * others + np.float32(error * np.sqrt(known) + _ROUNDING)
-    return slack
-
-
-def exact(
-    parts: Sequence[VectorScores], inside: Sequence[NDArray[np.bool_]], vector: Vectors, limit: int
-) -> list[Chosen]:
-    """Return the dot products of all rows that may be among the best `limit` of those inside."""
-    floor = _floor(parts, inside, vector, limit)
-    return [_exact(part, use, vector, floor) for part, use in zip(parts, inside, strict=True)]
-
-
-def _floor(
-    parts: Sequence[VectorScores], inside: Sequence[NDArray[np.bool_]], vector: Vectors, limit: int
-) -> np.float32:
-    """Return a dot product that `limit` rows inside reach, near that of the last of them; -inf where few are inside.
-
-    It is that of the last of the best of twice as many by estimate.
-    """
-    values = [np.where(use, part.values, -np.inf) for part, use in zip(parts, inside, strict=True)]
-    some = 2 * limit
-    least = reached(values, some)
-    if least == -np.inf:
-        return np.float32(least)
-    rows = [np.flatnonzero(each >= least)[: some * _RUN] for each in values]  # any number may be equal
-    products = [part.arrays["vectors"].take(place, 0) @ vector for part, place in zip(parts, rows, strict=True)]
-    return np.float32(np.sort(np.concatenate(products))[-limit] - _ROUNDING)
-
-
-def _exact(part: VectorScores, use: NDArray[np.bool_], vector: Vectors, floor: np.float32) -> Chosen:
-    if part.slack is None:
-        rows = np.flatnonzero(use & (part.values >= floor))
-        return Chosen(rows, part.values[rows])
-    matrix: Vectors = part.arrays["vectors"]
-    rows = _refined(part, np.flatnonzero(use & (part.values + part.slack >= floor)), vector, floor)
-    return Chosen(rows, (matrix @ vector)[rows] if len(rows) > _MANY * len(use) else matrix.take(rows, 0) @ vector)
-
-
-def _refined(part: VectorScores, rows: NDArray[np.int64], vector: Vectors, floor: np.float32) -> NDArray[np.int64]:
-    """Return those of the rows that may still reach a floor by all axes that are stored."""
-    arrays, turned = part.arrays, vector @ part.arrays["axes"]
-    more = np.empty(len(rows), np.float32)
-    for start in range(0, len(rows), _ROWS):
-        some = arrays["middle"].take(rows[start : start + _ROWS], 0).astype(np.float32)
-        np.dot(some, turned[arrays["front"].shape[1] :], out=more[start : start + _ROWS])
-    values = part.values.take(rows) + more * arrays["scale"].take(rows)
-    left: NDArray[np.int64] = rows[values + _slack(turned, arrays["rest"].take(rows), arrays["errors"][1]) >= floor]
-    return left
 
 
 class Shard:
@@ -544,10 +445,12 @@ def reached(values: Sequence[NDArray[Any]], limit: int) -> float:
     return float(np.partition(tops, rows - limit)[rows - limit]) if rows > limit else -np.inf
 
 
-def above(scores: Sequence[NDArray[Any]], inside: Sequence[NDArray[np.bool_]], limit: int) -> list[Chosen]:
-    """Return chunks inside with scores above 0, the `limit` best of all among them, and few others where there are."""
-    held = [np.where(use, score, 0.0) for score, use in zip(scores, inside, strict=True)]
-    floor = max(reached(held, limit), np.finfo(np.float64).tiny)
+def above(
+    scores: Sequence[NDArray[Any]], inside: Sequence[NDArray[np.bool_]], limit: int, least: float = _LEAST
+) -> list[Chosen]:
+    """Return chunks inside with scores of at least `least`: the `limit` best of all among them, and few others."""
+    held = [np.where(use, score, -np.inf) for score, use in zip(scores, inside, strict=True)]
+    floor = max(reached(held, limit), least)
     found = [np.flatnonzero(values >= floor) for values in held]
     return [Chosen(chunks, score[chunks]) for chunks, score in zip(found, scores, strict=True)]
 

@@ -162,6 +162,8 @@ class Tables:
 
     def each(self, name: str, columns: Sequence[str]) -> Iterator[Row]:
         """Yield columns of all rows of a table, some at a time."""
+        if not self.has(name):
+            return
         with _damage_of(name):
             for batch in self._table(name).search().select(list(columns)).limit(None).to_batches():
                 yield from batch.to_pylist()

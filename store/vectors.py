@@ -4,7 +4,7 @@ Each embedder has its own table, so that a change of embedder creates a table an
 """
 
 from collections.abc import Sequence
-from heapq import nsmallest
+from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from store.types import Row, Vectors
 
 
-_CHANGED = """INSERT OR REPLACE INTO changed_documents
+_EMBEDDED = """INSERT OR REPLACE INTO embedded_documents
     SELECT ?, coalesce(max(CAST(value AS INTEGER)), 0) FROM meta WHERE name = 'generation'"""
 
 
@@ -36,6 +36,7 @@ class VectorStore:
 
     def __init__(self, ledger: Ledger, tables: "Tables") -> None:
         self._ledger, self._tables = ledger, tables
+        self._queue, self._generation = dict[str, None](), -1  # ids of chunks without a vector, and when that was so
 
     def use(self, fingerprint: str) -> bool:
         """Make this embedder the one in use; where another was, mark all vectors as missing and return True."""
@@ -71,10 +72,12 @@ class VectorStore:
 
     def wanted(self, limit: int) -> "list[Row]":
         """Return up to `limit` chunks without a vector, newest first, as id, header and text."""
-        there = {row["id"] for row in self._tables.select(self._name, "true", ["id"])}
-        every = self._tables.select("chunks", "true", ["id", "date"])
-        dates = {row["id"]: row["date"].timestamp() if row["date"] else -inf for row in every if row["id"] not in there}
-        ids = nsmallest(limit, dates, key=lambda one: (-dates[one], one))
+        if self._generation != (now := self._ledger.generation):
+            there = {row["id"] for row in self._tables.each(self._name, ["id"])}
+            missing = (row for row in self._tables.each("chunks", ["id", "date"]) if row["id"] not in there)
+            dated = sorted((-row["date"].timestamp() if row["date"] else inf, row["id"]) for row in missing)
+            self._queue, self._generation = dict.fromkeys(one for _, one in dated), now
+        ids = list(islice(self._queue, limit))
         return self._tables.select("chunks", among("id", ids), ["id", "header", "text"]) if ids else []
 
     def put(self, ids: Sequence[str], vectors: "Vectors") -> None:
@@ -88,6 +91,11 @@ class VectorStore:
                 self._tables.put(self._name, rows, width=vectors.shape[1])
             with acknowledge():
                 note_counts(self._ledger, self._tables)
-                self._ledger.rows.executemany(_CHANGED, [(one,) for one in changed])
+                self._ledger.rows.executemany(_EMBEDDED, [(one,) for one in changed])
                 self._ledger.add(UNCOMPACTED, len(rows))
+                is_next = self._ledger.generation == self._generation
                 self._ledger.raise_generation()
+        if is_next:
+            self._generation += 1
+            for one in ids:
+                self._queue.pop(one, None)

@@ -13,6 +13,9 @@ from cli.ingest import WatchPrinter
 from engine.app import CacheUse, Pkb
 from engine.ingest.follow import Followed, Intervals
 from engine.ingest.pipeline import Summary
+from engine.operations import tidy
+from engine.session import session
+from store.database import DOUBTFUL
 from store.errors import NoStore, PkbError, UsageError
 from tests.attack.lab import Lab, mail
 from tests.demo import DATA
@@ -67,6 +70,27 @@ def test_what_came_after_an_older_copy_of_the_ledger_is_read_again(tmp_path: Pat
     with lab.open() as pkb:
         found = {name: len(pkb.search(name)) for name in ("door", "boat", "shed")}
     assert found == {"door": 1, "boat": 0, "shed": 1}
+
+
+@pytest.mark.parametrize("by_idle", [False, True])
+def test_what_ledger_and_tables_disagree_on_is_read_again_by_the_next_that_writes(
+    tmp_path: Path, by_idle: bool
+) -> None:
+    lab = Lab(tmp_path)
+    lab.read({f"{name}.eml": mail(f"The {name} is blue.") for name in ("door", "boat", "shed")})
+    with lab.open() as pkb, session(pkb._session.environ) as opened:
+        row = opened.tables.select("chunks", "text LIKE '%boat%'", ["document"])[0]
+        opened.tables.delete("chunks", f"document = '{row['document']}'")
+        opened.ledger.raise_generation()
+        opened.mapped.clear()
+        if by_idle:
+            tidy(opened)
+            assert (opened.ledger.get(DOUBTFUL), opened.mapped.differs()) == (None, False)
+            assert opened.mapped._read_list() is not None
+    lab.read()
+    with lab.open() as pkb:
+        assert [len(pkb.search(name)) for name in ("door", "boat", "shed")] == [1, 1, 1]
+        assert [one.name for one in pkb.check() if one.wrong and one.name != "privacy"] == []
 
 
 @pytest.fixture(scope="module")

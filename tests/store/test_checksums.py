@@ -12,8 +12,7 @@ from msgspec.structs import astuple
 
 from store import checksums
 from store.checksums import TableFiles, everything, write_list
-from store.database import has_schema
-from store.documents import DOUBTFUL
+from store.database import DOUBTFUL, has_schema
 from store.errors import DamagedTable, DiskFull
 from store.home import identity
 from store.integrity import repair
@@ -240,7 +239,7 @@ def test_the_files_of_a_home_that_had_a_list_for_each_table_are_listed(filled: O
 
 
 _BEFORE = """
-DROP TABLE table_files; DROP TABLE moved;
+DROP TABLE table_files; DROP TABLE moved; DROP TRIGGER embedded_documents_delete; DROP TABLE embedded_documents;
 CREATE TABLE relocations (document TEXT PRIMARY KEY, collections TEXT NOT NULL) WITHOUT ROWID;
 CREATE TRIGGER relocations_changed_delete AFTER DELETE ON relocations BEGIN SELECT 1; END;
 CREATE TABLE journal (id INTEGER PRIMARY KEY, begun REAL NOT NULL, payload TEXT NOT NULL);

@@ -18,13 +18,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, given
 from hypothesis import strategies as st
 
-from store.checksums import everything
+from store.checksums import everything, read_list, write_list
+from store.erasure import Eraser
 from store.home import identity
 from store.locks import Lease
 from store.mapped_index import _LIST, IndexLimits, MappedIndex, ShardList, StoredShard
 from store.search import Reader
 from store.shards import K1, ROW, B, Shard, _texts, digest, load
-from store.types import Chunk, Hit, IndexedDocument, Row, Scope, Vectors, among, in_own_zone, within
+from store.types import Chunk, Hit, IndexedDocument, Row, Scope, Vectors, among, in_own_zone, replace, within
 from tests.effort import examples
 from tests.store.conftest import Open
 from tests.store.kit import Fuse, HashEmbedder, Killed, Opened, entry, home_in
@@ -408,7 +409,7 @@ def test_damage_that_leaves_the_time_is_found_by_a_thorough_check(three: Opened)
     found = identity(path)
     assert found is not None
     files = tuple(StoredShard(f.name, found, f.crc, f.dead) if f.name == path.name else f for f in listed.files)
-    index._write_list(ShardList(listed.state, files))
+    index._write_list(replace(listed, files=files))
     assert (index.damaged(), index.damaged(reads=everything)) == ([], [path.name])
 
 
@@ -432,10 +433,118 @@ def test_files_that_this_ledger_cannot_follow_are_made_anew(three: Opened, older
     for name, data in listed.items():
         (three.home.index / name).write_bytes(data)
     if not older:
-        three.ledger.set("index.since", "0")
         three.ledger.set("index", "another")
     reopen(three)
     assert set(names(three, "red")) == {"b/0", "c/0", "d/0"}
+
+
+def embed_all(opened: Opened) -> None:
+    while rows := opened.vectors.wanted(1):
+        opened.vectors.put([row["id"] for row in rows], EMBEDDER.embed([row["text"] for row in rows]))
+    opened.mapped.update()
+
+
+def forget(opened: Opened) -> None:
+    eraser = Eraser(opened.home, opened.ledger, opened.tables, opened.mapped)
+    for name in ("b", "c"):  # each raises the generation
+        eraser.erase([name], (), (), 0.0, lambda *_: None)
+
+
+def keep_more(opened: Opened) -> None:
+    for name in "efg":
+        opened.keep(entry(name, f"{name} red"))
+
+
+def ask(opened: Opened) -> None:
+    names(opened, "red")
+
+
+@pytest.mark.parametrize("first", [embed_all, forget, keep_more, ask])
+def test_an_index_that_is_ahead_of_an_older_copy_of_the_ledger_counts_for_nothing(
+    three: Opened, open_home: Open, tmp_path: Path, first: Callable[[Opened], None]
+) -> None:
+    three.vectors.use("hash-1")
+    three.mapped.update()
+    three.ledger.rows.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    shutil.copyfile(three.home.ledger, tmp_path / "copy")
+    three.keep(entry("d", "d red"), removes=["a"])
+    three.mapped.update()
+    three.ledger.rows.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    three.ledger.close()
+    shutil.copyfile(tmp_path / "copy", three.home.ledger)
+    after = open_home()
+    reopen(after)
+    first(after)
+    for found in (after, open_home()):
+        assert set(names(found, "red")) == {one for one, _ in by_words(found, ["red"], Scope())}
+        assert {one.name for one in found.wrong()} <= {"forget"}  # ids of a letter are found in every file
+    assert "a/0" in names(after, "red")
+    assert {row["id"] for row in after.tables.select(after.vectors._name, "true", ["id"])} == {
+        hit.chunk.id for hit in after.reader.by_vector(EMBEDDER.embed_question("red"), Scope(), 99)
+    }
+
+
+def test_an_index_of_an_earlier_pkb_is_used(three: Opened) -> None:
+    listed, path = three.mapped._read_list(), three.home.index / _LIST
+    assert listed is not None
+    name, generation, vectors, _ = read_list(path)[0]
+    write_list(path, [[name, generation, vectors], read_list(path)[1]])
+    reopen(three)
+    assert (len(names(three, "red")), stored(three)) == (3, listed.files)
+
+
+def test_new_vectors_are_put_into_the_shards_that_have_their_chunks(three: Opened, monkeypatch: Any) -> None:
+    before = [(one.arrays["hits"].tobytes(), one.dead) for one in three.mapped.view().shards]
+    three.vectors.use("hash-1")
+    for limit in (1, 2, 9):
+        embed(three, limit)
+        compare(three, ["red"], Scope())  # in memory
+        assert [one.name for one in stored(three)] == [file.name for file in three.mapped._files if file]
+        reopen(three)
+        compare(three, ["red"], Scope())
+        monkeypatch.setattr(MappedIndex, "_built", lambda *_: iter(()))  # no row is read
+        three.mapped.update()
+        monkeypatch.undo()
+        compare(three, ["red"], Scope())
+    assert [(one.arrays["hits"].tobytes(), one.dead) for one in three.mapped.view().shards] == before
+    assert (three.reader.totals().embedded, three.wrong()) == (6, [])
+
+
+def test_vectors_of_another_embedder_replace_those_in_the_shards(three: Opened) -> None:
+    embed(three, 9)
+    three.mapped.update()
+    three.vectors.use("hash-2")
+    assert three.reader.totals().embedded == 0
+    rows = three.vectors.wanted(2)
+    three.vectors.put([row["id"] for row in rows], HashEmbedder("hash-2", 24).embed([row["text"] for row in rows]))
+    three.keep(entry("d", "d red"))
+    for _ in range(2):
+        assert (three.reader.totals().embedded, len(names(three, "red"))) == (2, 4)
+        three.mapped.update()
+        reopen(three)
+    assert three.wrong() == []
+
+
+class CountedIndex(MappedIndex):
+    """Counts how many chunks of the shards that it makes are in memory alone."""
+
+    held, most = 0, 0
+
+    def _kept(self, shard: Shard, *, stores: bool) -> tuple[Shard, StoredShard | None]:
+        self.most = max(self.most, self.held + shard.size)
+        made, file = super()._kept(shard, stores=stores)
+        self.held += 0 if file else shard.size
+        return made, file
+
+
+def test_an_update_has_one_shard_in_memory_at_a_time(opened: Opened) -> None:
+    opened.keep(*(entry(f"d{number:02}", "red") for number in range(40)))
+    index = CountedIndex(opened.home, opened.ledger, lambda: opened.tables, IndexLimits(shard=8, small=4))
+    index.update()
+    assert (index.most, len(index.view().shards)) == (8, 5)
+    embed(opened, 40)
+    index.update()
+    assert (index.most, [one.embedded for one in index.view().shards]) == (8, [8] * 5)
 
 
 class FusedIndex(MappedIndex):
@@ -454,9 +563,9 @@ class FusedIndex(MappedIndex):
         super()._write_list(listed)
         self.fuse.tick()
 
-    def _forget_changes(self, state: Any) -> None:
+    def _forget_changes(self) -> None:
         self.fuse.tick()
-        super()._forget_changes(state)
+        super()._forget_changes()
         self.fuse.tick()
 
 
