@@ -246,14 +246,11 @@ class Knowledge:
             Catalog(self._ledger).mark_changed(torn)
         if torn:
             self.commit((), lambda: None, removes=torn)
-        self._recount()
-        return torn
-
-    def _recount(self) -> None:
         with self._ledger.transaction():
             self._ledger.rows.execute("DELETE FROM meta WHERE name = ?", (DOUBTFUL,))
             note_counts(self._ledger, self._tables)
             self._ledger.raise_generation()
+        return torn
 
     def remove_leftovers(self, cache: Path) -> None:
         """Remove what still hangs on documents that were removed: rows, and nodes of the KV cache in that folder."""

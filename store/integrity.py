@@ -312,14 +312,9 @@ def check_slice(home: Home, ledger: Ledger, count: int, is_over: Callable[[], bo
     folder.owner.close()
     is_last = len(keys) < count and at == (keys or [at])[-1]
     ledger.set(_POSITION, "" if is_last else at.hex())
-    if is_last:
-        _check_pages(ledger)
-    return removed
-
-
-def _check_pages(ledger: Ledger) -> None:
-    if page_damage(ledger, whole=False):
+    if is_last and page_damage(ledger, whole=False):
         raise PkbError("the ledger is damaged", "pkb check --repair")
+    return removed
 
 
 # A damaged ledger is moved aside, and a new one takes over what cannot be made from documents: folders and history.

@@ -114,7 +114,7 @@ class IndexView:
 
     def by_vector(self, vector: Vectors, scope: Scope, limit: int) -> list[Hit]:
         """Return the embedded chunks within the scope with the best cosines, best first."""
-        places = [place for place, one in enumerate(self.shards) if one.has_vectors_like(vector)]
+        places = [place for place, one in enumerate(self.shards) if one.arrays["vectors"].shape[1] == len(vector)]
         used = [self.shards[place] for place in places]
         if not used:
             return []
@@ -276,10 +276,8 @@ class MappedIndex:
         self._state = state if is_whole else None  # to be read again
         self._view = IndexView([one for one, _ in (*held, *fresh)])
         self._files = tuple(file and replace(file, dead=one.dead) for one, file in (*held, *fresh))
-        if (known := plan.known) and not stores:
-            self._embedded = known.state.vectors, known.embedded
-        else:
-            self._embedded = state.vectors, state.generation
+        known = plan.known if not stores else None
+        self._embedded = (known.state.vectors, known.embedded) if known else (state.vectors, state.generation)
         return is_whole
 
     def _with_vectors(
@@ -325,8 +323,7 @@ class MappedIndex:
                  WHERE changed_documents.generation >= ? ORDER BY document"""
         rows = self._ledger.rows.execute(sql, (known.state.generation,)).fetchall()
         reads = {name: chunks for name, chunks in rows if chunks is not None}
-        sql = """SELECT document, chunks FROM embedded_documents JOIN documents ON id = document
-                 WHERE generation >= ?"""
+        sql = "SELECT id, chunks FROM embedded_documents JOIN documents ON id = document WHERE generation >= ?"
         embedded = dict(self._ledger.rows.execute(sql, (known.embedded,)).fetchall())
         return _Renewal(known, tuple(name for name, _ in rows), reads, embedded)
 
@@ -409,8 +406,10 @@ class MappedIndex:
             files.append(self._put(shard) if file is None else replace(file, dead=shard.dead))
             mapped = None if file else shards.load(self._folder / files[-1].name)  # of it less is in memory
             kept.append(Shard(mapped, shard.dead) if mapped else shard)
-        before = self._base.name if self._base and self._is_known(self._base) else ""
-        vectors, embedded = self._embedded
+        before, (vectors, embedded) = (
+            self._base.name if self._base and self._is_known(self._base) else "",
+            self._embedded,
+        )
         state = IndexState(self._state.generation, vectors)
         listed = ShardList(secrets.token_hex(8), state, embedded, tuple(files))
         self._ledger.set("index", f"{before} {listed.name}")  # either may be on disk if the process dies now

@@ -45,16 +45,6 @@ def digest(text: str) -> int:
     return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "little")
 
 
-def length_norm(length: Any, mean_words: float) -> Any:
-    """Return BM25's length norm of a chunk, added to the frequency of a word; a number or an array."""
-    return K1 * (1.0 - B + B * length / max(1.0, mean_words))
-
-
-def saturation(count: Any, norm: Any) -> Any:
-    """Return BM25's weight of a word that occurs so often in a chunk of such a norm; numbers or arrays of them."""
-    return (K1 + 1.0) * count / (count + norm)
-
-
 @dataclass(frozen=True, slots=True)
 class Query:
     """Words with their inverse chunk frequencies over the whole index, in order, and the mean length of its chunks."""
@@ -358,7 +348,7 @@ class Shard:
         for word, held in self._held([*query.weights]):
             chunks = self.arrays["chunks"][held].astype(np.intp)
             counts = self.arrays["counts"][held].astype(np.float64)
-            total[chunks] += query.weights[word] * saturation(counts, norms.take(chunks))
+            total[chunks] += query.weights[word] * ((K1 + 1.0) * counts / (counts + norms.take(chunks)))
         return total
 
     def frequencies(self, words: Sequence[str]) -> dict[str, int]:
@@ -375,12 +365,9 @@ class Shard:
 
     def _norms(self, mean_words: float) -> NDArray[np.float64]:
         if self._norm is None or self._norm[0] != mean_words:
-            self._norm = (mean_words, length_norm(self.arrays["length"].astype(np.float64), mean_words))
+            lengths = self.arrays["length"].astype(np.float64)
+            self._norm = (mean_words, K1 * (1.0 - B + B * lengths / max(1.0, mean_words)))
         return self._norm[1]
-
-    def has_vectors_like(self, vector: Vectors) -> bool:
-        """Return whether its vectors are as long as one."""
-        return bool(self.arrays["vectors"].shape[1] == len(vector))
 
     def within(self, scope: Scope) -> NDArray[np.bool_]:
         """Return which chunks count and are in a scope."""

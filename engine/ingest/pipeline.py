@@ -442,7 +442,8 @@ class Ingest:
         documents_store.retry_failed(self._ledger, version("pkb"))
         yield Progress("scan", 0)
         found = self._scan(root)
-        self._versions = Versions(self._places_in(found.gone), found.moved())
+        gone = [one for path in sorted(found.gone) for one in self._catalogue.former_places(os.fsdecode(path))]
+        self._versions = Versions(gone, found.moved())
         yield from self._parse(found.new | found.changed)
         self._remove_gone(root, found.gone)
         yield from self._parse(self._to_parse_again())
@@ -572,9 +573,6 @@ class Ingest:
         orphans = self._knowledge.orphans()
         for start in range(0, len(orphans), _REMOVED_AT_ONCE):
             self._commit_removals(orphans[start : start + _REMOVED_AT_ONCE])
-
-    def _places_in(self, paths: Iterable[bytes]) -> list[Place]:
-        return [place for path in sorted(paths) for place in self._catalogue.former_places(os.fsdecode(path))]
 
     def _commit_removals(self, documents: list[str]) -> None:
         self._knowledge.commit((), lambda: None, removes=documents)
