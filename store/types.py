@@ -376,15 +376,15 @@ def within(scope: Scope, people: Iterable[str] = ()) -> str | None:
     if scope.until:
         parts.append(f"{_LOCAL} < {_midnight(scope.until)}")
     if scope.collection:
-        parts.append(f"array_has(collections, {_text(scope.collection)})")
+        parts.append(f"array_has(collections, {quoted(scope.collection)})")
     if scope.document:
-        parts.append(f"document = {_text(scope.document)}")
+        parts.append(f"document = {quoted(scope.document)}")
     return " AND ".join(parts) or None
 
 
 def documents_within(scope: Scope, people: Iterable[str] = ()) -> str | None:
     """Return the condition of documents for a scope: a meeting, which has no sender, is from whoever took part."""
-    own = f"id = {_text(scope.document)}" if scope.document else ""
+    own = f"id = {quoted(scope.document)}" if scope.document else ""
     rest = " AND ".join(filter(None, [within(replace(scope, sender=None, document=None), people), own])) or None
     if not scope.sender:
         return rest
@@ -395,7 +395,7 @@ def documents_within(scope: Scope, people: Iterable[str] = ()) -> str | None:
 def titled(words: Iterable[str]) -> list[str]:
     """Return the conditions that a title has these words, in any case; long ones may be inflected."""
     patterns = (rf"(?i)(^|\W){re.escape(word)}\w{{0,{3 * (len(word) > 3)}}}(\W|$)" for word in words)
-    return [f"regexp_like(title, {_text(pattern)})" for pattern in patterns]
+    return [f"regexp_like(title, {quoted(pattern)})" for pattern in patterns]
 
 
 def batches(ids: Sequence[str], most: int) -> Iterator[Sequence[str]]:
@@ -411,7 +411,7 @@ def is_address(text: str) -> bool:
 def _person(column: str, wanted: str, people: Iterable[str]) -> str:
     """Return the condition that one of the wanted people stands in a column of people, one a line."""
     person = PersonFilter.of(wanted)
-    named = ", ".join(_text(one) for one in people if person.accepts(fold(one)))
+    named = ", ".join(quoted(one) for one in people if person.accepts(fold(one)))
     return f"array_has_any(string_to_array({column}, '\n'), [{named}])" if named else "false"
 
 
@@ -422,10 +422,11 @@ def names_person(shown: str, wanted: str) -> bool:
 
 def among(column: str, values: Iterable[str]) -> str:
     """Return the condition that a column is one of these values."""
-    return f"{column} IN ({', '.join(map(_text, values)) or _text('')})"
+    return f"{column} IN ({', '.join(map(quoted, values)) or quoted('')})"
 
 
-def _text(value: str) -> str:
+def quoted(value: str) -> str:
+    """Return a text as a literal of a condition."""
     text = value.encode("utf-8", "replace").decode()  # an argument may contain surrogates
     return "'" + text.replace("'", "''") + "'"
 
