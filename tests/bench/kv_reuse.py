@@ -1,8 +1,10 @@
 """Time to first token behind a cached prompt prefix: pkb beside mlx-lm's prompt caches and llama.cpp's saved slots.
 
-Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.kv_reuse [--model 135M|0.5B|1.2B|nano | --gguf FILE] [--rounds N]
-[--lengths N...] [--to FOLDER]`; with --to it writes FOLDER/kv_reuse.json. The weights are random, since speed does not
-depend on them; 1.2B takes 8 GB. llama.cpp has them in 32 bits (135M and nano), and --gguf as they are in the file, too.
+Run `OPENBLAS_NUM_THREADS=1 python -m tests.bench.kv_reuse [--model 135M|0.5B|1.2B|3B|nano | --gguf FILE] [--rounds N]
+[--lengths N...] [--bars] [--to FOLDER]`; with --to it writes FOLDER/kv_reuse.json, and with --bars it compares pkb with
+mlx-lm's plain loop alone. The weights are random, since speed does not depend on them; 1.2B takes 8 GB, and 3B is for
+GPUs, where pkb's step is measured first. llama.cpp has them in 32 bits (135M and nano), and --gguf as they are in the
+file, too.
 All ways take turns in one process. "From disk" means that the files were removed from the system's file cache.
 """
 
