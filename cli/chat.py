@@ -3,8 +3,9 @@
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,7 +17,7 @@ from cli.output import InDocument, filtered, session
 from cli.render import show_answer, show_note, show_source
 from engine.app import answer
 from engine.operations import document_of, documents, scope_of
-from engine.serve.client import call, follow_up_writer, unknown_person, wants
+from engine.serve.client import ReadAhead, call, follow_up_writer, unknown_person, wants
 from engine.session import Session, now
 from engine.text.terminal import one_line
 from engine.types import (
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 _STOPPED = 130
 _ROWS = 12  # of a terminal, that a question's answer takes with the empty row below it
-_Hear = Callable[[str, Session], bool]
+_PAUSE_S = 0.3  # in typing, after which a question's sources are read
 
 
 @filtered(document=InDocument)
@@ -77,17 +78,23 @@ def chat(
             lost = unknown_person(opened, scope)
         if lost:
             output.say(f"pkb: {output.lost(lost)}")
-    _converse(Conversation(options, as_json=as_json, explain=explain).hear, configure, as_json=as_json)
+    _converse(Conversation(options, as_json=as_json, explain=explain), configure, as_json=as_json)
 
 
-def _converse(hear: _Hear, configure: Callable[[Session], Session], *, as_json: bool) -> None:
+def _converse(conversation: "Conversation", configure: Callable[[Session], Session], *, as_json: bool) -> None:
     """Handle line after line; report one that fails or is interrupted in its place, and continue."""
     with ExitStack() as held:
-        opened = configure(held.enter_context(session()))
-        for line in _typed(as_json=as_json):
+        opened, ahead = configure(held.enter_context(session())), ReadAhead()
+
+        def look(line: str) -> None:
+            if not line.startswith("/"):
+                ahead.typed(opened, line, conversation.options)
+
+        for line in _typed(look, as_json=as_json):
+            ahead.end()
             try:
                 opened = _current(opened, held, configure)
-                if not hear(line, opened):
+                if not conversation.hear(line, opened):
                     return
             except (NoStore, NoModel):
                 raise  # for every question alike
@@ -109,20 +116,54 @@ def _current(opened: Session, held: ExitStack, configure: Callable[[Session], Se
     return opened
 
 
-def _typed(*, as_json: bool) -> Iterator[str]:
+@contextmanager
+def _watched(look: Callable[[str], None]) -> Iterator[None]:
+    """Have `look` called with the line being typed after a pause, in this thread.
+
+    By the hook for event loops that the interpreter calls ten times a second while readline waits for a key.
+    """
+    import ctypes
+    import readline
+
+    before, since = "", time.monotonic()
+
+    def pause() -> int:
+        nonlocal before, since
+        with suppress(KeyboardInterrupt):  # nothing above could catch it
+            line = readline.get_line_buffer()
+            if line != before:
+                before, since = line, time.monotonic()
+            elif time.monotonic() - since > _PAUSE_S:
+                look(line)
+        return 0
+
+    called = ctypes.CFUNCTYPE(ctypes.c_int)(pause)
+    hook = ctypes.c_void_p.in_dll(ctypes.pythonapi, "PyOS_InputHook")
+    was, hook.value = hook.value, ctypes.cast(called, ctypes.c_void_p).value
+    try:
+        yield
+    finally:
+        hook.value = was
+
+
+def _typed(look: Callable[[str], None], *, as_json: bool) -> Iterator[str]:
     """Yield the lines that are typed, or piped in; with a prompt and editing where both ends are a terminal."""
     if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         for line in sys.stdin.buffer:
             yield line.decode("utf-8", "replace")
         return
     output.say("pkb: ask a question; /help lists commands")
+    watched: Callable[[], AbstractContextManager[None]] = nullcontext
     with suppress(ImportError):
         import readline  # makes what is typed editable; its history stays in memory
 
         readline.set_auto_history(True)
+        watched = partial(_watched, look)
     while True:
         try:
-            yield input("> ")
+            with watched():
+                line = input("> ")
+            yield line
         except EOFError:
             print()
             return
@@ -269,7 +310,7 @@ class Conversation:
     """A conversation; mutable: it grows."""
 
     def __init__(self, options: AskOptions, *, as_json: bool, explain: bool) -> None:
-        self._options, self._as_json, self._explain = options, as_json, explain
+        self.options, self._as_json, self._explain = options, as_json, explain
         self._said: list[ChatTurn] = []
         self._turns: list[Turn] = []  # the complete questions
 
@@ -290,7 +331,7 @@ class Conversation:
 
     def _ask(self, typed: str, opened: Session) -> None:
         condensed, took = self._condense(typed, opened)
-        asked, options = condensed.asked or typed, self._options
+        asked, options = condensed.asked or typed, self.options
         if before := self._before() if condensed.by != "itself" else None:
             said = before.path, before.message_id, before.quote
             options = replace(options, after=FollowedAnswer(*said, typed if condensed.asked else ""))

@@ -191,13 +191,14 @@ class Trace(Struct):
     """The steps of one question so far, its notices, and the seconds that caches saved.
 
     `total` runs from its making. Where nobody `asked` but it is readied in case, nothing it uses counts as used, and
-    nothing that is kept goes for it.
+    nothing that is kept goes for it. While it is typed, its sources are read as long as it `goes_on`.
     """
 
     steps: list[Step] = []
     notices: list[str] = []
     saved_s: float = 0.0
     asked: bool = True
+    goes_on: Callable[[], bool] | None = None
     started: float = field(default_factory=time.perf_counter)
 
     @contextmanager
@@ -209,6 +210,11 @@ class Trace(Struct):
         finally:
             step.ms = (time.perf_counter() - began) * 1000
             self.steps.append(step)
+
+    @property
+    def evicts(self) -> bool:
+        """Return whether what is kept may go for it."""
+        return self.asked or self.goes_on is not None
 
     def ms(self) -> dict[str, float]:
         """Return the milliseconds of each stage, and of all steps together."""

@@ -18,7 +18,7 @@ from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from sqlite3 import Error as DatabaseError
-from threading import Event
+from threading import Event, Lock
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -35,6 +35,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from engine.app import Pkb
 from engine.http import completions
+from engine.serve.client import ReadAhead
 from engine.text.terminal import line, shorten, valid_text
 from engine.types import NO_FILTERS, SCHEMA, AskResult, Filters, ListOptions, json_text
 from store.errors import Locked, NoModel, NoStore, PkbError, UsageError, as_pkb_error
@@ -56,18 +57,20 @@ _Event = str | AskResult | PkbError | None  # a piece of an answer, the answer, 
 
 def application(environ: Mapping[str, str], *, port: int, token: str) -> "RequestGuard":
     """Return the ASGI application of a home."""
+    ahead = _Ahead()
     gets: dict[str, Callable[[Pkb, Params], Any]] = {
         "search": _search,
         "list": _list,
         "show": _show,
         "todo": _todo,
         "stats": lambda pkb, _: pkb.stats(),
+        "ahead": ahead.typed,
     }
     routes = [Route(f"/v1/{name}", partial(_answer_get, environ, give), methods=["GET"]) for name, give in gets.items()]
     routes += [
         Route("/v1/models", _models, methods=["GET"]),
         Route("/v1/models/{name}", _models, methods=["GET"]),
-        Route("/v1/chat/completions", partial(_complete, environ), methods=["POST"]),
+        Route("/v1/chat/completions", partial(_complete, environ, ahead), methods=["POST"]),
         Route("/", _file, methods=["GET"]),
         Route("/{name}", _file, methods=["GET"]),
     ]
@@ -130,6 +133,25 @@ def _todo(pkb: Pkb, params: Params) -> Any:
     return {"schema": SCHEMA, "items": found.items}
 
 
+class _Ahead:
+    """Reading ahead for the page, of which requests in several threads take turns; mutable."""
+
+    def __init__(self) -> None:
+        self._lock, self._reading = Lock(), ReadAhead()
+
+    def typed(self, pkb: Pkb, params: Params) -> Any:
+        """Read ahead for a question as far as it is typed."""
+        options = pkb.options(pkb.scope(_filters(params)))
+        with self._lock:
+            self._reading.typed(pkb.session, valid_text(params.get("q", "")), options)
+        return {"schema": SCHEMA}
+
+    def end(self) -> None:
+        """Stop: a question is asked."""
+        with self._lock:
+            self._reading.end()
+
+
 def _filters(params: Params, *more: str) -> Filters:
     return replace(NO_FILTERS, **{name: params.get(name) or None for name in (*_FILTERS, *more)})
 
@@ -165,7 +187,7 @@ class _Gone(Exception):
     """The client has closed the connection."""
 
 
-async def _complete(environ: Mapping[str, str], request: Request) -> Response:
+async def _complete(environ: Mapping[str, str], ahead: "_Ahead", request: Request) -> Response:
     """Answer a chat completion, streamed if the request asks for it; a client's own task without opening the home."""
     try:
         asked = completions.parse(_decoded(await _body(request)))
@@ -173,6 +195,7 @@ async def _complete(environ: Mapping[str, str], request: Request) -> Response:
         return _failed(found)
     if asked.filled_in is not None:
         return _task(asked)
+    ahead.end()
     gone, events = Event(), asyncio.Queue[_Event]()
     loop = asyncio.get_running_loop()
 

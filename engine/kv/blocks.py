@@ -75,7 +75,7 @@ def read(reading: PromptReader, segments: Sequence[Ids], trace: Trace, held: Exi
         _join(reading, reading.ropes, first.cache, len(system), blocks, parts)
         loaded = [len(ids) - reading.links if ids in parts and parts[ids].is_loaded else 0 for ids in blocks]
         step.note = " ".join(f"{there}/{len(ids)}" for ids, there in zip(blocks, loaded, strict=True)) + " reused"
-    stored = partial(_keep, kept, system, first, parts, run.suspects, evict=trace.asked)
+    stored = partial(_keep, kept, system, first, parts, run.suspects, evict=trace.evicts)
     release = partial(kept.model.release, first.cache) if kept else lambda: None
     return PrefixCache(first.cache, (*first.reused, *loaded), stored, release)
 

@@ -373,13 +373,20 @@ def _place(answer: str | None, quote: str) -> tuple[int, int] | None:
 def prefill_prompt(
     load: Callable[[], PromptReader], question: Question, evidence: Evidence, trace: Trace, options: GenerateOptions
 ) -> None:
-    """Prefill all of a question's prompt but its last segment, and cache that; nothing is answered."""
+    """Prefill all of a question's prompt but its last segment, and cache that; nothing is answered.
+
+    While it is typed, segment by segment, so that what is cancelled leaves the segments before it.
+    """
     if not evidence.passages:
         return
     reading = load()
     segments = segments_of(reading, question, evidence, options.now, options.max_tokens, options.order)
-    with ExitStack() as held:
-        _done(read(reading, segments.ids[:-1], trace, held))
+    last = len(segments.ids) - 1
+    for end in range(1, last + 1) if trace.goes_on else (last,):
+        if trace.goes_on and not trace.goes_on():
+            return
+        with ExitStack() as held:
+            _done(read(reading, segments.ids[:end], trace, held))
 
 
 def segments_of(
@@ -404,7 +411,7 @@ def read(reading: PromptReader, before: Sequence[Ids], trace: Trace, held: ExitS
     if kept is None:
         return PrefixCache(found.cache, found.reused, lambda: 0)
     release = partial(kept.model.release, found.cache)
-    return PrefixCache(found.cache, found.reused, partial(keep, kept, before, found, evict=trace.asked), release)
+    return PrefixCache(found.cache, found.reused, partial(keep, kept, before, found, evict=trace.evicts), release)
 
 
 def _keep(read: PrefixCache, held: ExitStack) -> None:

@@ -8,8 +8,10 @@ import { grouped, item } from "./sources.js";
 const REMEMBERED = 6; // earlier turns that are sent along
 const FULL = 3; // sources that are shown at once
 const LONG = 220; // characters, from which an answer is set smaller
+const WORDS = 3, PAUSE = 300; // words of a question, and milliseconds without a key, before its sources are read
 let turns = []; // what was asked and answered
 let running = null;
+let typing; // the timer of the pause
 
 export const stop = () => running?.abort() ?? false;
 export const isRunning = () => running !== null;
@@ -21,6 +23,10 @@ export function start() {
     if (!question) return;
     $("ask-input").value = "";
     ask(question);
+  });
+  $("ask-input").addEventListener("input", () => {
+    clearTimeout(typing);
+    typing = setTimeout(readAhead, PAUSE);
   });
   $("stop-button").addEventListener("click", stop);
   $("new-button").addEventListener("click", renew);
@@ -36,8 +42,15 @@ export function renew() {
   $("ask-input").focus();
 }
 
+// Have a local model read the sources of what is typed so far: its first word then comes sooner.
+function readAhead() {
+  const q = $("ask-input").value.trim();
+  if (!running && q.split(/\s+/).length >= WORDS) api.get("/v1/ahead", { q, ...filters() }).catch(() => {});
+}
+
 async function ask(question, cache = "use") {
   stop();
+  clearTimeout(typing);
   const turn = made(question), before = messages(), control = (running = new AbortController());
   begin(turn);
   try {

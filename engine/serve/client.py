@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from engine import operations
 from engine.session import Session
 from engine.types import AskOptions, json_values
+from store.errors import PkbError
 
 if TYPE_CHECKING:
     from engine.ask.followup import Turn, Write
@@ -150,6 +151,47 @@ def _received(link: "ServerLink", opened: Session, say: "OnText") -> "AskResult 
         return answered(frame.get("answer")) if frame["kind"] == "answered" else None
     except Broken:
         raise ConnectionLost from None
+
+
+_WORDS = 3  # of a question, before they say what it is about
+
+
+class ReadAhead:
+    """Has the resident process read the sources of a question while it is typed, for a local model; mutable."""
+
+    def __init__(self) -> None:
+        self._link: ServerLink | None = None
+        self._words, self._started = list[str](), False
+
+    def typed(self, opened: Session, text: str, options: "AskOptions") -> None:
+        """Read ahead for a question as far as it is typed; a process that is not there is started, not waited for."""
+        from sqlite3 import Error
+
+        from engine.serve.process import ConnectionLost, request, start
+
+        words = text.split()
+        if len(words) < _WORDS or words == self._words or not _reads_ahead(opened):
+            return
+        try:
+            if (link := self._link or reach(opened)) is None:
+                self._started = self._started or start(opened)
+                return
+            self._link, self._words = link, words
+            link.send("ahead", {"request": request(opened, text, options, streams=False)})
+        except (ConnectionLost, PkbError, OSError, Error):  # the question will say it
+            self.end()
+
+    def end(self) -> None:
+        """Stop reading at once: the question is asked, or dropped."""
+        if self._link:
+            self._link.close()
+        self._link, self._words = None, []
+
+
+def _reads_ahead(opened: Session) -> bool:
+    """Return whether a model in the resident process would find its sources read."""
+    model, keeps = opened.settings.model, opened.keeps_tensors and opened.settings.kv.reuse != "off"
+    return model.is_local and keeps and _server_may_answer(opened)
 
 
 def complete(opened: "Session", text: str, requests: "Sequence[Turn]") -> str:

@@ -118,7 +118,7 @@ _POLL_S = 2.0  # between checks whether to stop, while idle
 _GRACE_S = 3.0  # for the current request after a signal
 _SOON_S = 0.2  # for the current warm-up: the next question may be waiting for the lock
 _BYTES = 1 << 16
-_JOBS = ("ask", "call", "idle")
+_JOBS = ("ask", "call", "idle", "ahead")
 _Sent = tuple[Connection, str, Mapping[str, Any]]
 
 
@@ -202,6 +202,8 @@ class Server:
         if kind in _JOBS and caller.job is None and not self._stopping:
             caller.job = QueuedRequest(frame, partial(self._post_to, caller))
             self._requests.add(caller.job)
+        elif kind == "ahead" and caller.job and caller.job.frame["kind"] == kind:
+            caller.job.frame = frame  # more is typed
         elif kind == "status":
             self._connections.send(caller, "status", self._status())
         elif kind == "stop":

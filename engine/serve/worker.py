@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from importlib import import_module
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from engine.operations import READS, types_of
 from engine.serve.process import Broken, Frame, Request, answer, under, unpack
 from engine.session import Session
 from engine.settings import Settings
-from engine.types import AskOptions, json_values
+from engine.types import AskOptions, Trace, json_values
 from store.errors import NoModel, PkbError
 from store.types import replace
 
@@ -158,6 +159,21 @@ def _first_step(reading: "PromptReader") -> None:
     next(model.decode(cache, ids, 1), None)
 
 
+def _is_newest(job: "QueuedRequest", frame: Frame) -> bool:
+    """Return whether nothing newer was typed."""
+    return job.frame is frame
+
+
+def _read_ahead(opened: Session, asked: Request, goes_on: Callable[[], bool]) -> None:
+    """Prefill the prompt of a question as far as that is typed."""
+    from engine.ask.keys import begin, gather_context
+
+    options = opened.limited(asked.options)
+    backend = opened.backend.within(options.scope)
+    found = gather_context(backend, begin(backend, opened.ledger, asked.text, options, asked.now))
+    backend.prefill(found.question, found.evidence, Trace(asked=False, goes_on=goes_on))
+
+
 _OUTSIDE = (PkbError, OSError, RuntimeError, ValueError, sqlite3.Error)  # failures that are not bugs in pkb
 _LOOK_S = 0.25  # between checks of the model's locks
 Send = Callable[[str, Mapping[str, Any]], None]
@@ -178,8 +194,8 @@ class QueuedRequest:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether it runs idle jobs, which questions interrupt."""
-        return str(self.frame["kind"]) == "idle"
+        """Return whether questions interrupt it: idle jobs, and reading ahead."""
+        return str(self.frame["kind"]) in ("idle", "ahead")
 
 
 class RequestQueue(Thread):
@@ -301,6 +317,7 @@ class RequestQueue(Thread):
         kinds: dict[str, Callable[[QueuedRequest], None]] = {
             "ask": self._ask,
             "idle": self._idle_run,
+            "ahead": self._ahead,
             "call": self._call,
         }
         kinds[job.frame["kind"]](job)
@@ -316,6 +333,17 @@ class RequestQueue(Thread):
             self.answered, job.answered = self.answered + 1, True
             job.send("answered", {"answer": answer(answered)})
             answered.keep()
+
+    def _ahead(self, job: QueuedRequest) -> None:
+        """Read the sources of a question while it is typed; the server replaces its frame when more is."""
+        frame: Frame | None = None
+        with suppress(Cancelled, PkbError):  # whatever is wrong, the question says it
+            while frame is not job.frame:
+                frame = job.frame
+                asked, goes_on = unpack(Request, frame.get("request")), partial(_is_newest, job, frame)
+                with self._state.session(asked) as opened:
+                    _read_ahead(opened, asked, goes_on)
+        job.send("done", {})
 
     def _call(self, job: QueuedRequest) -> None:
         if (operation := READS.get(str(job.frame.get("name")))) is None:

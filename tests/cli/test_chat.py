@@ -221,9 +221,9 @@ class Terminal:
 
 
 @contextmanager
-def terminal(folder: Path, *words: str) -> Iterator[Terminal]:
+def terminal(folder: Path, *words: str, **more: str) -> Iterator[Terminal]:
     ours, theirs = os.openpty()
-    env = {**environment(folder), "TERM": "xterm", "NO_COLOR": "1"}
+    env = {**environment(folder), "TERM": "xterm", "NO_COLOR": "1", **more}
     command = [sys.executable, "-m", "cli.app", "chat", *words]
     with subprocess.Popen(command, env=env, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
