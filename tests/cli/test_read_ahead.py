@@ -10,10 +10,14 @@ from urllib.parse import quote
 import pytest
 
 from engine.serve.client import ReadAhead
-from engine.serve.process import request
+from engine.serve.process import lock_of, request
+from engine.session import session
 from engine.types import AskOptions
 from store.history import History
+from store.home import locate
 from store.kv_index import KvIndex, KvQueries
+from store.locks import Lease
+from tests.cli.conftest import Pkb
 from tests.cli.http_endpoint import http_endpoint
 from tests.cli.serving import TICKET, Served, served, wait
 from tests.cli.test_chat import terminal
@@ -81,13 +85,17 @@ def test_a_question_does_not_wait_for_what_others_type(home: Served) -> None:
 
 
 @pytest.mark.parametrize("setting", [("model.name", "quote"), ("kv.reuse", "off"), ("serve.daemon", "off")])
-def test_nothing_is_read_where_it_would_not_be_used(home: Served, setting: tuple[str, str]) -> None:
-    home.run("config", "set", *setting)
+def test_nothing_is_read_where_it_would_not_be_used(pkb: Pkb, setting: tuple[str, str]) -> None:
     ahead = ReadAhead()
-    ahead.typed(home.session(), TYPED, AskOptions())
+    with session({**environment(pkb.folder), "PKB_DAEMON": "auto"}) as opened:
+        opened.override("model.name", str(NANO))
+        opened.override(*setting)
+        ahead.typed(opened, TYPED, AskOptions())
     assert vars(ahead) == vars(ReadAhead())
+    assert not Lease(lock_of(locate(environment(pkb.folder)))).is_taken()
 
 
+@pytest.mark.slow
 def test_a_process_that_ends_is_started_again(home: Served) -> None:
     home.end()
     ahead = ReadAhead()
@@ -103,6 +111,7 @@ def test_a_process_that_ends_is_started_again(home: Served) -> None:
     assert ask(home)["tokens"]["reused"] > 0
 
 
+@pytest.mark.slow
 def test_at_a_terminal_a_pause_in_typing_is_enough(home: Served) -> None:
     with terminal(home.home.data.parent, PKB_DAEMON=home.environ["PKB_DAEMON"]) as person:
         person.until("> ")
