@@ -239,11 +239,11 @@ def parse_address(url: str) -> PeerAddress:
     """Read `https://HOST:PORT#NAME`; UsageError for anything else."""
     try:
         parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
+        address = PeerAddress(parts.hostname or "", parts.port or 0, parts.fragment)
     except ValueError:
-        host, port = None, None
-    address = PeerAddress(host or "", port or 0, parts.fragment)
-    if not (host and port and re.fullmatch(NAME, parts.fragment)) or url.lower() != f"https://{address}#{address.name}":
+        address = PeerAddress("", 0)
+    complete = address.host and address.port and re.fullmatch(NAME, address.name)
+    if not complete or url.lower() != f"https://{address}#{address.name}":
         raise UsageError(
             "the address of a peer is like https://HOST:PORT#NAME, with the name that it was added under",
             "pkb config set kv.remote https://192.168.1.5:8643#desktop",

@@ -86,6 +86,7 @@ class VectorStore:
         there = {row["id"]: row for row in self._tables.select("chunks", among("id", ids), columns)}
         rows = [{**there[i], "vector": v} for i, v in zip(ids, vectors, strict=True) if i in there]
         changed = sorted({row["document"] for row in rows})
+        is_next = self._ledger.generation == self._generation
         with self._tables.change() as acknowledge:
             if rows:
                 self._tables.put(self._name, rows, width=vectors.shape[1])
@@ -93,7 +94,6 @@ class VectorStore:
                 note_counts(self._ledger, self._tables)
                 self._ledger.rows.executemany(_EMBEDDED, [(one,) for one in changed])
                 self._ledger.add(UNCOMPACTED, len(rows))
-                is_next = self._ledger.generation == self._generation
                 self._ledger.raise_generation()
         if is_next:
             self._generation += 1

@@ -15,7 +15,7 @@ from tests.effort import examples
 from tests.store.conftest import Open
 from tests.store.kit import Fuse, Killed, Opened, entry, home_in
 
-_STEPS = 8  # that a commit of two documents in place of two others takes; the last acknowledges it
+_STEPS = 7  # that a commit of two documents in place of two others takes; the last acknowledges it
 
 
 def test_what_is_kept_is_there(opened: Opened) -> None:

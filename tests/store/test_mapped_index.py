@@ -301,7 +301,7 @@ def stored(opened: Opened) -> tuple[StoredShard, ...]:
     return found.files
 
 
-@pytest.mark.parametrize("step", range(1, 8))
+@pytest.mark.parametrize("step", range(1, 7))
 def test_of_a_change_that_is_half_made_nothing_is_found(open_home: Open, step: int) -> None:
     fuse = Fuse(0)
     opened = open_home(fuse)

@@ -88,7 +88,7 @@ class Way:
 
 WAYS = {
     "new": Way(None, QUESTION, "full", 0.06),
-    "again": Way(QUESTION, QUESTION, "exact", 0.05),
+    "again": Way(QUESTION, QUESTION, "exact", 0.1),
     "alike": Way(QUESTION, LIKE, "semantic", 0.05),
 }
 
