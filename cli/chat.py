@@ -1,12 +1,15 @@
 """`pkb chat`: a conversation, at a terminal or over a pipe; its questions are handled as in `pkb ask`."""
 
+import operator
 import sys
 import time
+from _thread import interrupt_main
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from signal import SIGINT, SIGTERM
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -120,24 +123,28 @@ def _current(opened: Session, held: ExitStack, configure: Callable[[Session], Se
 def _watched(look: Callable[[str], None]) -> Iterator[None]:
     """Have `look` called with the line being typed after a pause, in this thread.
 
-    By the hook for event loops that the interpreter calls ten times a second while readline waits for a key.
+    By the hook for event loops that the interpreter calls ten times a second while readline waits for a key, and when a
+    signal comes: its exception would be lost there, so the signal is noted again, for `input` to raise.
     """
     import ctypes
     import readline
 
-    before, since = "", time.monotonic()
+    def pauses() -> Iterator[Callable[[], object]]:
+        before, since, last = "", time.monotonic(), cast("Callable[[], object]", int)
+        while True:
+            try:
+                yield last  # called by what is written in C: Python would handle the signal at once
+                line, last = readline.get_line_buffer(), int
+                if line != before:
+                    before, since = line, time.monotonic()
+                elif time.monotonic() - since > _PAUSE_S:
+                    look(line)
+            except (KeyboardInterrupt, SystemExit) as lost:
+                last = partial(interrupt_main, SIGINT if isinstance(lost, KeyboardInterrupt) else SIGTERM)
 
-    def pause() -> int:
-        nonlocal before, since
-        with suppress(KeyboardInterrupt):  # nothing above could catch it
-            line = readline.get_line_buffer()
-            if line != before:
-                before, since = line, time.monotonic()
-            elif time.monotonic() - since > _PAUSE_S:
-                look(line)
-        return 0
-
-    called = ctypes.CFUNCTYPE(ctypes.c_int)(pause)
+    steps = map(operator.call, pauses())
+    next(steps)
+    called = ctypes.CFUNCTYPE(None)(partial(next, steps))
     hook = ctypes.c_void_p.in_dll(ctypes.pythonapi, "PyOS_InputHook")
     was, hook.value = hook.value, ctypes.cast(called, ctypes.c_void_p).value
     try:
@@ -209,7 +216,7 @@ def show_last(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) 
 
 def sources(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) -> None:
     """Print the sources of the last answer; copies have the number of their original."""
-    numbered = enumerate(_groups(said), 1)
+    numbered = enumerate(grouped(_last(said).reply.sources), 1)
     if as_json:
         rows = [{"number": number, **json_values(source)} for number, places in numbered for source in places]
         output.data({"schema": SCHEMA, "sources": rows})
@@ -240,7 +247,7 @@ def open_source(said: Sequence[ChatTurn], number: str, opened: Session, as_json:
 
 def _source(said: Sequence[ChatTurn], number: str) -> Source:
     """Return the source of the last answer that was typed as a number."""
-    groups = _groups(said)
+    groups = grouped(_last(said).reply.sources)
     if not (number.isdecimal() and len(number) < 4 and 0 < int(number) <= len(groups)):
         raise UsageError(f"no source {one_line(number, 20) or 'without a number'} of {len(groups)}", "/sources")
     return groups[int(number) - 1][0]
@@ -300,10 +307,6 @@ def _last(said: Sequence[ChatTurn]) -> ChatTurn:
     if not said:
         raise UsageError("no question asked yet", "/help")
     return said[-1]
-
-
-def _groups(said: Sequence[ChatTurn]) -> list[list[Source]]:
-    return grouped(_last(said).reply.sources)
 
 
 class Conversation:

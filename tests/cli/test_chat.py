@@ -209,14 +209,14 @@ class Terminal:
         assert found.decode() == wanted
 
     def interrupt(self, wanted: str) -> None:
-        """Interrupt once, until something is written: readline keeps a signal that comes too early for a whole line."""
+        """Interrupt until something is written: readline keeps a signal that comes too early for a whole line."""
         self.process.send_signal(signal.SIGINT)
         end = time.monotonic() + PATIENCE_S
         while wanted.encode() not in self._unread and time.monotonic() < end:
             if select.select([self._ours], [], [], 1)[0]:
                 self._unread += os.read(self._ours, 4096)
             else:
-                self.type("\n")
+                self.process.send_signal(signal.SIGINT)
         self.until(wanted)
 
 
@@ -247,6 +247,16 @@ def test_at_a_terminal_there_is_a_prompt_and_the_end_of_input_ends_it(pkb: Pkb) 
         person.type("\x04")
         assert person.process.wait(PATIENCE_S) == 0
     assert [path.name for path in pkb.folder.rglob("*history*")] == []
+
+
+def test_at_the_prompt_an_interrupt_drops_the_line_and_the_signal_to_end_ends_it(pkb: Pkb) -> None:
+    with terminal(pkb.folder) as person:
+        person.until("> ")
+        person.type("Who has the")
+        person.until("the")
+        person.interrupt("> ")
+        person.process.terminate()
+        assert person.process.wait(PATIENCE_S) == 143
 
 
 @pytest.mark.slow
