@@ -406,10 +406,9 @@ class MappedIndex:
             files.append(self._put(shard) if file is None else replace(file, dead=shard.dead))
             mapped = None if file else shards.load(self._folder / files[-1].name)  # of it less is in memory
             kept.append(Shard(mapped, shard.dead) if mapped else shard)
-        before, (vectors, embedded) = (
-            self._base.name if self._base and self._is_known(self._base) else "",
-            self._embedded,
-        )
+        before, (vectors, embedded) = "", self._embedded
+        if self._base and self._is_known(self._base):
+            before = self._base.name
         state = IndexState(self._state.generation, vectors)
         listed = ShardList(secrets.token_hex(8), state, embedded, tuple(files))
         self._ledger.set("index", f"{before} {listed.name}")  # either may be on disk if the process dies now

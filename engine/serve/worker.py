@@ -300,9 +300,10 @@ class RequestQueue(Thread):
         return self._waiting[0] if self._waiting else None
 
     def _needs_all(self, job: QueuedRequest) -> bool:
-        """Return whether a request needs idle jobs to end first: for another model."""
+        """Return whether a request needs idle jobs, or reading ahead, to end first: either for another model."""
+        asked = [one.frame.get("request") for one in (job, self._current[-1]) if one.frame["kind"] != "idle"]
         try:
-            return self._state.needs_other_model(unpack(Request, job.frame.get("request")))
+            return any(self._state.needs_other_model(unpack(Request, one)) for one in asked)
         except Broken:
             return False
 

@@ -249,6 +249,18 @@ def test_a_waiting_request_ends_idle_jobs_only_while_its_client_is_there(made: P
         queue.yield_point()
 
 
+def test_a_question_of_another_model_ends_what_is_read_ahead_so_that_one_model_is_in_memory(made: Path) -> None:
+    queue = RequestQueue(environment(made), lambda: None)
+    with session(environment(made)) as opened:
+        asked = request(opened, WORDS[0], AskOptions(), streams=False)
+        opened.override("model.name", "another/model")
+        typed = request(opened, WORDS[0], AskOptions(), streams=False)
+    queue._current.append(QueuedRequest({"kind": "ahead", "request": typed}, lambda kind, values: None))
+    queue.add(QueuedRequest({"kind": "ask", "request": asked}, lambda kind, values: None))
+    with pytest.raises(Cancelled):
+        queue.yield_point()
+
+
 @pytest.mark.slow
 def test_a_client_that_is_killed_no_longer_pins_what_its_question_loaded(home: Served) -> None:
     expected = home.run("ask", WORDS[0]).stdout  # which stores its prompt
