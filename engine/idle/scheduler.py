@@ -246,9 +246,7 @@ def _output_of(sources: Sources, *words: str) -> str:
     return done.stdout.decode("utf-8", "replace")
 
 
-PREFILL_CREDIT = (
-    0.25  # credit for a predicted question of which only the prefill was reused; 1 for one whose answer was
-)
+PREFILL_CREDIT = 0.25  # for a predicted question of which only the prefill was reused; 1 for one whose answer was
 
 
 class PlanningBudget:

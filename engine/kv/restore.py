@@ -148,11 +148,8 @@ def _better(units: Sequence[Unit]) -> LoadPlan:
 def _expectation(plan: LoadPlan, units: Sequence[Unit]) -> str:
     loading, computing = load_all(units).seconds, sum(unit.compute_s for unit in units)
     expected = "not measured yet" if loading is None else f"{loading * 1000:.0f} ms"
-    both = (
-        f", both {plan.seconds * 1000:.0f} ms"
-        if plan.way not in ("load", "compute") and plan.seconds is not None
-        else ""
-    )
+    both_s = None if plan.way in ("load", "compute") else plan.seconds
+    both = "" if both_s is None else f", both {both_s * 1000:.0f} ms"
     return f" (loading: {expected}, computing: {computing * 1000:.0f} ms{both})"
 
 

@@ -170,9 +170,11 @@ class ReadAhead:
         from engine.serve.process import ConnectionLost, request, start
 
         words = text.split()
-        if len(words) < _WORDS or words == self._words or not _reads_ahead(opened):
+        if len(words) < _WORDS or words == self._words:
             return
         try:
+            if not _reads_ahead(opened):
+                return
             if (link := self._link or reach(opened)) is None:
                 self._started = self._started or start(opened)
                 return

@@ -95,6 +95,16 @@ def test_nothing_is_read_where_it_would_not_be_used(pkb: Pkb, setting: tuple[str
     assert not Lease(lock_of(locate(environment(pkb.folder)))).is_taken()
 
 
+def test_a_home_that_is_damaged_meanwhile_is_left_to_the_question(made: Path, tmp_path: Path) -> None:
+    environ = {**environment(copied(made, tmp_path / "demo")), "PKB_DAEMON": "auto"}
+    ahead = ReadAhead()
+    with session(environ) as opened:
+        opened.override("model.name", str(NANO))
+        opened.home.ledger.write_bytes(bytes(8192))
+        ahead.typed(opened, TYPED, AskOptions())
+    assert vars(ahead) == vars(ReadAhead())
+
+
 @pytest.mark.slow
 def test_a_process_that_ends_is_started_again(home: Served) -> None:
     home.end()
