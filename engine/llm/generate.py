@@ -373,13 +373,12 @@ def _place(answer: str | None, quote: str) -> tuple[int, int] | None:
 def prefill_prompt(
     load: Callable[[], PromptReader], question: Question, evidence: Evidence, trace: Trace, options: GenerateOptions
 ) -> None:
-    """Prefill all of a question's prompt but its last segment, and cache that; nothing is answered.
+    """Prefill all of a question's prompt but its last segment, and cache that, if KV is kept; nothing is answered.
 
     While it is typed, segment by segment, so that what is cancelled leaves the segments before it.
     """
-    if not evidence.passages:
+    if not evidence.passages or (reading := load()).kept is None:
         return
-    reading = load()
     segments = segments_of(reading, question, evidence, options.now, options.max_tokens, options.order)
     last = len(segments.ids) - 1
     for end in range(1, last + 1) if trace.goes_on else (last,):

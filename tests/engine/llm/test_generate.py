@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.kv.restore import KvBinding, PromptReader
-from engine.llm.generate import GenerateOptions, ParsedAnswer, generate
+from engine.llm.generate import GenerateOptions, ParsedAnswer, generate, prefill_prompt
 from engine.models.load import load
 from engine.models.types import Frame
 from engine.text.question import understand
@@ -75,6 +75,13 @@ def test_an_answer_streams_and_its_source_is_quoted() -> None:
     assert told == ["Friday", " at", " 6pm"]
     assert (reply.text, reply.writer, reply.model, reply.tier) == ("Friday at 6pm", "model", "scripted", "full")
     assert [source.quote for source in reply.sources] == ["Rehearsal is on Friday at 6pm.", ""]
+
+
+def test_nothing_is_computed_ahead_where_no_kv_is_kept(tmp_path: Path) -> None:
+    model = load(NANO, name="nano", cache=tmp_path, memory_share=0.9)
+    trace, options = Trace(asked=False, goes_on=lambda: True), GenerateOptions("nano", NOW, 50)
+    prefill_prompt(lambda: PromptReader(model), QUESTION, EVIDENCE, trace, options)
+    assert model.meter.prefilled == 0
 
 
 QUOTED = "Rehearsal is on Friday at 6pm."
