@@ -369,7 +369,8 @@ class MappedIndex:
         """Write what a question read anew, unless another process has the lock, or the disk does not allow it."""
         small = sum(one.count < self._limits.small for one in self._view.shards)
         is_saved = self._base is not None and self._base.files == self._files  # but for vectors
-        if self._ledger.temporary or self._ledger.rows.in_transaction or is_saved:
+        is_other = self._state is not None and self._embedded[0] != self._state.vectors  # one embedder in a list
+        if self._ledger.temporary or self._ledger.rows.in_transaction or is_saved or is_other:
             return
         with suppress(OSError, sqlite3.Error, Locked), self._locked(0.0):
             if self._read_list() == self._base:

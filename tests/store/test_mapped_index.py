@@ -675,3 +675,27 @@ def test_a_copied_home_reads_its_files_once_more_and_then_maps_them(three: Opene
 def test_files_are_for_their_owner_alone(three: Opened) -> None:
     modes = {path.stat().st_mode & 0o777 for path in three.home.index.iterdir()}
     assert (three.home.index.stat().st_mode & 0o777, modes) == (0o700, {0o600})
+
+
+def test_files_have_the_vectors_of_one_embedder_however_often_it_changes(three: Opened) -> None:
+    """Vectors of 4 numbers, then of 6 for a new document, then of 4 again."""
+
+    def put(width: int, limit: int) -> None:
+        wanted = [row["id"] for row in three.vectors.wanted(limit)]
+        three.vectors.put(wanted, np.eye(width, dtype=np.float32)[[0] * len(wanted)])
+
+    three.vectors.use("short")
+    put(4, 100)
+    three.mapped.update()
+    three.vectors.use("long")
+    three.keep(entry("z", "a new red one", date=datetime(2030, 1, 1, tzinfo=UTC)))
+    put(6, 1)
+    reopen(three)
+    assert [
+        hit.chunk.document for hit in three.mapped.view().by_vector(np.eye(6, dtype=np.float32)[0], Scope(), 9)
+    ] == ["z"]
+    three.vectors.use("short")
+    put(4, 100)
+    for _ in range(2):
+        assert three.mapped.view().totals.embedded == three.mapped.view().count
+        three.mapped.update()
