@@ -195,7 +195,7 @@ async def _complete(environ: Mapping[str, str], ahead: "_Ahead", request: Reques
         return _failed(found)
     if asked.filled_in is not None:
         return _task(asked)
-    ahead.end()
+    await asyncio.to_thread(ahead.end)  # which waits for one that connects
     gone, events = Event(), asyncio.Queue[_Event]()
     loop = asyncio.get_running_loop()
 

@@ -1,14 +1,18 @@
 """Reading ahead: the sources of a question are read while it is typed, in `pkb chat`, over HTTP and by a client."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from threading import Timer
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from starlette.requests import Request
 
+from engine.http.routes import _Ahead, _complete
 from engine.serve.client import ReadAhead
 from engine.serve.process import lock_of, request
 from engine.session import session
@@ -132,6 +136,29 @@ def test_at_a_terminal_a_pause_in_typing_is_enough(home: Served) -> None:
         person.until("> ")
         person.type("\x04")
         assert person.process.wait(PATIENCE_S) == 0
+
+
+def test_over_http_others_are_answered_while_a_question_waits_for_what_is_typed(tmp_path: Path) -> None:
+    ahead, bodies = _Ahead(), [json.dumps({"messages": [{"role": "user", "content": TICKET}]}).encode()]
+
+    async def receive() -> dict[str, Any]:
+        if not bodies:
+            await asyncio.Event().wait()  # the client stays
+        return {"type": "http.request", "body": bodies.pop()}
+
+    async def both() -> int:
+        asked = _complete(environment(tmp_path), ahead, Request({"type": "http", "headers": []}, receive))
+        asking = asyncio.ensure_future(asked)
+        await asyncio.sleep(0.01)
+        late.cancel()
+        assert ahead._lock.locked()
+        ahead._lock.release()
+        return (await asking).status_code
+
+    ahead._lock.acquire()
+    late = Timer(2, ahead._lock.release)
+    late.start()
+    assert asyncio.run(both()) == 409  # there is no home
 
 
 def test_over_http_the_page_has_it_read(home: Served) -> None:
