@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from store.database import Ledger
+from store.database import HOLDS_TEXT, Ledger
 
 _USED = {"answers": "answers.uses > 0 OR answers.origin = 'user'", "kv_nodes": "kv_nodes.uses > job_outputs.uses"}
 
@@ -247,10 +247,10 @@ class JobAccount:
         """
         sql = f"{_INSERT} FROM answers WHERE key = ? {_REPLACE}"
         self._rows.executemany(sql, [(kind, source, float(bool(source)), key) for key in answers])
-        sql = "SELECT count(*) FROM kv_nodes WHERE rowid > ? AND depth > 1"
+        sql = f"SELECT count(*) FROM kv_nodes WHERE rowid > ? AND {HOLDS_TEXT}"
         count = self._rows.execute(sql, (after,)).fetchone()[0]
         part = spared / count if source and count else 0.0
-        sql = f"{_INSERT} * (depth > 1) FROM kv_nodes WHERE rowid > ? {_REPLACE}"
+        sql = f"{_INSERT} * {HOLDS_TEXT} FROM kv_nodes WHERE rowid > ? {_REPLACE}"
         self._rows.execute(sql, (kind, source, part, after))
 
     def add_node(self, kind: str, node: bytes) -> None:

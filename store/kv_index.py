@@ -16,7 +16,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, Literal, Self
 
-from store.database import BUSY_MS, NEWEST, Ledger, exists
+from store.database import BUSY_MS, HOLDS_TEXT, NEWEST, Ledger, exists
 from store.errors import NoStore, PkbError
 from store.home import Identity, identity
 from store.kv_files import (
@@ -372,7 +372,7 @@ class KvQueries:
         """Return the leaves that these kinds of idle jobs made and nothing used, oldest first."""
         sql = f"""SELECT key, bytes FROM kv_nodes JOIN job_outputs USING (key)
                   WHERE kind IN ({", ".join("?" * len(kinds))}) AND kv_nodes.uses = 0 AND state = 'complete'
-                  AND depth > 1 AND key NOT IN (SELECT parent FROM kv_nodes) ORDER BY created, kv_nodes.rowid"""
+                  AND {HOLDS_TEXT} AND key NOT IN (SELECT parent FROM kv_nodes) ORDER BY created, kv_nodes.rowid"""
         return [UnusedNode(*row) for row in self._rows.execute(sql, kinds)]
 
     def totals(self) -> CountTotal:

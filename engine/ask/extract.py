@@ -98,6 +98,8 @@ def format_answer(
     else:
         best, former = latest(question, reads, right, best, kind)
     said = _from_sentence(question, best, kind)
+    if said and _WHY.match(question.text) and (reasons := reason_said(found, best)):
+        said = replace(said, answer=f"{said.answer} {_flat(reasons[0].text)}")
     if said and former and former.mark and former.written and (told := _from_sentence(question, former, kind)):
         value, marked = told.answer[slice(*(told.highlight or (0, 0)))], _flat(former.marked)
         origin = f", {'meeting' if reads[former.read].is_meeting else 'mail'} of {spell_date(former.written)}"

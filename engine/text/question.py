@@ -28,7 +28,10 @@ _WORDING: tuple[tuple[AnswerType, str], ...] = (
         r"|what(?:['’]s| is| was) the (?:most|least|maximum|minimum|limit|highest|lowest)\b[^?]{0,60}"
         r"\b(?:spend|pay|cost|charge|price|budget|offer|bid)",
     ),
-    ("number", r"how (?:many|old|often|long|far|tall|big|large)|(?:what|which) (?:\w+ )?(?:number|age|percentage)"),
+    (
+        "number",
+        r"by how much|how (?:many|old|often|long|far|tall|big|large)|(?:what|which) (?:\w+ )?(?:number|age|percentage)",
+    ),
     ("date", r"when|(?:what|which) (?:\w+ )?(?:date|day|week|weekend|month|year|season)s?|how long ago"),
     ("place", r"where|(?:what|which) (?:\w+ )?(?:city|town|country|place|room|location|state|venue|address)"),
     ("person", r"who|whose|whom|(?:what|which) (?:person|people|colleague|speaker|friend)"),

@@ -110,7 +110,7 @@ _FINDERS: dict[Kind, re.Pattern[str]] = {
     "place": re.compile(f"{_ROOM}|{_STREET}|{_SOMEWHERE}|{_THERE}"),
     "person": re.compile(rf"\b{_FULL_NAME}"),
     "number": re.compile(rf"(?<![\w$€£.,])\d[\d,]{{0,15}}(?:\.\d+)?\s?%?(?![\w:/])|\b(?:{_WORDS}|twice|once)\b", re.I),
-    "amount": re.compile(rf"{_MONEY}|(?<![\d.,])\b(?:\d[\d,.]{{0,15}}|{_WORDS})\s?{_UNITS}", re.I),
+    "amount": re.compile(rf"{_MONEY}|(?<![\d.,])\b(?:\d[\d,.]{{0,15}}|{_WORDS})\s?(?!%|percent){_UNITS}", re.I),
     "email": re.compile(r"(?<![\w.+'-])[\w.+'-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,6}"),
     "phone": re.compile(
         r"(?<![\w.-])\+?(?:\(\d{2,5}\)|\d{1,5})(?:[ ./-]?(?:\(\d{1,5}\)|\d{2,5})){1,5}(?:\sx\d{1,6})?(?![\w-])"

@@ -64,7 +64,7 @@ def test_who_sent_it_is_whom_the_mail_names(settings: QuoteSettings) -> None:
     assert answered(settings, "Who sent edits of the programme?", mail).answer == "Ann Lee <ann@example.org>"
 
 
-def test_a_share_is_an_amount(settings: QuoteSettings) -> None:
+def test_by_how_much_may_be_a_share(settings: QuoteSettings) -> None:
     talk = changed(TALK, text="Ann: The number of singers dropped by 92% since May. It is sad.")
     other = changed(TALK, text="Ann: We spent $450 on the hall.", score=0.5)
     found = answered(settings, "By how much did the number of singers drop?", talk, other)

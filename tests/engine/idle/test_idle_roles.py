@@ -50,7 +50,7 @@ def test_predictions_read_each_chunk_once(session: Session) -> None:
     queries = kept(planner.load()).store.queries
     assert queries.totals().count == 0
     assert done(planner, "predict")[-1:] == ["done"]
-    assert queries.totals().count == 1 + len(MAILS)
+    assert queries.totals().count == len(MAILS)  # each with the system segment, too short to be computed alone
     assert done(planner, "prefetch") == []
 
 
