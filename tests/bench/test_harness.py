@@ -20,13 +20,16 @@ from tests.bench.replay import Unit, covers
 from tests.engine.models.shapes import KINDS, REAL, make
 
 STAGES = {"embed", "match", "retrieve", "load", "prefill", "first_token", "decode", "total"}
-MAIL = {
+_NEWS = {
     "rehearsal": "The choir rehearses on Thursday at half past six in St Brannoc's hall now, not in the school.",
     "keys": "Pavel Novak has the spare key to the workshop; ask him before noon if you want to use the lathe.",
     "fair": "The summer fair is on 22 June behind the chapel. We need tables, a tent and an extension lead.",
     "tuner": "The piano tuner comes on Monday and charges 85 pounds, which the choir pays from its own fund.",
     "bus": "The coach to Ahrenswalde leaves from the station at seven in the morning and costs 30 pounds each.",
 }
+# Long enough that a message is a segment by itself.
+_MORE = "Whoever has a question about this may ring the office between ten and noon, when somebody is at the desk."
+MAIL = {name: f"{text} {_MORE}" for name, text in _NEWS.items()}
 RIGHT = "seven in the morning"
 Lines = dict[str, list[Line]]
 
