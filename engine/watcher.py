@@ -105,7 +105,7 @@ class IdleRuns:
             return
         self._began, self._next = time.monotonic(), inf
         self._running = subprocess.Popen(
-            self._command,
+            ["nice", *self._command],
             env=self._environ,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,  # a line
