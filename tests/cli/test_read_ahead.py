@@ -80,6 +80,7 @@ def test_what_is_typed_next_replaces_what_is_read_and_the_question_ends_it(home:
     assert home.status()["answered"] == 1
 
 
+@pytest.mark.slow
 def test_a_question_does_not_wait_for_what_others_type(home: Served) -> None:
     with closing(home.link()) as typing:
         typing.send("ahead", {"request": request(home.session(), TYPED, AskOptions(), streams=False)})
@@ -161,6 +162,7 @@ def test_over_http_others_are_answered_while_a_question_waits_for_what_is_typed(
     assert asyncio.run(both()) == 409  # there is no home
 
 
+@pytest.mark.slow
 def test_over_http_the_page_has_it_read(home: Served) -> None:
     with http_endpoint(home.environ) as http:
         assert http.get(f"/v1/ahead?q={quote(TYPED)}").status == 200

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from engine.app import Pkb
 from engine.ingest.imap import Fetched, MailAccount, _folder, account_at, parse_account, shown_path
 from store.errors import DiskFull, PkbError, UsageError
+from tests.effort import slow_only
 from tests.engine.ingest.mail_server import PASSWORD, SmallServer, message, use_keyring
 
 
@@ -225,7 +226,7 @@ def secrets(folder: Path) -> list[str]:
     return [str(path) for path in folder.rglob("*") if path.is_file() and b"key number 3 " in path.read_bytes()]
 
 
-@pytest.mark.parametrize("named", ["<3@x>", "sender", "file", "address", "folder"])
+@pytest.mark.parametrize("named", ["<3@x>", *slow_only("sender", "file", "address", "folder")])
 def test_mail_that_was_never_indexed_is_forgotten_by_whatever_names_it(post: Post, named: str) -> None:
     post.server.messages = {1: (message(1), ""), 3: (spam(3), "")}
     assert post.read() == ["note 1"]
@@ -266,7 +267,7 @@ sys.exit("imaplib" in sys.modules)
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
-@pytest.mark.parametrize("is_copy", [True, False], ids=["copied", "moved"])
+@pytest.mark.parametrize("is_copy", [*slow_only(True), False])
 def test_a_home_that_was_moved_keeps_its_accounts_and_forgets_from_where_it_is_now(
     post: Post, tmp_path: Path, is_copy: bool
 ) -> None:
