@@ -315,7 +315,7 @@ def tell_keywords_only(opened: Session, error: NoModel) -> None:
 
 
 def offer_embedder(opened: Session) -> bool:
-    """Ask at a terminal, until the person says no, whether to download the default embedding model; True if done."""
+    """Offer to download the default embedding model, at a terminal and until it is declined; True if downloaded."""
     usual = opened.settings.embed.model == inventory.MINILM and not os.environ.get(lookup.FOLDER_VARIABLE)
     if not (usual and sys.stdin.isatty() and sys.stderr.isatty()) or opened.ledger.get(_DECLINED):
         return False

@@ -239,7 +239,7 @@ def _can_redraw() -> bool:
 
 
 def _progress(*, stay: bool) -> "Progress":
-    """Return bars with the figure, the speed and the time left of each step; of one that is done, the time it took."""
+    """Return progress bars with each step's count, speed and time left, or the time that a finished step took."""
     from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
     from rich.text import Text
 

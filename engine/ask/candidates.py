@@ -314,7 +314,7 @@ _Marks = dict[tuple[int, int], "Mark"]  # by source and sentence, their offsets 
 
 
 class _Chunk(Struct, frozen=True):
-    """A part of the source at index `read`, which begins at the offset `at` of its text."""
+    """A part of a source's text: `read` is the index of the source, `at` the offset at which the part begins."""
 
     read: int
     at: int
