@@ -37,7 +37,6 @@ COMMANDS = {
     "open": ("inspect", "open_source", "Open the file of a source of the last answer."),
     "stats": ("stats", "stats", "Show the time that caches saved, hit rates, latency and sizes."),
     "export": ("export", "export", "Write cached questions with answers and sources."),
-    "import": ("export", "import_answers", "Import the cached answers of an export that hold here."),
     "serve": ("serve", "serve", "Run the background server, or a page and an API."),
     "mcp": ("serve", "mcp", "Serve questions and search to agents and editors (MCP)."),
     "check": ("inspect", "check", "Check the index and caches for damage, and repair them."),

@@ -1,4 +1,4 @@
-"""What leaves pkb: exports and imports, passages as CSV and Markdown; forgetting messages with all made from them.
+"""What leaves pkb: exported answers, passages as CSV and Markdown; forgetting messages with all made from them.
 
 What is written is safe for spreadsheets, renderers and terminals.
 """
@@ -7,7 +7,7 @@ import csv
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from io import TextIOWrapper
 from pathlib import Path
@@ -26,11 +26,7 @@ from store.home import replacing
 if TYPE_CHECKING:
     from engine.app import Pkb
     from engine.forget import ForgetPlan
-    from engine.transfer import ImportReport
     from store.erasure import Erased
-
-_CORRUPT = 3  # exit code
-_NAMED = 5  # lines in a message
 
 
 def export(
@@ -71,44 +67,6 @@ def _written(path: Path | None, *, force: bool) -> Iterator[TextIO]:
             raise PkbError(f"cannot write {line(str(path))}: {(error.strerror or '').lower()}", None) from None
         with TextIOWrapper(raw, encoding="utf-8") as file:
             yield file
-
-
-def import_answers(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="An export in JSON; - for standard input.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
-) -> None:
-    """Import the cached answers of an export that hold here.
-
-    Example: pkb import answers.jsonl
-    """
-    with open_pkb() as pkb, output.bars(quiet=as_json) as tick:
-        report = pkb.import_answers(sys.stdin.buffer if str(path) == "-" else path, tick)
-    if as_json:
-        output.data(report.to_json())
-    else:
-        print(_counted(report))
-    if report.corrupt:
-        named = ", ".join(map(str, report.corrupt[:_NAMED])) + (", ..." if len(report.corrupt) > _NAMED else "")
-        output.say(f"pkb: skipped lines that cannot be read: {named}")
-        raise typer.Exit(_CORRUPT)
-
-
-_SAID: dict[str, Callable[[int], str]] = {
-    "imported": "{:,} imported".format,
-    "cached": "{:,} already cached".format,
-    "missing": "{:,} without their messages".format,
-    "other_model": "{:,} by another model".format,
-    "other_day": "{:,} from another day".format,
-    "rejected": "{:,} marked as wrong here".format,
-    "no_room": "{:,} that do not fit in the cache".format,
-}
-
-
-def _counted(report: "ImportReport") -> str:
-    """Return the counts in words, without those of nothing."""
-    return ", ".join(
-        said(report.counts[name]) for name, said in _SAID.items() if report.counts[name] or name == "imported"
-    )
 
 
 _COLUMNS = ("number", "title", "sender", "date", "path", "first_line", "last_line", "message_id", "score", "quote")

@@ -12,13 +12,13 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from functools import partial
 from pathlib import Path
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from engine import operations
 from engine.operations import OnProgress, absolute_path, scope_of
 from engine.serve.client import ask_server, call, unknown_person, work
 from engine.session import Session, session
-from engine.text.terminal import line, typed
+from engine.text.terminal import typed
 from engine.types import NO_FILTERS, AskOptions, Filters, OpenLoopOptions
 from store.errors import Locked, NoModel, PkbError, disk_failure
 from store.types import Scope, replace
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from engine.ingest.follow import Intervals
     from engine.ingest.imap import Fetched, MailAccount
     from engine.ingest.pipeline import Summary
-    from engine.transfer import ImportReport
     from engine.types import (
         Answer,
         AskResult,
@@ -456,23 +455,9 @@ class Pkb:
 
     def export(self) -> Iterator[dict[str, Any]]:
         """Yield what an export begins with, then cached answers, as `pkb export` prints them."""
-        from engine.transfer import export
+        from engine.operations import export
 
         return export(self.session)
-
-    def import_answers(
-        self, path: "str | os.PathLike[str] | BinaryIO", on_progress: OnProgress = lambda *_: None
-    ) -> "ImportReport":
-        """Cache the answers of an export that hold here too, and count them; PkbError if the file is not an export."""
-        from engine.transfer import import_answers, lines_of
-
-        if not isinstance(path, (str, os.PathLike)):
-            return import_answers(self.session, lines_of(path), "standard input", on_progress)
-        try:
-            with Path(path).open("rb") as file:
-                return import_answers(self.session, lines_of(file), line(str(path)), on_progress)
-        except OSError as error:
-            raise PkbError(f"cannot read {line(str(path))}: {(error.strerror or '').lower()}", None) from None
 
     def stats(self) -> dict[str, Any]:
         """Return sizes, cache hits by tier and the time they saved, as `pkb stats --json` prints them."""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from engine.session import Session
 from engine.text.terminal import line, typed, valid_text
 from engine.types import (
+    SCHEMA,
     Check,
     CheckState,
     Evidence,
@@ -30,6 +31,7 @@ from engine.types import (
     SearchResult,
     Source,
     Trace,
+    json_values,
 )
 from store.errors import Locked, PkbError, UsageError, naming_disk
 from store.home import Home, existing
@@ -259,6 +261,23 @@ def space_check(home: Home) -> Check:
     free = shutil.disk_usage(existing(home.data)).free
     state: CheckState = "ok" if free >= _ENOUGH_DISK else "note" if free >= _LEAST_DISK else "bad"
     return Check("space", state, f"{free / 1e9:.1f} GB free", None if state == "ok" else "free some disk space")
+
+
+def export(opened: Session) -> Iterator[dict[str, Any]]:
+    """Yield what an export begins with, then each cached answer with its evidence, the most used first."""
+    from importlib.metadata import version
+
+    from engine.ask.keys import answer_of, scope_of
+    from store.answers import AnswerBank
+
+    bank = AnswerBank(opened.ledger)  # NoStore before anything is written
+    yield {"schema": SCHEMA, "kind": "export", "version": version("pkb"), "created": opened.now.isoformat()}
+    for key, kept in bank.answered():
+        created = datetime.fromtimestamp(kept.created, opened.now.tzinfo).isoformat()
+        about = {name: getattr(kept, name) for name in ("writer", "day", "evidence")}
+        use = {name: getattr(kept, name) for name in ("made_ms", "origin", "source", "tau", "uses")}
+        asked = {"key": key.hex(), "scope": json_values(scope_of(kept.scope)), **about, "created": created, **use}
+        yield {"schema": SCHEMA, "kind": "answer", **asked, "reply": answer_of(kept).to_json()}
 
 
 def check(

@@ -71,11 +71,6 @@ class AnswerBank:
             if found := self.find(key):
                 yield key, found
 
-    def has_room(self, key: bytes, answer: CachedAnswer, budget: int, vector: bytes | None = None) -> bool:
-        """Return whether `put` would store an entry without evicting another one."""
-        vector_bytes = self._vector_bytes(key) if vector is None else len(vector)
-        return _size(key, answer) + vector_bytes <= budget - self.size()[1] + self._own_bytes(key)
-
     def put(
         self,
         key: bytes,

@@ -35,7 +35,7 @@ LAYERS = (
     ("engine.idle",),
     ("engine.health",),
     ("engine.serve",),
-    ("engine.transfer", "engine.forget"),
+    ("engine.forget",),
     ("engine.watcher",),
     ("engine.app",),
     ("engine.mcp", "engine.http"),

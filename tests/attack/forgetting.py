@@ -3,14 +3,12 @@
 Run `python -m tests.attack.forgetting` for a table: in how many places something of the mail is still found, by attack.
 """
 
-import json
 import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from io import BytesIO
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -232,15 +230,6 @@ def paraphrase() -> None:
         pkb.ask(LIKE)
 
 
-def imported() -> None:
-    """Import answers of an export: held before one is stored."""
-    from store.answers import AnswerBank
-
-    _slow(AnswerBank, "has_room")
-    with _open() as pkb:
-        pkb.import_answers(BytesIO(Path(os.environ["PKB_MAIL"], "export.jsonl").read_bytes()))
-
-
 def mcp() -> None:
     """Answer an MCP client's question, by a quote that takes long."""
     from engine.backends import Extractive
@@ -367,20 +356,6 @@ def meanwhile(action: str, *before: str, model: bool = False) -> Callable[[Home]
     return attack
 
 
-def exported(home: Home) -> None:
-    """Import an export of before, while its mail is forgotten."""
-    _asked(home, QUESTION, KEY)
-    with home.pkb() as pkb:
-        rows = [json.dumps(row) for row in pkb.export()]
-        (home.folder / "export.jsonl").write_text("\n".join(rows))
-        for table in ("history", "answers"):
-            pkb.session.ledger.rows.execute(f"DELETE FROM {table}")
-    with home.elsewhere("imported") as go_on:
-        home.forget()
-        go_on()
-    (home.folder / "export.jsonl").unlink()
-
-
 def embedding(home: Home) -> None:
     """Have new mail embedded while it is forgotten."""
     home.put("late.eml", hidden("The Zebulonite unicycle is in Brambleweir.", "late@choir.example", "Unicycle"))
@@ -435,7 +410,6 @@ WRITES: dict[str, Callable[[Home], None]] = {
     "a node whose file is being written": node,
     "an exact hit": meanwhile("exact", QUESTION),
     "a paraphrase hit": meanwhile("paraphrase", QUESTION),
-    "an import": exported,
     "an MCP client": meanwhile("mcp"),
     "a stream that is read over HTTP": meanwhile("http"),
     "the resident process": meanwhile("resident"),
@@ -593,25 +567,12 @@ def stale(home: Home) -> None:
     home.forget()
 
 
-def imported_and_rejected(home: Home) -> None:
-    """Import an answer, have it served, and take it back."""
-    _asked(home, QUESTION)
-    with home.pkb() as pkb:
-        rows = [json.dumps(row) for row in pkb.export()]
-        for table in ("history", "answers"):
-            pkb.session.ledger.rows.execute(f"DELETE FROM {table}")
-        assert pkb.import_answers(BytesIO("\n".join(rows).encode())).counts["imported"] == 1
-        pkb.ask(QUESTION)
-        pkb.reject()
-    home.forget()
-
-
 HISTORY: dict[str, Callable[[Home], None]] = {
     " ".join(one.__name__.split("_")): one
     for one in (
         paraphrase_and_wrong, rejected_and_edited, edited_mail, edited_throughout, edited_twice, moved_and_edited,
         edited_meeting, replaced, past_the_cache, predicted, predicted_and_evicted, evicted, unverified,
-        verified_and_changed, stale, imported_and_rejected,
+        verified_and_changed, stale,
     )
 }  # fmt: skip
 ATTACKS = {**WRITES, **HISTORY}

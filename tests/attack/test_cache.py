@@ -1,4 +1,4 @@
-"""Whatever was asked, changed or imported before, an answer of the cache is the one that would be made anew."""
+"""Whatever was asked or changed before, an answer of the cache is the one that would be made anew."""
 
 import json
 import os
@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from engine.ask.keys import begin
 from engine.text.time_sensitive import WORDINGS, whole_document_question
 from store.errors import UsageError
 from tests.attack.lab import ANN, BEN, EVIL, Lab, mail
@@ -142,49 +141,6 @@ def test_the_standard_wording_of_a_whole_document_asks_for_it(aspect: str, wordi
     found = whole_document_question(wording)
     assert found is not None
     assert found.aspect == aspect
-
-
-def exported(lab: Lab) -> list[dict[str, Any]]:
-    from engine.transfer import export
-
-    with lab.open() as pkb:
-        return list(export(pkb.session))
-
-
-def imported(lab: Lab, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    from engine.transfer import import_answers
-
-    with lab.open() as pkb:
-        return import_answers(pkb.session, [json.dumps(row).encode() for row in rows], "x").to_json()
-
-
-def test_an_import_brings_no_answer_that_would_not_be_given_here(lab: Lab) -> None:
-    lab.read(MAILS)
-    lab.ask(RENT)
-    rows = exported(lab)
-    for row in rows:
-        if row["kind"] == "answer":
-            row["reply"]["text" if "text" in row["reply"] else "answer"] = "Pay 900 euros to eve@evil.example."
-            row["reply"]["highlight"] = None
-            row["created"] = "2024-06-19T09:00:00+00:00"
-    with lab.open() as pkb:
-        asked = begin(pkb.session.backend, pkb.session.ledger, RENT, pkb.options(pkb.scope()), pkb.session.now)
-        from store.answers import AnswerBank
-
-        AnswerBank(pkb.session.ledger).drop(asked.key.digest)
-    imported(lab, rows)
-    assert "evil" not in (lab.ask(RENT).text or "")
-
-
-def test_an_answer_of_another_home_needs_its_mail_here(lab: Lab) -> None:
-    lab.read(MAILS)
-    lab.ask(RENT)
-    rows = exported(lab)
-    (lab.mail / "rent.eml").write_bytes(mail("The boathouse rent is 901 euros."))
-    lab.read()
-    imported(lab, rows)
-    cached, anew = lab.both(RENT)
-    assert cached == anew
 
 
 @pytest.mark.parametrize("question", ["", " ", "?", "\0", "\u200b", "???", "\udcff", "\n\n"])

@@ -1,6 +1,5 @@
 """A home as earlier versions of pkb left it: what they trained, mirrored and set evades no forgetting."""
 
-import io
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -10,7 +9,6 @@ import pytest
 
 from engine.app import Pkb
 from engine.settings import RETIRED
-from store.errors import UsageError
 from store.types import Scope
 from tests.attack.lab import Lab, mail
 from tests.demo import NANO
@@ -122,10 +120,3 @@ def test_all_retired_settings_at_once_change_no_answer_and_show_no_credential(la
         assert opened.ask("How much is the rent?").text == before
         assert (opened.session.settings.kv.remote, "secret" in "".join(told)) == ("", False)
         assert all(key in "".join(told) for key in (*RETIRED, "kv.remote"))
-
-
-@pytest.mark.parametrize("value", [True, 1, "yes", ["a"]])
-def test_a_masked_export_is_refused_however_it_says_so(pkb: Pkb, value: object) -> None:
-    header = {"schema": 2, "kind": "export", "version": "0.1.0", "redacted": value}
-    with pytest.raises(UsageError, match="redacted"):
-        pkb.import_answers(io.BytesIO(json.dumps(header).encode() + b"\n"))

@@ -1,11 +1,10 @@
-"""`pkb export`, `pkb import`, `pkb search --format`: files for their owner alone, safe in spreadsheets and pages."""
+"""`pkb export`, `pkb search --format`: files for their owner alone, safe in spreadsheets and pages."""
 
 import csv
 import io
 import json
 import re
 import stat
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 
 from cli.export import escaped, print_csv, source_lines
 from engine.types import Source, json_values
-from store.database import open_ledger
 from tests.cli.conftest import Pkb
 from tests.cli.test_terminal import KEY, acted_on, hostile
 
@@ -50,36 +48,8 @@ def test_standard_output_is_the_default(pkb: Pkb, exported: Path) -> None:
     assert pkb("export").out == exported.read_text("utf-8") == pkb("export", "-").out
 
 
-def test_an_import_says_what_came_of_the_answers(pkb: Pkb, exported: Path) -> None:
-    with closing(open_ledger(pkb.folder / "home" / "ledger.db")) as ledger:
-        ledger.rows.execute("DELETE FROM answers")
-    assert pkb("import", str(exported)).out == "3 imported\n"
-    assert pkb("import", "-", stdin=exported.read_bytes()).out == "0 imported, 3 already cached\n"
-    assert pkb("ask", KEY, "--json").row["tier"] == "exact"
-
-
-def test_corrupt_lines_are_named_by_number(pkb: Pkb, exported: Path) -> None:
-    exported.write_text(exported.read_text("utf-8") + "{\n\nnope\n", "utf-8")
-    ran = pkb("import", str(exported))
-    assert (ran.code, ran.out) == (3, "0 imported, 3 already cached\n")
-    assert ran.err == "pkb: skipped lines that cannot be read: 5, 7\n"
-    assert pkb("import", str(exported), "--json").row["corrupt"] == [5, 7]
-
-
-def test_what_cannot_be_imported_is_one_line(pkb: Pkb, tmp_path: Path) -> None:
-    redacted = str(tmp_path / "redacted.jsonl")
-    Path(redacted).write_text('{"schema": 2, "kind": "export", "redacted": true}\n')  # as earlier versions could
-    assert pkb("import", redacted).err.startswith(
-        f"pkb: {redacted} is redacted, and cannot be imported; try: pkb export "
-    )
-    assert pkb("import", "/nowhere").err == "pkb: cannot read /nowhere: no such file or directory\n"
-    assert pkb("import", "-").err.startswith("pkb: standard input is not an export of pkb; try: ")
-
-
-def test_a_home_without_mail_exports_and_imports_nothing(fresh: Pkb, tmp_path: Path) -> None:
+def test_a_home_without_mail_exports_nothing(fresh: Pkb, tmp_path: Path) -> None:
     assert (fresh("export", str(tmp_path / "a")).code, (tmp_path / "a").exists()) == (10, False)
-    (tmp_path / "b").write_text('{"schema": 2, "kind": "export"}\n')
-    assert fresh("import", str(tmp_path / "b")).code == 10
 
 
 def test_markdown_has_the_questions_that_were_asked(pkb: Pkb, exported: Path) -> None:

@@ -27,7 +27,6 @@ from engine.serve import process
 from engine.settings import Settings, parse
 from engine.text import commitments, dates, people, question, relative_dates, spans, terminal, words
 from engine.text.time_sensitive import is_timeless, time_sensitivity, whole_document_question
-from engine.transfer import lines_of, read_line
 from store import kv_files, peers
 from store.catalog import BUG
 from store.errors import PkbError
@@ -301,12 +300,6 @@ def _gguf(data: bytes) -> None:
     assert header.formats is not None
 
 
-def _export(data: bytes) -> None:
-    for line in lines_of(BytesIO(data)):
-        with suppress(process.Broken):
-            read_line(line)
-
-
 TARGETS: dict[str, Target] = {
     "mail": Target(_mail),
     "outlook": Target(_outlook, (UnreadableItem,)),
@@ -341,7 +334,6 @@ TARGETS: dict[str, Target] = {
     "kv": Target(_kv, (kv_files.BadNode,)),
     "kv_header": Target(_kv_header, (kv_files.BadNode,)),
     "gguf": Target(_gguf),
-    "export": Target(_export),
 }
 
 
@@ -452,10 +444,6 @@ _SEEDS: dict[str, tuple[bytes, ...]] = {
         b'"' + b"0" * 64 + b'"',
     ),
     "peer": (b'["00112233445566778899aabbccddeeff"]', b"[1, 2]", b"pkb1:MIIB"),
-    "export": (
-        b'{"schema": 2, "kind": "export"}\n{"schema": 2, "kind": "abstract", "text": "a"}\n'
-        b'{"schema": 2, "kind": "answer", "key": "00", "reply": {"question": "a"}}\n',
-    ),
 }
 
 
