@@ -20,32 +20,50 @@ from typer.exceptions import TyperException
 
 from cli import output
 from store.errors import PkbError, as_pkb_error, explain
+from store.home import locate
 
-# Each with its module, its function there, and its line of help.
-COMMANDS = {
-    "ingest": ("ingest", "ingest", "Index mail and transcripts: new, changed and removed files."),
-    "watch": ("ingest", "watch", "Watch folders, and index changes as they happen."),
-    "ask": ("ask", "ask", "Answer a question from your mail and meetings, with sources."),
-    "chat": ("chat", "chat", "Ask several questions in a conversation, with follow-ups."),
-    "wrong": ("inspect", "wrong", "Mark the last answer as wrong and drop it from the cache."),
-    "forget": ("export", "forget", "Erase messages or a question, with everything derived from them."),
-    "idle": ("idle", "idle", "Run background jobs that make the next answers faster."),
-    "search": ("inspect", "search", "Show the best matching passages, without answering."),
-    "list": ("inspect", "list_documents", "List messages and meetings, newest first."),
-    "todo": ("inspect", "todo", "List open tasks and unanswered questions, earliest due first."),
-    "show": ("inspect", "show", "Print the indexed text of a file or source, with line numbers."),
-    "open": ("inspect", "open_source", "Open the file of a source of the last answer."),
-    "stats": ("stats", "stats", "Show the time that caches saved, hit rates, latency and sizes."),
-    "export": ("export", "export", "Write cached questions with answers and sources."),
-    "serve": ("serve", "serve", "Run the background server, or a page and an API."),
-    "mcp": ("serve", "mcp", "Serve questions and search to agents and editors (MCP)."),
-    "check": ("inspect", "check", "Check the index and caches for damage, and repair them."),
-    "doctor": ("inspect", "doctor", "Check that this machine can run pkb, and suggest fixes."),
-    "config": ("config", "config", "Show and change settings."),
-    "model": ("model", "model", "Download, select and remove language models."),
-    "adapter": ("model", "adapter", "Add and use LoRA adapters of the language model."),
-    "peer": ("serve", "peer", "Add, list and remove machines that share KV caches."),
+# By panel of the help, each with its module, its function there, and its line of help.
+PANELS = {
+    "Every day": {
+        "ingest": ("ingest", "ingest", "Index mail and transcripts: new, changed and removed files."),
+        "ask": ("ask", "ask", "Answer a question from your mail and meetings, with sources."),
+        "chat": ("chat", "chat", "Ask several questions in a conversation, with follow-ups."),
+        "search": ("inspect", "search", "Show the best matching passages, without answering."),
+        "list": ("inspect", "list_documents", "List messages and meetings, newest first."),
+        "show": ("inspect", "show", "Print the indexed text of a file or source, or open its file."),
+        "todo": ("inspect", "todo", "List open tasks and unanswered questions, earliest due first."),
+    },
+    "Run": {
+        "idle": ("idle", "idle", "Run background jobs that make the next answers faster."),
+        "serve": ("serve", "serve", "Run the background server, or a page and an API."),
+        "mcp": ("serve", "mcp", "Serve questions and search to agents and editors (MCP)."),
+    },
+    "Look after": {
+        "stats": ("stats", "stats", "Show the time that caches saved, hit rates, latency and sizes."),
+        "doctor": ("inspect", "doctor", "Check this machine, or with --data the index and caches."),
+        "wrong": ("inspect", "wrong", "Mark the last answer as wrong and drop it from the cache."),
+        "forget": ("export", "forget", "Erase messages or a question, with everything derived from them."),
+        "config": ("config", "config", "Show and change settings."),
+        "model": ("model", "model", "Download, select and remove language models."),
+    },
+    "Expert": {
+        "adapter": ("model", "adapter", "Add and use LoRA adapters of the language model."),
+        "peer": ("serve", "peer", "Add, list and remove machines that share KV caches."),
+        "export": ("export", "export", "Write cached questions with answers and sources."),
+    },
 }
+COMMANDS = {name: about for panel in PANELS.values() for name, about in panel.items()}
+# Spellings of earlier versions, which this one still takes, and what they are now.
+RENAMED = {"watch": ("ingest", "--watch"), "check": ("doctor", "--data"), "open": ("show", "--open")}
+_RENAMED_FLAGS = {"--no-cache": "--cache=off", "--fresh": "--cache=refresh", "--stale-ok": "--cache=stale"}
+_WELCOME = """\
+pkb answers questions about your own mail and meetings, on this machine. Start with one of:
+
+  pkb ingest ~/Mail              index a folder; then: pkb ask "when is rehearsal?"
+  pkb ingest --find              look for the mail of Thunderbird, Apple Mail and others
+  pkb ingest imaps://NAME@SERVER read a mail account
+
+All commands: pkb --help"""
 
 
 class Commands(Mapping[str, Any]):
@@ -76,15 +94,16 @@ class LazyGroup(TyperGroup):
         super().__init__(**about | {"commands": Commands()})
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the names of the commands with what each does."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, said) for name, (_, _, said) in COMMANDS.items()])
+        """Write the names of the commands with what each does, by panel: those for experts alone, or the others."""
+        for panel in list(PANELS)[-1:] if ctx.obj else list(PANELS)[:-1]:
+            with formatter.section(panel):
+                formatter.write_dl([(name, said) for name, (_, _, said) in PANELS[panel].items()])
 
 
 app = typer.Typer(
     cls=LazyGroup,
     name="pkb",
-    epilog='Start with: pkb ingest ~/Mail, then: pkb ask "when is rehearsal?"',
+    epilog='Start with: pkb ingest ~/Mail, then: pkb ask "when is rehearsal?" More commands: pkb help expert',
     rich_markup_mode=None,  # plain help: the decorated one takes as long again to import
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -101,7 +120,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def pkb(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+        bool, typer.Option("-V", "--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Ask questions about your own mail and meetings, on your own machine."""
@@ -131,7 +150,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a letter that the terminal lacks must not end the program
             stream.reconfigure(errors="backslashreplace")
-    if sys.argv[1:2] in (["idle"], ["watch"]):  # questions and other commands go first
+    if sys.argv[1:2] in (["idle"], ["watch"]) or "--watch" in sys.argv:  # questions and other commands go first
         os.nice(_GIVING_WAY)
     sys.excepthook = _bug
     if os.environ.get("PKB_DEBUG"):
@@ -182,7 +201,7 @@ def run(args: list[str]) -> int:
 
 def _run(args: list[str], *, as_json: bool) -> int:
     try:
-        return _invoke(args or ["--help"])
+        return _invoke(current(args))
     except PkbError as error:
         output.error(error.code, error.message, error.next_step, as_json=as_json)
         return error.code
@@ -203,6 +222,24 @@ def _run(args: list[str], *, as_json: bool) -> int:
         return known.code
 
 
+def current(args: list[str]) -> list[str]:
+    """Return arguments in this version's spelling; a question alone is asked."""
+    if not args:
+        return args
+    first = args[0]
+    if first not in COMMANDS and first not in RENAMED and (len(first.split()) > 1 or first.endswith("?")):
+        return ["ask", *args]
+    now = [*RENAMED.get(first, (first,)), *args[1:]]
+    ends = now.index("--") if "--" in now else len(now)
+    if first in ("ask", "chat"):
+        now[:ends] = [_RENAMED_FLAGS.get(one, one) for one in now[:ends]]
+    if now != args:
+        changed = [(old, new) for old, new in _RENAMED_FLAGS.items() if old in args[:ends]]
+        old, new = changed[0] if changed else (first, " ".join(RENAMED[first]))
+        output.say(f"pkb: {old} is now: {new}")
+    return now
+
+
 def _from_outside() -> tuple[type[Exception], ...]:
     """Return the errors of a full disk or a damaged file; called after an error only, since sqlite3 loads slowly."""
     from sqlite3 import Error
@@ -217,8 +254,13 @@ def _invoke(args: list[str]) -> int:
         from typer.completion import shell_complete
 
         return shell_complete(command, {}, "pkb", _COMPLETE, instruction)
+    if not args and not locate(os.environ).ledger.exists():
+        print(_WELCOME)
+        return 0
+    expert = args == ["help", "expert"]
+    words = args if args and args[0] != "help" else [*args[1:], "--help"][expert:]
     try:
-        with command.make_context("pkb", list(args)) as context:
+        with command.make_context("pkb", list(words), obj=expert) as context:
             command.invoke(context)
     except typer.Exit as done:
         return done.exit_code

@@ -32,11 +32,7 @@ def ask(
     filters: Filters = NO_FILTERS,
     model: output.Model = None,
     max_tokens: output.MostTokens = None,
-    no_cache: output.NoCache = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Ignore cached answers; cache the new one.")] = False,
-    stale_ok: Annotated[
-        bool, typer.Option("--stale-ok", help="Accept a cached answer even if new mail may change it.")
-    ] = False,
+    cache: output.Cache = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show each step with its time and result.")] = False,
     every: Annotated[bool, typer.Option("--all", help="Also list sources that do not support the answer.")] = False,
     no_daemon: output.NoDaemon = False,
@@ -48,9 +44,9 @@ def ask(
     if not question and not (piped := _piped()):
         raise UsageError("no question", 'pkb ask "when is rehearsal?"')
     with open_pkb() as pkb:
-        override(pkb.session, model=model, max_tokens=max_tokens, no_cache=no_cache, no_daemon=no_daemon)
+        override(pkb.session, model=model, max_tokens=max_tokens, cache=cache, no_daemon=no_daemon)
         scope = pkb.scope(filters)
-        options = pkb.options(scope, k, not (no_cache or fresh), not no_cache, stale_ok)
+        options = pkb.options(scope, k, cache or "use")
         show = partial(_show, as_json=as_json, explain=explain, every=every)
         ask_one = partial(_ask, pkb, options, show, streams=not as_json)
         if not question or question == ["-"]:
@@ -64,7 +60,9 @@ def ask(
             raise typer.Exit(4)
 
 
-def override(session: Session, *, model: str | None, max_tokens: int | None, no_cache: bool, no_daemon: bool) -> None:
+def override(
+    session: Session, *, model: str | None, max_tokens: int | None, cache: str | None, no_daemon: bool
+) -> None:
     """Change settings for this command alone, as its options say."""
     if model is not None:
         session.override("model.name", model)
@@ -73,7 +71,7 @@ def override(session: Session, *, model: str | None, max_tokens: int | None, no_
         session.override("model.max_tokens", max_tokens)
     if no_daemon:
         session.override("serve.daemon", "off")
-    session.keeps_tensors = session.keeps_tensors and not no_cache
+    session.keeps_tensors = session.keeps_tensors and cache != "off"
 
 
 def _piped() -> list[bytes]:

@@ -19,7 +19,7 @@ from cli.inspect import print_document
 from cli.output import InDocument, filtered, session
 from cli.render import show_answer, show_note, show_source
 from engine.app import answer
-from engine.operations import document_of, documents, scope_of
+from engine.operations import CACHE_USES, document_of, documents, scope_of
 from engine.serve.client import ReadAhead, call, follow_up_writer, unknown_person, wants
 from engine.session import Session, now
 from engine.text.terminal import one_line
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 
 _STOPPED = 130
+_ENDS = ("/quit", "quit", "exit")
 _ROWS = 12  # of a terminal, that a question's answer takes with the empty row below it
 _PAUSE_S = 0.3  # in typing, after which a question's sources are read
 
@@ -55,7 +56,7 @@ def chat(
     filters: Filters = NO_FILTERS,
     model: output.Model = None,
     max_tokens: output.MostTokens = None,
-    no_cache: output.NoCache = False,
+    cache: output.Cache = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show each rewritten question, and each step with its time.")
     ] = False,
@@ -68,14 +69,14 @@ def chat(
     limit: str | None = None  # of the documents that are shown, too
 
     def configure(opened: Session) -> Session:
-        override(opened, model=model, max_tokens=max_tokens, no_cache=no_cache, no_daemon=no_daemon)
+        override(opened, model=model, max_tokens=max_tokens, cache=cache, no_daemon=no_daemon)
         opened.collection = limit
         return opened
 
     with session() as opened:
         scope = scope_of(configure(opened), filters)
         limit = scope.collection
-        options = AskOptions(scope, opened.settings.ask.k if k is None else k, not no_cache, not no_cache)
+        options = AskOptions(scope, opened.settings.ask.k if k is None else k, *CACHE_USES[cache or "use"])
         _ = opened.ledger  # NoStore before the first question
         with output.progress_line(opened):
             lost = unknown_person(opened, scope)
@@ -236,7 +237,7 @@ def show_document(said: Sequence[ChatTurn], number: str, opened: Session, as_jso
 
 
 def open_source(said: Sequence[ChatTurn], number: str, opened: Session, as_json: bool) -> None:
-    """Open the file of a source of the last answer, as `pkb open` does."""
+    """Open the file of a source of the last answer, as `pkb show N --open` does."""
     from engine.text.terminal import opening, run_opener
 
     source, instead = _source(said, number), f"/show {number}"
@@ -320,7 +321,7 @@ class Conversation:
     def hear(self, typed: str, opened: Session) -> bool:
         """Do what a line says; False if it ends the conversation, PkbError if it cannot be done."""
         name, _, rest = typed.strip().partition(" ")
-        if name == "/quit":
+        if typed.strip().casefold() in _ENDS:
             return False
         if name == "/wrong":
             self._wrong(opened)

@@ -1,4 +1,4 @@
-"""`pkb ingest` and `pkb watch`: read folders, show progress, and sum up; once, or until a signal comes."""
+"""`pkb ingest`: read folders, show progress, and sum up; once, or until a signal comes."""
 
 import subprocess
 import sys
@@ -31,6 +31,17 @@ _LONGEST_SEARCH = 10.0  # seconds
 _DENIED = "; on a Mac, allow your terminal: System Settings, Privacy & Security, Full Disk Access"
 _PATHS = "Folders, files, mail accounts (imaps://NAME@SERVER)"
 When = Literal["now", "background", "later"]
+_Quiet = Annotated[
+    str | None,
+    typer.Option("--quiet", metavar="TIME", help="With --watch: index after this long without changes (default: 5s)."),
+]
+_Rescan = Annotated[
+    str | None, typer.Option("--rescan", metavar="TIME", help="With --watch: rescan this often (default: 1h).")
+]
+_Poll = Annotated[
+    str | None,
+    typer.Option("--poll", metavar="TIME", help="With --watch: poll this often instead of using file events."),
+]
 
 
 def ingest(
@@ -46,7 +57,10 @@ def ingest(
     prune: Annotated[bool, typer.Option("--prune", help="Remove documents of missing files, however many.")] = False,
     restore: Annotated[bool, typer.Option("--restore", help="Index forgotten messages of these paths again.")] = False,
     vectors: Annotated[When, typer.Option(help="When to compute embeddings; keyword search works at once.")] = "now",
-    watch: Annotated[bool, typer.Option("--watch", help="Keep running and watch the folders, like pkb watch.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Keep running, and index changes as they happen.")] = False,
+    quiet: _Quiet = None,
+    rescan: _Rescan = None,
+    poll: _Poll = None,
     find: Annotated[
         bool, typer.Option("--find", help="Find mail of Thunderbird, Apple Mail and others, and ask what to index.")
     ] = False,
@@ -62,9 +76,11 @@ def ingest(
     if watch:
         for given, first in ((restore, "PATH --restore"), (prune, "--prune")):
             if given:
-                flag = first.split()[-1]
-                raise UsageError(f"{flag} cannot be combined with --watch", f"pkb ingest {first}, then: pkb watch")
-        start(paths or [], kind, collection, embeds=vectors != "later", as_json=as_json)
+                step = f"pkb ingest {first}, then: pkb ingest --watch"
+                raise UsageError(f"{first.split()[-1]} cannot be combined with --watch", step)
+        start(paths or [], kind, collection, (quiet, rescan, poll), embeds=vectors != "later", as_json=as_json)
+    if (quiet, rescan, poll) != (None, None, None):
+        raise UsageError("--quiet, --rescan and --poll are for --watch", "pkb ingest --watch --quiet 5s")
     if restore and not paths:
         raise UsageError("--restore needs the files or folders to restore", "pkb ingest FILE --restore")
     began = time.perf_counter()
@@ -319,42 +335,31 @@ def _said(path: str, summary: "Summary") -> str:
     return f"{path}: {', '.join(parts) or 'nothing new'}"
 
 
-def watch(
-    paths: Annotated[
-        list[Path] | None, typer.Argument(metavar="PATH...", help=f"{_PATHS}; default: everything indexed before.")
-    ] = None,
-    quiet: Annotated[
-        str, typer.Option("--quiet", metavar="TIME", help="Index after this long without changes.")
-    ] = "5s",
-    rescan: Annotated[str, typer.Option("--rescan", metavar="TIME", help="Rescan everything this often.")] = "1h",
-    poll: Annotated[
-        str | None, typer.Option("--poll", metavar="TIME", help="Poll this often instead of using file events.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON event per line.")] = False,
-) -> None:
-    """Watch folders, and index changes as they happen.
-
-    Example: pkb watch ~/Mail
-    """
+def _intervals(quiet: str | None, rescan: str | None, poll: str | None) -> "Intervals":
+    """Return how often to look, by the options of --watch; UsageError."""
     from engine.ingest.follow import Intervals
 
-    usual, example = Intervals(), "pkb watch --quiet 5s"
-    looks = usual.poll if poll is None else max(1.0, duration("--poll", poll, example))
-    intervals = Intervals(duration("--quiet", quiet, example), rescan=duration("--rescan", rescan, example), poll=looks)
-    start(paths or [], None, None, intervals=intervals, polling=poll is not None, as_json=as_json)
+    usual, example = Intervals(), "pkb ingest --watch --quiet 5s"
+
+    def seconds(flag: str, given: str | None, default: float) -> float:
+        return default if given is None else duration(flag, given, example)
+
+    looks = max(1.0, seconds("--poll", poll, usual.poll))
+    return Intervals(
+        seconds("--quiet", quiet, usual.quiet), rescan=seconds("--rescan", rescan, usual.rescan), poll=looks
+    )
 
 
 def start(
     paths: Sequence[Path],
     kind: str | None,
     collection: str | None,
+    times: tuple[str | None, str | None, str | None],
     *,
-    intervals: "Intervals | None" = None,
-    polling: bool = False,
-    embeds: bool = True,
-    as_json: bool = False,
+    embeds: bool,
+    as_json: bool,
 ) -> NoReturn:
-    """Watch folders until a signal comes."""
+    """Watch folders until a signal comes; `times` are those of --quiet, --rescan and --poll."""
     import logging
 
     from cli.app import handle_signals
@@ -364,8 +369,9 @@ def start(
     # The library would print lost events, which the next scan finds.
     logging.getLogger("watchdog").addHandler(logging.NullHandler())
     handle_signals()
+    intervals = _intervals(*times)
     with open_pkb() as pkb:
         passwords = {account: kept_password(account) or ask_password(account) for account in pkb.accounts(paths)}
         listener = WatchPrinter(partial(shown_path, pkb.session.home.mail), as_json=as_json)
         pkb.watch(paths, listener, kind=kind, collection=collection, intervals=intervals,
-                  polling=polling, embed=embeds, passwords=passwords, idle=idle_command())  # fmt: skip
+                  polling=times[2] is not None, embed=embeds, passwords=passwords, idle=idle_command())  # fmt: skip

@@ -1,11 +1,11 @@
-"""`pkb search`, `show`, `list`, `todo`, `check` and `doctor`: the commands that inspect a home."""
+"""`pkb search`, `show`, `list`, `todo`, `wrong` and `doctor`: the commands that inspect a home."""
 
 import shlex
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
@@ -27,21 +27,10 @@ if TYPE_CHECKING:
 _MARKS = {"ok": "ok  ", "note": "note", "bad": "BAD "}
 
 
-def check(
-    repair: Annotated[bool, typer.Option("--repair", help="Repair the problems found.")] = False,
-    read_data: Annotated[bool, typer.Option("--read-data", help="Verify all data too; slower.")] = False,
-    subset: Annotated[
-        str | None,
-        typer.Option("--read-data-subset", metavar="PART", help="Verify part of the data: 5%, or 2/10 for a tenth."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
-) -> None:
-    """Check the index and caches for damage, and repair them.
-
-    Example: pkb check --repair
-    """
+def _check_data(*, repair: bool, read_data: bool, subset: str | None, as_json: bool) -> NoReturn:
+    """Check the index and caches for damage, and repair them."""
     if read_data and subset is not None:
-        raise UsageError("--read-data verifies everything already", f"pkb check --read-data-subset {subset}")
+        raise UsageError("--read-data verifies everything already", f"pkb doctor --read-data-subset {subset}")
     with open_pkb() as pkb:
         findings, repaired = operations.check(pkb.session, read_data=read_data, repair=repair, subset=subset)
     wrong = [finding for finding in findings if finding.wrong]
@@ -56,7 +45,7 @@ def check(
         if repair:
             _say_what_is_left(repaired, sound=not wrong)
         elif wrong:
-            output.say("pkb: problems found; try: pkb check --repair")
+            output.say("pkb: problems found; try: pkb doctor --data --repair")
     raise typer.Exit(1 if wrong else 0)
 
 
@@ -69,7 +58,7 @@ def _say_what_is_left(repaired: "Repaired", *, sound: bool) -> None:
         gone = "; it is missing: restore it, or its documents are lost" if path in repaired.gone else ""
         output.say(f"pkb: to be read again: {path}{gone}")
     if len(repaired.files) > _NAMED:
-        output.say(f"pkb: and {len(repaired.files) - _NAMED:,} more files; pkb check --repair --json names all")
+        output.say(f"pkb: and {len(repaired.files) - _NAMED:,} more files; pkb doctor --data --repair --json names all")
     step = "pkb ingest" if repaired.roots else "pkb ingest FOLDER"
     if repaired.files or not repaired.roots:
         many = f"{repaired.documents:,}" if repaired.documents else "all"
@@ -80,11 +69,22 @@ def _say_what_is_left(repaired: "Repaired", *, sound: bool) -> None:
         output.say(f"pkb: problems found; try: {step}")
 
 
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False) -> None:
-    """Check that this machine can run pkb, and suggest fixes.
+def doctor(
+    of_data: Annotated[bool, typer.Option("--data", help="Check the index and caches for damage instead.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="With --data: repair the problems found.")] = False,
+    read_data: Annotated[bool, typer.Option("--read-data", help="With --data: verify all of it; slower.")] = False,
+    subset: Annotated[
+        str | None,
+        typer.Option("--read-data-subset", metavar="PART", help="With --data: verify 5% of it, or 2/10 for a tenth."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Check this machine, or with --data the index and caches.
 
-    Example: pkb doctor
+    Example: pkb doctor --data --repair
     """
+    if of_data or repair or read_data or subset is not None:
+        _check_data(repair=repair, read_data=read_data, subset=subset, as_json=as_json)
     with open_pkb() as pkb:
         checks = []
         for found in pkb.doctor():
@@ -171,9 +171,12 @@ def show(
         ),
     ],
     message_id: Annotated[str | None, typer.Option(metavar="ID", help="Message-ID of one message of an mbox.")] = None,
+    opens: Annotated[
+        bool, typer.Option("--open", help="Open the file of a source of the last answer instead.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the documents as JSON.")] = False,
 ) -> None:
-    """Print the indexed text of a file or source, with line numbers.
+    """Print the indexed text of a file or source, or open its file.
 
     Example: pkb show ~/Mail/archive.mbox --message-id 1234@example.org
     """
@@ -181,6 +184,9 @@ def show(
         number = operations.source_number(file)
         if number is not None and message_id is not None:
             raise UsageError(f"{file} is the number of a source; a file of that name is ./{file}", "pkb show --help")
+        if opens:
+            _open(pkb, file, number, as_json=as_json)
+            return
         source = None if number is None else pkb.source(number)
         with output.progress_line(pkb.session, "Reading..."):
             rows = pkb.show_source(source) if source else pkb.show(file, message_id)
@@ -191,16 +197,11 @@ def show(
             output.data(row) if as_json else print_document(row, source.lines if source else None)
 
 
-def open_source(
-    number: Annotated[int, typer.Argument(metavar="N", min=1, help="The number of a source of the last answer.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the opened source as JSON.")] = False,
-) -> None:
-    """Open the file of a source of the last answer.
-
-    Example: pkb open 1
-    """
-    with open_pkb() as pkb:
-        source = pkb.open_source(number)
+def _open(pkb: "Pkb", file: str, number: int | None, *, as_json: bool) -> None:
+    """Open the file of a source of the last answer, and say as JSON which it was."""
+    if number is None:
+        raise UsageError(f"--open opens a source of the last answer by its number, not {file}", "pkb show 1 --open")
+    source = pkb.open_source(number)
     if as_json:
         output.data({"schema": SCHEMA, "number": number, "source": source})
 

@@ -303,7 +303,12 @@ Model = Annotated[
 MostTokens = Annotated[
     int | None, typer.Option("--max-tokens", metavar="N", min=1, help="Most tokens to generate (default: 256).")
 ]
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Do not read or write any cache.")]
+Cache = Annotated[
+    Literal["refresh", "off", "stale"] | None,
+    typer.Option(
+        "--cache", help="Ignore cached answers and replace them, use no cache at all, or accept outdated answers too."
+    ),
+]
 NoDaemon = Annotated[bool, typer.Option("--no-daemon", help="Do not use the background server.")]
 
 

@@ -15,7 +15,7 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from engine import operations
-from engine.operations import OnProgress, absolute_path, scope_of
+from engine.operations import CACHE_USES, CacheUse, OnProgress, absolute_path, scope_of
 from engine.serve.client import ask_server, call, unknown_person, work
 from engine.session import Session, session
 from engine.text.terminal import typed
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from store.history import HistoryEntry
     from store.integrity import Finding
 
-CacheUse = Literal["use", "refresh", "off"]
 _RECENT = "30d"  # in which open loops are looked for
 _ALL = 1_000_000  # jobs of an idle run by default
 
@@ -330,7 +329,6 @@ class Pkb:
         *,
         k: int | None = None,
         cache: CacheUse = "use",
-        stale_ok: bool = False,
         on_text: "OnText | None" = None,
         **filters: str | None,
     ) -> "Answer":
@@ -338,23 +336,16 @@ class Pkb:
 
         `k` is the number of sources to retrieve. Filters are `sender`, `recipient`, `since`, `until` ("2024-05-03",
         "2024-05" or "30d"), `collection` and `document` (a file, or words of a title). With `cache="refresh"` a cached
-        answer is ignored and replaced, with "off" nothing is read from or written to any cache.
+        answer is ignored and replaced, with "off" nothing is read from or written to any cache, with "stale" one is
+        served even if new mail may change it.
         """
-        read, write = cache == "use", cache != "off"
-        result = self.answer(question, self.options(self.scope(**filters), k, read, write, stale_ok), on_text)
+        result = self.answer(question, self.options(self.scope(**filters), k, cache), on_text)
         result.keep()
         return result.reply
 
-    def options(
-        self,
-        scope: "Scope",
-        k: int | None = None,
-        read_cache: bool = True,
-        write_cache: bool = True,
-        stale_ok: bool = False,
-    ) -> "AskOptions":
+    def options(self, scope: "Scope", k: int | None = None, cache: CacheUse = "use") -> "AskOptions":
         """Return the options of a question, by default with the number of sources in the settings."""
-        return AskOptions(scope, self.session.settings.ask.k if k is None else k, read_cache, write_cache, stale_ok)
+        return AskOptions(scope, self.session.settings.ask.k if k is None else k, *CACHE_USES[cache])
 
     def answer(self, question: str, options: "AskOptions", on_text: "OnText | None" = None) -> "AskResult":
         """Answer a question, with the trace of how; call the result's `keep` when the answer has been shown."""
@@ -481,7 +472,7 @@ class Pkb:
 
         last = reject_answer(self.session.lasting_ledger, self.session.now, self.session.collection)
         if last is None:
-            raise PkbError("the last question has no cached answer", 'pkb ask "QUESTION" --fresh')
+            raise PkbError("the last question has no cached answer", 'pkb ask "QUESTION" --cache refresh')
         return last
 
     def plan_forgetting(

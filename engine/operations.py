@@ -14,7 +14,7 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from engine.session import Session
 from engine.text.terminal import line, typed, valid_text
@@ -253,7 +253,7 @@ def home_check(home: Home) -> Check:
         return Check("home", "note", f"{home.data} will be created by the first ingest", "pkb ingest FOLDER")
     mode = home.data.stat().st_mode & 0o777
     found = f"{home.data}, mode {mode:o}"
-    return Check("home", "bad", found, "pkb check --repair") if mode & 0o077 else Check("home", "ok", found)
+    return Check("home", "bad", found, "pkb doctor --data --repair") if mode & 0o077 else Check("home", "ok", found)
 
 
 def space_check(home: Home) -> Check:
@@ -467,6 +467,13 @@ def refuse_missing(summary: "Summary", missing: "Sequence[SourceRoot]") -> None:
         where = line(missing[0].path)
         raise PkbError(f"{where} is missing; its documents were kept: a disk may be missing", "pkb ingest --prune")
 
+
+CacheUse = Literal["use", "refresh", "off", "stale"]
+# Whether an answer may be read from the cache, whether it is kept there, and whether new mail may have changed it.
+CACHE_USES: dict[CacheUse, tuple[bool, bool, bool]] = {
+    "use": (True, True, False), "refresh": (False, True, False), "off": (False, False, False),
+    "stale": (True, True, True),
+}  # fmt: skip
 
 _AGO = re.compile(r"(\d{1,4})\s*([dwmy])")
 _DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}

@@ -264,7 +264,7 @@ class Session:
         table = self.ledger.get("vectors") or "vectors"
         damaged = bool(TableFiles(self.ledger, self.home.tables).damaged(table))
         if damaged:
-            self.on_notice("the embeddings are damaged, so search uses keywords alone; try: pkb check --repair")
+            self.on_notice("the embeddings are damaged, so search uses keywords alone; try: pkb doctor --data --repair")
         return damaged
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The loop of `pkb watch`: reads changed folders first, then embeds, then has a process run idle jobs. Prints nothing.
+"""The loop of `pkb ingest --watch`: reads changed folders, then embeds, then has a process run idle jobs.
 
 No job is queued: that process plans from the stored state, so nothing is lost when it, or this one, is killed.
 """

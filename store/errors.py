@@ -22,10 +22,10 @@ _LEDGER = {  # SQLite's primary result codes: what happened, and what helps
     5: ("another pkb is writing", "try again when it is done"),
     8: ("the ledger cannot be written: read-only", "pkb doctor"),
     10: ("the ledger cannot be read or written: the disk is full or failing", "pkb doctor"),
-    11: ("the ledger (ledger.db) is damaged", "pkb check --repair"),
+    11: ("the ledger (ledger.db) is damaged", "pkb doctor --data --repair"),
     13: ("no space left on the disk", "pkb doctor"),
     14: ("the ledger cannot be opened", "pkb doctor"),
-    26: ("the ledger (ledger.db) is not a pkb database", "pkb check --repair"),
+    26: ("the ledger (ledger.db) is not a pkb database", "pkb doctor --data --repair"),
 }
 _GARBLED = (
     *("Could not decode to UTF-8", "malformed"),
@@ -36,8 +36,8 @@ _TABLES = (  # the system error inside LanceDB's message
     ("os error 28", "no space left on the disk", "pkb doctor"),
     ("os error 13", "the tables cannot be read or written: permission denied", "pkb doctor"),
     ("os error 30", "the tables cannot be written: read-only", "pkb doctor"),
-    ("LanceError(IO)", "the search index is damaged", "pkb check --repair"),
-    ("LanceError(Corrupt", "the search index is damaged", "pkb check --repair"),
+    ("LanceError(IO)", "the search index is damaged", "pkb doctor --data --repair"),
+    ("LanceError(Corrupt", "the search index is damaged", "pkb doctor --data --repair"),
 )
 _FAILING = "the disk is full or failing"  # SQLite does not tell which
 _DISK = {
@@ -68,7 +68,7 @@ class DamagedTable(PkbError):
     """Files of a search table are missing, or not as they were written."""
 
     def __init__(self, table: str) -> None:
-        super().__init__(f"the search index is damaged ({table})", "pkb check --repair")
+        super().__init__(f"the search index is damaged ({table})", "pkb doctor --data --repair")
         self.table = table
 
 
@@ -76,7 +76,7 @@ class DamagedLedger(PkbError):
     """The ledger is missing or cannot be read."""
 
     def __init__(self, path: object, what: str = "is damaged") -> None:
-        super().__init__(f"{path} {what}", "restore it from a backup, or rebuild it: pkb check --repair")
+        super().__init__(f"{path} {what}", "restore it from a backup, or rebuild it: pkb doctor --data --repair")
 
 
 class DiskFull(PkbError):
@@ -128,7 +128,7 @@ def explain(error: Exception) -> tuple[str, str] | None:
         return _LEDGER.get(sqlite3.SQLITE_CORRUPT if garbled else code)
     text = str(error)
     if _COMPILED in text:
-        return "code that MLX compiled is damaged", "pkb check --repair"
+        return "code that MLX compiled is damaged", "pkb doctor --data --repair"
     if "lance" in text.lower() and getattr(error, "errno", None) is None:  # the path of another's may end so
         return next(((what, step) for mark, what, step in _TABLES if mark in text), None)
     if isinstance(error, OSError) and error.errno is not None:

@@ -48,7 +48,9 @@ def sample_of(text: str, seed: str) -> Chosen:
     found = _SHARE.fullmatch(text.strip())
     share, number, of = (float(found[1] or 0), int(found[2] or 0), int(found[3] or 0)) if found else (0.0, 0, 0)
     if not 0 < share <= 100 and not 0 < number <= of:
-        raise UsageError(f"--read-data-subset {text} is not a part like 5% or 2/10", "pkb check --read-data-subset 5%")
+        raise UsageError(
+            f"--read-data-subset {text} is not a part like 5% or 2/10", "pkb doctor --data --read-data-subset 5%"
+        )
     if share:
         return lambda name: _number_of(f"{seed}\0{name}") < share / 100 * 2**64
     return lambda name: _number_of(name) % of == number - 1
@@ -313,7 +315,7 @@ def check_slice(home: Home, ledger: Ledger, count: int, is_over: Callable[[], bo
     is_last = len(keys) < count and at == (keys or [at])[-1]
     ledger.set(_POSITION, "" if is_last else at.hex())
     if is_last and page_damage(ledger, whole=False):
-        raise PkbError("the ledger is damaged", "pkb check --repair")
+        raise PkbError("the ledger is damaged", "pkb doctor --data --repair")
     return removed
 
 

@@ -1,4 +1,4 @@
-"""Damage to every file of a home: what the commands then say, and whether `pkb check --repair` mends it.
+"""Damage to every file of a home: what the commands then say, and whether `pkb doctor --data --repair` mends it.
 
 `python -m tests.damage [PART]` damages every file whose path contains PART, in every way; tests try a sample. Commands
 run in worker processes, so that one that hangs or crashes is a finding like any other.
@@ -216,24 +216,26 @@ class Trial:
         case, model = self._verdict.case, ("--model", str(NANO)) if self._verdict.case.model else ()
         asks: tuple[tuple[str, ...], ...] = (
             ("ask", KEPT, "--json"),
-            ("ask", NEW, "--no-cache", "--json"),
+            ("ask", NEW, "--cache=off", "--json"),
             ("search", *WORDS, "--json"),
         )
         if case.model:
-            asks = tuple(("ask", TICKET, *model, flag, "--json") for flag in ("--no-daemon", "--fresh", "--no-cache"))
+            asks = tuple(
+                ("ask", TICKET, *model, flag, "--json") for flag in ("--no-daemon", "--cache=refresh", "--cache=off")
+            )
         mail = str(min((self._home / "mail").glob("*.eml")))
         asks = (*asks, ("show", mail, "--json"))
         expected = self._expected(folder, asks)
         (DAMAGES | _TO_LEDGER)[case.damage](folder / case.file, random.Random(case.seed))
         for words in asks:
             self._compare(words, self._run(*words), expected[words], "before")
-        for command in ("stats", "check", "check --read-data"):
+        for command in ("stats", "doctor --data", "doctor --data --read-data"):
             self._run(*command.split())
         self._mend(folder)
         wrong = len(self._verdict.problems)
         for words in asks:
             self._compare(words, self._run(*words), expected[words], "after", strict=True)
-        if (ran := self._run("check", "--read-data")).code:
+        if (ran := self._run("doctor", "--data", "--read-data")).code:
             self._verdict.problems.append(
                 f"after: check finds {[x for x in ran.out.splitlines() if 'BAD' in x]} {ran.err}"
             )
@@ -254,7 +256,7 @@ class Trial:
 
     def _mend(self, folder: Path) -> None:
         """Do what the commands say, as a person would: repair, then read again what is to be read again."""
-        ran = self._run("check", "--repair")
+        ran = self._run("doctor", "--data", "--repair")
         if self._verdict.case.file == "config.toml" and (folder / "config.toml").exists():
             broken = folder / "config.toml"  # the user's own; what is wrong with it was said
             shutil.rmtree(broken) if broken.is_dir() else broken.unlink()

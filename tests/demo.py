@@ -86,7 +86,7 @@ def _show(text: str, style: str) -> None:
 
 def _script() -> list[tuple[str, list[list[str]]]]:
     quoted, worded = ([["ask", question] for question in questions] for questions in (QUESTIONS, WORDS))
-    ahead = [["idle", "--budget", "1m", "--force"], *([*words, "--fresh"] for words in worded)]
+    ahead = [["idle", "--budget", "1m", "--force"], *([*words, "--cache=refresh"] for words in worded)]
     return [
         ("Ingest mail and meetings.", [["ingest", str(DATA / "mail"), str(DATA / "transcripts")]]),
         ("Ask. Without a language model, pkb quotes.", quoted),

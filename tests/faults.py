@@ -96,12 +96,12 @@ SCENARIOS = {
     "ingest": Scenario(("ingest", "--vectors", "now"), before=_change_mail),
     "ask": Scenario(("ask", NEW), asks=True),
     "ask again": Scenario(("ask", KEPT), asks=True),
-    "ask after mail": Scenario(("ask", KEPT, "--fresh"), asks=True),
+    "ask after mail": Scenario(("ask", KEPT, "--cache=refresh"), asks=True),
     "search": Scenario(("search", "compressor"), asks=True),
     "wrong": Scenario(("wrong",), when_done=("1",)),
     "idle": Scenario(("idle", "--force")),
     "forget": Scenario(("forget", "c0-0510@example.com", "--yes"), when_done=("2", "4")),
-    "repair": Scenario(("check", "--repair")),
+    "repair": Scenario(("doctor", "--data", "--repair")),
     "ask the model": Scenario(("ask", NEW, *_MODEL), asks=True),
 }
 
@@ -208,7 +208,7 @@ class Trials:
         with redirect_stdout(out):
             code = run(list(self.scenario.words))
         print(code, _BETWEEN, sep="")
-        run(["check", "--read-data"])
+        run(["doctor", "--data", "--read-data"])
         print(_BETWEEN, json.dumps(contents()), sep="")
         return 0
 

@@ -59,7 +59,7 @@ SCENES = {
         " pkb model use ~/Models/nano",
         *(f' pkb ask "{question}"' for question in WORDS),
         " pkb idle --budget 1m --force",
-        *(f' pkb ask "{question}" --fresh' for question in WORDS),
+        *(f' pkb ask "{question}" --cache refresh' for question in WORDS),
         "pkb stats",
     ],
 }

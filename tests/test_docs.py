@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from cli.app import app
+from cli.app import app, current
 from tests.cli.conftest import commands
 from tests.demo import DATA as DEMO
 from tests.demo import environment
@@ -40,7 +40,7 @@ def anchor(heading: str) -> str:
 
 def parse(line: str) -> None:
     """Parse a command as the program would, without running it."""
-    words = shlex.split(line.split(" <")[0].split(" | ")[0], comments=True)[1:]
+    words = current(shlex.split(line.split(" <")[0].split(" | ")[0], comments=True)[1:])
     if words[0].startswith("--"):  # of pkb itself: what it does happens while it is parsed
         assert words[0] in [flag for one in get_command(app).params for flag in one.opts]
         return

@@ -17,9 +17,19 @@ from typing import Any
 
 from engine.app import Pkb
 from engine.ask.followup import Turn, condense
+from engine.operations import CACHE_USES, CacheUse
 from engine.serve.client import follow_up_writer
 from engine.text.terminal import LONGEST_TEXT, cited_numbers, one_line, plain, typed, valid_text
-from engine.types import NO_FILTERS, Answer, AskOptions, AskResult, Filters, FollowedAnswer, OnText, Source
+from engine.types import (
+    NO_FILTERS,
+    Answer,
+    AskOptions,
+    AskResult,
+    Filters,
+    FollowedAnswer,
+    OnText,
+    Source,
+)
 from store.errors import UsageError
 from store.history import may_be_followed
 from store.types import replace
@@ -28,7 +38,6 @@ MODEL = "pkb"
 NOT_FOUND = "No answer found in your messages."
 CLOSEST = "Closest passage: "
 _FILTERS = ("sender", "recipient", "since", "until", "collection", "document")
-_CACHE = {"use": (True, True), "refresh": (False, True), "off": (False, False)}
 _MOST_SOURCES = 50
 _FOOTNOTES, _NOTED = "\n\nSources:\n", 5
 _EARLIER = 6  # user messages that may complete a follow-up
@@ -44,7 +53,7 @@ class ChatRequest:
     usage: bool  # counted in a separate chunk, if `stream_options` requests it
     filters: Filters
     k: int | None
-    cache: tuple[bool, bool]  # read, write
+    cache: CacheUse
     footnotes: bool
     after: FollowedAnswer | None
     filled_in: str | None = None  # the response to a client's own task: there is no question then
@@ -125,10 +134,10 @@ def _sources(value: Any) -> int | None:
     return value if value is None else int(value)
 
 
-def _cache(value: str) -> tuple[bool, bool]:
-    if value not in _CACHE:
-        raise UsageError(f"pkb.cache must be {', '.join(_CACHE)}")
-    return _CACHE[value]
+def _cache(value: str) -> CacheUse:
+    if found := next((use for use in CACHE_USES if use == value), None):
+        return found
+    raise UsageError(f"pkb.cache must be {', '.join(CACHE_USES)}")
 
 
 def _after(value: Any) -> FollowedAnswer | None:
@@ -163,8 +172,7 @@ def _turns(said: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 def ask(pkb: Pkb, asked: ChatRequest, say: OnText | None) -> AskResult:
     """Answer a request; `say` is given the text of a generated answer while it is written."""
     scope = pkb.scope(asked.filters)
-    read, write = asked.cache
-    question, options = _completed(pkb, asked, pkb.options(scope, asked.k, read, write))
+    question, options = _completed(pkb, asked, pkb.options(scope, asked.k, asked.cache))
     return pkb.answer(question, options, say)
 
 

@@ -243,7 +243,7 @@ def _words(named: str) -> list[str]:
     except ValueError:
         words = []
     if not words:
-        raise UsageError(f"{_OPENER} is not a command", f"{_OPENER}='code -r' pkb open 1")
+        raise UsageError(f"{_OPENER} is not a command", f"{_OPENER}='code -r' pkb show 1 --open")
     return words
 
 

@@ -562,7 +562,7 @@ def stale(home: Home) -> None:
     _asked(home, QUESTION)
     _again(home, "new.eml", mail("The unicycle of the harbour museum is blue.", title="The unicycle"))
     with home.pkb() as pkb:
-        pkb.ask(QUESTION, stale_ok=True)
+        pkb.ask(QUESTION, cache="stale")
         pkb.reject()
     home.forget()
 

@@ -284,7 +284,7 @@ def test_no_command_limited_to_a_collection_tells_of_another(
 def command_words(name: str, data: st.DataObject, words: Mapping[str, st.SearchStrategy[Any]]) -> list[str]:
     """Return the arguments of a command, where it needs any."""
     asked, title = data.draw(words["question"]), data.draw(words["title"])
-    more = {"ask": [asked, *data.draw(st.sampled_from([[], ["--explain"], ["--fresh"]]))], "search": [asked]}
+    more = {"ask": [asked, *data.draw(st.sampled_from([[], ["--explain"], ["--cache=refresh"]]))], "search": [asked]}
     return more.get(name, [title] if name == "list" else [])
 
 

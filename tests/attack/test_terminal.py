@@ -106,12 +106,12 @@ COMMANDS: list[list[str]] = [
     ["list", EVERYTHING],
     ["show", "1"],
     ["show", f"/nowhere/{EVERYTHING}"],
-    ["open", EVERYTHING],
+    ["show", EVERYTHING, "--open"],
     ["todo"],
     ["todo", "--from", EVERYTHING],
     ["stats"],
-    ["check"],
-    ["check", "--read-data"],
+    ["doctor", "--data"],
+    ["doctor", "--data", "--read-data"],
     ["doctor"],
     ["wrong"],
     ["ask", "Where is the boat?"],
@@ -174,7 +174,7 @@ def test_no_command_writes_what_a_terminal_acts_on(pkb: Pkb, more: list[str]) ->
 
 def test_every_command_is_tried() -> None:
     tried = {words[0] for words in COMMANDS}
-    assert set(commands()) - tried == {"watch"}  # it goes on until it is ended, and prints one kind of line
+    assert set(commands()) <= tried
 
 
 def test_a_conversation_acts_on_nothing(pkb: Pkb) -> None:

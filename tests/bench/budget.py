@@ -168,7 +168,7 @@ def _warm(environ: dict[str, str], rounds: int) -> Iterator[float]:
     """Yield the processor seconds of searches with the background server, its own among them."""
     for number in range(rounds + 2):
         before = resident_s(environ)
-        spent = _pkb(environ, *(("ask", _QUESTION, "--no-cache") if number < 2 else ("search", "workshop", "key")))
+        spent = _pkb(environ, *(("ask", _QUESTION, "--cache=off") if number < 2 else ("search", "workshop", "key")))
         if number >= 2:  # before that it starts, and reads the tables
             yield spent.seconds + resident_s(environ) - before
 

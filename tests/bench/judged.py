@@ -73,7 +73,7 @@ def ask_folder(tree: Path, folder: Path, questions: list[str]) -> list[dict[str,
     """Ingest a folder into a new home and ask each question, without a language model."""
     with tempfile.TemporaryDirectory() as home:
         run_pkb(tree, Path(home), ["ingest", str(folder), "--json", "--vectors", "later"])
-        flags = ["ask", "--json", "--no-daemon", "--model", "quote", "--no-cache", "-"]
+        flags = ["ask", "--json", "--no-daemon", "--model", "quote", "--cache=off", "-"]
         printed = run_pkb(tree, Path(home), flags, "\n".join(questions) + "\n")
     return [json.loads(line) for line in printed.splitlines()]
 

@@ -22,7 +22,7 @@ from tests.demo import DATA, environment
 _HERE = Path(__file__).resolve().parents[2]
 _QUESTION = "Who has the spare key to the workshop?"
 _COMMANDS = {
-    "ask": ("ask", _QUESTION, "--no-cache"),
+    "ask": ("ask", _QUESTION, "--cache=off"),
     "exact hit": ("ask", _QUESTION),
     "search": ("search", "workshop", "key"),
     "show": ("show", str(DATA / "mail" / "archive.mbox")),
@@ -83,9 +83,9 @@ def _home(folder: Path, place: Path) -> dict[str, str]:
 
 def _warm(folder: Path, home: Served) -> None:
     """Start the resident process, and ask it once."""
-    _run(folder, home.environ, ("ask", _QUESTION, "--no-cache"))
+    _run(folder, home.environ, ("ask", _QUESTION, "--cache=off"))
     home.link().close()
-    _run(folder, home.environ, ("ask", _QUESTION, "--no-cache"))
+    _run(folder, home.environ, ("ask", _QUESTION, "--cache=off"))
 
 
 def _spent(folder: Path, environ: Mapping[str, str], name: str) -> float | None:

@@ -1,4 +1,4 @@
-"""Idle runs that are killed: mail keeps coming to `pkb watch`, and `pkb idle` dies at random moments. For tests."""
+"""Idle runs that are killed, for tests: mail keeps coming to `pkb ingest --watch`, and `pkb idle` dies at random."""
 
 import json
 import random
@@ -91,7 +91,7 @@ class Killed:
         row = self.run("idle", "--force")
         assert {unit["state"] for unit in row["units"]} <= {"done", "cached"}
         assert self._rows("SELECT * FROM jobs") == []
-        assert self.run("check", "--read-data")["sound"]
+        assert self.run("doctor", "--data", "--read-data")["sound"]
         predicted = self._rows("SELECT question FROM answers WHERE origin = 'predicted' AND state = 'answered'")
         assert self.run("ask", self.chance.choice(sorted(predicted))[0])["tier"] == "exact"
         return float(row["seconds"])

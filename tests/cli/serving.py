@@ -130,7 +130,7 @@ def ask_through_kills(home: Served, kills: int, chance: random.Random) -> Counte
 
     Gives how often it was killed by what the question was doing then.
     """
-    command = ("ask", TICKET, "--no-cache", "--json")
+    command = ("ask", TICKET, "--cache=off", "--json")
     expected, moments = _shown(home.run(*command, "--no-daemon").stdout), Counter[str]()
     _make_ready(home)
     begun = time.monotonic()
@@ -144,7 +144,7 @@ def ask_through_kills(home: Served, kills: int, chance: random.Random) -> Counte
         out, err = asking.communicate()
         assert (asking.returncode, err) == (0, b"")
         assert _shown(out) == expected
-    assert json.loads(home.run("check", "--read-data", "--json").stdout)["sound"]
+    assert json.loads(home.run("doctor", "--data", "--read-data", "--json").stdout)["sound"]
     return moments
 
 

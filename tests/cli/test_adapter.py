@@ -60,11 +60,11 @@ def test_answers_with_and_without_it_have_caches_of_their_own(words: Pkb, saved:
     assert (first["answer"], first["adapter"], first["tier"]) == (plain["answer"], "weak", "full")
     assert first["tokens"]["reused"] == 0
     assert words("ask", WHEN, "--json").row["tier"] == "exact"
-    assert words("ask", WHEN, "--json", "--fresh").row["tokens"]["reused"] > 0
+    assert words("ask", WHEN, "--json", "--cache=refresh").row["tokens"]["reused"] > 0
     words("adapter", "use", "none")
     again = words("ask", WHEN, "--json").row
     assert (again["tier"], again["adapter"]) == ("exact", None)
-    assert words("ask", WHEN, "--json", "--fresh").row["answer"] == plain["answer"]
+    assert words("ask", WHEN, "--json", "--cache=refresh").row["answer"] == plain["answer"]
 
 
 def test_an_activated_one_loads_the_tensors_of_the_base(words: Pkb, saved: Path) -> None:
@@ -214,8 +214,8 @@ def test_removing_one_removes_the_kv_that_it_computed_and_no_other(words: Pkb, s
     alone = sum(path.stat().st_size for path in (saved / "weak").iterdir())
     assert words("adapter", "rm", "weak", "--yes", "--json").row["bytes"] > alone + size
     assert {path.name for path in (words.folder / "cache" / "kv").glob("*.safetensors")} == others
-    assert words("ask", WHEN, "--json", "--fresh").row["tokens"]["reused"] > 0
-    assert words("check").code == 0
+    assert words("ask", WHEN, "--json", "--cache=refresh").row["tokens"]["reused"] > 0
+    assert words("doctor", "--data").code == 0
 
 
 def test_what_adapter_prints_is_as_documented(words: Pkb, saved: Path) -> None:

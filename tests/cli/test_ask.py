@@ -117,16 +117,16 @@ def test_what_moves_with_the_calendar_is_a_miss_on_the_next_day(pkb: Pkb, questi
 
 
 def test_without_the_cache_nothing_is_read_or_kept(pkb: Pkb) -> None:
-    assert answer(pkb, KEY, "--no-cache")["tier"] == "full"
+    assert answer(pkb, KEY, "--cache=off")["tier"] == "full"
     assert pkb.answers() == 0
     answer(pkb, KEY)
-    assert answer(pkb, KEY, "--no-cache")["tier"] == "full"
+    assert answer(pkb, KEY, "--cache=off")["tier"] == "full"
     assert pkb.answers() == 1
 
 
 def test_a_fresh_answer_is_made_anew_and_kept(pkb: Pkb) -> None:
     answer(pkb, KEY)
-    assert answer(pkb, KEY, "--fresh", PKB_NOW="2024-06-19T09:00")["tier"] == "full"
+    assert answer(pkb, KEY, "--cache=refresh", PKB_NOW="2024-06-19T09:00")["tier"] == "full"
     again = answer(pkb, KEY)
     assert (again["tier"], again["age_s"]) == ("exact", 0.0)
     assert pkb.answers() == 1

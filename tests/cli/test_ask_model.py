@@ -45,9 +45,9 @@ def test_an_answer_in_words_names_its_writer_its_tokens_and_its_source(words: Pk
 
 
 def test_drafts_from_the_quote_save_steps_and_change_no_answer(words: Pkb) -> None:
-    guessed = words("ask", "When is the picnic?", "--json", "--explain", "--fresh").row
+    guessed = words("ask", "When is the picnic?", "--json", "--explain", "--cache=refresh").row
     words.experiment(drafts=0)
-    plain = words("ask", "When is the picnic?", "--json", "--explain", "--fresh").row
+    plain = words("ask", "When is the picnic?", "--json", "--explain", "--cache=refresh").row
     assert guessed["answer"] == plain["answer"] == "Friday at 6pm"
     assert plain["tokens"]["guessed"] == 0 < guessed["tokens"]["guessed"] < guessed["tokens"]["generated"]
     steps = [{step["name"]: step["note"] for step in row["explain"]} for row in (guessed, plain)]

@@ -51,9 +51,9 @@ def test_a_message_read_for_one_question_is_loaded_for_another_at_another_place(
 @pytest.mark.slow
 def test_what_is_kept_changes_no_answer(blocks: Pkb) -> None:
     asked = ["When is the picnic?", "Where is the concert?", "Who has the spare key to the workshop?"]
-    without = [blocks("ask", one, "--json", "--no-cache").row for one in asked]
+    without = [blocks("ask", one, "--json", "--cache=off").row for one in asked]
     made = [blocks("ask", one, "--json").row for one in asked]
-    again = [blocks("ask", one, "--json", "--fresh").row for one in asked]
+    again = [blocks("ask", one, "--json", "--cache=refresh").row for one in asked]
     assert [row["tier"] for row in without] == ["full"] * 3
     assert [row["tier"] for row in again] == ["blocks"] * 3
     answers = [[row["answer"] for row in rows] for rows in (without, made, again)]
@@ -89,7 +89,7 @@ def test_a_model_whose_keys_cannot_be_moved_is_refused_by_name_and_doctor_says_w
 @pytest.mark.slow
 def test_what_idle_reads_ahead_comes_back_as_a_block_at_its_place(blocks: Pkb) -> None:
     for question in ("When is the picnic?", "When is the concert?"):
-        assert blocks("ask", question, "--json", "--no-cache", "-k", "1").row["tier"] == "full"
+        assert blocks("ask", question, "--json", "--cache=off", "-k", "1").row["tier"] == "full"
     done = blocks("idle", "--force", "--json")
     assert done.code == 0
     ran = blocks("ask", "When are the picnic and the concert?", "--json", "--explain", "-k", "2")

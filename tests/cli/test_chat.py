@@ -86,7 +86,10 @@ def test_a_model_that_talks_nonsense_leaves_follow_ups_to_the_rules(pkb: Pkb) ->
 
 
 def test_without_the_cache_nothing_is_kept(pkb: Pkb) -> None:
-    assert [row["tier"] for row in chat(pkb, CONCERT, CONCERT, words=("--json", "--no-cache")).rows] == ["full", "full"]
+    assert [row["tier"] for row in chat(pkb, CONCERT, CONCERT, words=("--json", "--cache=off")).rows] == [
+        "full",
+        "full",
+    ]
     assert banked(pkb) == []
 
 

@@ -51,7 +51,8 @@ def script(environment: dict[str, str], shell: str) -> Path:
     ("words", "expected"),
     [
         (("pkb", "se"), ["search", "serve"]),
-        (("pkb", "ask", "--f"), ["--from", "--fresh"]),
+        (("pkb", "ask", "--m"), ["--model", "--max-tokens"]),
+        (("pkb", "ask", "--cache", ""), ["refresh", "off", "stale"]),
         (("pkb", "config", "s"), ["set", "show"]),
         (("pkb", "ingest", "--vectors", ""), ["now", "background", "later"]),
         (("pkb", "serve", "--l"), []),  # an option of its own use

@@ -116,10 +116,10 @@ def test_what_was_made_from_a_deleted_file_goes_with_it(fresh: Pkb, mail: Path) 
     assert fresh("ingest").code == 0
     assert _holding(fresh, tables=False) == set()
     for question in (ASKED, *OTHERS):
-        assert WORD not in fresh("ask", question, "--stale-ok", "--json").out
+        assert WORD not in fresh("ask", question, "--cache=stale", "--json").out
     assert fresh("idle", "--force", "--budget", "60s").code == 0
     assert (_chunks(fresh), _holding(fresh, tables=False)) == ([], set())
-    assert fresh("check", "--read-data").code == 0
+    assert fresh("doctor", "--data", "--read-data").code == 0
     with closing(open_ledger(fresh.folder / "home" / "ledger.db")) as ledger:
         assert ledger.rows.execute("SELECT count(*) FROM history WHERE question = ?", (ASKED,)).fetchone()[0] > 2
 
@@ -130,7 +130,7 @@ def test_what_was_made_from_a_former_version_goes_with_it(fresh: Pkb, mail: Path
     _mail(mail, "boathouse", "The plant that grows behind the boathouse is ivy.", 9)
     assert fresh("ingest").code == 0
     assert _holding(fresh, tables=False) == set()
-    assert WORD not in fresh("ask", ASKED, "--stale-ok", "--json").out
+    assert WORD not in fresh("ask", ASKED, "--cache=stale", "--json").out
 
 
 def test_once_ten_are_deleted_the_tables_hold_their_texts_no_longer_than_former_versions(

@@ -123,14 +123,14 @@ def test_a_home_in_a_synced_folder_answers_and_is_not_written(pkb: Pkb, tmp_path
     assert asked.err.startswith(f"pkb: {home} is in a synced folder (Dropbox)")
     assert asked.err.endswith("nothing is cached or counted; try: pkb doctor\n")
     assert pkb("search", "workshop").code == 0
-    assert pkb("check").code == 0
+    assert pkb("doctor", "--data").code == 0
     assert pkb("doctor").code == 1
     step = str(checks(pkb)["disk"]["next"])
     writing = (
         ["ingest", note],
         ["idle"],
         ["wrong"],
-        ["check", "--repair"],
+        ["doctor", "--data", "--repair"],
         ["forget", "--from", "Ann", "--yes"],
         ["serve"],
         ["serve", "--http"],

@@ -74,7 +74,7 @@ def test_after_a_change_questions_go_by_words_until_the_next_ingest(embedded: Pk
     assert embedded("ingest", "--json").row["without_vector"] == 0
     assert vectors(embedded) == (chunks, chunks)
     assert "embed" in steps(embedded, "what is due in May?")
-    assert embedded("check").code == 0
+    assert embedded("doctor", "--data").code == 0
 
 
 def test_an_ingest_that_leaves_vectors_for_later_counts_those_of_the_former_embedder(

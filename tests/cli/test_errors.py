@@ -18,7 +18,7 @@ def fails(ran: Ran, code: int, message: str, step: str | None) -> None:
     assert ran.err == f"pkb: {message}" + (f"; try: {step}\n" if step else "\n")
 
 
-@pytest.mark.parametrize("words", ["ask x", "search x", "show x", "stats", "check", "check --repair"])
+@pytest.mark.parametrize("words", ["ask x", "search x", "show x", "stats", "doctor --data", "doctor --repair"])
 def test_what_needs_a_store_says_that_there_is_none_and_makes_none(fresh: Pkb, words: str) -> None:
     fails(fresh(*words.split()), 10, "nothing has been ingested yet", "pkb ingest FOLDER")
     assert not fresh.folder.exists()
@@ -167,7 +167,7 @@ def test_a_ledger_that_is_none_is_an_error(pkb: Pkb) -> None:
     for path in (pkb.folder / "home").glob("ledger.db*"):
         path.unlink()
     (pkb.folder / "home" / "ledger.db").write_text("not a ledger at all, only a file of that name\n" * 200)
-    for words in (["ask", "x"], ["stats"], ["check"]):
+    for words in (["ask", "x"], ["stats"], ["doctor", "--data"]):
         ran = pkb(*words)
         assert (ran.code, ran.out.count("\n"), ran.err.count("\n")) == (1, 0, 1)
         assert ran.err.startswith("pkb: ")
@@ -179,10 +179,10 @@ def test_a_damaged_name_in_the_schema_is_said_and_mended(pkb: Pkb, name: str) ->
     with closing(sqlite3.connect(path := pkb.folder / "home" / "ledger.db")) as rows, rows:
         rows.execute("PRAGMA writable_schema = ON")
         rows.execute("UPDATE sqlite_schema SET sql = replace(sql, ?, ?)", (name, f"{name[:-1]}Z"))
-    ran = pkb("ask", "Who has the spare key to the workshop?", "--no-cache")
+    ran = pkb("ask", "Who has the spare key to the workshop?", "--cache=off")
     assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)
-    assert re.search(r"ledger\.db\)? is damaged; try: .*pkb check --repair$", ran.err)
-    assert pkb("check", "--repair").err.startswith(f"pkb: rebuilt {path}: all documents must be read again")
+    assert re.search(r"ledger\.db\)? is damaged; try: .*pkb doctor --data --repair$", ran.err)
+    assert pkb("doctor", "--data", "--repair").err.startswith(f"pkb: rebuilt {path}: all documents must be read again")
     assert pkb("stats").code == 0
 
 
@@ -192,25 +192,27 @@ def test_damaged_tables_are_named_without_a_traceback_or_mail(pkb: Pkb) -> None:
     for words, table in (("ask who", "chunks"), ("search key", "chunks"), ("list", "documents")):
         ran = pkb(*words.split())
         assert (ran.code, ran.out) == (1, "")
-        assert ran.err.splitlines()[-1] == f"pkb: the search index is damaged ({table}); try: pkb check --repair"
+        assert (
+            ran.err.splitlines()[-1] == f"pkb: the search index is damaged ({table}); try: pkb doctor --data --repair"
+        )
         assert "Mira" not in ran.err
-    ran = pkb("check")
-    assert (ran.code, ran.err) == (1, "pkb: problems found; try: pkb check --repair\n")
+    ran = pkb("doctor", "--data")
+    assert (ran.code, ran.err) == (1, "pkb: problems found; try: pkb doctor --data --repair\n")
     assert re.search("^BAD   index +damaged: chunks .*documents .*vectors", ran.out, re.MULTILINE)
 
 
 @pytest.mark.slow
 def test_a_lost_file_of_the_embeddings_is_said_and_search_goes_on(pkb: Pkb) -> None:
-    before = pkb("ask", "Who has the spare key to the workshop?", "--no-cache")
+    before = pkb("ask", "Who has the spare key to the workshop?", "--cache=off")
     (table,) = (pkb.folder / "home" / "tables").glob("vectors*.lance")
     next((table / "data").iterdir()).unlink()
-    ran = pkb("ask", "Who has the spare key to the workshop?", "--no-cache")
-    said = "pkb: the embeddings are damaged, so search uses keywords alone; try: pkb check --repair\n"
+    ran = pkb("ask", "Who has the spare key to the workshop?", "--cache=off")
+    said = "pkb: the embeddings are damaged, so search uses keywords alone; try: pkb doctor --data --repair\n"
     assert (ran.code, ran.out.splitlines()[0], said in ran.err) == (0, before.out.splitlines()[0], True)
-    assert "must be embedded again; try: pkb ingest" in pkb("check", "--repair").err
+    assert "must be embedded again; try: pkb ingest" in pkb("doctor", "--data", "--repair").err
     assert pkb("ingest").code in (0, 3)
     assert (
-        pkb("ask", "Who has the spare key to the workshop?", "--no-cache").out.splitlines()[:3]
+        pkb("ask", "Who has the spare key to the workshop?", "--cache=off").out.splitlines()[:3]
         == (before.out.splitlines()[:3])
     )
 
@@ -222,7 +224,7 @@ def test_damage_to_the_documents_names_the_files_to_read_again_and_those_that_ar
     fresh("ingest", str(mail), "--vectors", "later")
     (mail / "programme.eml").unlink()
     next((fresh.folder / "home" / "tables" / "chunks.lance" / "data").iterdir()).write_bytes(b"")
-    said = fresh("check", "--repair")
+    said = fresh("doctor", "--data", "--repair")
     gone = f"pkb: to be read again: {mail}/programme.eml; it is missing: restore it, or its documents are lost\n"
     assert gone in said.err
     assert f"pkb: to be read again: {mail}/dentist-reminder.eml\n" in said.err
@@ -231,23 +233,23 @@ def test_damage_to_the_documents_names_the_files_to_read_again_and_those_that_ar
 
 @pytest.mark.slow
 def test_a_lost_ledger_is_rebuilt_and_everything_is_read_again(pkb: Pkb) -> None:
-    before = pkb("ask", "Who has the spare key to the workshop?", "--no-cache").out
+    before = pkb("ask", "Who has the spare key to the workshop?", "--cache=off").out
     (pkb.folder / "home" / "ledger.db").unlink()
     ran = pkb("ask", "Who has the spare key to the workshop?")
     assert (ran.code, "ledger.db is missing; try: restore it from a backup, or rebuild it" in ran.err) == (1, True)
-    ran = pkb("check", "--repair")
+    ran = pkb("doctor", "--data", "--repair")
     assert ran.err.endswith("all documents must be read again; try: pkb ingest FOLDER\n")
     pkb("ingest", str(DATA / "mail"), str(DATA / "transcripts"))
-    after = pkb("ask", "Who has the spare key to the workshop?", "--no-cache").out
+    after = pkb("ask", "Who has the spare key to the workshop?", "--cache=off").out
     assert after.splitlines()[:3] == before.splitlines()[:3]
 
 
 def test_lost_tables_are_found_by_check_and_read_again_after_repair(pkb: Pkb) -> None:
     shutil.rmtree(pkb.folder / "home" / "tables" / "chunks.lance")
-    assert "try: pkb check --repair" in pkb("check").err
-    assert "try: pkb ingest" in pkb("check", "--repair").err
+    assert "try: pkb doctor --data --repair" in pkb("doctor", "--data").err
+    assert "try: pkb ingest" in pkb("doctor", "--data", "--repair").err
     pkb("ingest", "--vectors", "later")
-    assert pkb("check", "--read-data").code == 0
+    assert pkb("doctor", "--data", "--read-data").code == 0
     assert pkb("ask", "Who has the spare key to the workshop?").code == 0
 
 
@@ -266,7 +268,7 @@ def test_what_is_said_of_unreadable_files_holds_nothing_of_them(fresh: Pkb, tmp_
     ran = fresh("ingest", str(folder), "--vectors", "later")
     assert ran.code == 3
     assert secret not in ran.out + ran.err
-    assert secret not in fresh("ingest", "--json").out + fresh("check").out + fresh("stats").out
+    assert secret not in fresh("ingest", "--json").out + fresh("doctor", "--data").out + fresh("stats").out
 
 
 def test_a_bug_is_one_line_without_its_message(pkb: Pkb, tmp_path: Path) -> None:

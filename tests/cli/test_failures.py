@@ -77,7 +77,7 @@ def test_a_full_disk_loses_nothing_and_the_next_run_finishes(fresh: Pkb, small_d
     assert FULL.fullmatch(ran.err)
     resize(small_disk, "30m")
     assert fresh("ingest", folder, "--vectors", "later").code in (0, 3)  # 3 where the picture had not been named yet
-    assert fresh("check", "--read-data").code == 0
+    assert fresh("doctor", "--data", "--read-data").code == 0
     assert fresh("stats", "--json").row["index"]["documents"] == 15
 
 
@@ -85,7 +85,7 @@ def test_on_a_full_disk_reading_and_answering_go_on(fresh: Pkb, small_disk: Path
     home = {"PKB_HOME": f"{small_disk}/home", "PKB_CACHE": f"{small_disk}/cache"}
     fresh("ingest", str(DATA / "mail" / "mh"), "--vectors", "later", env=home)
     question = "when is the general meeting?"
-    kept, other = fresh("ask", question), fresh("ask", "who is the treasurer?", "--no-cache")
+    kept, other = fresh("ask", question), fresh("ask", "who is the treasurer?", "--cache=off")
     _fill(small_disk)
     full = "pkb: no space left on the disk: nothing is cached or counted; try: pkb doctor\n"
     again = fresh("ask", question)
@@ -96,7 +96,7 @@ def test_on_a_full_disk_reading_and_answering_go_on(fresh: Pkb, small_disk: Path
     assert [fresh(*words).code for words in (("search", "meeting"), ("show", str(path)), ("stats",))] == [0, 0, 0]
 
 
-@pytest.mark.parametrize("words", [("wrong",), ("check", "--repair"), ("idle", "--force")])
+@pytest.mark.parametrize("words", [("wrong",), ("doctor", "--data", "--repair"), ("idle", "--force")])
 def test_a_change_that_must_last_is_refused_on_a_full_disk(
     fresh: Pkb, small_disk: Path, words: tuple[str, ...]
 ) -> None:
@@ -202,7 +202,7 @@ def test_a_signal_ends_ingest_with_its_code_and_loses_nothing(
     acknowledged = _documents(fresh.folder / "home" / "ledger.db")
     assert fresh("ingest", "--vectors", "later").code == 0
     assert acknowledged <= _documents(fresh.folder / "home" / "ledger.db") == 300
-    assert fresh("check", "--read-data").code == 0
+    assert fresh("doctor", "--data", "--read-data").code == 0
 
 
 # A signal that comes after LanceDB has made its first coroutine and before it is begun.

@@ -99,7 +99,7 @@ def test_the_first_source_is_the_one_that_an_answer_rests_on() -> None:
 @pytest.mark.slow
 def test_the_background_server_looks_in_the_document_of_the_answer_before(home: Served) -> None:
     lines = f"{BIKES}\nwho said that?\n".encode()
-    command = home.command("chat", "--json", "--no-cache")
+    command = home.command("chat", "--json", "--cache=off")
     shown = []
     for more in ((), ("--no-daemon",)):
         ran = subprocess.run([*command, *more], input=lines, env=home.environ, capture_output=True, check=True)

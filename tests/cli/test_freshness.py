@@ -66,10 +66,10 @@ def test_a_stale_answer_is_shown_as_such_when_asked_for(fresh: Pkb, mail: Path) 
     ask(fresh)
     write(mail, "2.eml", "The tandem again", "The tandem of the harbour museum is blue since Saturday.", 10)
     fresh("ingest", "--vectors", "later")
-    stale = ask(fresh, "--stale-ok")
+    stale = ask(fresh, "--cache=stale")
     assert (stale["tier"], stale["stale"]) == ("exact", True)
     assert "green" in stale["answer"]
-    assert "may be stale" in fresh("ask", QUESTION, "--stale-ok").err
+    assert "may be stale" in fresh("ask", QUESTION, "--cache=stale").err
     assert ask(fresh)["tier"] == "full"
 
 

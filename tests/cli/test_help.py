@@ -9,6 +9,7 @@ import pytest
 
 from cli.app import COMMANDS, _invoke
 from tests.cli.conftest import Pkb, commands
+from tests.cli.test_terminal import KEY
 from tests.demo import DATA
 from tests.test_architecture import run_light
 
@@ -18,7 +19,6 @@ HARMLESS = {
     "list",
     "todo",
     "stats",
-    "check",
     "doctor",
     "config get",
     "config path",
@@ -93,10 +93,46 @@ def test_the_example_parses(fresh: Pkb, name: str) -> None:
 
 
 def test_the_list_of_commands_has_a_whole_sentence_for_each(fresh: Pkb) -> None:
-    ran = fresh("--help", env={"COLUMNS": "80"})
-    assert [line for line in ran.out.splitlines() if line.endswith("...") and "ARGS" not in line] == []
-    assert set(commands()) <= set(ran.out.split())
-    assert fresh() == ran
+    ran = [fresh(*words, env={"COLUMNS": "80"}) for words in (("--help",), ("help", "expert"))]
+    lines = [line for one in ran for line in one.out.splitlines()]
+    assert [line for line in lines if line.endswith("...") and "ARGS" not in line] == []
+    shown = [set(commands()) & {*re.findall(r"^  ([a-z]+)  ", one.out, re.MULTILINE)} for one in ran]
+    assert (shown[0] | shown[1], shown[0] & shown[1]) == (set(commands()), set())
+    assert fresh("help") == ran[0]
+    assert fresh("help", "ask").out == fresh("ask", "--help").out
+
+
+def test_without_words_pkb_says_how_to_begin_and_later_what_it_can_do(fresh: Pkb, pkb: Pkb) -> None:
+    for line in re.findall(r"^  (pkb .+?)(?:  |$)", fresh().out, re.MULTILINE):
+        assert shlex.split(line)[1] == "ingest"
+    assert not fresh.folder.exists()
+    assert pkb().out == pkb("--help").out
+
+
+def test_a_question_alone_is_asked(pkb: Pkb) -> None:
+    asked = pkb("ask", KEY, "--json").row
+    assert pkb(KEY, "--json").row["answer"] == asked["answer"]
+    assert pkb("igest", "mail").err.startswith("pkb: no such command 'igest'")
+
+
+@pytest.mark.parametrize(
+    ("old", "now"),
+    [
+        (["check", "--json"], ["doctor", "--data", "--json"]),
+        (["open", "1", "--json"], ["show", "--open", "1", "--json"]),
+        (["watch", "--quiet", "soon"], ["ingest", "--watch", "--quiet", "soon"]),
+        (["ask", KEY, "--json", "--no-cache"], ["ask", KEY, "--json", "--cache=off"]),
+        (["ask", "--json", "--fresh", KEY], ["ask", "--json", "--cache=refresh", KEY]),
+        (["ask", "--json", KEY, "--stale-ok"], ["ask", "--json", KEY, "--cache=stale"]),
+    ],
+)
+def test_spellings_of_the_version_before_work_and_say_the_new_one(pkb: Pkb, old: list[str], now: list[str]) -> None:
+    pkb("ask", KEY)
+    opener = {"PKB_OPENER": "true"}
+    before, after = pkb(*old, env=opener), pkb(*now, env=opener)
+    notice, _, rest = before.err.partition("\n")
+    assert re.fullmatch(r"pkb: \S+ is now: .+", notice)
+    assert (before.code, rest) == (after.code, after.err)
 
 
 def test_the_version_is_that_of_the_package(fresh: Pkb) -> None:

@@ -147,7 +147,7 @@ def test_the_system_segment_is_stored_at_the_first_question_and_reused_by_any_ot
 
 @pytest.mark.slow
 def test_an_answer_is_the_same_with_prefetched_segments_and_without(runner: Pkb) -> None:
-    without = runner("ask", NEW, "--json", "--no-cache").row
+    without = runner("ask", NEW, "--json", "--cache=off").row
     runner("idle", "--force", "--max-predictions", "0")
     found = runner("ask", NEW, "--json").row
     assert (found["answer"], found["sources"]) == (without["answer"], without["sources"])
@@ -252,16 +252,16 @@ def test_used_segments_are_not_evicted_for_prefetched_ones(runner: Pkb) -> None:
 def test_segments_evicted_for_lack_of_space_are_restored_when_there_is_more(runner: Pkb) -> None:
     for question in ASKED:
         runner("ask", question)
-    full = {question: tokens(runner, question, "--fresh")["reused"] for question in ASKED}
+    full = {question: tokens(runner, question, "--cache=refresh")["reused"] for question in ASKED}
     nodes = set(rows(runner, "SELECT key FROM kv_nodes"))
     runner("config", "set", "kv.bytes", "1")
-    runner("ask", NEW, "--fresh")
+    runner("ask", NEW, "--cache=refresh")
     assert rows(runner, "SELECT count(*) FROM kv_nodes") == [(0,)]
     runner("config", "set", "kv.bytes", "1000000000")
     row = runner("idle", "--json").row
     assert {unit["job"] for unit in row["units"]} >= {"restore"}
     assert set(rows(runner, "SELECT key FROM kv_nodes")) >= nodes
-    assert {question: tokens(runner, question, "--fresh")["reused"] for question in ASKED} == full
+    assert {question: tokens(runner, question, "--cache=refresh")["reused"] for question in ASKED} == full
 
 
 @pytest.mark.slow
@@ -302,7 +302,7 @@ def test_a_term_signal_ends_it_and_what_was_done_stays_done(runner: Pkb) -> None
     assert process.returncode in (143, 0)  # 0: it had ended before
     assert b"Traceback" not in err
     assert bool(out) is (process.returncode == 0)
-    assert runner("check", "--read-data", "--json").row["sound"]
+    assert runner("doctor", "--data", "--read-data", "--json").row["sound"]
     assert rows(runner, "SELECT count(*) FROM kv_nodes WHERE state = 'complete'")[0][0] > 0
     subprocess.run(command, env=env, capture_output=True, check=True)
     assert rows(runner, "SELECT count(*), min(state) FROM kv_nodes") == [(len(planned), "complete")]
@@ -430,7 +430,7 @@ def test_killed_at_any_moment_the_next_run_goes_on(runner: Pkb) -> None:
     row = runner("idle", "--json").row
     assert states(row) <= {"done", "cached"}
     assert rows(runner, "SELECT count(*) FROM jobs") == [(0,)]
-    assert runner("check", "--read-data", "--json").row["sound"]
+    assert runner("doctor", "--data", "--read-data", "--json").row["sound"]
     assert runner("ask", NEW, "--json").row["tier"] == "exact"
 
 

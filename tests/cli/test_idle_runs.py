@@ -1,4 +1,4 @@
-"""Mail is delivered to `pkb watch`, questions are asked, and idle runs are killed; all in real processes."""
+"""Mail is delivered to `pkb ingest --watch`, questions are asked, and idle runs are killed; all in real processes."""
 
 import random
 import signal
@@ -16,7 +16,7 @@ _KILLS = 4
 def test_while_mail_comes_and_questions_are_asked_killed_idle_runs_lose_nothing(fresh: Pkb) -> None:
     home = Killed(fresh.folder, random.Random(2024))
     home.deliver(6)
-    with process(fresh, "watch", str(home.mail), "--quiet", "1s") as watch:
+    with process(fresh, "ingest", "--watch", str(home.mail), "--quiet", "1s") as watch:
         watch.until("embedded")
         assert home.run("ask", home.question())["answered"]
         for _ in range(_KILLS):

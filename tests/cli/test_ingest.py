@@ -75,7 +75,7 @@ def test_many_removals_at_once_need_prune(fresh: Pkb, mail: Path) -> None:
     )
     assert ingest(fresh, "--prune")["documents"]["removed"] == 8
     assert kept(fresh) == 7
-    assert fresh("check", "--read-data").code == 0
+    assert fresh("doctor", "--data", "--read-data").code == 0
 
 
 # A library that fails on one page, and quotes it in its message.
@@ -153,7 +153,7 @@ def test_a_message_in_an_archive_is_shown_opened_and_forgotten_by_the_archive(fr
     assert [row["text"] for row in fresh("show", str(path), "--json").rows] == ["word1", "word2", "word3"]
     source = fresh("ask", "word2", "--json").row["sources"][0]
     assert (source["path"], source["message_id"]) == (str(path), "2@x.org")
-    assert fresh("open", "1", env={"PKB_OPENER": "true"}).code == 0
+    assert fresh("show", "1", "--open", env={"PKB_OPENER": "true"}).code == 0
     assert fresh("forget", str(path), "--yes", "--json").row["erased"]["documents"] == 3
     assert ingest(fresh, str(path.parent))["documents"]["kept"] == 0
     path.unlink()

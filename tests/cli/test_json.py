@@ -94,7 +94,7 @@ def test_what_search_and_show_print_is_as_documented(pkb: Pkb) -> None:
 
 def test_what_open_prints_is_as_documented(pkb: Pkb) -> None:
     pkb("ask", "who has the spare key to the workshop?")
-    compare("pkb open", [pkb("open", "1", "--json", env={"PKB_OPENER": "true"}).row])
+    compare("pkb show --open", [pkb("show", "1", "--open", "--json", env={"PKB_OPENER": "true"}).row])
 
 
 def test_what_export_prints_is_as_documented(pkb: Pkb) -> None:
@@ -163,9 +163,9 @@ def test_what_ingest_and_stats_print_is_as_documented(
     pkb("ask", "when is rehearsal?")
     pkb("config", "set", "model.name", str(NANO))
     for key, value in (("kv.bits", "0"), ("kv.daily_bytes", "1"), ("kv.bytes", "1")):
-        pkb("ask", "When is the concert?", "--fresh")  # kept, reused, refused, removed
+        pkb("ask", "When is the concert?", "--cache=refresh")  # kept, reused, refused, removed
         pkb("config", "set", key, value)
-    pkb("ask", "When is the concert?", "--fresh")
+    pkb("ask", "When is the concert?", "--cache=refresh")
     pkb("ask", "Who keeps the key?")
     pkb("idle", "--force", "--max", "1")
     row = pkb("stats", "--json").row
@@ -183,10 +183,10 @@ def test_what_idle_prints_is_as_documented(pkb: Pkb) -> None:
 
 
 def test_what_check_finds_is_as_documented(pkb: Pkb) -> None:
-    sound = pkb("check", "--json").row
+    sound = pkb("doctor", "--data", "--json").row
     (pkb.folder / "home" / "ledger.db").chmod(0o644)
     (pkb.folder / "home" / "locks").chmod(0o755)
-    compare("pkb check", [sound, pkb("check", "--json").row])
+    compare("pkb doctor --data", [sound, pkb("doctor", "--data", "--json").row])
 
 
 def test_what_doctor_finds_is_as_documented(pkb: Pkb, tmp_path: Path) -> None:

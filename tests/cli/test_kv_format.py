@@ -30,7 +30,7 @@ def test_eight_bits_have_their_own_answers_cached_or_not(pkb: Pkb) -> None:
     assert pkb("config", "set", "kv.bits", "8").out == "kv.bits = 8\n"
     cold = asked(pkb)
     assert (cold["tier"], cold["tokens"]["reused"]) == ("full", 0)  # neither the answer nor the tensors of before
-    loaded, without = asked(pkb, "--fresh"), asked(pkb, "--no-cache")
+    loaded, without = asked(pkb, "--cache=refresh"), asked(pkb, "--cache=off")
     assert loaded["tokens"]["reused"] > 0
     assert without["tokens"]["reused"] == 0
     assert loaded["answer"] == cold["answer"] == without["answer"]
@@ -46,7 +46,7 @@ def test_the_kv_cache_of_windowed_and_recurrent_models_is_reused(name: str, pkb:
     folder = make(tmp_path / name, OTHERS[name] | {"max_position_embeddings": 4096})
     pkb("config", "set", "model.name", str(folder))
     pkb("config", "set", "model.max_tokens", "4")
-    cold, again = asked(pkb, "--fresh"), asked(pkb, "--fresh")
+    cold, again = asked(pkb, "--cache=refresh"), asked(pkb, "--cache=refresh")
     assert (cold["tokens"]["reused"], again["tier"]) == (0, "prefix")
     assert again["tokens"]["reused"] > again["tokens"]["prompt"] / 2
     assert kept(pkb)["state"] == "ok"

@@ -64,7 +64,7 @@ COMMANDS = [
     ["list", "--json"],
     ["todo", "--since", "2024", "--json"],
     ["stats", "--json"],
-    ["check", "--read-data", "--json"],
+    ["doctor", "--data", "--read-data", "--json"],
     ["doctor", "--json"],
     ["model", "list", "--json"],
     ["model", "use", "org/name"],

@@ -64,7 +64,7 @@ def test_what_was_read_while_it_was_typed_is_reused_and_leaves_no_question(home:
     answered = ask(home)
     assert 0 < answered["tokens"]["computed"] < 60 < answered["tokens"]["reused"]
     assert segments(home) == whole
-    fresh = json.loads(home.run("ask", TICKET, "--json", "--no-cache").stdout)
+    fresh = json.loads(home.run("ask", TICKET, "--json", "--cache=off").stdout)
     assert (answered["answer"], fresh["tokens"]["reused"]) == (fresh["answer"], 0)
 
 
@@ -86,7 +86,7 @@ def test_a_question_does_not_wait_for_what_others_type(home: Served) -> None:
         typing.send("ahead", {"request": request(home.session(), TYPED, AskOptions(), streams=False)})
         assert ask(home)["answered"] is not None
         assert next(typing.answers())["kind"] == "done"
-    assert home.run("check", "--read-data").returncode == 0
+    assert home.run("doctor", "--data", "--read-data").returncode == 0
 
 
 @pytest.mark.parametrize("setting", [("model.name", "quote"), ("kv.reuse", "off"), ("serve.daemon", "off")])

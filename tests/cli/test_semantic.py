@@ -71,7 +71,7 @@ def test_an_owed_answer_is_lent_to_nobody(bank: Pkb) -> None:
     assert ask(bank, QUESTION)["tier"] == "full"
 
 
-@pytest.mark.parametrize("flag", ["--fresh", "--no-cache"])
+@pytest.mark.parametrize("flag", ["--cache=refresh", "--cache=off"])
 def test_neither_fresh_nor_no_cache_is_given_another_questions_answer(bank: Pkb, flag: str) -> None:
     ask(bank, QUESTION)
     row = ask(bank, LIKE, flag)
@@ -79,7 +79,7 @@ def test_neither_fresh_nor_no_cache_is_given_another_questions_answer(bank: Pkb,
 
 
 def test_an_answer_made_without_the_cache_is_lent_to_nobody(bank: Pkb) -> None:
-    ask(bank, QUESTION, "--no-cache")
+    ask(bank, QUESTION, "--cache=off")
     assert miss(ask(bank, LIKE), "none above 0.83")
 
 

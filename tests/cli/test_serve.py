@@ -87,24 +87,24 @@ def test_new_mail_is_found_there_as_soon_as_another_process_has_read_it(up: Serv
         text = f"{who} brings the quibblewort to the picnic."
         (mail / f"{number}.eml").write_text(f"{PICNIC}{text}\n", "utf-8")
         assert up.run("ingest", str(mail), "--vectors", "later").returncode in (0, 3)
-        assert text in [source["quote"] for source in row(up, "ask", asked, "--no-cache")["sources"]]
+        assert text in [source["quote"] for source in row(up, "ask", asked, "--cache=off")["sources"]]
     (mail / "0.eml").unlink()
     assert up.run("ingest", "--vectors", "later").returncode in (0, 3)
-    found = row(up, "ask", asked, "--no-cache")
+    found = row(up, "ask", asked, "--cache=off")
     assert ("Kim" in found["answer"], any("Zoe" in source["quote"] for source in found["sources"])) == (True, False)
     assert up.status()["answered"] == 4
 
 
 @pytest.mark.parametrize("damage", [None, *slow_only(b"", b"no shard")])
 def test_a_damaged_file_of_the_mapped_index_changes_no_answer(up: Served, damage: bytes | None) -> None:
-    before = row(up, "ask", KEY, "--no-cache")["answer"]
+    before = row(up, "ask", KEY, "--cache=off")["answer"]
     for path in up.home.index.glob("*.shard"):
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 1
         path.write_bytes(data if damage is None else damage)
-    assert row(up, "ask", KEY, "--no-cache")["answer"] == before
+    assert row(up, "ask", KEY, "--cache=off")["answer"] == before
     assert up.status()["answered"] == 2
-    assert up.run("check", "--read-data").returncode == 0
+    assert up.run("doctor", "--data", "--read-data").returncode == 0
 
 
 LOOKUPS: dict[str, Callable[[Session], object]] = {
@@ -161,7 +161,7 @@ def test_the_output_of_a_conversation_does_not_depend_on_the_process(
 ) -> None:
     pkb = Pkb(lasting.home.data.parent, monkeypatch, capsys)
     typed = f"{KEY}\n/sources\n/show 1\n/show 9\nand for the summer concert?\n/history\n".encode()
-    there, here = (pkb("chat", "--no-cache", stdin=typed, env={"PKB_DAEMON": daemon}) for daemon in ("auto", "off"))
+    there, here = (pkb("chat", "--cache=off", stdin=typed, env={"PKB_DAEMON": daemon}) for daemon in ("auto", "off"))
     assert timeless(there.out.encode()) == timeless(here.out.encode())
     assert timeless(there.err.encode()) == timeless(here.err.encode())
 
@@ -203,7 +203,7 @@ def test_what_is_kept_is_shown_without_asking_or_starting_it(home: Served, up: S
     ],
 )
 def test_what_is_printed_does_not_depend_on_who_answers(lasting: Served, flags: list[str]) -> None:
-    here, there = (lasting.run("ask", TICKET, "--no-cache", *flags, *more) for more in (["--no-daemon"], []))
+    here, there = (lasting.run("ask", TICKET, "--cache=off", *flags, *more) for more in (["--no-daemon"], []))
     assert (there.returncode, timeless(there.stdout)) == (here.returncode, timeless(here.stdout))
     assert timeless(there.stderr) == timeless(here.stderr)
 
@@ -212,7 +212,7 @@ def test_what_is_printed_does_not_depend_on_who_answers(lasting: Served, flags: 
 @pytest.mark.parametrize("flags", [["--model", os.path.relpath(NANO)], ["-k", "2"], ["--from", "nobody at all"]])
 def test_all_that_can_be_asked_is_asked_of_it(lasting: Served, flags: list[str]) -> None:
     before = lasting.status()["answered"]
-    lasting.run("ask", TICKET, "--no-cache", *flags)
+    lasting.run("ask", TICKET, "--cache=off", *flags)
     assert lasting.status()["answered"] == before + 1
 
 
@@ -321,7 +321,7 @@ def test_a_second_one_is_not_started(lasting: Served) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows what processes were started with")
 def test_many_who_ask_at_once_start_one(home: Served) -> None:
-    running = [home.start("ask", "--no-cache", KEY) for _ in range(4)]
+    running = [home.start("ask", "--cache=off", KEY) for _ in range(4)]
     for process in running:
         process.communicate()
     assert [process.returncode for process in running] == [0] * 4
@@ -416,11 +416,11 @@ class Liar(Thread):
 def test_what_breaks_off_is_answered_here_and_shown_once(home: Served, said: list[tuple[str, dict[str, Any]]]) -> None:
     if any(kind == "piece" for kind, _ in said):  # a quote is not streamed
         home.run("config", "set", "model.name", str(NANO))
-    expected = home.run("ask", TICKET, "--no-cache", "--no-daemon").stdout
+    expected = home.run("ask", TICKET, "--cache=off", "--no-daemon").stdout
     hello = encode("hello", {"identity": home.identity, "version": "0"})
     liar = Liar(home, [hello, *(encode(*one) for one in said)])
     liar.start()
-    shown = home.run("ask", TICKET, "--no-cache").stdout
+    shown = home.run("ask", TICKET, "--cache=off").stdout
     liar.join()
     wrong = "no such words\n" if said[:1] == [("piece", {"text": "no such "})] else ""
     assert shown.decode() == wrong + expected.decode()

@@ -45,7 +45,7 @@ def nano(tmp_path_factory: pytest.TempPathFactory) -> Mlx:
 
 
 def answer(home: Served, question: str, *flags: str) -> str:
-    found: str = json.loads(home.run("ask", question, "--json", "--no-cache", *flags).stdout)["answer"]
+    found: str = json.loads(home.run("ask", question, "--json", "--cache=off", *flags).stdout)["answer"]
     return found
 
 
@@ -163,7 +163,7 @@ def test_idle_work_is_done_by_the_process_that_has_the_model(home: Served) -> No
     assert (ran.returncode, ran.stderr, row["reason"]) == (0, b"", None)
     assert row["done"] > 0
     assert json.loads(home.run("idle", "--force", "--json").stdout)["done"] == 0
-    fresh = json.loads(home.run("ask", WORDS[0], "--fresh", "--json").stdout)
+    fresh = json.loads(home.run("ask", WORDS[0], "--cache=refresh", "--json").stdout)
     assert fresh["tokens"]["reused"] > 0
 
 
@@ -193,7 +193,7 @@ def test_a_question_is_answered_while_idle_work_is_done_and_idle_work_goes_on(ho
     out, _ = work.communicate()
     assert before["answered"] + 1 == after["answered"]
     assert json.loads(out)["done"] > 0
-    assert json.loads(home.run("check", "--read-data", "--json").stdout)["sound"]
+    assert json.loads(home.run("doctor", "--data", "--read-data", "--json").stdout)["sound"]
 
 
 @pytest.mark.slow
@@ -227,7 +227,7 @@ def test_a_client_that_is_killed_no_longer_claims_the_model(home: Served) -> Non
     session = home.session()
     assert session.models.claim()  # so that the background server waits for the model, for its client
     assert home.run("serve").returncode == 0
-    pid, asking = home.pid, home.start("ask", WORDS[0], "--no-cache")
+    pid, asking = home.pid, home.start("ask", WORDS[0], "--cache=off")
     wait(lambda: session.models.wanted)
     asking.kill()
     asking.communicate()
@@ -266,7 +266,7 @@ def test_a_client_that_is_killed_no_longer_pins_what_its_question_loaded(home: S
     expected = home.run("ask", WORDS[0]).stdout  # which stores its prompt
     pid, index = home.pid, KvIndex(home.session().ledger)
     wait(lambda: not index.pins())
-    asking = home.start("ask", WORDS[0], "--fresh")
+    asking = home.start("ask", WORDS[0], "--cache=refresh")
     while not index.pins():
         assert asking.poll() is None, "it was answered before anything was pinned"
         time.sleep(0.0005)

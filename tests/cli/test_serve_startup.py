@@ -86,7 +86,7 @@ def test_a_server_that_does_not_start_is_given_up_after_a_few_tries(home: Served
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "words", [["ask", KEY, "--no-cache"], ["search", "gazebo", "-k", "2"], ["search", "x", "--to", "y"]]
+    "words", [["ask", KEY, "--cache=off"], ["search", "gazebo", "-k", "2"], ["search", "x", "--to", "y"]]
 )
 def test_a_command_does_the_work_itself_where_no_server_starts(home: Served, failing: Path, words: list[str]) -> None:
     alone = home.run(*words)

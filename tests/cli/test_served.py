@@ -66,7 +66,7 @@ def test_an_answer_says_where_it_was_written_and_has_the_servers_figures(words: 
     assert row["model"] == f"tiny at {server.place}"
     assert row["tokens"] == {"prompt": 90, "reused": 60, "computed": 30, "generated": 7, "guessed": 0}
     assert "60 of 90 tokens from the server's own cache" in [step["note"] for step in row["explain"]]
-    ran = words("ask", WHEN, "--fresh")
+    ran = words("ask", WHEN, "--cache=refresh")
     assert ran.out.startswith("Friday at 6pm\n")
     assert f"tiny at {server.place}" in ran.err
 
@@ -146,8 +146,8 @@ def test_a_cut_answer_says_so(words: Pkb, server: ChatServer) -> None:
 
 
 COMMANDS = (
-    ("ask", WHEN), ("ask", WHEN, "--json", "--no-cache"), ("search", "picnic"), ("list",), ("stats", "--json"),
-    ("doctor", "--json"), ("model", "list"), ("config", "show"), ("idle", "--force"), ("check",),
+    ("ask", WHEN), ("ask", WHEN, "--json", "--cache=off"), ("search", "picnic"), ("list",), ("stats", "--json"),
+    ("doctor", "--json"), ("model", "list"), ("config", "show"), ("idle", "--force"), ("doctor", "--data",),
 )  # fmt: skip
 
 

@@ -86,7 +86,7 @@ def test_a_laptop_reads_what_the_desktop_has_prefilled_and_answers_the_same(mach
         (found,) = [row for row in run(laptop, "doctor", "--json").row["checks"] if row["name"] == "remote"]
         assert found["state"] in ("ok", "note")
         assert "answers in" in found["found"]
-        asked = run(laptop, "ask", KEY, "--model", str(NANO), "--no-cache", "--explain", "--json").row
+        asked = run(laptop, "ask", KEY, "--model", str(NANO), "--cache=off", "--explain", "--json").row
         assert asked["answer"] == before["answer"]
         assert borrow(laptop, desktop.folder, url) > 1
     assert process.returncode == 143
@@ -155,6 +155,8 @@ def test_a_peer_that_is_killed_in_the_middle_of_a_download_is_a_miss(tmp_path: P
         remote.close()
 
 
+# CPython's `wrap_socket` leaves a connection that the other side resets at once to the garbage collector.
+@pytest.mark.filterwarnings("ignore:unclosed <ssl.SSLSocket:ResourceWarning")
 @pytest.mark.slow
 def test_a_peer_that_comes_and_goes_costs_misses_and_never_another_file(tmp_path: Path, both: list[Header]) -> None:
     files = {one.key: (tmp_path / "desktop/cache/kv" / f"{one.key.hex()}.safetensors").read_bytes() for one in both}
@@ -230,9 +232,9 @@ def test_a_setting_that_is_no_place_is_refused(fresh: Pkb, value: str) -> None:
 
 
 def test_asking_with_a_remote_that_is_gone_answers_as_without(pkb: Pkb) -> None:
-    before = pkb("ask", KEY, "--no-cache", "--json").row["answer"]
+    before = pkb("ask", KEY, "--cache=off", "--json").row["answer"]
     pkb("config", "set", "kv.remote", "https://127.0.0.1:9#desktop")
-    assert pkb("ask", KEY, "--no-cache", "--json").row["answer"] == before
+    assert pkb("ask", KEY, "--cache=off", "--json").row["answer"] == before
 
 
 def test_doctor_names_a_peer_that_was_not_added(pkb: Pkb) -> None:

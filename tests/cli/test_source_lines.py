@@ -50,7 +50,7 @@ def quoted(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Quoted:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment(own).items():
             patch.setenv(name, value)
-        rows = [row for question in QUESTIONS[::2] for row in printed("ask", question, "--no-cache")]
+        rows = [row for question in QUESTIONS[::2] for row in printed("ask", question, "--cache=off")]
         sources = [source for row in rows for source in row["sources"] if source["quote"]]
         shown = [document for path in {source["path"] for source in sources} for document in printed("show", path)]
     documents = {(document["path"], document["message_id"]): document for document in shown}

@@ -1,4 +1,4 @@
-"""Sources that can be followed: `pkb show N`, `pkb open N` and links, by the numbers that `pkb ask` shows."""
+"""Sources that can be followed: `pkb show N`, `pkb show N --open` and links, by the numbers that `pkb ask` shows."""
 
 import os
 import re
@@ -81,7 +81,7 @@ def test_the_sources_of_a_paraphrase_hit_are_those_of_the_matched_question(bank:
     ("asked", "number", "code", "said"),
     [
         ((), "1", 2, "no question was asked yet"),
-        ((KEY, "--no-cache"), "1", 1, "the last question was asked without the answer cache"),
+        ((KEY, "--cache=off"), "1", 1, "the last question was asked without the answer cache"),
         ((KEY,), "6", 2, "no source 6: the last answer has 5; try: pkb show 1"),
         ((KEY,), "0", 2, "no source 0: the last answer has 5"),
     ],
@@ -114,9 +114,9 @@ def test_a_moved_file_is_found_once_it_was_ingested_again(fresh: Pkb, tmp_path: 
     fresh("ask", "Where is the boat?")
     (mail / "1.eml").rename(mail / "2.eml")
     named = {"PKB_OPENER": f"'{opener}'"}
-    assert fresh("open", "1", env=named).err == f"pkb: {mail / '1.eml'} is missing; try: pkb ingest\n"
+    assert fresh("show", "1", "--open", env=named).err == f"pkb: {mail / '1.eml'} is missing; try: pkb ingest\n"
     fresh("ingest")
-    assert fresh("open", "1", env=named).code == 0
+    assert fresh("show", "1", "--open", env=named).code == 0
     assert opened(opener) == [str(mail / "2.eml")]
 
 
@@ -125,7 +125,7 @@ def test_a_file_is_one_argument_of_its_opener_and_of_no_shell(fresh: Pkb, tmp_pa
     write(mail, "-a 'b' & c.eml", "Boat", "The boat is in the shed since Monday.")
     fresh("ingest", str(mail), "--vectors", "later")
     fresh("ask", "Where is the boat?")
-    ran = fresh("open", "1", "--json", env={"PKB_OPENER": f"'{opener}' --wait"})
+    ran = fresh("show", "1", "--open", "--json", env={"PKB_OPENER": f"'{opener}' --wait"})
     assert opened(opener) == ["--wait", str(mail / "-a 'b' & c.eml")]
     assert (ran.row["number"], ran.row["source"]["path"]) == (1, str(mail / "-a 'b' & c.eml"))
     assert list(tmp_path.rglob("ran")) == []
@@ -156,7 +156,7 @@ def test_the_opener_of_the_system_is_used_where_none_is_named(tmp_path: Path) ->
 )
 def test_an_opener_that_fails_is_one_line(pkb: Pkb, named: str, said: str) -> None:
     pkb("ask", KEY)
-    ran = pkb("open", "1", env={"PKB_OPENER": named})
+    ran = pkb("show", "1", "--open", env={"PKB_OPENER": named})
     assert ran.code in (1, 2)
     assert ran.err.startswith(f"pkb: {said}")
 

@@ -97,7 +97,7 @@ def test_each_folder_stands_with_its_days_and_when_it_was_read(pkb: Pkb) -> None
 def test_prompts_share_what_the_model_has_read(pkb: Pkb) -> None:
     pkb("config", "set", "model.name", str(NANO))
     for _ in range(2):
-        pkb("ask", NEW, "--fresh")
+        pkb("ask", NEW, "--cache=refresh")
     found = pkb("stats", "--json").row
     prompts, kept = found["prompts"], found["kv"]
     assert (prompts["questions"], prompts["with_reuse"], prompts["reused"]) == (2, 1, kept["tokens"])

@@ -62,7 +62,7 @@ def test_nothing_in_mail_acts_on_the_terminal(fresh: Pkb, tmp_path: Path) -> Non
         ["search", "boat", "shed"],
         *(["show", str(path)] for path in sorted(folder.iterdir())),
         ["stats"],
-        ["check"],
+        ["doctor", "--data"],
         ["ask", f"where is {EVIL}?"],
         ["show", f"/nowhere/{EVIL}"],
         ["config", "get", EVIL],

@@ -1,4 +1,4 @@
-"""`pkb watch`: real folders, real events, real processes; what is delivered can be found, and nothing else is said."""
+"""`pkb ingest --watch`: real folders, events, processes; what is delivered can be found, and nothing else is said."""
 
 import json
 import os
@@ -109,7 +109,7 @@ def box(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_what_is_delivered_is_found_what_is_renamed_is_kept_and_what_is_deleted_goes(fresh: Pkb, box: Path) -> None:
-    with process(fresh, "watch", str(box), "--quiet", "1s") as watch:
+    with process(fresh, "ingest", "--watch", str(box), "--quiet", "1s") as watch:
         assert watch.until("followed")["how"] == "events"
         watch.until("read", new=1, kept=1)
         watch.until("embedded")
@@ -123,20 +123,20 @@ def test_what_is_delivered_is_found_what_is_renamed_is_kept_and_what_is_deleted_
         watch.until("read", gone=1, removed=1)
         assert (finds(fresh, "tandem"), finds(fresh, "gazebo")) == (False, True)
         assert watch.end(signal.SIGTERM) == (143, "")
-    compare("pkb watch", watch.events, every=False)
+    compare("pkb ingest --watch", watch.events, every=False)
     assert "gazebo" not in json.dumps(watch.events)
-    assert fresh("check", "--read-data", "--json").row["sound"]
+    assert fresh("doctor", "--data", "--read-data", "--json").row["sound"]
 
 
 @pytest.mark.slow
 def test_without_a_path_it_follows_what_was_read_before_and_catches_up_after_a_kill(fresh: Pkb, box: Path) -> None:
     fresh("ingest", str(box), "--in", "post", "--vectors", "later")
-    with process(fresh, "watch", "--quiet", "1s") as watch:
+    with process(fresh, "ingest", "--watch", "--quiet", "1s") as watch:
         watch.until("read", new=0)
         watch.end(signal.SIGKILL)
     write(box / "new" / "3.c.host", "marmalade")
     os.utime(box / "new" / "3.c.host", (1e9, 1e9))
-    with process(fresh, "watch", "--quiet", "1s") as watch:
+    with process(fresh, "ingest", "--watch", "--quiet", "1s") as watch:
         watch.until("read", new=1, kept=1)
         assert watch.end(signal.SIGINT) == (130, "")
     assert fresh("stats", "--json").row["collections"] == {"post": 2}
@@ -157,7 +157,7 @@ def test_ingest_goes_on_as_a_watch_and_gives_what_comes_the_same_kind_and_collec
 @pytest.mark.slow
 def test_other_commands_go_on_while_it_watches(fresh: Pkb, box: Path, tmp_path: Path) -> None:
     write(tmp_path / "other" / "a", "zeppelin")
-    with process(fresh, "watch", str(box), "--quiet", "1s") as watch:
+    with process(fresh, "ingest", "--watch", str(box), "--quiet", "1s") as watch:
         watch.until("embedded")
         assert fresh("ingest", str(tmp_path / "other")).code == 0
         assert fresh("ask", "what about the zeppelin?").code in (0, 4)
@@ -169,7 +169,7 @@ def test_other_commands_go_on_while_it_watches(fresh: Pkb, box: Path, tmp_path: 
 
 @pytest.mark.slow
 def test_at_a_terminal_it_says_a_line_an_event_with_paths_and_numbers_alone(fresh: Pkb, box: Path) -> None:
-    command = [sys.executable, "-m", "cli.app", "watch", str(box), "--quiet", "1s", "--poll", "1s"]
+    command = [sys.executable, "-m", "cli.app", "ingest", "--watch", str(box), "--quiet", "1s", "--poll", "1s"]
     env = environment(fresh.folder)
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as ran:
         assert ran.stdout
@@ -186,7 +186,7 @@ def test_at_a_terminal_it_says_a_line_an_event_with_paths_and_numbers_alone(fres
 
 @pytest.mark.slow
 def test_a_folder_that_holds_its_own_home_comes_to_rest(fresh: Pkb, box: Path, tmp_path: Path) -> None:
-    with process(fresh, "watch", str(tmp_path), "--quiet", "1s") as watch:
+    with process(fresh, "ingest", "--watch", str(tmp_path), "--quiet", "1s") as watch:
         watch.until("embedded")
         write(box / "new" / "2.b.host", "gazebo")
         watch.until("read", new=1)
@@ -196,9 +196,11 @@ def test_a_folder_that_holds_its_own_home_comes_to_rest(fresh: Pkb, box: Path, t
 
 
 def test_it_needs_a_folder_that_is_there(fresh: Pkb, tmp_path: Path) -> None:
-    assert fresh("watch").err == "pkb: no folder given; try: pkb ingest ~/Mail\n"
-    assert fresh("watch", str(tmp_path / "none")).code == 2
-    assert fresh("watch", str(tmp_path), "--quiet", "soon").err.endswith("; try: pkb watch --quiet 5s\n")
+    assert fresh("ingest", "--watch").err == "pkb: no folder given; try: pkb ingest ~/Mail\n"
+    assert fresh("ingest", "--watch", str(tmp_path / "none")).code == 2
+    assert fresh("ingest", "--watch", str(tmp_path), "--quiet", "soon").err.endswith(
+        "; try: pkb ingest --watch --quiet 5s\n"
+    )
     assert fresh("ingest", str(tmp_path), "--watch", "--prune").code == 2
 
 
@@ -439,7 +441,7 @@ def refreshed(pkb: Pkb) -> bool:
 
 @pytest.mark.slow
 def test_new_mail_that_changes_an_answer_has_it_refreshed_with_no_other_command(fresh: Pkb, circle: Path) -> None:
-    with hasty(fresh, "watch", str(circle)) as watch:
+    with hasty(fresh, "ingest", "--watch", str(circle)) as watch:
         watch.until("read", new=0)
         letter(circle, 2, "The sewing circle meets in the boat house from now on.")
         watch.until("read", new=1)
@@ -447,19 +449,19 @@ def test_new_mail_that_changes_an_answer_has_it_refreshed_with_no_other_command(
             pass
         assert refreshed(fresh)
         assert watch.end(signal.SIGTERM) == (143, "")
-    compare("pkb watch", watch.events, every=False)
+    compare("pkb ingest --watch", watch.events, every=False)
 
 
 @pytest.mark.slow
 def test_a_run_that_is_killed_and_a_watch_that_is_killed_lose_no_work(fresh: Pkb, circle: Path) -> None:
     letter(circle, 2, "The sewing circle meets in the boat house from now on.")
-    with hasty(fresh, "watch", str(circle)) as watch:
+    with hasty(fresh, "ingest", "--watch", str(circle)) as watch:
         watch.until("read", new=1)
         os.kill(child(watch.process.pid), signal.SIGKILL)
         os.kill(orphan := child(watch.process.pid), signal.SIGSTOP)
         watch.end(signal.SIGKILL)
         os.kill(orphan, signal.SIGKILL)
-    with hasty(fresh, "watch", str(circle)) as watch:
+    with hasty(fresh, "ingest", "--watch", str(circle)) as watch:
         assert "1 answer refreshed" in watch.until("idle")["message"]
         assert refreshed(fresh)
         watch.end(signal.SIGTERM)
@@ -467,7 +469,7 @@ def test_a_run_that_is_killed_and_a_watch_that_is_killed_lose_no_work(fresh: Pkb
 
 @pytest.mark.slow
 def test_a_term_signal_ends_the_idle_run_too_even_one_that_hangs(fresh: Pkb, circle: Path) -> None:
-    with hasty(fresh, "watch", str(circle)) as watch:
+    with hasty(fresh, "ingest", "--watch", str(circle)) as watch:
         os.kill(worker := child(watch.process.pid), signal.SIGSTOP)
         assert watch.end(signal.SIGTERM) == (143, "")
         with pytest.raises(ProcessLookupError):

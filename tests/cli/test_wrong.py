@@ -77,7 +77,7 @@ def test_where_nothing_was_ever_ingested_nothing_is_wrong(fresh: Pkb) -> None:
 
 
 def test_an_answer_made_without_the_cache_is_not_kept_and_cannot_be_dropped(bank: Pkb) -> None:
-    ask(bank, QUESTION, "--no-cache")
+    ask(bank, QUESTION, "--cache=off")
     assert bank("wrong").code == 1
 
 
@@ -91,14 +91,14 @@ def test_the_last_answer_is_the_one_that_is_wrong_not_the_one_before(bank: Pkb) 
 def test_a_wrong_answer_is_lent_to_nobody_before_and_after_it_is_made_again(bank: Pkb) -> None:
     ask(bank, QUESTION)
     wrong(bank, QUESTION, "full")
-    assert miss(ask(bank, LIKE, "--no-cache"), "")
+    assert miss(ask(bank, LIKE, "--cache=off"), "")
     ask(bank, QUESTION)
     assert miss(ask(bank, LIKE), "its answer was marked wrong")
 
 
 def test_a_question_whose_answer_was_wrong_is_not_lent_the_same_one_by_another(bank: Pkb) -> None:
     ask(bank, QUESTION)
-    ask(bank, LIKE, "--fresh")  # its own, the same words
+    ask(bank, LIKE, "--cache=refresh")  # its own, the same words
     wrong(bank, LIKE, "full")
     row = ask(bank, LIKE)
     assert miss(row, "an answer to it was marked wrong")

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from cli.ingest import WatchPrinter
-from engine.app import CacheUse, Pkb
+from engine.app import Pkb
 from engine.ingest.follow import Followed, Intervals
 from engine.ingest.pipeline import Summary
-from engine.operations import tidy
+from engine.operations import CacheUse, tidy
 from engine.session import session
 from store.database import DOUBTFUL
 from store.errors import NoStore, PkbError, UsageError

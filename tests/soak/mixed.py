@@ -142,12 +142,12 @@ class Mixed:
             "ingest": lambda: self._changed("ingest", str(self.box.folder), "--vectors", "now"),
             "ask": lambda: ("ask", self.box.question()),
             "ask again": lambda: ("ask", self._asked_before()),
-            "ask anew": lambda: ("ask", self._asked_before(), "--fresh"),
-            "served ask": lambda: ("ask", self.box.question(), "--fresh"),
+            "ask anew": lambda: ("ask", self._asked_before(), "--cache=refresh"),
+            "served ask": lambda: ("ask", self.box.question(), "--cache=refresh"),
             "wrong": lambda: ("wrong",),
             "idle": lambda: ("idle", "--force", "--budget", "20s"),
             "search": lambda: ("search", self.box.question()),
-            "check": lambda: ("check",),
+            "check": lambda: ("doctor", "--data"),
             "stats": lambda: ("stats",),
             "forget": lambda: ("forget", self.box.forget(), "--yes"),
         }
@@ -195,7 +195,7 @@ class Mixed:
         if name == "ingest" and ended.code in (0, 3):
             self._indexed = max(self._indexed, began)
         if words[0] == "ask" and row.get("tier"):
-            self._asked[words[1]] += "--no-cache" not in words and not self._forgetting
+            self._asked[words[1]] += "--cache=off" not in words and not self._forgetting
             self.seen.tiers[row["tier"]] += 1
         return row
 
@@ -234,11 +234,11 @@ class Mixed:
         found = self.acknowledged()
         self.run("ingest")
         self._forgetting = False
-        if not (row := self.run("check", ("check", "--read-data"))).get("sound"):
+        if not (row := self.run("check", ("doctor", "--data", "--read-data"))).get("sound"):
             found.append(f"check: {row}")
         for number in self.chance.sample(sorted(self.box.places), 4):
             question = f"Where is the {_thing(number)} kept?"
-            kept, anew = (self.run("ask", ("ask", question, *flag)) for flag in ((), ("--no-cache",)))
+            kept, anew = (self.run("ask", ("ask", question, *flag)) for flag in ((), ("--cache=off",)))
             if kept.get("answer") != anew.get("answer") or self.box.places[number] not in str(anew.get("answer")):
                 found.append(
                     f"{question} {kept.get('answer')!r}, anew {anew.get('answer')!r}: {self.box.places[number]}"

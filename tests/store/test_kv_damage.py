@@ -205,7 +205,7 @@ def test_forgetting_leaves_no_ghost(kept: Kept) -> None:
     assert (before, kept.store.stats().ghosts) == (1, 0)
 
 
-# What `pkb check` sees of it.
+# What `pkb doctor --data` sees of it.
 
 
 @pytest.fixture

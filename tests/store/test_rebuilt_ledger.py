@@ -88,7 +88,7 @@ def test_a_ledger_that_is_none_is_named_with_what_to_do(used: Opened) -> None:
     used.home.ledger.write_bytes(b"not a ledger " * 1000)
     with pytest.raises(DamagedLedger, match=r"ledger\.db is damaged") as raised:
         open_ledger(used.home.ledger)
-    assert raised.value.next_step == "restore it from a backup, or rebuild it: pkb check --repair"
+    assert raised.value.next_step == "restore it from a backup, or rebuild it: pkb doctor --data --repair"
 
 
 def test_a_home_that_holds_nothing_has_no_damaged_ledger(opened: Opened) -> None:

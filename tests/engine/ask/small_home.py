@@ -106,5 +106,5 @@ def apart(number: int, collection: str | None = None) -> AskOptions:
 
 
 def anew(session: Session, text: str, options: AskOptions, now: datetime = NOW) -> AskResult:
-    """Ask as --no-cache does."""
+    """Ask as --cache off does."""
     return asker(session).ask(text, replace(options, read_bank=False, write_bank=False), now)

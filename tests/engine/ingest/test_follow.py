@@ -272,7 +272,7 @@ def test_a_root_is_due_at_every_rescan_without_events(mail: Path) -> None:
 
 LIMITED = """
 import logging, sys
-logging.getLogger("watchdog").addHandler(logging.NullHandler())  # as `pkb watch` does
+logging.getLogger("watchdog").addHandler(logging.NullHandler())  # as `pkb ingest --watch` does
 from pathlib import Path
 Path("/proc/sys/user/{limit}").write_text(sys.argv[2])
 from engine.ingest.follow import Follow

@@ -163,7 +163,7 @@ def test_watching_reads_new_mail_as_it_comes_and_connects_again(server: Dovecot,
     own = {"PKB_HOME": str(reader.home), "PKB_CACHE": str(reader.home / "cache"), "PYTHONPATH": path}
     env = os.environ | own | {"PKB_CONFIG": str(reader.home / "config.toml")}
     server.put(reader.user, [message(1)])
-    words = [sys.executable, "-m", "cli.app", "watch", reader.address(), "--quiet", "1s", "--json"]
+    words = [sys.executable, "-m", "cli.app", "ingest", "--watch", reader.address(), "--quiet", "1s", "--json"]
     with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
         events = (json.loads(line) for line in watching.stdout or ())
         read = (one for one in events if one["event"] == "read" and one["documents"]["kept"])
