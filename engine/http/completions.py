@@ -1,16 +1,18 @@
 """Chat completions in OpenAI's form: messages become one question, an answer becomes a message with footnotes.
 
 Only the last user message is asked. Earlier ones complete a follow-up, as in `pkb chat`; system messages and sampling
-parameters are ignored. The field `pkb` of a request limits the question, that of a response is the whole answer.
+parameters are ignored, and what pkb cannot do is refused. The field `pkb` of a request limits the question, that of a
+response is the whole answer.
 
 Clients also send their own tasks, for a title or tags of a chat: those are answered here, without asking.
 """
 
 import json
+import operator
 import re
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -64,8 +66,7 @@ def parse(body: Any) -> ChatRequest:
     given = _of(dict, body, "the body")
     if (model := given.get("model", MODEL)) != MODEL:
         raise UsageError(f"no model {one_line(str(model), 60)}, only {MODEL}", "GET /v1/models")
-    if _field(int, given, "n", 1) != 1:
-        raise UsageError("n must be 1")
+    _refuse_unkept(given)
     said = list(_messages(_of(list, given.get("messages"), "messages")))
     while said and said[-1][0] == "assistant" and not said[-1][1].strip():  # where the answer is to be written
         said.pop()
@@ -86,6 +87,27 @@ def parse(body: Any) -> ChatRequest:
         after=_after(own.get("after")),
         filled_in=filled_in,
     )
+
+
+# What an answer cannot keep to is refused: ignored, the client would take the answer for something else.
+_ALLOWED: dict[str, Callable[[Any], bool]] = {
+    "n": lambda value: value == 1,
+    "response_format": lambda value: value == {"type": "text"},
+    "tool_choice": lambda value: value in ("none", "auto"),
+    "logprobs": operator.not_,
+    "stop": operator.not_,
+}
+_LEAST_TOKENS = 16  # asked for by `max_tokens`: an answer is not cut in a word of its quote
+
+
+def _refuse_unkept(given: Mapping[str, Any]) -> None:
+    """Raise UsageError naming a parameter that asks for what pkb cannot do."""
+    for name, allows in _ALLOWED.items():
+        if (value := given.get(name)) is not None and not allows(value):
+            raise UsageError(f"{name} is not supported with this value")
+    for name in ("max_tokens", "max_completion_tokens"):
+        if _field(int, given, name, _LEAST_TOKENS) < _LEAST_TOKENS:
+            raise UsageError(f"{name} must be at least {_LEAST_TOKENS}")
 
 
 _HEADING = re.compile(r"^#{1,6} \S", re.MULTILINE)

@@ -234,6 +234,14 @@ def test_wrong_completions_are_told_what_is_wrong(http: Served) -> None:
         http.client.embeddings.create(model="pkb", input="x")
     with pytest.raises(BadRequestError, match="no model gpt-9, only pkb"):
         http.client.chat.completions.create(model="gpt-9", messages=[{"role": "user", "content": KEY}])
+    asked = {"messages": [{"role": "user", "content": KEY}]}
+    unkept: dict[str, dict[str, Any]] = {
+        "n": {"n": 2},
+        "response_format": {"response_format": {"type": "json_object"}},
+        "tool_choice": {"tools": [], "tool_choice": "required"},
+        "logprobs": {"logprobs": True},
+        "stop": {"stop": ["."]},
+    }
     for body, message in [
         (b"{", "the body is not JSON"),
         (b"[" * 100_000, "the body is not JSON"),
@@ -242,6 +250,8 @@ def test_wrong_completions_are_told_what_is_wrong(http: Served) -> None:
         ({"messages": []}, "the last message must be the user's question"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "a part of the question is not text"),
         ({"messages": [{"role": "user", "content": KEY}], "pkb": {"k": 0}}, "pkb.k must be 1 to 50"),
+        *((one | asked, f"{name} is not supported") for name, one in unkept.items()),
+        (asked | {"max_tokens": 1}, "max_tokens must be at least 16"),
     ]:
         found = http.get("/v1/chat/completions", body)
         assert (found.status, message in found.row["error"]["message"]) == (400, True)
@@ -252,7 +262,9 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=8,
 )
-fields = st.sampled_from(["model", "messages", "stream", "n", "pkb", "stream_options"])
+fields = st.sampled_from(
+    ["model", "messages", "stream", "n", "pkb", "stream_options", "response_format", "stop", "max_tokens"]
+)
 messages = st.fixed_dictionaries({"role": st.just("user") | json_values, "content": st.text(max_size=8) | json_values})
 own = st.dictionaries(st.sampled_from(["k", "cache", "sender", "after", "footnotes"]), json_values)
 bodies = st.dictionaries(fields, json_values | st.lists(messages, max_size=4) | own)
