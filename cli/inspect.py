@@ -171,6 +171,7 @@ def show(
         ),
     ],
     message_id: Annotated[str | None, typer.Option(metavar="ID", help="Message-ID of one message of an mbox.")] = None,
+    whole: Annotated[bool, typer.Option("--thread", help="Print all mails of its thread, newest first.")] = False,
     opens: Annotated[
         bool, typer.Option("--open", help="Open the file of a source of the last answer instead.")
     ] = False,
@@ -193,8 +194,9 @@ def show(
         if not rows:
             which = f"message {message_id} of {file}" if message_id else file
             raise UsageError(f"{which} is not indexed", f"pkb ingest {file}")
-        for row in rows:
-            output.data(row) if as_json else print_document(row, source.lines if source else None)
+        for row in pkb.thread(rows[0]) if whole else rows:
+            is_source = source and (row["path"], row["message_id"]) == (source.path, source.message_id)
+            output.data(row) if as_json else print_document(row, source.lines if source and is_source else None)
 
 
 def _open(pkb: "Pkb", file: str, number: int | None, *, as_json: bool) -> None:

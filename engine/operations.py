@@ -158,6 +158,25 @@ def document_of(source: "Source", rows: "Sequence[dict[str, Any]]") -> "list[dic
     return [row for row in rows if (row["title"], row["date"]) == (source.title, source.date)] or list(rows)
 
 
+def thread(opened: Session, title: str, people: Sequence[str]) -> "list[dict[str, Any]]":
+    """Return the mails of a subject, with or without "Re:", to or from one of these people: newest first, as shown."""
+    from engine.retrieval.evidence import shown
+    from engine.text.people import name_and_address, without_replies
+    from store.documents import titled_documents
+
+    def bare(title: str) -> str:
+        return " ".join(without_replies(title).casefold().split())
+
+    def keys(people: Iterable[str]) -> set[str]:
+        return {(name_and_address(one)[1] or one).casefold() for one in people}
+
+    found = titled_documents(opened.ledger, ("mail",), lambda _, other: bare(other) == bare(title) != "")
+    places = [place for one in found for place in opened.catalogue.places(one.id)[:1]]
+    with opened.locks.reader():
+        rows = shown(opened.reader, opened.catalogue, places)
+    return [row for row in rows if keys(people) & keys([row["sender"], *row["recipients"]])]
+
+
 _LINES = re.compile(r"(?::|, lines )\d+-\d+(?: of pkb show)?\Z")  # behind the file of a source
 _DIGITS = 4  # of the number of a source; no answer has as many
 
@@ -215,7 +234,8 @@ def completed(opened: Session, text: str, before: "list[Turn]") -> str:
 
 
 READS: dict[str, Callable[..., Any]] = {
-    one.__name__: one for one in (search_results, documents, list_documents, open_loops, unknown_person, completed)
+    one.__name__: one
+    for one in (search_results, documents, thread, list_documents, open_loops, unknown_person, completed)
 }  # by the name under which the background server runs them, too; what they take and return may travel
 
 

@@ -46,6 +46,20 @@ def test_a_source_is_shown_by_its_number_with_its_lines_marked(pkb: Pkb) -> None
     assert pkb("show", "1", "--json").out == pkb("show", source["path"], "--json").out
 
 
+def test_a_thread_is_its_subject_among_its_people_newest_first(fresh: Pkb, tmp_path: Path) -> None:
+    letters = [("Keys", "ann", "ben", 1), ("Re: Keys", "ben", "ann", 2), ("AW: keys", "cy", "ben", 3),
+               ("Keys", "dan", "eve", 4), ("Lamps", "ann", "ben", 5)]  # fmt: skip
+    for title, sender, to, day in letters:
+        text = f"From: {sender}@x.example\nTo: {to}@x.example\nSubject: {title}\nDate: {day} May 2024 10:00 +0000\n"
+        (tmp_path / f"{day}.eml").write_text(f"{text}Message-ID: <{day}@x>\n\nWords of {sender}, number {day}.\n")
+    fresh("ingest", str(tmp_path), "--vectors", "later")
+    for file, days in ((2, [3, 2, 1]), (4, [4]), (5, [5])):
+        rows = fresh("show", str(tmp_path / f"{file}.eml"), "--thread", "--json").rows
+        assert [int(row["date"][8:10]) for row in rows] == days
+    shown = fresh("show", str(tmp_path / "1.eml"), "--thread").out
+    assert re.findall(r"number (\d)", shown) == ["3", "2", "1"]
+
+
 def test_copies_count_with_their_source(pkb: Pkb) -> None:
     shown = pkb("ask", KEY, "--all").out
     titles = dict(re.findall(r"^\[(\d)\] (.+?) · ", shown, re.MULTILINE))
