@@ -92,8 +92,7 @@ def _show_fully(answered: AskResult, more: str, *, streamed: bool) -> None:
         beside = (sys.stdout.isatty() and number == 1 and reply.context) or ""
         show_source(number, places, rests=number == 1 and reply.answered, context=beside)
     _show_others([one for one in read if one not in bearing], more)
-    hint = "; for generated answers: pkb model pull"
-    _print(typer.style("\n" + _how(answered, hint), dim=True), stderr=True)
+    _print(typer.style("\n" + _how(answered), dim=True), stderr=True)
 
 
 _Numbered = tuple[int, Sequence[Source]]
@@ -374,11 +373,16 @@ _QUOTED = {"quote": "quoted by", "forward": "forwarded by"}
 
 
 def _people(source: Source) -> list[str]:
-    """Return the author of the quoted text, its sender and recipients; of a meeting, the speaker."""
+    """Return the author of the quoted text, its sender and recipients; of a meeting, the speaker.
+
+    With their addresses where a warning says that the name may be another's.
+    """
     if not source.sender:
         return [one_line(source.speaker, 60)] if source.speaker else []
-    sender, quoted = one_line(source.sender, 80), _QUOTED.get(source.role)
-    author = one_line(source.author, 80) if source.author else ""
+    sender, author = (
+        one_line(one if source.warnings else _name(one), 80) for one in (source.sender, source.author or "")
+    )
+    quoted = _QUOTED.get(source.role)
     written = f"{author}, {quoted} {sender}" if author and quoted else f"{quoted} {sender}" if quoted else sender
     more = f" +{len(source.recipients) - 1}" if len(source.recipients) > 1 else ""
     return [written + (f" to {one_line(_name(source.recipients[0]), 40)}{more}" if source.recipients else "")]
@@ -412,8 +416,8 @@ def from_home(path: str) -> str:
     return f"~/{path.removeprefix(home)}" if path.startswith(home) else path
 
 
-def _how(answered: AskResult, hint: str = "") -> str:
-    """Return how an answer was found; `hint` follows where it was quoted."""
+def _how(answered: AskResult) -> str:
+    """Return how an answer was found."""
     reply = answered.reply
     parts = [reply.tier, f"{reply.ms['total']:.0f} ms"]
     if reply.matched_question is not None:
@@ -421,7 +425,7 @@ def _how(answered: AskResult, hint: str = "") -> str:
     if reply.age_s is not None:
         parts.append(f"answered {_age(reply.age_s)} ago" + (", may be stale" if reply.stale else ""))
     if reply.writer == "quote" and not reply.synthesis:
-        parts.append("quoted" if reply.model else f"quoted{hint}")
+        parts.append("quoted")
     if reply.model:
         parts.append(one_line(Path(reply.model).name, 60))
     if answered.covered is not None and answered.covered < 1:

@@ -60,6 +60,16 @@ def test_a_thread_is_its_subject_among_its_people_newest_first(fresh: Pkb, tmp_p
     assert re.findall(r"number (\d)", shown) == ["3", "2", "1"]
 
 
+def test_an_address_is_shown_where_the_name_may_be_anothers(fresh: Pkb, tmp_path: Path) -> None:
+    for day, address in ((1, "ann@choir.example"), (2, "ann@choir.example"), (9, "ann@other.example")):
+        text = f"From: Ann Whitlock <{address}>\nTo: ben@choir.example\nDate: {day} May 2024 10:00 +0000\n"
+        (tmp_path / f"{day}.eml").write_text(f"{text}Subject: Boathouse {day}\n\nThe boathouse, number {day}.\n")
+    fresh("ingest", str(tmp_path), "--vectors", "later")
+    found = fresh("search", "boathouse").out
+    named = dict(re.findall(r"Boathouse (\d) · (.+?) to ben@", found))
+    assert named == {"1": "Ann Whitlock", "2": "Ann Whitlock", "9": "Ann Whitlock <ann@other.example>"}
+
+
 def test_copies_count_with_their_source(pkb: Pkb) -> None:
     shown = pkb("ask", KEY, "--all").out
     titles = dict(re.findall(r"^\[(\d)\] (.+?) · ", shown, re.MULTILINE))
