@@ -27,12 +27,10 @@ if TYPE_CHECKING:
 _MARKS = {"ok": "ok  ", "note": "note", "bad": "BAD "}
 
 
-def _check_data(*, repair: bool, read_data: bool, subset: str | None, as_json: bool) -> NoReturn:
+def _check_data(*, repair: bool, read_data: bool, as_json: bool) -> NoReturn:
     """Check the index and caches for damage, and repair them."""
-    if read_data and subset is not None:
-        raise UsageError("--read-data verifies everything already", f"pkb doctor --read-data-subset {subset}")
     with open_pkb() as pkb:
-        findings, repaired = operations.check(pkb.session, read_data=read_data, repair=repair, subset=subset)
+        findings, repaired = operations.check(pkb.session, read_data=read_data, repair=repair)
     wrong = [finding for finding in findings if finding.wrong]
     if as_json:
         rows = [{"name": one.name, "wrong": one.wrong or None, "note": one.note or None} for one in findings]
@@ -73,18 +71,14 @@ def doctor(
     of_data: Annotated[bool, typer.Option("--data", help="Check the index and caches for damage instead.")] = False,
     repair: Annotated[bool, typer.Option("--repair", help="With --data: repair the problems found.")] = False,
     read_data: Annotated[bool, typer.Option("--read-data", help="With --data: verify all of it; slower.")] = False,
-    subset: Annotated[
-        str | None,
-        typer.Option("--read-data-subset", metavar="PART", help="With --data: verify 5% of it, or 2/10 for a tenth."),
-    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Check this machine, or with --data the index and caches.
 
     Example: pkb doctor --data --repair
     """
-    if of_data or repair or read_data or subset is not None:
-        _check_data(repair=repair, read_data=read_data, subset=subset, as_json=as_json)
+    if of_data or repair or read_data:
+        _check_data(repair=repair, read_data=read_data, as_json=as_json)
     with open_pkb() as pkb:
         checks = []
         for found in pkb.doctor():

@@ -462,9 +462,9 @@ class Pkb:
 
         return gather(self.session)
 
-    def check(self, *, read_data: bool = False, repair: bool = False, subset: str | None = None) -> "list[Finding]":
-        """Verify index and caches, after repairs if `repair`; `subset` ("5%", "2/10") reads a part of the files."""
-        return operations.check(self.session, read_data=read_data, repair=repair, subset=subset)[0]
+    def check(self, *, read_data: bool = False, repair: bool = False) -> "list[Finding]":
+        """Verify index and caches, after repairs if `repair`; with `read_data` all files are read."""
+        return operations.check(self.session, read_data=read_data, repair=repair)[0]
 
     def doctor(self) -> "Iterator[Check]":
         """Yield what was found of this machine, check by check."""

@@ -300,23 +300,19 @@ def export(opened: Session) -> Iterator[dict[str, Any]]:
         yield {"schema": SCHEMA, "kind": "answer", **asked, "reply": answer_of(kept).to_json()}
 
 
-def check(
-    opened: Session, *, read_data: bool, repair: bool, subset: str | None = None
-) -> "tuple[list[Finding], Repaired]":
+def check(opened: Session, *, read_data: bool, repair: bool) -> "tuple[list[Finding], Repaired]":
     """Examine the store, after repairing it if asked to; returns the findings and what is left to the next ingest."""
     if repair:
         opened.refuse_unsafe()
         rebuild_damaged_ledger(opened)
     ledger = opened.lasting_ledger if repair else opened.ledger  # NoStore before LanceDB is imported
     from store import integrity
-    from store.checksums import nothing
 
-    sample = integrity.sample_of(subset, str(opened.now)) if subset is not None else nothing
     parts, repaired = (opened.home, ledger, opened.tables), integrity.Repaired()
     with opened.locks.exclusive() if repair else opened.locks.writer():
         if repair:
             repaired = integrity.repair(*parts, opened.knowledge)
-        return list(integrity.examine(*parts, read_data=read_data, sample=sample)), repaired
+        return list(integrity.examine(*parts, read_data=read_data)), repaired
 
 
 def rebuild_damaged_ledger(opened: Session) -> None:

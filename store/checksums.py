@@ -9,7 +9,7 @@ import json
 import os
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,18 +33,6 @@ _LARGEST = 2**64 - 1
 _VERSIONS, _RECORDS = "_versions", "_transactions"  # one file for each commit: only the latest version is read
 _FADING = "tables.fading"  # the small value of the ledger that names the table whose old versions are being removed
 _LISTED = "path, crc, size, mtime_ns, ctime_ns, inode"
-
-Chosen = Callable[[str], bool]  # whether to read a file that seems unchanged, by its name
-
-
-def nothing(_: str) -> bool:
-    """Choose no file."""
-    return False
-
-
-def everything(_: str) -> bool:
-    """Choose all files."""
-    return True
 
 
 class Checksum(Struct, frozen=True):
@@ -78,10 +66,10 @@ class TableFiles:
         name = _latest(known)
         return (_LARGEST - int(Path(name).stem), known[name].file) if name else None
 
-    def damaged(self, table: str, *, reads: Chosen = nothing, whole: bool = False) -> list[str]:
+    def damaged(self, table: str, *, reads: bool = False, whole: bool = False) -> list[str]:
         """Return the files that reading a table may need, or all, which are missing or not as they were written.
 
-        Those that it `reads` are read even if they seem unchanged.
+        With `reads` they are read even if they seem unchanged.
         """
         while True:
             known, fading = self._listed(table), self._ledger.get(_FADING) == table
@@ -162,9 +150,9 @@ class TableFiles:
             paths = (Path(inner, name).relative_to(self._folder).as_posix() for name in names if name != _REWRITTEN)
             yield from paths
 
-    def _is_intact(self, path: str, known: Checksum, reads: Chosen) -> bool:
+    def _is_intact(self, path: str, known: Checksum, reads: bool) -> bool:
         found = identity(self._folder / path)
-        if found == known.file and not reads(path):
+        if found == known.file and not reads:
             return True
         fresh = _checksum(self._folder / path) if found and found.size == known.file.size else None
         return fresh is not None and fresh.crc == known.crc

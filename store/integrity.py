@@ -1,22 +1,20 @@
 """Consistency checks of ledger, tables and KV files, and their repair. Knows no content."""
 
 import os
-import re
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 from shutil import rmtree
 
 from store.catalog import Catalog, recount_people
-from store.checksums import Chosen, TableFiles, everything, nothing
+from store.checksums import TableFiles
 from store.database import DAMAGE, PRIMARY, TABLES, Ledger, exists, has_schema, intact, open_ledger
 from store.documents import Knowledge, differing_chunks, differing_documents
 from store.erasure import is_unfinished
-from store.errors import DamagedLedger, PkbError, UsageError
+from store.errors import DamagedLedger, PkbError
 from store.home import Home, has_tables
 from store.kv_index import KvFolder
 from store.mapped_index import MappedIndex
@@ -37,39 +35,14 @@ class Finding:
     note: str = ""
 
 
-_SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)%|(\d{1,9})/(\d{1,9})")
-
-
-def sample_of(text: str, seed: str) -> Chosen:
-    """Return which files "5%" or "2/10" chooses: another random part for each seed, or one of ten equal parts.
-
-    UsageError where it is neither.
-    """
-    found = _SHARE.fullmatch(text.strip())
-    share, number, of = (float(found[1] or 0), int(found[2] or 0), int(found[3] or 0)) if found else (0.0, 0, 0)
-    if not 0 < share <= 100 and not 0 < number <= of:
-        raise UsageError(
-            f"--read-data-subset {text} is not a part like 5% or 2/10", "pkb doctor --data --read-data-subset 5%"
-        )
-    if share:
-        return lambda name: _number_of(f"{seed}\0{name}") < share / 100 * 2**64
-    return lambda name: _number_of(name) % of == number - 1
-
-
-def _number_of(name: str) -> int:
-    return int.from_bytes(blake2b(os.fsencode(name), digest_size=8).digest(), "big")
-
-
 def examine(
     home: Home,
     ledger: Ledger,
     tables: Tables,
     *,
     read_data: bool,
-    sample: Chosen = nothing,
 ) -> Iterator[Finding]:
-    """Run all checks, with the writer lock; `read_data` reads every page, file and word, else those of a sample."""
-    reads = everything if read_data else sample
+    """Run all checks, with the writer lock; `read_data` reads every page, file and word, not what has changed alone."""
     damage = page_damage(ledger, whole=read_data)
     file = Finding("ledger", f"SQLite says: {damage}" if damage else "")
     yield file
@@ -80,7 +53,7 @@ def examine(
     yield _forgetting(ledger)
     yield _privacy(home)
     yield _leftovers(home)
-    index = _index(tables, reads)
+    index = _index(tables, read_data)
     yield index
     if not index.wrong:  # else nothing read from it is reliable
         yield _documents(ledger, tables)
@@ -88,8 +61,8 @@ def examine(
     yield _places(ledger)
     if not index.wrong:
         yield from _derived(ledger, tables, read_data=read_data)
-    yield _mapped(home, ledger, tables, reads)
-    yield _kv(home, ledger, reads)
+    yield _mapped(home, ledger, tables, read_data)
+    yield _kv(home, ledger, read_data)
 
 
 def _derived(ledger: Ledger, tables: Tables, *, read_data: bool) -> Iterator[Finding]:
@@ -210,9 +183,9 @@ def _left(home: Home) -> list[Path]:
     return [*home.data.glob(f"{_FRESH}*")]
 
 
-def _index(tables: Tables, reads: Chosen) -> Finding:
+def _index(tables: Tables, read_data: bool) -> Finding:
     """Find tables of which files are missing or not as they were written."""
-    damaged = tables.damaged(reads=reads)
+    damaged = tables.damaged(reads=read_data)
     wrong = ", ".join(f"{name} ({len(files)} files)" for name, files in damaged.items())
     return Finding("index", f"damaged: {wrong}" if wrong else "")
 
@@ -254,19 +227,19 @@ def _vectors(ledger: Ledger, tables: Tables) -> Finding:
     return Finding("vectors", f"{missing} missing, {orphans} orphaned" if missing or orphans else "")
 
 
-def _mapped(home: Home, ledger: Ledger, tables: Tables, reads: Chosen) -> Finding:
+def _mapped(home: Home, ledger: Ledger, tables: Tables, read_data: bool) -> Finding:
     """Find files of the mapped index that are damaged, and chunks that it lacks or has too many of."""
     index = MappedIndex(home, ledger, lambda: tables)
-    if damaged := index.damaged(reads=reads):
+    if damaged := index.damaged(reads=read_data):
         return Finding("mapped", f"{len(damaged)} files of the mapped index are damaged")
     return Finding("mapped", "the mapped index has too many or too few chunks" if index.differs() else "")
 
 
-def _kv(home: Home, ledger: Ledger, reads: Chosen) -> Finding:
-    """Find KV nodes with a damaged file (read if it changed, or is among those that it `reads`), and strange files."""
+def _kv(home: Home, ledger: Ledger, read_data: bool) -> Finding:
+    """Find KV nodes with a damaged file (read if it changed, or if all is), and strange files."""
     folder = KvFolder(ledger, home.kv)
     nodes = [entry.node for entry in folder.index.entries()]
-    bad = [node.key for node in nodes if folder.find_damage(node, read_data=reads(node.key.hex()))]
+    bad = [node.key for node in nodes if folder.find_damage(node, read_data=read_data)]
     still = sum((entry := folder.index.find(key)) is not None and entry.state == "complete" for key in bad)
     with ledger.transaction():
         orphans = len(folder.orphans())

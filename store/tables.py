@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from store.checksums import Chosen, TableFiles, everything, folder_of, nothing
+from store.checksums import TableFiles, folder_of
 from store.database import Ledger
 from store.errors import DamagedTable
 from store.home import Identity
@@ -249,7 +249,7 @@ class Tables:
             self._files.drop(name)
         self._files.settle()
 
-    def damaged(self, *, reads: Chosen = nothing) -> dict[str, list[str]]:
+    def damaged(self, *, reads: bool = False) -> dict[str, list[str]]:
         """Return the tables of which files are missing or not as they were written, with those files."""
         found = {name: self._files.damaged(name, reads=reads, whole=True) for name in self.names()}
         found |= {name: [folder_of(name)] for name in found if not found[name] and not self._opens(name)}
@@ -258,7 +258,7 @@ class Tables:
     def repair(self) -> list[str]:
         """Rewrite damaged tables; returns those whose rows are lost, which are dropped. Breaks readers, so be alone."""
         self._files.settle()
-        return [name for name, files in self.damaged(reads=everything).items() if not self._repair(name, files)]
+        return [name for name, files in self.damaged(reads=True).items() if not self._repair(name, files)]
 
     def _repair(self, name: str, damaged: Sequence[str]) -> bool:
         if not self._files.hold_rows(name, damaged):

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import astuple
 
 from store import checksums
-from store.checksums import TableFiles, everything, write_list
+from store.checksums import TableFiles, write_list
 from store.database import DOUBTFUL, has_schema
 from store.errors import DamagedTable, DiskFull
 from store.home import identity
@@ -131,7 +131,7 @@ def test_a_bit_that_rots_without_a_write_is_found_by_reading_all_data(filled: Op
         raw = bytearray(path.read_bytes())
         raw[len(raw) // 3] ^= 4
         path.write_bytes(raw)
-        assert files.damaged("documents", reads=everything) == [f"documents.lance/data/{path.name}"]
+        assert files.damaged("documents", reads=True) == [f"documents.lance/data/{path.name}"]
 
 
 @contextmanager

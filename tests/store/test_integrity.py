@@ -9,8 +9,7 @@ import pytest
 
 from store.checksums import TableFiles
 from store.database import Ledger
-from store.errors import UsageError
-from store.integrity import examine, repair, sample_of
+from store.integrity import examine, repair
 from tests.store.conftest import Open
 from tests.store.kit import HashEmbedder, Killed, Opened, entry
 
@@ -217,32 +216,11 @@ def test_a_forgetting_that_was_killed_is_found(sound: Opened) -> None:
     assert "pkb forget was interrupted" in wrong(sound, "forget")
 
 
-def test_a_sample_finds_the_damage_in_its_files_alone(sound: Opened) -> None:
+def test_damage_is_found_in_a_file_of_the_same_size_and_date(sound: Opened) -> None:
     path = max((sound.home.tables / "chunks.lance" / "data").iterdir())
     before, raw = path.stat(), bytearray(path.read_bytes())
     raw[len(raw) // 2] ^= 1
     path.write_bytes(raw)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     files = TableFiles(sound.ledger, sound.home.tables)
-    found = {name for name in ("1/2", "2/2", "100%") if files.damaged("chunks", reads=sample_of(name, "seed"))}
-    assert {"100%"} <= found
-
-
-def test_parts_by_number_cover_every_file_once() -> None:
-    names = [f"data/{number}.lance" for number in range(300)]
-    parts = [{name for name in names if sample_of(f"{number}/7", "")(name)} for number in range(1, 8)]
-    assert sorted(name for part in parts for name in part) == sorted(names)
-    assert all(part for part in parts)
-
-
-def test_a_share_is_another_one_each_time() -> None:
-    names = [str(number) for number in range(2000)]
-    one, other = ({name for name in names if sample_of("10%", seed)(name)} for seed in ("a", "b"))
-    assert 120 < len(one) < 280
-    assert one != other
-
-
-@pytest.mark.parametrize("text", ["", "0%", "101%", "5", "0/3", "4/3", "1/0", "-1%", "%", "1/2/3", "nan%", "1e1%"])
-def test_what_is_no_part_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="--read-data-subset"):
-        sample_of(text, "seed")
+    assert files.damaged("chunks", reads=True) == [path.relative_to(sound.home.tables).as_posix()]

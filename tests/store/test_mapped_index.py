@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given
 from hypothesis import strategies as st
 
-from store.checksums import everything, read_list, write_list
+from store.checksums import read_list, write_list
 from store.erasure import Eraser
 from store.home import identity
 from store.locks import Lease
@@ -398,7 +398,7 @@ def test_a_damaged_file_is_made_anew(three: Opened, pattern: str, damage: Callab
     reopen(three)
     assert names(three, "red", "green") == [name for name, _ in expected]
     three.mapped.update()
-    assert (three.mapped.damaged(reads=everything), three.wrong()) == ([], [])
+    assert (three.mapped.damaged(reads=True), three.wrong()) == ([], [])
 
 
 def test_damage_that_leaves_the_time_is_found_by_a_thorough_check(three: Opened) -> None:
@@ -410,7 +410,7 @@ def test_damage_that_leaves_the_time_is_found_by_a_thorough_check(three: Opened)
     assert found is not None
     files = tuple(StoredShard(f.name, found, f.crc, f.dead) if f.name == path.name else f for f in listed.files)
     index._write_list(replace(listed, files=files))
-    assert (index.damaged(), index.damaged(reads=everything)) == ([], [path.name])
+    assert (index.damaged(), index.damaged(reads=True)) == ([], [path.name])
 
 
 def test_files_of_an_earlier_format_are_not_damage_and_are_removed(three: Opened) -> None:
@@ -418,7 +418,7 @@ def test_files_of_an_earlier_format_are_not_damage_and_are_removed(three: Opened
         path.write_bytes(path.read_bytes().replace(b"pkb index 6", b"pkb index 5", 1))
     (three.home.index / _LIST).rename(three.home.index / "shards.json")
     reopen(three)
-    assert (three.mapped.damaged(reads=everything), three.wrong()) == ([], [])
+    assert (three.mapped.damaged(reads=True), three.wrong()) == ([], [])
     assert len(names(three, "red")) == 3
     assert {path.name for path in three.home.index.iterdir()} == {_LIST, *(one.name for one in stored(three))}
 
