@@ -1,13 +1,12 @@
-"""What leaves pkb: exported answers, passages as CSV and Markdown; forgetting messages with all made from them.
+"""What leaves pkb: exported answers; forgetting messages with all made from them.
 
-What is written is safe for spreadsheets, renderers and terminals.
+What is written is safe for renderers and terminals.
 """
 
-import csv
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from io import TextIOWrapper
 from pathlib import Path
@@ -69,38 +68,11 @@ def _written(path: Path | None, *, force: bool) -> Iterator[TextIO]:
             yield file
 
 
-_COLUMNS = ("number", "title", "sender", "date", "path", "first_line", "last_line", "message_id", "score", "quote")
-_FORMULA = tuple("=+-@＝＋－＠")  # what begins a formula in a spreadsheet, behind blanks in some
 _MARKDOWN = re.compile(r"[\\`*_\[\]<>&|~]")
 _BACKSLASH = r"\\\g<0>"
 _AT_START = re.compile(r"(\d*)([#+=.)-])")  # headings, lists, lines under headings
 _DAY = len("2024-05-14")
 _WHOLE = 1_000_000  # characters; more than any text has
-
-
-def print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print sources as CSV with a heading."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(_COLUMNS)
-    for number, row in enumerate(rows, 1):
-        first, last = row["lines"]
-        values = {**row, "number": number, "first_line": first, "last_line": last}
-        writer.writerow([_cell(values[name]) for name in _COLUMNS])
-
-
-def _cell(value: Any) -> Any:
-    """Return a value that no spreadsheet takes for a formula."""
-    if not isinstance(value, str):
-        return value
-    text = plain(value)
-    begins = text[:1] == "\t" or text.lstrip().startswith(_FORMULA)
-    return f"'{text}" if begins else text
-
-
-def print_markdown(rows: Iterable[Mapping[str, Any]]) -> None:
-    """Print sources as a list with their passages and places."""
-    for row in rows:
-        print("\n".join(source_lines(row)), end="\n\n")
 
 
 def source_lines(row: Mapping[str, Any], number: str = "") -> Iterator[str]:

@@ -14,7 +14,7 @@ from cli.output import InDocument, filtered, open_pkb
 from cli.render import show_open_loop, show_source, warnings
 from engine import operations
 from engine.text.terminal import cells, count, line, one_line, plain, valid_text
-from engine.types import NO_FILTERS, SCHEMA, Filters, Listing, ListOptions, OpenLoops, SearchResult, json_values
+from engine.types import NO_FILTERS, SCHEMA, Filters, Listing, ListOptions, OpenLoops
 from store.errors import UsageError
 from store.types import replace
 
@@ -97,9 +97,6 @@ def doctor(
 def search(
     words: Annotated[list[str], typer.Argument(metavar="WORDS", help="Keywords, or a question.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the passages as JSON.")] = False,
-    form: Annotated[
-        Literal["json", "csv", "md"] | None, typer.Option("--format", help="Print them as JSON, CSV or Markdown.")
-    ] = None,
     k: Annotated[int, typer.Option("-k", metavar="N", min=1, max=50, help="Number of passages.")] = 10,
     filters: Filters = NO_FILTERS,
 ) -> None:
@@ -107,14 +104,17 @@ def search(
 
     Example: pkb search minutes budget --from ann -k 3
     """
-    if as_json and form not in (None, "json"):
-        raise UsageError(f"--json is --format json, not {form}", f"pkb search {shlex.join(words)} --format {form}")
     with open_pkb() as pkb:
         scope = pkb.scope(filters)
         query = valid_text(" ".join(words))
         with output.progress_line(pkb.session):
             found = pkb.find(query, scope, k)
-        _print_found(found, query, "json" if as_json else form)
+        if as_json:
+            output.data({"schema": SCHEMA, "query": query, "sources": [one for each in found for one in each.sources]})
+        for number, one in enumerate(found if not as_json else (), 1):
+            show_source(number, one.places, whole=one.text)
+        if not (found or as_json):
+            print("No matches.")
         _say_matched(pkb, scope)
         if not found:
             output.say(f"pkb: {_advice(pkb.unknown_person(scope), query, limited=bool(filters))}")
@@ -129,23 +129,6 @@ def _say_matched(pkb: "Pkb", scope: "Scope") -> None:
 
     for notice in matched_senders(pkb.session.ledger, scope):
         output.say(f"pkb: {notice}")
-
-
-def _print_found(found: Sequence[SearchResult], query: str, form: str | None) -> None:
-    """Print passages in a format, None for people at a terminal; copies are listed in JSON alone."""
-    if form == "json":
-        rows = [source for one in found for source in one.sources]
-        output.data({"schema": SCHEMA, "query": query, "sources": rows})
-    elif form:
-        from cli.export import print_csv, print_markdown  # few searches need it
-
-        first = [json_values(one.sources[0]) for one in found]
-        (print_csv if form == "csv" else print_markdown)(first)
-    else:
-        for number, one in enumerate(found, 1):
-            show_source(number, one.places, whole=one.text)
-        if not found:
-            print("No matches.")
 
 
 def _advice(unknown: str | None, query: str, *, limited: bool) -> str:

@@ -97,8 +97,6 @@ COMMANDS: list[list[str]] = [
     ["ask", "Where?", "--model", f"/nowhere/{EVERYTHING}"],
     ["search", "boat"],
     ["search", EVERYTHING],
-    ["search", "boat", "--format", "csv"],
-    ["search", "boat", "--format", "md"],
     ["list"],
     ["list", "--paths"],
     ["list", "--count"],
@@ -232,28 +230,10 @@ def test_json_escapes_by_itself_and_keeps_the_value(value: object) -> None:
             assert json.loads(shown) == value
 
 
-FORMULA = st.sampled_from("=+-@\t\r\n|%＝＋－＠ '\u200b\ufeff\x00\x0b")
-
-
-@given(st.lists(FORMULA, max_size=4).map("".join), st.sampled_from(["cmd|' /C calc'!A0", 'HYPERLINK("x")', "1+1"]))
-def test_no_cell_of_a_table_is_a_formula(before: str, formula: str) -> None:
-    cell = str(export._cell(before + "=" + formula))
-    assert cell.lstrip(" \n\r\u00a0\u3000")[:1] not in ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
-
-
 @given(ANY)
 def test_markdown_of_a_mail_is_text(text: str) -> None:
     shown = export.escaped(f"![x](http://evil) <img src=x> [a](b) `{text}` {text} <b>{text}")
     assert not re.search(r"(?<!\\)(?:\\\\)*[\[<`]", shown)
-
-
-def test_a_formula_in_a_mail_is_text_in_a_table(lab: Lab, fresh: Pkb, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in lab.environ.items():
-        monkeypatch.setenv(name, value)
-    lab.put("=cmd.eml", mail('=HYPERLINK("http://evil.example")\n', sender="=1+1 <a@x.org>", title="@SUM(A1)"))
-    lab.read()
-    rows = fresh("search", "HYPERLINK", "--csv").out
-    assert not re.search(r"(?:^|,)\"?[=+@-]", rows, re.MULTILINE)
 
 
 # The page: files that come with pkb, and a policy that allows nothing else.

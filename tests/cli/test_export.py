@@ -1,7 +1,5 @@
-"""`pkb export`, `pkb search --format`: files for their owner alone, safe in spreadsheets and pages."""
+"""`pkb export`: files for their owner alone, safe in pages."""
 
-import csv
-import io
 import json
 import re
 import stat
@@ -11,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.export import escaped, print_csv, source_lines
+from cli.export import escaped, source_lines
 from engine.types import Source, json_values
 from tests.cli.conftest import Pkb
 from tests.cli.test_terminal import KEY, acted_on, hostile
@@ -60,48 +58,18 @@ def test_markdown_has_the_questions_that_were_asked(pkb: Pkb, exported: Path) ->
     assert "  > From today I keep the spare key to the workshop." in page
 
 
-def test_search_prints_json_csv_and_markdown(pkb: Pkb) -> None:
-    rows = pkb("search", "gazebo", "-k", "3", "--json").row["sources"]
-    assert pkb("search", "gazebo", "-k", "3", "--format", "json").row["sources"] == rows
-    cells = [*csv.DictReader(io.StringIO(pkb("search", "gazebo", "-k", "3", "--format", "csv").out))]
-    assert [(one["path"], int(one["first_line"]), one["title"]) for one in cells] == [
-        (one["path"], one["lines"][0], one["title"]) for one in rows if not one["copy"]
-    ]
-    page = pkb("search", "gazebo", "-k", "3", "--format", "md").out
-    assert page.count("\n- **") + page.startswith("- **") == len(cells)
-    assert "  > please bring the white gazebo" in page
-    assert pkb("search", "gazebo", "--json", "--format", "csv").code == 2
-    assert [pkb("search", "quorvblimmer", "--from", "nobody", "--format", form).code for form in ("csv", "md")] == [
-        4,
-        4,
-    ]
-
-
 def test_nothing_in_mail_acts_on_a_terminal_or_a_page(fresh: Pkb, tmp_path: Path) -> None:
     folder = hostile(tmp_path / "mail")
     fresh("ingest", str(folder), "--vectors", "later")
     fresh("ask", "where is the boat?")
     for words in (
-        *(("search", "boat", "shed", "--format", form) for form in ("json", "csv", "md")),
+        ("search", "boat", "shed", "--json"),
         *(("export", "--format", form) for form in ("jsonl", "md")),
     ):
         assert (words, acted_on(fresh(*words).out)) == (words, set())
 
 
 ANY = st.text(st.sampled_from("=+-@\t ab'\"\n\r,;\x1b\u200b|0#`*_[]()<>&!\\~.1"), max_size=20)
-
-
-@given(st.lists(ANY, min_size=3, max_size=3))
-def test_no_cell_begins_a_formula(texts: list[str]) -> None:
-    title, sender, quote = texts
-    row = json_values(Source("/m/a.eml", "=1+1", title, None, (1, 2), 1.0, quote, sender=sender))
-    out = io.StringIO()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sys.stdout", out)
-        print_csv([row])
-    (cells,) = csv.DictReader(io.StringIO(out.getvalue(), newline=""))
-    assert [one for one in cells.values() if str(one).startswith(("=", "+", "-", "@", "\t", "\r"))] == []
-    assert cells["message_id"] == "'=1+1"
 
 
 @given(ANY)
