@@ -4,13 +4,17 @@ Knows columns and conditions, not what a row means.
 """
 
 import errno
+import gc
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
+from functools import partial
+from importlib import import_module
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -23,28 +27,81 @@ from store.home import Identity
 from store.types import Row, Scope, Vectors, among
 
 
+class _Deferred:
+    """A class or function of a package that is executed once this is called, subclassed or asked for something."""
+
+    def __init__(self, load: Callable[[], Any]) -> None:
+        self._load = load
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        return self._load()(*given, **named)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # of typing, which looks for what a class need not have
+            raise AttributeError(name)
+        return getattr(self._load(), name)
+
+    def __instancecheck__(self, value: object) -> bool:
+        return isinstance(value, self._load())
+
+    def __mro_entries__(self, bases: object) -> tuple[Any, ...]:
+        return (self._load(),)
+
+
 def execute_when_used(name: str) -> None:
-    """Import a package without executing it, until an attribute of it is looked up; its submodules import as usual."""
+    """Import a package without executing it, until one of its names is used; its submodules import as usual."""
     spec = None if name in sys.modules else find_spec(name)
     if spec is None or spec.loader is None:
         return
-    package, loader = module_from_spec(spec), spec.loader
+    package, loader, names = module_from_spec(spec), spec.loader, dict[str, _Deferred]()
+
+    def load(attribute: str) -> Any:
+        if package.__dict__.pop("__getattr__", None):
+            loader.exec_module(package)
+        return getattr(package, attribute)
 
     def look_up(attribute: str) -> Any:
         if attribute.startswith("__"):  # of the import system, which looks for what a package need not have
             raise AttributeError(attribute)
-        del package.__dict__["__getattr__"]
-        loader.exec_module(package)
-        return getattr(package, attribute)
+        return names.setdefault(attribute, _Deferred(partial(load, attribute)))
 
     package.__dict__["__getattr__"] = look_up
     sys.modules[name] = package
+    above, _, inner = name.rpartition(".")
+    if above:
+        setattr(sys.modules[above], inner, package)
+
+
+@contextmanager
+def _quick_import() -> Iterator[None]:
+    """Import LanceDB without collecting garbage, of which there is none, and without comparing overriding methods.
+
+    LanceDB itself does not compare their signatures from Python 3.12 on.
+    """
+    checks = import_module("overrides") if sys.version_info < (3, 12) else ModuleType("overrides")
+    override, collects = getattr(checks, "override", None), gc.isenabled()
+    vars(checks)["override"] = _override
+    gc.disable()
+    try:
+        yield
+    finally:
+        vars(checks)["override"] = override
+        gc.freeze()  # thousands of classes, which need not be looked at again
+        if collects:
+            gc.enable()
+
+
+def _override(method: Any) -> Any:
+    method.__override__ = True
+    return method
 
 
 # A client of remote databases, of whose classes a local one uses none: half of the time that LanceDB takes to import.
-execute_when_used("lance_namespace_urllib3_client")
-import lancedb
-from lancedb.index import BTree
+for _remote in ("lance_namespace", "lance_namespace_urllib3_client", "lance_namespace_urllib3_client.models"):
+    execute_when_used(_remote)
+with _quick_import():
+    import lancedb
+    from lancedb.index import BTree
 
 _DATE = pa.timestamp("us", "UTC")
 _ABOUT = [
