@@ -6,7 +6,7 @@ Pattern-based, English first. A span may be wrong, so callers show it with its s
 import re
 from dataclasses import dataclass
 from datetime import time
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Literal
 
 from engine.text.dates import NEAR_DAY
@@ -101,22 +101,21 @@ _THERE = (
 )
 _MONEY = r"(?:[$€£¥]|\b(?:usd|eur|gbp|us\$))\s?\d[\d,.]{0,15}\s?(?:k\b|m\b|bn\b|million|billion|thousand)?"
 _UNITS = r"(?:%|(?:percent|dollars?|euros?|pounds?|cents?|bucks|usd|eur|gbp|chf|kg|km|miles?|mwh?|mmbtu|bcf|hours?)\b)"
-_FINDERS: dict[Kind, re.Pattern[str]] = {
-    "date": re.compile(rf"\b(?:{_DATE})", re.I),
-    "time": re.compile(_CLOCK, re.I),
-    "duration": re.compile(
-        rf"(?:(?:about|nearly|almost|over)\s)?\b{COUNT}[\s-]+(?:more\s)?{UNIT}|since\s\d{{4}}\b", re.I
-    ),
-    "place": re.compile(f"{_ROOM}|{_STREET}|{_SOMEWHERE}|{_THERE}"),
-    "person": re.compile(rf"\b{_FULL_NAME}"),
-    "number": re.compile(rf"(?<![\w$€£.,])\d[\d,]{{0,15}}(?:\.\d+)?\s?%?(?![\w:/])|\b(?:{_WORDS}|twice|once)\b", re.I),
-    "amount": re.compile(rf"{_MONEY}|(?<![\d.,])\b(?:\d[\d,.]{{0,15}}|{_WORDS})\s?(?!%|percent){_UNITS}", re.I),
-    "email": re.compile(r"(?<![\w.+'-])[\w.+'-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,6}"),
-    "phone": re.compile(
+_ANY_CASE = frozenset[Kind](("date", "time", "duration", "number", "amount", "link"))
+_FINDERS: dict[Kind, str] = {
+    "date": rf"\b(?:{_DATE})",
+    "time": _CLOCK,
+    "duration": rf"(?:(?:about|nearly|almost|over)\s)?\b{COUNT}[\s-]+(?:more\s)?{UNIT}|since\s\d{{4}}\b",
+    "place": f"{_ROOM}|{_STREET}|{_SOMEWHERE}|{_THERE}",
+    "person": rf"\b{_FULL_NAME}",
+    "number": rf"(?<![\w$€£.,])\d[\d,]{{0,15}}(?:\.\d+)?\s?%?(?![\w:/])|\b(?:{_WORDS}|twice|once)\b",
+    "amount": rf"{_MONEY}|(?<![\d.,])\b(?:\d[\d,.]{{0,15}}|{_WORDS})\s?(?!%|percent){_UNITS}",
+    "email": r"(?<![\w.+'-])[\w.+'-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,6}",
+    "phone": (
         r"(?<![\w.-])\+?(?:\(\d{2,5}\)|\d{1,5})(?:[ ./-]?(?:\(\d{1,5}\)|\d{2,5})){1,5}(?:\sx\d{1,6})?(?![\w-])"
         r"|\b(?:x|ext\.? ?)\d{3,6}\b"
     ),
-    "link": re.compile(r"(?:https?://|www\.)[^\s<>\"')\]]{2,300}", re.I),
+    "link": r"(?:https?://|www\.)[^\s<>\"')\]]{2,300}",
 }
 _NOBODY = re.compile(r"(?-i:[A-Z]{2,}s)|original message|(?:\W|\b\w\b)*", re.IGNORECASE)  # APIs, P & S
 _NOT_NAMES = frozenset(prompt("not_names").split())
@@ -138,13 +137,18 @@ class Found:
 
 def find(text: str, kind: Kind) -> list[Found]:
     """Return the spans of one kind in the first `LONGEST` characters, in order, without overlaps."""
-    spans = [_trimmed(text, *match.span()) for match in _FINDERS[kind].finditer(text[:LONGEST])]
+    spans = [_trimmed(text, *match.span()) for match in _finder(kind).finditer(text[:LONGEST])]
     if kind == "person":
         spans = [_name(text, *span) for span in spans]
         spans = [span for span in spans if not _NOBODY.fullmatch(text, *span)]
     if kind == "phone":
         spans = [span for span in spans if _is_phone_number(text[slice(*span)])]
     return [Found(start, end) for start, end in spans if start < end]
+
+
+@cache  # compiling all takes as long as a search
+def _finder(kind: Kind) -> re.Pattern[str]:
+    return re.compile(_FINDERS[kind], re.IGNORECASE if kind in _ANY_CASE else 0)
 
 
 _NUMBER = rf"(?:\d[\d,]{{0,15}}(?:\.\d+)?|{_WORDS})"
@@ -162,7 +166,7 @@ _MEASURE = (
     rf"|\s?{_UNITS}|\s(?:years?\s+old|years?|feet|foot|meters?|metres?|degrees?|pages|seats|points)\b"
 )
 _RATE = r"\s?/\s?[a-z]+\b|\s+(?:each|apiece|per\s+[a-z]+)\b"
-_LIST_OF_NAMES = re.compile(rf"\b{_FULL_NAME}(?:,\s+{_FULL_NAME}){{0,8}},?\s+(?:and|or|&)\s+{_FULL_NAME}")
+_LIST_OF_NAMES = rf"\b{_FULL_NAME}(?:,\s+{_FULL_NAME}){{0,8}},?\s+(?:and|or|&)\s+{_FULL_NAME}"
 _BEFORE_NUMBER = rf"(?:\bbetween\s+)?(?<![\w.,$€£]){_NUMBER}(?:{_TO}|\s+(?:and|or)\s+)"
 _AROUND: dict[Kind, tuple[str, str]] = {
     "date": (
@@ -174,10 +178,6 @@ _AROUND: dict[Kind, tuple[str, str]] = {
     "number": (_BEFORE_NUMBER, f"{_SCALE}|{_MEASURE}"),
     "amount": (_BEFORE_NUMBER, _RATE),
 }  # words that belong to a span before and after it
-_PARTS = {
-    kind: (re.compile(rf"(?:{before})\Z", re.IGNORECASE), re.compile(behind, re.IGNORECASE))
-    for kind, (before, behind) in _AROUND.items()
-}
 _BETWEEN_DATES = re.compile(rf"{_TO}|{_AND}|,\s+", re.IGNORECASE)
 _FROM = re.compile(r"\b(?:from|between)\s+\Z", re.IGNORECASE)
 _MOVES = re.compile(
@@ -190,18 +190,24 @@ _REACH = 40  # characters before a span that may belong to it
 def whole(text: str, span: Found, kind: Kind) -> Found:
     """Return a span with all that belongs to it: the other end of a range, a whole list, its unit or time zone."""
     if kind in ("person", "place"):
-        lists = (_name(text, *match.span()) for match in _LIST_OF_NAMES.finditer(text[:LONGEST]))
+        lists = (_name(text, *match.span()) for match in re.finditer(_LIST_OF_NAMES, text[:LONGEST]))
         return next((Found(*one) for one in lists if one[0] <= span.start and span.end <= one[1]), span)
-    if kind not in _PARTS:
+    if kind not in _AROUND:
         return span
     if kind == "date":
         span = _dates_around(text, span)
-    before, behind = _PARTS[kind]
+    before, behind = _parts_of(kind)
     if match := before.search(text[max(0, span.start - _REACH) : span.start]):
         span = Found(span.start - len(match.group()), span.end)
     while match := behind.match(text, span.end):
         span = Found(span.start, match.end())
     return span
+
+
+@cache
+def _parts_of(kind: Kind) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    before, behind = _AROUND[kind]
+    return re.compile(rf"(?:{before})\Z", re.IGNORECASE), re.compile(behind, re.IGNORECASE)
 
 
 def _dates_around(text: str, span: Found) -> Found:
