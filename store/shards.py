@@ -338,8 +338,8 @@ class Shard:
 
     def without(self, documents: Sequence[int]) -> "Shard":
         """Return the shard with further documents that do not count."""
-        held = np.isin(np.array(documents, np.uint64), self.arrays["document"])
-        fresh = [key for key, is_held in zip(documents, held.tolist(), strict=True) if is_held]
+        held = self.arrays["document"]
+        fresh = held[np.isin(held, np.array(documents, np.uint64))].tolist()
         return Shard(self.arrays, sorted({*self.dead, *fresh})) if fresh else self
 
     def score_words(self, query: Query) -> NDArray[np.float64]:
