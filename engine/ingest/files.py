@@ -1,6 +1,7 @@
 """Parses one file of any format into items: archives, mbox and emlx are split here, the rest is known by name only."""
 
 import gzip
+import json
 import os
 import re
 import stat
@@ -17,12 +18,9 @@ from pathlib import Path, PurePath
 from typing import IO, Any, BinaryIO
 
 from engine.ingest import scan
-from engine.ingest.calendar import read_calendar, read_contacts
 from engine.ingest.headers import clean, decode_text
 from engine.ingest.mail import read_mail
 from engine.ingest.outlook import as_mime
-from engine.ingest.records import NO_SPEECH, names_in
-from engine.ingest.transcripts import may_be_transcript, read_transcripts
 from engine.ingest.types import ParseLimits, T, UnreadableItem, doubts, isolate, item_or_bug
 from store.catalog import BUG
 from store.types import ParsedItem, replace
@@ -74,7 +72,16 @@ def read(path: Path, raw_kind: str | None, limits: ParseLimits, root: str = "") 
 @lru_cache(maxsize=2)
 def _names_at(users: Path, _changed: int) -> dict[str, str]:
     with suppress(OSError):
-        return names_in(users.read_bytes())
+        return _names_in(users.read_bytes())
+    return {}
+
+
+def _names_in(raw: bytes) -> dict[str, str]:
+    """Return the names of people by their ids in Slack's users.json; none in any other file."""
+    with suppress(ValueError, RecursionError):
+        users = [one for one in json.loads(raw) if isinstance(one, dict) and isinstance(one.get("profile"), dict)]
+        names = {one.get("id"): one["profile"].get("real_name") or one.get("name") for one in users}
+        return {key: clean(name) for key, name in names.items() if isinstance(key, str) and isinstance(name, str)}
     return {}
 
 
@@ -95,7 +102,7 @@ def _read_open(
     kind = raw_kind or scan.detect(name, head)
     if raw_kind == "mail" and name.lower().endswith(".emlx"):
         kind = "emlx"
-    if kind is None and (levels == _LEVELS or head) and may_be_transcript(name, decode_text(head)):
+    if kind is None and (levels == _LEVELS or head) and _may_be_transcript(name, head):
         kind = "transcript"
     if not head:
         yield _unreadable("empty" if kind or levels == _LEVELS else UNKNOWN)
@@ -108,9 +115,10 @@ def _read_open(
         lacks = item.document and name.lower().endswith(".partial.emlx")
         yield replace(item, kinds=tuple({*item.kinds, "unopened"})) if lacks else item
     elif kind == "transcript":
-        found = _read_transcripts(name, _read_whole(file, limits.file_bytes), limits)
-        yield from found if raw_kind or found[0].problem != NO_SPEECH else [_unreadable(UNKNOWN)]
+        yield from _read_transcripts(name, _read_whole(file, limits.file_bytes), limits, named=raw_kind is not None)
     elif kind in ("calendar", "contacts"):
+        from engine.ingest.calendar import read_calendar, read_contacts  # as transcripts: mail needs none of it
+
         read_items, raw = read_calendar if kind == "calendar" else read_contacts, _read_whole(file, limits.file_bytes)
         why = "not a text" if "\0" in decode_text(raw) else "no event, task or contact in it"
         yield from read_items(raw, limits) or [_unreadable(why)]
@@ -169,11 +177,22 @@ def _looked_at(item: ParsedItem, state: str | None = None) -> ParsedItem:
     return replace(item, document=document, kinds=kinds) if kinds or state else item
 
 
-def _read_transcripts(name: str, raw: bytes, limits: ParseLimits) -> list[ParsedItem]:
+def _may_be_transcript(name: str, head: bytes) -> bool:
+    from engine.ingest.transcripts import may_be_transcript
+
+    return may_be_transcript(name, decode_text(head))
+
+
+def _read_transcripts(name: str, raw: bytes, limits: ParseLimits, *, named: bool) -> list[ParsedItem]:
+    """Return the transcripts in a file; one that was not named as such, and is none, is of an unknown kind."""
+    from engine.ingest.records import NO_SPEECH
+    from engine.ingest.transcripts import read_transcripts
+
     try:
-        return [item_or_bug(one.item, partial(_looked_at, one)) for one in read_transcripts(name, raw, limits)]
+        found = [item_or_bug(one.item, partial(_looked_at, one)) for one in read_transcripts(name, raw, limits)]
     except UnreadableItem as error:
-        return [_unreadable(error.reason)]
+        found = [_unreadable(error.reason)]
+    return found if named or found[0].problem != NO_SPEECH else [_unreadable(UNKNOWN)]
 
 
 def _unreadable(text: str) -> ParsedItem:
@@ -245,7 +264,7 @@ def _read_archive(
         if scan.ignorable(path) or any(map(scan.is_skipped_folder, path.parts)):
             continue
         if member == _USERS:
-            limits = replace(limits, names=names_in(_read_whole(opens(), limits.file_bytes)))
+            limits = replace(limits, names=_names_in(_read_whole(opens(), limits.file_bytes)))
             continue
         inside = replace(limits, state=limits.state or _state_of_path(PurePath("/", path), "/"))
         for item in _read_member(opens, path.name, inside, allowance, levels - 1):

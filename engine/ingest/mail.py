@@ -9,7 +9,6 @@ from email.utils import parsedate_tz
 from functools import lru_cache
 from hashlib import blake2b
 
-from engine.ingest.calendar import MOST_EVENTS, event_texts
 from engine.ingest.headers import (
     ENVELOPE,
     MOST_ADDRESSES,
@@ -253,6 +252,8 @@ def _is_calendar(part: MimePart) -> bool:
 
 
 def _event_sections(leaf: Leaf, tree: Tree) -> list[Section]:
+    from engine.ingest.calendar import MOST_EVENTS, event_texts  # most mail has none
+
     texts = event_texts(leaf.text or "")
     if not texts:
         return [_attachment(leaf, tree)]

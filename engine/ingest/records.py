@@ -8,7 +8,6 @@ import json
 import re
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime, timezone
 from itertools import groupby, pairwise
 from math import log
@@ -42,15 +41,6 @@ class Spoken(Struct, frozen=True):
     unlikely: tuple[int, ...] = ()
     letters: int = 0
     path: str = ""
-
-
-def names_in(raw: bytes) -> dict[str, str]:
-    """Return the names of people by their ids in Slack's users.json; none in any other file."""
-    with suppress(ValueError, RecursionError):
-        users = [one for one in json.loads(raw) if isinstance(one, dict) and isinstance(one.get("profile"), dict)]
-        names = {one.get("id"): one["profile"].get("real_name") or one.get("name") for one in users}
-        return {key: clean(name) for key, name in names.items() if isinstance(key, str) and isinstance(name, str)}
-    return {}
 
 
 def spoken(text: str, table: bool = False) -> Spoken:
