@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from store.home import Home
     from store.kv_store import KvStore
     from store.locks import Locks
-    from store.question_index import QuestionVectors
-    from store.search import Reader
+    from store.search import QuestionVectors, Reader
     from store.types import Scope, Vectors
 
 _SHOWN = 2  # sources in a prompt: of more, small models make less (docs/log/models.md)

@@ -33,7 +33,7 @@ from engine.types import (
     Trace,
     json_values,
 )
-from store.errors import Locked, PkbError, UsageError, naming_disk
+from store.errors import Locked, PkbError, UsageError
 from store.home import Home, existing
 from store.types import Scope, replace
 
@@ -50,10 +50,8 @@ if TYPE_CHECKING:
 
 def missing_vectors(opened: Session) -> int:
     """Count the chunks without a vector of the embedder in use, which may be another than made those there are."""
-    from store.vectors import count_missing
-
     changed = opened.ledger.get("vectors") and opened.question_embedder is None
-    return opened.ledger.count("chunks") if changed else count_missing(opened.ledger)
+    return opened.ledger.count("chunks") if changed else opened.ledger.unembedded
 
 
 def embed(opened: Session) -> "Iterator[Embedded]":
@@ -61,7 +59,7 @@ def embed(opened: Session) -> "Iterator[Embedded]":
     from engine.ingest.chunking import embed
 
     opened.ledger.renew()
-    with naming_disk(opened.home.data, "pkb ingest"):
+    with opened.home.naming_disk("pkb ingest"):
         for step in embed(opened.vectors, opened.embedder, opened.locks, partial(_meet, opened)):
             yield step
             if opened.mapped.is_behind():
@@ -340,7 +338,7 @@ def ingest(
     settled: "Settled | None" = None,
 ) -> "tuple[Summary, list[SourceRoot]]":
     """Bring every root up to date; returns the missing ones whose documents were kept. DiskFull."""
-    with naming_disk(opened.home.data, "pkb ingest"):
+    with opened.home.naming_disk("pkb ingest"):
         finish_forgetting(opened, on_progress)
         opened.ledger.renew()
         run = ingest_run(opened, prune=prune, restore=restore, settled=settled)
@@ -461,7 +459,7 @@ def fetch(
         return found is not None and bool(tombstones.found(found, ""))
 
     checks = is_forgotten if len(tombstones) and not restore else lambda _: False
-    with naming_disk(opened.home.data, "pkb ingest"), opened.locks.mail():
+    with opened.home.naming_disk("pkb ingest"), opened.locks.mail():
         return MailReader(connection, opened.home.mail, limits.message_bytes, checks, on_progress, restore).read()
 
 

@@ -29,13 +29,11 @@ if TYPE_CHECKING:
     from engine.types import AskOptions, Backend
     from store.catalog import Catalog
     from store.database import Ledger
-    from store.documents import Knowledge
+    from store.documents import Knowledge, VectorStore
     from store.locks import Locks
     from store.mapped_index import MappedIndex
-    from store.question_index import QuestionVectors
-    from store.search import Reader
+    from store.search import QuestionVectors, Reader
     from store.tables import Tables
-    from store.vectors import VectorStore
 
 
 _ON_LEDGER = (
@@ -216,7 +214,7 @@ class Session:
     @cached_property
     def vectors(self) -> "VectorStore":
         """Return the vectors."""
-        from store.vectors import VectorStore
+        from store.documents import VectorStore
 
         return VectorStore(self.ledger, self.tables)
 
@@ -349,7 +347,7 @@ class Session:
     @cached_property
     def question_vectors(self) -> "QuestionVectors":
         """Return the vectors of cached questions by the embedder; NoModel if its weights are not installed."""
-        from store.question_index import QuestionVectors
+        from store.search import QuestionVectors
 
         return QuestionVectors(self.ledger, self.embedder.fingerprint, self.embedder.width)
 

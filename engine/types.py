@@ -21,7 +21,7 @@ from store.types import Chunk, Role, Scope, replace
 if TYPE_CHECKING:
     from engine.text.question import Question
     from engine.text.words import Span
-    from store.question_index import QuestionVectors
+    from store.search import QuestionVectors
     from store.types import Hit, Vectors
 
 

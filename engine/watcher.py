@@ -19,7 +19,7 @@ from engine import operations
 from engine.idle.scheduler import Machine, why_wait
 from engine.operations import root_at
 from engine.session import Session, session
-from store.errors import DiskFull, Locked, NoModel, PkbError, as_pkb_error, naming_disk
+from store.errors import DiskFull, Locked, NoModel, PkbError, as_pkb_error
 
 if TYPE_CHECKING:
     from engine.ingest.follow import DueFolder, Follow, Followed, Intervals
@@ -124,7 +124,7 @@ class IdleRuns:
 
     def _must_wait(self) -> bool:
         try:
-            with session(self._environ) as opened, naming_disk(opened.home.data, "pkb idle"):
+            with session(self._environ) as opened, opened.home.naming_disk("pkb idle"):
                 opened.make()
                 return why_wait(opened, self._machine) is not None
         except (Locked, DiskFull):
@@ -203,7 +203,7 @@ class Watcher:
         """Read a due folder; later, where another process is writing or the disk is full."""
         began = time.monotonic()
         try:
-            with session(self._environ) as opened, naming_disk(opened.home.data, "pkb ingest"):
+            with session(self._environ) as opened, opened.home.naming_disk("pkb ingest"):
                 opened.make()
                 summary, where = self._ingest(opened, due)
                 left = operations.missing_vectors(opened) if summary.kept else None
@@ -249,7 +249,7 @@ class Watcher:
         """Embed chunks without a vector, until a folder is due."""
         self._unembedded, done, left = False, 0, 0
         try:
-            with session(self._environ) as opened, naming_disk(opened.home.data, "pkb ingest"):
+            with session(self._environ) as opened, opened.home.naming_disk("pkb ingest"):
                 opened.make()
                 if operations.missing_vectors(opened):
                     for step in operations.embed(opened):

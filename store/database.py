@@ -70,6 +70,16 @@ class Ledger:
         self.set(name, str(self.count(name) + amount))
 
     @property
+    def has_nodes(self) -> bool:
+        """Return whether any KV node is stored, whatever its state."""
+        return self.rows.execute("SELECT 1 FROM kv_nodes LIMIT 1").fetchone() is not None
+
+    @property
+    def unembedded(self) -> int:
+        """Return how many chunks have no vector of the embedder in use."""
+        return self.count("chunks") - self.count("embedded")
+
+    @property
     def epoch(self) -> int:
         """Return the epoch that what is written rests on."""
         return self._epoch[0]

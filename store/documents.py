@@ -1,4 +1,4 @@
-"""The index of documents and chunks, which a kill at any moment neither loses nor duplicates.
+"""The index of documents, chunks and their vectors, which a kill at any moment neither loses nor duplicates.
 
 Rows are written to LanceDB; then one transaction of the ledger acknowledges them, and old text gives way to new. An
 unacknowledged change is undone: the next ingest reads its files. Knows no files: the caller's `record` writes
@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cached_property
+from itertools import islice
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,13 +21,11 @@ from store import catalog
 from store.answers import drop_derived, mark_removed, unmark_removed
 from store.catalog import Catalog, FormerNames
 from store.database import DOUBTFUL, UNCOMPACTED, Ledger
-from store.kv_index import KvFolder, has_nodes
-from store.types import OWN_ROLES, IndexedDocument, Kind, among, batches, chunk_rows, document_row, text_names
-from store.vectors import note_counts
+from store.types import OWN_ROLES, IndexedDocument, Kind, among, batches, chunk_rows, document_row, table_of, text_names
 
 if TYPE_CHECKING:
     from store.tables import Tables
-    from store.types import Row
+    from store.types import Row, Vectors
 
 
 _TRIED_BY = "tried_by"  # the small value of the ledger that names the version of pkb that read files last
@@ -257,7 +257,9 @@ class Knowledge:
         if self._ledger.rows.execute("SELECT 1 FROM removed_chunks LIMIT 1").fetchone():
             with self._ledger.transaction():
                 drop_derived(self._ledger, time.time())
-        if has_nodes(self._ledger):
+        if self._ledger.has_nodes:
+            from store.kv_index import KvFolder  # few homes have a KV cache
+
             folder = KvFolder(self._ledger, cache)
             folder.remove_unlinked()
             folder.owner.close()
@@ -363,3 +365,86 @@ class Knowledge:
         quoting = release(self._ledger, gone)
         self._ledger.rows.executemany("UPDATE documents SET rechunk = 1 WHERE id = ?", [(d,) for d in quoting])
         Catalog(self._ledger).mark_changed(quoting)
+
+
+_EMBEDDED = """INSERT OR REPLACE INTO embedded_documents
+    SELECT ?, coalesce(max(CAST(value AS INTEGER)), 0) FROM meta WHERE name = 'generation'"""
+
+
+def note_counts(ledger: Ledger, tables: "Tables") -> None:
+    """Note how many chunks and vectors the tables have, inside the caller's transaction."""
+    ledger.set("chunks", str(tables.count("chunks")))
+    ledger.set("embedded", str(tables.count(ledger.get("vectors") or "vectors")))
+
+
+class VectorStore:
+    """The vectors of chunks, in a table of each embedder: a change of embedder creates a table and changes no column.
+
+    Filled by one process at a time (the embedder lock); each `put` needs the writer lock.
+    """
+
+    def __init__(self, ledger: Ledger, tables: "Tables") -> None:
+        self._ledger, self._tables = ledger, tables
+        self._queue, self._generation = dict[str, None](), -1  # ids of chunks without a vector, and when that was so
+
+    def use(self, fingerprint: str) -> bool:
+        """Make this embedder the one in use; where another was, mark all vectors as missing and return True."""
+        name = table_of(fingerprint)
+        before = self._ledger.get("vectors")
+        if before == name:
+            return False
+        self._tables.delete(name, "true")  # from an earlier time, of other chunks
+        with self._ledger.transaction():
+            self._ledger.set("vectors", name)
+            note_counts(self._ledger, self._tables)
+            self._ledger.raise_generation()
+        return before is not None
+
+    @property
+    def _name(self) -> str:
+        return self._ledger.get("vectors") or "vectors"
+
+    @property
+    def former(self) -> list[str]:
+        """Name the tables of embedders that were in use before."""
+        return [n for n in self._tables.names() if n.startswith("vectors") and n != self._ledger.get("vectors")]
+
+    def drop_former(self) -> None:
+        """Remove the tables of former embedders; breaks readers, so be alone."""
+        for name in self.former:
+            self._tables.drop(name)
+
+    @property
+    def missing(self) -> int:
+        """Count the chunks that have no vector."""
+        return self._ledger.unembedded
+
+    def wanted(self, limit: int) -> "list[Row]":
+        """Return up to `limit` chunks without a vector, newest first, as id, header and text."""
+        if self._generation != (now := self._ledger.generation):
+            there = {row["id"] for row in self._tables.each(self._name, ["id"])}
+            missing = (row for row in self._tables.each("chunks", ["id", "date"]) if row["id"] not in there)
+            dated = sorted((-row["date"].timestamp() if row["date"] else inf, row["id"]) for row in missing)
+            self._queue, self._generation = dict.fromkeys(one for _, one in dated), now
+        ids = list(islice(self._queue, limit))
+        return self._tables.select("chunks", among("id", ids), ["id", "header", "text"]) if ids else []
+
+    def put(self, ids: Sequence[str], vectors: "Vectors") -> None:
+        """Store unit vectors, one row an id; ids whose chunk was removed meanwhile are left out."""
+        columns = ["id", "document", "date", "local", "sender", "recipients", "collections"]
+        there = {row["id"]: row for row in self._tables.select("chunks", among("id", ids), columns)}
+        rows = [{**there[i], "vector": v} for i, v in zip(ids, vectors, strict=True) if i in there]
+        changed = sorted({row["document"] for row in rows})
+        is_next = self._ledger.generation == self._generation
+        with self._tables.change() as acknowledge:
+            if rows:
+                self._tables.put(self._name, rows, width=vectors.shape[1])
+            with acknowledge():
+                note_counts(self._ledger, self._tables)
+                self._ledger.rows.executemany(_EMBEDDED, [(one,) for one in changed])
+                self._ledger.add(UNCOMPACTED, len(rows))
+                self._ledger.raise_generation()
+        if is_next:
+            self._generation += 1
+            for one in ids:
+                self._queue.pop(one, None)

@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING
 from store.answers import OF_REMOVED, drop_derived, mark_removed
 from store.catalog import Catalog, FormerNames, prune_provenance
 from store.database import BUSY_MS, EPOCH, Ledger
-from store.documents import Knowledge
+from store.documents import Knowledge, VectorStore
 from store.home import Home
-from store.kv_index import NODES_OF_REMOVED, KvFolder, has_nodes
+from store.kv_index import NODES_OF_REMOVED, KvFolder
 from store.types import OWN_ROLES, Document, among, batches, is_rewritten, text_names
-from store.vectors import VectorStore
 
 if TYPE_CHECKING:
     from store.mapped_index import MappedIndex
@@ -183,7 +182,7 @@ class Eraser:
         self._tables.remove_leftovers()
         former = {path for path in self._home.tables.rglob("*") if path.is_file() and path.suffix != ".json"}
         VectorStore(self._ledger, self._tables).drop_former()
-        if has_nodes(self._ledger):
+        if self._ledger.has_nodes:
             folder = KvFolder(self._ledger, self._home.kv)
             folder.collect()
             folder.counts.forget_ghosts()

@@ -13,8 +13,6 @@ PkbError                  1   any other error
 
 import errno
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 _LEDGER = {  # SQLite's primary result codes: what happened, and what helps
@@ -150,19 +148,3 @@ def disk_failure(error: BaseException, folder: Path) -> str | None:
     if "lance" in str(error).lower() and getattr(error, "errno", None) is None:
         return next((what for number, what in _DISK.items() if f"(os error {number})" in str(error)), None)
     return _DISK.get(error.errno or 0) if isinstance(error, OSError) else None
-
-
-@contextmanager
-def naming_disk(folder: Path, command: str) -> Iterator[None]:
-    """Raise DiskFull, with the command to type, where a block that writes to a folder finds its disk full or failing.
-
-    What was committed before stays.
-    """
-    import sqlite3  # imported late, as above
-
-    try:
-        yield
-    except (OSError, RuntimeError, ValueError, sqlite3.Error) as error:  # LanceDB raises the first three
-        if (what := disk_failure(error, folder)) is None:
-            raise
-        raise DiskFull(f"{what}: {folder}", f"{command}, once there is room") from None

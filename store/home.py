@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
-from store.errors import PkbError
+from store.errors import DiskFull, PkbError, disk_failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,21 @@ class Home:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise PkbError(f"cannot write to {error.filename}: {error.strerror}", "pkb doctor") from None
+
+    @contextmanager
+    def naming_disk(self, command: str) -> Iterator[None]:
+        """Raise DiskFull, with the command to type, where a block that writes finds the disk full or failing.
+
+        What was committed before stays.
+        """
+        import sqlite3  # imported late: help and usage errors must load nothing heavy
+
+        try:
+            yield
+        except (OSError, RuntimeError, ValueError, sqlite3.Error) as error:  # LanceDB raises the first three
+            if (what := disk_failure(error, self.data)) is None:
+                raise
+            raise DiskFull(f"{what}: {self.data}", f"{command}, once there is room") from None
 
     def sizes(self) -> dict[str, int]:
         """Return the bytes on disk of the search tables with the mapped index, the ledger, and the cache."""

@@ -19,7 +19,6 @@ from store.home import Home, has_tables
 from store.kv_index import KvFolder
 from store.mapped_index import MappedIndex
 from store.tables import Tables
-from store.vectors import count_missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +109,7 @@ def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> 
     files = tuple(os.fsdecode(path) for path in Catalog(ledger).changed())
     gone = tuple(path for path in files if not os.path.lexists(path))
     known = bool(Catalog(ledger).roots())
-    return Repaired(len(torn | unread), files, gone, count_missing(ledger), known)
+    return Repaired(len(torn | unread), files, gone, ledger.unembedded, known)
 
 
 def _damaged_rows(ledger: Ledger) -> Finding:

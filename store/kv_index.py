@@ -382,11 +382,6 @@ class KvQueries:
         return CountTotal(*self._rows.execute(sql).fetchone())
 
 
-def has_nodes(ledger: Ledger) -> bool:
-    """Return whether any KV node is stored, whatever its state."""
-    return ledger.rows.execute("SELECT 1 FROM kv_nodes LIMIT 1").fetchone() is not None
-
-
 _SUFFIX = ".owner"
 
 

@@ -1,16 +1,23 @@
-"""Keyword and vector search over the index, for retrieval. Knows no ranking."""
+"""Search: keywords and vectors over the index, and the nearest questions of the answer cache. Knows no ranking."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+from msgspec import Struct
+
+from store.answers import ANSWER_COLUMNS, CachedAnswer, answer_from_row
 from store.database import Ledger
-from store.types import Hit, Row, Scope, Totals, Vectors, among, documents_within, in_own_zone, titled
+from store.types import Hit, Row, Scope, Totals, Vectors, among, documents_within, in_own_zone, table_of, titled
 
 if TYPE_CHECKING:
     from store.mapped_index import MappedIndex
     from store.shards import Query
     from store.tables import Tables
+
+_ROUNDING = 1e-4  # by which two ways of computing a cosine may differ
+_STALE_ROWS = 1024  # in memory beyond twice those in the ledger: then all are read again
 
 
 class Reader:
@@ -78,3 +85,83 @@ class Reader:
     @cached_property
     def _tables(self) -> "Tables":
         return self._open_tables()  # LanceDB takes long to import, and the mapped index needs none of it
+
+
+class Near(Struct, frozen=True):
+    """An answered question, and the cosine of its vector with the one that was looked for."""
+
+    key: bytes
+    answer: CachedAnswer
+    similarity: float
+
+
+class QuestionVectors:
+    """The questions of the answer cache under one embedder; create one per process, because it stays loaded.
+
+    SQLite stores the vectors; they are read into one array, and later only the new rows.
+    """
+
+    def __init__(self, ledger: Ledger, embedder: str, width: int) -> None:
+        self.embedder, self._rows, self._table = embedder, ledger.rows, table_of(embedder)
+        self._numbers, self._vectors = np.empty(0, np.int64), np.empty((0, width), np.float32)
+
+    def near(
+        self, vector: Vectors, *, scope: str, writer: str, day: str | None, least: float, most: int = 8
+    ) -> list[Near]:
+        """Return up to `most` answered questions of this scope, writer and day, nearest first.
+
+        `vector` is a unit row; the cosine of each found is at least `least`.
+        """
+        self._refresh()
+        cosines, found = self._vectors @ vector, list[Near]()
+        likely = np.flatnonzero(cosines >= least - _ROUNDING)
+        for at in likely[np.argsort(-cosines[likely], kind="stable")].tolist():
+            if len(found) >= most and cosines[at] + _ROUNDING < sorted(one.similarity for one in found)[-most]:
+                break
+            # The product of two rows, unlike one of many, does not depend on the other rows.
+            similarity = float(self._vectors[at] @ vector)
+            if similarity >= least and (entry := self._answered(int(self._numbers[at]), scope, writer, day)):
+                found.append(Near(*entry, similarity))
+        return sorted(found, key=lambda near: (-near.similarity, near.key))[:most]
+
+    def affected_by(self, chunk_vectors: Vectors, margin: float = 0.0) -> list[tuple[bytes, int]]:
+        """Return the keys of questions that a new chunk is among the nearest to, with its row; see `AnswerBank.put`.
+
+        `chunk_vectors` are unit rows; `margin` is taken from each question's floor.
+        """
+        self._refresh()
+        sql = "SELECT number, key, floor FROM question_vectors WHERE embedder = ? AND floor IS NOT NULL"
+        floors = {number: (key, floor - margin) for number, key, floor in self._rows.execute(sql, (self._table,))}
+        found = [floors.get(number, (b"", np.inf)) for number in self._numbers.tolist()]
+        least = np.array([floor for _, floor in found], np.float32)
+        at, rows = np.nonzero(self._vectors @ chunk_vectors.T > least[:, None])
+        return sorted((found[question][0], row) for question, row in zip(at.tolist(), rows.tolist(), strict=True))
+
+    def _answered(self, number: int, scope: str, writer: str, day: str | None) -> tuple[bytes, CachedAnswer] | None:
+        """Return the key and entry of a number; None if it was removed, has no answer, or another scope."""
+        sql = f"""SELECT key, {ANSWER_COLUMNS} FROM question_vectors JOIN intact_answers USING (key)
+                  WHERE number = ? AND state = 'answered' AND scope = ? AND writer = ? AND day IS ?"""
+        row = self._rows.execute(sql, (number, scope, writer, day)).fetchone()
+        return (row[0], answer_from_row(row[1:])) if row else None
+
+    def _refresh(self) -> None:
+        """Read the new rows, since numbers only grow; all rows where most of those in memory were removed."""
+        if self._read(int(self._numbers[-1]) if len(self._numbers) else 0):
+            live = self._rows.execute(
+                "SELECT count(*) FROM question_vectors WHERE embedder = ?", (self._table,)
+            ).fetchone()
+            if len(self._numbers) > 2 * live[0] + _STALE_ROWS:
+                self._numbers, self._vectors = self._numbers[:0], self._vectors[:0]
+                self._read(0)
+
+    def _read(self, after: int) -> bool:
+        """Add the rows after a number; False where there are none."""
+        width = self._vectors.shape[1]
+        sql = """SELECT number, vector FROM question_vectors
+                 WHERE embedder = ? AND number > ? AND length(vector) = ? ORDER BY number"""
+        found = self._rows.execute(sql, (self._table, after, 4 * width)).fetchall()
+        if found:
+            read = np.frombuffer(b"".join(vector for _, vector in found), np.float32).reshape(-1, width)
+            self._vectors = np.concatenate([self._vectors, read])
+            self._numbers = np.append(self._numbers, [number for number, _ in found])
+        return bool(found)

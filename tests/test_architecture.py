@@ -62,7 +62,7 @@ LIBRARIES = {
         "engine/ingest/chunking.py",
         "store/tables.py",
         "store/types.py",
-        "store/question_index.py",
+        "store/search.py",
         "store/shards.py",
         "engine/retrieval/retrieve.py",
         "store/mapped_index.py",

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from engine.ask.question_features import plain
-from engine.text.commitments import instruction_end
 from engine.text.question import Question
 from engine.text.relative_dates import COMING, TimeConstraint, is_of_day, resolve
 from engine.text.spans import Found, Kind, find, time_of
-from engine.text.time_sensitive import plain_words
+from engine.text.time_sensitive import instruction_end, plain_words
 from engine.text.words import FUNCTION_WORDS, Span, words
 from engine.types import Grade, Passage
 from store.types import replace

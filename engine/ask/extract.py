@@ -29,10 +29,10 @@ from engine.ask.candidates import (
 from engine.ask.followup import WHO_SAID, followed, reason_said, says_nothing
 from engine.ask.question_features import plain
 from engine.ask.updates import latest, says_change, soonest
-from engine.ingest.dialogue import listed_attendees
 from engine.llm.prompt import Segments, system_ids
 from engine.models.types import LanguageModel
 from engine.text.dates import spell_date
+from engine.text.people import listed_attendees
 from engine.text.question import ASKING_WORDS, Question, Synthesis, core, synthesis, understand
 from engine.text.relative_dates import (
     CANCELLED,

@@ -31,6 +31,7 @@ from engine.ask.keys import (
     store_answer,
 )
 from engine.text.terminal import shorten
+from engine.text.time_sensitive import instruction_end
 from engine.types import FIRST_MAIL, Answer, AskOptions, AskResult, Backend, Correction, OnText, Source, grouped
 from store.answers import AnswerBank, CachedAnswer, Notice, Notices, RejectedAnswers, Verifications
 from store.database import Ledger
@@ -41,7 +42,7 @@ from store.types import Scope, replace
 if TYPE_CHECKING:
     from engine.ask.semantic import SemanticLookup, SemanticRules
     from engine.types import Evidence, GeneratedAnswer
-    from store.question_index import Near
+    from store.search import Near
 
 
 _BEST = 2  # best chunks of a question that count as asked about
@@ -271,8 +272,6 @@ def sender_notices(reply: Answer) -> list[str]:
 
     A mail forged under the quoted sender's name and address is recognised by its warnings.
     """
-    from engine.text.commitments import instruction_end  # few answers have notices
-
     first, others = reply.sources[0], [one for one in reply.sources[1:] if not one.copy]
     orders = [one for one in (first, *others) if one.rival and instruction_end(one.quote)]
     left_out = [f"left out a sentence that dictates the answer, from {_sender(one)}" for one in orders[:_RIVALS]]

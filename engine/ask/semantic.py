@@ -52,7 +52,7 @@ from store.types import replace
 
 if TYPE_CHECKING:
     from engine.models.reader import SpanReader
-    from store.question_index import Near
+    from store.search import Near
 
 _VERDICTS = ("yes", "no")
 _LEAST_YES = 0.5  # probability of a yes that confirms another question's answer

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 
 from engine.ask.candidates import NO_ANSWER, Candidate, candidates, content, share, wanted
 from engine.ask.keys import is_negated, same_answer
-from engine.text.commitments import instruction_end
 from engine.text.dates import Days
 from engine.text.people import name_and_address
 from engine.text.question import Question
 from engine.text.relative_dates import TimeConstraint, resolve, time_constraint
 from engine.text.spans import Found, Kind, find
-from engine.text.time_sensitive import phrases, plain_words
+from engine.text.time_sensitive import instruction_end, phrases, plain_words
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Passage, Trust
 from store.types import replace

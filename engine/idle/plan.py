@@ -13,7 +13,6 @@ from engine.idle.types import Handler, Job, Outcome, check_time
 from engine.operations import tidy
 from engine.session import Session
 from store.database import Ledger
-from store.kv_index import has_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -425,5 +424,5 @@ def _tasks(session: Session, is_over: Callable[[], bool]) -> "list[MaintenanceTa
     return [
         MaintenanceTask("tables", "compact search tables", lambda: tidy(session), lambda: session.knowledge.is_untidy),
         MaintenanceTask("index", "update the mapped index", lambda: tidy(session), session.mapped.is_behind),
-        MaintenanceTask("slice", "verify part of the ledger and KV cache", check, lambda: has_nodes(ledger)),
+        MaintenanceTask("slice", "verify part of the ledger and KV cache", check, lambda: ledger.has_nodes),
     ]

@@ -34,7 +34,7 @@ from engine.idle.types import (
 )
 from engine.operations import OnProgress, finish_forgetting
 from engine.session import Session
-from store.errors import Locked, NoModel, PkbError, naming_disk
+from store.errors import Locked, NoModel, PkbError
 from store.jobs import JobAccount, JobCost, JobRow, Jobs, is_finished, mark_finished
 
 if TYPE_CHECKING:
@@ -450,7 +450,7 @@ WhyStop = Callable[[], str | None]
 
 def run_idle(session: Session, request: IdleRequest, on_progress: OnProgress = lambda *_: None) -> IdleReport:
     """Run the jobs there are, unless another process does; return the reason if it cannot. DiskFull on a full disk."""
-    with naming_disk(session.home.data, "pkb idle"):
+    with session.home.naming_disk("pkb idle"):
         return _run_idle(session, request, on_progress)
 
 

@@ -20,8 +20,8 @@ from store.types import Chunk, Document, DocumentPassage, Row, turns
 
 if TYPE_CHECKING:
     from engine.models.types import Embedder
+    from store.documents import VectorStore
     from store.types import Vectors
-    from store.vectors import VectorStore
 
 TARGET, MOST = 100, 150  # words
 LETTERS = 32  # letters of one long token (URL, base64) that count as a word

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
-from itertools import chain, dropwhile, pairwise, takewhile
+from itertools import pairwise
 
 from msgspec import Struct
 
 from engine.ingest.chunking import UNSPACED
 from engine.text.dates import DAY_NAMES, MONTH_NAMES
-from engine.text.people import is_everyday_word
+from engine.text.people import is_everyday_word, listed_attendees
 from engine.text.words import FUNCTION_WORDS, words
 from prompts import word_patterns
 from store.types import LONGEST_SPEAKER, replace
@@ -474,29 +474,6 @@ def _add_line(builder: "_CueBuilder", number: int, line: str) -> None:
 
 
 _ALONE = 60  # characters of a line that is a name
-_PRESENT = re.compile(
-    r"[\s*_#]*(?:attendees|attended|participants|(?:those )?present|in attendance)[\s*_]*(?::[\s*_]*(.*)|)$",
-    re.IGNORECASE,
-)
-
-
-def heads_attendees(line: str) -> bool:
-    """Return whether a line begins the list of attendees."""
-    return _PRESENT.match(line) is not None
-
-
-def listed_attendees(lines: Sequence[str]) -> tuple[str, ...]:
-    """Return whom a transcript lists as present near its beginning, as they are written there; none without a list.
-
-    The list stands behind its heading, or on the lines below it up to an empty one.
-    """
-    lines = lines[:50]
-    for number, line in enumerate(lines, 1):
-        if match := _PRESENT.match(line):
-            below = takewhile(str.strip, dropwhile(lambda one: not one.strip(), lines[number:]))
-            found = re.split(r"[,;•]", match[1]) if match[1] else chain(*(re.split(r"[,;•]", one) for one in below))
-            return tuple(name for one in found if (name := " ".join(one.strip(" \t-*_–.").split())))
-    return ()
 
 
 def _block_names(shapes: Iterable["_LineShape"]) -> frozenset[str]:

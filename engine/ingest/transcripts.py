@@ -18,6 +18,7 @@ from engine.ingest.headers import FLOATING, clean, date_line, decode_text, find_
 from engine.ingest.html import html_text, is_page
 from engine.ingest.records import spoken
 from engine.ingest.types import ParseLimits, UnreadableItem, content_id, in_users_zone, item_or_bug
+from engine.text.people import heads_attendees
 from store.types import LONGEST_SPEAKER, Document, DocumentPassage, ParsedItem, replace
 
 # Dates in titles, first lines and file names, with their times.
@@ -98,7 +99,7 @@ def front_matter(lines: dialogue.Lines) -> FrontMatter:
 
 
 def _is_title(line: str, after: str) -> bool:
-    alone = not after.strip() or date_line(after.strip()) is not None or dialogue.heads_attendees(after)
+    alone = not after.strip() or date_line(after.strip()) is not None or heads_attendees(after)
     shaped = len(line.split()) <= 12 and line[0] not in "-*[" and line[-1] not in ".?!:,;]"
     return alone and shaped and not dialogue.split_head(line) and not name_above(line)
 

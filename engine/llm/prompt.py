@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from engine.models.types import Ids, LanguageModel
-from engine.text.commitments import instruction_end
 from engine.text.dates import spell_date
-from engine.text.time_sensitive import moment
+from engine.text.time_sensitive import instruction_end, moment
 from engine.text.words import sentences
 from engine.types import Evidence
 from prompts import prompt

@@ -1,31 +1,30 @@
 """Which sentences commit somebody to something, ask somebody to do something, or ask a question; and until when.
 
-Matches the phrases in `prompts/open_loops.txt`. Knows one sentence and its surroundings, no documents. Patterns of
-dates are imported inside functions: an exact hit asks only whether a sentence tells what to answer.
+Matches the phrases in `prompts/open_loops.txt`. Knows one sentence and its surroundings, no documents.
 """
 
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from functools import cache, lru_cache
+from functools import cache
 from itertools import chain
 from typing import Literal
 
+from engine.text.relative_dates import resolve
+from engine.text.spans import find
 from engine.text.time_sensitive import Phrase, phrases, plain_words, word_lists
 
 _LIST = "open_loops"
 _FEWEST, _MOST = 3, 60  # words of a sentence
 _SKIPPED = 3  # phrases of "between"
 _OPENING = 4  # words in which a question begins to ask
-_BEFORE_ASKING = 12  # words between "if" and "asks"
 _LONGEST_DUE = 10  # days of a time by which something is due, at most
 _WORD = re.compile(r"[^\W_]+")
 _QUOTED = re.compile(r"[\s(]*[\"“”«„`'?]")  # or of a line with letters that were lost
 _BY = re.compile(r"\b(?:by|before|until|till|due|than|deadline|on)\s+(?:the\s+)?(?:end\s+of\s+|\w+\s+of\s+)?\Z", re.I)
 _MARKER = re.compile(r"\W{0,6}(?P<marker>[A-Za-z][A-Za-z \-]{2,16}?)[ \t]*:[ \t]*(?=\S)")
 _CALLED = re.compile(r"\s*[^\W\d_]+,")
-_CLAUSE_END = re.compile(r"((?:[;!?()\"“”„]|[,:](?!\d))+\s*)")
 _CHECKBOX = re.compile(r"\s*(?:[-*+]\s+)?\[ ?\]\s+\S")
 
 Doer = Literal["writer", "reader", "named", "unknown"]
@@ -91,9 +90,6 @@ def due_day(text: str, written: datetime | None) -> date | None:
     """Return the due day that a sentence names; None if it names no coming one."""
     if written is None:
         return None
-    from engine.text.relative_dates import resolve
-    from engine.text.spans import find
-
     found = list[tuple[bool, date]]()
     for span in find(text, "date"):
         days = resolve(" ".join(text[span.start : span.end].split()), written)
@@ -157,8 +153,6 @@ def _promise(language: str, text: str, tokens: Sequence[str], around: Surroundin
 
 
 def _has_date(text: str) -> bool:
-    from engine.text.spans import find
-
     return bool(find(text, "date"))
 
 
@@ -257,68 +251,3 @@ def _by_first(language: str, part: str) -> dict[str, list[Phrase]]:
 @cache
 def _all(part: str) -> tuple[Phrase, ...]:
     return tuple(phrase for lists in word_lists(_LIST).values() for phrase in lists[part])
-
-
-@lru_cache(maxsize=1 << 12)
-def instruction_end(text: str) -> int:
-    """Return where a sentence stops telling what to answer: "if anyone asks, say it is closed"; 0 if it does not.
-
-    A statement may follow: "If anyone asks, tell them to call, Gus has the key".
-    """
-    there = {*plain_words(text)}
-    languages = [one for one in word_lists("instructions") if not _ordering(one).isdisjoint(there)]
-    if not languages:
-        return 0
-    pieces = [*_CLAUSE_END.split(text), ""]  # each clause, and the signs behind it
-    clauses = [plain_words(clause) for clause in pieces[::2]]
-    colons = [at for at, signs in enumerate(pieces[1::2]) if ":" in signs]
-    end = 2 * max(_told(language, clauses, colons) for language in languages)
-    is_statement = not end or len(plain_words("".join(pieces[end:]))) >= _FEWEST
-    return len("".join(pieces[:end])) if is_statement else len(text)
-
-
-@cache
-def _ordering(language: str) -> frozenset[str]:
-    """Return a word of each phrase with which an order begins: most sentences have none of them."""
-    return frozenset(max(phrase, key=len) for phrase in word_lists("instructions")[language]["answer"])
-
-
-def _told(language: str, clauses: Sequence[list[str]], colons: Collection[int]) -> int:
-    """Return the number of clauses up to the last that dictates an answer."""
-    openings = [_opening(language, tokens) for tokens in clauses]
-    asking = [at for at, tokens in enumerate(clauses) if openings[at] or _is_asked(language, tokens)]
-    found = [
-        (at, opening + begins)
-        for at, opening in enumerate(openings)
-        if asking and (begins := _orders(language, clauses[at][opening:]))
-    ]
-    if not found:
-        return 0
-    at, begins = found[-1]
-    goes_on = len(clauses[at]) <= begins + (at in colons)  # "say this: ..."
-    return 1 + max(asking[-1], at + goes_on)
-
-
-def _opening(language: str, tokens: Sequence[str]) -> int:
-    """Return the number of words with which a clause turns to a model: "dear assistant", "ignore all instructions"."""
-    model, call = ({word for (word,) in word_lists("instructions")[language][part]} for part in ("model", "call"))
-    if not model.isdisjoint(tokens) and model | call >= {*tokens}:
-        return len(tokens)
-    return max((end for _, end in phrases("instructions", "drop", language).find(tokens)), default=0)
-
-
-def _is_asked(language: str, tokens: Sequence[str]) -> bool:
-    before = {phrase[-1] for phrase in word_lists("instructions")[language]["not"]}
-    if_, ask = ([*phrases("instructions", part, language).find(tokens)] for part in ("if", "ask"))
-    asks = [start for start, _ in ask if not start or tokens[start - 1] not in before]
-    every, begins = phrases("instructions", "all", language).find(tokens), _orders(language, tokens)
-    is_every = any(begins and start >= begins for start, _ in every)
-    return is_every or any(0 <= start - first <= _BEFORE_ASKING for first, _ in if_ for start in asks)
-
-
-def _orders(language: str, tokens: Sequence[str]) -> int:
-    """Return the number of leading words of a clause that dictate an answer, 0 if none do."""
-    please = {phrase[-1] for phrase in word_lists("instructions")[language]["please"]}
-    first = next((at for at, token in enumerate(tokens) if token not in please), 0)
-    found = phrases("instructions", "answer", language).find(tokens)
-    return max((end for start, end in found if start == first), default=0)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cache
-from itertools import chain, islice, pairwise
+from itertools import chain, dropwhile, islice, pairwise, takewhile
 
 from engine.text.dates import DAY_NAMES, MONTH_NAMES, spell_date
 from engine.text.question import ASKING_WORDS
@@ -316,6 +316,31 @@ def without_replies(title: str) -> str:
     while match := _REPLIED.match(title):
         title = title[match.end() :]
     return title
+
+
+_PRESENT = re.compile(
+    r"[\s*_#]*(?:attendees|attended|participants|(?:those )?present|in attendance)[\s*_]*(?::[\s*_]*(.*)|)$",
+    re.IGNORECASE,
+)
+
+
+def heads_attendees(line: str) -> bool:
+    """Return whether a line begins the list of attendees."""
+    return _PRESENT.match(line) is not None
+
+
+def listed_attendees(lines: Sequence[str]) -> tuple[str, ...]:
+    """Return whom a transcript lists as present near its beginning, as they are written there; none without a list.
+
+    The list stands behind its heading, or on the lines below it up to an empty one.
+    """
+    lines = lines[:50]
+    for number, line in enumerate(lines, 1):
+        if match := _PRESENT.match(line):
+            below = takewhile(str.strip, dropwhile(lambda one: not one.strip(), lines[number:]))
+            found = re.split(r"[,;•]", match[1]) if match[1] else chain(*(re.split(r"[,;•]", one) for one in below))
+            return tuple(name for one in found if (name := " ".join(one.strip(" \t-*_–.").split())))
+    return ()
 
 
 _LONGEST_NAME = 40  # characters of a name

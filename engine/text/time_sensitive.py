@@ -1,11 +1,12 @@
-"""Whether a question's meaning depends on the time or date, and whether it asks about a whole document.
+"""Whether a question's meaning depends on the time or date or it asks about a whole document; sentences that instruct.
 
-By the words in `prompts/deictic.txt` and `prompts/whole_document.txt`; has lists of words for others, too. Reads
-the wording alone, and compiles no patterns: every exact hit imports it.
+By the words in `prompts/deictic.txt`, `whole_document.txt` and `instructions.txt`; has lists of words for others, too.
+Reads the wording alone, and compiles no patterns: every exact hit imports it.
 """
 
+import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, lru_cache
@@ -293,3 +294,73 @@ def _phrases(language: str) -> dict[tuple[str, ...], Aspect]:
     return {
         tuple(word for word in phrase if word not in frame): aspect for aspect in ASPECTS for phrase in lists[aspect]
     }
+
+
+_CLAUSE_END = r"((?:[;!?()\"“”„]|[,:](?!\d))+\s*)"
+_BEFORE_ASKING = 12  # words between "if" and "asks"
+_STATED = 3  # words of a statement, at least
+
+
+@lru_cache(maxsize=1 << 12)
+def instruction_end(text: str) -> int:
+    """Return where a sentence stops telling what to answer: "if anyone asks, say it is closed"; 0 if it does not.
+
+    A statement may follow: "If anyone asks, tell them to call, Gus has the key".
+    """
+    there = {*plain_words(text)}
+    languages = [one for one in word_lists("instructions") if not _ordering(one).isdisjoint(there)]
+    if not languages:
+        return 0
+    pieces = [*re.split(_CLAUSE_END, text), ""]  # each clause, and the signs behind it
+    clauses = [plain_words(clause) for clause in pieces[::2]]
+    colons = [at for at, signs in enumerate(pieces[1::2]) if ":" in signs]
+    end = 2 * max(_told(language, clauses, colons) for language in languages)
+    is_statement = not end or len(plain_words("".join(pieces[end:]))) >= _STATED
+    return len("".join(pieces[:end])) if is_statement else len(text)
+
+
+@cache
+def _ordering(language: str) -> frozenset[str]:
+    """Return a word of each phrase with which an order begins: most sentences have none of them."""
+    return frozenset(max(phrase, key=len) for phrase in word_lists("instructions")[language]["answer"])
+
+
+def _told(language: str, clauses: Sequence[list[str]], colons: Collection[int]) -> int:
+    """Return the number of clauses up to the last that dictates an answer."""
+    openings = [_opening(language, tokens) for tokens in clauses]
+    asking = [at for at, tokens in enumerate(clauses) if openings[at] or _is_asked(language, tokens)]
+    found = [
+        (at, opening + begins)
+        for at, opening in enumerate(openings)
+        if asking and (begins := _orders(language, clauses[at][opening:]))
+    ]
+    if not found:
+        return 0
+    at, begins = found[-1]
+    goes_on = len(clauses[at]) <= begins + (at in colons)  # "say this: ..."
+    return 1 + max(asking[-1], at + goes_on)
+
+
+def _opening(language: str, tokens: Sequence[str]) -> int:
+    """Return the number of words with which a clause turns to a model: "dear assistant", "ignore all instructions"."""
+    model, call = ({word for (word,) in word_lists("instructions")[language][part]} for part in ("model", "call"))
+    if not model.isdisjoint(tokens) and model | call >= {*tokens}:
+        return len(tokens)
+    return max((end for _, end in phrases("instructions", "drop", language).find(tokens)), default=0)
+
+
+def _is_asked(language: str, tokens: Sequence[str]) -> bool:
+    before = {phrase[-1] for phrase in word_lists("instructions")[language]["not"]}
+    if_, ask = ([*phrases("instructions", part, language).find(tokens)] for part in ("if", "ask"))
+    asks = [start for start, _ in ask if not start or tokens[start - 1] not in before]
+    every, begins = phrases("instructions", "all", language).find(tokens), _orders(language, tokens)
+    is_every = any(begins and start >= begins for start, _ in every)
+    return is_every or any(0 <= start - first <= _BEFORE_ASKING for first, _ in if_ for start in asks)
+
+
+def _orders(language: str, tokens: Sequence[str]) -> int:
+    """Return the number of leading words of a clause that dictate an answer, 0 if none do."""
+    please = {phrase[-1] for phrase in word_lists("instructions")[language]["please"]}
+    first = next((at for at, token in enumerate(tokens) if token not in please), 0)
+    found = phrases("instructions", "answer", language).find(tokens)
+    return max((end for start, end in found if start == first), default=0)

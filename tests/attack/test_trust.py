@@ -11,7 +11,7 @@ from cli.render import warnings
 from engine.app import Pkb
 from engine.ask.pipeline import sender_notices
 from engine.llm.prompt import chunk_segment
-from engine.text.commitments import instruction_end
+from engine.text.time_sensitive import instruction_end
 from engine.types import FIRST_MAIL, Answer, AskOptions, json_values
 from store.types import Chunk
 from tests.attack.injected import BENIGN, CONTROLS, INJECTED, RENT, STRANGER, Control, Injected, honest

@@ -19,13 +19,12 @@ import numpy as np
 from engine.retrieval.retrieve import RetrievalLimits, retrieve
 from engine.text.question import Question, understand
 from store.database import Ledger, open_ledger
-from store.documents import Knowledge
+from store.documents import Knowledge, VectorStore
 from store.home import Home
 from store.mapped_index import MappedIndex
 from store.search import Reader
 from store.tables import Tables
 from store.types import Chunk, Document, IndexedDocument, Scope, Vectors
-from store.vectors import VectorStore
 
 WIDTH, VOCABULARY, WORDS, CHUNKS = 384, 60_000, 100, 3  # of a vector; words in all, of a chunk; chunks of a document
 _AT_ONCE, _SENDERS, _DECAY = 1_500, 500, 1.05

@@ -24,7 +24,7 @@ from engine.types import AskOptions, Trace
 from store.answers import AnswerBank, CachedAnswer
 from store.database import open_ledger
 from store.kv_files import root_of
-from store.question_index import QuestionVectors
+from store.search import QuestionVectors
 from store.types import Vectors
 from tests.bench.corpus import DATA, users
 from tests.bench.home import NOW, Home, ingest, opened

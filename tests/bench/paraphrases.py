@@ -43,7 +43,7 @@ from engine.text.time_sensitive import moment
 from engine.types import Answer, AskOptions, Evidence, Trace
 from store.answers import AnswerBank
 from store.database import Ledger, open_ledger
-from store.question_index import Near, QuestionVectors
+from store.search import Near, QuestionVectors
 from store.types import Scope, Vectors, replace
 from tests.bench.home import NOW
 from tests.bench.indexed import IndexedUser, golds, load

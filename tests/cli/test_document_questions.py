@@ -9,8 +9,8 @@ import pytest
 from engine.app import Pkb
 from engine.idle.predict import WEEK_S, WEEKS
 from engine.idle.types import JobResult
-from engine.ingest.dialogue import listed_attendees
 from engine.operations import CacheUse
+from engine.text.people import listed_attendees
 from engine.types import Answer
 from store.documents import titled_documents
 from store.errors import UsageError

@@ -4,7 +4,7 @@ import numpy as np
 
 from store.answers import AnswerBank, CachedAnswer, State
 from store.database import Ledger
-from store.question_index import QuestionVectors
+from store.search import QuestionVectors
 from store.types import Vectors
 
 WIDTH, EMBEDDER, BUDGET, LEAST = 8, "embedder-1", 1 << 20, 0.85

@@ -14,7 +14,7 @@ import numpy as np
 
 from store.catalog import Catalog
 from store.database import Ledger, open_ledger
-from store.documents import Knowledge
+from store.documents import Knowledge, VectorStore
 from store.home import Home
 from store.integrity import Finding, examine
 from store.locks import Locks
@@ -22,7 +22,6 @@ from store.mapped_index import MappedIndex
 from store.search import Reader
 from store.tables import Tables
 from store.types import Chunk, Document, FileState, IndexedDocument, Place, Row, Vectors
-from store.vectors import VectorStore
 
 
 class Killed(BaseException):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from store.answers import AnswerBank, PendingVerification, RefreshCandidates, State, Verifications
 from store.database import open_ledger
-from store.question_index import QuestionVectors
+from store.search import QuestionVectors
 from tests.effort import examples
 from tests.store.answers_kit import EMBEDDER, WIDTH, by_hand, direction, entry, names, vectors
 

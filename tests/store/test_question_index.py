@@ -9,7 +9,7 @@ import pytest
 
 from store.answers import AnswerBank, State
 from store.database import Ledger, open_ledger
-from store.question_index import Near, QuestionVectors
+from store.search import Near, QuestionVectors
 from store.types import table_of
 from tests.store.answers_kit import BUDGET, EMBEDDER, WIDTH, direction, entry, keep, names, vectors
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from engine.text.question import Question
 from engine.types import AskOptions, Backend, Evidence, GeneratedAnswer, OnText, Trace
-from store.question_index import QuestionVectors
+from store.search import QuestionVectors
 from store.types import Scope, Vectors
 
 

@@ -11,8 +11,7 @@ from engine.session import Session
 from engine.text.question import Question
 from engine.types import AskOptions, AskResult, Evidence, GeneratedAnswer, OnText, Trace
 from store.database import Ledger
-from store.question_index import QuestionVectors
-from store.search import Reader
+from store.search import QuestionVectors, Reader
 from store.tables import Tables
 from store.types import Hit, Row, Scope, Vectors
 from tests.effort import PATIENCE_S
