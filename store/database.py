@@ -10,6 +10,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Final, NoReturn
 from zlib import crc32
@@ -242,7 +243,7 @@ def _spaced(sql: str) -> str:
 def migrate_to(rows: sqlite3.Connection, number: int) -> None:
     """Run one numbered change."""
     register(rows)
-    for statement in statements(number):
+    for statement in _sections()[number - OLDEST]:
         rows.execute(statement)
     rows.execute(f"PRAGMA user_version = {number}")
 
@@ -269,110 +270,21 @@ DERIVED: Final = (
 _CHECKSUMMED = (
     "answers", "verifications", "notices", "rejected_answers", "predictions", "provenance", "people", "places",
 )  # fmt: skip
-
-_CHANGES = tuple(
-    f"""CREATE TRIGGER {table}_changed_{event} AFTER {event} ON {table} BEGIN
-    INSERT INTO changed_documents SELECT {changed}, coalesce(max(CAST(value AS INTEGER)), 0) FROM meta
-    WHERE name = 'generation' ON CONFLICT (document) DO UPDATE SET generation = excluded.generation; END"""
-    for table, event, changed in (
-        *(("documents", "insert", "new.id"), ("documents", "delete", "old.id")),
-        *(("missing_embeddings", "insert", "new.document"), ("missing_embeddings", "delete", "old.document")),
-        ("relocations", "delete", "old.document"),
-    )
-)
-_QUESTION_DOCUMENTS = tuple(
-    f"""CREATE TRIGGER {table}_documents_delete AFTER DELETE ON {table} BEGIN
-    DELETE FROM question_documents WHERE key = {key} AND NOT EXISTS (SELECT 1 FROM history WHERE key = {key})
-    AND NOT EXISTS (SELECT 1 FROM answers WHERE key = {key})
-    AND NOT EXISTS (SELECT 1 FROM rejected_answers WHERE key = {key}); END"""
-    for table, key in (
-        ("history", "coalesce(old.key, CAST(old.id AS BLOB))"),
-        ("answers", "old.key"),
-        ("rejected_answers", "old.key"),
-    )
-)
-_CURRENT = tuple(
-    f"""CREATE TRIGGER {table}_current BEFORE INSERT ON {table}
+_CURRENT = """CREATE TRIGGER {0}_current BEFORE INSERT ON {0}
     WHEN NOT is_current((SELECT value FROM meta WHERE name = 'forget.epoch')) BEGIN SELECT RAISE(IGNORE); END"""
-    for table in DERIVED
-)
+
+OLDEST: Final = 22  # of the sections of schema.sql
+NEWEST: Final = 27
 
 
-def _first_schema() -> tuple[str, ...]:
-    """Return the statements of the first schema."""
-    written = Path(__file__).with_name("schema.sql").read_text("utf-8").split("\n\n")
-    return (*written[1:], *add_checksums(*_CHECKSUMMED), *_CHANGES, *_QUESTION_DOCUMENTS, *_CURRENT)
-
-
-def _kinds_of_problems() -> tuple[str, ...]:
-    """Return SQL that adds the kinds of misread text to the items that could not be read completely."""
-    return ("ALTER TABLE problems ADD COLUMN kinds TEXT NOT NULL DEFAULT ''",)
-
-
-def _files_of_tables() -> tuple[str, ...]:
-    """Return SQL for the list of the search tables' files, which replaces the journal of changes."""
-    changed = next(one for one in _CHANGES if "ON relocations" in one)
-    return (
-        """CREATE TABLE table_files (
-        path TEXT PRIMARY KEY, crc INTEGER NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
-        ctime_ns INTEGER NOT NULL, inode INTEGER NOT NULL) WITHOUT ROWID""",
-        "INSERT INTO meta SELECT 'tables.doubtful', '1' WHERE EXISTS (SELECT 1 FROM journal)",
-        "DROP TABLE journal",
-        "CREATE TABLE moved (document TEXT PRIMARY KEY) WITHOUT ROWID",
-        "INSERT INTO moved SELECT document FROM relocations",
-        "DROP TABLE relocations",
-        changed.replace("relocations", "moved"),
-    )
-
-
-def _derived_counts() -> tuple[str, ...]:
-    """Return what drops the counts of words and the list of chunks without a vector: index and tables tell both."""
-    return (
-        """INSERT OR REPLACE INTO meta
-        SELECT 'embedded', CAST(value AS INTEGER) - (SELECT count(*) FROM missing_embeddings)
-        FROM meta WHERE name = 'chunks'""",
-        "DROP TABLE frequencies",
-        "DROP TABLE missing_embeddings",
-        "DELETE FROM meta WHERE name = 'words'",
-    )
-
-
-def _no_abstracts() -> tuple[str, ...]:
-    """Return what drops abstracts: the next change of the tables removes files that are not listed."""
-    return (
-        "DELETE FROM table_files WHERE path LIKE 'abstracts.lance/%'",
-        "DELETE FROM meta WHERE name IN ('abstracts_done', 'predicted.abstracts')",
-        "DELETE FROM jobs WHERE kind = 'summarize'",
-        "DELETE FROM job_stats WHERE kind = 'summarize'",
-        "DELETE FROM predictor_stats WHERE source = 'abstracts/model'",
-    )
-
-
-def _embedded_documents() -> tuple[str, ...]:
-    """Return SQL for the list of documents of which only vectors are new."""
-    return (
-        "CREATE TABLE embedded_documents (document TEXT PRIMARY KEY, generation INTEGER NOT NULL) WITHOUT ROWID",
-        """CREATE TRIGGER embedded_documents_delete AFTER DELETE ON documents BEGIN
-        DELETE FROM embedded_documents WHERE document = old.id; END""",
-        "DELETE FROM meta WHERE name = 'index.since'",
-    )
-
-
-OLDEST: Final = 22  # the number of the first
-MIGRATIONS: Final = (
-    _first_schema,
-    _kinds_of_problems,
-    _files_of_tables,
-    _derived_counts,
-    _no_abstracts,
-    _embedded_documents,
-)
-NEWEST: Final = OLDEST + len(MIGRATIONS) - 1
-
-
-def statements(number: int) -> tuple[str, ...]:
-    """Return the statements of a migration."""
-    return MIGRATIONS[number - OLDEST]()
+@cache
+def _sections() -> list[list[str]]:
+    """Return the statements of the oldest schema, and of each change of it."""
+    text = Path(__file__).with_name("schema.sql").read_text("utf-8")
+    sections = re.split(r"^-- Schema \d+.*\n", text, flags=re.MULTILINE)[1:]
+    checksums = (statement for table in _CHECKSUMMED for statement in _add_checksum(table))
+    first, *changes = (section.strip().split("\n\n") for section in sections)
+    return [[*first, *checksums, *map(_CURRENT.format, DERIVED)], *changes]
 
 
 # Tables that are shown, or decide what is shown: key, other numbers, texts. How often a row was used is left out.
@@ -414,12 +326,7 @@ def register(rows: sqlite3.Connection) -> None:
     rows.execute("PRAGMA trusted_schema = ON")  # off in some builds of SQLite
 
 
-def add_checksums(*tables: str) -> tuple[str, ...]:
-    """Return the statements that give tables checksums, and the rows in them theirs."""
-    return tuple(statement for table in tables for statement in _add(table))
-
-
-def _add(table: str) -> tuple[str, ...]:
+def _add_checksum(table: str) -> tuple[str, ...]:
     key, numbers, texts = (names.split() for names in _COVERED[table])
     columns = ", ".join(dict.fromkeys((*key, *numbers, *texts)))
     update = f"UPDATE {table} SET crc = {_row_checksum(table, table)}"

@@ -1,4 +1,7 @@
--- The ledger's tables, a blank line between two statements. Triggers that are alike are made in migrations.py.
+-- The ledger's schema, a blank line between two statements: that of the oldest home that opens, then each change of it.
+-- Checksums of rows, and what keeps rows of forgotten messages out, are made in database.py.
+
+-- Schema 22
 
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID
 
@@ -241,3 +244,97 @@ CREATE TABLE predictor_stats (
 CREATE TABLE predictions (question TEXT NOT NULL, chunk TEXT NOT NULL, PRIMARY KEY (question, chunk)) WITHOUT ROWID
 
 CREATE INDEX predictions_chunk ON predictions (chunk)
+
+-- The documents that changed since a generation of the mapped index.
+CREATE TRIGGER documents_changed_insert AFTER insert ON documents BEGIN
+  INSERT INTO changed_documents SELECT new.id, coalesce(max(CAST(value AS INTEGER)), 0) FROM meta
+  WHERE name = 'generation' ON CONFLICT (document) DO UPDATE SET generation = excluded.generation; END
+
+CREATE TRIGGER documents_changed_delete AFTER delete ON documents BEGIN
+  INSERT INTO changed_documents SELECT old.id, coalesce(max(CAST(value AS INTEGER)), 0) FROM meta
+  WHERE name = 'generation' ON CONFLICT (document) DO UPDATE SET generation = excluded.generation; END
+
+CREATE TRIGGER missing_embeddings_changed_insert AFTER insert ON missing_embeddings BEGIN
+  INSERT INTO changed_documents SELECT new.document, coalesce(max(CAST(value AS INTEGER)), 0) FROM meta
+  WHERE name = 'generation' ON CONFLICT (document) DO UPDATE SET generation = excluded.generation; END
+
+CREATE TRIGGER missing_embeddings_changed_delete AFTER delete ON missing_embeddings BEGIN
+  INSERT INTO changed_documents SELECT old.document, coalesce(max(CAST(value AS INTEGER)), 0) FROM meta
+  WHERE name = 'generation' ON CONFLICT (document) DO UPDATE SET generation = excluded.generation; END
+
+CREATE TRIGGER relocations_changed_delete AFTER delete ON relocations BEGIN
+  INSERT INTO changed_documents SELECT old.document, coalesce(max(CAST(value AS INTEGER)), 0) FROM meta
+  WHERE name = 'generation' ON CONFLICT (document) DO UPDATE SET generation = excluded.generation; END
+
+-- What a question is about is dropped with the last thing that names it.
+CREATE TRIGGER history_documents_delete AFTER DELETE ON history BEGIN
+  DELETE FROM question_documents WHERE key = coalesce(old.key, CAST(old.id AS BLOB)) AND NOT EXISTS (SELECT 1 FROM history WHERE key = coalesce(old.key, CAST(old.id AS BLOB)))
+  AND NOT EXISTS (SELECT 1 FROM answers WHERE key = coalesce(old.key, CAST(old.id AS BLOB)))
+  AND NOT EXISTS (SELECT 1 FROM rejected_answers WHERE key = coalesce(old.key, CAST(old.id AS BLOB))); END
+
+CREATE TRIGGER answers_documents_delete AFTER DELETE ON answers BEGIN
+  DELETE FROM question_documents WHERE key = old.key AND NOT EXISTS (SELECT 1 FROM history WHERE key = old.key)
+  AND NOT EXISTS (SELECT 1 FROM answers WHERE key = old.key)
+  AND NOT EXISTS (SELECT 1 FROM rejected_answers WHERE key = old.key); END
+
+CREATE TRIGGER rejected_answers_documents_delete AFTER DELETE ON rejected_answers BEGIN
+  DELETE FROM question_documents WHERE key = old.key AND NOT EXISTS (SELECT 1 FROM history WHERE key = old.key)
+  AND NOT EXISTS (SELECT 1 FROM answers WHERE key = old.key)
+  AND NOT EXISTS (SELECT 1 FROM rejected_answers WHERE key = old.key); END
+
+-- Schema 23: the kinds of misread text stand with the items that could not be read completely
+
+ALTER TABLE problems ADD COLUMN kinds TEXT NOT NULL DEFAULT ''
+
+-- Schema 24: a list of the search tables' files replaces the journal of changes
+
+CREATE TABLE table_files (
+  path TEXT PRIMARY KEY, crc INTEGER NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
+  ctime_ns INTEGER NOT NULL, inode INTEGER NOT NULL) WITHOUT ROWID
+
+INSERT INTO meta SELECT 'tables.doubtful', '1' WHERE EXISTS (SELECT 1 FROM journal)
+
+DROP TABLE journal
+
+CREATE TABLE moved (document TEXT PRIMARY KEY) WITHOUT ROWID
+
+INSERT INTO moved SELECT document FROM relocations
+
+DROP TABLE relocations
+
+CREATE TRIGGER moved_changed_delete AFTER delete ON moved BEGIN
+  INSERT INTO changed_documents SELECT old.document, coalesce(max(CAST(value AS INTEGER)), 0) FROM meta
+  WHERE name = 'generation' ON CONFLICT (document) DO UPDATE SET generation = excluded.generation; END
+
+-- Schema 25: index and tables tell the counts of words and the chunks without a vector
+
+INSERT OR REPLACE INTO meta
+  SELECT 'embedded', CAST(value AS INTEGER) - (SELECT count(*) FROM missing_embeddings)
+  FROM meta WHERE name = 'chunks'
+
+DROP TABLE frequencies
+
+DROP TABLE missing_embeddings
+
+DELETE FROM meta WHERE name = 'words'
+
+-- Schema 26: no abstracts; the next change of the tables removes files that are not listed
+
+DELETE FROM table_files WHERE path LIKE 'abstracts.lance/%'
+
+DELETE FROM meta WHERE name IN ('abstracts_done', 'predicted.abstracts')
+
+DELETE FROM jobs WHERE kind = 'summarize'
+
+DELETE FROM job_stats WHERE kind = 'summarize'
+
+DELETE FROM predictor_stats WHERE source = 'abstracts/model'
+
+-- Schema 27: the documents of which only vectors are new
+
+CREATE TABLE embedded_documents (document TEXT PRIMARY KEY, generation INTEGER NOT NULL) WITHOUT ROWID
+
+CREATE TRIGGER embedded_documents_delete AFTER DELETE ON documents BEGIN
+  DELETE FROM embedded_documents WHERE document = old.id; END
+
+DELETE FROM meta WHERE name = 'index.since'
