@@ -229,10 +229,11 @@ def _show(pkb: "Pkb", erased: "Erased", planned: "ForgetPlan") -> None:
     found = ", ".join(count(number, name) for name, number in parts.items() if number) or "nothing was left"
     print(f"Forgot {found}.")
     print(f"Examined {count(erased.files, 'file')}: none holds them any more.")
-    from engine.forget import kept_elsewhere
+    from engine.inventory import optional_parts
 
-    for notice in kept_elsewhere(pkb.session):
-        output.say(f"pkb: {notice}")
+    for part in optional_parts():
+        for place in part.elsewhere(pkb.session):
+            output.say(f"pkb: {place}")
 
 
 def _row(planned: "ForgetPlan", erased: "Erased | None") -> dict[str, Any]:

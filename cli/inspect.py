@@ -288,8 +288,8 @@ def _line(row: dict[str, Any], width: int | None) -> str:
     """Return one document on a line, cut at the width of a terminal."""
     copies = f" ({count(row['copies'], 'copy', 'copies')})" if row["copies"] else ""
     title = line(" ".join(row["title"].split())) or "no subject"
-    room = len(title) if width is None else width - _DAY - _WHO - 4 - len(copies)
-    return f"{(row['date'] or 'no date')[:_DAY]:<{_DAY}}  {_fitted(_who(row), _WHO)}  {_cut(title, room)}{copies}"
+    who, room = _who(row), len(title) if width is None else width - _DAY - _WHO - 4 - len(copies)
+    return f"{(row['date'] or 'no date')[:_DAY]:<{_DAY}}  {who}{' ' * (_WHO - cells(who))}  {_cut(title, room)}{copies}"
 
 
 def _who(row: dict[str, Any]) -> str:
@@ -300,10 +300,6 @@ def _who(row: dict[str, Any]) -> str:
     more = f" +{len(people) - 1}" if len(people) > 1 else ""
     name = people[0].partition(" <")[0].strip("<> ")
     return f"{_cut(one_line(name, 200), _WHO - len(more))}{more}"
-
-
-def _fitted(text: str, width: int) -> str:
-    return text + " " * (width - cells(text))
 
 
 def _cut(text: str, width: int) -> str:

@@ -157,12 +157,9 @@ def place(tier: dict[str, Any]) -> tuple[int, bool]:
 
 
 def _asked(tier: dict[str, Any], row: dict[str, Any]) -> tuple[str, str, str]:
-    return tier_name(tier), f"{tier['questions']:,}", _share(tier["questions"] / _questions(row))
-
-
-def tier_name(tier: dict[str, Any]) -> str:
-    """Return the name of a tier; an answer without a cache hit may be the model's or quoted."""
-    return f"{tier['tier']} (model)" if tier["by_model"] and tier["tier"] == "full" else str(tier["tier"])
+    is_model = tier["by_model"] and tier["tier"] == "full"  # an answer without a cache hit is the model's, or quoted
+    name = f"{tier['tier']} (model)" if is_model else str(tier["tier"])
+    return name, f"{tier['questions']:,}", _share(tier["questions"] / _questions(row))
 
 
 def _times(tier: dict[str, Any], latency: dict[tuple[str, bool], dict[str, Any]]) -> tuple[str, str, str]:

@@ -223,10 +223,6 @@ class Generative(Retriever, ABC):
         """Return the backend for a scope, with the adapter of its collection if that has one."""
         return self.by_collection.get(scope.collection or "", self)
 
-    def for_task(self, task: str) -> "Generative":
-        """Return the model with the adapter of a task other than answering: predict or condense."""
-        return self.by_task.get(task, self)
-
     def generate(
         self, question: "Question", evidence: "Evidence", trace: "Trace", on_text: "OnText | None"
     ) -> "GeneratedAnswer":
@@ -543,11 +539,6 @@ def _counted(reply: "Answer", prompt: int | None, generated: int | None, reused:
     count = prompt or tokens["prompt"]
     found = {"prompt": count, "reused": min(reused, count), "computed": count - min(reused, count)}
     return replace(reply, tokens=tokens | found | {"generated": generated or tokens["generated"]})
-
-
-def narrowed(backend: "Backend", question: "Question", evidence: "Evidence") -> "Evidence":
-    """Return evidence as a backend would show it to its model, if it has one."""
-    return backend.narrow(question, evidence) if isinstance(backend, Generative) else evidence
 
 
 def drafts_of(*parts: "Any") -> "list[list[int]]":

@@ -232,11 +232,6 @@ def _unchanged(opened: Session, planned: ForgetPlan) -> ForgetPlan:
     return now
 
 
-def kept_elsewhere(opened: Session) -> list[str]:
-    """Return where copies may be that this machine does not reach, and what to type."""
-    return [place for part in optional_parts() for place in part.elsewhere(opened)]
-
-
 def _learned(opened: Session) -> tuple[str, ...]:
     return tuple(name for part in optional_parts() for name in part.learned(opened))
 

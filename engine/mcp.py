@@ -361,11 +361,6 @@ def _words(title: str | None) -> tuple[str, ...]:
     return tuple(valid_text(title or "").split())
 
 
-def _uri(path: str, message_id: str | None) -> str:
-    """Return the URI of a message (RFC 2392), or of a file without one."""
-    return f"mid:{quote(message_id, safe='@')}" if message_id else Path(path).as_uri()
-
-
 def _cited(number: int, source: FoundSource, *, whole: bool = False) -> CitedSource:
     about = _described(json_values(source))
     about["date"] = source.written or source.date
@@ -375,8 +370,9 @@ def _cited(number: int, source: FoundSource, *, whole: bool = False) -> CitedSou
 
 
 def _described(row: Mapping[str, Any]) -> DescribedDocument:
+    message = row["message_id"] and f"mid:{quote(row['message_id'], safe='@')}"  # RFC 2392
     return DescribedDocument(
-        id=_uri(row["path"], row["message_id"]),
+        id=message or Path(row["path"]).as_uri(),
         title=one_line(row["title"], 200),
         date=row["date"],
         sender=line(row["sender"]),

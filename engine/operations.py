@@ -346,7 +346,8 @@ def ingest(
             if opened.ledger.count("chunks"):
                 _index(opened)  # what is removed here is read again below
             # A single file is not a disk: if its folder exists and it does not, it was removed.
-            lost = [root for root in missing if prune or _was_a_file(opened, root)]
+            there = [root for root in missing if prune or Path(root.path).parent.exists()]
+            lost = [one for one in there if prune or os.fsencode(one.path) in opened.catalogue.files(one.path)]
             for root in lost:
                 run.drop_root(root)
             for root in roots:
@@ -359,10 +360,6 @@ def ingest(
             _index(opened)
         _sweep(opened)
     return run.summary, [root for root in missing if root not in lost]
-
-
-def _was_a_file(opened: Session, root: "SourceRoot") -> bool:
-    return os.fsencode(root.path) in opened.catalogue.files(root.path) and Path(root.path).parent.exists()
 
 
 def ingest_run(opened: Session, *, prune: bool, restore: bool = False, settled: "Settled | None" = None) -> "Ingest":

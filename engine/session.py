@@ -308,7 +308,7 @@ class Session:
 
     def model_for(self, task: str) -> "Generative | None":
         """Return the language model with the adapter of a task, such as predict; None if pkb quotes."""
-        return self._model.for_task(task) if self._model else None
+        return self._model.by_task.get(task, self._model) if self._model else None
 
     @property
     def load_model(self) -> "Callable[[], PromptReader] | None":

@@ -10,7 +10,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Final, NoReturn
 from zlib import crc32
@@ -232,12 +232,9 @@ def has_schema(ledger: Ledger) -> bool:
 
 def _schema(rows: sqlite3.Connection) -> set[tuple[str, ...]]:
     found = rows.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'")
-    return {(*names, _spaced(sql or "")) for *names, sql in found}
-
-
-def _spaced(sql: str) -> str:
-    """Return a statement without quotes and spaces: SQLite writes others where it changed the statement."""
-    return " ".join(re.sub(r"\s*([(),])\s*", r"\1 ", sql.replace('"', "")).split())
+    # Without quotes and spaces: SQLite writes others where it changed a statement.
+    spaced = partial(re.sub, r"\s*([(),])\s*", r"\1 ")
+    return {(*names, " ".join(spaced((sql or "").replace('"', "")).split())) for *names, sql in found}
 
 
 def migrate_to(rows: sqlite3.Connection, number: int) -> None:

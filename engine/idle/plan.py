@@ -139,7 +139,7 @@ class IdlePlanner:
         planned = dict[str, View]()
 
         def plan() -> list[Job]:
-            if not self._may_use_model():
+            if not (self.force or is_quiet(self.session)):
                 return []
             load_model = self._load_for_task("predict")
             planned.update((view.name, view) for view in views(self.session, load_model, self.is_over))
@@ -256,9 +256,6 @@ class IdlePlanner:
         if jobs and self.session.load_model:
             self.load()
         return jobs
-
-    def _may_use_model(self) -> bool:
-        return self.force or is_quiet(self.session)
 
     def _prefetch_context(self) -> "PrefetchContext | None":
         """Return the model and the cache to prefetch with; None if nothing of this model can be cached."""

@@ -29,7 +29,7 @@ from engine.ask.keys import (
 )
 from engine.ask.pipeline import change_of
 from engine.ask.semantic import above
-from engine.backends import narrowed
+from engine.backends import Generative
 from engine.idle.types import DONE, Job, Outcome, by_rate
 from engine.text.time_sensitive import time_sensitivity
 from engine.types import Answer, AskOptions, Backend, json_values
@@ -89,7 +89,8 @@ class Reasker:
         """Retrieve for a stored question as of now, as a model is shown it."""
         asked = begin(self.backend, self.ledger, cached.question, options_of(cached), self.now)
         found = gather_context(self.backend, asked)
-        return narrowed(self.backend, found.question, found.evidence)
+        backend = self.backend
+        return backend.narrow(found.question, found.evidence) if isinstance(backend, Generative) else found.evidence
 
     def answer(self, cached: CachedAnswer, *, decode: bool = True) -> Prepared:
         """Make an entry anew: prefill its prompt and, with `decode`, write its answer."""

@@ -491,7 +491,8 @@ def _plan_and_run(session: Session, request: IdleRequest, report: IdleReport, on
     def is_over() -> bool:
         return time.monotonic() > request.until
 
-    planning, why_stop = PlanningBudget(request.seconds / _PLANNING, is_over), _why_stop(session, request, Machine())
+    planning = PlanningBudget(request.seconds / _PLANNING, is_over)
+    why_stop: WhyStop = (lambda: None) if request.force else partial(why_wait, session, Machine())
     planner = IdlePlanner(
         session, force=request.force, predictions=request.predictions, begin_planning=planning.begin, is_over=is_over
     )
@@ -508,11 +509,6 @@ def _plan_and_run(session: Session, request: IdleRequest, report: IdleReport, on
     _run(session, request, planner, why_stop, report, on_progress)
     if all(map(_is_final, report.results)) and not planning.exceeded and not is_over():
         mark_finished(session.ledger, *_inputs(session, request))
-
-
-def _why_stop(session: Session, request: IdleRequest, machine: "Machine") -> WhyStop:
-    """Return a function that returns why the machine must not be used now; None if it may."""
-    return (lambda: None) if request.force else partial(why_wait, session, machine)
 
 
 def why_wait(session: Session, machine: "Machine") -> str | None:

@@ -218,14 +218,11 @@ def speakers_of(heads: Sequence[Lead | None], attendees: frozenset[str] = frozen
     handles = {name for name in uses.keys() - proper if " " not in name and not _is_everyday(name)}
     frequent = frozenset(name for name in proper | handles if uses[name] >= MIN_USES)
     if count >= max(min(2, len(heads)), MIN_SHARE * len(heads)):
-        whole = count == len(heads)
-        found |= {name for name in uses if _is_likely(name, uses[name]) or (whole and not _is_phrase(name))}
+        # "the point is" and "so" are words of a sentence.
+        phrases = {name for name in uses if name[0].islower() and not FUNCTION_WORDS.isdisjoint(words(_bare(name)))}
+        found |= {name for name in uses if _is_likely(name, uses[name])}
+        found |= uses.keys() - phrases if count == len(heads) else set()
     return found | frequent | (proper if len(frequent) > 1 else frozenset())
-
-
-def _is_phrase(name: str) -> bool:
-    """Return whether a label is words of a sentence: "the point is", "so"."""
-    return name[0].islower() and not FUNCTION_WORDS.isdisjoint(words(_bare(name)))
 
 
 def _is_likely(name: str, count: int) -> bool:

@@ -228,7 +228,7 @@ def sections_of(found: Sequence[Leaf | Nested], tree: Tree) -> list[Section]:
             others += _nested_message(one, tree)
         elif one.text is None or not one.text.strip():
             names += [_name_line(one.part)] if one.text is None or one.part.filename else []
-        elif _is_calendar(one.part):
+        elif one.part.type.name in ("text/calendar", "application/ics") or one.part.filename.lower().endswith(".ics"):
             others += _event_sections(one, tree)
         elif _is_body(one.part, bool(bodies)):
             bodies.append(one.text.rstrip("\n"))
@@ -245,10 +245,6 @@ def _is_body(part: MimePart, have_body: bool) -> bool:
     if part.type.name.startswith("multipart/"):  # one that could not be split into parts
         return True
     return part.type.name in _BODIES and not (part.filename and have_body)
-
-
-def _is_calendar(part: MimePart) -> bool:
-    return part.type.name in ("text/calendar", "application/ics") or part.filename.lower().endswith(".ics")
 
 
 def _event_sections(leaf: Leaf, tree: Tree) -> list[Section]:

@@ -274,11 +274,6 @@ def with_speakers(found: Sequence[Cue]) -> list[Cue]:
     return known
 
 
-def separate_cues(found: Sequence[Cue]) -> list[DocumentPassage]:
-    """Return a turn per cue: messages of a chat are not sentences of one text."""
-    return [DocumentPassage(cue.text, cue.first, cue.last, "body", cue.speaker, cue.at) for cue in found]
-
-
 def merge_cues(found: Sequence[Cue]) -> list[DocumentPassage]:
     """Return turns: consecutive cues of one speaker without a long pause, up to about 100 words."""
     turns, words, until = list[DocumentPassage](), 0, None
@@ -410,7 +405,9 @@ def _read_text(name: str, text: str) -> Document:
         if shown or lines[0].startswith("WEBVTT"):
             return _document(name, text, merge_cues(with_speakers(shown)), header_title(lines), None)
     if dialogue.is_chat(numbered):
-        return _document(name, text, separate_cues(dialogue.chat_cues(numbered)), "", None)
+        said = dialogue.chat_cues(numbered)  # messages of a chat are not sentences of one text
+        turns = [DocumentPassage(cue.text, cue.first, cue.last, "body", cue.speaker, cue.at) for cue in said]
+        return _document(name, text, turns, "", None)
     front = front_matter(numbered)
     return _document(name, text, merge_cues(dialogue.dialogue_cues(front.rest)), front.title, front.date)
 

@@ -19,7 +19,7 @@ from msgspec import Struct
 from engine.text.people import LOOK_ALIKE, folded_address, folded_name, name_and_address, traces
 from store.catalog import BUG, NamedAddress, Provenance
 from store.errors import PkbError
-from store.types import OWN_ROLES, Document, DocumentPassage, ParsedItem, replace
+from store.types import OWN_ROLES, Document, ParsedItem, replace
 
 # Raise it with each change after which a file is decoded to another text, date, sender or role: every file is then read
 # again by the next `pkb ingest`, and what is decoded anew replaces what was decoded before.
@@ -208,17 +208,15 @@ def seen_at(document: Document, before: datetime | None, now: datetime) -> datet
 
 def as_seen(document: Document, seen: datetime) -> Document:
     """Return a document whose dates are not later than it was first seen, in the zone that they were written in."""
-    passages = tuple(_not_after(passage, seen) for passage in document.passages)
-    if document.date is None or document.date <= seen + _SKEW:
+    latest = seen + _SKEW
+    passages = tuple(
+        replace(one, written=None) if one.written and one.written > latest else one for one in document.passages
+    )
+    if document.date is None or document.date <= latest:
         return replace(document, passages=passages)
     date = seen.astimezone(document.date.tzinfo)
     claimed = document.date if document.date > seen + _ZONES else None
     return replace(document, date=date, claimed=claimed, passages=passages)
-
-
-def _not_after(passage: DocumentPassage, seen: datetime) -> DocumentPassage:
-    """Return a passage that is undated where its date is later than what quotes it was seen."""
-    return replace(passage, written=None) if passage.written and passage.written > seen + _SKEW else passage
 
 
 def provenance(document: Document, seen: datetime) -> Provenance:

@@ -123,14 +123,10 @@ def request(opened: "Session", text: str, options: AskOptions, *, streams: bool)
     """Write a question down."""
     settings = {key: str(value) for key, value in keys(opened.settings).items()}
     for key in ("model.name", "embed.model"):
-        settings[key] = _wherever(settings[key])
+        if settings[key] and Path(settings[key]).is_dir():  # as it is understood in any folder
+            settings[key] = str(Path(settings[key]).absolute())
     how = (opened.keeps_tensors, opened.collection, streams, opened.ledger.epoch)
     return json_values(Request(text, options, opened.now, settings, *how))
-
-
-def _wherever(name: str) -> str:
-    """Return a model's name as it is understood in any folder."""
-    return str(Path(name).absolute()) if name and Path(name).is_dir() else name
 
 
 def under(settings: Settings, wanted: dict[str, str]) -> Settings:

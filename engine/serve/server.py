@@ -182,7 +182,8 @@ class Server:
         for key, events in self._selector.select(_BEAT_S if self._busy() or self._has_pending() else _POLL_S):
             if key.fileobj is self._listener:
                 if caller := self._connections.accept(self._listener):
-                    self._connections.send(caller, "hello", self._hello())
+                    hello = {"identity": self._about.identity, "version": self._about.version}
+                    self._connections.send(caller, "hello", hello)
             elif key.fileobj is self._woken:
                 self._woken.recv(_BYTES)
             elif key.data in self._connections:
@@ -193,14 +194,11 @@ class Server:
         self._send_heartbeats()
         self._stop_if_due()
 
-    def _hello(self) -> dict[str, Any]:
-        return {"identity": self._about.identity, "version": self._about.version}
-
     def _handle(self, caller: Connection, frame: Frame) -> None:
         """Handle a frame at once or queue it; a connection that sends an unknown one is dropped."""
         kind = frame["kind"]
         if kind in _JOBS and caller.job is None and not self._stopping:
-            caller.job = QueuedRequest(frame, partial(self._post_to, caller))
+            caller.job = QueuedRequest(frame, lambda kind, values: self._post((caller, kind, values)))
             self._requests.add(caller.job)
         elif kind == "ahead" and caller.job and caller.job.frame["kind"] == kind:
             caller.job.frame = frame  # more is typed
@@ -217,10 +215,6 @@ class Server:
         made = {"pid": os.getpid(), "version": self._about.version, "since": self._since}
         done = {"jobs": len(self._connections.waiting()), "answered": self._requests.answered}
         return made | done | {"model": self._requests.model, "memory": resident()}
-
-    def _post_to(self, caller: Connection, kind: str, values: Mapping[str, Any]) -> None:
-        """Have the server's thread send a frame; any thread may call this."""
-        self._post((caller, kind, values))
 
     def _post(self, sent: _Sent | None) -> None:
         self._outbox.put(sent)

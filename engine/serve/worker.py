@@ -159,11 +159,6 @@ def _first_step(reading: "PromptReader") -> None:
     next(model.decode(cache, ids, 1), None)
 
 
-def _is_newest(job: "QueuedRequest", frame: Frame) -> bool:
-    """Return whether nothing newer was typed."""
-    return job.frame is frame
-
-
 def _read_ahead(opened: Session, asked: Request, goes_on: Callable[[], bool]) -> None:
     """Prefill the prompt of a question as far as that is typed."""
     from engine.ask.keys import begin, gather_context
@@ -281,7 +276,10 @@ class RequestQueue(Thread):
             if not job.cancelled:
                 self._serve(job)
         except (Cancelled, Broken, *_OUTSIDE):
-            self._clean_up()
+            if len(self._current) > 1:  # files of the idle jobs that it interrupted stay open
+                self._state.roll_back()
+            else:
+                self._state.close()
             if not job.answered:  # the client then runs it itself, and reports the error
                 job.send("declined", {})
         finally:
@@ -306,13 +304,6 @@ class RequestQueue(Thread):
             return any(self._state.needs_other_model(unpack(Request, one)) for one in asked)
         except Broken:
             return False
-
-    def _clean_up(self) -> None:
-        """Clean up after an interrupted request; files of the idle jobs that it interrupted stay open."""
-        if len(self._current) > 1:
-            self._state.roll_back()
-        else:
-            self._state.close()
 
     def _serve(self, job: QueuedRequest) -> None:
         kinds: dict[str, Callable[[QueuedRequest], None]] = {
@@ -341,7 +332,7 @@ class RequestQueue(Thread):
         with suppress(Cancelled, PkbError):  # whatever is wrong, the question says it
             while frame is not job.frame:
                 frame = job.frame
-                asked, goes_on = unpack(Request, frame.get("request")), partial(_is_newest, job, frame)
+                asked, goes_on = unpack(Request, frame.get("request")), partial(lambda read: job.frame is read, frame)
                 with self._state.session(asked) as opened:
                     _read_ahead(opened, asked, goes_on)
         job.send("done", {})

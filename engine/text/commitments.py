@@ -146,14 +146,10 @@ def _promise(language: str, text: str, tokens: Sequence[str], around: Surroundin
     parts = ["promise"] + ["wish"] * (not around.spoken) + ["need"] * around.short
     if any(_is_said(language, part, tokens, around) for part in parts):
         return Commitment("task", "writer")
-    if _is_said(language, "offer", tokens, around) and (around.spoken or _has_date(text)):
+    if _is_said(language, "offer", tokens, around) and (around.spoken or find(text, "date")):
         return Commitment("task", "writer")
     bare = around.short and _promises_without_subject(language, text, tokens)
     return Commitment("task", "writer") if bare else None
-
-
-def _has_date(text: str) -> bool:
-    return bool(find(text, "date"))
 
 
 def _promises_without_subject(language: str, text: str, tokens: Sequence[str]) -> bool:

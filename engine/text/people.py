@@ -119,7 +119,8 @@ def odd_name(name: str, address: str) -> str | None:
     if any(_is_mixed(word) for word in _WORD.findall(seen)):
         return "the name mixes alphabets"
     hidden = sum(unicodedata.category(c) == "Cf" and c not in "\u200c\u200d\u00ad" for c in name)
-    return "the name has invisible characters" if hidden or _splits_latin(name) else None
+    splits = re.search("[A-Za-z][\u200c\u200d\u00ad]|[\u200c\u200d\u00ad][A-Za-z]", name)  # joins, in some scripts
+    return "the name has invisible characters" if hidden or splits else None
 
 
 def _is_mixed(word: str) -> bool:
@@ -129,11 +130,6 @@ def _is_mixed(word: str) -> bool:
     return latin and any(
         ord(c.casefold()[:1]) in _LOOK_ALIKES or unicodedata.name(c, "").startswith(_SCRIPTS) for c in others
     )
-
-
-def _splits_latin(name: str) -> bool:
-    """Return whether a joiner, which some scripts need, is between Latin letters."""
-    return re.search("[A-Za-z][\u200c\u200d\u00ad]|[\u200c\u200d\u00ad][A-Za-z]", name) is not None
 
 
 def header_warnings(senders: Sequence[tuple[str, str]], sent_by: Sequence[str], replies: Sequence[str]) -> list[str]:

@@ -195,7 +195,8 @@ def _names(text: str, known: frozenset[str]) -> list[str]:
     for match in _CAPITALS.finditer(text):
         word, start = match.group().rstrip("."), match.start()
         joins = bool(runs) and start == end + 1 and text[end] == " "
-        if not word[:1].isupper() or not ((joins and len(word) == 1) or word in known or _may_name(word)):
+        may_name = word.lower() not in _NOT_NAMES | FUNCTION_WORDS and not dates.find(word, _SOME_DAY)
+        if not word[:1].isupper() or not ((joins and len(word) == 1) or word in known or may_name):
             continue
         if joins:
             runs[-1].append(word)
@@ -203,21 +204,13 @@ def _names(text: str, known: frozenset[str]) -> list[str]:
             runs.append([word])
             openers |= (
                 {len(runs) - 1}
-                if _starts_sentence(text[:start])
+                if (not (before := text[:start].rstrip()) or before[-1] in ".?!:¿¡")
                 and (word not in known or word.lower() in FUNCTION_WORDS)  # "Will", "How" of "How-Downing"
                 and text[match.end() :][:2] not in ("'s", "’s")
                 else set()
             )
         end = match.end()
     return [" ".join(run) for place, run in enumerate(runs) if len(run) > 1 or place not in openers]
-
-
-def _starts_sentence(before: str) -> bool:
-    return not before.strip() or before.rstrip()[-1] in ".?!:¿¡"
-
-
-def _may_name(word: str) -> bool:
-    return word.lower() not in _NOT_NAMES | FUNCTION_WORDS and not dates.find(word, _SOME_DAY)
 
 
 Synthesis = Literal["summary", "list", "count", "comparison", "decisions", "opinions"]
