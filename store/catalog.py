@@ -173,16 +173,11 @@ class Catalog:
     """
 
     def __init__(self, ledger: Ledger, collection: str | None = None) -> None:
-        self._ledger, self._rows, self.collection = ledger, ledger.rows, collection
-
-    @property
-    def ledger(self) -> Ledger:
-        """Return the ledger that it reads."""
-        return self._ledger
+        self.ledger, self._rows, self.collection = ledger, ledger.rows, collection
 
     def within(self, scope: Scope) -> "Catalog":
         """Return the catalogue as a question of a scope may see it."""
-        return Catalog(self._ledger, self.collection or scope.collection)
+        return Catalog(self.ledger, self.collection or scope.collection)
 
     def _shows(self, collection: str) -> bool:
         return self.collection in (None, collection)
@@ -214,10 +209,8 @@ class Catalog:
 
     def root_counts(self) -> list[RootCounts]:
         """Count what each root holds, inner roots too."""
-        return [self._counted(root, read) for root, read in zip(self.roots(), self._times(), strict=True)]
-
-    def _times(self) -> list[str | None]:
-        return [read for (read,) in self._rows.execute("SELECT read FROM roots ORDER BY path")]
+        times = [read for (read,) in self._rows.execute("SELECT read FROM roots ORDER BY path")]
+        return [self._counted(root, read) for root, read in zip(self.roots(), times, strict=True)]
 
     def _counted(self, root: SourceRoot, read: str | None) -> RootCounts:
         below = _below(root.path)
@@ -261,7 +254,7 @@ class Catalog:
         rows = [(key, -number, *row[2:4], None, row[5]) for number, row in enumerate(reversed(aside), 1)]
         rows = [*reversed(rows), *sorted(map(_row, places))]
         if rows != former:
-            mark_moved(self._ledger, here | {row[2] for row in former})
+            mark_moved(self.ledger, here | {row[2] for row in former})
             self._rows.execute("DELETE FROM places WHERE path = ?", (key,))
             self._insert(rows)
         self._rows.execute("DELETE FROM problems WHERE path = ?", (key,))
@@ -272,8 +265,8 @@ class Catalog:
     def replace(self, former: Iterable[Place]) -> None:
         """Remove the places of documents that were replaced."""
         gone = list(former)
-        mark_moved(self._ledger, (place.document for place in gone))
-        FormerNames(self._ledger).leave((place.path, place.document, place.message_id) for place in gone)
+        mark_moved(self.ledger, (place.document for place in gone))
+        FormerNames(self.ledger).leave((place.path, place.document, place.message_id) for place in gone)
         rows = [(path_key(place.path), place.document) for place in gone]
         self._rows.executemany("DELETE FROM places WHERE path = ? AND document = ?", rows)
         noted = [(path_key(place.path), place.item) for place in gone]
@@ -282,7 +275,7 @@ class Catalog:
     def put_places(self, path: str, places: Sequence[Place]) -> None:
         """Add places of a file that is not read completely yet, and mark it as changed."""
         key = path_key(path)
-        mark_moved(self._ledger, (place.document for place in places))
+        mark_moved(self.ledger, (place.document for place in places))
         for place in places:
             self._replace(key, place)
         self._insert(map(_row, places))
@@ -296,10 +289,10 @@ class Catalog:
         places = self._rows.execute(sql + former, _below(root)).fetchall()
         for key in keys:
             places += self._rows.execute(f"{sql} path = ?", key).fetchall()
-        mark_moved(self._ledger, (document for _, document, _ in places))
-        FormerNames(self._ledger).leave(places)
+        mark_moved(self.ledger, (document for _, document, _ in places))
+        FormerNames(self.ledger).leave(places)
         if places:
-            self._ledger.raise_generation()  # a document without a place is not retrieved any more
+            self.ledger.raise_generation()  # a document without a place is not retrieved any more
         self._rows.execute(f"DELETE FROM places WHERE {former}", _below(root))
         for table in ("files", "places", "problems"):
             self._rows.executemany(f"DELETE FROM {table} WHERE path = ?", keys)
@@ -403,17 +396,17 @@ class Catalog:
         sql = f"collection <> ? AND {_BELOW}" + f" AND NOT {_BELOW}" * len(inner)
         values = (root.collection, *(value for one in (root, *inner) for value in _below(one.path)))
         found = self._rows.execute(f"SELECT DISTINCT document FROM places WHERE {sql}", values).fetchall()
-        mark_moved(self._ledger, (document for (document,) in found))
+        mark_moved(self.ledger, (document for (document,) in found))
         self._rows.execute(f"UPDATE places SET collection = ? WHERE {sql}", (root.collection, *values))
         if found:
-            self._ledger.raise_generation()  # a view of the former collection shows them no longer
+            self.ledger.raise_generation()  # a view of the former collection shows them no longer
 
     def _replace(self, key: bytes, place: Place) -> None:
         """Set another document's place at the same path and item aside, at its position, until the file is read."""
         there = self._rows.execute("SELECT document FROM places WHERE path = ? AND item = ?", (key, place.item))
         row = there.fetchone()
         if row and row[0] != place.document:
-            mark_moved(self._ledger, row)
+            mark_moved(self.ledger, row)
             sql = f"""UPDATE places SET lines_before = NULL, item = -?2 - 1 - {ASIDE} * (
                           SELECT coalesce(max((-item - 1) / {ASIDE}), 0) + 1 FROM places
                           WHERE path = ?1 AND item < -{ASIDE} AND (-item - 1) % {ASIDE} = ?2)
@@ -421,7 +414,7 @@ class Catalog:
             self._rows.execute(sql, (key, place.item))
 
     def _insert(self, rows: Iterable[_Row]) -> None:
-        self._ledger.raise_generation()  # a document that had no place, as after a kill, is retrieved again
+        self.ledger.raise_generation()  # a document that had no place, as after a kill, is retrieved again
         self._rows.executemany(f"INSERT OR REPLACE INTO places ({_PLACE}) VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def put_state(self, key: bytes, state: FileState) -> None:

@@ -15,63 +15,34 @@ from msgspec import Struct
 from store.errors import DiskFull, PkbError, disk_failure
 
 
+class PathInside:
+    """A path inside one of the paths of a home."""
+
+    def __init__(self, above: str, name: str) -> None:
+        self._above, self._name = above, name
+
+    def __get__(self, home: "Home", _: object = None) -> Path:
+        return Path(getattr(home, self._above), self._name)
+
+
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The three paths of one pkb: data, a cache that backups may leave out, and the config file."""
+    """The three paths of one pkb, data, a cache that backups may leave out, and the config file; and those inside."""
 
     data: Path
     cache: Path
     config: Path
 
-    @property
-    def ledger(self) -> Path:
-        """Return the SQLite file: everything that is counted or looked up by key."""
-        return self.data / "ledger.db"
-
-    @property
-    def tables(self) -> Path:
-        """Return the LanceDB folder: everything that is searched."""
-        return self.data / "tables"
-
-    @property
-    def index(self) -> Path:
-        """Return the folder of the mapped index: what retrieval reads of the tables, made from them."""
-        return self.data / "index"
-
-    @property
-    def locks(self) -> Path:
-        """Return the folder of lock files."""
-        return self.data / "locks"
-
-    @property
-    def share(self) -> Path:
-        """Return the folder of the keys that this machine shares its KV cache with."""
-        return self.data / "share"
-
-    @property
-    def adapters(self) -> Path:
-        """Return the folder of the language model's LoRA adapters."""
-        return self.data / "adapters"
-
-    @property
-    def mail(self) -> Path:
-        """Return the folder of the mail accounts that were read."""
-        return self.data / "mail"
-
-    @property
-    def trial(self) -> Path:
-        """Return the folder of the copy that `pkb bench` asks; its tables are links to those of the home."""
-        return self.data / "trying"
-
-    @property
-    def kv(self) -> Path:
-        """Return the folder of the KV cache."""
-        return self.cache / "kv"
-
-    @property
-    def compiled(self) -> Path:
-        """Return the folder of the code that MLX compiles, and compiles again where it is missing."""
-        return self.cache / "tmp" / "mlx"
+    ledger = PathInside("data", "ledger.db")  # SQLite: everything that is counted or looked up by key
+    tables = PathInside("data", "tables")  # LanceDB: everything that is searched
+    index = PathInside("data", "index")  # the mapped index: what retrieval reads of the tables, made from them
+    locks = PathInside("data", "locks")
+    share = PathInside("data", "share")  # the keys that this machine shares its KV cache with
+    adapters = PathInside("data", "adapters")  # the language model's LoRA adapters
+    mail = PathInside("data", "mail")  # the mail accounts that were read
+    trial = PathInside("data", "trying")  # the copy that `pkb bench` of earlier versions asked; its tables are links
+    kv = PathInside("cache", "kv")
+    compiled = PathInside("cache", "tmp/mlx")  # code that MLX compiles, and compiles again where it is missing
 
     def other_cache_bytes(self) -> int:
         """Return the bytes of the rest of the cache, folders included, as `du --apparent-size` counts them."""

@@ -59,16 +59,11 @@ def examine(
         yield _chunks(ledger, tables)
     yield _places(ledger)
     if not index.wrong:
-        yield from _derived(ledger, tables, read_data=read_data)
+        yield _vectors(ledger, tables)
+        if read_data:
+            yield _collections(ledger, tables)
     yield _mapped(home, ledger, tables, read_data)
     yield _kv(home, ledger, read_data)
-
-
-def _derived(ledger: Ledger, tables: Tables, *, read_data: bool) -> Iterator[Finding]:
-    """Compare what is made from the chunks with the chunks."""
-    yield _vectors(ledger, tables)
-    if read_data:
-        yield _collections(ledger, tables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +90,7 @@ def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> 
     knowledge.recover()
     rmtree(home.compiled, ignore_errors=True)
     rmtree(home.index, ignore_errors=True)  # made again from the tables
-    for path in _left(home):
+    for path in home.data.glob(f"{_FRESH}*"):
         path.unlink(missing_ok=True)
     for path in home.entries():
         with suppress(FileNotFoundError, PermissionError):  # the latter where it is another user's
@@ -171,15 +166,10 @@ def _status(path: Path) -> os.stat_result | None:
 
 def _leftovers(home: Home) -> Finding:
     """Find files that a killed process left; a ledger that was set aside is not an error."""
-    count = len(_left(home))
+    count = len([*home.data.glob(f"{_FRESH}*")])
     aside = [path.name for path in home.data.glob(f"*{_DAMAGED}")]
     note = f"a damaged ledger was kept aside ({aside[0]}): delete it when you no longer need it" if aside else ""
     return Finding("leftovers", f"{count} files of a killed process" if count else "", note=note)
-
-
-def _left(home: Home) -> list[Path]:
-    """Return temporary files that killed processes left."""
-    return [*home.data.glob(f"{_FRESH}*")]
 
 
 def _index(tables: Tables, read_data: bool) -> Finding:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.errors import PkbError
-from store.home import NETWORK, Home, file_system, kind_of, locate, unsafe_place
+from store.home import NETWORK, Home, PathInside, file_system, kind_of, locate, unsafe_place
 from tests.store.kit import Opened, entry, home_in
 
 
@@ -58,20 +58,24 @@ def test_a_link_counts_for_nothing(opened: Opened, tmp_path: Path) -> None:
     assert opened.home.sizes()["cache"] == 0
 
 
+class _Listed(PathInside):
+    """The folder of the KV cache, which is looked up when a folder was listed."""
+
+    def __get__(self, home: Home, kind: object = None) -> Path:
+        if not (home.cache / "kernels" / "listed").exists():
+            (home.cache / "kernels" / "listed").mkdir()
+        else:
+            shutil.rmtree(home.cache / "kernels")
+        return home.cache / "kv"
+
+
 class Going(Home):
     """A home where a folder of the cache goes while its bytes are counted: after it was listed, before it is sized."""
 
+    kv = _Listed("cache", "kv")
+
     def __init__(self, home: Home) -> None:
         super().__init__(home.data, home.cache, home.config)
-
-    @property
-    def kv(self) -> Path:
-        """Return the folder of the KV cache, which is looked up when a folder was listed."""
-        if not (self.cache / "kernels" / "listed").exists():
-            (self.cache / "kernels" / "listed").mkdir()
-        else:
-            shutil.rmtree(self.cache / "kernels")
-        return self.cache / "kv"
 
 
 def test_a_folder_that_goes_while_the_cache_is_counted_counts_for_nothing(tmp_path: Path) -> None:
