@@ -41,7 +41,8 @@ def ask(
 
     Example: pkb ask "when is rehearsal?" --since 2024-06-01
     """
-    if not question and not (piped := _piped()):
+    piped = [] if question or sys.stdin.isatty() else [line for line in sys.stdin.buffer if line.strip()]
+    if not question and not piped:
         raise UsageError("no question", 'pkb ask "when is rehearsal?"')
     with open_pkb() as pkb:
         override(pkb.session, model=model, max_tokens=max_tokens, cache=cache, no_daemon=no_daemon)
@@ -72,11 +73,6 @@ def override(
     if no_daemon:
         session.override("serve.daemon", "off")
     session.keeps_tensors = session.keeps_tensors and cache != "off"
-
-
-def _piped() -> list[bytes]:
-    """Return the questions on standard input, unless it is a terminal."""
-    return [] if sys.stdin.isatty() else [line for line in sys.stdin.buffer if line.strip()]
 
 
 def _batch(lines: Iterable[bytes], ask_one: Callable[[str], Answer], *, as_json: bool) -> None:

@@ -90,10 +90,8 @@ class NoStore(PkbError):
 
     code = 10
 
-    def __init__(
-        self, message: str = "nothing has been ingested yet", next_step: str | None = "pkb ingest FOLDER"
-    ) -> None:
-        super().__init__(message, next_step)
+    def __init__(self) -> None:
+        super().__init__("nothing has been ingested yet", "pkb ingest FOLDER")
 
 
 class Locked(PkbError):

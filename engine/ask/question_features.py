@@ -1,6 +1,7 @@
 """The normal form of a question, without politeness, and the features that show whether another one asks the same.
 
-English, by small tables; unknown words make two questions differ. Knows neither corpus nor other questions.
+English, by `prompts/question_words.txt` and small tables; unknown words make two questions differ. Knows neither corpus
+nor other questions.
 """
 
 import re
@@ -14,12 +15,8 @@ from itertools import pairwise
 from engine.ask.keys import ASKED_FOR, BEFORE_IT, GREETING, QUESTION_WORD, WONDERING
 from engine.text.question import Question, understand
 from engine.text.words import base, irregular_verbs
-from prompts import prompt
+from prompts import prompt, word_patterns
 from store.types import replace
-
-
-def _set(text: str) -> frozenset[str]:
-    return frozenset(text.split())
 
 
 def _table(text: str) -> dict[str, str]:
@@ -37,48 +34,13 @@ _TENSES = _table(
     "will shall: future, should must: duty, did was were had: past, is are am do does: present,"
     "would could can may might: modal"
 )
-_BE, _HAVE = _set("is are was were am be been being"), _set("has have had")
-_DONE_TO = _BE | _set("get gets got getting")  # before a participle: it is done to somebody
-_DO = _set("do does did")
-_AUXILIARY = _BE | _HAVE | _DO | _set("will shall would can could may might should must")
-_WAYS = _set(
-    "to for with about against before after since until till during between above below over under into onto "
-    "off out up down behind besides inside outside than versus vs without except excluding from"
-)
-PREPOSITIONS = _set(
-    "to for with about against before after since until till between above below over under into onto from by of in on "
-    "at near within per through toward towards than versus vs without during besides"
-)
-_NEGATIONS = _set("not no never none nobody nothing nowhere neither nor without except excluding unable")
-# Which of several is meant: never left over, and no other word does for them.
-_PLACES = _set(
-    "first last next previous latest final only other else more less most least best worst better worse "
-    "before after since until than all each every both same highest lowest biggest largest smallest longest shortest "
-    "oldest youngest newest earliest original initial former latter 1st 2nd 3rd second third half twice once old new"
-)
-_ENGLISH = _set("what when where who whom whose which why how is are does did the of can could will would should to")
-_FREE = _set(
-    "a an the this that these those there here be been being and or of in on at as so then also too just do "
-    "does did is was were are am has have had having can could would may might let if whether any some ever "
-    "such it its please through toward towards via within per near 's"
-)
-# Say little by themselves: a question means the same without them.
-_ADVERBS = _set(
-    "exactly precisely actually really truly very indeed particularly specifically basically essentially ultimately "
-    "eventually finally simply quite generally commonly typically usually normally often mainly mostly primarily "
-    "approximately roughly about"
-)
-_LIGHT = _ADVERBS | _set(
-    "exact precise actual real particular specific name names called named known kind kinds type types sort sorts form "
-    "own whole entire entirely various several certain different total overall"
-)
-_EXACTLY = _set("exactly precisely actually really indeed currently again please just")
-# The same of an event, in questions for its time or place.
-_SCHEDULED = _set("scheduled planned held due located situated")
-_GOING = _set("by 's going")
-_UNITS = _set("month week weekend weekday season hour decade century")
-# Of the free ones, those that distinguish things.
-_TELLING = _set("near within per through via toward towards such let")
+_WORDS = {kind: frozenset(words.replace("|", " ").split()) for kind, words in word_patterns("question_words").items()}
+_BE, _HAVE, _DO = _WORDS["be"], _WORDS["have"], _WORDS["do"]
+_DONE_TO, _AUXILIARY = _BE | _WORDS["getting"], _BE | _HAVE | _DO | _WORDS["modal"]
+_WAYS, PREPOSITIONS, _NEGATIONS, _PLACES = (_WORDS[one] for one in ("ways", "prepositions", "negations", "places"))
+_ENGLISH, _FREE, _LIGHT = _WORDS["english"], _WORDS["free"], _WORDS["adverbs"] | _WORDS["light"]
+_EXACTLY, _SCHEDULED, _GOING, _UNITS = (_WORDS[one] for one in ("exactly", "scheduled", "going", "units"))
+_TELLING = _WORDS["telling"]
 _EXTRA = 3  # words between a form of "be" and its participle
 _SUBJECTS = frozenset(("i", "you", "he", "she", "we", "they", "it"))
 
