@@ -131,7 +131,8 @@ def _sparklines(tiers: Sequence[dict[str, Any]], history: dict[str, Any], room: 
     for tier in tiers:  # a tier may have two rows
         lines.append("" if tier["tier"] in seen else sparkline(_shares(shown, tier["tier"]), marks))
         seen.add(tier["tier"])
-    lines.append(sparkline(_volumes(shown), marks))
+    most = max((one["questions"] for one in shown), default=0)
+    lines.append(sparkline([one["questions"] / max(1, most) for one in shown], marks))
     return [line.ljust(_width(lines)) for line in lines]
 
 
@@ -180,12 +181,6 @@ def periods(history: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
 def _shares(found: list[dict[str, Any]], tier: str) -> list[float]:
     """Return the share of a tier in each week or day."""
     return [one["tiers"].get(tier, 0) / max(1, one["questions"]) for one in found]
-
-
-def _volumes(found: list[dict[str, Any]]) -> list[float]:
-    """Return the questions of each week or day against the most of any."""
-    most = max((one["questions"] for one in found), default=0)
-    return [one["questions"] / max(1, most) for one in found]
 
 
 def sparkline(shares: Iterable[float], marks: str = _BLOCKS) -> str:

@@ -404,13 +404,11 @@ class RequestGuard:
             return 403, "this server answers only as 127.0.0.1 or localhost"
         if origin not in (None, f"http://{host}"):
             return 403, "this server answers only its own page"
-        if path.startswith(_API) and not self._has_token(headers.get("authorization", "")):
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        has_token = scheme.lower() == "bearer" and secrets.compare_digest(token.strip().encode(), self._token)
+        if path.startswith(_API) and not has_token:
             return 401, "the token is missing or wrong: pkb serve --http prints it"
         return None
-
-    def _has_token(self, given: str) -> bool:
-        scheme, _, token = given.partition(" ")
-        return scheme.lower() == "bearer" and secrets.compare_digest(token.strip().encode(), self._token)
 
 
 def _malformed(scope: Scope) -> tuple[int, str] | None:

@@ -357,42 +357,30 @@ def writer(model: "LanguageModel", most: int, is_over: Callable[[], bool]) -> "W
 
 def views(session: Session, load_model: LoadModel | None, is_over: Callable[[], bool]) -> "list[View]":
     """Return the views to predict questions from: the history and, if a model writes, the newest chunks too."""
-    from engine.idle.predict import SOURCES, View, from_forms, from_history
-    from store.history import History
+    from engine.idle.predict import SOURCES, View, from_chunks, from_forms, from_history
+    from store.history import History, latest
 
     newest, model = History(session.ledger).newest(), session.model_for("predict")
     asked, reason = str(newest or ""), "new questions since the last run"
 
     def of_history(count: int) -> "Sequence[Prediction]":
-        past = past_questions(session)
+        past = latest(session.ledger, session.settings.experiment.history)[::-1]  # the oldest first
         by_forms = from_forms(new_chunks(session), past, is_over)
         if not (writes and load_model):
             return by_forms
         write = writer(load_model().model, PREDICTION_TOKENS, is_over)
         return [*from_history(past, _kind(session), count, write), *by_forms]
 
+    def of_chunks(count: int) -> "Sequence[Prediction]":
+        assert load_model, "a quote asks nothing about chunks"
+        return from_chunks(new_chunks(session, count), count, _ask_about(load_model, PREDICTION_TOKENS, is_over))
+
     writes = not (model and model.roles)  # a role adapter does not know how
     if load_model is None:
         return [View("history", reason, asked, SOURCES, of_history)]
     by_history = View("history", reason, asked, ("history/model", *SOURCES) if writes else SOURCES, of_history)
     mail = str(session.ledger.generation) if session.ledger.count("chunks") else ""
-    of_chunks = partial(_of_chunks, session, load_model, is_over)
     return [by_history, View("chunks", "new mail since the last run", mail, ("chunks/model",), of_chunks)]
-
-
-def _of_chunks(
-    session: Session, load_model: LoadModel, is_over: Callable[[], bool], count: int
-) -> "Sequence[Prediction]":
-    from engine.idle.predict import from_chunks
-
-    return from_chunks(new_chunks(session, count), count, _ask_about(load_model, PREDICTION_TOKENS, is_over))
-
-
-def past_questions(session: Session) -> list[str]:
-    """Return the last questions, the oldest first."""
-    from store.history import latest
-
-    return latest(session.ledger, session.settings.experiment.history)[::-1]
 
 
 def new_chunks(session: Session, most: int = _CHUNKS, documents: int = _DOCUMENTS) -> "list[Hit]":

@@ -102,8 +102,10 @@ def _read_open(
     kind = raw_kind or scan.detect(name, head)
     if raw_kind == "mail" and name.lower().endswith(".emlx"):
         kind = "emlx"
-    if kind is None and (levels == _LEVELS or head) and _may_be_transcript(name, head):
-        kind = "transcript"
+    if kind is None and (levels == _LEVELS or head):
+        from engine.ingest.transcripts import may_be_transcript  # mail needs none of it
+
+        kind = "transcript" if may_be_transcript(name, decode_text(head)) else None
     if not head:
         yield _unreadable("empty" if kind or levels == _LEVELS else UNKNOWN)
     elif scan.is_archive(head):
@@ -117,7 +119,7 @@ def _read_open(
     elif kind == "transcript":
         yield from _read_transcripts(name, _read_whole(file, limits.file_bytes), limits, named=raw_kind is not None)
     elif kind in ("calendar", "contacts"):
-        from engine.ingest.calendar import read_calendar, read_contacts  # as transcripts: mail needs none of it
+        from engine.ingest.calendar import read_calendar, read_contacts
 
         read_items, raw = read_calendar if kind == "calendar" else read_contacts, _read_whole(file, limits.file_bytes)
         why = "not a text" if "\0" in decode_text(raw) else "no event, task or contact in it"
@@ -175,12 +177,6 @@ def _looked_at(item: ParsedItem, state: str | None = None) -> ParsedItem:
         document = replace(document, warnings=(*document.warnings, "it is marked as spam"))
     kinds = (*item.kinds, *doubts(document))
     return replace(item, document=document, kinds=kinds) if kinds or state else item
-
-
-def _may_be_transcript(name: str, head: bytes) -> bool:
-    from engine.ingest.transcripts import may_be_transcript
-
-    return may_be_transcript(name, decode_text(head))
 
 
 def _read_transcripts(name: str, raw: bytes, limits: ParseLimits, *, named: bool) -> list[ParsedItem]:

@@ -446,7 +446,8 @@ class Ingest:
         self._versions = Versions(gone, found.moved())
         yield from self._parse(found.new | found.changed)
         self._remove_gone(root, found.gone)
-        yield from self._parse(self._to_parse_again())
+        again = {path: scan.state_of(path) for path in self._catalogue.changed()}
+        yield from self._parse({path: state for path, state in again.items() if state})
         prune_provenance(self._ledger)
         is_worn = self.summary.removed >= max(_FEWEST, _WORN * self._catalogue.counts()["documents"])
         if self._knowledge.is_untidy or is_worn:
@@ -572,12 +573,5 @@ class Ingest:
             self._knowledge.update_collections()
         orphans = self._knowledge.orphans()
         for start in range(0, len(orphans), _REMOVED_AT_ONCE):
-            self._commit_removals(orphans[start : start + _REMOVED_AT_ONCE])
-
-    def _commit_removals(self, documents: list[str]) -> None:
-        self._knowledge.commit((), lambda: None, removes=documents)
-        self.summary.removed += len(documents)
-
-    def _to_parse_again(self) -> dict[bytes, FileState]:
-        states = {path: scan.state_of(path) for path in self._catalogue.changed()}
-        return {path: state for path, state in states.items() if state}
+            self._knowledge.commit((), lambda: None, removes=orphans[start : start + _REMOVED_AT_ONCE])
+        self.summary.removed += len(orphans)
