@@ -6,7 +6,7 @@ nor other questions.
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from functools import cache, lru_cache
@@ -72,7 +72,8 @@ class QuestionFeatures:
 @lru_cache(maxsize=1 << 12)
 def question_features(question: Question) -> QuestionFeatures:
     """Take the normal form of a question apart."""
-    literal = sorted(word for word in literal_tokens(question.text) if not _is_function(word.rpartition(" ")[2]))
+    words_asked = (token.casefold() for token in _split(_framed(question.text[:_LONGEST_QUESTION])))
+    literal = sorted(word for word in words_asked if not _is_function(word.rpartition(" ")[2]))
     question = normal_question(question)
     found = tokens(question.text)
     plain = [_lowered(token, question.text) for token in found]
@@ -290,12 +291,8 @@ def _among(plain: Iterable[str], table: dict[str, str]) -> list[str]:
 
 def _lowered(token: str, text: str) -> str:
     """Return a word in lower case; "" for an acronym, and the month of May as it is, for both are also other words."""
-    return "" if _acronym(token, text) else token if token == "May" else token.casefold()
-
-
-def _acronym(token: str, text: str) -> bool:
-    """Tell US from us."""
-    return len(token) > 1 and token.isupper() and token.isalpha() and not text.isupper()
+    is_acronym = len(token) > 1 and token.isupper() and token.isalpha() and not text.isupper()
+    return "" if is_acronym else token if token == "May" else token.casefold()
 
 
 OWNER = "'s"  # follows a name or noun that owns the next word
@@ -378,7 +375,8 @@ def plain(text: str) -> str:
 
 def _framed(text: str) -> str:
     """Return a question without polite frames, with one kind of signs."""
-    text = unicodedata.normalize("NFKC", _without_accents(text)).translate(_SIGNS)
+    bare = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+    text = unicodedata.normalize("NFKC", bare).translate(_SIGNS)
     text = re.sub(r"(?<=s)' (?=\w)", "'s ", " ".join(text.split()).rstrip(" ?!."))
     return _without_frame(text)
 
@@ -394,18 +392,9 @@ def _without_frame(text: str) -> str:
     return text
 
 
-def _without_accents(text: str) -> str:
-    return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
-
-
 def tokens(text: str) -> tuple[str, ...]:
     """Return the words of a plain form as written, contractions spelled out; after an owner comes `OWNER`."""
     return tuple(_split(text))
-
-
-def literal_tokens(text: str) -> Iterator[str]:
-    """Yield the words of a question without its polite frame as written, in lower case."""
-    return (token.casefold() for token in _split(_framed(text[:_LONGEST_QUESTION])))
 
 
 def _split(text: str) -> list[str]:

@@ -471,17 +471,13 @@ def _other_role(one: QuestionFeatures, two: QuestionFeatures, pairs: Sequence[tu
     """Distinguish agent from object, and destination from origin."""
     if one.asked_for and two.asked_for and one.asked_for != two.asked_for:
         return True
-    if one.passive == two.passive and _unlike(one.subject, two.subject):
+    alike = (synonymous(ours, theirs) for ours in one.subject for theirs in two.subject)
+    if one.passive == two.passive and one.subject and two.subject and not any(alike):
         return True
     named = [
         (one.roles[a], two.roles[b]) for a, b in pairs if one.content[a] in one.names or two.content[b] in two.names
     ]
     return any(_turned(*roles) or (roles[0] != roles[1] and roles[::-1] in named) for roles in named)
-
-
-def _unlike(ours: frozenset[str], theirs: frozenset[str]) -> bool:
-    """Return whether two subjects, both known, have no word in common."""
-    return bool(ours and theirs) and not any(synonymous(one, other) for one in ours for other in theirs)
 
 
 def _turned(one: str, two: str) -> bool:

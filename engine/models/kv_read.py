@@ -69,7 +69,7 @@ def _buffers(kinds: Mapping[str, _Layout], tokens: int, reuse: Arrays | None) ->
     capacities = {array.shape[2] for array in reuse.values()}
     capacity = capacities.pop() if len(capacities) == 1 else 0
     fits = capacity >= tokens and {name: _layout_of(array) for name, array in reuse.items()} == kinds
-    capacity = capacity if fits else _round_up(tokens)
+    capacity = capacity if fits else -(-tokens // _GROWTH) * _GROWTH
     raw: dict[str, Any] = {}
     for name, layout in kinds.items():
         integers = getattr(mx, _MLX_DTYPES[layout.dtype][1])
@@ -77,10 +77,6 @@ def _buffers(kinds: Mapping[str, _Layout], tokens: int, reuse: Arrays | None) ->
         raw[name] = reuse[name].view(integers) if fits else mx.zeros(shape, integers)
     mx.eval(list(raw.values()))
     return raw, capacity
-
-
-def _round_up(tokens: int) -> int:
-    return -(-tokens // _GROWTH) * _GROWTH
 
 
 def _layout_of(array: Any) -> _Layout | None:

@@ -72,7 +72,9 @@ def frame(source: str, names: Mapping[str, str], model: str) -> Framing:
     problem: Exception | None = None
     for messages in (SEPARATE, MERGED):
         try:
-            template = _environment().from_string(_without_generation(source))
+            # Blocks of `generation`, which mark answers for training, are plain ones here.
+            plain = GENERATION.sub(lambda found: found[1] + ("endif" if found[2] else "if true"), source)
+            template = _environment().from_string(plain)
             parts = _cut(_render(template, names, messages, prompt=True))
             return Framing(*parts, _ended(template, names, messages))
         except TEMPLATE_ERRORS as error:
@@ -124,11 +126,6 @@ def _environment() -> ImmutableSandboxedEnvironment:
     )
     environment.filters["tojson"] = _json
     return environment
-
-
-def _without_generation(source: str) -> str:
-    """Replace `generation` blocks, which mark answers for training, by plain ones."""
-    return GENERATION.sub(lambda found: found[1] + ("endif" if found[2] else "if true"), source)
 
 
 CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length", "n_ctx")

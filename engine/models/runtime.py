@@ -177,7 +177,8 @@ def record_code(compiled: Path) -> None:
     for library in compiled.rglob("*.so"):
         if not library.with_suffix(_CHECKSUM).exists():
             with suppress(OSError):
-                _write_checksum(library, library.read_bytes())
+                checksum = f"{crc32(library.read_bytes()):08x}"
+                library.with_suffix(_CHECKSUM).write_text(checksum, encoding="ascii")
 
 
 def _is_whole(library: Path) -> bool:
@@ -186,10 +187,6 @@ def _is_whole(library: Path) -> bool:
         return int(library.with_suffix(_CHECKSUM).read_text("ascii"), 16) == crc32(library.read_bytes())
     except (OSError, ValueError):
         return False
-
-
-def _write_checksum(library: Path, content: bytes) -> None:
-    library.with_suffix(_CHECKSUM).write_text(f"{crc32(content):08x}", encoding="ascii")
 
 
 NO_BACKEND = "MLX has no backend here, so no language model can run"
