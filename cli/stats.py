@@ -112,7 +112,9 @@ def tier_table(row: dict[str, Any], width: int, marks: str) -> list[str]:
     tiers = sorted(row["tiers"], key=place)
     latency = {(one["tier"], one["by_model"]): one for one in row["history"]["latency"]}
     counts = [("tier", "asked", "share"), *(_asked(tier, row) for tier in tiers), ("all", f"{_questions(row):,}", "")]
-    times = [("p50", "p95", "saved"), *(_times(tier, latency) for tier in tiers), ("", "", duration(row["saved_s"]))]
+    spent = [(latency[one["tier"], one["by_model"]], one["saved_s"]) for one in tiers]
+    taken = [(duration(of["p50_ms"] / 1000), duration(of["p95_ms"] / 1000), duration(saved)) for of, saved in spent]
+    times = [("p50", "p95", "saved"), *taken, ("", "", duration(row["saved_s"]))]
     left, right = _aligned(counts, words=1), _aligned(times)
     room = width - len(left[0]) - len(right[0]) - 2 * len(_GAP)
     shares = [_sparklines(tiers, row["history"], room, marks)] if room >= _LEAST else []
@@ -161,11 +163,6 @@ def _asked(tier: dict[str, Any], row: dict[str, Any]) -> tuple[str, str, str]:
     is_model = tier["by_model"] and tier["tier"] == "full"  # an answer without a cache hit is the model's, or quoted
     name = f"{tier['tier']} (model)" if is_model else str(tier["tier"])
     return name, f"{tier['questions']:,}", _share(tier["questions"] / _questions(row))
-
-
-def _times(tier: dict[str, Any], latency: dict[tuple[str, bool], dict[str, Any]]) -> tuple[str, str, str]:
-    found = latency[tier["tier"], tier["by_model"]]
-    return duration(found["p50_ms"] / 1000), duration(found["p95_ms"] / 1000), duration(tier["saved_s"])
 
 
 def _questions(row: dict[str, Any]) -> int:

@@ -14,7 +14,6 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -78,14 +77,14 @@ def _quick_import() -> Iterator[None]:
 
     LanceDB itself does not compare their signatures from Python 3.12 on.
     """
-    checks = import_module("overrides") if sys.version_info < (3, 12) else ModuleType("overrides")
-    override, collects = getattr(checks, "override", None), gc.isenabled()
-    vars(checks)["override"] = _override
+    checks = vars(import_module("overrides")) if sys.version_info < (3, 12) else {}
+    override, collects = checks.get("override"), gc.isenabled()
+    checks["override"] = _override
     gc.disable()
     try:
         yield
     finally:
-        vars(checks)["override"] = override
+        checks["override"] = override
         gc.freeze()  # thousands of classes, which need not be looked at again
         if collects:
             gc.enable()

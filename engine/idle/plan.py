@@ -323,13 +323,6 @@ def _ask_about(load_model: LoadModel, most: int, is_over: Callable[[], bool]) ->
     return ask
 
 
-def _kind(session: Session) -> str:
-    """Return the kind of documents in the home, as prompts name it."""
-    mails, others = session.catalogue.counts_by_kind()
-    names = [name for name, count in (("mail", mails), ("meeting notes", others)) if count]
-    return " and ".join(names) or "documents"
-
-
 def writer(model: "LanguageModel", most: int, is_over: Callable[[], bool]) -> "Write":
     """Return a function that writes at most `most` tokens.
 
@@ -369,7 +362,9 @@ def views(session: Session, load_model: LoadModel | None, is_over: Callable[[], 
         if not (writes and load_model):
             return by_forms
         write = writer(load_model().model, PREDICTION_TOKENS, is_over)
-        return [*from_history(past, _kind(session), count, write), *by_forms]
+        counted = zip(("mail", "meeting notes"), session.catalogue.counts_by_kind(), strict=True)
+        kind = " and ".join(name for name, number in counted if number) or "documents"
+        return [*from_history(past, kind, count, write), *by_forms]
 
     def of_chunks(count: int) -> "Sequence[Prediction]":
         assert load_model, "a quote asks nothing about chunks"

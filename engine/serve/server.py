@@ -158,7 +158,7 @@ class Server:
             self._step()
         sound = self._requests.is_alive() or self._requests.sound
         self._requests.end()
-        self._requests.join(_GRACE_S if self._requests.is_busy else _SOON_S)
+        self._requests.join(_GRACE_S if self._requests.running else _SOON_S)
         return sound
 
     def _is_done(self) -> bool:

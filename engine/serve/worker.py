@@ -200,18 +200,13 @@ class RequestQueue(Thread):
         super().__init__(name="requests", daemon=True)
         self._state, self._done = WorkerState(environ, self.yield_point), done
         self._waiting, self._idle = deque[QueuedRequest](), deque[QueuedRequest]()
-        self._changed, self._ended, self._current = Condition(), False, list[QueuedRequest]()
+        self._changed, self._ended, self.running = Condition(), False, list[QueuedRequest]()
         self.answered, self.large, self.sound = 0, False, False
 
     @property
     def model(self) -> str | None:
         """Return the name of the model that is ready to answer."""
         return self._state.model
-
-    @property
-    def is_busy(self) -> bool:
-        """Return whether a request is running."""
-        return bool(self._current)
 
     def add(self, job: QueuedRequest) -> None:
         """Queue a request."""
@@ -245,7 +240,7 @@ class RequestQueue(Thread):
             if self._needs_all(job):
                 raise Cancelled
             self._do(self._waiting.popleft())
-        if self._ended or (self._current and self._current[-1].cancelled):
+        if self._ended or (self.running and self.running[-1].cancelled):
             raise Cancelled
         if self._is_idle_run:
             self._state.models.yield_to_questions()
@@ -271,25 +266,25 @@ class RequestQueue(Thread):
         return None
 
     def _do(self, job: QueuedRequest) -> None:
-        self._current.append(job)
+        self.running.append(job)
         try:
             if not job.cancelled:
                 self._serve(job)
         except (Cancelled, Broken, *_OUTSIDE):
-            if len(self._current) > 1:  # files of the idle jobs that it interrupted stay open
+            if len(self.running) > 1:  # files of the idle jobs that it interrupted stay open
                 self._state.roll_back()
             else:
                 self._state.close()
             if not job.answered:  # the client then runs it itself, and reports the error
                 job.send("declined", {})
         finally:
-            self._current.pop()
-            self.large = self.large or (not self._current and self._state.is_large())
+            self.running.pop()
+            self.large = self.large or (not self.running and self._state.is_large())
             self._done()
 
     @property
     def _is_idle_run(self) -> bool:
-        return bool(self._current) and self._current[-1].is_idle
+        return bool(self.running) and self.running[-1].is_idle
 
     def _first_waiting(self) -> QueuedRequest | None:
         """Return the first waiting request, after dropping those whose clients are gone."""
@@ -299,7 +294,7 @@ class RequestQueue(Thread):
 
     def _needs_all(self, job: QueuedRequest) -> bool:
         """Return whether a request needs idle jobs, or reading ahead, to end first: either for another model."""
-        asked = [one.frame.get("request") for one in (job, self._current[-1]) if one.frame["kind"] != "idle"]
+        asked = [one.frame.get("request") for one in (job, self.running[-1]) if one.frame["kind"] != "idle"]
         try:
             return any(self._state.needs_other_model(unpack(Request, one)) for one in asked)
         except Broken:

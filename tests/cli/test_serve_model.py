@@ -240,7 +240,7 @@ def test_a_client_that_is_killed_no_longer_claims_the_model(home: Served) -> Non
 @pytest.mark.parametrize("gone", [False, True])
 def test_a_waiting_request_ends_idle_jobs_only_while_its_client_is_there(made: Path, gone: bool) -> None:
     queue = RequestQueue(environment(made), lambda: None)
-    queue._current.append(QueuedRequest({"kind": "idle"}, lambda kind, values: None))
+    queue.running.append(QueuedRequest({"kind": "idle"}, lambda kind, values: None))
     with session(environment(made)) as opened:
         opened.override("model.name", "another/model")
         asked = request(opened, WORDS[0], AskOptions(), streams=False)
@@ -255,7 +255,7 @@ def test_a_question_of_another_model_ends_what_is_read_ahead_so_that_one_model_i
         asked = request(opened, WORDS[0], AskOptions(), streams=False)
         opened.override("model.name", "another/model")
         typed = request(opened, WORDS[0], AskOptions(), streams=False)
-    queue._current.append(QueuedRequest({"kind": "ahead", "request": typed}, lambda kind, values: None))
+    queue.running.append(QueuedRequest({"kind": "ahead", "request": typed}, lambda kind, values: None))
     queue.add(QueuedRequest({"kind": "ask", "request": asked}, lambda kind, values: None))
     with pytest.raises(Cancelled):
         queue.yield_point()
