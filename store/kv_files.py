@@ -339,6 +339,13 @@ def borders(length: int, sub_step: int) -> list[int]:
     return [*ends, length]
 
 
+def beginnings(segments: Sequence[tuple[int, ...]], sub_step: int) -> Iterator[list[tuple[int, ...]]]:
+    """Yield the beginnings of a prompt that end at a sub-step, each of which the later ones can share."""
+    for number, ids in enumerate(segments):
+        for end in borders(len(ids), sub_step):
+            yield [*segments[:number], DocumentSegment.of(ids[:end], document_of(ids))]
+
+
 def shared(ids_a: Sequence[int], ids_b: Sequence[int], sub_step: int) -> int:
     """Count the first tokens that two segments can share: up to a border of both, or all where both are equal.
 

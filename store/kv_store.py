@@ -317,7 +317,7 @@ class KvStore:
         others: Callable[[], int] = lambda: 0,
     ) -> None:
         """`others` returns the bytes of the rest of the cache folder, which count towards the budget."""
-        self._ledger, self._sub_step, self._now = ledger, sub_step, now
+        self._ledger, self.sub_step, self._now = ledger, sub_step, now
         self._folder = KvFolder(ledger, folder)
         self.budget = KvBudget(self._folder, limits, score, now, others)
         self._index, self._counts = self._folder.index, self._folder.counts
@@ -404,7 +404,7 @@ class KvStore:
         about = (size, seconds, now, now, 0, document_of(ids))
         node = Node(header.key, above.key, header.path, depth, header.ids, *about)
         try:
-            refused = self.budget.reserve(node, root, self._sub_step, evict) or self._write(node, header, tensors)
+            refused = self.budget.reserve(node, root, self.sub_step, evict) or self._write(node, header, tensors)
             if refused:
                 self._counts.add("refused", refused, tokens=len(ids), size=size, seconds=seconds)
         finally:
@@ -487,7 +487,7 @@ class KvStore:
         """Find and pin the cached prefix, inside a transaction and without a look at the disk."""
         nodes = cached_prefix(self._index, keys[1:])
         rest = segments[len(nodes) :]
-        partial = best_partial(self._index, keys[len(nodes)], rest[0], self._sub_step) if rest else None
+        partial = best_partial(self._index, keys[len(nodes)], rest[0], self.sub_step) if rest else None
         found = [node.key for node in (*nodes, *([partial.node] if partial else []))]
         pins = self._index.pin(found, owner, self._now() + _PINNED_S) if found else ()
         return Match(nodes, partial, lambda: self._index.unpin(pins))

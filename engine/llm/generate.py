@@ -7,6 +7,7 @@ notes of each. Other requests about chunks read these as answers do, so that all
 
 import dataclasses
 import re
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ from engine.text.terminal import count
 from engine.text.words import FUNCTION_WORDS, sentences, terms, words
 from engine.types import Answer, Evidence, GeneratedAnswer, OnText, Passage, Tier, Trace, resting
 from prompts import prompt
-from store.kv_files import grouped
+from store.kv_files import beginnings, grouped
 from store.types import Chunk, replace
 
 _THOUGHT = re.compile(r"<think>.*?(?:</think>\s*|\Z)", re.DOTALL)
@@ -375,17 +376,17 @@ def prefill_prompt(
 ) -> None:
     """Prefill all of a question's prompt but its last segment, and cache that, if KV is kept; nothing is answered.
 
-    While it is typed, segment by segment, so that what is cancelled leaves the segments before it.
+    While it is typed, step by step: often the last word tells the source, and what is cancelled leaves all whole steps.
     """
-    if not evidence.passages or (reading := load()).kept is None:
+    if not evidence.passages or (kept := (reading := load()).kept) is None:
         return
-    segments = segments_of(reading, question, evidence, options.now, options.max_tokens, options.order)
-    last = len(segments.ids) - 1
-    for end in range(1, last + 1) if trace.goes_on else (last,):
+    *before, _ = segments_of(reading, question, evidence, options.now, options.max_tokens, options.order).ids
+    step = sys.maxsize if reading.ropes else kept.store.sub_step  # part of a block is of no use
+    for part in beginnings(before, step) if trace.goes_on else [before]:
         if trace.goes_on and not trace.goes_on():
             return
         with ExitStack() as held:
-            _done(read(reading, segments.ids[:end], trace, held))
+            _done(read(reading, part, trace, held))
 
 
 def segments_of(

@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from engine.kv.restore import KvBinding, PromptReader
-from engine.llm.generate import GenerateOptions, ParsedAnswer, generate, prefill_prompt
+from engine.llm.generate import GenerateOptions, ParsedAnswer, generate, prefill_prompt, segments_of
 from engine.models.load import load
 from engine.models.types import Frame
 from engine.text.question import understand
@@ -16,7 +17,7 @@ from engine.types import Answer, Evidence, Passage, Source, Trace
 from store.errors import PkbError
 from store.types import Chunk, replace
 from tests.demo import NANO
-from tests.engine.ask.equivalence_box import ROOT, Box
+from tests.engine.ask.equivalence_box import ROOT, Box, cold
 from tests.engine.ask.passages import passage
 from tests.engine.llm.scripted_model import ScriptedModel
 
@@ -82,6 +83,19 @@ def test_nothing_is_computed_ahead_where_no_kv_is_kept(tmp_path: Path) -> None:
     trace, options = Trace(asked=False, goes_on=lambda: True), GenerateOptions("nano", NOW, 50)
     prefill_prompt(lambda: PromptReader(model), QUESTION, EVIDENCE, trace, options)
     assert model.meter.prefilled == 0
+
+
+def test_what_is_cancelled_while_it_is_typed_leaves_every_whole_step(tmp_path: Path) -> None:
+    model = dataclasses.replace(load(NANO, name="nano", cache=tmp_path, memory_share=0.9), sub_step=16)
+    box, goes_on = Box(tmp_path, model), iter([True, True, False])
+    reading = PromptReader(model, KvBinding(box.store, ROOT, model))
+    trace, options = Trace(asked=False, goes_on=lambda: next(goes_on)), GenerateOptions("nano", NOW, 50)
+    prefill_prompt(lambda: reading, QUESTION, EVIDENCE, trace, options)
+    assert model.meter.prefilled == 32
+    segments = segments_of(reading, QUESTION, EVIDENCE, NOW, 50).ids
+    read, found = box.read(segments)
+    assert (sum(read.reused), np.array_equal(found, cold(model, segments))) == (32, True)
+    box.close()
 
 
 QUOTED = "Rehearsal is on Friday at 6pm."
