@@ -131,16 +131,11 @@ def cached_share(path: Path) -> float:
     if not _NOWAIT:
         return 1.0
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return 1.0
-    try:
-        size = os.fstat(descriptor).st_size
-        return sum(_is_cached(descriptor, size * number // _SAMPLES) for number in range(_SAMPLES)) / _SAMPLES
-    except OSError:
-        return 1.0  # the file system cannot tell
-    finally:
-        os.close(descriptor)
+        with opened(path) as file:
+            size, descriptor = os.fstat(file.fileno()).st_size, file.fileno()
+            return sum(_is_cached(descriptor, size * number // _SAMPLES) for number in range(_SAMPLES)) / _SAMPLES
+    except (OSError, BadNode):
+        return 1.0  # there is none, or the file system cannot tell
 
 
 def _is_cached(descriptor: int, at: int) -> bool:

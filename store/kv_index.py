@@ -4,7 +4,6 @@ Every method of the index is one or two statements, most of them inside a transa
 rows and files together: verified, removed with their descendants, and cleaned up after a crash.
 """
 
-import fcntl
 import os
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -33,6 +32,7 @@ from store.kv_files import (
     unpack,
     verify,
 )
+from store.locks import Lease
 
 MAX_GHOSTS = 20_000  # about 3 MB of ledger
 _DAY_S = 86_400
@@ -103,13 +103,14 @@ class KvCounts:
 
     def count_ghost_hits(self, keys: Iterable[Key]) -> None:
         """Count the ghosts at the beginning of a path: hits that a larger budget would have had."""
-        sql = "SELECT tokens, bytes, seconds FROM kv_ghosts WHERE key = ?"
-        for key in keys:
-            row = self._rows.execute(sql, (key,)).fetchone()
-            if row is None:
-                return
-            tokens, size, seconds = row
-            self.add("ghost", "missed", tokens=tokens, size=size, seconds=seconds)
+        for ghost in takewhile(bool, map(self.ghost, keys)):
+            if ghost:
+                self.add("ghost", "missed", tokens=ghost.tokens, size=ghost.bytes, seconds=ghost.seconds)
+
+    def ghost(self, key: Key) -> CountTotal | None:
+        """Return the tokens, bytes and seconds of a node that was evicted; None if it was not."""
+        row = self._rows.execute("SELECT 1, tokens, bytes, seconds FROM kv_ghosts WHERE key = ?", (key,)).fetchone()
+        return CountTotal(*row) if row else None
 
     def forget_eviction(self, key: Key) -> None:
         """Remove the ghost of a node that is stored again."""
@@ -163,6 +164,14 @@ class NodeRow:
     verified: Identity | None
 
 
+@dataclass(frozen=True, slots=True)
+class UnusedNode:
+    """A prefetched node that was never used: its key, and the bytes of its file."""
+
+    key: Key
+    bytes: int
+
+
 class KvIndex:
     """The rows of KV nodes and their pins."""
 
@@ -173,6 +182,11 @@ class KvIndex:
         """Return the row of a node, whatever its state."""
         row = self._rows.execute(f"SELECT {_ENTRY} FROM kv_nodes WHERE key = ?", (key,)).fetchone()
         return _entry(row) if row else None
+
+    def uses(self, key: Key) -> int | None:
+        """Return how often a node was used; None if it is not stored."""
+        entry = self.find(key)
+        return entry.node.uses if entry and entry.state == "complete" else None
 
     def entries(self) -> list[NodeRow]:
         """Return all nodes, whatever their state."""
@@ -238,6 +252,19 @@ class KvIndex:
                   (document IS NULL AND depth > 1) OR {NODES_OF_REMOVED})"""
         return [key for (key,) in self._rows.execute(sql)]
 
+    def unused(self, *kinds: str) -> list[UnusedNode]:
+        """Return the leaves that these kinds of idle jobs made and nothing used, oldest first."""
+        sql = f"""SELECT key, bytes FROM kv_nodes JOIN job_outputs USING (key)
+                  WHERE kind IN ({", ".join("?" * len(kinds))}) AND kv_nodes.uses = 0 AND state = 'complete'
+                  AND {HOLDS_TEXT} AND key NOT IN (SELECT parent FROM kv_nodes) ORDER BY created, kv_nodes.rowid"""
+        return [UnusedNode(*row) for row in self._rows.execute(sql, kinds)]
+
+    def totals(self) -> CountTotal:
+        """Count the complete nodes, their tokens (four bytes each in a row), bytes, and seconds of computing."""
+        sums = ", ".join(f"coalesce(sum({what}), 0)" for what in ("length(ids) / 4", "bytes", "seconds"))
+        sql = f"SELECT count(*), {sums} FROM kv_nodes WHERE state = 'complete'"
+        return CountTotal(*self._rows.execute(sql).fetchone())
+
     def unfinished(self) -> list[tuple[Key, str]]:
         """Return key and owner of the nodes that are being written or removed."""
         sql = "SELECT key, owner FROM kv_nodes WHERE state != 'complete'"
@@ -292,7 +319,7 @@ class Match:
 
     nodes: tuple[Node, ...]
     partial: Partial | None
-    release: Callable[[], None]
+    release: Callable[[], None] = lambda: None
     late: bool = False
 
     @property
@@ -334,54 +361,6 @@ def best_partial(index: KvIndex, parent: Key, ids: Sequence[int], sub_step: int)
     return max(candidates, key=lambda one: (one.tokens, one.node.last_used, one.node.key), default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Ghost:
-    """An evicted node: its tokens, the bytes of its file, and the seconds that computing it took."""
-
-    tokens: int
-    bytes: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class UnusedNode:
-    """A prefetched node that was never used: its key, and the bytes of its file."""
-
-    key: Key
-    bytes: int
-
-
-class KvQueries:
-    """Read-only queries about nodes."""
-
-    def __init__(self, ledger: Ledger, index: KvIndex) -> None:
-        self._rows, self._index = ledger.rows, index
-
-    def uses(self, key: Key) -> int | None:
-        """Return how often a node was used; None if it is not stored."""
-        entry = self._index.find(key)
-        return entry.node.uses if entry and entry.state == "complete" else None
-
-    def ghost(self, key: Key) -> Ghost | None:
-        """Return the ghost of a node; None if it was not evicted."""
-        sql = "SELECT tokens, bytes, seconds FROM kv_ghosts WHERE key = ?"
-        row = self._rows.execute(sql, (key,)).fetchone()
-        return Ghost(*row) if row else None
-
-    def unused(self, *kinds: str) -> list[UnusedNode]:
-        """Return the leaves that these kinds of idle jobs made and nothing used, oldest first."""
-        sql = f"""SELECT key, bytes FROM kv_nodes JOIN job_outputs USING (key)
-                  WHERE kind IN ({", ".join("?" * len(kinds))}) AND kv_nodes.uses = 0 AND state = 'complete'
-                  AND {HOLDS_TEXT} AND key NOT IN (SELECT parent FROM kv_nodes) ORDER BY created, kv_nodes.rowid"""
-        return [UnusedNode(*row) for row in self._rows.execute(sql, kinds)]
-
-    def totals(self) -> CountTotal:
-        """Count the complete nodes, their tokens (four bytes each in a row), bytes, and seconds of computing."""
-        sums = ", ".join(f"coalesce(sum({what}), 0)" for what in ("length(ids) / 4", "bytes", "seconds"))
-        sql = f"SELECT count(*), {sums} FROM kv_nodes WHERE state = 'complete'"
-        return CountTotal(*self._rows.execute(sql).fetchone())
-
-
 _SUFFIX = ".owner"
 
 
@@ -389,57 +368,36 @@ class ProcessOwner:
     """A process as the owner of unfinished writes and of pins, by a lock file that shows whether it is alive."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._name, self._descriptor = folder, "", -1
+        self._folder, self._name, self._lease = folder, "", Lease(folder)
 
     @property
     def name(self) -> str:
         """Return the name (process id and token), locked from now on; a new one where its file was removed."""
-        while not (
-            self._name and _path(self._folder, self._name).exists()
-        ):  # as `remove_dead_owners` may before it is locked
+        while not self._lease.held or self._lease.lost:  # as `remove_dead_owners` may before it is locked
             self.close()
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            name = f"{os.getpid()}-{token_hex(8)}"
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            self._descriptor, self._name = os.open(_path(self._folder, name), flags, 0o600), name
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+            self._name = f"{os.getpid()}-{token_hex(8)}"
+            self._lease = Lease(_path(self._folder, self._name))
+            self._lease.acquire()
         return self._name
 
     def close(self) -> None:
         """Release the name; other processes finish what this one left."""
-        if self._name:
+        if self._lease.held:
             _path(self._folder, self._name).unlink(missing_ok=True)
-            os.close(self._descriptor)
-            self._name = ""
+            self._lease.release()
 
 
 def is_alive(folder: Path, name: str) -> bool:
     """Return whether the process of a name still runs."""
-    path = _path(folder, name)
-    return path.exists() and not _free(path, fcntl.LOCK_SH, remove=False)  # shared: two may ask at once
+    return Lease(_path(folder, name)).is_taken()
 
 
 def remove_dead_owners(folder: Path) -> None:
     """Remove the lock files of processes that have ended."""
     for path in folder.glob(f"*{_SUFFIX}"):
-        _free(path, fcntl.LOCK_EX, remove=True)  # removed under the lock, or a new holder could lose it
-
-
-def _free(path: Path, kind: int, *, remove: bool) -> bool:
-    """Return whether nobody holds a file's lock, and if so remove the file where `remove` is set."""
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except FileNotFoundError:
-        return True
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-        if remove:
+        if (lease := Lease(path)).acquire():
             path.unlink(missing_ok=True)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(descriptor)
-    return True
+            lease.release()
 
 
 def _path(folder: Path, name: str) -> Path:

@@ -34,7 +34,6 @@ from store.kv_files import (
 from store.kv_index import (
     CountTotal,
     KvFolder,
-    KvQueries,
     Match,
     best_partial,
     cached_prefix,
@@ -115,7 +114,6 @@ class KvBudget:
 
     def reserve(self, node: Node, root: TreeRoot, sub_step: int, evict: bool = True) -> str:
         """Reserve the bytes of a node before its file is written, evicting others; returns the reason where refused."""
-        self._folder.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for number in range(_ROUNDS):
             with self._folder.ledger.transaction():
                 self._folder.finish_removals()
@@ -133,7 +131,6 @@ class KvBudget:
 
     def free(self, evicting: int = 0) -> int:
         """Return the bytes that a node may have now without evicting others, or evicting at most `evicting` bytes."""
-        self._folder.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._folder.ledger.transaction():
             daily = self._limits.daily - self._counts.written(self._now())
             return max(0, min(-self._excess(_SLACK) + evicting, daily))
@@ -157,7 +154,6 @@ class KvBudget:
         If the folder was `listed` just now, it is not listed again.
         """
         self.bytes = budget
-        self._folder.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         while True:
             with self._folder.ledger.transaction():
                 self._folder.finish_removals()
@@ -192,6 +188,7 @@ class KvBudget:
         Listing the folder finds what no row tells of, and takes longer the more it holds. It is left out where the
         folder was `listed` just now, and far from the budget if nobody else has added or removed a file since then.
         """
+        self._folder.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         others, changed = self._others(), self._folder.folder.lstat().st_mtime_ns
         if self._unknown is not None and (listed or changed == self._changed):
             size, unfinished = self._index.total()
@@ -298,10 +295,6 @@ class Look(Protocol):
         """Call it."""
 
 
-def _nothing() -> None:
-    """Release nothing."""
-
-
 class KvStore:
     """The KV cache of one folder, shared with other processes; call `collect` after opening it."""
 
@@ -318,10 +311,9 @@ class KvStore:
     ) -> None:
         """`others` returns the bytes of the rest of the cache folder, which count towards the budget."""
         self._ledger, self.sub_step, self._now = ledger, sub_step, now
-        self._folder = KvFolder(ledger, folder)
-        self.budget = KvBudget(self._folder, limits, score, now, others)
-        self._index, self._counts = self._folder.index, self._folder.counts
-        self.queries = KvQueries(ledger, self._index)
+        self.folder = KvFolder(ledger, folder)
+        self.budget = KvBudget(self.folder, limits, score, now, others)
+        self.index, self.counts = self.folder.index, self.folder.counts
 
     def match(
         self, root: TreeRoot, segments: Sequence[Sequence[int]], *, asked: bool = True, look: Look = lambda work: work()
@@ -333,24 +325,24 @@ class KvStore:
         """
         keys = path_keys(root, segments)
         while True:
-            owner = look(lambda: self._folder.owner.name)
+            owner = look(lambda: self.folder.owner.name)
             if owner is None:
-                return Match((), None, _nothing, late=True)
+                return Match((), None, late=True)
             with self._ledger.transaction():
                 match = self._follow(keys, segments, owner)
             intact = self._is_intact(match, segments, look)
             if intact is None:
                 match.release()
-                return Match((), None, _nothing, late=True)
+                return Match((), None, late=True)
             if intact:
                 if asked:
-                    self._counts.count_ghost_hits(keys[len(match.nodes) + 1 :])
+                    self.counts.count_ghost_hits(keys[len(match.nodes) + 1 :])
                 return match
             match.release()
 
     def answers(self, look: Look) -> bool:
         """Return whether the disk of the cache answers while `look` waits for it."""
-        return look(lambda: self._folder.owner.name) is not None
+        return look(lambda: self.folder.owner.name) is not None
 
     def record_use(self, match: Match, seconds_saved: float, loaded: int | None = None) -> None:
         """Count a match, its `loaded` tokens (all by default) and the seconds it saved.
@@ -359,27 +351,27 @@ class KvStore:
         """
         tokens = match.tokens if loaded is None else loaded
         with self._ledger.transaction():
-            self._index.record_use([node.key for node in match.found], self._now())
+            self.index.record_use([node.key for node in match.found], self._now())
             if match.partial and (read := min(tokens, match.partial.tokens)):
-                self._counts.add("partial", "all", tokens=read)
+                self.counts.add("partial", "all", tokens=read)
             if tokens:
-                self._counts.add("hit", "all", tokens=tokens, seconds=max(0.0, seconds_saved))
+                self.counts.add("hit", "all", tokens=tokens, seconds=max(0.0, seconds_saved))
             if tokens < match.tokens:
-                self._counts.add("overlap", "all", tokens=match.tokens - tokens)
+                self.counts.add("overlap", "all", tokens=match.tokens - tokens)
             if seconds_saved < 0:
-                self._counts.add("slow", "all", tokens=tokens, seconds=-seconds_saved)
+                self.counts.add("slow", "all", tokens=tokens, seconds=-seconds_saved)
 
     def record_fetched(self, tokens: int, size: int, seconds_saved: float) -> None:
         """Count tokens that came from another place, and the seconds that saved; below 0 where it was slower."""
         with self._ledger.transaction():
-            self._counts.add("fetched", "all", tokens=tokens, size=size, seconds=max(0.0, seconds_saved))
+            self.counts.add("fetched", "all", tokens=tokens, size=size, seconds=max(0.0, seconds_saved))
             if seconds_saved < 0:
-                self._counts.add("slow", "all", tokens=tokens, size=size, seconds=-seconds_saved)
+                self.counts.add("slow", "all", tokens=tokens, size=size, seconds=-seconds_saved)
 
     def record_computed(self, match: Match) -> None:
         """Count a match that was computed again, because that is sooner than loading it."""
         with self._ledger.transaction():
-            self._counts.add("computed", "all", tokens=match.tokens)
+            self.counts.add("computed", "all", tokens=match.tokens)
 
     def keep(
         self,
@@ -397,7 +389,7 @@ class KvStore:
         """
         above = TreeRoot(parent.key, parent.path) if parent else root
         header = Header(root.key, child_key(above.key, ids), above.key, child_key(above.path, ids), tuple(ids))
-        known, size, now = self._index.find(header.key), self._size(header, tensors), self._now()
+        known, size, now = self.index.find(header.key), size_of(header, tensors), self._now()
         if known and known.state == "complete":
             return known.node
         depth = parent.depth + 1 if parent else 1
@@ -406,32 +398,20 @@ class KvStore:
         try:
             refused = self.budget.reserve(node, root, self.sub_step, evict) or self._write(node, header, tensors)
             if refused:
-                self._counts.add("refused", refused, tokens=len(ids), size=size, seconds=seconds)
+                self.counts.add("refused", refused, tokens=len(ids), size=size, seconds=seconds)
         finally:
-            self._folder.writing = None
+            self.folder.writing = None
             self.budget.shrink(self.budget.bytes, listed=True)
         return None if refused else node
 
-    def _size(self, header: Header, tensors: Sequence[Tensor]) -> int:
-        """Return the bytes that a segment counts for in the budget: those of its file."""
-        return size_of(header, tensors)
-
     def path_of(self, node: Node) -> Path:
         """Return the file that holds a node's tensors, in the safetensors format."""
-        return self._folder.path_of(node.key)
-
-    def check(self, node: Node, *, read_data: bool = False) -> bool:
-        """Return whether a node's file is intact; remove the node if not. `read_data` reads unchanged files, too."""
-        return self._folder.check(node, read_data=read_data)
-
-    def remove_damaged(self, node: Node, reason: str) -> None:
-        """Remove a node that could not be loaded, and its descendants."""
-        self._folder.remove_damaged(node, reason)
+        return self.folder.path_of(node.key)
 
     def forget(self, keys: Collection[Key]) -> int:
         """Remove nodes and their descendants, and clear the ghost list; returns the number of nodes."""
-        removed = self._folder.remove(keys, "deleted")
-        self._counts.forget_ghosts()
+        removed = self.folder.remove(keys, "deleted")
+        self.counts.forget_ghosts()
         return removed
 
     def note_adapter(self, root: TreeRoot, digest: str) -> None:
@@ -446,10 +426,10 @@ class KvStore:
         known = _adapters(self._ledger)
         gone = {root for root, digest in known.items() if digest not in others}
         roots = [bytes.fromhex(root) for root in gone]
-        entries = filter(None, map(self._index.find, self._index.below(roots)))
+        entries = filter(None, map(self.index.find, self.index.below(roots)))
         freed = sum(entry.node.bytes for entry in entries)
         if roots:
-            self._folder.remove(roots, "deleted")
+            self.folder.remove(roots, "deleted")
         with self._ledger.transaction():
             left = {root: digest for root, digest in _adapters(self._ledger).items() if root not in gone}
             self._ledger.set(_ADAPTERS, json.dumps(left))
@@ -457,40 +437,37 @@ class KvStore:
 
     def collect(self) -> int:
         """Clean up after processes that died, and evict down to the budget; returns the bytes stored."""
-        self._folder.collect()
+        self.folder.collect()
         return self.budget.shrink(self.budget.bytes)
 
     def close(self) -> None:
         """Release the owner name of this process."""
-        self._folder.owner.close()
+        self.folder.owner.close()
 
     def stats(self) -> Stats:
         """Return size and hits of the cache."""
-        sizes = [size for _, size, state in self._index.sizes() if state == "complete"]
+        sizes = [size for _, size, state in self.index.sizes() if state == "complete"]
+        names = {"hits": "hit", "missed": "ghost"} | {
+            name: name for name in ("partial", "computed", "overlap", "slow", "fetched")
+        }
         return Stats(
             nodes=len(sizes),
             bytes=sum(sizes),
-            hits=self._counts.total("hit"),
-            partial=self._counts.total("partial"),
-            removed=self._counts.of("removed"),
-            refused=self._counts.of("refused"),
-            written_today=self._counts.written(self._now()),
-            ghosts=self._counts.ghosts(),
-            missed=self._counts.total("ghost"),
-            computed=self._counts.total("computed"),
-            overlap=self._counts.total("overlap"),
-            slow=self._counts.total("slow"),
-            fetched=self._counts.total("fetched"),
+            removed=self.counts.of("removed"),
+            refused=self.counts.of("refused"),
+            written_today=self.counts.written(self._now()),
+            ghosts=self.counts.ghosts(),
+            **{name: self.counts.total(kind) for name, kind in names.items()},
         )
 
     def _follow(self, keys: Sequence[Key], segments: Sequence[Sequence[int]], owner: str) -> Match:
         """Find and pin the cached prefix, inside a transaction and without a look at the disk."""
-        nodes = cached_prefix(self._index, keys[1:])
+        nodes = cached_prefix(self.index, keys[1:])
         rest = segments[len(nodes) :]
-        partial = best_partial(self._index, keys[len(nodes)], rest[0], self.sub_step) if rest else None
+        partial = best_partial(self.index, keys[len(nodes)], rest[0], self.sub_step) if rest else None
         found = [node.key for node in (*nodes, *([partial.node] if partial else []))]
-        pins = self._index.pin(found, owner, self._now() + _PINNED_S) if found else ()
-        return Match(nodes, partial, lambda: self._index.unpin(pins))
+        pins = self.index.pin(found, owner, self._now() + _PINNED_S) if found else ()
+        return Match(nodes, partial, lambda: self.index.unpin(pins))
 
     def _is_intact(self, match: Match, segments: Sequence[Sequence[int]], look: Look) -> bool | None:
         """Verify token ids and files, and remove nodes that differ; None if the disk does not respond."""
@@ -499,10 +476,10 @@ class KvStore:
         if original and child_key(original.parent, original.ids) != original.key:
             wrong.append(original)
         for node in wrong:
-            self.remove_damaged(node, "ids")
+            self.folder.remove_damaged(node, "ids")
         if wrong or not match.found:
             return not wrong
-        entries = [self._index.find(node.key) for node in match.found]
+        entries = [self.index.find(node.key) for node in match.found]
         known = [entry.verified if entry and entry.state == "complete" else None for entry in entries]
         found = look(
             lambda: [inspect(self.path_of(one), one, file) for one, file in zip(match.found, known, strict=True)]
@@ -515,9 +492,9 @@ class KvStore:
         """Note what was found of files, and remove the nodes of damaged ones; return whether all are intact."""
         for node, before, (damage, identified) in zip(nodes, known, found, strict=True):
             if damage:
-                self.remove_damaged(node, damage)
+                self.folder.remove_damaged(node, damage)
             elif identified and identified != before:
-                self._index.set_verified(node.key, identified)
+                self.index.set_verified(node.key, identified)
         return not any(damage for damage, _ in found)
 
     def _write(self, node: Node, header: Header, tensors: Sequence[Tensor]) -> str:
@@ -530,7 +507,7 @@ class KvStore:
         except (OSError, BadNode):
             return "write_error"  # full or failing disk: the segment is computed again
         with self._ledger.transaction():
-            if found is None or not self._index.complete(node.key, self._folder.owner.name):
+            if found is None or not self.index.complete(node.key, self.folder.owner.name):
                 return "deleted"
-            self._index.set_verified(node.key, found)
+            self.index.set_verified(node.key, found)
         return ""

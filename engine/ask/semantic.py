@@ -107,8 +107,8 @@ def _is_prefix_cached(reading: PromptReader, before: Sequence[Ids]) -> bool:
     """Return whether the whole prompt before the question is in the KV cache."""
     if reading.kept is None:
         return reading.caches_prefixes
-    queries, root = reading.kept.store.queries, reading.kept.root
-    return all(queries.uses(path_keys(root, path)[-1]) is not None for path in reading.paths(before))
+    index, root = reading.kept.store.index, reading.kept.root
+    return all(index.uses(path_keys(root, path)[-1]) is not None for path in reading.paths(before))
 
 
 def reject_answer(ledger: Ledger, now: datetime, collection: str | None = None) -> HistoryEntry | None:

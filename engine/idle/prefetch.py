@@ -21,7 +21,8 @@ from engine.models.types import Ids
 from engine.types import Trace
 from store.answers import CachedAnswer
 from store.kv_files import DocumentSegment, Key, TreeRoot, grouped
-from store.kv_index import CountTotal, KvQueries, UnusedNode, path_keys
+from store.kv_index import CountTotal, UnusedNode, path_keys
+from store.kv_store import KvStore
 from store.types import Chunk
 
 Path = tuple[Ids, ...]  # a segment behind those of its prefix
@@ -65,7 +66,7 @@ def key_of(root: TreeRoot, path: Path) -> Key:
 
 def is_cached(binding: KvBinding, path: Path) -> bool:
     """Return whether the last segment of a path is cached."""
-    return binding.store.queries.uses(key_of(binding.root, path)) is not None
+    return binding.store.index.uses(key_of(binding.root, path)) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,7 @@ def plan_prefetch(context: PrefetchContext, retrieved: RetrievalCounts) -> Prefe
         found = retrieved.chunks(list(times))
     frequent = {_path(context, found[name]): name for name in times if name in found}
     binding, blocks = context.binding, context.reader.ropes
-    one_token, system = cost_of_token(binding.store.queries.totals()), (system_ids(context.reader.model),)
+    one_token, system = cost_of_token(binding.store.index.totals()), (system_ids(context.reader.model),)
     kind: Kind = "blocks" if blocks else "prefetch"
 
     def segment(path: Path, what: str, reason: str, expected: float) -> WantedSegment:
@@ -183,7 +184,7 @@ def plan_prefetch(context: PrefetchContext, retrieved: RetrievalCounts) -> Prefe
     def evictable() -> list[EvictionCandidate]:
         protected = {key_of(binding.root, path) for path in frequent}
         ages = {key_of(binding.root, _path(context, chunk)): age for age, chunk in enumerate(retrieved.new)}
-        unused = [node for node in binding.store.queries.unused("prefetch", "blocks") if node.key not in protected]
+        unused = [node for node in binding.store.index.unused("prefetch", "blocks") if node.key not in protected]
         return sorted((EvictionCandidate(ages.get(node.key, inf), node) for node in unused), key=lambda one: one.age)
 
     chosen = list(make_room(wanted, binding.store.budget.free(), evictable))
@@ -252,11 +253,11 @@ def plan_restores(
     Where some were `refused` for lack of space, segments that never were cached are planned too.
     """
     binding = context.binding
-    cached = binding.store.queries.totals()
+    cached = binding.store.index.totals()
     mean = cached.bytes / cached.count if cached.count else 0  # of a segment: below it nothing is worth retrieving for
     prompts = _prompts(context, entries) if binding.store.budget.free() > mean else ()
     new = cost_of_token(cached) if refused else None
-    return plan_segments(context, evicted_segments(prompts, binding.root, binding.store.queries, new))
+    return plan_segments(context, evicted_segments(prompts, binding.root, binding.store, new))
 
 
 def _prompts(
@@ -284,7 +285,7 @@ def _prompt_paths(context: PrefetchContext, entry: CachedAnswer) -> list[Path]:
 def evicted_segments(
     prompts: Iterable[tuple[str, float, Sequence[Path]]],
     root: TreeRoot,
-    queries: KvQueries,
+    store: KvStore,
     new: TokenCost | None = None,
 ) -> list[WantedSegment]:
     """Return each evicted segment, given questions, how often they are wanted, and the paths of their prompts.
@@ -294,21 +295,21 @@ def evicted_segments(
     """
     found = dict[Path, WantedSegment]()
     for question, times, paths in prompts:
-        for one in _evicted(question, times, paths, root, queries, new):
+        for one in _evicted(question, times, paths, root, store, new):
             known = found.get(one.path)
             found[one.path] = replace(known, expected=known.expected + times) if known else one
     return list(found.values())
 
 
 def _evicted(
-    question: str, times: float, paths: Sequence[Path], root: TreeRoot, queries: KvQueries, new: TokenCost | None
+    question: str, times: float, paths: Sequence[Path], root: TreeRoot, store: KvStore, new: TokenCost | None
 ) -> Iterator[WantedSegment]:
     never_cached = set[Path]()
     for path in paths:
         key = path_keys(root, path)[-1]
-        if queries.uses(key) is not None:
+        if store.index.uses(key) is not None:
             continue
-        ghost, tokens = queries.ghost(key), len(path[-1])
+        ghost, tokens = store.counts.ghost(key), len(path[-1])
         if ghost is not None and path[:-1] not in never_cached:
             yield WantedSegment(
                 "restore", question, "evicted for lack of space", path, times, ghost.seconds, ghost.bytes

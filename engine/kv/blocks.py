@@ -227,7 +227,7 @@ class _Blocks:
         saved, away = sum(one.unit.compute_s for one in come) - spent, [one.unit for one in come if one.header]
         self.trace.saved_s += max(0.0, saved)
         if nodes := tuple(one.node for one in come if one.node):
-            kept.store.record_use(Match(nodes, None, lambda: None), saved)
+            kept.store.record_use(Match(nodes, None), saved)
         if away:
             counts = sum(unit.tokens for unit in away), sum(unit.size for unit in away)
             kept.store.record_fetched(*counts, 0.0 if nodes else saved)

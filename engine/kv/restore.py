@@ -341,7 +341,7 @@ def keep(kept: KvBinding, segments: Sequence[Ids], read: Prefilled, *, evict: bo
         kept.planning.costs.save()
     if not kept.store.answers(look):
         return 0
-    sound = [kept.store.check(node, read_data=True) for node in read.suspects]
+    sound = [kept.store.folder.check(node, read_data=True) for node in read.suspects]
     if read.nodes and not all(sound):
         return 0
     nodes, at, count = list(read.nodes), sum(map(len, segments[: len(read.nodes)])), 0

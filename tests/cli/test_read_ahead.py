@@ -19,7 +19,7 @@ from engine.session import session
 from engine.types import AskOptions
 from store.history import History
 from store.home import locate
-from store.kv_index import KvIndex, KvQueries
+from store.kv_index import KvIndex
 from store.locks import Lease
 from tests.cli.conftest import Pkb
 from tests.cli.http_endpoint import http_endpoint
@@ -49,7 +49,7 @@ def ask(home: Served) -> dict[str, Any]:
 
 def segments(home: Served) -> int:
     """Return how many segments of prompts are stored."""
-    return KvQueries(home.session().ledger, KvIndex(home.session().ledger)).totals().count
+    return KvIndex(home.session().ledger).totals().count
 
 
 def test_what_was_read_while_it_was_typed_is_reused_and_leaves_no_question(home: Served) -> None:

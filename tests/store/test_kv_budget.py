@@ -383,7 +383,7 @@ def _take(kept: Kept, step: str, segments: list[tuple[int, ...]]) -> None:
     elif step == "forget" and node:
         kept.store.forget([node.key])
     elif step == "lost" and node:
-        kept.store.remove_damaged(node, "truncated")
+        kept.store.folder.remove_damaged(node, "truncated")
     elif step == "damage" and node:
         kept.store.path_of(node).write_bytes(b"damaged")
     elif step == "shrink":
@@ -410,7 +410,7 @@ def test_evicting_an_unused_node_deletes_its_file_and_frees_its_bytes(open_kept:
     kept.store.budget.evict_unused([a.key, b"nothing"])
     assert (kept.has(A), kept.has(B), len(kept.files())) == (False, True, 1)
     assert free + a.bytes <= kept.store.budget.free() <= free + a.bytes + 50_000
-    assert kept.store.queries.ghost(a.key)
+    assert kept.store.counts.ghost(a.key)
 
 
 def test_used_held_and_inner_nodes_are_not_evicted_as_unused(open_kept: Open) -> None:
@@ -440,8 +440,8 @@ def test_unused_prefetched_nodes_are_leaves_below_the_first_segment(open_kept: O
     assert keep(kept, A, (1,))
     assert nodes[2]
     assert nodes[3]
-    assert [one.key for one in kept.store.queries.unused("prefetch")] == [nodes[2].key, nodes[3].key]
+    assert [one.key for one in kept.store.index.unused("prefetch")] == [nodes[2].key, nodes[3].key]
     with kept.store.match(ROOT, (A, C)) as match:
         kept.store.record_use(match, 1.0)
-    assert kept.store.queries.unused("prefetch") == [UnusedNode(nodes[3].key, nodes[3].bytes)]
-    assert kept.store.queries.unused("blocks") == []
+    assert kept.store.index.unused("prefetch") == [UnusedNode(nodes[3].key, nodes[3].bytes)]
+    assert kept.store.index.unused("blocks") == []

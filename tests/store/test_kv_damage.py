@@ -152,21 +152,21 @@ def test_an_untouched_file_is_read_again_only_when_all_is_to_be_read(kept: Kept)
     node = kept.keep(A)
     assert node is not None
     rot(kept.ledger, kept.store.path_of(node))
-    assert (kept.store.check(node), kept.store.check(node, read_data=True)) == (True, False)
+    assert (kept.store.folder.check(node), kept.store.folder.check(node, read_data=True)) == (True, False)
 
 
 def test_a_node_that_could_not_be_loaded_goes_with_all_below_it(kept: Kept) -> None:
     kept.keep(A)
     kept.keep(A, B)
-    kept.store.remove_damaged(kept.store.match(ROOT, [A]).nodes[0], "truncated")
+    kept.store.folder.remove_damaged(kept.store.match(ROOT, [A]).nodes[0], "truncated")
     assert (kept.shape(A, B), kept.states()) == ((0, (), 0), [])
 
 
 def test_losing_a_node_twice_is_no_error(kept: Kept) -> None:
     node = kept.keep(A)
     assert node is not None
-    kept.store.remove_damaged(node, "truncated")
-    kept.store.remove_damaged(node, "truncated")
+    kept.store.folder.remove_damaged(node, "truncated")
+    kept.store.folder.remove_damaged(node, "truncated")
     assert kept.store.stats().removed["truncated"].count == 1
 
 
@@ -176,7 +176,7 @@ def test_a_node_kept_anew_is_not_lost_with_its_predecessor(kept: Kept) -> None:
     kept.store.forget([old.key])
     kept.clock.at += 1
     kept.keep(A)
-    kept.store.remove_damaged(old, "truncated")
+    kept.store.folder.remove_damaged(old, "truncated")
     assert kept.has(A)
 
 

@@ -196,7 +196,8 @@ def test_a_process_that_was_killed_is_not_alive_and_is_swept_up(tmp_path: Path) 
     code = """if True:
         import sys, pathlib
         from store.kv_index import ProcessOwner
-        print(ProcessOwner(pathlib.Path(sys.argv[1])).name, flush=True)
+        owner = ProcessOwner(pathlib.Path(sys.argv[1]))
+        print(owner.name, flush=True)
         sys.stdin.read()"""
     with run_python(code, str(tmp_path)) as process:
         assert process.stdout is not None

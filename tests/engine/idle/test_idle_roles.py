@@ -47,10 +47,10 @@ def done(planner: IdlePlanner, kind: Kind) -> list[str]:
 @pytest.mark.slow
 def test_predictions_read_each_chunk_once(session: Session) -> None:
     planner = IdlePlanner(session, True, 10, lambda: lambda: False, lambda: False)
-    queries = kept(planner.load()).store.queries
-    assert queries.totals().count == 0
+    index = kept(planner.load()).store.index
+    assert index.totals().count == 0
     assert done(planner, "predict")[-1:] == ["done"]
-    assert queries.totals().count == len(MAILS)  # each with the system segment, too short to be computed alone
+    assert index.totals().count == len(MAILS)  # each with the system segment, too short to be computed alone
     assert done(planner, "prefetch") == []
 
 

@@ -126,7 +126,7 @@ def test_a_segment_planned_before_new_mail_is_not_prefetched(model: Mlx, box: Bo
 
 def test_a_prefetched_node_that_was_never_used_is_replaced(model: Mlx, box: Box) -> None:
     run(model, box, SEGMENTS)
-    (old,) = [one for one in box.store.queries.unused("prefetch") if one.key == key_of(ROOT, (SYSTEM, A))]
+    (old,) = [one for one in box.store.index.unused("prefetch") if one.key == key_of(ROOT, (SYSTEM, A))]
     box.store.budget.shrink(box.store.budget.bytes - box.store.budget.free())
     long, new = (
         replace(segment(SYSTEM, ids, size=size), instead=(old,))
@@ -140,12 +140,12 @@ def test_a_prefetched_node_that_was_never_used_is_replaced(model: Mlx, box: Box)
         True,
         True,
     ]
-    assert len(box.store.queries.unused("prefetch")) == 2
+    assert len(box.store.index.unused("prefetch")) == 2
 
 
 def test_a_node_that_was_used_since_planning_is_not_evicted(model: Mlx, box: Box) -> None:
     run(model, box, SEGMENTS)
-    (old,) = [one for one in box.store.queries.unused("prefetch") if one.key == key_of(ROOT, (SYSTEM, A))]
+    (old,) = [one for one in box.store.index.unused("prefetch") if one.key == key_of(ROOT, (SYSTEM, A))]
     with box.store.match(ROOT, (SYSTEM, A)) as match:
         box.store.record_use(match, 1.0)
     box.store.budget.shrink(box.store.budget.bytes - box.store.budget.free())

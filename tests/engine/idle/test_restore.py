@@ -31,7 +31,7 @@ def prefixes(ids: Sequence[tuple[int, ...]]) -> list[tuple[tuple[int, ...], ...]
 
 
 def evicted(store: Kept, *asked: tuple[str, int, tuple[tuple[int, ...], ...]]) -> list[WantedSegment]:
-    return evicted_segments([(name, times, prefixes(ids)) for name, times, ids in asked], ROOT, store.store.queries)
+    return evicted_segments([(name, times, prefixes(ids)) for name, times, ids in asked], ROOT, store.store)
 
 
 def test_evicted_segments_are_restored_at_their_cost_and_counted_by_their_questions(store: Kept) -> None:
@@ -48,7 +48,7 @@ def test_where_some_were_refused_segments_that_never_were_cached_are_planned_at_
     store: Kept,
 ) -> None:
     asked = [("what?", 9.0, prefixes((A, C)))]
-    (found,) = evicted_segments(asked, ROOT, store.store.queries, TokenCost(0.5, 100.0))
+    (found,) = evicted_segments(asked, ROOT, store.store, TokenCost(0.5, 100.0))
     assert (found.path, found.reason) == ((A, C), "not stored for lack of space")
     assert (found.seconds, found.bytes) == (0.5 * len(C), 100 * len(C))
 

@@ -99,7 +99,7 @@ def test_a_request_says_the_same_from_the_store_as_without(box: Box, *, in_block
         assert [ask_about(stored, CHUNKS, said, 12, lambda: None) for _ in range(2)] == [wanted] * 2, role
         assert wanted
     # The second message is too short to be computed alone; in blocks, numbers are computed in their place.
-    assert box.store.queries.totals().count == (3 if in_blocks else 2)
+    assert box.store.index.totals().count == (3 if in_blocks else 2)
 
 
 def test_a_request_that_does_not_fit_says_nothing_and_one_may_be_ended(model: Mlx) -> None:
