@@ -261,12 +261,13 @@ def show_id(as_json: Json = False) -> None:
 
     Example: pkb peer id
     """
-    from store.peers import PeerBook, fingerprint, key_line
+    from store.peers import KnownPeer, PeerBook, key_line
 
     with session() as opened, output.optional("share", "cryptography"):
         opened.refuse_unsafe()
-        own = PeerBook(opened.home.share).own()
-    output.result({"key": key_line(own), "fingerprint": fingerprint(own)}, key_line(own), as_json=as_json)
+        own = KnownPeer("", PeerBook(opened.home.share).own())
+    line = key_line(own.certificate)
+    output.result({"key": line, "fingerprint": own.fingerprint}, line, as_json=as_json)
 
 
 @peer.command("add")

@@ -44,13 +44,8 @@ class KnownPeer:
     @property
     def fingerprint(self) -> str:
         """Return a short digest of the certificate, to compare by eye."""
-        return fingerprint(self.certificate)
-
-
-def fingerprint(certificate: bytes) -> str:
-    """Return a short digest of a certificate, to compare by eye."""
-    digest = blake2b(certificate, digest_size=10, person=b"pkb peer").hexdigest()
-    return "-".join(digest[at : at + 5] for at in range(0, 20, 5))
+        digest = blake2b(self.certificate, digest_size=10, person=b"pkb peer").hexdigest()
+        return "-".join(digest[at : at + 5] for at in range(0, 20, 5))
 
 
 def key_line(certificate: bytes) -> str:
@@ -157,7 +152,8 @@ class PeerBook:
         path = self._folder / _OWN
         if not path.exists():
             raise PkbError("this machine has no key yet", "pkb peer id")
-        require_private(path)
+        if path.stat().st_mode & 0o077:
+            raise PkbError(f"others can read the key in {path}", f"chmod 600 {path}")
         made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
         made.minimum_version = ssl.TLSVersion.TLSv1_3
         made.check_hostname = False  # the certificate is known, wherever it is
@@ -180,12 +176,6 @@ def _write(path: Path, data: bytes) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with replacing(path, lasting=True) as file:
         file.write(data)
-
-
-def require_private(path: Path) -> None:
-    """Raise PkbError if others can read a file."""
-    if path.stat().st_mode & 0o077:
-        raise PkbError(f"others can read the key in {path}", f"chmod 600 {path}")
 
 
 def _new_key() -> bytes:
@@ -315,7 +305,7 @@ class PeerSource:
         body = json.dumps([key.hex() for key in keys]).encode()
         connection, reply = self._ask(call, "POST", HAVE, body)
         try:
-            if reply.status != 200 or _length(reply) > MOST_BODY:
+            if reply.status != 200 or reply.length is None or reply.length > MOST_BODY:
                 raise RemoteMiss("refused")
             found = json.loads(reply.read(MOST_BODY))
             if not isinstance(found, list):  # of what, the caller checks
@@ -379,18 +369,11 @@ class PeerSource:
             connection.close()
 
 
-def _length(reply: HTTPResponse) -> int:
-    """Return the Content-Length of a reply; RemoteMiss if it has none."""
-    if reply.length is None:
-        raise RemoteMiss("refused")
-    return reply.length
-
-
 def _received(reply: HTTPResponse, size: int, call: RemoteCall) -> BytesIO:
     """Return the file of a reply; RemoteMiss if it has another size, or breaks off."""
     if reply.status == 404:
         raise RemoteMiss("absent")
-    if reply.status != 200 or _length(reply) != size:
+    if reply.status != 200 or reply.length != size:
         raise RemoteMiss("refused")
     file = BytesIO()
     try:

@@ -258,10 +258,8 @@ def _answer(work: Callable[[RemoteCall], T], call: RemoteCall, answers: SimpleQu
         found = miss
     except BadNode:
         found = RemoteMiss("damaged")
-    except PkbError:
-        found = RemoteMiss("unreachable")  # a peer or a key that is not there; `pkb doctor` says so
-    except OSError:
-        found = RemoteMiss("unreachable")
+    except (PkbError, OSError):
+        found = RemoteMiss("unreachable")  # or a peer or a key is not there: `pkb doctor` says so
     except FAILURES:
         pass
     finally:

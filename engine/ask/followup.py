@@ -303,7 +303,7 @@ def with_model(load: "Callable[[], PromptReader]") -> Write:
             if len(before) + len(last) + _MOST <= model.context:
                 cache = model.begin()
                 model.prefill(cache, before)
-                return complete(model.decode(cache, last, _MOST), _MOST)
+                return complete(model.decode(cache, last, _MOST), _MOST).text
         return ""
 
     return write

@@ -343,7 +343,7 @@ def writer(model: "LanguageModel", most: int, is_over: Callable[[], bool]) -> "W
             check_time(is_over)
             model.prefill(cache, ids)
         check_time(is_over)
-        return complete(timed(model.decode(cache, last, most), partial(check_time, is_over)), most)
+        return complete(timed(model.decode(cache, last, most), partial(check_time, is_over)), most).text
 
     return write
 

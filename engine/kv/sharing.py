@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler
-from pathlib import Path
 from socketserver import TCPServer, ThreadingMixIn
 from sqlite3 import Error as DatabaseError
 from typing import Any, BinaryIO
@@ -23,8 +22,8 @@ from engine.types import Check, Checks
 from store.database import Ledger
 from store.errors import PkbError, UsageError
 from store.home import Home, open_identity
-from store.kv_files import KEY_BYTES, SUFFIX, BadNode, Key, opened
-from store.kv_index import KvIndex, open_readonly
+from store.kv_files import KEY_BYTES, BadNode, Key, opened
+from store.kv_index import KvFolder, open_readonly
 from store.peers import HAVE, MOST_BODY, NODE, PeerAddress, PeerBook, parse_address
 from store.remote import ANSWER_S, MOST_KEYS, Remote, masked, source_of
 
@@ -57,33 +56,24 @@ def parse_keys(body: bytes) -> list[Key] | None:
     return [bytes.fromhex(one) for one in found]
 
 
-class SharedNodes:
-    """The complete nodes of a folder, for one thread."""
+def size_of(nodes: KvFolder, key: Key, file: BinaryIO) -> int:
+    """Return the bytes of an open file; BadNode unless its node is complete and was verified as it is now."""
+    entry, found = nodes.index.find(key), open_identity(file)
+    if entry is None or entry.state != "complete" or found is None or found != entry.verified:
+        raise BadNode("missing")
+    return found.size
 
-    def __init__(self, ledger: Ledger, folder: Path) -> None:
-        self._index, self._folder = KvIndex(ledger), folder
 
-    def sizes(self, keys: list[Key]) -> list[int]:
-        """Return the bytes of the files of nodes, 0 for one that is not there."""
-        found = list[int]()
-        for key in keys:
-            try:
-                with opened(self.path_of(key)) as file:
-                    found.append(self.size(key, file))
-            except BadNode:
-                found.append(0)
-        return found
-
-    def path_of(self, key: Key) -> Path:
-        """Return the path of a node's file."""
-        return self._folder / (key.hex() + SUFFIX)
-
-    def size(self, key: Key, file: BinaryIO) -> int:
-        """Return the bytes of an open file; BadNode unless its node is complete and was verified as it is now."""
-        entry, found = self._index.find(key), open_identity(file)
-        if entry is None or entry.state != "complete" or found is None or found != entry.verified:
-            raise BadNode("missing")
-        return found.size
+def sizes_of(nodes: KvFolder, keys: list[Key]) -> list[int]:
+    """Return the bytes of the files of nodes, 0 for one that is not there."""
+    found = list[int]()
+    for key in keys:
+        try:
+            with opened(nodes.path_of(key)) as file:
+                found.append(size_of(nodes, key, file))
+        except BadNode:
+            found.append(0)
+    return found
 
 
 class SharingServer(ThreadingMixIn, TCPServer):
@@ -137,7 +127,7 @@ class SharingServer(ThreadingMixIn, TCPServer):
                 certificate = secure.getpeercert(binary_form=True)
                 if self.is_listed(certificate):
                     with closing(open_readonly(self._home.ledger)) as ledger:
-                        nodes = SharedNodes(ledger, self._home.kv)
+                        nodes = KvFolder(ledger, self._home.kv)
                         SharingHandler(secure, client_address, self, nodes, lambda: self.is_listed(certificate))
         except (OSError, ValueError, PkbError, DatabaseError):
             pass  # a stranger, or a peer that went away: there is nobody to tell
@@ -156,7 +146,7 @@ class SharingHandler(BaseHTTPRequestHandler):
     timeout = _IDLE_S
 
     def __init__(
-        self, secure: Any, address: Any, server: SharingServer, nodes: SharedNodes, is_listed: Callable[[], bool]
+        self, secure: Any, address: Any, server: SharingServer, nodes: KvFolder, is_listed: Callable[[], bool]
     ) -> None:
         """Answer until the client leaves; before each request it must still be listed."""
         self._nodes, self._is_listed = nodes, is_listed
@@ -177,7 +167,7 @@ class SharingHandler(BaseHTTPRequestHandler):
         if keys is None:
             self._refuse(400)
             return
-        body = json.dumps(self._nodes.sizes(keys)).encode()
+        body = json.dumps(sizes_of(self._nodes, keys)).encode()
         self._begin(200, len(body), "application/json")
         self.wfile.write(body)
         self.connection.settimeout(_IDLE_S)
@@ -191,7 +181,7 @@ class SharingHandler(BaseHTTPRequestHandler):
         self.connection.settimeout(_SILENT_S)
         try:
             with opened(self._nodes.path_of(key := bytes.fromhex(name))) as file:
-                self._send(file, self._nodes.size(key, file))
+                self._send(file, size_of(self._nodes, key, file))
         except BadNode:
             self._refuse(404)
         self.connection.settimeout(_IDLE_S)
@@ -254,7 +244,4 @@ def elsewhere(home: Home, settings: Settings, ledger: Ledger) -> list[str]:
         found.append("a peer may hold KV of it (kv.remote); type there: pkb forget")
     if (home.share / "peers").exists():
         found.append("machines that share with this one may hold KV of it; type there: pkb forget")
-    if (key := home.share / "mirror.key").exists():  # of a version that copied KV, encrypted, to other places
-        places = ", ".join(map(masked, json.loads(ledger.get("kv.mirrors") or "[]")))
-        found.append(f"a mirror of an earlier version may hold KV of it; delete {places or 'it'}, and {key}")
     return found

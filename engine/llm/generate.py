@@ -29,17 +29,17 @@ from engine.llm.prompt import (
     fit,
     in_blocks,
     in_document_order,
-    system_ids,
+    prompt_ids,
     system_segment,
 )
-from engine.llm.stopping import Output, timed
+from engine.llm.stopping import Output, complete, timed
 from engine.models.types import Drafter, Ids, LanguageModel
 from engine.text.question import Question
 from engine.text.terminal import count
 from engine.text.words import FUNCTION_WORDS, sentences, terms, words
 from engine.types import Answer, Evidence, GeneratedAnswer, OnText, Passage, Tier, Trace, resting
 from prompts import prompt
-from store.kv_files import beginnings, grouped
+from store.kv_files import beginnings
 from store.types import Chunk, replace
 
 _THOUGHT = re.compile(r"<think>.*?(?:</think>\s*|\Z)", re.DOTALL)
@@ -448,12 +448,10 @@ _MARKS = "-*•–· \t"  # in front of a line of a list
 def request_segments(reader: PromptReader, chunks: Sequence[Chunk], request: str) -> Segments:
     """Return the prompt of a request about chunks."""
     model = reader.model
-    last: Ids = (*model.tokens(request), *model.frame.closing)
     texts = tuple(chunk_segment(number, chunk) for number, chunk in enumerate(chunks, 1))
     documents = tuple(chunk.document for chunk in chunks)
     written = Prompt(system_segment(roles=True), texts, request, tuple(range(len(chunks))), documents)
-    before = (system_ids(model), *(chunk_ids(model, number, chunk) for number, chunk in enumerate(chunks, 1)))
-    segments = Segments(written, (*grouped(before, model.sub_step), last), 0)
+    segments = Segments(written, prompt_ids(model, written), 0)
     return in_blocks(model, segments) if reader.ropes else segments
 
 
@@ -475,14 +473,11 @@ def _write(
     if segments.count + most > reader.model.context:
         return "", (0, 0, 0)
     with ExitStack() as held:
-        found, output = read(reader, segments.ids[:-1], trace, held), Output(most)
+        found = read(reader, segments.ids[:-1], trace, held)
         with trace.step("decode"):
-            for piece in timed(reader.model.decode(found.cache, segments.ids[-1], most), check_time):
-                if not output.add(piece):
-                    break
-        found.keep()
-        found.release()
-    return output.close(), (segments.count, sum(found.reused), output.tokens)
+            output = complete(timed(reader.model.decode(found.cache, segments.ids[-1], most), check_time), most)
+        _done(found)
+    return output.text, (segments.count, sum(found.reused), output.tokens)
 
 
 def synthesize(

@@ -5,7 +5,7 @@ their beginning. The date is in the last segment, where it does not prevent reus
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -178,7 +178,7 @@ def fit(
     if not fitting:
         raise PkbError(f"{model.name} holds {model.context} tokens, too few to ask with one source", "pkb model list")
     prompt = answer_prompt(question, now, fitting, order, roles=model.has_roles)
-    return Segments(prompt, tuple(_ids(model, prompt)), len(shown) - len(fitting))
+    return Segments(prompt, prompt_ids(model, prompt), len(shown) - len(fitting))
 
 
 def candidates(evidence: Evidence, most: int | None = None) -> list[PromptChunk]:
@@ -203,11 +203,11 @@ def _question_ids(model: LanguageModel, question: str) -> Ids:
     return (*model.tokens(question), *model.frame.closing)
 
 
-def _ids(model: LanguageModel, prompt: Prompt) -> Iterator[Ids]:
+def prompt_ids(model: LanguageModel, prompt: Prompt) -> tuple[Ids, ...]:
+    """Return the segments of a prompt as token ids, those joined that are too short to be computed alone."""
     both = zip(prompt.chunks, prompt.documents, strict=True)
     chunks = [DocumentSegment.of(model.tokens(chunk), document) for chunk, document in both]
-    yield from grouped([system_ids(model), *chunks], model.sub_step)
-    yield _question_ids(model, prompt.question)
+    return (*grouped([system_ids(model), *chunks], model.sub_step), _question_ids(model, prompt.question))
 
 
 def in_blocks(model: LanguageModel, segments: Segments) -> Segments:

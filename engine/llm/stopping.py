@@ -196,10 +196,11 @@ def timed(pieces: Iterable[str], check_time: Callable[[], None]) -> Iterator[str
         check_time()
 
 
-def complete(pieces: Iterable[str], most: int) -> str:
-    """Return the text of at most `most` tokens, ended where it repeats itself or with a sentence at the limit."""
+def complete(pieces: Iterable[str], most: int) -> Output:
+    """Return a text of at most `most` tokens, ended where it repeats itself or with a sentence at the limit."""
     output = Output(most)
     for piece in pieces:
         if not output.add(piece):
             break
-    return output.close()
+    output.close()
+    return output

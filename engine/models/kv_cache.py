@@ -45,17 +45,6 @@ def array(tensor: Tensor) -> Any:
     return mx.array(raw).view(getattr(mx, name)) if integers else mx.array(raw)
 
 
-def files(paths: Sequence[Path]) -> list[Arrays]:
-    """Open the arrays of files, which are read by the thread that first evaluates them; UnreadableCache."""
-    import mlx.core as mx
-
-    try:
-        opened: list[Any] = [mx.load(str(path)) for path in paths]
-    except (RuntimeError, ValueError) as error:
-        raise UnreadableCache(type(error).__name__) from error
-    return opened
-
-
 def pack(name: str, array: Any, bits: int) -> dict[str, Any]:
     """Return keys or values, (1, heads, tokens, width), in stored form: unchanged, or in 8 bits with scales.
 
@@ -66,7 +55,7 @@ def pack(name: str, array: Any, bits: int) -> dict[str, Any]:
     *shape, width = array.shape
     if not bits or not width:
         return {name: mx.contiguous(array)}
-    rows = array.reshape(*shape, *_groups(width)).astype(mx.float32)
+    rows = array.reshape(*shape, -1, width if width % GROUP else GROUP).astype(mx.float32)
     scales = (mx.abs(rows).max(axis=-1) / _INT8_MAX).astype(array.dtype)
     scales = mx.where(scales == 0, 1, scales)  # all zeros, or too small for a half-precision scale
     steps = mx.clip(mx.round(rows / scales[..., None].astype(mx.float32)), -_INT8_MAX, _INT8_MAX)
@@ -88,11 +77,6 @@ def concatenated(parts: Iterable[Any]) -> Any:
 
     found = list(parts)
     return found[0] if len(found) == 1 else mx.concatenate(found, axis=2)
-
-
-def _groups(width: int) -> tuple[int, int]:
-    """Return the number of groups that the values of a token and head are divided into, and the size of each."""
-    return (width // GROUP, GROUP) if width % GROUP == 0 else (1, width)
 
 
 Kind = Literal["tokens", "window", "state"]
@@ -311,10 +295,12 @@ def restore(cache: Cache, paths: Sequence[Path], shared: int | None = None, pool
     UnreadableCache if a file is missing or does not fit. Arrays are read in the calling thread. With a pool, files are
     read directly into the cache's buffers, which works for unquantized tensors.
     """
+    import mlx.core as mx
+
     try:
         if pool is not None and is_sliceable(cache):
             return _set_arrays(cache, *read(paths, shared, pool.pop()))
-        opened = files(paths)
+        opened: list[Any] = [mx.load(str(path)) for path in paths]  # read by the thread that evaluates them
         for name, part in _parts(cache):
             restore_layer(part, name, opened, shared)
         compute(cache)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.errors import PkbError, UsageError
-from store.peers import PeerBook, _name, fingerprint, key_line, parse_key_line
+from store.peers import KnownPeer, PeerBook, _name, key_line, parse_key_line
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_a_peer_is_added_listed_found_and_removed(tmp_path: Path, line: str) -> 
     assert book.add("desktop", line) == added
     assert book.peers() == [added]
     assert book.find("desktop") == added
-    assert added.fingerprint == fingerprint(parse_key_line(line))
+    assert added.fingerprint == KnownPeer("", parse_key_line(line)).fingerprint
     book.remove("desktop")
     assert (book.peers(), book.find("desktop")) == ([], None)
     with pytest.raises(UsageError):

@@ -175,7 +175,7 @@ def test_no_more_tokens_are_taken_than_allowed(pieces: list[str], most: int) -> 
     output = generated(pieces, most)
     assert output.tokens == min(len(pieces), most) or output.ended == REPEATED
     assert "".join(pieces).startswith(output.text)
-    assert complete(pieces, most) == output.text
+    assert complete(pieces, most).text == output.text
 
 
 def test_blanks_that_are_shown_stay_shown() -> None:
