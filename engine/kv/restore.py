@@ -435,10 +435,12 @@ def borrow(kept: KvBinding, match: Match, found: Restored | None, segments: Sequ
 def offered(remote: Remote, planning: Planning, headers: Sequence[Header], starts: Sequence[int]) -> list[Unit | None]:
     """Return what the nodes of headers, at these positions, take to fetch and to compute; None of one not there."""
     sizes, units = remote.find([one.key for one in headers]), list[Unit | None]()
+    latency, rate = remote.latency, remote.rate
     for header, start, size in zip(headers, starts, (*sizes, *[0] * (len(headers) - len(sizes))), strict=True):
         count = len(header.ids)
         taken = planning.costs.costs.prefill_s(start, start + count)
-        unit = Unit(count, size, count * _TOKEN_S if taken is None else taken, _arrival_s(remote, size))
+        arrival_s = latency + size / rate if latency and rate else None
+        unit = Unit(count, size, count * _TOKEN_S if taken is None else taken, arrival_s)
         units.append(unit if 0 < size <= count * _MOST_TOKEN_BYTES else None)
     return units
 
@@ -446,12 +448,6 @@ def offered(remote: Remote, planning: Planning, headers: Sequence[Header], start
 def fetch(remote: Remote, header: Header, unit: Unit) -> FetchedNode:
     """Fetch a node, within a time that depends on what computing it takes; RemoteMiss."""
     return remote.fetch(header, unit.size, max(LEAST_S, _PATIENCE * unit.compute_s))
-
-
-def _arrival_s(remote: Remote, size: int) -> float | None:
-    """Predict the seconds of fetching a node; None if none was fetched recently."""
-    latency, rate = remote.latency, remote.rate
-    return None if latency is None or rate is None else latency + size / rate
 
 
 def _fetched(

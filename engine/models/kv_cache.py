@@ -15,13 +15,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from engine.models.kv_read import Arrays, RangeReader, UnreadableCache, read
+from engine.models.kv_read import MLX_DTYPES, Arrays, RangeReader, UnreadableCache, dtype_of, read
 from store.kv_files import Tensor
 
-DTYPES = {
-    "float32": ("F32", ""), "float16": ("F16", "uint16"), "bfloat16": ("BF16", "uint16"),
-    "int32": ("I32", ""), "uint32": ("U32", ""), "int8": ("I8", ""),
-}  # fmt: skip
 GROUP = 32  # values of a token that share a scale
 _SCALES, _INT8_MAX = ".scales", 127
 
@@ -30,9 +26,8 @@ def tensor(name: str, array: Any) -> Tensor:
     """Copy an array's bytes out of MLX."""
     import mlx.core as mx
 
-    dtype, same_width = DTYPES[str(array.dtype).removeprefix("mlx.core.")]
-    copy = mx.contiguous(array)
-    raw: Any = copy.view(getattr(mx, same_width)) if same_width else copy  # no buffer in MLX's stubs
+    dtype = dtype_of(array)
+    raw: Any = mx.contiguous(array).view(getattr(mx, MLX_DTYPES[dtype][1]))  # no buffer in MLX's stubs
     return Tensor(name, dtype, tuple(array.shape), memoryview(raw) if array.size else b"")
 
 
@@ -40,9 +35,8 @@ def array(tensor: Tensor) -> Any:
     """Copy a stored tensor into an array."""
     import mlx.core as mx
 
-    name, integers = next((name, same) for name, (dtype, same) in DTYPES.items() if dtype == tensor.dtype)
-    raw = np.frombuffer(tensor.buffer, integers or name).reshape(tensor.shape)
-    return mx.array(raw).view(getattr(mx, name)) if integers else mx.array(raw)
+    name, integers = MLX_DTYPES[tensor.dtype]
+    return mx.array(np.frombuffer(tensor.buffer, integers).reshape(tensor.shape)).view(getattr(mx, name))
 
 
 def pack(name: str, array: Any, bits: int) -> dict[str, Any]:

@@ -25,8 +25,9 @@ class UnreadableCache(Exception):
 
 
 # Each safetensors dtype in MLX, and the integers of its width, because the buffer protocol lacks bfloat16.
-_MLX_DTYPES = {
-    "F32": ("float32", "uint32"), "F16": ("float16", "uint16"), "BF16": ("bfloat16", "uint16"), "I8": ("int8", "uint8"),
+MLX_DTYPES = {
+    "F32": ("float32", "uint32"), "F16": ("float16", "uint16"), "BF16": ("bfloat16", "uint16"),
+    "I32": ("int32", "uint32"), "U32": ("uint32", "uint32"), "I8": ("int8", "uint8"),
 }  # fmt: skip
 _METADATA = "__metadata__"
 _LENGTH = 8  # bytes of the header's length, little-endian
@@ -65,25 +66,29 @@ def _buffers(kinds: Mapping[str, _Layout], tokens: int, reuse: Arrays | None) ->
 
     if reuse is None:
         shapes = {name: (1, layout.heads, tokens, layout.width) for name, layout in kinds.items()}
-        return {name: np.zeros(shape, _MLX_DTYPES[kinds[name].dtype][1]) for name, shape in shapes.items()}, tokens
+        return {name: np.zeros(shape, MLX_DTYPES[kinds[name].dtype][1]) for name, shape in shapes.items()}, tokens
     capacities = {array.shape[2] for array in reuse.values()}
     capacity = capacities.pop() if len(capacities) == 1 else 0
     fits = capacity >= tokens and {name: _layout_of(array) for name, array in reuse.items()} == kinds
     capacity = capacity if fits else -(-tokens // _GROWTH) * _GROWTH
     raw: dict[str, Any] = {}
     for name, layout in kinds.items():
-        integers = getattr(mx, _MLX_DTYPES[layout.dtype][1])
+        integers = getattr(mx, MLX_DTYPES[layout.dtype][1])
         shape = (1, layout.heads, capacity, layout.width)
         raw[name] = reuse[name].view(integers) if fits else mx.zeros(shape, integers)
     mx.eval(list(raw.values()))
     return raw, capacity
 
 
+def dtype_of(array: Any) -> str:
+    """Return the safetensors dtype of an array of MLX's."""
+    name = str(array.dtype).removeprefix("mlx.core.")
+    return next(dtype for dtype, (own, _) in MLX_DTYPES.items() if own == name)
+
+
 def _layout_of(array: Any) -> _Layout | None:
-    dtypes = {name: dtype for dtype, (name, _) in _MLX_DTYPES.items()}
     one, heads, _, width = array.shape
-    dtype = dtypes.get(str(array.dtype).removeprefix("mlx.core."))
-    return _Layout(dtype, heads, width) if dtype and one == 1 else None
+    return _Layout(dtype_of(array), heads, width) if one == 1 else None
 
 
 def _open(path: Path, stack: ExitStack) -> _File:
@@ -205,7 +210,7 @@ class RangeReader:
         raw, self._raw = self._raw, {}
         self._into = {}  # as long as a buffer is in use, MLX copies an array that changes
         arrays = {name: mx.array(one) if isinstance(one, np.ndarray) else one for name, one in raw.items()}
-        return {name: arrays[name].view(getattr(mx, _MLX_DTYPES[kind.dtype][0])) for name, kind in self.kinds.items()}
+        return {name: arrays[name].view(getattr(mx, MLX_DTYPES[kind.dtype][0])) for name, kind in self.kinds.items()}
 
     def close(self) -> None:
         """Close the files."""
