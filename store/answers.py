@@ -407,6 +407,14 @@ def mean_seconds(ledger: Ledger, writer: str) -> float | None:
     return None if found is None else float(found)
 
 
+def predicted_use(ledger: Ledger, before: float) -> tuple[int, int]:
+    """Return how many of the predicted answers from before a time somebody was given since, and how many there are."""
+    sql = """SELECT count(nullif(uses, 0)), count(*) FROM answers
+             WHERE source != '' AND state = 'answered' AND created < ?"""
+    used, made = ledger.rows.execute(sql, (before,)).fetchone()
+    return int(used), int(made)
+
+
 def most_used(ledger: Ledger, writer_key: WriterKey, limit: int) -> list[bytes]:
     """Return the keys of entries, the most used first."""
     return _keys(ledger, writer_key, "state != 'pending'", (), "last_used", limit)

@@ -230,13 +230,19 @@ class IdlePlanner:
 
     @property
     def _strategy(self) -> "Strategy":
-        """Return how predicted questions are precomputed: quotes always whole, as they have nothing to prefill."""
-        from engine.idle.predict import Strategy
+        """Return how predicted questions are precomputed: quotes always whole, as they have nothing to prefill.
+
+        A model's answers only as long as enough of those that had their time may have been used (PerCache 4.3.2).
+        """
+        from engine.idle.predict import WEEK_S, WEEKS, Strategy
+        from engine.idle.refresh import upper
         from engine.types import AskOptions
+        from store.answers import predicted_use
 
         settings = self.session.settings
         keeps_none = self.session.load_model is None or settings.model.is_served  # then there is no KV to prefill
-        decode = keeps_none or settings.bank.tau <= settings.experiment.cutoff
+        old = predicted_use(self.session.ledger, self.session.now.timestamp() - WEEKS * WEEK_S)
+        decode = keeps_none or upper(*old) >= settings.experiment.cutoff
         return Strategy(AskOptions(k=settings.ask.k), decode, settings.bank.tau)
 
     def _load_for_task(self, task: str) -> LoadModel | None:

@@ -1,8 +1,8 @@
 """Time that a prompt takes after Enter, where a question's sources were read while it was typed and where not.
 
-Each question is asked by turns in two copies of the demo's home, whose KV cache is empty; 40 words are typed a minute.
+Each question is asked by turns in two copies of a home whose KV cache is empty; 40 words are typed a minute.
 
-Usage: python -m tests.bench.typing [COUNT]
+Usage: python -m tests.bench.typing [COUNT [DATA]], of the bundled data, or the first user of each of four public sets
 """
 
 import json
@@ -11,16 +11,19 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from engine.serve.client import ReadAhead
 from engine.types import AskOptions
+from tests.bench.corpus import users
 from tests.cli.serving import Served, served, wait
 from tests.demo import DATA, QUESTIONS, SMALL, environment, pkb
 
 _SECONDS = 60 / (40 * 6)  # a character, at five and a space a word
 _BEFORE_ENTER_S = 0.5
-_ASKED = tuple(question for question in dict.fromkeys(QUESTIONS) if len(question.split()) > 4)
+_WORDS = range(5, 17)  # of the questions asked
+_SETS = ("enron-annotated", "locomo", "clinton-foia", "qmsum")
 
 
 def make_ready(home: Served) -> None:
@@ -47,24 +50,35 @@ def prompt_time(home: Served, question: str) -> tuple[float, float]:
     return (ms["load"] or 0.0) + (ms["prefill"] or 0.0), tokens["reused"] / tokens["prompt"]
 
 
+def homes(folder: Path, data: Path | None) -> Iterator[tuple[Path, Sequence[str]]]:
+    """Yield homes with the documents of the demo, or of a user of each set, and what is asked there."""
+    found = [((DATA / "mail", DATA / "transcripts"), dict.fromkeys(QUESTIONS))]
+    if data:
+        firsts = [users(name, data, folder)[0] for name in _SETS]
+        found = [(one.folders, dict.fromkeys(query.text for query in one.queries if query.answer)) for one in firsts]
+    for number, (folders, questions) in enumerate(found):
+        made = folder / f"made{number}"
+        pkb(made, "ingest", *map(str, folders))
+        pkb(made, "model", "use", SMALL)
+        yield made, [question for question in questions if len(question.split()) in _WORDS]
+
+
 def main() -> None:
     """Print the medians of both."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else len(_ASKED)
+    count, data = int(sys.argv[1]) if len(sys.argv) > 1 else 99, Path(sys.argv[2]) if len(sys.argv) > 2 else None
     found: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
     with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder) / "made"
-        pkb(made, "ingest", str(DATA / "mail"), str(DATA / "transcripts"))
-        pkb(made, "model", "use", SMALL)
-        for number, question in enumerate(_ASKED[:count]):
-            for ahead in (False, True) if number % 2 else (True, False):
-                own = Path(folder) / f"{number}{ahead}"
-                shutil.copytree(made, own, copy_function=shutil.copy)
-                with served(own, environment(own)) as home:
-                    make_ready(home)
-                    if ahead:
-                        type_out(home, question)
-                    found[ahead].append(prompt_time(home, question))
-                shutil.rmtree(own)
+        for made, questions in homes(Path(folder), data):
+            for number, question in enumerate(questions[:count]):
+                for ahead in (False, True) if number % 2 else (True, False):
+                    own = made.with_name(f"{made.name}{number}{ahead}")
+                    shutil.copytree(made, own, copy_function=shutil.copy)
+                    with served(own, environment(own)) as home:
+                        make_ready(home)
+                        if ahead:
+                            type_out(home, question)
+                        found[ahead].append(prompt_time(home, question))
+                    shutil.rmtree(own)
     for ahead, rows in found.items():
         print(f"read ahead: {ahead}", *(f"{ms:.0f} ms, {reused:.2f} reused" for ms, reused in rows), sep="\n  ")
         ms, reused = (statistics.median(column) for column in zip(*rows, strict=True))

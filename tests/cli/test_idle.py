@@ -18,6 +18,7 @@ import pytest
 from cli.app import run
 from engine.idle.plan import is_quiet
 from engine.session import Session
+from store.answers import AnswerBank, CachedAnswer
 from store.database import open_ledger
 from store.jobs import JobRow, Jobs
 from store.locks import Locks
@@ -377,12 +378,18 @@ def test_no_more_predicted_questions_are_precomputed_than_the_limit(pkb: Pkb) ->
 
 
 @pytest.mark.slow  # two runs
-def test_above_the_cutoff_questions_are_prefilled_and_once_below_answered(runner: Pkb) -> None:
-    runner("config", "set", "bank.tau", "0.9")
+def test_while_predicted_answers_are_not_used_questions_are_prefilled_and_once_one_is_answered(runner: Pkb) -> None:
+    unused = CachedAnswer(
+        "Why?", "{}", "w/5", None, "{}", (), 1, "full", 1.0, 1.0, origin="predicted", source="history"
+    )
+    with closing(open_ledger(runner.folder / "home" / "ledger.db")) as ledger:
+        for number in range(60):
+            AnswerBank(ledger).put(bytes([number]), unused, 1 << 20)
     queue(runner, NEW)
     assert outcomes(runner("idle", "--json").row, "populate") == ["done"]
-    assert rows(runner, "SELECT state, origin FROM answers WHERE origin = 'predicted'") == [("prefilled", "predicted")]
-    runner("config", "set", "bank.tau", "0.85")
+    assert rows(runner, "SELECT origin FROM answers WHERE state = 'prefilled'") == [("predicted",)]
+    with closing(open_ledger(runner.folder / "home" / "ledger.db")) as ledger:
+        AnswerBank(ledger).record_use(bytes(1), 1, 1.0, ())
     runner("config", "set", "idle.ahead", "0")
     row = runner("idle", "--json").row
     assert outcomes(row, "convert") == ["done"]
