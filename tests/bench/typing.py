@@ -2,7 +2,7 @@
 
 Each question is asked by turns in two copies of a home whose KV cache is empty; 40 words are typed a minute.
 
-Usage: python -m tests.bench.typing [COUNT [DATA]], of the bundled data, or the first user of each of four public sets
+Usage: python -m tests.bench.typing [COUNT [DATA]], of the bundled data, or the first user of each of three public sets
 """
 
 import json
@@ -23,7 +23,7 @@ from tests.demo import DATA, QUESTIONS, SMALL, environment, pkb
 _SECONDS = 60 / (40 * 6)  # a character, at five and a space a word
 _BEFORE_ENTER_S = 0.5
 _WORDS = range(5, 17)  # of the questions asked
-_SETS = ("enron-annotated", "locomo", "clinton-foia", "qmsum")
+_SETS = ("enron-annotated", "locomo", "clinton-foia")
 
 
 def make_ready(home: Served) -> None:
@@ -52,15 +52,15 @@ def prompt_time(home: Served, question: str) -> tuple[float, float]:
 
 def homes(folder: Path, data: Path | None) -> Iterator[tuple[Path, Sequence[str]]]:
     """Yield homes with the documents of the demo, or of a user of each set, and what is asked there."""
-    found = [((DATA / "mail", DATA / "transcripts"), dict.fromkeys(QUESTIONS))]
+    found: list[tuple[Sequence[Path], Sequence[str]]] = [((DATA / "mail", DATA / "transcripts"), QUESTIONS)]
     if data:
         firsts = [users(name, data, folder)[0] for name in _SETS]
-        found = [(one.folders, dict.fromkeys(query.text for query in one.queries if query.answer)) for one in firsts]
+        found = [(one.folders, [query.text for query in one.queries if query.answer]) for one in firsts]
     for number, (folders, questions) in enumerate(found):
         made = folder / f"made{number}"
         pkb(made, "ingest", *map(str, folders))
         pkb(made, "model", "use", SMALL)
-        yield made, [question for question in questions if len(question.split()) in _WORDS]
+        yield made, [question for question in dict.fromkeys(questions) if len(question.split()) in _WORDS]
 
 
 def main() -> None:
