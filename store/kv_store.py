@@ -340,10 +340,6 @@ class KvStore:
                 return match
             match.release()
 
-    def answers(self, look: Look) -> bool:
-        """Return whether the disk of the cache answers while `look` waits for it."""
-        return look(lambda: self.folder.owner.name) is not None
-
     def record_use(self, match: Match, seconds_saved: float, loaded: int | None = None) -> None:
         """Count a match, its `loaded` tokens (all by default) and the seconds it saved.
 

@@ -339,7 +339,7 @@ def keep(kept: KvBinding, segments: Sequence[Ids], read: Prefilled, *, evict: bo
     """
     if kept.planning:
         kept.planning.costs.save()
-    if not kept.store.answers(look):
+    if look(lambda: kept.store.folder.owner.name) is None:
         return 0
     sound = [kept.store.folder.check(node, read_data=True) for node in read.suspects]
     if read.nodes and not all(sound):

@@ -40,6 +40,7 @@ from engine.text.words import FUNCTION_WORDS, sentences, terms, words
 from engine.types import Answer, Evidence, GeneratedAnswer, OnText, Passage, Tier, Trace, resting
 from prompts import prompt
 from store.kv_files import beginnings
+from store.kv_index import path_keys
 from store.types import Chunk, replace
 
 _THOUGHT = re.compile(r"<think>.*?(?:</think>\s*|\Z)", re.DOTALL)
@@ -382,11 +383,15 @@ def prefill_prompt(
         return
     *before, _ = segments_of(reading, question, evidence, options.now, options.max_tokens, options.order).ids
     step = sys.maxsize if reading.ropes else kept.store.sub_step  # part of a block is of no use
+    shorter = list[Ids]()
     for part in beginnings(before, step) if trace.goes_on else [before]:
         if trace.goes_on and not trace.goes_on():
             return
         with ExitStack() as held:
             _done(read(reading, part, trace, held))
+        if len(shorter) == len(part):  # the longer node holds it, too
+            kept.store.budget.evict_unused(path_keys(kept.root, shorter)[-1:])
+        shorter = part
 
 
 def segments_of(

@@ -91,7 +91,7 @@ def test_what_is_cancelled_while_it_is_typed_leaves_every_whole_step(tmp_path: P
     reading = PromptReader(model, KvBinding(box.store, ROOT, model))
     trace, options = Trace(asked=False, goes_on=lambda: next(goes_on)), GenerateOptions("nano", NOW, 50)
     prefill_prompt(lambda: reading, QUESTION, EVIDENCE, trace, options)
-    assert model.meter.prefilled == 32
+    assert (model.meter.prefilled, len(box.files())) == (32, 1)
     segments = segments_of(reading, QUESTION, EVIDENCE, NOW, 50).ids
     read, found = box.read(segments)
     assert (sum(read.reused), np.array_equal(found, cold(model, segments))) == (32, True)
