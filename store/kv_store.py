@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from store.database import Ledger
-from store.home import Identity, identity
+from store.home import identity
 from store.kv_files import (
     PARTIAL,
     SUFFIX,
@@ -480,18 +480,12 @@ class KvStore:
         found = look(
             lambda: [inspect(self.path_of(one), one, file) for one, file in zip(match.found, known, strict=True)]
         )
-        return None if found is None else self._take_in(match.found, known, found)
-
-    def _take_in(
-        self, nodes: Sequence[Node], known: Sequence[Identity | None], found: Sequence[tuple[str, Identity | None]]
-    ) -> bool:
-        """Note what was found of files, and remove the nodes of damaged ones; return whether all are intact."""
-        for node, before, (damage, identified) in zip(nodes, known, found, strict=True):
+        for node, (damage, identified) in zip(match.found, found or (), strict=False):
             if damage:
                 self.folder.remove_damaged(node, damage)
-            elif identified and identified != before:
+            elif identified:
                 self.index.set_verified(node.key, identified)
-        return not any(damage for damage, _ in found)
+        return None if found is None else not any(damage for damage, _ in found)
 
     def _write(self, node: Node, header: Header, tensors: Sequence[Tensor]) -> str:
         """Write a reserved node's file and read it back; returns the reason where it is not stored."""

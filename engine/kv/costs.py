@@ -53,7 +53,7 @@ class CostFit(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
             if a >= 0 and b >= 0:
                 return a, b
         # One term alone: the one that explains more.
-        of_x, of_y = _ratio(self.x, self.xx), _ratio(self.y, self.yy)
+        of_x, of_y = (one / other if other else 0.0 for one, other in ((self.x, self.xx), (self.y, self.yy)))
         return (of_x, 0.0) if of_x * self.x >= of_y * self.y else (0.0, of_y)
 
     def seconds(self, x: float, y: float) -> float | None:
@@ -96,19 +96,11 @@ class Costs(Struct, frozen=True):
             return warm if cold is None else cold
         return cached * warm + (1 - cached) * cold
 
-    def with_prefill(self, start: int, stop: int, seconds: float) -> "Costs":
-        """Return the costs after tokens were computed."""
-        return replace(self, prefill=self.prefill.observe(*_attended(start, stop), seconds))
-
     def with_load(self, files: float, size: int, cached: float, seconds: float) -> "Costs":
         """Return the costs after files were loaded; those of which only a part was cached count as cold."""
         if cached > _WARM:
             return replace(self, warm=self.warm.observe(files, size, seconds))
         return replace(self, cold=self.cold.observe(files, size, seconds))
-
-
-def _ratio(one: float, other: float) -> float:
-    return one / other if other else 0.0
 
 
 _WARM = 0.95  # share of a file in the system's cache from which a load counts as warm
@@ -149,7 +141,8 @@ class MeasuredCosts:
     def record_prefill(self, start: int, stop: int, seconds: float) -> None:
         """Learn from tokens that were computed; not from the first of a process, which warms up the model."""
         if not self._is_first:
-            self._costs = self._costs.with_prefill(start, stop, seconds)
+            fit = self._costs.prefill.observe(*_attended(start, stop), seconds)
+            self._costs = replace(self._costs, prefill=fit)
         self._is_first = False
 
     def record_load(self, files: int, size: int, cached: float, seconds: float) -> None:

@@ -133,16 +133,11 @@ def _planned(kept: KvBinding, match: Match, trace: Trace) -> _Task:
             return _Task(spans, compute_all(units))
         plan = planning.planner(units)
         if plan.way not in ("load", "compute") and not kept.model.reads_ranges:
-            plan = _better(units)
+            plan = min(load_all(units), compute_all(units), key=lambda one: one.seconds or 0.0)
         step.note = f"{plan.way}{_expectation(plan, units)}"
         sizes = [node.bytes for node in match.found]
         cached = sum(size * share for size, share in zip(sizes, shares, strict=True)) / max(1, sum(sizes))
     return _Task(spans, plan, cached, until)
-
-
-def _better(units: Sequence[Unit]) -> LoadPlan:
-    loading, computing = load_all(units), compute_all(units)
-    return loading if (loading.seconds or 0.0) <= (computing.seconds or 0.0) else computing
 
 
 def _expectation(plan: LoadPlan, units: Sequence[Unit]) -> str:

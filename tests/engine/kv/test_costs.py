@@ -62,9 +62,10 @@ def test_one_observation_alone_predicts_nothing() -> None:
 
 
 def test_prefill_gets_slower_with_the_position() -> None:
-    costs = Costs()
+    fit = CostFit()
     for start in range(0, 1024, 128):
-        costs = costs.with_prefill(start, start + 128, 128 * (0.002 + 4e-6 * (start + 64)))
+        fit = fit.observe(128, 128 * (start + 64), 128 * (0.002 + 4e-6 * (start + 64)))
+    costs = Costs(prefill=fit)
     assert costs.prefill_s(1024, 1152) == pytest.approx(128 * (0.002 + 4e-6 * 1088), rel=0.01)
 
 
