@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
 _STOPPED = 130
 _ENDS = ("/quit", "quit", "exit")
-_ROWS = 12  # of a terminal, that a question's answer takes with the empty row below it
 _PAUSE_S = 0.3  # in typing, after which a question's sources are read
 
 
@@ -341,11 +340,12 @@ class Conversation:
             options = replace(options, after=FollowedAnswer(*said, typed if condensed.asked else ""))
         if condensed.asked is None:  # an unclear question must neither find nor leave a cached answer
             options = replace(options, read_bank=False, write_bank=False)
-        noted = 0 if self._as_json else self._show_condensed(condensed, before)
+        if not self._as_json:
+            self._show_condensed(condensed, before)
         with output.progress_line(opened) as remove, output.Stream(remove) as streamed:
             answered = answer(opened, asked, options, None if self._as_json else streamed.say)
         self._note(answered, condensed, took)
-        self._show(answered, typed, condensed, _ROWS - noted - 1, streamed=streamed.started)
+        self._show(answered, typed, condensed, streamed=streamed.started)
         self._remember(ChatTurn(typed, condensed.asked, AskResult(answered.reply, answered.trace, answered.covered)))
         answered.keep()
 
@@ -381,19 +381,19 @@ class Conversation:
         note = f"by {condensed.by}" if condensed.asked else "asked as typed, without the answer cache"
         answered.trace.steps.insert(0, Step("condense", took, note))
 
-    def _show_condensed(self, condensed: "Condensed", before: Source | None) -> int:
-        """Print the rewritten question, if it differs from the typed one; return the rows that it takes."""
+    def _show_condensed(self, condensed: "Condensed", before: Source | None) -> None:
+        """Print the rewritten question, if it differs from the typed one."""
         if not self._explain and condensed.asked is not None and condensed.by == "itself":
-            return 0
+            return
         title = one_line(before.title, 60) or "no subject" if before else ""
         unclear = f"asked as typed, in “{title}” first" if title else "asked as typed: unclear what it refers to"
-        return show_note(f"→ {condensed.asked or unclear}")
+        show_note(f"→ {condensed.asked or unclear}")
 
-    def _show(self, answered: AskResult, typed: str, condensed: "Condensed", most: int, *, streamed: bool) -> None:
+    def _show(self, answered: AskResult, typed: str, condensed: "Condensed", *, streamed: bool) -> None:
         if self._as_json:
             about = {"notices": answered.trace.notices, "question": typed, "asked": condensed.asked}
             row = answered.reply.to_json() | about
             output.data(row | {"explain": answered.trace.to_json()} if self._explain else row)
             return
-        show_answer(answered, streamed=streamed, explain=self._explain, more="/sources", most=most)
+        show_answer(answered, streamed=streamed, explain=self._explain, more="/sources", brief=True)
         print(flush=True)

@@ -6,10 +6,9 @@ Styled without rich, whose import takes a quarter of an exact hit.
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
-from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -24,7 +23,6 @@ from engine.text.terminal import (
     line,
     one_line,
     plain,
-    rows,
     takes_hyperlinks,
     unstyled,
     uri_of,
@@ -32,7 +30,6 @@ from engine.text.terminal import (
 )
 from engine.text.time_sensitive import FUNCTION_WORDS
 from engine.types import Answer, AskResult, Correction, OpenLoop, Source, grouped, json_values
-from store.types import replace
 
 _WORD = re.compile(r"\w+")
 
@@ -65,22 +62,13 @@ def _linked(text: str, source: Source) -> str:
 
 
 def show_answer(
-    answered: AskResult, *, streamed: bool, explain: bool, more: str = "pkb ask --all", most: int | None = None
+    answered: AskResult, *, streamed: bool, explain: bool, more: str = "pkb ask --all", brief: bool = False
 ) -> None:
     """Print an answer, unless it was streamed, and the sources that hold it; how it was found goes to stderr.
 
-    `more` is what to type for a line on each of the other sources; where it is empty, they are listed. With `most`
-    all of it takes at most `most` rows of the terminal, unless the answer of a language model is longer.
+    `more` is what to type for a line on each of the other sources; where it is empty, they are listed. A `brief` answer
+    has the first source alone, and those that it names.
     """
-    if most is None:
-        _show_fully(answered, more, streamed=streamed)
-    else:
-        _show_briefly(answered, most, more, streamed=streamed)
-    if explain:
-        _print(_steps(answered), stderr=True, whole=True)
-
-
-def _show_fully(answered: AskResult, more: str, *, streamed: bool) -> None:
     reply = answered.reply
     if reply.correction:
         _print(_correction(reply.correction) + "\n")
@@ -88,11 +76,15 @@ def _show_fully(answered: AskResult, more: str, *, streamed: bool) -> None:
         _print(_answer(reply))
     read = list(enumerate(grouped(reply.sources), 1))
     bearing = sorted(_bearing(reply, read), key=_date) if reply.synthesis else _bearing(reply, read)
+    if brief:
+        bearing = [one for one in bearing if one[0] in {1, *cited_numbers(reply.text or "")}]
     for number, places in bearing:
         beside = (sys.stdout.isatty() and number == 1 and reply.context) or ""
         show_source(number, places, rests=number == 1 and reply.answered, context=beside)
     _show_others([one for one in read if one not in bearing], more)
     _print(typer.style("\n" + _how(answered), dim=True), stderr=True)
+    if explain:
+        _print(_steps(answered), stderr=True, whole=True)
 
 
 _Numbered = tuple[int, Sequence[Source]]
@@ -139,108 +131,9 @@ def _show_others(others: Sequence[_Numbered], more: str) -> None:
         _print(typer.style(one, dim=True), indent=_INDENT)
 
 
-_AROUND = 6  # rows beside an answer: its source with two rows of quote, how it was found, three for what is around
-_FEW = 2  # rows of a quote, a correction, how an answer was found
-
-
-def _show_briefly(answered: AskResult, most: int, more: str, *, streamed: bool) -> None:
-    """Print an answer in `most` rows: its source with the sentence that answers, and a row for each other source."""
-    columns, reply = output.width(), answered.reply
-    short = _shortened(reply, columns, most - _AROUND)
-    above = [_in_rows(partial(_correction, reply.correction), columns)] if reply.correction else []
-    above.append(_answer(short))
-    read = list(enumerate(grouped(reply.sources), 1))
-    footer = partial(_brief_footer, answered, more, columns, cut=short != reply)
-    taken = sum(rows(one, columns) for one in [*above, footer(len(read))]) + reply.answered
-    blocks = _fitting(reply, read, columns, most - taken)
-    for one in [*(above[:-1] if streamed and reply.answered else above), *([""] if reply.answered else [])]:
-        _print(one)
-    for one in chain.from_iterable(blocks):
-        _print(one, indent=_INDENT)
-    _print(footer(len(read) - len(blocks)), stderr=True)
-
-
-def _brief_footer(answered: AskResult, more: str, columns: int, hidden: int, *, cut: bool) -> str:
-    """Return how an answer was found, and what shows the rest of it."""
-    rest = [*(["all of it: /answer"] if cut else []), *([f"{count(hidden, 'more source')}: {more}"] if hidden else [])]
-    how = _how(answered)
-    return typer.style(_in_rows(lambda width: " · ".join([one_line(how, width), *rest]), columns), dim=True)
-
-
-def _in_rows(make: Callable[[int], str], columns: int, most: int = _FEW) -> str:
-    """Return `make` of the greatest number of characters that fits in `most` rows."""
-    widths = range(most * columns, 1, -2)
-    return next((made for width in widths if rows(made := make(width), columns, _INDENT) <= most), make(1))
-
-
-def _shortened(reply: Answer, columns: int, most: int) -> Answer:
-    """Return an answer whose text takes at most `most` rows, with its highlight; a language model's stays whole."""
-    if reply.text is None or reply.writer == "model" or rows(plain(reply.text), columns) <= most:
-        return reply
-    bare = replace(reply, highlight=None)  # what is highlighted may itself be too long
-    cuts = (_cut(one, width) for one in (reply, bare) for width in range(most * columns, 1, -8))
-    return next((one for one in cuts if rows(one.text or "", columns) <= most), reply)
-
-
-def _cut(reply: Answer, width: int) -> Answer:
-    """Return an answer of about `width` characters: the highlight and the text before it; of a list, each line."""
-    text = reply.text or ""
-    if reply.highlight is None:
-        lines = text.split("\n")
-        return replace(reply, text="\n".join(one_line(each, max(1, width // len(lines))) for each in lines))
-    before, said, after = _around(text, reply.highlight, width)
-    return replace(reply, text=before + said + after, highlight=(len(before), len(before) + len(said)))
-
-
-def _fitting(reply: Answer, read: Sequence[_Numbered], columns: int, left: int) -> list[list[str]]:
-    """Return a row for each source and the quotes of those that matter, in at most `left` rows."""
-    bearing, made = _bearing(reply, read), dict[int, list[str]]()
-    for number, places in [*bearing, *(one for one in read if one not in bearing)]:
-        if made and left < 1 and number not in cited_numbers(reply.text or ""):
-            continue
-        rests = number == 1 and reply.answered
-        quoted = _FEW if rests else int(not reply.answered and (number, places) in bearing)
-        made[number] = [_heading(number, places[0], columns, rests=rests)]
-        if number == 1 or quoted:
-            made[number] += _details(places[0], columns, min(left - 1, quoted), (reply.text or "") if rests else "")
-        left -= sum(rows(one, columns, _INDENT) for one in made[number])
-    by_date = [number for number, _ in sorted(read, key=_date)] if reply.synthesis else sorted(made)
-    return [made[number] for number in by_date if number in made]
-
-
-def _heading(number: int, source: Source, columns: int, *, rests: bool) -> str:
-    """Return a source in one row: its title, who wrote or said it, its day."""
-    name = _name(source.author or source.sender) or source.speaker or ""
-    written = source.written or source.date
-    day = _day(written) if written else "no date"
-
-    def made(width: int) -> str:
-        parts = [one_line(source.title, width) or "no subject", one_line(name, max(12, width // 2)), day]
-        mark = typer.style(" ← answer", fg="green") if rests else ""
-        return typer.style(f"[{number}] ", bold=True) + _linked(" · ".join(filter(None, parts)), source) + mark
-
-    return _in_rows(made, columns, 1)
-
-
-def _details(source: Source, columns: int, left: int, answer: str) -> list[str]:
-    """Return the warnings of a source and its quote, unless the answer says the same, in at most `left` rows."""
-    made = list[str]()
-    if (notes := warnings(json_values(source))) and left > 0:
-        noted = _in_rows(lambda width: f"{_INDENT}! {one_line('; '.join(notes), width)}", columns, 1)
-        made.append(typer.style(noted, fg="yellow"))
-    room = left - len(made)
-    said = one_line(source.quote, _WHOLE)
-    if said and room > 0 and said not in one_line(answer, _WHOLE):
-        quoted = _in_rows(lambda width: _INDENT + _quoted(source, width), columns, room)
-        made += [quoted] if rows(quoted, columns, _INDENT) <= room else []
-    return made
-
-
-def show_note(text: str) -> int:
-    """Print a note above an answer on stderr, in a few rows; returns how many it takes."""
-    note = _in_rows(partial(one_line, text), output.width())
-    _print(typer.style(note, dim=True), stderr=True)
-    return rows(note, output.width())
+def show_note(text: str) -> None:
+    """Print a note above an answer on stderr."""
+    _print(typer.style(one_line(text, _QUOTE), dim=True), stderr=True)
 
 
 def show_source(number: int, places: Sequence[Source], whole: str = "", context: str = "", rests: bool = False) -> None:

@@ -92,12 +92,6 @@ def wrap(text: str, width: int, indent: str = "") -> str:
     return "".join(out)
 
 
-def rows(text: str, width: int, indent: str = "") -> int:
-    """Return how many rows of a terminal a text takes once it is wrapped; styles take no columns."""
-    lines = unstyled(wrap(text, width, indent)).split("\n")
-    return sum(max(1, -(-cells(one) // width)) for one in lines)
-
-
 def cited_numbers(answer: str) -> frozenset[int]:
     """Return the numbers of the sources that the lines of a list begin with."""
     return frozenset(map(int, re.findall(r"^\[(\d{1,3})\] ", answer, re.MULTILINE)))

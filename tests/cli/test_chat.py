@@ -1,6 +1,7 @@
 """`pkb chat` over pipes and at a terminal: follow-ups made whole before any cache, its commands, how it ends."""
 
 import os
+import re
 import select
 import signal
 import sqlite3
@@ -276,3 +277,10 @@ def test_an_interrupt_ends_the_answer_and_not_the_conversation(pkb: Pkb, tmp_pat
         person.type("/quit\n")
         assert person.process.wait(PATIENCE_S) == 0
     assert banked(pkb) == []
+
+
+def test_a_turn_shows_the_first_source_and_the_others_are_a_command_away(pkb: Pkb) -> None:
+    brief, full = (pkb("chat", stdin=f"When is rehearsal?\n{more}".encode()).out for more in ("", "/answer\n"))
+    assert full.startswith(brief)
+    assert re.findall(r"^\[(\d)\]", brief, re.MULTILINE) == ["1"]
+    assert re.findall(r"^\[(\d)\]", full.removeprefix(brief), re.MULTILINE)[:2] == ["1", "4"]

@@ -397,15 +397,15 @@ LISTS = [(1, 3), (2, 3), (1, 2, 3, 4, 5), (7, 9), (1, 9), tuple(range(1, 10))]
 
 
 @pytest.mark.parametrize("numbers", LISTS, ids=str)
-@pytest.mark.parametrize("most", [None, 4, 8, 40])
+@pytest.mark.parametrize("brief", [False, True])
 @pytest.mark.parametrize("writer", ["quote", "model"])
 def test_every_source_that_an_answer_names_is_shown_under_its_number(
-    monkeypatch: pytest.MonkeyPatch, numbers: tuple[int, ...], most: int | None, writer: Writer
+    monkeypatch: pytest.MonkeyPatch, numbers: tuple[int, ...], brief: bool, writer: Writer
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     reply = listing(*numbers, writer=writer)
     with redirect_stdout(io.StringIO()) as out:
-        show_answer(AskResult(reply, Trace()), streamed=True, explain=False, most=most)
+        show_answer(AskResult(reply, Trace()), streamed=True, explain=False, brief=brief)
     shown = re.findall(r"^\s*\[(\d+)\] Mail (\d+)", out.getvalue(), re.MULTILINE)
     assert all(number == title for number, title in shown)
     assert {str(number) for number in numbers} <= {number for number, _ in shown}
