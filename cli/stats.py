@@ -1,8 +1,7 @@
 """`pkb stats`: the figures on one screen, or as JSON. Loads rich only to print them."""
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import ceil
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -70,7 +69,7 @@ def show_figures(row: dict[str, Any]) -> None:
     """Print the figures of `pkb stats`, the savings first."""
     if row["tiers"]:
         _print([("saved", _saved(row))])
-        _show_tiers(row, output.width())
+        _show_tiers(row)
     _print([*kv_lines(row), *_idle_lines(row["idle"]), *_size_lines(row), *_index_lines(row)])
     if not row["tiers"]:
         _print([("asked", "nothing yet; try: pkb ask QUESTION")])
@@ -93,65 +92,24 @@ def _saved(row: dict[str, Any]) -> str:
 
 
 TIERS = ("exact", "semantic", "prefix", "blocks", "full")  # of the tiers: the least work first
-_YOUNG = 4  # weeks up to which days are shown
-_BLOCKS, _ASCII = "▁▂▃▄▅▆▇█", ".:-=+*#@"
 
 
-def _show_tiers(row: dict[str, Any], width: int) -> None:
-    """Print the tiers in a table between two empty lines."""
-    heading, *body, total = tier_table(row, width, _marks(sys.stdout.encoding))
-    from rich.text import Text
+def _show_tiers(row: dict[str, Any]) -> None:
+    """Print the tiers in a table between two empty lines: counts, latency and savings."""
+    from rich.table import Table
 
-    console = output.console()
-    for text in (Text(), Text(heading, "bold"), *map(Text, body), Text(total, "bold"), Text()):
-        console.print(text)
-
-
-def tier_table(row: dict[str, Any], width: int, marks: str) -> list[str]:
-    """Return the lines of the table of tiers in `width` columns: counts, shares over time, latency and savings."""
     tiers = sorted(row["tiers"], key=place)
     latency = {(one["tier"], one["by_model"]): one for one in row["history"]["latency"]}
-    counts = [("tier", "asked", "share"), *(_asked(tier, row) for tier in tiers), ("all", f"{_questions(row):,}", "")]
-    spent = [(latency[one["tier"], one["by_model"]], one["saved_s"]) for one in tiers]
-    taken = [(duration(of["p50_ms"] / 1000), duration(of["p95_ms"] / 1000), duration(saved)) for of, saved in spent]
-    times = [("p50", "p95", "saved"), *taken, ("", "", duration(row["saved_s"]))]
-    left, right = _aligned(counts, words=1), _aligned(times)
-    room = width - len(left[0]) - len(right[0]) - 2 * len(_GAP)
-    shares = [_sparklines(tiers, row["history"], room, marks)] if room >= _LEAST else []
-    return [_GAP.join(parts).rstrip() for parts in zip(left, *shares, right, strict=True)]
-
-
-_GAP = "  "
-_LEAST = len("7 weeks")  # columns of sparklines, so that their heading fits
-
-
-def _sparklines(tiers: Sequence[dict[str, Any]], history: dict[str, Any], room: int, marks: str) -> list[str]:
-    """Return the shares of tiers over time under a heading, and the number of questions below."""
-    of, found = periods(history)
-    shown, seen = found[-room:], set[str]()
-    lines = [count(len(shown), of)]
-    for tier in tiers:  # a tier may have two rows
-        lines.append("" if tier["tier"] in seen else sparkline(_shares(shown, tier["tier"]), marks))
-        seen.add(tier["tier"])
-    most = max((one["questions"] for one in shown), default=0)
-    lines.append(sparkline([one["questions"] / max(1, most) for one in shown], marks))
-    return [line.ljust(_width(lines)) for line in lines]
-
-
-def _aligned(rows: Sequence[tuple[str, ...]], words: int = 0) -> list[str]:
-    """Return rows of cells as lines of equal length: `words` columns of text, then numbers, right-aligned."""
-    widths = [_width(column) for column in zip(*rows, strict=True)]
-    return [
-        _GAP.join(
-            cell.ljust(wide) if at < words else cell.rjust(wide)
-            for at, (cell, wide) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
-
-
-def _width(cells: Iterable[str]) -> int:
-    return max(map(len, cells))
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name in ("tier", "asked", "share", "p50", "p95", "saved"):
+        table.add_column(name, justify="left" if name == "tier" else "right", no_wrap=True)
+    for tier in tiers:
+        times = latency[tier["tier"], tier["by_model"]]
+        spent = (times["p50_ms"] / 1000, times["p95_ms"] / 1000, tier["saved_s"])
+        table.add_row(*_asked(tier, row), *map(duration, spent))
+    table.add_row("all", f"{_questions(row):,}", "", "", "", duration(row["saved_s"]), style="bold")
+    for shown in ("", table, ""):
+        output.console().print(shown)
 
 
 def place(tier: dict[str, Any]) -> tuple[int, bool]:
@@ -167,31 +125,6 @@ def _asked(tier: dict[str, Any], row: dict[str, Any]) -> tuple[str, str, str]:
 
 def _questions(row: dict[str, Any]) -> int:
     return sum(tier["questions"] for tier in row["tiers"])
-
-
-def periods(history: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
-    """Return the unit of the history, weeks or for a short one days, and its periods."""
-    of = "week" if len(history["weeks"]) > _YOUNG else "day"
-    return of, history[f"{of}s"]
-
-
-def _shares(found: list[dict[str, Any]], tier: str) -> list[float]:
-    """Return the share of a tier in each week or day."""
-    return [one["tiers"].get(tier, 0) / max(1, one["questions"]) for one in found]
-
-
-def sparkline(shares: Iterable[float], marks: str = _BLOCKS) -> str:
-    """Return a mark for each share between 0 and 1: the higher, the more; a blank for 0."""
-    return "".join(marks[ceil(share * len(marks)) - 1] if share > 0 else " " for share in shares)
-
-
-def _marks(encoding: str | None) -> str:
-    """Return the marks of sparklines that an encoding has."""
-    try:
-        _BLOCKS.encode(encoding or "utf-8")
-    except UnicodeEncodeError:
-        return _ASCII
-    return _BLOCKS
 
 
 def _size_lines(row: dict[str, Any]) -> Iterator[Line]:

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from cli.stats import kv_lines, sparkline, tier_table
+from cli.stats import kv_lines
 from store.database import open_ledger
 from store.history import History, HistoryEntry
 from store.kv_index import KvCounts
@@ -136,7 +134,7 @@ def test_the_savings_come_first_and_then_the_tiers_from_the_least_work_to_the_mo
     year(pkb.folder)
     first, _, heading, *rest = pkb("stats").out.splitlines()
     assert first == "saved       35 min in 720 questions since 2023-06-20, 100 % answered"
-    assert heading.split() == ["tier", "asked", "share", "28", "weeks", "p50", "p95", "saved"]
+    assert heading.split() == ["tier", "asked", "share", "p50", "p95", "saved"]
     assert [line[:12].rstrip() for line in rest[:6]] == ["exact", "semantic", "prefix", "full (model)", "full", "all"]
 
 
@@ -168,15 +166,6 @@ def test_the_last_104_weeks_and_28_days_are_listed(pkb: Pkb) -> None:
     assert sum(week["questions"] for week in history["weeks"]) == 2
 
 
-def test_a_young_home_is_shown_by_day(pkb: Pkb) -> None:
-    now = datetime.fromisoformat(NOW)
-    tiers = ("full", "full", "exact", "exact")
-    asked(pkb.folder, [entry(now - timedelta(days=3 - day), tier) for day, tier in enumerate(tiers)])
-    lines = pkb("stats").out.splitlines()
-    assert "4 days" in lines[2]
-    assert ("  ██" in lines[3], "██  " in lines[4]) == (True, True)
-
-
 def test_questions_of_a_wrong_clock_are_in_no_week(pkb: Pkb) -> None:
     asked(pkb.folder, [entry(datetime(2099, 1, 1), "full")])
     assert pkb("stats", "--json").row["history"]["weeks"] == []
@@ -190,50 +179,6 @@ def test_latency_stands_with_p50_and_p95_by_tier_and_model(pkb: Pkb) -> None:
         {"tier": "full", "by_model": False, "questions": 2, "p50_ms": 55.0, "p95_ms": 55.0},
         {"tier": "full", "by_model": True, "questions": 1, "p50_ms": 7100.0, "p95_ms": 7100.0},
     ]
-
-
-def test_sparklines_are_ascii_where_the_blocks_cannot_be_encoded(pkb: Pkb) -> None:
-    asked(pkb.folder, [entry(datetime.fromisoformat(NOW), tier) for tier in ("exact", "full")])
-    command = [sys.executable, "-m", "cli.app", "stats"]
-    env = {**environment(pkb.folder), "PYTHONIOENCODING": "latin-1"}
-    printed = subprocess.run(command, env=env, capture_output=True, check=True).stdout.decode("latin-1")
-    assert printed.splitlines()[3].split() == ["exact", "1", "50", "%", "=", "2.0", "ms", "2.0", "ms", "0", "s"]
-
-
-@given(st.lists(st.floats(0, 1)))
-def test_a_sparkline_has_a_mark_for_each_share_and_blanks_for_none(shares: list[float]) -> None:
-    drawn = sparkline(shares)
-    assert [mark == " " for mark in drawn] == [share == 0 for share in shares]
-    assert sorted(drawn) == list(sparkline(sorted(shares)))
-
-
-SECONDS = st.floats(-1e7, 1e7)
-
-
-@given(
-    st.dictionaries(
-        st.tuples(st.sampled_from(["exact", "semantic", "prefix", "full"]), st.booleans()),
-        st.tuples(st.integers(1, 20_000), SECONDS, st.floats(0, 1e7)),
-        min_size=1,
-    ),
-    st.integers(0, 104),
-    st.integers(60, 200),
-)
-def test_the_table_of_tiers_takes_no_more_columns_than_there_are(
-    tiers: dict[tuple[str, bool], tuple[int, float, float]], weeks: int, columns: int
-) -> None:
-    week = {"questions": 7, "tiers": {"exact": 3}}
-    latency = [
-        {"tier": tier, "by_model": model, "p50_ms": ms, "p95_ms": ms} for (tier, model), (_, _, ms) in tiers.items()
-    ]
-    rows = [
-        {"tier": tier, "by_model": model, "questions": questions, "saved_s": saved}
-        for (tier, model), (questions, saved, _) in tiers.items()
-    ]
-    history = {"weeks": [week] * weeks, "days": [week] * min(28, 7 * weeks), "latency": latency}
-    lines = tier_table({"tiers": rows, "history": history, "saved_s": 1e5}, columns, "12345678")
-    assert max(map(len, lines)) <= columns
-    assert len(lines) == len(tiers) + 2
 
 
 def test_what_was_written_stands_beside_what_may_be() -> None:
