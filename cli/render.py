@@ -19,13 +19,10 @@ from cli import output
 from engine.text.terminal import (
     cited_numbers,
     count,
-    hyperlink,
     line,
     one_line,
     plain,
-    takes_hyperlinks,
     unstyled,
-    uri_of,
     wrap,
 )
 from engine.text.time_sensitive import FUNCTION_WORDS
@@ -51,14 +48,6 @@ def _print(text: str, *, stderr: bool = False, indent: str = "", whole: bool = F
     styled = (on_terminal or os.environ.get("FORCE_COLOR")) and not os.environ.get("NO_COLOR")
     plainly = not styled or os.environ.get("TERM") in ("dumb", "unknown")
     print(unstyled(text) if plainly else text, file=stream, flush=True)
-
-
-def _linked(text: str, source: Source) -> str:
-    """Return a text of standard output as a link to a source, where that is a terminal that shows links."""
-    if not (sys.stdout.isatty() and takes_hyperlinks(os.environ)):
-        return text
-    uri = uri_of(source.path, source.message_id, platform=sys.platform, host=os.uname().nodename)
-    return hyperlink(text, uri)
 
 
 def show_answer(
@@ -124,7 +113,7 @@ def _show_others(others: Sequence[_Numbered], more: str) -> None:
     """Print a line for each retrieved source that is not shown in full, or how to see them."""
     if not others:
         return
-    lines = [f"[{number}] {_linked(_title(places), places[0])}" for number, places in others]
+    lines = [f"[{number}] {_title(places)}" for number, places in others]
     shown = [f"{count(len(others), 'more source')}: {more}"] if more else lines
     _print("")
     for one in shown:
@@ -145,7 +134,7 @@ def show_source(number: int, places: Sequence[Source], whole: str = "", context:
     if notes := warnings(json_values(source)):
         _print(typer.style(f"{_INDENT}! {one_line('; '.join(notes), 240)}", fg="yellow"), indent=_INDENT)
     also = f", and {count(len(places) - 1, 'copy', 'copies')}" if len(places) > 1 else ""
-    _print(typer.style(f"{_INDENT}{_linked(_where(source), source)}{also}", dim=True), whole=True)
+    _print(typer.style(f"{_INDENT}{_where(source)}{also}", dim=True), whole=True)
     if source.quote and not whole:
         _print(_INDENT + _quoted(source, context=context), indent=_INDENT)
     if whole:

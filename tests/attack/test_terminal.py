@@ -16,7 +16,6 @@ from engine.http.routes import HEADERS
 from engine.page import __file__ as page_file
 from engine.text.terminal import in_json, line, one_line, plain, unstyled
 from tests.attack.lab import BEN, Lab, mail
-from tests.attack.poison import PLANTED, corpus, honest
 from tests.cli.conftest import Pkb, Ran, commands
 from tests.cli.test_terminal import acted_on, on_terminal
 
@@ -184,29 +183,10 @@ def test_a_conversation_acts_on_nothing(pkb: Pkb) -> None:
 def test_on_a_real_terminal_there_are_styles_alone(pkb: Pkb, monkeypatch: pytest.MonkeyPatch) -> None:
     screen = on_terminal(monkeypatch)
     monkeypatch.delenv("NO_COLOR")
-    monkeypatch.setenv("FORCE_HYPERLINK", "1")
     for words in COMMANDS[:30]:
         pkb(*words)
     shown = re.sub(r"\r\x1b\[2K|\x1b\[\?25[lh]|\x1b\[1A|\r", "", unstyled(screen.getvalue()))
     assert acted_on(shown) == set()
-    targets = re.findall("\x1b\\]8;;([!-~]*)\x1b\\\\", screen.getvalue())
-    assert {target.partition(":")[0] for target in targets if target} <= {"file"}
-
-
-def test_links_lead_to_local_files_alone(fresh: Pkb, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in lab.environ.items():
-        monkeypatch.setenv(name, value)
-    poison = [one for one in corpus() if one.kind == "link"]
-    lab.read(honest() | {one.file: one.raw for one in poison})
-    screen = on_terminal(monkeypatch)
-    monkeypatch.delenv("NO_COLOR")
-    monkeypatch.setenv("FORCE_HYPERLINK", "1")
-    for one in poison:
-        for words in (["ask", one.fact.question, "--all"], ["search", PLANTED]):
-            fresh(*words)
-    targets = set(re.findall("\x1b\\]8;;([!-~]*)\x1b\\\\", screen.getvalue())) - {""}
-    assert targets
-    assert not [target for target in targets if not target.startswith("file://") or "evil.example" in target]
 
 
 ANY = st.text(st.characters(), max_size=40) | st.lists(st.sampled_from([*PAYLOADS.values(), "a", " ", "\n"])).map(

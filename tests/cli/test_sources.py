@@ -1,6 +1,5 @@
-"""Sources that can be followed: `pkb show N`, `pkb show N --open` and links, by the numbers that `pkb ask` shows."""
+"""Sources that can be followed: `pkb show N`, `pkb show N --open`, by the numbers that `pkb ask` shows."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -18,9 +17,7 @@ from tests.cli.test_terminal import KEY, acted_on, hostile, terminal
 from tests.demo import DATA, environment
 
 __all__ = ["bank", "shared"]  # fixtures
-LINK = re.compile(r"\x1b\]8;;([!-~]*)\x1b\\")
 STYLE = re.compile(r"\x1b\[[\d;]*m")
-LINKS = {"TERM": "xterm-kitty"}  # of a terminal that shows them
 
 
 @pytest.fixture
@@ -185,22 +182,11 @@ def test_an_opener_that_fails_is_one_line(pkb: Pkb, named: str, said: str) -> No
     assert ran.err.startswith(f"pkb: {said}")
 
 
-def test_a_terminal_that_shows_links_gets_those_of_the_sources(pkb: Pkb) -> None:
-    path = pkb("ask", KEY, "--json").row["sources"][0]["path"]
-    written = terminal(pkb.folder, "ask", KEY, **LINKS)
-    assert LINK.findall(written)[:2] == [f"file://{os.uname().nodename}{path.replace(' ', '%20')}", ""]
-    assert LINK.sub("", written).count("\x1b]") == 0
-    assert len(LINK.findall(terminal(pkb.folder, "ask", KEY, "--all", **LINKS))) == 10  # five sources
-    for other in ({"TERM": "xterm"}, {**LINKS, "NO_COLOR": "1"}, {**LINKS, "FORCE_HYPERLINK": "0"}):
-        assert "\x1b]8" not in terminal(pkb.folder, "ask", KEY, **other)
-
-
-@pytest.mark.parametrize("variables", [{}, {"FORCE_HYPERLINK": "1"}, {"FORCE_COLOR": "1", "FORCE_HYPERLINK": "1"}])
-def test_a_pipe_gets_no_links_and_styles_only_when_they_are_forced(pkb: Pkb, variables: dict[str, str]) -> None:
+@pytest.mark.parametrize("variables", [{}, {"FORCE_COLOR": "1"}])
+def test_a_pipe_gets_styles_only_when_they_are_forced(pkb: Pkb, variables: dict[str, str]) -> None:
     env = {name: value for name, value in environment(pkb.folder).items() if name != "NO_COLOR"}
     command = [sys.executable, "-m", "cli.app", "ask", KEY, "--all"]
-    done = subprocess.run(command, env={**env, **LINKS, **variables}, capture_output=True, text=True, check=True)
-    assert "\x1b]" not in done.stdout
+    done = subprocess.run(command, env={**env, **variables}, capture_output=True, text=True, check=True)
     assert ("\x1b[" in done.stdout) is ("FORCE_COLOR" in variables)
     forbidden = subprocess.run(
         command, env={**env, **variables, "NO_COLOR": "1"}, capture_output=True, text=True, check=True
@@ -218,10 +204,10 @@ def test_a_pager_shows_an_answer_as_it_is_in_a_pipe(pkb: Pkb) -> None:
 
 
 @pytest.mark.parametrize("columns", [60, 80, 200])
-def test_links_take_no_columns_and_paths_stay_whole(pkb: Pkb, columns: int) -> None:
+def test_styles_take_no_columns_and_paths_stay_whole(pkb: Pkb, columns: int) -> None:
     pkb("ask", KEY)
-    written = terminal(pkb.folder, "ask", KEY, "--all", **LINKS, COLUMNS=str(columns))
-    shown = [STYLE.sub("", LINK.sub("", line)) for line in written.splitlines()]
+    written = terminal(pkb.folder, "ask", KEY, "--all", COLUMNS=str(columns))
+    shown = [STYLE.sub("", line) for line in written.splitlines()]
     paths = [line for line in shown if str(DATA) in line]
     assert paths
     assert max(cells(line) for line in shown if line not in paths) <= columns
@@ -229,12 +215,11 @@ def test_links_take_no_columns_and_paths_stay_whole(pkb: Pkb, columns: int) -> N
     assert shown[: shown.index("", 2)] == plain[: plain.index("", 2)]
 
 
-def test_nothing_in_mail_acts_on_a_terminal_that_shows_links(fresh: Pkb, tmp_path: Path) -> None:
+def test_nothing_in_mail_acts_on_a_terminal_that_shows_styles(fresh: Pkb, tmp_path: Path) -> None:
     fresh("ingest", str(hostile(tmp_path / "ev\x1b[31mil \u202e")), "--vectors", "later")
     for words in (("ask", "where is the boat?", "--all"), ("search", "boat", "shed")):
-        written = terminal(fresh.folder, *words, **LINKS).replace("\r\n", "\n").replace("Searching...\r\x1b[2K", "")
-        assert LINK.findall(written)
-        assert acted_on(STYLE.sub("", LINK.sub("", written))) == set()
+        written = terminal(fresh.folder, *words).replace("\r\n", "\n").replace("Searching...\r\x1b[2K", "")
+        assert acted_on(STYLE.sub("", written)) == set()
 
 
 def test_a_chat_shows_and_opens_sources(pkb: Pkb, opener: Path) -> None:

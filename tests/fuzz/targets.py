@@ -229,7 +229,6 @@ def _terminal(data: bytes) -> None:
         shown.encode()
     assert "\n" not in terminal.line(text)
     terminal.wrap(terminal.plain(text), 40, "  ")
-    terminal.file_uri("/" + text.replace("\0", ""), "host").encode("ascii")
     terminal.message_uri(text).encode("ascii")
 
 
