@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 from msgspec import Struct
@@ -31,7 +31,7 @@ from store.errors import DamagedTable, Locked
 from store.home import Home, Identity, identity
 from store.locks import Lease
 from store.shards import Arrays, Query, Shard
-from store.types import Hit, Scope, Totals, Vectors, among, quoted
+from store.types import Hit, Kind, Scope, Totals, Vectors, among, quoted
 
 if TYPE_CHECKING:
     from store.tables import Tables
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _TRIES = 100  # to read what other processes write meanwhile
 _PATIENCE_S, _POLL_S = 30.0, 0.02  # for another process that writes the files
 _LIST = f"shards-{shards.FORMAT}.json"  # where an earlier pkb wrote another, there is none
+_NEVER = 1 << 40  # a day after all others
 _KEPT = 4_096  # chunks that are kept for other questions: 12 MB
 
 
@@ -110,7 +111,7 @@ class IndexView:
             return []
         scores = [one.score_words(query) for one in self.shards]
         chosen = shards.above(scores, [one.within(scope) for one in self.shards], limit)
-        return [self._hit(one.shard, one.chunk) for one in shards.best(self.shards, chosen, limit)]
+        return [self.hit(one.shard, one.chunk) for one in shards.best(self.shards, chosen, limit)]
 
     def by_vector(self, vector: Vectors, scope: Scope, limit: int) -> list[Hit]:
         """Return the embedded chunks within the scope with the best cosines, best first."""
@@ -120,9 +121,9 @@ class IndexView:
             return []
         inside = [one.within(scope) & one.arrays["embedded"] for one in used]
         chosen = shards.above([one.arrays["vectors"] @ vector for one in used], inside, limit, -2.0)  # less than any
-        return [self._hit(places[one.shard], one.chunk) for one in shards.best(used, chosen, limit)]
+        return [self.hit(places[one.shard], one.chunk) for one in shards.best(used, chosen, limit)]
 
-    def _hit(self, shard: int, chunk: int) -> Hit:
+    def hit(self, shard: int, chunk: int) -> Hit:
         """Return a chunk as it was read for an earlier question, or read it."""
         found = self._hits.get((shard, chunk))
         if found is None:
@@ -139,6 +140,20 @@ class IndexView:
         """Return all chunks of these documents within the scope, in no order and without vectors."""
         return [hit for one in self.shards for hit in _all(one, one.within(scope) & one.holding("document", documents))]
 
+    def documents(self, scope: Scope, words: Sequence[str], kind: Kind | None, meetings: Collection[str]) -> "Matches":
+        """Return the documents within a scope, of a kind, with all these words, but for those without any chunk."""
+        return Matches(self, [one.documents(scope, words, kind, meetings) for one in self.shards])
+
+    def is_in_names(self, part: str) -> bool:
+        """Return whether a folded text is a part of anybody's name or address."""
+        names, sought = ("sender_values", "recipients_values"), part.encode("utf-8", "replace")
+        return any(sought in one.arrays[name].tobytes() for one in self.shards for name in names)
+
+    def known(self, wanted: str, *roles: Literal["sender", "recipients"]) -> set[str]:
+        """Return the people, folded, whom a scope with these words would fit, in some roles or in any."""
+        names = roles or ("sender", "recipients")
+        return set[str]().union(*(one.known(name, wanted) for one in self.shards for name in names))
+
     def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
         """Count the chunks that have each word; unknown words are left out."""
         return sum((Counter(one.frequencies(words)) for one in self.shards), Counter[str]())
@@ -153,6 +168,39 @@ class IndexView:
     def count(self) -> int:
         """Count the chunks."""
         return sum(one.count for one in self.shards)
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Some documents of the index: the first chunks of them, by shard."""
+
+    view: IndexView
+    chunks: Sequence[NDArray[np.int64]]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.chunks))
+
+    def among(self, ids: Collection[str]) -> "Matches":
+        """Return those of the documents with these ids."""
+        pairs = zip(self.view.shards, self.chunks, strict=True)
+        return Matches(self.view, [chunks[one.holding("document", ids)[chunks]] for one, chunks in pairs])
+
+    def senders(self) -> Counter[str]:
+        """Count the documents of each sender, folded."""
+        pairs = zip(self.view.shards, self.chunks, strict=True)
+        return sum((one.senders(chunks) for one, chunks in pairs), Counter[str]())
+
+    def by_date(self, limit: int, *, oldest: bool = False) -> list[Hit]:
+        """Return the first chunks of the newest documents, or of the oldest, in that order; undated ones come last."""
+        sign, pairs = 1 if oldest else -1, zip(self.view.shards, self.chunks, strict=True)
+        days = [sign * one.arrays["day"][chunks].astype(np.int64) for one, chunks in pairs]
+        days = [np.where(sign * each < 0, _NEVER, each) for each in days]
+        every = np.concatenate([*days, np.zeros(0, np.int64)])
+        # The days are local: two moments may come in the other order, up to two days apart.
+        last = np.partition(every, limit - 1)[limit - 1] + 2 if limit < len(every) else _NEVER
+        near = [self.view.hit(n, int(c)) for n, own in enumerate(self.chunks) for c in own[days[n] <= last]]
+        times = [(one.date is None, sign * one.date.timestamp() if one.date else 0, one.chunk.document) for one in near]
+        return [one for _, one in sorted(zip(times, near, strict=True), key=lambda pair: pair[0])][:limit]
 
 
 def _remove(path: Path) -> None:

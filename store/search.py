@@ -9,10 +9,22 @@ from msgspec import Struct
 
 from store.answers import ANSWER_COLUMNS, CachedAnswer, answer_from_row
 from store.database import Ledger
-from store.types import Hit, Row, Scope, Totals, Vectors, among, documents_within, in_own_zone, table_of, titled
+from store.types import (
+    Hit,
+    Kind,
+    Row,
+    Scope,
+    Totals,
+    Vectors,
+    among,
+    documents_within,
+    in_own_zone,
+    table_of,
+    titled,
+)
 
 if TYPE_CHECKING:
-    from store.mapped_index import MappedIndex
+    from store.mapped_index import IndexView, MappedIndex, Matches
     from store.shards import Query
     from store.tables import Tables
 
@@ -59,6 +71,22 @@ class Reader:
         """Return those of the chunks that are stored, in no order and without vectors."""
         return self._mapped.view().chunks(ids)
 
+    def matching(self, scope: Scope, kind: Kind | None = None, words: Sequence[str] = ()) -> "Matches":
+        """Return the documents within a scope, of a kind, with all these words, but for those without any chunk."""
+        rows = self._ledger.rows.execute("SELECT document FROM titles WHERE kind = 'transcript'")
+        return self.view.documents(scope.inside(self._collection), words, kind, [document for (document,) in rows])
+
+    def chunkless(self, scope: Scope, kind: Kind | None = None) -> int:
+        """Count the documents within a scope, of a kind, that have neither text nor title, and so no chunk."""
+        sql = "SELECT id FROM documents JOIN titles ON id = document WHERE chunks = 0 AND kind = coalesce(?, kind)"
+        ids = {id for (id,) in self._ledger.rows.execute(sql, (kind,))}
+        return len(ids.intersection(self.by_date(scope, (), None, oldest=False)[0])) if ids else 0
+
+    @property
+    def view(self) -> "IndexView":
+        """Return the mapped index as it stands."""
+        return self._mapped.view()
+
     def documents(self, ids: Sequence[str], *, texts: bool = True) -> dict[str, Row]:
         """Return the rows of documents, by id."""
         about = ("id", "kind", "title", "sender", "recipients", "date", "local", "claimed", "message_id")
@@ -66,13 +94,16 @@ class Reader:
         rows = self._tables.select("documents", among("id", ids), columns)
         return {row["id"]: row | {"date": in_own_zone(row["date"], row["local"])} for row in rows}
 
-    def by_date(self, scope: Scope, title: Sequence[str], limit: int | None, *, oldest: bool) -> tuple[list[str], int]:
+    def by_date(
+        self, scope: Scope, title: Sequence[str], limit: int | None, *, oldest: bool, of: Sequence[str] | None = None
+    ) -> tuple[list[str], int]:
         """Return the ids of up to `limit` documents within the scope, by date, and how many there are.
 
-        Their titles have all the words; undated ones come last.
+        Their titles have all the words; undated ones come last. Only those `of` some ids, if these are given.
         """
         scope = scope.inside(self._collection)
-        conditions = [one for one in (documents_within(scope, self._tables.people(scope)), *titled(title)) if one]
+        own = [] if of is None else [among("id", of)]
+        conditions = [one for one in (documents_within(scope, self._tables.people(scope)), *titled(title), *own) if one]
         return self._tables.by_date("documents", " AND ".join(conditions) or None, limit, oldest=oldest)
 
     def _query(self, words: Sequence[str]) -> "Query":

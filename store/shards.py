@@ -7,6 +7,7 @@ search; equal scores go by the digest of the document, then by position.
 import json
 import mmap
 import zlib
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from store.home import replacing
-from store.types import Chunk, Hit, PersonFilter, Role, Row, Scope, Vectors, fold, in_own_zone
+from store.types import Chunk, Hit, Kind, PersonFilter, Role, Row, Scope, Vectors, fold, in_own_zone, replace
 
 Arrays = Mapping[str, NDArray[Any]]
 K1, B = 1.2, 0.75  # of BM25 for candidates, as in LanceDB
@@ -385,17 +386,49 @@ class Shard:
             inside = inside & held[self.arrays["collections"]]
         return inside
 
+    def documents(
+        self, scope: Scope, words: Sequence[str], kind: Kind | None, meetings: Collection[str]
+    ) -> NDArray[np.int64]:
+        """Return the first chunks of documents within a scope, with all these words; a meeting is from its people."""
+        inside, own = self.within(replace(scope, sender=None)) & (self.arrays["position"] == 0), self.arrays["document"]
+        for word in words:
+            held = [self.arrays["chunks"][part] for _, part in self._held([word])]
+            inside &= np.isin(own, own[held[0]][self.live[held[0]]]) if held else False
+        spoken = self.holding("document", meetings)
+        if scope.sender:
+            sent, spoke = (self._names(name, scope.sender)[self.arrays[name]] for name in ("sender", "recipients"))
+            inside &= np.where(spoken, spoke, sent)
+        return np.flatnonzero(inside if kind is None else inside & (spoken == (kind == "transcript")))
+
+    def senders(self, chunks: NDArray[np.int64]) -> Counter[str]:
+        """Count the chunks of each sender, folded."""
+        numbers, counts = np.unique(self.arrays["sender"][chunks], return_counts=True)
+        people = (value[2:-1].decode() for value in _texts(self.arrays, "sender_values", numbers))
+        return Counter(dict(zip(people, counts.tolist(), strict=True)))
+
+    def known(self, name: str, wanted: str) -> set[str]:
+        """Return the people, folded, in `sender` or `recipients` whom a scope with these words would fit."""
+        return {one for _, people in self._named(name, wanted) for one in people}
+
     def _names(self, name: str, wanted: str) -> NDArray[np.bool_]:
         """Return which distinct values name a person, by the rule of `filters.within` for LanceDB."""
+        found = np.zeros(len(self.arrays[f"{name}_values_ends"]), np.bool_)
+        for one in wanted.split("\n"):
+            found[[value for value, _ in self._named(name, one)]] = True
+        return found
+
+    def _named(self, name: str, wanted: str) -> Iterator[tuple[int, list[str]]]:
+        """Yield the distinct values that name a person, each with all in it whom the words fit."""
         blob, ends = self.arrays[f"{name}_values"].tobytes(), self.arrays[f"{name}_values_ends"]
-        found, needle = np.zeros(len(ends), np.bool_), PersonFilter.of(wanted).needle.encode("utf-8", "replace")
+        needle = PersonFilter.of(wanted).needle.encode("utf-8", "replace")
         at = blob.find(needle) if needle else -1
         while at >= 0:
             value = int(np.searchsorted(ends, at, "right"))
             first, last = (int(ends[value - 1]) if value else 0) + 2, int(ends[value])  # within its frame
-            found[value] = any(_is_named(one, wanted) for one in blob[first : last - 1].decode().split("\n"))
+            people = [one for one in blob[first : last - 1].decode().split("\n") if _is_named(one, wanted)]
+            if people:
+                yield value, people
             at = blob.find(needle, last)
-        return found
 
     def holding(self, column: str, names: Collection[str]) -> NDArray[np.bool_]:
         """Return which chunks have one of these names, all of the column `id` or `document`."""

@@ -180,7 +180,7 @@ class Scope(Struct, frozen=True):
     """The filters of a question; None filters nothing.
 
     `sender` and `recipient` are an address or a domain, or words of a name or of an address before the @: see
-    `PersonFilter`.
+    `PersonFilter`; of several, one a line, any will do.
     `since` is inclusive and `until` exclusive; both are compared with the local day of each document. `document` is an
     id.
     """
@@ -410,14 +410,14 @@ def is_address(text: str) -> bool:
 
 def _person(column: str, wanted: str, people: Iterable[str]) -> str:
     """Return the condition that one of the wanted people stands in a column of people, one a line."""
-    person = PersonFilter.of(wanted)
-    named = ", ".join(quoted(one) for one in people if person.accepts(fold(one)))
+    filters = [*map(PersonFilter.of, wanted.split("\n"))]
+    named = ", ".join(quoted(one) for one in people if any(each.accepts(fold(one)) for each in filters))
     return f"array_has_any(string_to_array({column}, '\n'), [{named}])" if named else "false"
 
 
 def names_person(shown: str, wanted: str) -> bool:
     """Return whether a person is the one that a scope wants."""
-    return PersonFilter.of(wanted).accepts(fold(shown))
+    return any(PersonFilter.of(one).accepts(fold(shown)) for one in wanted.split("\n"))
 
 
 def among(column: str, values: Iterable[str]) -> str:

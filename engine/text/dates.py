@@ -174,3 +174,57 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Iterator[
         (_YEAR, _year),
     )
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """A question without its times, and the first day and the day after the last that these limit it to."""
+
+    rest: str
+    since: date | None
+    until: date | None
+
+
+_NEAR = r"today|yesterday|(?:this|last) (?:week|month|year)|last \d{1,3} (?:days|weeks|months|years)"
+_NUMBER, _ANY_YEAR, _NAME = r"\d{1,2}(?:st|nd|rd|th)?", r"(?:19|20)\d\d", f"(?:{ENGLISH_MONTH})"
+_DATE = (
+    rf"(?:\d{{4}}-\d\d-\d\d|{_NEAR}|(?:last )?(?:{_WEEKDAY})|{_ANY_YEAR}"
+    rf"|(?:{_NUMBER}(?: of)? {_NAME}|{_NAME}(?: {_NUMBER})?)(?:,?(?: of)? {_ANY_YEAR})?)"
+)
+_LIMITS = (
+    rf"(?<!\S)(?:(?:between|from) (?P<first>{_DATE}) (?:and|to|until|till|through) (?P<last>{_DATE})"
+    rf"|(?:since|starting) (?P<since>{_DATE})|after (?P<after>{_DATE})|before (?P<before>{_DATE})"
+    rf"|(?:until|till|up to|through) (?P<until>{_DATE})|(?:in|on|during|of|from|within|over) (?P<within>{_DATE})"
+    rf"|(?P<near>{_NEAR}))(?!\S)"
+)
+
+
+def limits(text: str, today: date) -> Limits | None:
+    """Return the days that a question about the past is limited to; None if they are ahead, or cannot be told.
+
+    A date without a year is the last that has begun, as a weekday is.
+    """
+    since, until, pattern = list[date](), list[date](), re.compile(_LIMITS, re.IGNORECASE)
+    for match in pattern.finditer(text):
+        said, days = {name: value for name, value in match.groupdict().items() if value}, dict[str, Days]()
+        for name in reversed(said):  # the year of the last day is that of the first
+            year = days["last"].first.year if "last" in days else None
+            if (found := _past(said[name], today, year)) is None:
+                return None
+            days[name] = found
+        since += [days[name].first for name in ("first", "since", "within", "near") if name in days]
+        since += [days["after"].last + timedelta(1)] if "after" in days else []
+        until += [days[name].last + timedelta(1) for name in ("last", "until", "within", "near") if name in days]
+        until += [days["before"].first] if "before" in days else []
+    if len(since) > 1 or len(until) > 1 or any(day > today for day in since):
+        return None
+    return Limits(" ".join(pattern.sub(" ", text).split()), next(iter(since), None), next(iter(until), None))
+
+
+def _past(typed: str, today: date, year: int | None) -> Days | None:
+    text = f"last {typed}" if typed.lower() in WEEKDAYS else typed.title()
+    found = find(text, today)
+    if found and found[0].yearly:
+        is_ahead = (found[0].first.month, found[0].first.day) > (today.month, today.day)
+        found = find(f"{text} {year or today.year - is_ahead}", today)
+    return found[0] if len(found) == 1 else None

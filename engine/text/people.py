@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain, dropwhile, islice, pairwise, takewhile
 
 from engine.text.dates import DAY_NAMES, MONTH_NAMES, spell_date
@@ -257,6 +257,7 @@ def _name(person: str) -> str:
 
 
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
+_NAME_WORD = re.compile(r"[^\W_]+")
 _MAILBOXES = frozenset(word_patterns("mail_programs")["mailbox"].split("|"))
 
 
@@ -369,3 +370,40 @@ def named(hit: Hit) -> list[str]:
     known, places = tuple(correspondents(hit)), {text[one.start : one.end] for one in find(text, "place")}
     full = [name for name in found if " " in name and len(name) <= _LONGEST_NAME and not name.isupper() and words(name)]
     return [name for name in dict.fromkeys(full) if not name.endswith(known) and name not in places]
+
+
+def name_words(*people: str) -> frozenset[str]:
+    """Return the words of people's names, without middle initials; none of one who is only an address."""
+    found = set[str]()
+    for name, _ in map(name_and_address, people):
+        last, _, first = name.partition(",")
+        said = [] if "@" in name else _NAME_WORD.findall(f"{first} {last}")
+        found |= {word for at, word in enumerate(said) if len(word) > 1 or at in (0, len(said) - 1)}
+    return frozenset(found)
+
+
+@lru_cache(1 << 14)  # as many as write much
+def identities(person: str) -> tuple[str | frozenset[str], ...]:
+    """Return an address, and the words of a name, or of an address before the @, where these are several."""
+    address = name_and_address(person)[1]
+    local = frozenset(_NAME_WORD.findall(address.partition("@")[0]))
+    said = name_words(person) or (local if all(len(word) > 1 for word in local) else frozenset())
+    return (*filter(None, [address]), *([said] if len(said) > 1 else [])) or (person,)
+
+
+def same_people(people: Iterable[str]) -> list[tuple[str, ...]]:
+    """Group people, folded, who are the same one: by an address, or by a name of at least two words."""
+    above, groups, people = dict[object, object](), dict[object, list[str]](), sorted(people)
+
+    def top(key: object) -> object:
+        while above.setdefault(key, key) != key:
+            key = above[key]
+        return key
+
+    for one in people:
+        first, *others = identities(one)
+        for other in others:
+            above[top(other)] = top(first)
+    for one in people:
+        groups.setdefault(top(identities(one)[0]), []).append(one)
+    return [tuple(group) for group in groups.values()]

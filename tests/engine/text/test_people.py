@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text.people import folded_address, folded_name, name_and_address, person
+from engine.text.people import folded_address, folded_name, name_and_address, person, same_people
 
 ALIKE = [
     "Ann Whitlock",
@@ -43,3 +43,17 @@ def test_no_name_reads_as_an_address(name: str, address: str) -> None:
 @given(st.text(max_size=60))
 def test_folding_a_name_again_changes_nothing_that_is_compared(name: str) -> None:
     assert folded_name(name).split() == folded_name(f" {name} ").split()
+
+
+def test_people_are_grouped_by_address_and_by_a_name_of_several_words() -> None:
+    gus = ("gus j. perez <gus@x.org>", "gus perez <g@y.org>", "perez, gus j <gp@z.org>", "gus.perez@z.org", "g@y.org")
+    others = (
+        "ann <ann@x.org>",
+        "ann <ann@y.org>",
+        "grad student a",
+        "grad student b",
+        "user1 test <1@x>",
+        "user2 test <2@x>",
+    )
+
+    assert sorted(map(len, same_people([*gus, *others]))) == [1] * 6 + [5]
