@@ -43,6 +43,7 @@ PANELS = {
         "doctor": ("inspect", "doctor", "Check this machine, or with --data the index and caches."),
         "wrong": ("inspect", "wrong", "Mark the last answer as wrong and drop it from the cache."),
         "forget": ("export", "forget", "Erase messages or a question, with everything derived from them."),
+        "me": ("config", "me", "Show or set which addresses are yours."),
         "config": ("config", "config", "Show and change settings."),
         "model": ("model", "model", "Download, select and remove language models."),
     },

@@ -1,5 +1,6 @@
 """`pkb config`: get, set, show and find the settings."""
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -8,7 +9,7 @@ from cli import output
 from cli.output import Json, session
 from engine.session import Session
 from engine.settings import KvSettings, chosen, find, keys, meanings, save
-from engine.text.terminal import line, size
+from engine.text.terminal import count, line, size, valid_text
 from engine.types import SCHEMA
 
 config = typer.Typer(help="Show and change settings.", rich_markup_mode=None)
@@ -41,6 +42,8 @@ def put(
         kept = _shown(key, save(opened.home.config, key, value))
         output.result({"key": key, "value": kept}, line(f"{key} = {kept}"), as_json=as_json)
         _ = opened.settings  # which says what else cannot be, where something cannot
+        if key == "me.addresses" and opened.there:
+            opened.lasting_ledger.raise_generation()  # answers to "my mail" are others now
         if key == "kv.bytes":
             _keep_within(opened)
 
@@ -82,6 +85,32 @@ def show(
     width = max(map(len, lines.values()))
     for key, shown in lines.items():
         print(line(f"{shown:<{width}}  # {meanings()[key]}"))
+
+
+def me(
+    addresses: Annotated[
+        list[str] | None, typer.Argument(metavar="ADDRESS", help="Your addresses, and your name in meetings.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show or set which addresses are yours.
+
+    Example: pkb me ann@example.org "Ann Whitlock"
+    """
+    if addresses:
+        put("me.addresses", "; ".join(map(valid_text, addresses)), as_json)
+        return
+    with session() as opened:
+        own, known, guesses = list(opened.me), bool(opened.settings.me.addresses), opened.guesses
+    if as_json:
+        rows = list(map(asdict, guesses))
+        output.data({"schema": SCHEMA, "addresses": own, "confirmed": known, "guesses": rows})
+    elif known:
+        print(line(", ".join(own)))
+    else:
+        for one in guesses:
+            print(line(f"{one.address}: in {count(one.mails, 'mail')}, {one.sent:,} of them in folders of sent mail"))
+        output.say(f"pkb: say which are yours; try: pkb me {' '.join(own or ['YOU@EXAMPLE.ORG'])}")
 
 
 def _shown(key: str, value: object) -> object:

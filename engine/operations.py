@@ -503,6 +503,7 @@ def scope_of(opened: Session, filters: Filters) -> Scope:
     if first and last and first >= last:
         raise UsageError(f"--since {since} is after --until {until}", "pkb ask --help")
     who, whom, where, _ = (None if name is None else valid_text(name.strip()) for name in flags.values())
+    who, whom = (_with_me(opened, name) for name in (who, whom))
     if opened.collection not in (None, where := where or opened.collection):
         raise UsageError(f"this view is limited to the collection {opened.collection}")
     if where is not None and where not in (known := opened.catalogue.by_collection()):
@@ -512,6 +513,15 @@ def scope_of(opened: Session, filters: Filters) -> Scope:
         return scope
     # The days only choose the document: within it, a question has the same answer with and without them.
     return replace(scope, since=None, until=None, document=document_named(opened, document, scope))
+
+
+def _with_me(opened: Session, name: str | None) -> str | None:
+    """Return a person, or for "me" the user's own addresses; UsageError if it is not known who that is."""
+    if name is None or name.lower() != "me":
+        return name
+    if not opened.me:
+        raise UsageError("pkb does not know which address is yours", "pkb me YOU@EXAMPLE.ORG")
+    return "\n".join(opened.me)
 
 
 _SHOWN = 3  # days in an error

@@ -12,9 +12,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from engine.settings import Experiment, Settings, load, put, retired
+from prompts import word_patterns
 from store.errors import DamagedLedger, DiskFull, NoModel, UnsafePlace, UsageError, disk_failure
 from store.home import ELSEWHERE, has_tables, is_full, locate, unsafe_place
-from store.types import replace
+from store.types import fold, replace
 
 if TYPE_CHECKING:
     from engine.ask.keys import BankBudget
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from engine.models.reader import SpanReader
     from engine.models.types import Embedder
     from engine.types import AskOptions, Backend
-    from store.catalog import Catalog
+    from store.catalog import Catalog, Guess
     from store.database import Ledger
     from store.documents import Knowledge, VectorStore
     from store.locks import Locks
@@ -63,6 +64,19 @@ class Session:
         if old := retired(self.home.config):
             self.on_notice(f"{self.home.config}: ignored retired settings: {', '.join(old)}")
         return replace(settings, experiment=self._experiment) if self._experiment else settings
+
+    @property
+    def me(self) -> tuple[str, ...]:
+        """Return the user's addresses and names, folded: those of the settings, else those that are a clear guess."""
+        chosen = tuple(fold(one.strip()) for one in self.settings.me.addresses.split(";") if one.strip())
+        return chosen or tuple(one.address for one in self.guesses if one.is_clear)
+
+    @property
+    def guesses(self) -> "list[Guess]":
+        """Return addresses that may be the user's, the likeliest first."""
+        from store.catalog import guess_me
+
+        return guess_me(self.ledger, word_patterns("archive")["sent"].split("|")) if self.there else []
 
     def override(self, key: str, value: object) -> None:
         """Change a setting for this session alone."""

@@ -35,6 +35,14 @@ class HomeSettings(Struct, frozen=True):
     ] = "local"
 
 
+class MeSettings(Struct, frozen=True):
+    """Who the user is."""
+
+    addresses: Annotated[str, _option("your addresses, and names in meetings; separated by semicolons: see pkb me")] = (
+        ""
+    )
+
+
 class AskSettings(Struct, frozen=True):
     """How questions are answered."""
 
@@ -210,6 +218,7 @@ class Settings(Struct, frozen=True):
     """All settings by section; `experiment` is not read from the config file."""
 
     home: HomeSettings = HomeSettings()
+    me: MeSettings = MeSettings()
     ask: AskSettings = AskSettings()
     bank: BankSettings = BankSettings()
     ingest: IngestSettings = IngestSettings()

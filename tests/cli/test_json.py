@@ -211,6 +211,10 @@ def test_what_config_prints_is_as_documented(fresh: Pkb, words: str) -> None:
     compare(section, rows)
 
 
+def test_what_me_prints_is_as_documented(pkb: Pkb) -> None:
+    compare("pkb me", [pkb("me", "--json").row])
+
+
 def test_what_peer_prints_is_as_documented(pkb: Pkb, tmp_path: Path) -> None:
     compare("pkb peer id", [pkb("peer", "id", "--json").row])
     line = key_line(PeerBook(tmp_path / "other").own())
