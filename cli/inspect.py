@@ -228,6 +228,9 @@ def list_documents(
     title: Annotated[list[str] | None, typer.Argument(metavar="TITLE", help="Words of the title, in any case.")] = None,
     number: Annotated[int, typer.Option("-n", metavar="N", min=0, help="How many to list; 0 for all.")] = 20,
     oldest: Annotated[bool, typer.Option("--oldest", help="List the oldest first.")] = False,
+    about: Annotated[
+        str | None, typer.Option("--about", metavar="WORDS", help="Only those with these words in title or text.")
+    ] = None,
     count_only: Annotated[bool, typer.Option("--count", help="Print only how many there are.")] = False,
     paths: Annotated[bool, typer.Option("--paths", help="Print only the path of each file.")] = False,
     problems: Annotated[
@@ -246,7 +249,9 @@ def list_documents(
         scope = pkb.scope(filters)
         words = tuple(valid_text(" ".join(title or [])).split())
         with output.progress_line(pkb.session, "Listing..."):
-            found = pkb.list_documents(ListOptions(scope, words, 0 if count_only else number or None, oldest))
+            found = pkb.list_documents(
+                ListOptions(scope, words, 0 if count_only else number or None, oldest, valid_text(about or ""))
+            )
         if as_json:
             output.data({"schema": SCHEMA, "total": found.total, "documents": found.documents})
         elif count_only:

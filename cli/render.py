@@ -7,10 +7,9 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from itertools import islice
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 import typer
@@ -165,32 +164,15 @@ _NOT_QUOTED: dict[str, str] = {
     "opinions": "This needs several people's words, and pkb quotes one passage",
 }
 _LISTED: dict[str, str] = {"list": "list", "count": "count", "comparison": "count"}  # what `pkb list` does
-_PERSON_BEFORE = re.compile(r"\b(from|by|did|does|do|has|have|to)\s+\Z", re.IGNORECASE)
-_RECEIVES = re.compile(r"\s+(?:get|got|receive)", re.IGNORECASE)
 
 
 def _declined(reply: Answer, asked: str) -> str:
     """Return the hint for a question that no passage answers, with a command to paste."""
     instead = "use a language model: pkb model pull"
     if verb := _LISTED.get(asked):
-        instead = f"{verb} documents: {_list_command(reply.question)}{' --count' if verb == 'count' else ''}"
+        instead = f"{verb} documents: pkb list --from NAME --about WORDS{' --count' if verb == 'count' else ''}"
     below = "see the passages below, by date, or " if reply.sources else "instead "
     return f"{_NOT_QUOTED[asked]}; {below}{instead}"
-
-
-def _list_command(question: str) -> str:
-    """Return the command that lists the mail of the names and days in a question."""
-    from engine.text.question import understand  # an answer needs no patterns
-
-    asked, options = understand(question, datetime.now(UTC)), dict[str, str]()
-    for name in asked.names:
-        start = question.find(name)
-        if before := _PERSON_BEFORE.search(question[:start]):
-            receives = _RECEIVES.match(question[start + len(name) :])
-            options["--to" if receives or before[1].lower() == "to" else "--from"] = name
-    for days in asked.dates[:1]:
-        options |= {} if days.yearly else {"--since": f"{days.first}", "--until": f"{days.last}"}
-    return " ".join(["pkb list", *(f"{flag} {quote(value)}" for flag, value in options.items())])
 
 
 def _answer(reply: Answer) -> str:

@@ -58,6 +58,8 @@ class _OpenHome(Protocol):
     @property
     def now(self) -> datetime: ...
     @property
+    def me(self) -> tuple[str, ...]: ...
+    @property
     def ledger(self) -> "Ledger": ...
     @property
     def reader(self) -> "Reader": ...
@@ -93,6 +95,20 @@ class Retriever:
             return None
         with trace.step("embed"):
             return embedder.embed_question(text)
+
+    def count(self, question: "Question", options: "AskOptions", trace: "Trace") -> "Evidence | None":
+        """Return the answer to an exact question about the archive as evidence; None for any other question."""
+        from engine.text.time_sensitive import plain_words
+        from prompts import word_patterns
+
+        if {*word_patterns("archive")["asks"].split("|")}.isdisjoint(plain_words(question.text)):
+            return None
+        from engine.ask.archive import find_exact
+
+        self._opened.before_retrieval()
+        catalog = self._opened.catalogue.within(options.scope)
+        with self._opened.locks.reader():
+            return find_exact(self._opened.reader, catalog, question, options.scope, lambda: self._opened.me, trace)
 
     def retrieve(
         self, question: "Question", vector: "Vectors | None", options: "AskOptions", trace: "Trace"

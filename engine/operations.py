@@ -188,9 +188,13 @@ def list_documents(opened: Session, options: "ListOptions") -> "Listing":
     """Return documents by date, and how many there are."""
     from engine.retrieval.evidence import listed
 
-    catalogue = opened.catalogue
+    catalogue, about = opened.catalogue, None
     with opened.locks.reader():
-        return listed(opened.reader, catalogue, options)
+        if options.about:
+            from engine.ask.archive import documents_about
+
+            about = documents_about(opened.reader, catalogue, options.scope, options.about)
+        return listed(opened.reader, catalogue, options, about)
 
 
 def noted(problems: "Iterable[Problem]") -> list[dict[str, Any]]:

@@ -233,8 +233,7 @@ class Passage(Struct, frozen=True):
     """Neighbouring hits of one document, in order, and their places, those of copies last.
 
     `copies` are hits in other documents whose text is the same. Where several senders answer a question differently,
-    `rival` is what this one says, or `beside` if who answers is not known; of chunks that are `outranked` by their ids
-    no answer is made.
+    `rival` is what this one says, or `beside` if who answers is not known; no answer is made of `outranked` chunks.
     """
 
     hits: "tuple[Hit, ...]"
@@ -364,8 +363,8 @@ class Evidence(Struct, frozen=True):
     """The passages retrieved for a question, best first, and the share of the index that has vectors.
 
     `chunks` are the ids of all their chunks; `nearest` has the cosines of the ranked chunks, best first. The first
-    `leading` passages of a follow-up are from the document of the answer before, whose quote was `said`. A header may
-    give the answer: `fact`. `scored` are the sentences that may answer, `shown` the places of a model's passages.
+    `leading` passages of a follow-up are of the answer before, whose quote was `said`. A header or the archive may give
+    the answer: `fact`, its first `told` letters highlighted. `scored` may answer, `shown` are a model's passages.
     """
 
     passages: tuple[Passage, ...]
@@ -376,13 +375,15 @@ class Evidence(Struct, frozen=True):
     said: str = ""
     typed: str = ""
     fact: str = ""
+    told: int | None = None
     scored: tuple[Any, ...] = ()
     shown: tuple[int, ...] = ()
 
     def fingerprint(self, *, scored: bool) -> tuple[str, ...]:
         """Name all that an answer depends on: the chunks, best first, and a digest of what is said about them."""
-        about = "\0".join(passage.about(scored=scored) for passage in self.passages).encode("utf-8", "replace")
-        return (*self.chunks, blake2b(about, digest_size=8).hexdigest()) if self.passages else self.chunks
+        about = [*(one.about(scored=scored) for one in self.passages), *([] if self.told is None else [self.fact])]
+        digest = blake2b("\0".join(about).encode("utf-8", "replace"), digest_size=8).hexdigest()
+        return (*self.chunks, digest) if about else self.chunks
 
     def sources(self, quotes: Sequence[str], lead: int = 0) -> tuple[Source, ...]:
         """Return all places with the quote of their passage: those of the passage at index `lead`, then by rank."""
@@ -408,12 +409,13 @@ class SearchResult(Struct, frozen=True):
 
 
 class ListOptions(Struct, frozen=True):
-    """Which documents to list: within what, with all these words in the title, how many (None: all), in which order."""
+    """Which documents: within what, with words in the title, how many (None: all), in which order, about what words."""
 
     scope: Scope = Scope()
     title: tuple[str, ...] = ()
     limit: int | None = 20
     oldest: bool = False  # first
+    about: str = ""
 
 
 class Listing(Struct, frozen=True):
@@ -526,8 +528,7 @@ class FollowedAnswer(Struct, frozen=True):
 class AskOptions(Struct, frozen=True, forbid_unknown_fields=True):
     """How to ask: within what, from how many sources, and whether the bank may answer and may learn.
 
-    With `after` the document of that answer comes first in the evidence. Without `record` nothing is left of the
-    question, in the history neither.
+    With `after` the document of that answer comes first. Without `record` nothing is left of the question.
     """
 
     scope: Scope = Scope()
@@ -571,6 +572,9 @@ class Backend(Protocol):
 
     def embed(self, text: str, trace: Trace) -> "Vectors | None":
         """Return the unit vector of a question, None if there are no vectors to compare it with."""
+
+    def count(self, question: "Question", options: AskOptions, trace: Trace) -> Evidence | None:
+        """Return the answer to an exact question about the archive as evidence; None for any other question."""
 
     def retrieve(self, question: "Question", vector: "Vectors | None", options: AskOptions, trace: Trace) -> Evidence:
         """Retrieve the evidence for a question."""

@@ -561,7 +561,7 @@ def find_fact(bank: Reader, catalog: Catalog, question: Question, document: str,
     with trace.step("retrieve") as step:
         hits = sorted(bank.chunks_of([document], Scope()), key=lambda hit: hit.chunk.position)[:1]
         fact = _fact(asked.aspect, hits[0], lambda: bank.documents([document])[document]["text"]) if hits else ""
-        passage = placed(catalog, Passage((hits[0].scored(1.0),))) if fact else None
+        passage = next(iter(placed(catalog, [Passage((hits[0].scored(1.0),))] if fact else [])), None)
         step.note = "the header answers" if passage else "the header has no answer"
     return Evidence((passage,), (hits[0].chunk.id,), 1.0, fact=fact) if passage else None
 
@@ -594,6 +594,7 @@ def _listed(people: Sequence[str]) -> str:
 
 def answer_fact(question: Question, evidence: Evidence, trace: Trace, model: str | None) -> GeneratedAnswer:
     """Return the header's answer; `model` names the language model in use, if any."""
-    ms, fact, sources = trace.ms(), evidence.fact, evidence.sources([""])
-    ms, span = ms | {"first_token": ms["total"]}, (0, len(fact.removesuffix(SPOKE)))
+    ms, fact, sources = trace.ms(), evidence.fact, evidence.sources([""] * len(evidence.passages))
+    end = len(fact.removesuffix(SPOKE)) if evidence.told is None else evidence.told
+    ms, span = ms | {"first_token": ms["total"]}, (0, end) if end else None
     return GeneratedAnswer(Answer(question.text, fact, "full", "quote", model, sources, ms, span))

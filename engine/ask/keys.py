@@ -347,7 +347,12 @@ def matched_senders(ledger: Ledger, scope: Scope) -> list[str]:
     from store.types import is_address
 
     sender = scope.sender
-    if not sender or is_address(sender) or len(found := senders_named(ledger, scope.collection, sender)) < 2:
+    if (
+        not sender
+        or "\n" in sender
+        or is_address(sender)
+        or len(found := senders_named(ledger, scope.collection, sender)) < 2
+    ):
         return []
     more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     shown = ", ".join(shorten(address, 60) for address in found[:_NAMED])
@@ -445,11 +450,13 @@ def understood(ledger: Ledger, text: str, now: datetime) -> "Question":
 
 
 def embed(backend: Backend, ask: PendingQuestion) -> EmbeddedQuestion:
-    """Understand and embed."""
+    """Understand and embed; of an exact question about the archive, return what was found for it, as a QueryContext."""
     with ask.trace.step("understand"):
         from engine.text.question import understand
 
         question = understand(ask.wording.text, ask.now, ask.wording.names)
+    if found := backend.count(question, ask.options, ask.trace):
+        return QueryContext(question, None, "", found, fingerprint(found, ask.key.writer))
     vector = backend.embed(question.text, ask.trace)
     questions = None if vector is None else backend.question_vectors()
     return EmbeddedQuestion(question, vector, questions.embedder if questions else "")
@@ -458,6 +465,8 @@ def embed(backend: Backend, ask: PendingQuestion) -> EmbeddedQuestion:
 def gather_context(backend: Backend, ask: PendingQuestion, asked: EmbeddedQuestion | None = None) -> QueryContext:
     """Retrieve; understand and embed before, unless that was done."""
     asked = asked or embed(backend, ask)
+    if isinstance(asked, QueryContext):
+        return asked
     evidence = backend.retrieve(asked.question, asked.vector, ask.options, ask.trace)
     read = fingerprint(evidence, ask.key.writer)
     return QueryContext(asked.question, asked.vector, asked.embedder, evidence, read)

@@ -295,9 +295,10 @@ def _joined(hits: Sequence[Hit]) -> list[tuple[Hit, ...]]:
     return found
 
 
-def placed(catalogue: Catalog, passage: Passage) -> Passage | None:
-    """Return a passage with its places; None if its document is in no file any more."""
-    return _placed(catalogue, passage, known_of(catalogue, [passage.document]))
+def placed(catalogue: Catalog, passages: Sequence[Passage]) -> list[Passage]:
+    """Return passages with their places, without those whose document is in no file any more."""
+    known = known_of(catalogue, [passage.document for passage in passages])
+    return [one for passage in passages if (one := _placed(catalogue, passage, known))]
 
 
 def _graded(passages: Sequence[Passage]) -> tuple[Passage, ...]:
@@ -382,9 +383,9 @@ def shown(reader: Reader, catalogue: Catalog, places: Sequence[Place]) -> list[d
     return [_shown(kept[one.document], one, known.get(one.document)) for one in places if one.document in kept]
 
 
-def listed(reader: Reader, catalogue: Catalog, options: ListOptions) -> Listing:
-    """Return documents by date, and how many there are."""
-    ids, total = reader.by_date(options.scope, options.title, options.limit, oldest=options.oldest)
+def listed(reader: Reader, catalogue: Catalog, options: ListOptions, of: Sequence[str] | None = None) -> Listing:
+    """Return documents by date, and how many there are; only `of` these, if any are given."""
+    ids, total = reader.by_date(options.scope, options.title, options.limit, oldest=options.oldest, of=of)
     catalogue = catalogue.within(options.scope)
     known, found = known_of(catalogue, ids, reader), list[dict[str, Any]]()
     rows = reader.documents(ids, texts=False)

@@ -282,7 +282,7 @@ def _order(one: _Open, today: date) -> tuple[bool, float, float, int]:
 
 def _item(catalogue: Catalog, one: _Open) -> OpenLoop | None:
     """Return an open loop with its source; None if its document is in no file any more."""
-    passage = placed(catalogue, Passage((one.hit,)))
+    passage = next(iter(placed(catalogue, [Passage((one.hit,))])), None)
     if passage is None:
         return None
     source = passage.quoting(passage.sources[0], one.text)

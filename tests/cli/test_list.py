@@ -61,6 +61,18 @@ def test_people_days_and_words_of_the_title_limit_the_list(archive: Pkb) -> None
     assert titles(archive, "BUDGET", "fair") == ["Budget of the fair"]
 
 
+def test_words_of_title_or_text_limit_the_list(archive: Pkb) -> None:
+    assert titles(archive, "--about", "tent") == ["fair meeting", "Tents"]
+    assert titles(archive, "budget", "--about", "words b") == ["Re: budget"]
+    assert archive("list", "--about", "zebra").code == 4
+
+
+def test_me_stands_for_the_addresses_that_are_set(archive: Pkb) -> None:
+    assert archive("me", "me@x.org").out == "me.addresses = me@x.org\n"
+    assert titles(archive, "--to", "me", "--from", "ben") == ["Re: budget"]
+    assert archive("me").out == "me@x.org\n"
+
+
 def test_copies_count_once(archive: Pkb) -> None:
     row = archive("list", "budget", "fair", "--json").row
     assert (row["total"], [one["copies"] for one in row["documents"]]) == (1, [1])

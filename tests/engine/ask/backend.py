@@ -21,6 +21,9 @@ class Wrapped:
     def embed(self, text: str, trace: Trace) -> Vectors | None:
         return self.backend.embed(text, trace)
 
+    def count(self, question: Question, options: AskOptions, trace: Trace) -> Evidence | None:
+        return self.backend.count(question, options, trace)
+
     def retrieve(self, question: Question, vector: Vectors | None, options: AskOptions, trace: Trace) -> Evidence:
         return self.backend.retrieve(question, vector, options, trace)
 
@@ -47,6 +50,9 @@ class Unable:
     """A backend that can do nothing, and has no vectors."""
 
     fingerprint = "unable"
+
+    def count(self, question: Question, options: AskOptions, trace: Trace) -> Evidence | None:
+        return None
 
     def embed(self, text: str, trace: Trace) -> Vectors | None:
         return None

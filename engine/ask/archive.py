@@ -1,0 +1,350 @@
+"""Exact questions about the archive: a question as one typed query, which is run over all documents.
+
+The forms are in `prompts/archive.txt`; a question is understood only if all of its words are.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from functools import cache
+from itertools import chain, product
+
+from msgspec import Struct
+
+from engine.retrieval.evidence import placed
+from engine.text import dates
+from engine.text.people import identities, name_and_address, name_words, same_people
+from engine.text.question import Question
+from engine.text.terminal import count, shorten
+from engine.text.words import FUNCTION_WORDS, words
+from engine.types import Evidence, Passage, Trace
+from prompts import prompt, word_patterns
+from store.catalog import Catalog
+from store.errors import UsageError
+from store.mapped_index import Matches
+from store.search import Reader
+from store.types import Hit, Kind, Scope, fold, replace
+
+_SHOWN, _NAMED, _READ = 20, 3, 3000  # documents beside an answer, addresses of a person, documents read for a topic
+_FILE = re.compile(r"^\[attachment: (.+)\]$", re.MULTILINE)
+_IN_HEADERS = frozenset(words(" ".join((*dates.DAY_NAMES, *dates.MONTH_NAMES, "from to meeting attachment quoted"))))
+_NOUNS: dict[Kind | None, str] = {"mail": "mail", "transcript": "meeting", None: "document"}
+_KINDS: dict[str, Kind | None] = {"mail": "mail", "attachment": "mail", "transcript": "transcript", "document": None}
+_ALONE = {"got": ("to", "i"), "wrote": ("by", "i"), "files": ("files", "yes"), "here": ("here", "yes")}
+
+
+class Unclear(Exception):
+    """A question that is not answered exactly, and what its asker can do, if anything."""
+
+
+class Who(Struct, frozen=True):
+    """A person as a scope wants them, and what they are called in the index, folded."""
+
+    wanted: str
+    people: tuple[str, ...]
+    is_me: bool = False
+
+
+class ArchiveQuery(Struct, frozen=True):
+    """An exact question: what is asked of the documents of a kind, from and to whom, about what, with attachments.
+
+    `operation` is count, list, first, last, both (of these), when first, when last, or top (sender).
+    """
+
+    operation: str
+    scope: Scope
+    kind: Kind | None
+    by: Who | None = None
+    to: Who | None = None
+    about: str = ""
+    attachments: bool = False
+
+    def told(self, total: int, hits: Sequence[Hit]) -> str:
+        """Return the query in words, with how many documents there are."""
+        people = {"from": (self.by, self.scope.sender), "to": (self.to, self.scope.recipient)}
+        parts = [count(total, _NOUNS[self.kind])]
+        for word, (who, wanted) in people.items():
+            name = _name(who, hits) if who else wanted
+            parts += [f"{'with' if self.kind == 'transcript' else word} {name}"] if name else []
+        parts += [f"with “{self.about}” in subject or text"] if self.about else []
+        parts += [f"in the collection {self.scope.collection}"] if self.scope.collection else []
+        first, last = self.scope.since, self.scope.until and self.scope.until - timedelta(1)
+        days = {"on": first} if first == last else {"since": first, "until": last}
+        return " ".join([*parts, *(f"{word} {dates.spell_date(day)}" for word, day in days.items() if day)])
+
+
+def find_exact(
+    reader: Reader, catalog: Catalog, question: Question, scope: Scope, me: Callable[[], tuple[str, ...]], trace: Trace
+) -> Evidence | None:
+    """Return the answer to an exact question as evidence; None for any other. `me` returns the user's addresses."""
+    archive = _Archive(reader, catalog, me)
+    with trace.step("count") as step:
+        try:
+            query, *others = archive.queries(question, scope)
+            found = archive.choice([query, *others]) if others else archive.answer(query)
+        except Unclear as unclear:
+            step.note = "no exact question about the archive"
+            trace.notices.extend(map(str, unclear.args))
+            return None
+        step.note = found.fact.partition("\n")[0]
+        return found
+
+
+def documents_about(reader: Reader, catalog: Catalog, scope: Scope, about: str) -> list[str]:
+    """Return the documents within a scope with all these words in title or text; UsageError for too common ones."""
+    query = ArchiveQuery("list", scope, None, about=about)
+    try:
+        found, _ = _Archive(reader, catalog, tuple).matching(query)
+    except Unclear as unclear:
+        if unclear.args:
+            raise UsageError(f"too many documents may be about {about}", "pkb list --about OTHER WORDS") from None
+        return []
+    return [hit.chunk.document for hit in found.by_date(len(found))]
+
+
+@cache
+def _intros() -> dict[str, str]:
+    """Return what may begin what is said of documents, the longest first, each with its field."""
+    said, names = word_patterns("archive"), ("by", "to", "topic", "with", *_ALONE)
+    found = [(start, name) for name in names for start in said[name].split("|")]
+    return dict(sorted(found, key=lambda pair: -len(pair[0])))
+
+
+@cache
+def _forms() -> list[tuple[str, str, str]]:
+    """Return the forms, each with its operation and the words that it begins with."""
+    parts, said = dict(re.findall(r"^([A-Z]+) = (.+)$", prompt("archive"), re.MULTILINE)), word_patterns("archive")
+    parts |= {name: rf"(?P<{name.lower()}>\S+(?: \S+){{0,5}}?)" for name in ("BY", "TO", "TOPIC")}
+    kinds = "|".join(said[kind] for kind in ("mail", "transcript", "document", "attachment"))
+    parts |= {"DOCS": f"(?P<docs>{kinds})", "MEETINGS": f"(?P<docs>{said['transcript']})"}
+    found, rest = list[tuple[str, str, str]](), rf"(?P<rest>(?: (?:{'|'.join(_intros())})(?: .+)?)?)"
+    for operation, form in re.findall(r"^([a-z ]+): (.*) REST$", prompt("archive"), re.MULTILINE):
+        begins = re.split(r"[^a-z ]| \S*$", form, maxsplit=1)[0]
+        found.append((operation, begins, re.sub("[A-Z]{2,}", lambda match: parts[match[0]], form) + rest))
+    return found
+
+
+def _readings(text: str) -> Iterator[dict[str, str]]:
+    """Yield what a question without times asks, by every form that it has as a whole, by field."""
+    said = word_patterns("archive")
+    text = " ".join(re.sub(rf"(?<!\S)(?:{said['filler']})(?!\S)", " ", text).split())
+    for operation, begins, form in _forms():
+        found = re.fullmatch(form, text) if text.startswith(begins) else None
+        fields = {name: value for name, value in found.groupdict().items() if value} if found else {}
+        if found and _adds_rest(fields) and {*fields.get("topic", "").split()}.isdisjoint(said["vague"].split("|")):
+            yield {"operation": operation, "docs": "mails", "by": "", "to": "", "topic": "", "with": "", **fields}
+
+
+def _adds_rest(fields: dict[str, str]) -> bool:
+    """Add what is said behind a form to its fields; False where a word is left, or a field is said twice."""
+    starts = _intros()
+    _, *parts = re.split(rf"(?<!\S)({'|'.join(starts)})(?!\S)", fields.pop("rest", ""))
+    for start, value in zip(parts[::2], map(str.strip, parts[1::2]), strict=True):
+        name = starts[start]
+        if (name in _ALONE) == bool(value):
+            return False
+        name, value = _ALONE.get(name, (name, value))
+        if fields.setdefault(name, value) != value:
+            return False
+    return True
+
+
+def _asked(text: str) -> str:
+    """Return a question in lower case, without marks that mean nothing here."""
+    text = re.sub(r"\b(what|who|when|which)'s\b", r"\1 is", text.lower().replace("’", "'").replace("e-mail", "email"))
+    return " ".join(re.sub(r"[?!:;\"“”„]|[.,](?=\s|\Z)", " ", text).split())
+
+
+class _Archive(Struct, frozen=True):
+    """What is read to answer: the index, the places of documents, and who the user is."""
+
+    reader: Reader
+    catalog: Catalog
+    me: Callable[[], tuple[str, ...]]
+
+    def queries(self, question: Question, scope: Scope) -> list[ArchiveQuery]:
+        """Return the query that a question is, one for each person that it may name; Unclear if it is none."""
+        asked = _asked(question.text)
+        times = dates.limits(asked, question.day)
+        if times is None or re.search(rf" (?:{word_patterns('archive')['topic']}) .* on ", asked):
+            raise Unclear  # the day may be that of the topic
+        since = max(filter(None, (times.since, scope.since)), default=None)
+        until = min(filter(None, (times.until, scope.until)), default=None)
+        found, why = list[list[ArchiveQuery]](), Unclear()
+        for reading in _readings(times.rest):
+            try:
+                found.append(self._resolved(reading, replace(scope, since=since, until=until)))
+            except Unclear as unclear:
+                why = unclear if unclear.args else why
+        if not found or any(queries != found[0] for queries in found):
+            raise why
+        return found[0]
+
+    def _resolved(self, said: dict[str, str], scope: Scope) -> list[ArchiveQuery]:
+        """Return a reading for each person that it may name; Unclear if it names none, or limits nothing."""
+        lists, by, to, operation = word_patterns("archive"), said["by"], said["to"], said["operation"]
+        docs = next(name for name in _KINDS if said["docs"] in lists[name].split("|"))
+        kind, has_files = _KINDS[docs], docs == "attachment" or "files" in said
+        if said["with"] and (kind != "transcript" or to):  # of mail, nobody can tell what it means
+            raise Unclear
+        by, to = (by or said["with"], said["with"] if by and said["with"] else to)
+        is_chat = said["docs"].startswith("message") and len(self.reader.matching(Scope(), "transcript"))
+        limited = operation == "count" or any((by, to, said["topic"], has_files, scope.since, scope.until))
+        twice = (by and scope.sender) or (to and scope.recipient) or scope.document
+        if is_chat or twice or not limited or (operation == "top" and kind != "mail"):
+            raise Unclear
+        roles = [(by, "sender"), (to, "recipient")]
+        mine = lists["me"].split("|")  # whoever is not known is looked for first
+        people = {role: self._people(one, role, kind) for one, role in sorted(roles, key=lambda pair: pair[0] in mine)}
+        found = list[ArchiveQuery]()
+        for who, whom in product(people["sender"], people["recipient"]):
+            own = _limited(_limited(scope, "sender", who), "recipient", whom)
+            found.append(ArchiveQuery(operation, own, kind, who, whom, said["topic"], has_files))
+        return found
+
+    def _people(self, typed: str, role: str, kind: Kind | None) -> Sequence[Who | None]:
+        """Return the people whom words of a question may name; Unclear if they name nobody, or perhaps others."""
+        if not typed:
+            return [None]
+        if typed in word_patterns("archive")["me"].split("|"):
+            if not (mine := self.me()):
+                raise Unclear("say who you are: pkb me YOU@EXAMPLE.ORG")
+            return [Who("\n".join(mine), mine, is_me=True)]
+        typed, view = re.sub(r"^(?:my|our) |'s?$", "", typed), self.reader.view
+        known = view.known(typed)
+        if "@" in typed and known:
+            return [Who(typed, tuple(sorted(known)))]
+        # An organisation is more than the sender that has its name.
+        if not known or "." in typed or any(view.is_in_names(f"{sign}{typed}.") for sign in "@."):
+            raise Unclear
+        found = [self._whole(group) for group in same_people(known)]
+        able = [who for who in found if kind != "mail" or "@" in who.wanted]  # a speaker has no address
+        acting = [one for one in able if len(self.reader.matching(_limited(Scope(), role, one), kind))] or able
+        if not acting or any("@" not in one.wanted and view.known(one.wanted) - {*one.people} for one in acting):
+            raise Unclear  # a name that is a part of another
+        return acting
+
+    def _whole(self, group: tuple[str, ...]) -> Who:
+        """Return a person with their addresses; Unclear if others write from one of these, as from a list's."""
+        own, kept = name_words(*group), list[str]()
+        for one in dict.fromkeys(name_and_address(person)[1] or person for person in group):
+            at = ((self.reader.view.known(one, *roles) if "@" in one else ()) for roles in (("sender",), ()))
+            sent, known = ([name_words(other) - {one.partition("@")[0]} for other in several] for several in at)
+            if own and any(other and own.isdisjoint(other) for other in sent):
+                raise Unclear
+            if sent or not own or not any(other and own.isdisjoint(other) for other in known):
+                kept.append(one)  # another's address may have been written beside this name
+        return Who("\n".join(kept or group), group)
+
+    def matching(self, query: ArchiveQuery) -> tuple[Matches, dict[str, list[str]]]:
+        """Return the documents of a query, and their attachments if it asks for them; Unclear if not sure."""
+        said = tuple(word for word in dict.fromkeys(words(query.about)) if word not in FUNCTION_WORDS)
+        found, view = self.reader.matching(query.scope, query.kind, said), self.reader.view
+        names = dict[str, list[str]]()
+        if any(not word.isalpha() or word in _IN_HEADERS or view.is_in_names(word) for word in said):
+            texts = dict[str, str]()
+            for hit in self._hits(found):
+                texts[hit.chunk.document] = f"{texts.get(hit.chunk.document, hit.title)}\n{hit.chunk.text}"
+            found = found.among([document for document, text in texts.items() if {*said} <= {*words(text)}])
+        if query.about and not (said and len(found)):
+            raise Unclear  # other words may say the same
+        if query.attachments:
+            for hit in self._hits(self.reader.matching(query.scope, query.kind, (*said, *words("attachment")))):
+                if hit.chunk.role == "attachment" and (own := _FILE.findall(hit.chunk.text)):
+                    names.setdefault(hit.chunk.document, []).extend(own)
+            found = found.among([*names])
+            names = {hit.chunk.document: names[hit.chunk.document] for hit in found.by_date(_READ)}
+        return found, names
+
+    def _hits(self, found: Matches) -> list[Hit]:
+        if len(found) > _READ:
+            raise Unclear("too many documents to read; limit the question to a person or to some days")
+        hits = self.reader.chunks_of([hit.chunk.document for hit in found.by_date(_READ)], Scope())
+        return sorted(hits, key=lambda hit: hit.chunk.position)
+
+    def answer(self, query: ArchiveQuery) -> Evidence:
+        """Return the answer to a query; Unclear if it cannot be told for certain."""
+        found, files = self.matching(query)
+        spare = 0 if query.about or query.attachments else self.reader.chunkless(query.scope, query.kind)
+        total, hits = len(found) + spare, found.by_date(_SHOWN)
+        if (query.kind == "transcript" and not total) or (spare and query.operation != "count"):
+            raise Unclear
+        told = query.told(total, hits)
+        if query.operation == "count" or not total:
+            many = sum(map(len, files.values())) if files else total
+            text = f"{count(many, 'attachment')} in {told}." if files else f"{told}."
+            return self.cited(text, len(f"{many:,}"), hits)
+        if query.operation == "top":
+            return self._top(query, found)
+        if query.operation == "list":
+            which = f", the newest {len(hits)}" if len(hits) < total else ", newest first" if total > 1 else ""
+            rows = (" · ".join([_day(hit), _title(hit), *files.get(hit.chunk.document, ())]) for hit in hits)
+            return self.cited("\n".join([f"{told}{which}:", *rows]), len(f"{total:,}"), hits)
+        ends = [end for end in ("first", "last") if end in query.operation or query.operation == "both"]
+        shown = [found.by_date(1, oldest=end == "first")[0] for end in ends]
+        if any(hit.date is None for hit in shown):
+            raise Unclear
+        about = query.told(1, shown).removeprefix("1 ")
+        rows = (f"{_day(hit)}: the {end} {about}, “{_title(hit)}”" for end, hit in zip(ends, shown, strict=True))
+        return self.cited("\n".join(rows), len(_day(shown[0])), list(dict.fromkeys(shown)))
+
+    def _top(self, query: ArchiveQuery, found: Matches) -> Evidence:
+        """Return who wrote most, without those whom the question names, and its asker."""
+        named = [who for who in (query.by, query.to) if who]
+        known = {one for who in named for one in (*who.people, *who.wanted.split("\n"))}
+        counted = found.senders()
+        often = (name_words(one) for one, _ in counted.most_common(_SHOWN))  # whom others call so is the same
+        also = chain.from_iterable(self.reader.view.known(" ".join(said)) for said in often if len(said) > 1)
+        groups = [group for group in same_people({*counted, *also}) if group != ("",)]
+        sums = {group: sum(counted[one] for one in group) for group in groups}
+        others = [group for group in sums if known.isdisjoint(chain(group, *map(identities, group)))]
+        ranked = sorted(others, key=lambda group: (-sums[group], group))
+        first = [group for group in ranked if sums[group] == sums[ranked[0]]]
+        if not 0 < len(first) <= _SHOWN:
+            raise Unclear
+        best = list(map(self._whole, first))
+        own = (self.matching(replace(query, scope=_limited(query.scope, "sender", who)))[0] for who in best)
+        hits = [one for matches in own for one in matches.by_date(1)]
+        names = [_name(who, hits) for who in best]
+        each = " each" if first[1:] else ""
+        head = f"{' and '.join(names)}: {sums[first[0]]:,}{each} of {query.told(len(found), hits)}."
+        return self.cited(head, len(names[0]), hits)
+
+    def choice(self, queries: Sequence[ArchiveQuery]) -> Evidence:
+        """Return how many documents there are of each person that a name fits."""
+        found = sorted(((self.matching(one)[0], one) for one in queries), key=lambda pair: -len(pair[0]))[:_SHOWN]
+        newest = [matches.by_date(1) for matches, _ in found]
+        lines = (query.told(len(matches), hits) for (matches, query), hits in zip(found, newest, strict=True))
+        head = f"The name fits {count(len(queries), 'person', 'people')}:"
+        return self.cited("\n".join([head, *lines]), 0, list(chain.from_iterable(newest)))
+
+    def cited(self, text: str, highlight: int, hits: Sequence[Hit]) -> Evidence:
+        """Return an answer with documents as its sources, as evidence; its first letters are highlighted."""
+        found = placed(self.catalog, [Passage((hit.scored(1.0),)) for hit in hits])
+        chunks = tuple(chunk.id for one in found for chunk in one.chunks)
+        return Evidence(tuple(found), chunks, 1.0, fact=text, told=highlight)
+
+
+def _limited(scope: Scope, role: str, who: Who | None) -> Scope:
+    """Return a scope with a person in a role, if there is one."""
+    if who is None:
+        return scope
+    return replace(scope, sender=who.wanted) if role == "sender" else replace(scope, recipient=who.wanted)
+
+
+def _name(who: Who, hits: Sequence[Hit]) -> str:
+    """Return a person's name as one of the documents has it, and some of the addresses."""
+    shown = {fold(one): name_and_address(one)[0] for hit in hits for one in (hit.sender, *hit.recipients)}
+    parts = [name_and_address(one) for one in who.people]
+    names = filter(None, [*(shown.get(one, "") for one in who.people), *(name.title() for name, _ in parts)])
+    addresses = ", ".join([*dict.fromkeys(address for _, address in parts if address)][:_NAMED])
+    name = "you" if who.is_me else shorten(next(names, ""), 60)
+    return f"{name} <{addresses}>" if name and addresses else name or addresses
+
+
+def _day(hit: Hit) -> str:
+    return dates.spell_date(hit.date, weekday=True) if hit.date else "no date"
+
+
+def _title(hit: Hit) -> str:
+    return shorten(" ".join(hit.title.split()), 80) or "no subject"
