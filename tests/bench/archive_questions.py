@@ -355,7 +355,7 @@ def main() -> None:
 
 def exact(pkb: Pkb, text: str) -> str | None:
     """Return the exact answer to a question; None where it falls through."""
-    options = pkb.options(pkb.scope(), read_cache=False, write_cache=False)
+    options = pkb.options(pkb.scope(), cache="off")
     from engine.ask.keys import understood
     from engine.types import Trace
 
