@@ -49,6 +49,7 @@ SPELLINGS = {
     "Apache License, Version 2.0": "Apache-2.0",
     "Apache Software License": "Apache-2.0",
     "Apache2.0": "Apache-2.0",
+    "BSD-3-Clause, Apache-2.0, dependency licenses": "Apache-2.0 AND BSD-3-Clause",  # pypdfium2
     "3-Clause BSD License": "BSD-3-Clause",
     "BSD 2-Clause License": "BSD-2-Clause",
     "BSD License": "BSD-3-Clause",  # jinja2
@@ -77,6 +78,8 @@ BUNDLED = """
 Wheels can hold libraries of others, with their licences in the `.dist-info` folder. On Linux numpy and scipy-openblas32
 hold OpenBLAS (BSD-3-Clause) with the GCC runtime library (GPL-3.0-or-later with its exception, which lets any program
 use it), and numpy holds libquadmath (LGPL-2.1-or-later). cryptography holds OpenSSL (Apache-2.0).
+pypdfium2 holds PDFium (BSD-3-Clause) with FreeType, ICU, libjpeg, OpenJPEG, libpng, libtiff, Little CMS and zlib, all
+under licences that ask for a notice.
 """
 
 
