@@ -18,6 +18,7 @@ from cli.ask import override
 from cli.inspect import print_document
 from cli.output import InDocument, filtered, session
 from cli.render import show_answer, show_note, show_source
+from engine import operations
 from engine.app import answer
 from engine.operations import CACHE_USES, document_of, documents, scope_of
 from engine.serve.client import ReadAhead, call, follow_up_writer, unknown_person, wants
@@ -237,10 +238,8 @@ def show_document(said: Sequence[ChatTurn], number: str, opened: Session, as_jso
 
 def open_source(said: Sequence[ChatTurn], number: str, opened: Session, as_json: bool) -> None:
     """Open the file of a source of the last answer, as `pkb show N --open` does."""
-    from engine.text.terminal import opening, run_opener
-
-    source, instead = _source(said, number), f"/show {number}"
-    run_opener(opening(source.path, source.message_id, instead, opened.environ, sys.platform), instead)
+    source = _source(said, number)
+    operations.open_source(opened, source, f"/show {number}")
     if as_json:
         output.data({"schema": SCHEMA, "number": int(number), "source": source})
 

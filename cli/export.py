@@ -81,7 +81,8 @@ def source_lines(row: Mapping[str, Any], number: str = "") -> Iterator[str]:
     yield " · ".join(filter(None, [f"- {number}**{_flat(row['title']) or 'no subject'}**", name, day])) + "  "
     first, last = row["lines"]
     of = "" if row["own_lines"] else " of pkb show"
-    yield f"  {_code(from_home(line(row['path'])))}, lines {first} to {last}{of}"
+    where = _flat(row["place"]) or f"lines {first} to {last}{of}"
+    yield f"  {_code(from_home(line(row['path'])))}, {where}"
     if row["quote"]:
         yield ""
         yield from (f"  > {shown}".rstrip() for shown in escaped(row["quote"]).split("\n"))

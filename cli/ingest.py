@@ -203,7 +203,7 @@ def _embed_now(pkb: "Pkb", missing: int, *, quiet: bool) -> int:
 
 
 def _row(summary: "Summary", chunks: int, left: int, seconds: float) -> dict[str, Any]:
-    counters = ("read", "kept", "duplicates", "removed", "refused", "forgotten")
+    counters = ("read", "kept", "duplicates", "removed", "refused", "forgotten", "attachments")
     return {
         "schema": SCHEMA,
         "files": {name: getattr(summary, name) for name in ("files", "new", "changed", "gone")},
@@ -227,6 +227,7 @@ def _show(summary: "Summary", chunks: int) -> None:
     documents = [f"{count(summary.kept, 'document')} added"]
     documents += [count(summary.duplicates, "duplicate")] if summary.duplicates else []
     documents += [f"{summary.removed:,} removed"] if summary.removed else []
+    documents += [f"text of {count(summary.attachments, 'attached file')} read"] if summary.attachments else []
     print(f"{', '.join(documents)}; {count(chunks, 'chunk')} indexed")
     if summary.forgotten:
         print(f"kept out {count(summary.forgotten, 'forgotten document')}")

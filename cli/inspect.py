@@ -183,6 +183,8 @@ def _open(pkb: "Pkb", file: str, number: int | None, *, as_json: bool) -> None:
     source = pkb.open_source(number)
     if as_json:
         output.data({"schema": SCHEMA, "number": number, "source": source})
+    elif source.place:
+        output.say(f"pkb: opened {line(source.place)}")
 
 
 def print_document(row: dict[str, Any], marked: tuple[int, int] | None = None) -> None:

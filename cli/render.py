@@ -271,6 +271,8 @@ def _where(source: Source) -> str:
     first, last = source.lines
     path = from_home(line(source.path))
     # Elsewhere the numbers are those of the decoded text, which only `pkb show` prints.
+    if source.place:
+        return f"{path}: {line(source.place)}"
     return f"{path}:{first}-{last}" if source.own_lines else f"{path}, lines {first}-{last} of pkb show"
 
 

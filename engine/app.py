@@ -5,7 +5,6 @@ report progress to a function. Everything heavy (LanceDB, a language model) is o
 """
 
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
@@ -423,12 +422,10 @@ class Pkb:
     def open_source(self, number: int) -> "Source":
         """Open a source of the last answer in the system's program, or that of PKB_OPENER; returns it when that ends.
 
-        PkbError if that fails.
+        An attached file is copied to where only this user can read it. PkbError if that fails.
         """
-        from engine.text.terminal import opening, run_opener
-
-        source, instead = self.source(number), f"pkb show {number}"
-        run_opener(opening(source.path, source.message_id, instead, self.session.environ, sys.platform), instead)
+        source = self.source(number)
+        operations.open_source(self.session, source, f"pkb show {number}")
         return source
 
     def idle(

@@ -7,12 +7,14 @@ that shows its result. Also turns typed filters (people, days, a collection) int
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from datetime import date, datetime, time, timedelta
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
+from tempfile import mkdtemp
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
@@ -146,6 +148,21 @@ def documents(opened: Session, path: str, message_id: str | None) -> "list[dict[
     places = [p for p in opened.catalogue.places_in(path) if not wanted or p.message_id == wanted]
     with opened.locks.reader():
         return shown(opened.reader, opened.catalogue, places)
+
+
+def open_source(opened: Session, source: "Source", instead: str) -> None:
+    """Open the file of a source in its program, an attached one as a private copy; PkbError, which names `instead`."""
+    from engine.ingest.files import attached_file
+    from engine.text.terminal import opening, run_opener
+
+    path, message, place = source.path, source.message_id, source.place
+    if source.role == "attachment" and place and (found := attached_file(Path(path), message, place)):
+        name, message = re.sub(r"[^\w.() -]", "_", found[0].rpartition("/")[2]).lstrip(".")[-100:], None
+        copy = Path(mkdtemp(prefix="pkb-"), name or "file")
+        copy.touch(0o600)
+        copy.write_bytes(found[1])
+        path = str(copy)
+    run_opener(opening(path, message, instead, opened.environ, sys.platform, place), instead)
 
 
 def document_of(source: "Source", rows: "Sequence[dict[str, Any]]") -> "list[dict[str, Any]]":
@@ -373,7 +390,8 @@ def ingest_run(opened: Session, *, prune: bool, restore: bool = False, settled: 
 
     experiment = opened.settings.experiment
     chosen = opened.settings.ingest
-    limits = ParseLimits(file_bytes=chosen.file_bytes, leave_out=frozenset(chosen.leave_out.split()))
+    states, reads = frozenset(chosen.leave_out.split()), chosen.attachments == "read"
+    limits = ParseLimits(file_bytes=chosen.file_bytes, leave_out=states, attachments=reads)
     guard = Guard(experiment.gone_share, experiment.gone_count, prune)
     return Ingest(opened.ledger, opened.knowledge, limits, guard, settled, restore=restore)
 
@@ -545,7 +563,7 @@ def document_named(opened: Session, name: str, scope: Scope) -> str:
     def accepts(document: str, title: str) -> bool:
         return document in of_file if of_file else all(word in title.casefold() for word in wanted)
 
-    titled = titled_documents(opened.ledger, ("transcript", "mail"), accepts)
+    titled = titled_documents(opened.ledger, ("transcript", "mail", "file"), accepts)
     found = [one for one in titled if _is_of_days(one.day, scope) and shown.places(one.id)]
     found = [one for one in found if one.title.casefold().split() == wanted] or found
     if len(found) == 1:

@@ -75,6 +75,9 @@ class IngestSettings(Struct, frozen=True):
             ),
         ),
     ] = "deleted spam drafts"
+    attachments: Annotated[
+        str, _option("PDF and office files, attached or not: read their text, or name them", among=("read", "name"))
+    ] = "read"
     ca: Annotated[str, _option("PEM file of certificates trusted for mail servers, besides the system's")] = ""
 
 

@@ -66,6 +66,7 @@ class Source(Struct, frozen=True):
     recipients: tuple[str, ...] = ()  # or who took part
     role: Role = "body"  # of the part of the document with `quote`
     author: str = ""  # of that part, where it is quoted or forwarded, as it says itself
+    place: str = ""  # of that part, where it is from a file of an office program or an attached one: "a.pdf, page 3"
     speaker: str | None = None  # in a transcript, of what `quote` begins with
     date_claimed: str | None = None  # ISO; `date` is not later than `first_seen`
     first_seen: str | None = None  # ISO
@@ -345,7 +346,8 @@ class Passage(Struct, frozen=True):
         if hit is None:
             return replace(source, quote=quote)
         written = hit.chunk.written.isoformat() if hit.chunk.written else None
-        source = replace(source, role=hit.chunk.role, author=hit.chunk.author, written=written)
+        author, place = hit.chunk.author if hit.is_quoted else "", hit.chunk.place
+        source = replace(source, role=hit.chunk.role, author=author, place=place, written=written)
         return replace(source, quote=quote, speaker=hit.speaker_of(quote))
 
     @property

@@ -59,10 +59,11 @@ def quoting(ledger: Ledger, documents: Iterable[str]) -> set[str]:
     return {row[0] for document in documents for row in ledger.rows.execute(_QUOTING, (document,))}
 
 
-def own_texts(tables: "Tables", documents: Sequence[str]) -> dict[str, list[str]]:
-    """Return the texts of documents' own chunks, in order; without their quotes and signatures."""
+def own_texts(tables: "Tables", documents: Sequence[str], files: bool = True) -> dict[str, list[str]]:
+    """Return the texts of documents' own chunks, in order; without their quotes and signatures, or attached `files`."""
     found: dict[str, list[str]] = {}
     condition = f"{among('document', documents)} AND {among('role', OWN_ROLES)}"
+    condition += "" if files else " AND (role <> 'attachment' OR author IS NULL OR author = '')"
     rows = tables.select("chunks", condition, ["document", "position", "text"]) if documents else []
     for row in sorted(rows, key=lambda row: int(row["position"])):
         found.setdefault(row["document"], []).append(row["text"])
@@ -71,7 +72,7 @@ def own_texts(tables: "Tables", documents: Sequence[str]) -> dict[str, list[str]
 
 def names_of_text(tables: "Tables", documents: Sequence[str]) -> list[tuple[str, str]]:
     """Return the names by which copies of stored messages are recognised, each with its document."""
-    columns, own = ["id", "message_id", "title", "sender"], own_texts(tables, documents)
+    columns, own = ["id", "message_id", "title", "sender"], own_texts(tables, documents, files=False)
     rows = tables.select("documents", among("id", documents), columns) if documents else []
     return [(row["id"], name) for row in rows for name in text_names(row, "\n".join(own.get(row["id"], ())))]
 

@@ -66,7 +66,8 @@ class Tombstones:
         names = names_of(document.id, "" if is_message else f"{path}\0{document.title}\0{day}")
         if document.message_id:  # the first of tombstones that an older pkb made
             names.append(f"message\0{document.message_id}\0{document.sender.casefold()}")
-            own = "\n".join(passage.text for passage in document.passages if passage.role in OWN_ROLES)
+            said = (one for one in document.passages if one.role in OWN_ROLES and not one.file)
+            own = "\n".join(one.text for one in said)
             about = {"message_id": document.message_id, "title": document.title, "sender": document.sender}
             names += text_names(about, own)[: 1 + is_rewritten(document.sender, document.recipients)]
         digests = [self._digests.digest(name) for name in names]

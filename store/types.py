@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 else:
     Vectors = Any  # numpy is slow to import
 
-Kind = Literal["mail", "transcript"]
+Kind = Literal["mail", "transcript", "file"]
 Role = Literal["body", "quote", "forward", "signature", "attachment", "event"]
 
 
@@ -40,11 +40,21 @@ class DocumentPassage(Struct, frozen=True):
     speaker: str | None = None
     at: float | None = None  # seconds from the start of the recording
     written: datetime | None = None  # aware; of a quoted or forwarded message, where its own header says so
-    author: str = ""  # of a quoted or forwarded message, as its own header says
+    author: str = ""  # of a quoted or forwarded message, as its own header says; of a file, see `Chunk`
+
+    @property
+    def file(self) -> str:
+        """Return the attached file that it is from, empty for none."""
+        return (self.author.rpartition(", ")[0] or self.author) if self.role == "attachment" else ""
+
+    @property
+    def is_repeated(self) -> bool:
+        """Return whether other documents may hold it, too: a quote, forward, signature or attached file."""
+        return bool(self.file) or self.role in ("quote", "forward", "signature")
 
 
 class Document(Struct, frozen=True):
-    """One mail message or one transcript; `id` is a digest of its content, so that copies are the same document.
+    """One mail message, transcript or file; `id` is a digest of its content, so that copies are the same document.
 
     `text` is what `pkb show` prints; passages point into its lines. `claimed` is the date that it gives itself where
     that is later than when it was first seen, which then is its `date`; `received` is what its last mail server says.
@@ -79,6 +89,25 @@ class ParsedItem(Struct, frozen=True):
     kinds: tuple[str, ...] = ()
 
 
+class FilePart(Struct, frozen=True):
+    """The text of a part of a file, and which part it is, such as "page 3"; empty if it is all of it."""
+
+    place: str
+    text: str
+
+
+class FileText(Struct, frozen=True):
+    """The text of a file, and the date that it gives itself; why there is none, or what could not be read.
+
+    `unread` is what any program shows of it, as that it is encrypted, `problem` that it is damaged or too large.
+    """
+
+    parts: tuple[FilePart, ...] = ()
+    date: datetime | None = None
+    unread: str = ""
+    problem: str = ""
+
+
 class Chunk(Struct, frozen=True):
     """About 100 words of one document; `header` (who, when, what) is searched and embedded with its text.
 
@@ -94,8 +123,13 @@ class Chunk(Struct, frozen=True):
     last: int
     role: Role = "body"
     written: datetime | None = None  # of a quote or forward, in its writer's zone; None where that is not known
-    author: str = ""  # of a quote or forward, as it says; empty where it does not
+    author: str = ""  # of a quote or forward, as it says; empty where it does not; of a file, the part of it
     origin: str = ""
+
+    @property
+    def place(self) -> str:
+        """Return where in a file it was read, such as "contract.pdf, page 3"; empty for what is not from one."""
+        return "" if self.role in ("quote", "forward") else self.author
 
 
 _UNSPACED = re.compile(

@@ -71,6 +71,8 @@ LIBRARIES = {
     "watchdog": ("engine/ingest/follow.py",),
     "selectolax": ("engine/ingest/html.py",),
     "tinycss2": ("engine/ingest/css.py",),
+    "pypdfium2": ("engine/ingest/office.py",),
+    "python_calamine": ("engine/ingest/office.py",),
     "charset_normalizer": ("engine/ingest/headers.py",),
     "psutil": ("store/home.py", "engine/health.py", "engine/models/runtime.py"),
     "filelock": ("store/locks.py",),

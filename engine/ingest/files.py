@@ -10,20 +10,27 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from datetime import datetime
+from functools import cache, lru_cache, partial
+from hashlib import blake2b
 from io import BufferedReader, BytesIO, FileIO, RawIOBase
 from pathlib import Path, PurePath
-from typing import IO, Any, BinaryIO
+from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 from engine.ingest import scan
-from engine.ingest.headers import clean, decode_text
-from engine.ingest.mail import read_mail
+from engine.ingest.headers import clean, decode_text, tidy
+from engine.ingest.mail import Section, assemble, file_sections, read_mail
+from engine.ingest.mime import Tree, file_text
 from engine.ingest.outlook import as_mime
-from engine.ingest.types import ParseLimits, T, UnreadableItem, doubts, isolate, item_or_bug
+from engine.ingest.quotes import IN_NEW_MAIL
+from engine.ingest.types import ParseLimits, T, UnreadableItem, content_id, doubts, isolate, item_or_bug
 from store.catalog import BUG
-from store.types import ParsedItem, replace
+from store.types import Document, FilePart, FileText, ParsedItem, replace
+
+if TYPE_CHECKING:
+    from engine.ingest.office import OfficeFiles
 
 UNKNOWN = "not mail or a transcript"
 _LEVELS = 2  # of archives in archives
@@ -52,6 +59,8 @@ def read(path: Path, raw_kind: str | None, limits: ParseLimits, root: str = "") 
             return
         if state := _state_of_path(path, root):
             limits = replace(limits, state=state)
+        if limits.text_of:
+            limits = replace(limits, changed=status.st_mtime)
         if path.suffix == ".json" and (users := path.parent.parent / _USERS).is_file():  # an export, unpacked
             limits = replace(limits, names=_names_at(users, users.stat().st_mtime_ns))
         with _buffered(FileIO(path)) as file:
@@ -108,6 +117,8 @@ def _read_open(
         kind = "transcript" if may_be_transcript(name, decode_text(head)) else None
     if not head:
         yield _unreadable("empty" if kind or levels == _LEVELS else UNKNOWN)
+    elif kind == "office" and limits.text_of:
+        yield _read_file(name, _read_whole(file, limits.message_bytes), limits)
     elif scan.is_archive(head):
         yield from _read_archive(file, name, limits, allowance, levels)
     elif kind == "mbox" or (kind == "mail" and raw_kind is None and scan.is_mailbox_name(name)):
@@ -180,7 +191,7 @@ def _looked_at(item: ParsedItem, state: str | None = None) -> ParsedItem:
 
 
 def _read_transcripts(name: str, raw: bytes, limits: ParseLimits, *, named: bool) -> list[ParsedItem]:
-    """Return the transcripts in a file; one that was not named as such, and is none, is of an unknown kind."""
+    """Return the transcripts in a file, or a table; one that was not named as such, and is none, is unknown."""
     from engine.ingest.records import NO_SPEECH
     from engine.ingest.transcripts import read_transcripts
 
@@ -188,7 +199,60 @@ def _read_transcripts(name: str, raw: bytes, limits: ParseLimits, *, named: bool
         found = [item_or_bug(one.item, partial(_looked_at, one)) for one in read_transcripts(name, raw, limits)]
     except UnreadableItem as error:
         found = [_unreadable(error.reason)]
-    return found if named or found[0].problem != NO_SPEECH else [_unreadable(UNKNOWN)]
+    if found[0].problem != NO_SPEECH:
+        return found
+    if limits.text_of and name.lower().endswith((".csv", ".tsv")):
+        return [_read_file(name, raw, limits)]
+    return found if named else [_unreadable(UNKNOWN)]
+
+
+def _read_file(name: str, raw: bytes, limits: ParseLimits) -> ParsedItem:
+    return item_or_bug(0, lambda: _looked_at(_as_document(name, raw, limits)))
+
+
+def _as_document(name: str, raw: bytes, limits: ParseLimits) -> ParsedItem:
+    """Return a table, or a file of an office program, as a document; its date is its own, or that of the file."""
+    if len(raw) > limits.message_bytes:
+        return _unreadable(f"larger than {limits.message_bytes >> 20} MB")
+    is_office = scan.is_office(name, raw[: scan.HEAD])
+    found = file_text(raw, limits) if is_office else FileText((FilePart("", tidy(decode_text(raw))),))
+    if not (found.parts or found.unread):
+        return _unreadable(found.problem or "no text in it")
+    date, tree = found.date or datetime.fromtimestamp(limits.changed or 0).astimezone(), Tree(limits, lambda: False)
+    begins = f"[file: {name}, {'written' if found.date else 'last changed'} {date:%Y-%m-%d}]"
+    text, passages = assemble(
+        [Section(begins, "body"), *file_sections(name, found, "file", "body")], IN_NEW_MAIL, date, tree
+    )
+    id_ = content_id("file", name, blake2b(raw).hexdigest())
+    document = Document(id_, "file", name, "", (), date, None, text, passages)
+    return ParsedItem(0, document, problem="; ".join(filter(None, (found.problem, *tree.problems))) or None)
+
+
+@contextmanager
+def with_attachments(limits: ParseLimits) -> Iterator[ParseLimits]:
+    """Have files of office programs read, if they are to be, by a process that ends with the block."""
+    with ExitStack() as stack:
+
+        @cache
+        def office() -> "OfficeFiles":
+            from engine.ingest.office import OfficeFiles  # most folders have no such file
+
+            return stack.enter_context(closing(OfficeFiles()))
+
+        reading = {"text_of": lambda data: office().text_of(data), "members": partial(_attached_members, limits)}
+        yield replace(limits, **reading) if limits.attachments else limits
+
+
+def attached_file(path: Path, message_id: str | None, place: str) -> tuple[str, bytes] | None:
+    """Return the name and content of the file in a message that a text is from, by its place; None if it is gone."""
+    found, limits = dict[str, bytes](), ParseLimits(leave_out=frozenset(), text_of=lambda _: FileText())
+    limits = replace(limits, members=partial(_attached_members, limits), on_file=found.__setitem__)
+    for item in read(path, None, limits):
+        names = [name for name in found if f"{place}, ".startswith(f"{name}, ")]
+        if names and item.document and item.document.message_id == message_id:
+            return max(names, key=len), found[max(names, key=len)]
+        found.clear()
+    return None
 
 
 def _unreadable(text: str) -> ParsedItem:
@@ -308,6 +372,13 @@ def _zip_members(file: BinaryIO, limits: ParseLimits, allowance: _Allowance) -> 
     for info in members if archive.namelist()[:1] not in _OF_PROGRAMS else ():
         if not (info.filename.endswith("/") or stat.S_ISLNK(info.external_attr >> 16)):
             yield info.filename, partial(_open_in_zip, archive, info, allowance)
+
+
+def _attached_members(limits: ParseLimits, data: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield the files in an attached zip file, with as many bytes together as a message may have."""
+    for name, opens in _zip_members(BytesIO(data), limits, _Allowance(None, limits.message_bytes)):
+        if not scan.ignorable(PurePath(name.replace("\\", "/"))):
+            yield clean(name), _read_whole(opens(), limits.message_bytes)
 
 
 def _open_in_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo, allowance: _Allowance) -> BufferedReader:

@@ -9,6 +9,8 @@ from email.utils import parsedate_tz
 from functools import lru_cache
 from hashlib import blake2b
 
+from msgspec import structs
+
 from engine.ingest.headers import (
     ENVELOPE,
     MOST_ADDRESSES,
@@ -27,7 +29,7 @@ from engine.ingest.quotes import IN_FORWARD, IN_NEW_MAIL, IN_REPLY, QuoteRoles, 
 from engine.ingest.types import ParseLimits, in_users_zone
 from engine.text.people import header_warnings
 from prompts import word_patterns
-from store.types import Document, DocumentPassage, ParsedItem, Role
+from store.types import Document, DocumentPassage, FileText, ParsedItem, Role
 
 # The envelope: who, when, subject and thread.
 
@@ -212,10 +214,16 @@ _BODIES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A section of a document's text. Without a role it is the body, whose passages have roles of their own."""
+    """A section of a document's text. Without a role it is the body, whose passages have roles of their own.
+
+    `place` is the attached file that it is from, and the part of it; what another program `reads` of a file is no part
+    of a message's identity.
+    """
 
     text: str
     role: Role | None = None
+    place: str = ""
+    read: bool = False
 
 
 def sections_of(found: Sequence[Leaf | Nested], tree: Tree) -> list[Section]:
@@ -223,7 +231,11 @@ def sections_of(found: Sequence[Leaf | Nested], tree: Tree) -> list[Section]:
     bodies: list[str] = []
     others: list[Section] = []
     names: list[str] = []
+    read: list[Section] = []
     for one in found:
+        if isinstance(one, Leaf):
+            read += file_sections(one.part.filename or one.part.type.name, one.file) if one.file else ()
+            read += (replace(each, read=True) for each in sections_of(one.within, tree) if each.text)
         if isinstance(one, Nested):
             others += _nested_message(one, tree)
         elif one.text is None or not one.text.strip():
@@ -235,7 +247,15 @@ def sections_of(found: Sequence[Leaf | Nested], tree: Tree) -> list[Section]:
         else:
             others.append(_attachment(one, tree))
     files = [Section("\n".join(names), "attachment")] if names else []
-    return [Section("\n\n".join(bodies)), *dict.fromkeys(others), *files]
+    return [Section("\n\n".join(bodies)), *dict.fromkeys(others), *files, *read]
+
+
+def file_sections(name: str, found: FileText, kind: str = "attachment", role: Role = "attachment") -> list[Section]:
+    """Return the text of a file, a section for each part, below its name and place; or why it has none."""
+    if found.unread:
+        return [Section(f"[{kind}: {name}: {found.unread}]", role, name, read=True)]
+    places = ((", ".join(filter(None, (name, part.place))), part.text) for part in found.parts)
+    return [Section(f"[{kind}: {place}]\n\n{text}", role, place, read=True) for place, text in places]
 
 
 def _is_body(part: MimePart, have_body: bool) -> bool:
@@ -263,7 +283,7 @@ def _attachment(leaf: Leaf, tree: Tree) -> Section:
     if len(text) > ATTACHMENT_CHARS:
         tree.problem(f"text of an attachment beyond {ATTACHMENT_CHARS} characters was not read")
         text = text[:ATTACHMENT_CHARS]
-    return Section(f"{_name_line(leaf.part)}\n{text}", "attachment")
+    return Section(f"{_name_line(leaf.part)}\n{text}", "attachment", leaf.part.filename)
 
 
 def _name_line(part: MimePart) -> str:
@@ -313,10 +333,14 @@ def read_mail(
     if len(envelope.recipients) >= MOST_ADDRESSES:
         tree.problem(f"recipients beyond the first {MOST_ADDRESSES} of a field were not read")
     walk(part, tree)
-    text, passages = _assemble(sections_of(tree.found, tree), _quote_roles(envelope), envelope.date, tree)
+    sections, quotes = sections_of(tree.found, tree), _quote_roles(envelope)
+    sections.sort(key=lambda one: one.read)
+    text, passages = assemble(sections, quotes, envelope.date, tree)
+    said = [one for one in sections if not one.read]
+    own = assemble(said, quotes, envelope.date, tree)[0] if len(said) < len(sections) else text
     if not text and not part.headers.fields and not tree.problems:
         return ParsedItem(item, None, problem="empty")
-    document = _document(envelope, text, passages)
+    document = _document(envelope, own, text, passages)
     offset = _offset(raw, part, tree.found, text)
     kinds = ("no-date",) if envelope.date and not (envelope.sent or envelope.received) else ()  # its mailbox has one
     return ParsedItem(item, document, offset, "; ".join(tree.problems) or None, kinds)
@@ -330,9 +354,9 @@ def _quote_roles(envelope: Envelope) -> QuoteRoles:
     return replace(IN_REPLY, title=title if len(title) > 3 else "") if answers else IN_NEW_MAIL
 
 
-def _document(envelope: Envelope, text: str, passages: tuple[DocumentPassage, ...]) -> Document:
+def _document(envelope: Envelope, own: str, text: str, passages: tuple[DocumentPassage, ...]) -> Document:
     return Document(
-        id=_identity(envelope, text),
+        id=_identity(envelope, own),
         kind="mail",
         title=envelope.title,
         sender=str(envelope.sender),
@@ -359,7 +383,7 @@ def _identity(envelope: Envelope, text: str) -> str:
     return blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
-def _assemble(
+def assemble(
     sections: Sequence[Section], quotes: QuoteRoles, sent: datetime | None, tree: Tree
 ) -> tuple[str, tuple[DocumentPassage, ...]]:
     """Return the sections joined by empty lines, and their passages."""
@@ -376,7 +400,7 @@ def _assemble(
             text = text[: max(room, 0)].rstrip("\n")
         if not text:
             break
-        passages += _passages(section.role, text, quotes, sent, lines_before + 1)
+        passages += _passages(section, text, quotes, sent, lines_before + 1)
         texts.append(text)
         length += len(text) + 2
         lines_before += text.count("\n") + 2
@@ -384,12 +408,13 @@ def _assemble(
 
 
 def _passages(
-    role: Role | None, text: str, quotes: QuoteRoles, sent: datetime | None, first_line: int
+    section: Section, text: str, quotes: QuoteRoles, sent: datetime | None, first_line: int
 ) -> Sequence[DocumentPassage]:
-    if role is None:
+    if section.role is None:
         return passages_of(text, quotes, first_line, sent)
     lines = text.split("\n")
-    return paragraphs(lines, [role] * len(lines), first_line, sent)
+    found = paragraphs(lines, [section.role] * len(lines), first_line, sent)
+    return [structs.replace(one, author=section.place) for one in found] if section.place else found
 
 
 def _offset(raw: bytes, part: MimePart, found: Sequence[Leaf | Nested], text: str) -> int | None:

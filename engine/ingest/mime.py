@@ -9,6 +9,7 @@ from email.errors import MessageError
 from email.message import Message
 from functools import lru_cache
 from html import unescape
+from mimetypes import MimeTypes
 from typing import TypeGuard
 
 from engine.ingest.headers import (
@@ -24,8 +25,9 @@ from engine.ingest.headers import (
 )
 from engine.ingest.html import html_text, is_page
 from engine.ingest.outlook import as_mime
-from engine.ingest.scan import COMPOUND, TNEF
+from engine.ingest.scan import COMPOUND, HEAD, TNEF, is_office
 from engine.ingest.types import ParseLimits, UnreadableItem
+from store.types import FilePart, FileText, replace
 
 # One part: type, file name, transfer encoding.
 
@@ -169,6 +171,10 @@ _WORD, _LINK = re.compile(r"\w+"), re.compile(r"https?:\S+|\(?\S+@\S+")
 _SENTENCE_END = re.compile(r"\n|(?<=[.!?])\s+")
 _MESSAGE = "message/rfc822"
 _OUTLOOK = re.compile(r"ms-(?:tnef|outlook) |\.msg$|winmail\.dat$", re.IGNORECASE)
+_FILES = re.compile(
+    r"pdf|office|opendocument|ms-excel|msword|rtf|zip|\.(?:doc|dot|ppt|pps|xls|xlt|od|ott)\w?$", re.IGNORECASE
+)
+_TYPES = MimeTypes()
 _PAGES = {"text/html", "text/x-amp-html", "text/enriched", "text/richtext", "application/xhtml+xml"}
 _READ = {"message/delivery-status", "application/ics", "application/json", "application/xhtml+xml"}
 _INLINE = ("text/plain", "text/html", "text/rtf")
@@ -177,10 +183,12 @@ _ALTERNATIVES = {*_INLINE, "text/enriched", "text/x-amp-html", "multipart/relate
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A part that is not a container; `text` is None if it has no readable text."""
+    """A part that is not a container of MIME; `text` is None if it has no readable text."""
 
     part: MimePart
     text: str | None
+    file: FileText | None = None  # the text of a file of an office program
+    within: tuple["Leaf | Nested", ...] = ()  # the files in a zip file
 
 
 @dataclass(slots=True)
@@ -226,8 +234,43 @@ def walk(part: MimePart, tree: Tree, depth: int = 0) -> None:
     elif kind.endswith("pkcs7-mime") and (signed := signed_content(part.data)):
         walk(read_part(signed, tree.limits), tree, depth + 1)
     else:
-        tree.found.append(Leaf(part, part_text(part, tree)))
+        tree.found.append(_leaf(part, tree, depth))
     return None
+
+
+def _leaf(part: MimePart, tree: Tree, depth: int) -> Leaf:
+    """Return a part that is not a container of MIME, with the text of a file of an office program or in a zip file."""
+    name, text, limits = part.filename, part_text(part, tree), tree.limits
+    if name:
+        limits.on_file(name, part.data)
+    if text is not None or not limits.text_of or not _FILES.search(f"{part.type.name} {name}"):
+        return Leaf(part, text)
+    data = part.data
+    if is_office(name, data[:HEAD]):
+        found = file_text(data, limits)
+        if found.problem:
+            tree.problem(f"{found.problem} ({name[:200] or part.type.name})")
+        return Leaf(part, None, found)
+    inside = Tree(replace(limits, members=None), tree.out_of_time, problems=tree.problems, parts=tree.parts)
+    try:
+        for member, content in limits.members(data) if limits.members and data.startswith(b"PK") else ():
+            kind = ContentType(_TYPES.guess_type(member)[0] or "", "", "", member, False, False)
+            walk(MimePart(Headers({}), content, kind, f"{name}/{member}", True), inside, depth + 1)
+    except UnreadableItem as error:
+        if error.reason == "encrypted":
+            return Leaf(part, None, FileText(unread=error.reason))
+        tree.problem(f"{error.reason} ({name[:200]})")
+    tree.parts = inside.parts
+    return Leaf(part, None, None, tuple(inside.found))
+
+
+def file_text(data: bytes, limits: ParseLimits) -> FileText:
+    """Return the text of a file that `is_office`, with what could not be read; UnreadableItem where none is read."""
+    if data.startswith(b"{\\rtf"):
+        return FileText((FilePart("", _rtf_text(tidy(decode_text(data)))),))
+    if limits.text_of is None:
+        raise UnreadableItem("not read: see ingest.attachments")
+    return limits.text_of(data)
 
 
 def part_text(part: MimePart, tree: Tree) -> str | None:
@@ -247,8 +290,7 @@ def part_text(part: MimePart, tree: Tree) -> str | None:
     elif kind == "text/plain" and "\nend" in text:
         text = _UU_FILE.sub(r"[attachment: \1]", text)
     elif text.startswith("{\\rtf"):
-        said = tidy(_rtf_text(text))
-        return visible(html_text(said) if "\\fromhtml" in text[:1000] else said)
+        return _rtf_text(text)
     if kind in _PAGES or (kind == "text/plain" and is_page(text)):
         return visible(html_text(_PARAMETER.sub("", text)))
     return visible(unflow(text, part.type.delete_space) if part.type.flowed else text)
@@ -322,7 +364,8 @@ def _rtf_text(source: str) -> str:
         elif not hidden:
             other = plain or _RTF_SIGNS.get(word) or (sign if sign in "{}\\" else "")
             out.append(chr(int(number) % 65_536) if number else other)
-    return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "replace").strip()
+    said = tidy("".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "replace").strip())
+    return visible(html_text(said) if "\\fromhtml" in source[:1000] else said)
 
 
 def _walk_message(part: MimePart, tree: Tree, depth: int) -> None:

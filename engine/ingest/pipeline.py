@@ -123,7 +123,6 @@ def _add(batch: ParsedBatch, file: FileRead, item: ParsedItem, collection: str, 
 
 _QUOTE_MARKS = re.compile(r"^[> ]+", re.MULTILINE)
 _ATTRIBUTION = 5  # lines
-_REPEATED = ("quote", "forward", "signature")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,21 +135,31 @@ class PassageSplit:
 
 
 def passage_digests(document: Document) -> list[bytes]:
-    """Return a digest of each passage; quote marks, attributions, white space and case are ignored."""
-    return [_digest(passage) for passage in document.passages]
+    """Return a digest of each passage; quote marks, attributions, white space and case are ignored.
+
+    That of a passage from an attached file is of all the file too, which so is indexed once, and never in part.
+    """
+    found = [_digest(passage) for passage in document.passages]
+    whole = dict[str, bytes]()
+    for passage, digest in zip(document.passages, found, strict=True):
+        whole[passage.file] = whole.get(passage.file, b"") + digest * bool(passage.file)
+    return [
+        blake2b(whole[one.file] + at.to_bytes(4), digest_size=8).digest() if one.file else digest
+        for at, (one, digest) in enumerate(zip(document.passages, found, strict=True))
+    ]
 
 
 def own_digests(document: Document, digests: Sequence[bytes]) -> list[bytes]:
-    """Return the digests of the passages that are not quotes, forwards or signatures."""
+    """Return the digests of the passages that are not quotes, forwards, signatures or from attached files."""
     pairs = zip(document.passages, digests, strict=True)
-    return [digest for passage, digest in pairs if passage.role not in _REPEATED]
+    return [digest for passage, digest in pairs if not passage.is_repeated]
 
 
 def split_passages(document: Document, digests: Sequence[bytes], owners: Mapping[bytes, str]) -> PassageSplit:
     """Select the passages to index: the document's own, and quotes that no other document owns."""
     kept, owned, quoted = [], [], []
     for passage, digest in zip(document.passages, digests, strict=True):
-        if passage.role in _REPEATED and owners.get(digest, document.id) != document.id:
+        if passage.is_repeated and owners.get(digest, document.id) != document.id:
             quoted.append(digest)
         else:
             kept.append(passage)
@@ -389,7 +398,8 @@ class Summary:
     """The result of a run: files seen, new, changed and gone; documents read, added, duplicate and removed.
 
     `removed` includes those that new versions replaced. `refused` counts documents that were not removed because of
-    the guard, `waiting` files that are still being written, `forgotten` documents that `pkb forget` keeps out.
+    the guard, `waiting` files that are still being written, `forgotten` documents that `pkb forget` keeps out,
+    `attachments` the attached files whose text was read.
     `problems` are those of this run, `known_problems` those of files that have not changed since; `noted` are the items
     of this run that look misread, or were left out for their state.
     """
@@ -405,6 +415,7 @@ class Summary:
     refused: int = 0
     waiting: int = 0
     forgotten: int = 0
+    attachments: int = 0
     problems: list[Problem] = field(default_factory=list)
     known_problems: list[Problem] = field(default_factory=list)
     noted: list[Problem] = field(default_factory=list)
@@ -438,7 +449,8 @@ class Ingest:
     def run(self, root: SourceRoot) -> Iterator[Progress]:
         """Run all steps for one root."""
         self._knowledge.recover()
-        documents_store.decode_anew(self._ledger, " ".join([str(PARSER_VERSION), *sorted(self._limits.leave_out)]))
+        rules = [str(PARSER_VERSION), *sorted(self._limits.leave_out), *["attachments"] * self._limits.attachments]
+        documents_store.decode_anew(self._ledger, " ".join(rules))
         documents_store.retry_failed(self._ledger, version("pkb"))
         yield Progress("scan", 0)
         found = self._scan(root)
@@ -506,18 +518,19 @@ class Ingest:
     def _parse(self, files: Mapping[bytes, FileState]) -> Iterator[Progress]:
         if not files:
             return
-        from engine.ingest.files import read  # lazy: an unchanged folder needs no parser
+        from engine.ingest.files import read, with_attachments  # lazy: an unchanged folder needs no parser
 
-        for root, own in self._by_root(files).items():
-            reader = partial(read, raw_kind=root.kind, limits=self._limits, root=root.path)
-            before, self._files = self._files, self._files + len(own)
-            yield Progress("read", before, self._files)
-            for step in parse_batches(own, root.collection, reader, self._knowledge.is_indexed, self._tombstones()):
-                if isinstance(step, int):
-                    yield Progress("read", before + step, self._files)
-                else:
-                    yield from self._commit(step)
-            yield Progress("read", self._files, self._files)
+        with with_attachments(self._limits) as limits:
+            for root, own in self._by_root(files).items():
+                reader = partial(read, raw_kind=root.kind, limits=limits, root=root.path)
+                before, self._files = self._files, self._files + len(own)
+                yield Progress("read", before, self._files)
+                for step in parse_batches(own, root.collection, reader, self._knowledge.is_indexed, self._tombstones()):
+                    if isinstance(step, int):
+                        yield Progress("read", before + step, self._files)
+                    else:
+                        yield from self._commit(step)
+                yield Progress("read", self._files, self._files)
 
     def _tombstones(self) -> Callable[[Document, str], bool]:
         """Return a test for forgotten documents; with `restore` it lifts the tombstone."""
@@ -544,6 +557,8 @@ class Ingest:
         self.summary.read += batch.read
         self.summary.duplicates += batch.read - len(batch.documents)
         self.summary.forgotten += batch.forgotten
+        for one in batch.documents.values():
+            self.summary.attachments += len({passage.file for passage in one.passages} - {""})
         for file in batch.files:
             if file.complete:
                 file.state = scan.as_recorded(os.fsencode(file.path), file.state, self._began)

@@ -18,7 +18,7 @@ from typing import Literal
 from prompts import word_patterns
 from store.types import FileState, Place, replace
 
-Format = Literal["mail", "mbox", "emlx", "outlook", "transcript", "calendar", "contacts"]
+Format = Literal["mail", "mbox", "emlx", "outlook", "transcript", "calendar", "contacts", "office"]
 
 # Formats.
 
@@ -30,6 +30,7 @@ _FROM_LINE = re.compile(
     rb"(?:\xef\xbb\xbf)?\s{0,100}>?From(?: \S[^\n]{0,300}|([ \t\r]*))\n(?:>From [^\n]{0,300}\n)?([!-9;-~]{1,60}[ \t]*:)"
 )
 COMPOUND, TNEF = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", b"\x78\x9f\x3e\x22"  # begin the files of Outlook
+_OFFICE = re.compile(r"\.(?:pdf|doc[xm]|dot[xm]|ppt[xm]|pps[xm]|xls[xmb]?|xlt[xm]?|od[tsp]|ott)$", re.IGNORECASE)
 _ARCHIVE = re.compile(rb"PK(?:\x03\x04|\x05\x06)|\x1f\x8b\x08")
 _BEGIN = re.compile(rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?\s*BEGIN:(VCALENDAR|VCARD)\s", re.IGNORECASE)
 _IGNORED_NAMES = {"icon\r", *_WORDS["file"].split("|")}
@@ -55,6 +56,8 @@ def detect(name: str, head: bytes) -> Format | None:
         return "emlx"
     if head.startswith(TNEF) or (ending == ".msg" and head.startswith(COMPOUND)):  # as are those of Word and Excel
         return "outlook"
+    if is_office(name, head):
+        return "office"
     if ending == ".eml":
         return "mail"
     if ending in (".vtt", ".srt", ".sbv"):
@@ -64,6 +67,12 @@ def detect(name: str, head: bytes) -> Format | None:
     if (first := _FROM_LINE.match(head)) and (first[1] is None or is_mail_field(first[2])):
         return "mbox"
     return "mail" if _begins_header(head) else None
+
+
+def is_office(name: str, head: bytes) -> bool:
+    """Return whether a file is a PDF or of an office program, whose text can be read; from its first `HEAD` bytes."""
+    begins = head.startswith((b"PK\x03\x04", COMPOUND)) or b"%PDF-" in head[:1024]
+    return head.startswith((b"%PDF-", b"{\\rtf")) or (begins and _OFFICE.search(name) is not None)
 
 
 def is_archive(head: bytes) -> bool:

@@ -7,7 +7,7 @@ keeps the claim.
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from functools import cache
 from hashlib import blake2b
@@ -19,11 +19,11 @@ from msgspec import Struct
 from engine.text.people import LOOK_ALIKE, folded_address, folded_name, name_and_address, traces
 from store.catalog import BUG, NamedAddress, Provenance
 from store.errors import PkbError
-from store.types import OWN_ROLES, Document, ParsedItem, replace
+from store.types import OWN_ROLES, Document, DocumentPassage, FileText, ParsedItem, replace
 
 # Raise it with each change after which a file is decoded to another text, date, sender or role: every file is then read
 # again by the next `pkb ingest`, and what is decoded anew replaces what was decoded before.
-PARSER_VERSION: Final = 10
+PARSER_VERSION: Final = 11
 LEFT_OUT: Final = ("deleted", "spam", "drafts")  # states of mail that a setting keeps out of the index
 
 
@@ -43,6 +43,11 @@ class ParseLimits(Struct, frozen=True):
     leave_out: frozenset[str] = frozenset(LEFT_OUT)  # mail in these states
     state: str | None = None  # of all mail in the file, by its place
     names: dict[str, str] = {}  # of the people in an export, by their ids
+    attachments: bool = False  # read files of office programs, and zip files in mail
+    text_of: Callable[[bytes], FileText] | None = None  # how such a file is read
+    members: Callable[[bytes], Iterator[tuple[str, bytes]]] | None = None  # how a zip file is: names and contents
+    on_file: Callable[[str, bytes], None] = lambda _name, _data: None  # is given every attached file
+    changed: float | None = None  # when the file was, in seconds since the epoch
 
 
 class UnreadableItem(Exception):
@@ -115,8 +120,10 @@ _PERCENT = re.compile(r"(?<!\S)[^\s/:?%]*(?:%20[^\s/:?%]*){3}")
 _BASE64 = re.compile(r"\n(?=[A-Za-z0-9+/]{60,}={0,2}(?:\s|$))(?=\S*[A-Z])\S*\d")
 _END_TAG = re.compile(r"</[A-Za-z][A-Za-z0-9]{0,9}>")
 _UNOPENED = re.compile(
-    r"\[attachment: (?:winmail\.dat|smime\.p7m|application/(?:(?:x-)?pkcs7-mime|pgp-encrypted|(?:vnd\.)?ms-tnef))\]"
+    r"\[attachment: (?:winmail\.dat|smime\.p7m|application/(?:(?:x-)?pkcs7-mime|pgp-encrypted|(?:vnd\.)?ms-tnef)"
+    r"|[^\n]*: encrypted)\]"
 )
+_PICTURES = re.compile(r"\[(?:attachment|file): [^\n]*: pictures without text\]")
 _SAID = frozenset((*OWN_ROLES, "forward"))
 
 
@@ -155,6 +162,7 @@ KINDS: Final[Mapping[str, tuple[str, str, Callable[[Document], bool]]]] = {
     "no-words": ("mail", "no own words", lambda one: _SAID.isdisjoint(passage.role for passage in one.passages)),
     "several": ("mail", "several messages in one", _holds_several),
     "unopened": ("mail", "a part was not opened", lambda one: "[" in one.text and bool(_UNOPENED.search(one.text))),
+    "pictures": ("", "pages that are pictures", lambda one: bool(_PICTURES.search(one.text))),
     "no-speakers": ("transcript", "one speaker or none", _has_no_speakers),
     "undecoded": ("", "characters not decoded", lambda one: _is_undecoded(_read(one)) or "=?" in one.title),
     "base64": ("", "words like base64", lambda one: _many(_read(one), "\n", _BASE64) and "PGP SIGN" not in one.text),

@@ -27,7 +27,7 @@ function people(source) {
 function where(source, copies) {
   const [first, last] = source.lines;
   const path = plain(source.path), tail = path.split("/").slice(-2).join("/");
-  const lines = first === last ? `line ${first}` : `lines ${first}–${last}`;
+  const lines = source.place ? plain(source.place) : first === last ? `line ${first}` : `lines ${first}–${last}`;
   const also = copies ? `, and ${count(copies, "copy", "copies")}` : "";
   return h("p", { class: "place" }, h("span", { class: "path", title: path }, tail), h("span", {}, `${lines}${also}`));
 }

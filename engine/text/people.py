@@ -186,7 +186,7 @@ def index_words(chunk: Chunk, sender: str, recipients: Sequence[str], date: date
 
 @dataclass(frozen=True, slots=True)
 class QuotedPart:
-    """The role of a part of a document; for a quoted or forwarded one also its date and author, if given."""
+    """The role of a part of a document; of a quoted or forwarded one its date and author, of a file its place."""
 
     role: Role
     written: datetime | None = None
@@ -207,7 +207,7 @@ def origin_line(document: Document, part: QuotedPart) -> str:
     header = _header(document, part, shorten(document.title, 160).translate(_BRACKETS))
     senders, recipients = _addresses([document.sender]), _addresses(document.recipients[:2])
     parts = [f"{senders} to {recipients}" if senders and recipients else senders or recipients]
-    parts += [f"quoting {author}"] if (author := _addresses([part.author])) else []
+    parts += [f"quoting {author}"] if part.role != "attachment" and (author := _addresses([part.author])) else []
     parts += [f"says it is of {_date(document.claimed)}"] if document.claimed else []
     about = "; ".join([*filter(None, parts), *document.warnings])
     return f"{header} <{about}>" if about else header
@@ -227,7 +227,7 @@ def _header(document: Document, part: QuotedPart, title: str) -> str:
         who += [f"To: {_names(document.recipients, 2)}"] if document.recipients else []
         parts = [*who, *date, *([title] if title else [])]
     else:
-        parts = [f"Meeting: {title}", *date]
+        parts = [f"{'File' if document.kind == 'file' else 'Meeting'}: {title}", *date]
     mark = _mark(part)
     return ", ".join(parts) + (f" [{mark}]" if mark else "")
 

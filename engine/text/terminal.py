@@ -141,11 +141,20 @@ _OPENER = "PKB_OPENER"
 _SYSTEM = {"darwin": "open", "linux": "xdg-open"}
 
 
-def opening(path: str, message_id: str | None, instead: str, environ: Mapping[str, str], platform: str) -> list[str]:
+# What tells a program the page of a PDF: an option, or of a browser the fragment of the address.
+_PAGE = dict.fromkeys(("evince", "atril", "xreader"), "--page-index={}") | dict.fromkeys(
+    ("okular", "zathura"), "--page={}"
+)
+_BROWSERS = ("firefox", "chromium", "google-chrome", "brave-browser")
+
+
+def opening(
+    path: str, message_id: str | None, instead: str, environ: Mapping[str, str], platform: str, place: str = ""
+) -> list[str]:
     """Return the command that opens a source; PkbError if its file is missing, or nothing here opens files.
 
     On macOS a message is opened in Mail, elsewhere its file. A program named by PKB_OPENER is given the file.
-    `instead` is what to type where it cannot be opened.
+    `instead` is what to type where it cannot be opened, `place` the place in the file, such as "a.pdf, page 3".
     """
     named = environ.get(_OPENER)
     program = _found(_words(named) if named else [_SYSTEM.get(platform, "xdg-open")], environ, instead)
@@ -157,7 +166,10 @@ def opening(path: str, message_id: str | None, instead: str, environ: Mapping[st
         raise PkbError(f"{line(path)} is executable, so that the system may run it", instead)
     # No "--" before the path, which xdg-open refuses: an absolute path is never taken for an option.
     assert path.startswith("/"), "sources have absolute paths"
-    return [*program, path]
+    found, name = re.search(r", page (\d+)$", place), Path(program[0]).name
+    if found and name in _BROWSERS:
+        return [*program, f"{file_uri(path, '')}#page={found[1]}"]
+    return [*program, *([_PAGE[name].format(found[1])] if found and name in _PAGE else []), path]
 
 
 def run_opener(command: Sequence[str], instead: str) -> None:

@@ -3,6 +3,7 @@
 A parser of pkb raises its own error for what it refuses, or nothing at all; anything else is a finding.
 """
 
+import atexit
 import json
 import tempfile
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from typing import Any, get_args
 from engine.ask import followup, keys, question_features
 from engine.http import completions
 from engine.idle import predict
-from engine.ingest import calendar, css, dialogue, files, headers, html, mail, outlook, quotes, transcripts
+from engine.ingest import calendar, css, dialogue, files, headers, html, mail, office, outlook, quotes, transcripts
 from engine.ingest.chunking import chunk
 from engine.ingest.types import ParseLimits, UnreadableItem
 from engine.kv import sharing
@@ -32,6 +33,8 @@ from store.catalog import BUG
 from store.errors import PkbError
 from store.remote import RemoteMiss
 from store.types import ParsedItem
+from tests.engine.ingest import office_files
+from tests.engine.ingest.archive_files import zipped
 
 NOW = datetime(2024, 6, 19, 8, 0, tzinfo=UTC)
 LIMITS = ParseLimits()
@@ -121,6 +124,27 @@ def _file(data: bytes) -> None:
     path.write_bytes(data)
     for item in files.read(path, None, LIMITS):
         assert not (item.problem or "").startswith(BUG), item.problem
+
+
+@cache
+def _office_files() -> office.OfficeFiles:
+    made = office.OfficeFiles()
+    atexit.register(made.close)
+    return made
+
+
+def _office(data: bytes) -> None:
+    assert _office_files().text_of(data).problem != "its parser failed"
+
+
+def _office_xml(data: bytes) -> None:
+    """Parse a part of XML as each that is read: first what lists the others."""
+    listed, _, xml = data.partition(b"\n\n")
+    office.parse(zipped({"word/document.xml": xml, "docProps/core.xml": listed}))
+    office.parse(zipped({"content.xml": xml, "meta.xml": listed, "META-INF/manifest.xml": listed}))
+    slides = ("ppt/presentation.xml", "ppt/slides/slide1.xml", "ppt/slides/slide2.xml")
+    rels = ("ppt/_rels/presentation.xml.rels", "ppt/slides/_rels/slide1.xml.rels")
+    office.parse(zipped(dict.fromkeys(slides, xml) | dict.fromkeys(rels, listed)))
 
 
 def _quotes(data: bytes) -> None:
@@ -302,6 +326,8 @@ def _gguf(data: bytes) -> None:
 TARGETS: dict[str, Target] = {
     "mail": Target(_mail),
     "outlook": Target(_outlook, (UnreadableItem,)),
+    "office": Target(_office),
+    "office_xml": Target(_office_xml),
     "mbox": Target(_mbox),
     "emlx": Target(files.unwrap_emlx, (UnreadableItem,)),
     "headers": Target(_headers),
@@ -357,6 +383,20 @@ _INVITE = (
 _SEEDS: dict[str, tuple[bytes, ...]] = {
     "mbox": (
         b"From a@x.org Mon Jun  3 10:00:00 2024\nSubject: a\n\n>From b\n\nFrom c@x.org Tue Jun  4 1:00:00 2024\n\nx",
+    ),
+    "office": (
+        office_files.pdf("one", "two", changed="D:20240503"),
+        office_files.xlsx({"A": [["a", 1], [None, 2.5]]}),
+        office_files.docx("x"),
+        office_files.opendocument("<text:p>x</text:p>"),
+    ),
+    "office_xml": (
+        f"{office_files.related({'r1': ('slide', 'slides/slide1.xml'), 'r2': ('notesSlide', '../slide2.xml')})}\n\n"
+        f"<p:x xmlns:p='{office_files.SLIDES}' xmlns:r='x'><p:sldId r:id='r1'/>"
+        f"{office_files.shown('hi')}</p:x>".encode(),
+        f"<a><title>t</title><modified>2024-05-03T10:00:00Z</modified></a>\n\n<w:d xmlns:w='{office_files.WORD}'>"
+        f"{office_files.paragraphs('a')}<w:tr><w:tc>{office_files.paragraphs('b')}</w:tc></w:tr></w:d>".encode(),
+        f"<m/>\n\n<o xmlns:t='{office_files.TEXT}'><page><t:p>a<t:span>b</t:span><t:s/>c</t:p></page></o>".encode(),
     ),
     "emlx": (b"12  \nSubject: a\n\nx",),
     "headers": (

@@ -36,6 +36,7 @@ BROKEN = [
     ("1.eml", HEAD + ENCLOSED.format("application/ms-tnef", "winmail.dat"), "unopened"),
     ("1.eml", HEAD + ENCLOSED.format("application/pkcs7-mime", "smime.p7m"), "unopened"),
     ("1.partial.emlx", f"{len(HEAD) + 7}\n{HEAD}\nCome.\n<plist/>", "unopened"),
+    ("1.eml", f"{HEAD}\n[attachment: scan.pdf: pictures without text]\n", "pictures"),
     ("talk.vtt", TALK, "no-speakers"),
     ("1.eml", f"{HEAD}\nThe caf\ufffd is open.\n", "undecoded"),
     ("1.eml", f"{HEAD}\nWe meet at the caf=C3=A9 in K=C3=B6ln, dr=C3=BCben.\n", "undecoded"),
