@@ -19,7 +19,7 @@ from msgspec import Struct
 from engine.text.people import LOOK_ALIKE, folded_address, folded_name, name_and_address, traces
 from store.catalog import BUG, NamedAddress, Provenance
 from store.errors import PkbError
-from store.types import OWN_ROLES, Document, DocumentPassage, FileText, ParsedItem, replace
+from store.types import OWN_ROLES, Document, FileText, ParsedItem, replace
 
 # Raise it with each change after which a file is decoded to another text, date, sender or role: every file is then read
 # again by the next `pkb ingest`, and what is decoded anew replaces what was decoded before.

@@ -168,7 +168,7 @@ def opening(
     assert path.startswith("/"), "sources have absolute paths"
     found, name = re.search(r", page (\d+)$", place), Path(program[0]).name
     if found and name in _BROWSERS:
-        return [*program, f"{file_uri(path, '')}#page={found[1]}"]
+        return [*program, f"{Path(path).as_uri()}#page={found[1]}"]
     return [*program, *([_PAGE[name].format(found[1])] if found and name in _PAGE else []), path]
 
 
