@@ -50,7 +50,7 @@ PANELS = {
     "Expert": {
         "adapter": ("model", "adapter", "Add and use LoRA adapters of the language model."),
         "peer": ("serve", "peer", "Add, list and remove machines that share KV caches."),
-        "export": ("export", "export", "Write cached questions with answers and sources."),
+        "export": ("export", "export", "Write cached questions with answers and sources as JSON, an object a line."),
     },
 }
 COMMANDS = {name: about for panel in PANELS.values() for name, about in panel.items()}

@@ -1,23 +1,18 @@
-"""What leaves pkb: exported answers; forgetting messages with all made from them.
-
-What is written is safe for renderers and terminals.
-"""
+"""What leaves pkb: exported answers; forgetting messages with all made from them."""
 
 import os
-import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
 from cli import output
 from cli.output import agreed, bars, filtered, open_pkb
-from cli.render import from_home
-from engine.text.terminal import cited_numbers, count, line, one_line, plain
+from engine.text.terminal import count, line, one_line
 from engine.types import NO_FILTERS, SCHEMA, Filters, json_text
 from store.errors import PkbError, UsageError
 from store.home import replacing
@@ -32,23 +27,15 @@ def export(
     path: Annotated[
         Path | None, typer.Argument(metavar="FILE", help="The file to write; without it, or with -, standard output.")
     ] = None,
-    form: Annotated[
-        Literal["jsonl", "md"], typer.Option("--format", help="JSON, an object a line, or Markdown.")
-    ] = "jsonl",
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
 ) -> None:
-    """Write cached questions with answers and sources.
+    """Write cached questions with answers and sources as JSON, an object a line.
 
     Example: pkb export answers.jsonl
     """
     with open_pkb() as pkb, _written(path, force=force) as file:
-        rows = pkb.export()
-        for text in export_lines(rows) if form == "md" else map(_json, rows):
-            file.write(f"{text}\n")
-
-
-def _json(row: dict[str, Any]) -> str:
-    return json_text(row, ascii_alone=sys.stdout.encoding.lower() != "utf-8")
+        for row in pkb.export():
+            file.write(json_text(row, ascii_alone=sys.stdout.encoding.lower() != "utf-8") + "\n")
 
 
 @contextmanager
@@ -66,65 +53,6 @@ def _written(path: Path | None, *, force: bool) -> Iterator[TextIO]:
             raise PkbError(f"cannot write {line(str(path))}: {(error.strerror or '').lower()}", None) from None
         with TextIOWrapper(raw, encoding="utf-8") as file:
             yield file
-
-
-_MARKDOWN = re.compile(r"[\\`*_\[\]<>&|~]")
-_BACKSLASH = r"\\\g<0>"
-_AT_START = re.compile(r"(\d*)([#+=.)-])")  # headings, lists, lines under headings
-_DAY = len("2024-05-14")
-_WHOLE = 1_000_000  # characters; more than any text has
-
-
-def source_lines(row: Mapping[str, Any], number: str = "") -> Iterator[str]:
-    """Yield the lines of one source in Markdown: its number, title, place and quote."""
-    name, day = _flat(row["author"] or row["sender"] or row["speaker"] or ""), (row["date"] or "no date")[:_DAY]
-    yield " · ".join(filter(None, [f"- {number}**{_flat(row['title']) or 'no subject'}**", name, day])) + "  "
-    first, last = row["lines"]
-    of = "" if row["own_lines"] else " of pkb show"
-    where = _flat(row["place"]) or f"lines {first} to {last}{of}"
-    yield f"  {_code(from_home(line(row['path'])))}, {where}"
-    if row["quote"]:
-        yield ""
-        yield from (f"  > {shown}".rstrip() for shown in escaped(row["quote"]).split("\n"))
-
-
-def export_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield an export in Markdown: answers, without predicted ones that nobody asked for."""
-    for row in rows:
-        if row["kind"] == "export":
-            about = f"Exported by pkb {row['version']}, {row['created'][:_DAY]}."
-            yield from ("# Questions and answers", "", about, "")
-        elif row["origin"] == "user" or row["uses"]:
-            yield from _answer_lines(row["reply"])
-
-
-def _answer_lines(reply: Mapping[str, Any]) -> Iterator[str]:
-    yield from (f"## {_flat(reply['question'])}", "")
-    lines = filter(None, escaped(reply["answer"] or "No answer found.").split("\n"))
-    yield from ("\\\n".join(lines), "")  # a line ends behind a backslash alone
-    cited = cited_numbers(reply["answer"] or "")
-    originals = [row for row in reply["sources"] if not row["copy"]] if reply["answer"] else []
-    for number, row in enumerate(originals, 1):
-        if row["quote"] or number in cited:
-            yield from (*source_lines(row, f"[{number}] " if cited else ""), "")
-
-
-def escaped(text: str) -> str:
-    """Return a text that Markdown shows as it is: no link, picture or tag of a mail is one in the page."""
-    lines = _MARKDOWN.sub(_BACKSLASH, plain(text)).split("\n")
-    starts = ((one, _AT_START.match(one)) for one in map(str.strip, lines))
-    return "\n".join(f"{found[1]}\\{one[found.start(2) :]}" if found else one for one, found in starts)
-
-
-def _flat(text: str) -> str:
-    """Return a text on one line, behind another one."""
-    return _MARKDOWN.sub(_BACKSLASH, one_line(text, _WHOLE))
-
-
-def _code(text: str) -> str:
-    """Return a text as code, between more backticks than it has in a row."""
-    fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
-    return f"{fence} {text} {fence}" if len(fence) > 1 else f"{fence}{text}{fence}"
 
 
 _LISTED = 10

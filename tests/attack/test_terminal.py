@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli import export
 from engine.http.routes import HEADERS
 from engine.page import __file__ as page_file
 from engine.text.terminal import in_json, line, one_line, plain, unstyled
@@ -118,7 +117,6 @@ COMMANDS: list[list[str]] = [
     ["ingest", f"/nowhere/{EVERYTHING}"],
     ["ingest", "--kind", EVERYTHING],
     ["export", "-"],
-    ["export", "-", "--format", "md"],
     ["export", f"/nowhere/{EVERYTHING}"],
     ["import", f"/nowhere/{EVERYTHING}"],
     ["config", "show"],
@@ -208,12 +206,6 @@ def test_json_escapes_by_itself_and_keeps_the_value(value: object) -> None:
         assert acted_on(shown) == set()
         if ascii_alone:
             assert json.loads(shown) == value
-
-
-@given(ANY)
-def test_markdown_of_a_mail_is_text(text: str) -> None:
-    shown = export.escaped(f"![x](http://evil) <img src=x> [a](b) `{text}` {text} <b>{text}")
-    assert not re.search(r"(?<!\\)(?:\\\\)*[\[<`]", shown)
 
 
 # The page: files that come with pkb, and a policy that allows nothing else.

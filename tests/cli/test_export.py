@@ -1,16 +1,11 @@
-"""`pkb export`: files for their owner alone, safe in pages."""
+"""`pkb export`: files for their owner alone."""
 
 import json
-import re
 import stat
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from cli.export import escaped, source_lines
-from engine.types import Source, json_values
 from tests.cli.conftest import Pkb
 from tests.cli.test_terminal import KEY, acted_on, hostile
 
@@ -50,32 +45,12 @@ def test_a_home_without_mail_exports_nothing(fresh: Pkb, tmp_path: Path) -> None
     assert (fresh("export", str(tmp_path / "a")).code, (tmp_path / "a").exists()) == (10, False)
 
 
-def test_markdown_has_the_questions_that_were_asked(pkb: Pkb, exported: Path) -> None:
-    pkb("idle", "--force")
-    page = pkb("export", "--format", "md").out
-    assert set(QUESTIONS) <= set(re.findall(r"^## (.+)$", page, re.MULTILINE))
-    assert "\nGus Tindall: From today I keep the spare key to the workshop.\n" in page
-    assert "  > From today I keep the spare key to the workshop." in page
-
-
 def test_nothing_in_mail_acts_on_a_terminal_or_a_page(fresh: Pkb, tmp_path: Path) -> None:
     folder = hostile(tmp_path / "mail")
     fresh("ingest", str(folder), "--vectors", "later")
     fresh("ask", "where is the boat?")
     for words in (
         ("search", "boat", "shed", "--json"),
-        *(("export", "--format", form) for form in ("jsonl", "md")),
+        ("export",),
     ):
         assert (words, acted_on(fresh(*words).out)) == (words, set())
-
-
-ANY = st.text(st.sampled_from("=+-@\t ab'\"\n\r,;\x1b\u200b|0#`*_[]()<>&!\\~.1"), max_size=20)
-
-
-@given(ANY)
-def test_text_of_mail_is_no_markdown(text: str) -> None:
-    shown = escaped(text)
-    assert re.search(r"(?<!\\)(?:\\\\)*[`*_\[\]<>&|~]", shown) is None
-    assert [line for line in shown.split("\n") if re.match(r"\s|\d*[#+=.)-]", line)] == []
-    heading, *_ = source_lines(json_values(Source("/m", None, text, None, (1, 1), 1.0, "")))
-    assert "\n" not in heading

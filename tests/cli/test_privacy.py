@@ -60,7 +60,6 @@ COMMANDS = [
     ["show", str(DATA / "mail" / "mh" / "1"), "--json"],
     ["show", "1", "--json"],
     ["export"],
-    ["export", "--format", "md"],
     ["list", "--json"],
     ["todo", "--since", "2024", "--json"],
     ["stats", "--json"],
