@@ -17,7 +17,7 @@ from cli import output
 from cli.ask import override
 from cli.inspect import print_document
 from cli.output import InDocument, filtered, session
-from cli.render import show_answer, show_note, show_source
+from cli.render import show_answer, show_note
 from engine import operations
 from engine.app import answer
 from engine.operations import CACHE_USES, document_of, documents, scope_of
@@ -35,7 +35,6 @@ from engine.types import (
     Source,
     Step,
     grouped,
-    json_values,
 )
 from store.errors import NoModel, NoStore, PkbError, UsageError
 from store.types import replace
@@ -180,8 +179,7 @@ def _typed(look: Callable[[str], None], *, as_json: bool) -> Iterator[str]:
 
 
 _HELP = {
-    "/answer": "show the last answer in full, with its sources",
-    "/sources": "list the sources of the last answer",
+    "/answer": "show the last answer with all its sources",
     "/show N": "print the document of source N",
     "/open N": "open the file of source N",
     "/wrong": "mark the last answer as wrong and drop it",
@@ -215,18 +213,6 @@ def show_last(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) 
     print(flush=True)
 
 
-def sources(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) -> None:
-    """Print the sources of the last answer; copies have the number of their original."""
-    numbered = enumerate(grouped(_last(said).reply.sources), 1)
-    if as_json:
-        rows = [{"number": number, **json_values(source)} for number, places in numbered for source in places]
-        output.data({"schema": SCHEMA, "sources": rows})
-        return
-    for number, places in numbered:
-        show_source(number, places, rests=number == 1 and _last(said).reply.answered)
-    print(flush=True)
-
-
 def show_document(said: Sequence[ChatTurn], number: str, opened: Session, as_json: bool) -> None:
     """Print the document of a source of the last answer, as `pkb show` does."""
     source = _source(said, number)
@@ -248,7 +234,7 @@ def _source(said: Sequence[ChatTurn], number: str) -> Source:
     """Return the source of the last answer that was typed as a number."""
     groups = grouped(_last(said).reply.sources)
     if not (number.isdecimal() and len(number) < 4 and 0 < int(number) <= len(groups)):
-        raise UsageError(f"no source {one_line(number, 20) or 'without a number'} of {len(groups)}", "/sources")
+        raise UsageError(f"no source {one_line(number, 20) or 'without a number'} of {len(groups)}", "/answer")
     return groups[int(number) - 1][0]
 
 
@@ -276,25 +262,8 @@ def show_help(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) 
     print("\n".join([*lines, more]), end="\n\n", flush=True)
 
 
-def drop_last_answer(said: Sequence[ChatTurn], opened: Session, *, as_json: bool) -> None:
-    """Drop the last answer of this conversation, unless something else was asked elsewhere since."""
-    from engine.ask.semantic import reject_answer
-    from store.history import History
-
-    last, asked = _last(said), History(opened.ledger).last()
-    mine = asked is not None and asked.question == (last.asked or last.typed)
-    taken = reject_answer(opened.ledger, opened.now) if mine else None
-    if taken is None:
-        raise PkbError("the last question has no cached answer", "/history")
-    if as_json:
-        output.data({"schema": SCHEMA, "question": taken.question, "tier": taken.tier})
-    else:
-        print(f"Dropped: {one_line(taken.question, 200)}", end="\n\n", flush=True)
-
-
 COMMANDS: dict[str, Callable[[Sequence[ChatTurn], str, Session, bool], None]] = {
     "/answer": show_last,
-    "/sources": sources,
     "/show": show_document,
     "/open": open_source,
     "/history": history,
@@ -361,9 +330,20 @@ class Conversation:
             self._turns.append(turn_of(said.reply))
 
     def _wrong(self, opened: Session) -> None:
-        """Drop the last answer, which then is no context for the next question either."""
-        drop_last_answer(self._said, opened, as_json=self._as_json)
-        if self._said[-1].asked is not None and self._turns:
+        """Drop the last answer, unless something else was asked elsewhere since; it is no context for the next then."""
+        from engine.ask.semantic import reject_answer
+        from store.history import History
+
+        last, asked = _last(self._said), History(opened.ledger).last()
+        mine = asked is not None and asked.question == (last.asked or last.typed)
+        taken = reject_answer(opened.ledger, opened.now) if mine else None
+        if taken is None:
+            raise PkbError("the last question has no cached answer", "/history")
+        if self._as_json:
+            output.data({"schema": SCHEMA, "question": taken.question, "tier": taken.tier})
+        else:
+            print(f"Dropped: {one_line(taken.question, 200)}", end="\n\n", flush=True)
+        if last.asked is not None and self._turns:
             self._turns[-1] = replace(self._turns[-1], answer=None, focus="")
 
     def _condense(self, typed: str, opened: Session) -> "tuple[Condensed, float]":
@@ -394,5 +374,5 @@ class Conversation:
             row = answered.reply.to_json() | about
             output.data(row | {"explain": answered.trace.to_json()} if self._explain else row)
             return
-        show_answer(answered, streamed=streamed, explain=self._explain, more="/sources", brief=True)
+        show_answer(answered, streamed=streamed, explain=self._explain, more="/answer", brief=True)
         print(flush=True)

@@ -129,8 +129,6 @@ def _show_plan(planned: "ForgetPlan") -> None:
         print(f"question: {one_line(question, 200)}")
     if len(planned.questions) > _LISTED or planned.answers:
         print(f"{count(len(planned.questions), 'question')} in all, {count(planned.answers, 'cached answer')}")
-    for name in planned.adapters:
-        output.say(f"pkb: adapter {name} was trained on answers by an earlier version of pkb: it is removed")
     if planned.quoted_by:
         also = count(planned.quoted_by, "other message quotes", "other messages quote")
         output.say(f"pkb: {also} them and would keep that text; to forget those too: --quoting")
@@ -175,7 +173,6 @@ def _row(planned: "ForgetPlan", erased: "Erased | None") -> dict[str, Any]:
         "questions": list(planned.questions),
         "answers": planned.answers,
         "left_out": len(planned.left_out),
-        "adapters": list(planned.adapters),
         "copies": planned.copies,
         "quoted_by": planned.quoted_by,
         "related": [

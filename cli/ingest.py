@@ -74,10 +74,9 @@ def ingest(
     if find:
         paths = _find(paths, yes=yes, as_json=as_json, watch=watch)
     if watch:
-        for given, first in ((restore, "PATH --restore"), (prune, "--prune")):
-            if given:
-                step = f"pkb ingest {first}, then: pkb ingest --watch"
-                raise UsageError(f"{first.split()[-1]} cannot be combined with --watch", step)
+        if first := "PATH --restore" if restore else "--prune" if prune else "":
+            step = f"pkb ingest {first}, then: pkb ingest --watch"
+            raise UsageError(f"{first.split()[-1]} cannot be combined with --watch", step)
         start(paths or [], kind, collection, (quiet, rescan, poll), embeds=vectors != "later", as_json=as_json)
     if (quiet, rescan, poll) != (None, None, None):
         raise UsageError("--quiet, --rescan and --poll are for --watch", "pkb ingest --watch --quiet 5s")

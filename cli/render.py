@@ -28,8 +28,6 @@ from engine.text.time_sensitive import FUNCTION_WORDS
 from engine.types import Answer, AskResult, Correction, OpenLoop, Source, grouped, json_values
 
 _WORD = re.compile(r"\w+")
-
-
 _INDENT = "    "
 _SHOWN = 3  # sources in full
 _QUOTE, _WHOLE = 240, 1_000_000  # characters of a quote that are shown; more than any has
@@ -64,8 +62,7 @@ def show_answer(
         _print(_answer(reply))
     read = list(enumerate(grouped(reply.sources), 1))
     bearing = sorted(_bearing(reply, read), key=_date) if reply.synthesis else _bearing(reply, read)
-    if brief:
-        bearing = [one for one in bearing if one[0] in {1, *cited_numbers(reply.text or "")}]
+    bearing = [one for one in bearing if not brief or one[0] in {1, *cited_numbers(reply.text or "")}]
     for number, places in bearing:
         beside = (sys.stdout.isatty() and number == 1 and reply.context) or ""
         show_source(number, places, rests=number == 1 and reply.answered, context=beside)

@@ -449,7 +449,7 @@ class Pkb:
 
     def export(self) -> Iterator[dict[str, Any]]:
         """Yield what an export begins with, then cached answers, as `pkb export` prints them."""
-        from engine.operations import export
+        from engine.inventory import export
 
         return export(self.session)
 

@@ -84,8 +84,7 @@ class ForgetPlan:
 
     `copies` is the number of files in which they stand, `left_out` are mail in files of the home that the index leaves
     out, by path, `related` other documents that hold their text; `answers` is the number of cached ones to the
-    questions. `adapters` go with them: earlier versions of pkb trained them on answers. `left` removed ones are not
-    named. It is as things stood at a `generation` of the index.
+    questions. `left` removed ones are not named. It is as things stood at a `generation` of the index.
     """
 
     documents: tuple[Row, ...] = ()
@@ -95,7 +94,6 @@ class ForgetPlan:
     left_out: tuple[tuple[str, Row], ...] = ()
     copies: int = 0
     related: tuple[Related, ...] = ()
-    adapters: tuple[str, ...] = ()
     left: int = 0
     generation: int = -1
     request: ForgetRequest = field(default_factory=ForgetRequest)
@@ -120,8 +118,8 @@ def plan(opened: Session, request: ForgetRequest) -> ForgetPlan:
     """Find what a request names; UsageError if a file or a Message-ID was never indexed, or nothing is named."""
     if request.question is not None:
         questions = _same_questions(opened, request.question)
-        adapters, answers = _learned(opened) if questions else (), answers_to(opened.ledger, questions)
-        return ForgetPlan(questions=questions, answers=answers, adapters=adapters, request=request)
+        answers = answers_to(opened.ledger, questions)
+        return ForgetPlan(questions=questions, answers=answers, request=request)
     if not request.targets and request.scope == Scope() and not request.deleted:
         raise UsageError("say what to forget", "pkb forget --help")
     if request.scope != Scope() and request.deleted:
@@ -147,7 +145,6 @@ def _plan(opened: Session, request: ForgetRequest, related: Sequence[Related] | 
         left_out=_left_out(opened, request, aside, {row["message_id"] for row in rows} - {None}),
         copies=len(files),
         related=tuple(related),
-        adapters=_learned(opened) if ids else (),
         left=len(removed - named),
         generation=opened.ledger.generation,
         request=request,
@@ -174,7 +171,7 @@ def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> Era
             names += [name for path, _ in planned.left_out for one in _read(Path(path)) for name in names_of(one)]
             files = {place.path for one in ids for place in opened.catalogue.places(one)}
             for part in optional_parts():
-                part.forget(opened, planned.adapters, files.union(path for path, _ in planned.left_out))
+                part.forget(opened, files.union(path for path, _ in planned.left_out))
             eraser, now = Eraser(opened.home, ledger, opened.tables, opened.mapped), opened.now.timestamp()
             erased = eraser.erase(ids, names, planned.questions, now, on_progress)
     if left := erased.left:
@@ -230,10 +227,6 @@ def _unchanged(opened: Session, planned: ForgetPlan) -> ForgetPlan:
     if ({*now.ids}, now.left_out) != ({*planned.ids}, planned.left_out):
         raise PkbError("these messages have just changed; nothing was forgotten", "the same command again")
     return now
-
-
-def _learned(opened: Session) -> tuple[str, ...]:
-    return tuple(name for part in optional_parts() for name in part.learned(opened))
 
 
 def _same_questions(opened: Session, question: str) -> tuple[str, ...]:

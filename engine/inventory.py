@@ -5,9 +5,10 @@ Also lists the parts that a home need not use, each with its own checks and figu
 
 import json
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,7 +31,7 @@ from engine.models.runtime import device
 from engine.session import Session
 from engine.settings import SERVED, Settings, save
 from engine.text.terminal import line, plain, size
-from engine.types import Checks
+from engine.types import SCHEMA, Checks, json_values
 from store.answers import AnswerBank
 from store.errors import NoModel, PkbError, UsageError
 from store.home import Home
@@ -321,17 +322,6 @@ def remove_adapter(opened: Session, name: str) -> int:
     return folder.remove(name) + forget_kv(opened)
 
 
-def trained_adapters(opened: Session) -> tuple[str, ...]:
-    """Return the adapters that earlier versions trained on answers, and those of unknown origin."""
-    folder, found = adapter_folder(opened), list[str]()
-    for name in folder.names():
-        try:
-            found += [name] if folder.find(name).was_trained else []
-        except PkbError:
-            found.append(name)
-    return tuple(found)
-
-
 def forget_kv(opened: Session) -> int:
     """Remove the KV that adapters have computed which are here no more; returns the bytes freed."""
     from engine.backends import open_store
@@ -349,17 +339,31 @@ def forget_kv(opened: Session) -> int:
         store.close()
 
 
+def export(opened: Session) -> Iterator[dict[str, Any]]:
+    """Yield what an export begins with, then each cached answer with its evidence, the most used first."""
+    from importlib.metadata import version
+
+    from engine.ask.keys import answer_of, scope_of
+
+    bank = AnswerBank(opened.ledger)  # NoStore before anything is written
+    yield {"schema": SCHEMA, "kind": "export", "version": version("pkb"), "created": opened.now.isoformat()}
+    for key, kept in bank.answered():
+        created = datetime.fromtimestamp(kept.created, opened.now.tzinfo).isoformat()
+        about = {name: getattr(kept, name) for name in ("writer", "day", "evidence")}
+        use = {name: getattr(kept, name) for name in ("made_ms", "origin", "source", "tau", "uses")}
+        asked = {"key": key.hex(), "scope": json_values(scope_of(kept.scope)), **about, "created": created, **use}
+        yield {"schema": SCHEMA, "kind": "answer", **asked, "reply": answer_of(kept).to_json()}
+
+
 class OptionalPart(Struct, frozen=True):
     """A part that a home need not use, and what it brings to the commands that look at all of a home.
 
-    `learned` names what it has learned from answers, which `forget` removes, with all it has of some files. `elsewhere`
-    says where copies may be that this machine does not reach.
+    `forget` removes all that it has of some files, `elsewhere` says where this machine does not reach copies.
     """
 
     doctor: Callable[[Home, Settings, Mapping[str, str]], Checks] = lambda *_: {}  # which may replace other checks
     stats: Callable[[Settings], dict[str, Any]] = lambda _: {}
-    learned: Callable[[Session], Collection[str]] = lambda _: ()
-    forget: Callable[[Session, Collection[str], Collection[str]], None] = lambda *_: None
+    forget: Callable[[Session, Collection[str]], None] = lambda *_: None
     elsewhere: Callable[[Session], Collection[str]] = lambda _: ()
 
 
@@ -370,18 +374,13 @@ def optional_parts() -> tuple[OptionalPart, ...]:
 
     return (
         OptionalPart(endpoint.doctor, endpoint.stats),
-        OptionalPart(adapters.doctor, adapters.stats, trained_adapters, _forget_adapters),
+        OptionalPart(adapters.doctor, adapters.stats),
         OptionalPart(sharing.doctor, elsewhere=lambda one: sharing.elsewhere(one.home, one.settings, one.ledger)),
         OptionalPart(forget=_forget_messages),
     )
 
 
-def _forget_adapters(opened: Session, names: Collection[str], _: Collection[str]) -> None:
-    for name in names:
-        remove_adapter(opened, name)
-
-
-def _forget_messages(opened: Session, _: Collection[str], files: Collection[str]) -> None:
+def _forget_messages(opened: Session, files: Collection[str]) -> None:
     if opened.home.mail.is_dir():  # most have no account, and need not wait for TLS
         from engine.ingest.imap import forget_message
 

@@ -14,14 +14,12 @@ from datetime import date, datetime, time, timedelta
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from tempfile import mkdtemp
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from engine.session import Session
 from engine.text.terminal import line, typed, valid_text
 from engine.types import (
-    SCHEMA,
     Check,
     CheckState,
     Evidence,
@@ -33,7 +31,6 @@ from engine.types import (
     SearchResult,
     Source,
     Trace,
-    json_values,
 )
 from store.errors import Locked, PkbError, UsageError
 from store.home import Home, existing
@@ -158,7 +155,9 @@ def open_source(opened: Session, source: "Source", instead: str) -> None:
     path, message, place = source.path, source.message_id, source.place
     if source.role == "attachment" and place and (found := attached_file(Path(path), message, place)):
         name, message = re.sub(r"[^\w.() -]", "_", found[0].rpartition("/")[2]).lstrip(".")[-100:], None
-        copy = Path(mkdtemp(prefix="pkb-"), name or "file")
+        shutil.rmtree(opened.home.opened, ignore_errors=True)  # of the file opened before
+        opened.home.opened.mkdir(mode=0o700, parents=True)
+        copy = opened.home.opened / (name or "file")
         copy.touch(0o600)
         copy.write_bytes(found[1])
         path = str(copy)
@@ -300,23 +299,6 @@ def space_check(home: Home) -> Check:
     free = shutil.disk_usage(existing(home.data)).free
     state: CheckState = "ok" if free >= _ENOUGH_DISK else "note" if free >= _LEAST_DISK else "bad"
     return Check("space", state, f"{free / 1e9:.1f} GB free", None if state == "ok" else "free some disk space")
-
-
-def export(opened: Session) -> Iterator[dict[str, Any]]:
-    """Yield what an export begins with, then each cached answer with its evidence, the most used first."""
-    from importlib.metadata import version
-
-    from engine.ask.keys import answer_of, scope_of
-    from store.answers import AnswerBank
-
-    bank = AnswerBank(opened.ledger)  # NoStore before anything is written
-    yield {"schema": SCHEMA, "kind": "export", "version": version("pkb"), "created": opened.now.isoformat()}
-    for key, kept in bank.answered():
-        created = datetime.fromtimestamp(kept.created, opened.now.tzinfo).isoformat()
-        about = {name: getattr(kept, name) for name in ("writer", "day", "evidence")}
-        use = {name: getattr(kept, name) for name in ("made_ms", "origin", "source", "tau", "uses")}
-        asked = {"key": key.hex(), "scope": json_values(scope_of(kept.scope)), **about, "created": created, **use}
-        yield {"schema": SCHEMA, "kind": "answer", **asked, "reply": answer_of(kept).to_json()}
 
 
 def check(opened: Session, *, read_data: bool, repair: bool) -> "tuple[list[Finding], Repaired]":
@@ -600,7 +582,9 @@ def first_day(day: str, today: date, *, end: bool = False) -> date:
         return today - timedelta(days=int(ago[1]) * _DAYS[ago[2]]) + timedelta(days=end)
     if iso := _ISO.fullmatch(day.strip()):
         first = date(int(iso[1]), int(iso[2] or 1), int(iso[3] or 1))
-        return first + timedelta(days=_length(first, iso)) if end else first
+        if not end or iso[3]:
+            return first + timedelta(days=end)
+        return (first + timedelta(days=31 if iso[2] else 366)).replace(day=1)
     named = _named(day, today)
     return named.last + timedelta(days=1) if end else named.first
 
@@ -613,11 +597,3 @@ def _named(day: str, today: date) -> "Days":
     if not in_words or not (days := resolve(day.strip(), datetime.combine(today, time.min), past=True)):
         raise ValueError
     return days
-
-
-def _length(first: date, iso: re.Match[str]) -> int:
-    """Return the number of days of the day, month or year that begins so."""
-    import calendar  # few filters need it
-
-    in_month = calendar.monthrange(first.year, first.month)[1]
-    return 1 if iso[3] else in_month if iso[2] else 366 if calendar.isleap(first.year) else 365

@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from engine.settings import Experiment, Settings, load, put, retired
+from engine.settings import Experiment, Settings, load, put, unknown
 from prompts import word_patterns
 from store.errors import DamagedLedger, DiskFull, NoModel, UnsafePlace, UsageError, disk_failure
 from store.home import ELSEWHERE, has_tables, is_full, locate, unsafe_place
@@ -61,8 +61,8 @@ class Session:
     def settings(self) -> "Settings":
         """Read the config file; UsageError naming a wrong key or value."""
         settings = load(self.home.config)
-        if old := retired(self.home.config):
-            self.on_notice(f"{self.home.config}: ignored retired settings: {', '.join(old)}")
+        if others := unknown(self.home.config):
+            self.on_notice(f"{self.home.config}: ignored unknown settings: {', '.join(others)}")
         return replace(settings, experiment=self._experiment) if self._experiment else settings
 
     @property

@@ -269,35 +269,14 @@ def keys(settings: Settings) -> dict[str, Any]:
     }
 
 
-RETIRED = frozenset(
-    f"{section}.{name}"
-    for section, names in {
-        "ask": "whole whole_tokens drafts",
-        "bank": "semantic max_error refresh_k guard evidence verify check",
-        "ingest": "gone_count gone_share message_bytes",
-        "embed": "workers",
-        "adapter": "train abstract",
-        "kv": "order score",
-        "idle": "away_s load stride history cutoff quiet_s",
-        "serve": "memory_share",
-    }.items()
-    for name in names.split()
-)  # keys of older versions: in a file they are ignored
-
-
 def chosen(path: Path) -> set[str]:
     """Return the keys that the config file sets."""
     return {key for key, _ in _leaves(_sections(_text(path), str(path)))}
 
 
-def retired(path: Path) -> list[str]:
-    """Return the keys in the config file that pkb no longer reads."""
-    return sorted({key for key, value in _leaves(_sections(_text(path), str(path))) if _is_retired(key, value)})
-
-
-def _is_retired(key: str, value: Any) -> bool:
-    """Return whether a key or its value is of an older version: `kv.remote` could be a folder or an object store."""
-    return key in RETIRED or (key == "kv.remote" and re.match(r"(?!https?:)[a-z][a-z0-9+]*://", str(value)) is not None)
+def unknown(path: Path) -> list[str]:
+    """Return the keys in the config file that pkb does not know, as those of another version: they are ignored."""
+    return sorted(chosen(path) - keys(Settings()).keys())
 
 
 def save(path: Path, key: str, value: str) -> Any:
@@ -335,14 +314,11 @@ def _text(path: Path) -> str:
 
 
 def parse(text: str, source: str) -> Settings:
-    """Read settings from TOML; `source` is named in errors."""
+    """Read settings from TOML, without unknown keys; `source` is named in errors."""
     settings, known = Settings(), keys(Settings())
     for key, value in _leaves(_sections(text, source)):
-        if _is_retired(key, value):
-            continue
-        if key not in known:
-            raise UsageError(f"{source}: no such key: {key}", "pkb config path")
-        settings = put(settings, key, value, source)
+        if key in known:
+            settings = put(settings, key, value, source)
     return settings
 
 
@@ -362,8 +338,6 @@ def _sections(text: str, source: str) -> dict[str, Any]:
 def put(settings: Settings, key: str, value: Any, source: str = "config") -> Settings:
     """Return the settings with one dotted key changed; UsageError if the key is unknown or the value is not valid."""
     known = keys(settings)
-    if key in RETIRED:
-        raise UsageError(f"{source}: {key} was retired", "pkb config show")
     if key not in known:
         raise UsageError(f"{source}: no such key: {key}", "pkb config show")
     section, name = key.split(".")

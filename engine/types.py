@@ -542,15 +542,11 @@ class AskOptions(Struct, frozen=True, forbid_unknown_fields=True):
     record: bool = True
 
 
-def _nothing() -> None:
-    """Keep nothing."""
-
-
 class GeneratedAnswer(Struct, frozen=True):
     """A reply as its writer gives it; `keep` does the writer's work that can wait until the answer is shown."""
 
     reply: Answer
-    keep: Callable[[], None] = _nothing
+    keep: Callable[[], None] = lambda: None
 
 
 class AskResult(Struct, frozen=True):
@@ -562,7 +558,7 @@ class AskResult(Struct, frozen=True):
     reply: Answer
     trace: Trace
     covered: float | None = None
-    keep: Callable[[], None] = _nothing
+    keep: Callable[[], None] = lambda: None
 
 
 class Backend(Protocol):

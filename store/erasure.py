@@ -332,13 +332,11 @@ def _nodes_left(ledger: Ledger, home: Home) -> Iterator[str]:
 
 
 def _remove_leftovers(home: Home) -> None:
-    """Remove unfinished trainings, and copies of the ledger by a repair or `pkb bench`: earlier versions left them."""
+    """Remove copies of the ledger that repairs left, and of an attached file that was opened."""
     copies = {*home.data.glob("ledger.*")} - {home.data / f"{home.ledger.name}{end}" for end in ("", "-wal", "-shm")}
-    for path in (*copies, *home.adapters.glob(".training-*"), home.trial):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
+    for path in copies:
+        path.unlink(missing_ok=True)
+    shutil.rmtree(home.opened, ignore_errors=True)
 
 
 def _files(home: Home) -> Iterator[Path]:

@@ -40,8 +40,8 @@ class Home:
     share = PathInside("data", "share")  # the keys that this machine shares its KV cache with
     adapters = PathInside("data", "adapters")  # the language model's LoRA adapters
     mail = PathInside("data", "mail")  # the mail accounts that were read
-    trial = PathInside("data", "trying")  # the copy that `pkb bench` of earlier versions asked; its tables are links
     kv = PathInside("cache", "kv")
+    opened = PathInside("cache", "opened")  # a copy of the attached file that was opened last
     compiled = PathInside("cache", "tmp/mlx")  # code that MLX compiles, and compiles again where it is missing
 
     def other_cache_bytes(self) -> int:

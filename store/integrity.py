@@ -145,8 +145,7 @@ def _forgetting(ledger: Ledger) -> Finding:
 
 def _privacy(home: Home) -> Finding:
     """Find files of the home and its cache that others can read, own, or hold under another name."""
-    paths = (path for path in home.entries() if not path.is_relative_to(home.trial))  # private, and full of links
-    modes = [found for path in paths if (found := _status(path)) is not None]
+    modes = [found for path in home.entries() if (found := _status(path)) is not None]
     counts = {
         "can be read by other users": sum(bool(one.st_mode & 0o077) and not stat.S_ISLNK(one.st_mode) for one in modes),
         "belong to another user": sum(one.st_uid != os.geteuid() for one in modes),

@@ -105,9 +105,8 @@ def _refuse_unkept(given: Mapping[str, Any]) -> None:
     for name, allows in _ALLOWED.items():
         if (value := given.get(name)) is not None and not allows(value):
             raise UsageError(f"{name} is not supported with this value")
-    for name in ("max_tokens", "max_completion_tokens"):
-        if _field(int, given, name, _LEAST_TOKENS) < _LEAST_TOKENS:
-            raise UsageError(f"{name} must be at least {_LEAST_TOKENS}")
+    if min(_field(int, given, name, _LEAST_TOKENS) for name in ("max_tokens", "max_completion_tokens")) < _LEAST_TOKENS:
+        raise UsageError(f"max_tokens must be at least {_LEAST_TOKENS}")
 
 
 _HEADING = re.compile(r"^#{1,6} \S", re.MULTILINE)

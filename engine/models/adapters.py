@@ -304,17 +304,13 @@ def check_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KeptAdapter:
-    """An adapter in the home, and the model it is for; `base` identifies that whatever its quantization.
-
-    Earlier versions of pkb trained some (`was_trained`), and kept several versions of an adapter beside each other.
-    """
+    """An adapter in the home, and the model it is for; `base` identifies that whatever its quantization."""
 
     name: str
     version: int
     base: str
     model: str
     folder: Path
-    was_trained: bool = False
 
     @property
     def files(self) -> Path:
@@ -344,7 +340,7 @@ class AdapterFolder:
         try:
             found = json.loads((folder / _ABOUT).read_text("utf-8"))
             about = (int(found["version"]), str(found["base"]), str(found["model"]))
-            return KeptAdapter(name, *about, folder, bool(found.get("training")))
+            return KeptAdapter(name, *about, folder)
         except _DAMAGED as error:
             step = f"pkb adapter rm {name}"
             raise PkbError(f"adapter {name} is damaged: {_ABOUT}: {_reason(error)}", step) from error

@@ -141,11 +141,8 @@ _OPENER = "PKB_OPENER"
 _SYSTEM = {"darwin": "open", "linux": "xdg-open"}
 
 
-# What tells a program the page of a PDF: an option, or of a browser the fragment of the address.
-_PAGE = dict.fromkeys(("evince", "atril", "xreader"), "--page-index={}") | dict.fromkeys(
-    ("okular", "zathura"), "--page={}"
-)
-_BROWSERS = ("firefox", "chromium", "google-chrome", "brave-browser")
+# What tells a program the page of a PDF.
+_PAGE = {"evince": "--page-index={}", "atril": "--page-index={}", "okular": "--page={}", "zathura": "--page={}"}
 
 
 def opening(
@@ -167,8 +164,6 @@ def opening(
     # No "--" before the path, which xdg-open refuses: an absolute path is never taken for an option.
     assert path.startswith("/"), "sources have absolute paths"
     found, name = re.search(r", page (\d+)$", place), Path(program[0]).name
-    if found and name in _BROWSERS:
-        return [*program, f"{Path(path).as_uri()}#page={found[1]}"]
     return [*program, *([_PAGE[name].format(found[1])] if found and name in _PAGE else []), path]
 
 

@@ -275,7 +275,7 @@ def test_no_command_limited_to_a_collection_tells_of_another(
             for option, value in drawn(data, words_of, {one: {} for one in options}).items():
                 words += [options[option], value]
             words += ["--json"] if data.draw(st.booleans()) else []
-            ran = pkb(name, *words, stdin=b"How much is the boathouse rent?\n/sources\nWhen?\n/show 1\n")
+            ran = pkb(name, *words, stdin=b"How much is the boathouse rent?\n/answer\nWhen?\n/show 1\n")
             assert told(words, ran.out + ran.err) == set(), (name, words)
 
     holds()

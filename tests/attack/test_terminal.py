@@ -173,7 +173,7 @@ def test_every_command_is_tried() -> None:
 
 
 def test_a_conversation_acts_on_nothing(pkb: Pkb) -> None:
-    said = f"Where is the boat?\n{ASKED}\n/sources\n/1\n/history\n/from {EVERYTHING}\n/{EVERYTHING}\n/wrong\n/help\n"
+    said = f"Where is the boat?\n{ASKED}\n/answer\n/1\n/history\n/from {EVERYTHING}\n/{EVERYTHING}\n/wrong\n/help\n"
     ran = pkb("chat", stdin=said.encode("utf-8", "surrogateescape"))
     assert (acted_on(ran.out + ran.err), lines_forged(ran)) == (set(), [])
 

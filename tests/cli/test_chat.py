@@ -120,19 +120,17 @@ def test_explain_shows_every_question_as_it_is_asked(pkb: Pkb) -> None:
 
 
 def test_sources_are_numbered_and_shown_by_their_number(pkb: Pkb) -> None:
-    answer, sources, *opened = chat(pkb, KEY, "/sources", "/show 1").rows
-    numbers = [source.pop("number") for source in sources["sources"]]
-    assert sources["sources"] == answer["sources"]
-    assert (numbers[0], numbers) == (1, sorted(numbers))
+    answer, again, *opened = chat(pkb, KEY, "/answer", "/show 1").rows
+    assert again["sources"] == answer["sources"]
     shown = ["show", answer["sources"][0]["path"], "--json"]
     assert opened == pkb(*shown).rows
-    human = chat(pkb, KEY, "/sources", "/show 1", words=()).out
+    human = chat(pkb, KEY, "/answer", "/show 1", words=()).out
     assert human.count("[1] workshop meeting") == 2
     assert pkb("show", "1").out in human
 
 
 def test_what_a_command_cannot_do_is_said_in_its_place(pkb: Pkb) -> None:
-    lines = ["/sources", "/show 1", "/wrong", KEY, "/show", "/show 99", "/open -1", "/open ²", "/nope", "???", KEY]
+    lines = ["/answer", "/show 1", "/wrong", KEY, "/show", "/show 99", "/open -1", "/open ²", "/nope", "???", KEY]
     rows = chat(pkb, *lines).rows
     assert [row.get("error", {}).get("code") for row in rows] == [2, 2, 2, None, 2, 2, 2, 2, 2, 2, None]
     assert [row["question"] for row in rows] == lines
@@ -165,7 +163,7 @@ def test_the_history_is_that_of_the_conversation(pkb: Pkb) -> None:
 
 
 def test_help_names_every_command(pkb: Pkb) -> None:
-    commands = ["/answer", "/sources", "/show N", "/open N", "/wrong", "/history", "/help", "/quit"]
+    commands = ["/answer", "/show N", "/open N", "/wrong", "/history", "/help", "/quit"]
     assert list(chat(pkb, "/help").row["commands"]) == commands
     assert all(name in chat(pkb, "/help", words=()).out for name in commands)
 
@@ -176,7 +174,7 @@ def test_a_home_without_anything_is_one_error(fresh: Pkb) -> None:
 
 
 SAMPLE = (
-    "/open /show /sources /history /wrong /help / 1 99 and where why who he there Ben Friday what about ? concert key"
+    "/open /show /answer /history /wrong /help / 1 99 and where why who he there Ben Friday what about ? concert key"
 )
 PIECES = st.lists(st.sampled_from(SAMPLE.split()), max_size=5).map(" ".join)
 

@@ -14,7 +14,6 @@ from tests.cli.conftest import Pkb
 from tests.cli.test_idle import mail
 from tests.demo import DATA, NANO
 from tests.engine.ingest.mail_server import SmallServer, message, use_keyring
-from tests.engine.models.adapter_kit import add_trained, make_adapter
 from tests.reference import expanded, leaves, order, sections
 
 TYPES: dict[type, str] = {
@@ -73,10 +72,10 @@ def test_answers_are_as_documented(pkb: Pkb, tmp_path: Path) -> None:
 
 
 def test_what_chat_prints_is_as_documented(pkb: Pkb) -> None:
-    lines = ["Who has the spare key to the workshop?", "which one?", "/sources", "/history", "/help"]
+    lines = ["Who has the spare key to the workshop?", "which one?", "/history", "/help"]
     rows = pkb("chat", "--json", "--explain", stdin="\n".join(lines).encode()).rows
     compare("pkb chat", rows[:2], every=False)
-    for name, row in zip(("/sources", "/history", "/help"), rows[2:], strict=True):
+    for name, row in zip(("/history", "/help"), rows[2:], strict=True):
         compare(f"pkb chat {name}", [row])
 
 
@@ -137,7 +136,6 @@ def test_what_forget_prints_is_as_documented(pkb: Pkb) -> None:
     rows = [pkb("forget", *flags, "--json").row for flags in (["1", "--dry-run"], ["1", "--yes"])]
     assert [row["erased"] and row["erased"]["documents"] for row in rows] == [None, 1]
     pkb("ask", "When was the concert?")
-    add_trained(pkb.folder / "home" / "adapters", "own", make_adapter(NANO, pkb.folder / "trained").folder)
     rows.append(pkb("forget", "--question", "when was the concert", "--yes", "--json").row)
     rows.append(pkb("forget", "--from", "nobody@example.org", "--json").row)
     rows.append(pkb("forget", "20240515120002.4711@example.org", "--dry-run", "--json").row)  # which others quote

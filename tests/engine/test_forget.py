@@ -12,13 +12,10 @@ import pytest
 
 from engine.app import Pkb
 from engine.forget import ForgetPlan
-from engine.inventory import adapter_folder
 from engine.models.load import load
-from engine.settings import save
 from store.errors import PkbError, UsageError
 from store.types import Scope
 from tests.demo import NANO
-from tests.engine.models.adapter_kit import add_trained, make_adapter
 from tests.engine.recovery import Secret, files, kept, traces
 from tests.store.kit import HashEmbedder
 
@@ -181,44 +178,6 @@ def test_a_copy_with_another_header_is_kept_out(pkb: Pkb, mail: Path) -> None:
     (mail / "again.eml").write_text(f"X-Mailer: other\n{HIDDEN}".replace("nine crates.", "nine crates!"))
     assert pkb.ingest([mail]).forgotten == 1
     assert not is_found(pkb)
-
-
-def test_an_unfinished_training_and_benchmark_go_with_an_adapter_whose_notes_are_gone(pkb: Pkb) -> None:
-    adapters = pkb.session.home.adapters
-    (adapters / ".training-own" / "weights").mkdir(parents=True)
-    (adapters / "own").mkdir()
-    pkb.session.home.trial.mkdir()
-    shutil.copyfile(pkb.session.home.ledger, pkb.session.home.trial / "ledger.db")
-    pkb.forget(pkb.plan_forgetting(["hidden@example.org"], Scope()))
-    assert list(adapters.iterdir()) == []
-    assert not pkb.session.home.trial.exists()
-
-
-@pytest.mark.parametrize("versions", [1, 3])
-def test_an_adapter_that_an_earlier_version_trained_is_removed_and_one_that_was_added_stays(
-    pkb: Pkb, place: Path, versions: int
-) -> None:
-    adapters = pkb.session.home.adapters
-    made = make_adapter(NANO, place / "made").folder
-    adapter_folder(pkb.session).add(made, "added", "base", "nano", lambda _: None)
-    add_trained(adapters, "own", made, versions)
-    save(pkb.session.home.config, "adapter.answer", "own")
-    pkb.session.override("adapter.answer", "own")
-    assert pkb.plan_forgetting([], Scope(), question="Never asked?").adapters == ()
-    planned = pkb.plan_forgetting(["hidden@example.org"], Scope())
-    assert planned.adapters == ("own",)
-    pkb.forget(planned)
-    assert [path.name for path in adapters.iterdir()] == ["added"]
-    assert pkb.session.settings.adapter.answer == ""
-
-
-def test_forgetting_a_question_removes_what_may_have_learnt_it(pkb: Pkb, place: Path) -> None:
-    pkb.ask(ASKED)
-    add_trained(pkb.session.home.adapters, "own", make_adapter(NANO, place / "made").folder)
-    planned = pkb.plan_forgetting([], Scope(), question=ASKED)
-    assert planned.adapters == ("own",)
-    pkb.forget(planned)
-    assert adapter_folder(pkb.session).names() == []
 
 
 def test_a_question_is_forgotten_with_its_answer_and_nothing_else(pkb: Pkb, place: Path) -> None:

@@ -1,7 +1,6 @@
 """Adapters with random factors, as mlx-lm saves them."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +42,3 @@ def make_adapter(
     said = {"fine_tune_type": "lora", "num_layers": count, "lora_parameters": parameters, **config}
     (folder / CONFIG).write_text(json.dumps(said), "utf-8")
     return read_adapter(folder, folder.name)
-
-
-def add_trained(folder: Path, name: str, files: Path, versions: int = 1) -> None:
-    """Put an adapter into a home as an earlier version of pkb has trained it, in several versions of the same files."""
-    for number in range(1, versions + 1):
-        shutil.copytree(files, folder / name / str(number))
-    how = {"examples": 9, "held_out": 3, "iterations": 5, "seconds": 1.0, "f1_before": 0.2, "f1_after": 0.3}
-    training = {str(versions): how | {"exact_before": 1, "exact_after": 2}}
-    notes = {"version": versions, "base": "base", "model": "nano", "training": training, "learnt": {}}
-    (folder / name / "adapter.json").write_text(json.dumps(notes), "utf-8")
