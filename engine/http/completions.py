@@ -91,7 +91,7 @@ def parse(body: Any) -> ChatRequest:
 
 # What an answer cannot keep to is refused: ignored, the client would take the answer for something else.
 _ALLOWED: dict[str, Callable[[Any], bool]] = {
-    "n": lambda value: value == 1,
+    "n": lambda value: type(value) is int and value == 1,
     "response_format": lambda value: value == {"type": "text"},
     "tool_choice": lambda value: value in ("none", "auto"),
     "logprobs": operator.not_,

@@ -41,6 +41,8 @@ def test_an_attached_file_is_counted_named_as_the_source_and_opened_at_its_page(
     assert page == "--page=2"
     assert (Path(copy).name, Path(copy).read_bytes()) == ("lease.pdf", LEASE)
     assert (Path(copy).stat().st_mode & 0o777, Path(copy).parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    fresh("forget", "--yes", "1@x.org")
+    assert not Path(copy).exists()
 
 
 def test_a_loose_file_is_a_document_that_is_opened_itself(fresh: Pkb, tmp_path: Path) -> None:

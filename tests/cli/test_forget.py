@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from psutil import pid_exists
 
-from store.database import open_ledger
 from tests.cli.conftest import Pkb
 from tests.cli.serving import Served, wait
 from tests.demo import DATA
@@ -85,15 +84,8 @@ def test_ingest_says_what_it_kept_out(pkb: Pkb, tmp_path: Path) -> None:
 
 def test_copies_elsewhere_are_named(pkb: Pkb) -> None:
     pkb("config", "set", "kv.remote", "https://127.0.0.1:9#desktop")
-    key = pkb.folder / "home" / "share" / "mirror.key"
-    key.parent.mkdir()
-    key.touch()
-    ledger = open_ledger(pkb.folder / "home" / "ledger.db")
-    ledger.set("kv.mirrors", '["ftp://me:secret@host/pkb"]')  # as earlier versions wrote it
-    ledger.close()
     told = pkb("forget", "--from", "gus", "--since", "2024-06", "--yes").err
     assert "a peer may hold KV of it" in told
-    assert f"delete ftp://***@host/pkb, and {key}" in told
 
 
 @pytest.mark.slow
