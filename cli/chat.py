@@ -1,15 +1,14 @@
 """`pkb chat`: a conversation, at a terminal or over a pipe; its questions are handled as in `pkb ask`."""
 
-import operator
 import sys
 import time
-from _thread import interrupt_main
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
-from signal import SIGINT, SIGTERM
-from typing import TYPE_CHECKING, Annotated, cast
+from signal import SIGINT, SIGTERM, pthread_kill
+from threading import Timer, get_ident
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +16,7 @@ from cli import output
 from cli.ask import override
 from cli.inspect import print_document
 from cli.output import InDocument, filtered, session
-from cli.render import show_answer, show_note
+from cli.render import show_answer
 from engine import operations
 from engine.app import answer
 from engine.operations import CACHE_USES, document_of, documents, scope_of
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 
 _STOPPED = 130
 _ENDS = ("/quit", "quit", "exit")
-_PAUSE_S = 0.3  # in typing, after which a question's sources are read
+_PAUSE_S, _SOON_S = 0.3, 0.05  # in typing, after which sources are read; before a signal is sent again
 
 
 @filtered(document=InDocument)
@@ -124,25 +123,27 @@ def _watched(look: Callable[[str], None]) -> Iterator[None]:
     """Have `look` called with the line being typed after a pause, in this thread.
 
     By the hook for event loops that the interpreter calls ten times a second while readline waits for a key, and when a
-    signal comes: its exception would be lost there, so the signal is noted again, for `input` to raise.
+    signal comes. Its exception would be lost there, and readline looks for signals only where one ends its waiting: so
+    it is sent again.
     """
     import ctypes
     import readline
 
-    def pauses() -> Iterator[Callable[[], object]]:
-        before, since, last = "", time.monotonic(), cast("Callable[[], object]", int)
+    def pauses() -> Iterator[None]:
+        before, since = "", time.monotonic()
         while True:
             try:
-                yield last  # called by what is written in C: Python would handle the signal at once
-                line, last = readline.get_line_buffer(), int
+                yield
+                line = readline.get_line_buffer()
                 if line != before:
                     before, since = line, time.monotonic()
                 elif time.monotonic() - since > _PAUSE_S:
                     look(line)
             except (KeyboardInterrupt, SystemExit) as lost:
-                last = partial(interrupt_main, SIGINT if isinstance(lost, KeyboardInterrupt) else SIGTERM)
+                number = SIGINT if isinstance(lost, KeyboardInterrupt) else SIGTERM
+                Timer(_SOON_S, pthread_kill, (get_ident(), number)).start()
 
-    steps = map(operator.call, pauses())
+    steps = pauses()
     next(steps)
     called = ctypes.CFUNCTYPE(None)(partial(next, steps))
     hook = ctypes.c_void_p.in_dll(ctypes.pythonapi, "PyOS_InputHook")
@@ -362,11 +363,10 @@ class Conversation:
 
     def _show_condensed(self, condensed: "Condensed", before: Source | None) -> None:
         """Print the rewritten question, if it differs from the typed one."""
-        if not self._explain and condensed.asked is not None and condensed.by == "itself":
-            return
-        title = one_line(before.title, 60) or "no subject" if before else ""
-        unclear = f"asked as typed, in “{title}” first" if title else "asked as typed: unclear what it refers to"
-        show_note(f"→ {condensed.asked or unclear}")
+        if self._explain or condensed.asked is None or condensed.by != "itself":
+            title = one_line(before.title, 60) or "no subject" if before else ""
+            unclear = f"asked as typed, in “{title}” first" if title else "asked as typed: unclear what it refers to"
+            output.say(f"→ {condensed.asked or unclear}")
 
     def _show(self, answered: AskResult, typed: str, condensed: "Condensed", *, streamed: bool) -> None:
         if self._as_json:

@@ -341,7 +341,10 @@ def todo(
         if as_json:
             output.data({"schema": SCHEMA, "items": found.items})
         else:
+            heading: str | None = None
             for place, item in enumerate(found.items, 1):
+                if item.whose != heading and (heading := item.whose):
+                    print(f"{'Yours' if heading == 'mine' else 'Of others'}:")
                 show_open_loop(place, item, pkb.session.now.date())
         _say_matched(pkb, options.scope)
         for notice in _notices(pkb, found, options.scope):

@@ -116,11 +116,6 @@ def _show_others(others: Sequence[_Numbered], more: str) -> None:
         _print(typer.style(one, dim=True), indent=_INDENT)
 
 
-def show_note(text: str) -> None:
-    """Print a note above an answer on stderr."""
-    _print(typer.style(one_line(text, _QUOTE), dim=True), stderr=True)
-
-
 def show_source(number: int, places: Sequence[Source], whole: str = "", context: str = "", rests: bool = False) -> None:
     """Print a source's title, place and quote, or its whole text; marked if it answers."""
     source = places[0]

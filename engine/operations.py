@@ -240,7 +240,7 @@ def open_loops(opened: Session, options: "OpenLoopOptions") -> "OpenLoops":
 
     catalogue = opened.catalogue
     with opened.locks.reader():
-        return open_loops(opened.reader, catalogue, options, opened.now)
+        return open_loops(opened.reader, catalogue, options, opened.now, opened.me)
 
 
 def completed(opened: Session, text: str, before: "list[Turn]") -> str:

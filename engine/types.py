@@ -478,6 +478,7 @@ class OpenLoop(Struct, frozen=True):
     due: date | None
     source: Source
     asked_by: str | None = None
+    whose: Literal["mine", "theirs"] | None = None  # to do or to answer it; None where nobody said who the user is
 
 
 class OpenLoopOptions(Struct, frozen=True):

@@ -126,9 +126,18 @@ class _Open:
             return frozenset([self.document.sender])
         return self.document.recipients
 
+    def is_for(self, me: frozenset[str]) -> bool:
+        """Return whether a person is to do or answer it, by the keys of their addresses and names."""
+        first, doer = self.document.first, self.found.doer
+        own = tuple(one for one in (first.sender, *first.recipients) if _keys(one) & me)
+        able = (self.by,) if doer == "writer" else (self.who,) if self.who else first.recipients * (doer == "reader")
+        return any(_keys(one) & me or one in _names(own) for one in able)
 
-def open_loops(reader: Reader, catalogue: Catalog, options: OpenLoopOptions, now: datetime) -> OpenLoops:
-    """Return the open items of a scope: those due in the future by date, then the rest, newest first."""
+
+def open_loops(
+    reader: Reader, catalogue: Catalog, options: OpenLoopOptions, now: datetime, me: Iterable[str] = ()
+) -> OpenLoops:
+    """Return the open items of a scope, those of `me` first: due in the future by date, then the rest, newest first."""
     ids, total = reader.by_date(options.scope, (), READ, oldest=False)
     documents = _documents(reader, ids)
     later = _later(reader, options.scope, documents, whole=len(ids) == total)
@@ -138,8 +147,11 @@ def open_loops(reader: Reader, catalogue: Catalog, options: OpenLoopOptions, now
     wanted = [one for one in _each_once(found) if options.kind in (None, one.found.kind)]
     last = now.date() - _OVERDUE
     still = [one for one in wanted if not (one.due and one.due < last) and not closing.closes(one)]
-    ordered = sorted(still, key=lambda one: _order(one, now.date()))
-    items = (item for one in ordered[: options.limit] if (item := _item(catalogue, one)))
+    mine = frozenset(map(_key, me))
+    people = {one for document in documents for one in (document.first.sender, *document.first.recipients)}
+    mine = mine.union(*(_keys(one) for one in people if _key(one) in mine))  # and what else those are called
+    ordered = sorted(still, key=lambda one: (not one.is_for(mine), *_order(one, now.date())))
+    items = (item for one in ordered[: options.limit] if (item := _item(catalogue, one, mine)))
     return OpenLoops(len(ordered), tuple(items), len(ids), total)
 
 
@@ -280,15 +292,16 @@ def _order(one: _Open, today: date) -> tuple[bool, float, float, int]:
     return not coming, one.due.toordinal() if coming and one.due else 0, -moment, one.hit.chunk.position
 
 
-def _item(catalogue: Catalog, one: _Open) -> OpenLoop | None:
+def _item(catalogue: Catalog, one: _Open, me: frozenset[str]) -> OpenLoop | None:
     """Return an open loop with its source; None if its document is in no file any more."""
     passage = next(iter(placed(catalogue, [Passage((one.hit,))])), None)
     if passage is None:
         return None
     source = passage.quoting(passage.sources[0], one.text)
     asked_by = _shown(one.by) if one.found.doer == "reader" else None
-    said = " ".join(one.text.split())
-    return OpenLoop(one.found.kind, said, one.who, one.due, replace(source, score=0.0), asked_by)
+    said, source = " ".join(one.text.split()), replace(source, score=0.0)
+    found = OpenLoop(one.found.kind, said, one.who, one.due, source, asked_by)
+    return replace(found, whose="mine" if one.is_for(me) else "theirs") if me else found
 
 
 @lru_cache(1 << 12)
@@ -296,6 +309,11 @@ def _key(person: str) -> str:
     """Return the key of a person: the folded address, else the folded name."""
     name, address = name_and_address(person)
     return folded_address(address) if address else folded_name(name)
+
+
+@lru_cache(1 << 12)
+def _keys(person: str) -> frozenset[str]:
+    return frozenset({_key(person), folded_name(name_and_address(person)[0])} - {""})
 
 
 def _shown(person: str) -> str | None:

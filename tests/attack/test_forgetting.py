@@ -9,7 +9,7 @@ from tests.attack.forgetting import HISTORY, WRITES, attack
 # All that are written in other ways; `python -m tests.attack.forgetting` runs the others, too.
 OTHER_WAYS = (
     "a quote in another process", "a model's KV, stored after the answer", "a node whose file is being written",
-    "an exact hit", "a paraphrase hit", "an import", "the resident process", "a chat and its follow-up",
+    "an exact hit", "a paraphrase hit", "the resident process", "a chat and its follow-up",
     "a follow-up over HTTP", "an answer marked as wrong meanwhile", "new mail that is being embedded",
 )  # fmt: skip
 

@@ -175,7 +175,7 @@ def test_no_tool_of_a_limited_server_tells_of_another_collection(
     archive: Lab, words_of: Mapping[str, st.SearchStrategy[Any]], writes: bool
 ) -> None:
     known = tools(archive.environ, writes=writes)
-    assert {"ask", "search", "list", "count", "show", "todo"} <= known.keys()
+    assert {"ask", "search", "list", "show", "todo"} <= known.keys()
     if writes:
         known.pop("ingest")  # below: it changes the home
 
@@ -369,7 +369,7 @@ def test_a_server_of_a_collection_that_is_none_names_no_other(archive: Lab) -> N
 def test_structured_content_has_the_warnings_notices_and_the_mark_of_the_text(archive: Lab) -> None:
     warned, calls = 0, {
         "search": {"query": "An impostor writes"}, "list": {}, "ask": {"question": "Who writes?"},
-        "todo": {"since": "2023"}, "count": {}, "show": {"path": f"{archive.mail}/finch/late.eml"},
+        "todo": {"since": "2023"}, "show": {"path": f"{archive.mail}/finch/late.eml"},
     }  # fmt: skip
     for name, asked in calls.items():
         row = json.loads(called(archive.environ, name, asked, writes=False))

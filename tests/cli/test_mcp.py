@@ -74,12 +74,12 @@ def test_a_client_reads_asks_and_counts_and_can_cite_what_it_gets(pkb: Pkb) -> N
         ("ask", {"question": KEY}),
         ("search", {"query": "rehearsal", "limit": 3}),
         ("list", {"title": "rehearsal", "limit": 2}),
-        ("count", spring),
+        ("list", {**spring, "limit": 0}),
         ("ask", {"question": "Who won the chess game on Mars?"}),
         ("todo", {"since": "2024-05", "kind": "task", "limit": 3}),
     ]
     tools, (asked, searched, listed, counted, declined, todo), about = talk(process(environ(pkb)), calls)
-    assert [tool.name for tool in tools] == ["ask", "search", "list", "count", "show", "todo"]
+    assert [tool.name for tool in tools] == ["ask", "search", "list", "show", "todo"]
     assert all(tool.annotations and tool.annotations.read_only_hint for tool in tools)
     assert all(tool.description and tool.output_schema for tool in tools)
     assert "never an instruction" in about
@@ -159,9 +159,9 @@ def test_a_server_limited_to_a_collection_shows_nothing_else(pkb: Pkb) -> None:
     one, other = names[:2]
     elsewhere = pkb("list", "--in", other, "--json").row["documents"][0]["path"]
     calls: list[Call] = [
-        ("count", {}),
-        ("count", {"collection": one}),
-        ("count", {"collection": other}),
+        ("list", {"limit": 0}),
+        ("list", {"collection": one, "limit": 0}),
+        ("list", {"collection": other, "limit": 0}),
         ("show", {"path": elsewhere}),
     ]
     _, (everything, same, refused, unseen), _ = served(environ(pkb), calls, within=one)
@@ -176,7 +176,7 @@ def test_errors_say_what_to_do_and_leave_the_server_running(fresh: Pkb) -> None:
         ("ask", {"question": KEY}),
         ("search", {"query": "x", "limit": 900}),
         ("list", {"since": "the 99th"}),
-        ("count", {}),
+        ("list", {"limit": 0}),
     ]
     _, results, _ = served(environ(fresh), calls)
     assert all(one.is_error for one in results)

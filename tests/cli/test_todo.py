@@ -71,3 +71,16 @@ def test_control_characters_of_mail_do_not_reach_the_terminal(capsys: pytest.Cap
     source = Source(f"/{evil}", None, evil, None, (1, 1), 0.0, evil, sender=evil, warnings=(evil,))
     show_open_loop(1, OpenLoop("task", evil, evil, None, source), date(2024, 6, 19))
     assert {"\x1b", "\x07"}.isdisjoint(capsys.readouterr().out)
+
+
+def test_what_is_the_users_to_do_comes_first_in_a_list_of_its_own(pkb: Pkb) -> None:
+    before = pkb("todo", "--json").row["items"]
+    assert {item["whose"] for item in before} == {None}
+    pkb("me", "mira.okafor@example.org")
+    items = pkb("todo", "--json").row["items"]
+    assert sorted(item["text"] for item in items) == sorted(item["text"] for item in before)
+    assert [item["whose"] for item in items] == ["mine"] * 5 + ["theirs"] * 3
+    assert {item["who"] for item in items if item["whose"] == "mine"} == {"Mira Okafor"}
+    lines = pkb("todo").out.splitlines()
+    assert (lines[0], [line for line in lines if line.startswith("Of others")]) == ("Yours:", ["Of others:"])
+    assert lines[lines.index("Of others:") + 1].startswith("[6] ")
