@@ -243,16 +243,17 @@ def with_attachments(limits: ParseLimits) -> Iterator[ParseLimits]:
         yield replace(limits, **reading) if limits.attachments else limits
 
 
-def attached_file(path: Path, message_id: str | None, place: str) -> tuple[str, bytes] | None:
-    """Return the name and content of the file in a message that a text is from, by its place; None if it is gone."""
-    found, limits = dict[str, bytes](), ParseLimits(leave_out=frozenset(), text_of=lambda _: FileText())
-    limits = replace(limits, members=partial(_attached_members, limits), on_file=found.__setitem__)
+def attached_file(path: Path, about: str | tuple[str, str | None], place: str) -> tuple[str, bytes] | None:
+    """Return the file in a message, by Message-ID or title and date, that a text is from; None if not just one may be."""
+    found, files = list[tuple[str, bytes]](), set[tuple[str, bytes]]()
+    limits = ParseLimits(leave_out=frozenset(), text_of=lambda _: FileText())
+    limits = replace(limits, members=partial(_attached_members, limits), on_file=lambda *file: found.append(file))
     for item in read(path, None, limits):
-        names = [name for name in found if f"{place}, ".startswith(f"{name}, ")]
-        if names and item.document and item.document.message_id == message_id:
-            return max(names, key=len), found[max(names, key=len)]
+        name = max((name for name, _ in found if f"{place}, ".startswith(f"{name}, ")), key=len, default="")
+        if (one := item.document) and about == (one.message_id or (one.title, one.date and one.date.isoformat())):
+            files.update(file for file in found if file[0] == name)
         found.clear()
-    return None
+    return files.pop() if len(files) == 1 else None
 
 
 def _unreadable(text: str) -> ParsedItem:

@@ -1,6 +1,7 @@
 """Attached and loose files: their text in the index with its place, once, counted, forgotten and opened again."""
 
 import os
+import re
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -172,6 +173,19 @@ def test_an_attached_file_is_found_again_by_the_place_of_its_text(tmp_path: Path
     assert attached_file(path, "1@x.org", "lease.pdf") == ("lease.pdf", b"%PDF-other")
     assert attached_file(path, "2@x.org", "other.pdf") is None
     assert attached_file(path, "3@x.org", "lease.pdf") is None
+
+
+def test_of_two_attached_files_that_may_be_meant_none_is_opened(tmp_path: Path) -> None:
+    one, two = (mail(("a.pdf", pdf(text)), day=day) for day, text in enumerate(("One", "Two"), 1))
+    unnamed = [re.sub(rb"Message-ID: .*\n", b"", each) for each in (one, two)]
+    path, mails = tmp_path / "a.mbox", (*unnamed, one, two)
+    path.write_bytes(b"".join(b"From a@x.org Mon May  1 10:00:00 2024\n" + each + b"\n" for each in mails))
+
+    assert attached_file(path, ("Papers 1", "2024-05-02T10:00:00+00:00"), "a.pdf, page 1") == ("a.pdf", pdf("Two"))
+    assert attached_file(path, "1@x.org", "a.pdf, page 1") is None
+    path.write_bytes(mail(("a.pdf", pdf("One")), ("a.pdf", pdf("Two"))))
+    assert attached_file(path, "1@x.org", "a.pdf, page 1") is None
+
 
 
 def test_mail_without_such_files_starts_no_process(tmp_path: Path) -> None:
