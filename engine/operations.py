@@ -153,8 +153,7 @@ def open_source(opened: Session, source: "Source", instead: str) -> None:
     from engine.text.terminal import opening, run_opener
 
     path, message, place = source.path, source.message_id, source.place
-    about = message or (source.title, source.date)
-    if source.role == "attachment" and place and (found := attached_file(Path(path), about, place)):
+    if source.role == "attachment" and (found := attached_file(path, message or (source.title, source.date), place)):
         name, message = re.sub(r"[^\w.() -]", "_", found[0].rpartition("/")[2]).lstrip(".")[-100:], None
         shutil.rmtree(opened.home.opened, ignore_errors=True)  # of the file opened before
         opened.home.opened.mkdir(mode=0o700, parents=True)

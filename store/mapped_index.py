@@ -149,10 +149,10 @@ class IndexView:
         names, sought = ("sender_values", "recipients_values"), part.encode("utf-8", "replace")
         return any(sought in one.arrays[name].tobytes() for one in self.shards for name in names)
 
-    def known(self, wanted: str, *roles: Literal["sender", "recipients"]) -> set[str]:
-        """Return the people, folded, whom a scope with these words would fit, in some roles or in any."""
+    def known(self, wanted: str, scope: Scope, *roles: Literal["sender", "recipients"]) -> set[str]:
+        """Return the people, folded, within a scope whom one with these words would fit, in some roles or in any."""
         names = roles or ("sender", "recipients")
-        return set[str]().union(*(one.known(name, wanted) for one in self.shards for name in names))
+        return set[str]().union(*(one.known(name, wanted, scope) for one in self.shards for name in names))
 
     def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
         """Count the chunks that have each word; unknown words are left out."""

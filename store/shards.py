@@ -406,9 +406,10 @@ class Shard:
         people = (value[2:-1].decode() for value in _texts(self.arrays, "sender_values", numbers))
         return Counter(dict(zip(people, counts.tolist(), strict=True)))
 
-    def known(self, name: str, wanted: str) -> set[str]:
-        """Return the people, folded, in `sender` or `recipients` whom a scope with these words would fit."""
-        return {one for _, people in self._named(name, wanted) for one in people}
+    def known(self, name: str, wanted: str, scope: Scope) -> set[str]:
+        """Return the people, folded, in `sender` or `recipients` within a scope whom one with these words would fit."""
+        used = {*np.unique(self.arrays[name][self.within(scope)]).tolist()}
+        return {one for value, people in self._named(name, wanted) if value in used for one in people}
 
     def _names(self, name: str, wanted: str) -> NDArray[np.bool_]:
         """Return which distinct values name a person, by the rule of `filters.within` for LanceDB."""

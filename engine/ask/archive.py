@@ -77,7 +77,7 @@ def find_exact(
     reader: Reader, catalog: Catalog, question: Question, scope: Scope, me: Callable[[], tuple[str, ...]], trace: Trace
 ) -> Evidence | None:
     """Return the answer to an exact question as evidence; None for any other. `me` returns the user's addresses."""
-    archive = _Archive(reader, catalog, me)
+    archive = _Archive(reader, catalog, me, Scope(collection=scope.collection))
     with trace.step("count") as step:
         try:
             query, *others = archive.queries(question, scope)
@@ -161,6 +161,7 @@ class _Archive(Struct, frozen=True):
     reader: Reader
     catalog: Catalog
     me: Callable[[], tuple[str, ...]]
+    own: Scope = Scope()  # of the people that there are
 
     def queries(self, question: Question, scope: Scope) -> list[ArchiveQuery]:
         """Return the query that a question is, one for each person that it may name; Unclear if it is none."""
@@ -188,7 +189,7 @@ class _Archive(Struct, frozen=True):
         if said["with"] and (kind != "transcript" or to):  # of mail, nobody can tell what it means
             raise Unclear
         by, to = (by or said["with"], said["with"] if by and said["with"] else to)
-        is_chat = said["docs"].startswith("message") and len(self.reader.matching(Scope(), "transcript"))
+        is_chat = said["docs"].startswith("message") and len(self.reader.matching(self.own, "transcript"))
         limited = operation == "count" or any((by, to, said["topic"], has_files, scope.since, scope.until))
         twice = (by and scope.sender) or (to and scope.recipient) or scope.document
         if is_chat or twice or not limited or (operation == "top" and kind != "mail"):
@@ -211,7 +212,7 @@ class _Archive(Struct, frozen=True):
                 raise Unclear("say who you are: pkb me YOU@EXAMPLE.ORG")
             return [Who("\n".join(mine), mine, is_me=True)]
         typed, view = re.sub(r"^(?:my|our) |'s?$", "", typed), self.reader.view
-        known = view.known(typed)
+        known = view.known(typed, self.own)
         if "@" in typed and known:
             return [Who(typed, tuple(sorted(known)))]
         # An organisation is more than the sender that has its name.
@@ -219,8 +220,8 @@ class _Archive(Struct, frozen=True):
             raise Unclear
         found = [self._whole(group) for group in same_people(known)]
         able = [who for who in found if kind != "mail" or "@" in who.wanted]  # a speaker has no address
-        acting = [one for one in able if len(self.reader.matching(_limited(Scope(), role, one), kind))] or able
-        if not acting or any("@" not in one.wanted and view.known(one.wanted) - {*one.people} for one in acting):
+        acting = [one for one in able if len(self.reader.matching(_limited(self.own, role, one), kind))] or able
+        if not acting or any("@" not in it.wanted and view.known(it.wanted, self.own) - {*it.people} for it in acting):
             raise Unclear  # a name that is a part of another
         return acting
 
@@ -228,7 +229,7 @@ class _Archive(Struct, frozen=True):
         """Return a person with their addresses; Unclear if others write from one of these, as from a list's."""
         own, kept = name_words(*group), list[str]()
         for one in dict.fromkeys(name_and_address(person)[1] or person for person in group):
-            at = ((self.reader.view.known(one, *roles) if "@" in one else ()) for roles in (("sender",), ()))
+            at = ((self.reader.view.known(one, self.own, *roles) if "@" in one else ()) for roles in (("sender",), ()))
             sent, known = ([name_words(other) - {one.partition("@")[0]} for other in several] for several in at)
             if own and any(other and own.isdisjoint(other) for other in sent):
                 raise Unclear
@@ -294,7 +295,7 @@ class _Archive(Struct, frozen=True):
         known = {one for who in named for one in (*who.people, *who.wanted.split("\n"))}
         counted = found.senders()
         often = (name_words(one) for one, _ in counted.most_common(_SHOWN))  # whom others call so is the same
-        also = chain.from_iterable(self.reader.view.known(" ".join(said)) for said in often if len(said) > 1)
+        also = chain(*(self.reader.view.known(" ".join(said), self.own) for said in often if len(said) > 1))
         groups = [group for group in same_people({*counted, *also}) if group != ("",)]
         sums = {group: sum(counted[one] for one in group) for group in groups}
         others = [group for group in sums if known.isdisjoint(chain(group, *map(identities, group)))]

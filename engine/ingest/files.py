@@ -243,12 +243,12 @@ def with_attachments(limits: ParseLimits) -> Iterator[ParseLimits]:
         yield replace(limits, **reading) if limits.attachments else limits
 
 
-def attached_file(path: Path, about: str | tuple[str, str | None], place: str) -> tuple[str, bytes] | None:
-    """Return the file in a message, by Message-ID or title and date, that a text is from; None if not just one may be."""
+def attached_file(path: Path | str, about: str | tuple[str, str | None], place: str) -> tuple[str, bytes] | None:
+    """Return the file that a text of a message (Message-ID, or title and date) is from; None unless it must be one."""
     found, files = list[tuple[str, bytes]](), set[tuple[str, bytes]]()
     limits = ParseLimits(leave_out=frozenset(), text_of=lambda _: FileText())
     limits = replace(limits, members=partial(_attached_members, limits), on_file=lambda *file: found.append(file))
-    for item in read(path, None, limits):
+    for item in read(Path(path), None, limits):
         name = max((name for name, _ in found if f"{place}, ".startswith(f"{name}, ")), key=len, default="")
         if (one := item.document) and about == (one.message_id or (one.title, one.date and one.date.isoformat())):
             files.update(file for file in found if file[0] == name)

@@ -128,6 +128,21 @@ def test_a_filter_limits_an_exact_question(session: Session) -> None:
     assert exact(session, "how many mails did Gus send", Scope(sender="ann")) is None
 
 
+def test_in_a_collection_people_of_others_are_not_known(tmp_path: Path) -> None:
+    home = SmallHome(tmp_path)
+    home.write("1", "Hello.")
+    session = home.open()
+    ingest(session, home.mail, vectors=False)
+    (other := tmp_path / "other").mkdir()
+    (other / "1.eml").write_text(_eml(1, SENT[2]), "utf-8")
+    ingest(session, other, "other", vectors=False)
+
+    assert (exact(session, "how many mails did Gus send") or "").startswith("1 mail from Gus Perez")
+    assert exact(session, "how many mails did Gus send", Scope(collection="mail")) is None
+    assert exact(session, "how many mails from gus@oak.example", Scope(collection="mail")) is None
+    assert (exact(session, "how many mails did Gus send", Scope(collection="other")) or "").startswith("1 mail")
+
+
 def test_without_a_known_address_a_question_about_my_mail_falls_through(session: Session) -> None:
     trace, other = Trace(), SmallHome(Path(session.home.data).parent).open()
     other.settings = put(other.settings, "me.addresses", "")

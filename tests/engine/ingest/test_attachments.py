@@ -187,7 +187,6 @@ def test_of_two_attached_files_that_may_be_meant_none_is_opened(tmp_path: Path) 
     assert attached_file(path, "1@x.org", "a.pdf, page 1") is None
 
 
-
 def test_mail_without_such_files_starts_no_process(tmp_path: Path) -> None:
     box, before = Box(tmp_path), {*sys.modules}
     ingest(box, a_eml=message(1), b_mbox=mbox(2, 3))
