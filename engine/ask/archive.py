@@ -167,8 +167,10 @@ class _Archive(Struct, frozen=True):
         """Return the query that a question is, one for each person that it may name; Unclear if it is none."""
         asked = _asked(question.text)
         times = dates.limits(asked, question.day)
-        if times is None or re.search(rf" (?:{word_patterns('archive')['topic']}) .* on ", asked):
-            raise Unclear  # the day may be that of the topic
+        names = re.findall(rf"\bfrom ({dates.ENGLISH_MONTH})\b(?! \d)", asked)
+        is_topic = re.search(rf" (?:{word_patterns('archive')['topic']}) .* on ", asked)
+        if times is None or is_topic or any(self.reader.view.known(name, self.own) for name in names):
+            raise Unclear  # the day may be that of the topic, the month somebody's name
         since = max(filter(None, (times.since, scope.since)), default=None)
         until = min(filter(None, (times.until, scope.until)), default=None)
         found, why = list[list[ArchiveQuery]](), Unclear()

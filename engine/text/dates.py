@@ -216,7 +216,7 @@ def limits(text: str, today: date) -> Limits | None:
         since += [days["after"].last + timedelta(1)] if "after" in days else []
         until += [days[name].last + timedelta(1) for name in ("last", "until", "within", "near") if name in days]
         until += [days["before"].first] if "before" in days else []
-    if len(since) > 1 or len(until) > 1 or any(day > today for day in since):
+    if len(since) > 1 or len(until) > 1 or any(day > today for day in since) or (until and since >= until):
         return None
     return Limits(" ".join(pattern.sub(" ", text).split()), next(iter(since), None), next(iter(until), None))
 

@@ -205,3 +205,19 @@ def test_days_are_those_before_now(session: Session) -> None:
     yesterday = NOW.date() - timedelta(1)
 
     assert told.endswith(f"on {yesterday.day} June 2024.")
+def test_a_month_that_may_be_a_person_and_days_in_the_wrong_order_fall_through(tmp_path: Path) -> None:
+    home = SmallHome(tmp_path)
+    home.mail.mkdir(parents=True)
+    (home.mail / "1.eml").write_text(
+        _eml(1, Sent("May Chen <may@elm.example>", ME, date(2024, 5, 3), "A", "B")), "utf-8"
+    )
+    session = home.open()
+    ingest(session, home.mail, vectors=False)
+
+    assert exact(session, "how many mails from May") is None
+    assert exact(session, "how many mails between December and January 2024") is None
+    assert [
+        (exact(session, f"how many mails {when}") or "")[0] for when in ("from May 2024", "in May", "from June")
+    ] == [*"110"]
+
+
