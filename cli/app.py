@@ -225,12 +225,10 @@ def _run(args: list[str], *, as_json: bool) -> int:
 
 def current(args: list[str]) -> list[str]:
     """Return arguments in this version's spelling; a question alone is asked."""
-    if not args:
-        return args
-    first = args[0]
+    first = next(iter(args), "")
     if first not in COMMANDS and first not in RENAMED and (len(first.split()) > 1 or first.endswith("?")):
-        return ["ask", *args]
-    now = [*RENAMED.get(first, (first,)), *args[1:]]
+        first, args = "ask", ["ask", *args]
+    now = [*RENAMED.get(first, args[:1]), *args[1:]]
     ends = now.index("--") if "--" in now else len(now)
     if first in ("ask", "chat"):
         now[:ends] = [_RENAMED_FLAGS.get(one, one) for one in now[:ends]]

@@ -124,6 +124,7 @@ def test_a_question_alone_is_asked(pkb: Pkb) -> None:
         (["ask", KEY, "--json", "--no-cache"], ["ask", KEY, "--json", "--cache=off"]),
         (["ask", "--json", "--fresh", KEY], ["ask", "--json", "--cache=refresh", KEY]),
         (["ask", "--json", KEY, "--stale-ok"], ["ask", "--json", KEY, "--cache=stale"]),
+        ([KEY, "--json", "--no-cache"], ["ask", KEY, "--json", "--cache=off"]),
     ],
 )
 def test_spellings_of_the_version_before_work_and_say_the_new_one(pkb: Pkb, old: list[str], now: list[str]) -> None:
