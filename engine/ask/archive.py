@@ -57,12 +57,12 @@ class ArchiveQuery(Struct, frozen=True):
     by: Who | None = None
     to: Who | None = None
     about: str = ""
-    attachments: bool = False
+    attachments: str = ""  # yes where documents must have some, all where these are asked for
 
     def told(self, total: int, hits: Sequence[Hit]) -> str:
         """Return the query in words, with how many documents there are."""
         people = {"from": (self.by, self.scope.sender), "to": (self.to, self.scope.recipient)}
-        parts = [count(total, _NOUNS[self.kind])]
+        parts = [count(total, _NOUNS[self.kind]), *["with attachments"] * (self.attachments == "yes")]
         for word, (who, wanted) in people.items():
             name = _name(who, hits) if who else wanted
             parts += [f"{'with' if self.kind == 'transcript' else word} {name}"] if name else []
@@ -187,23 +187,21 @@ class _Archive(Struct, frozen=True):
         """Return a reading for each person that it may name; Unclear if it names none, or limits nothing."""
         lists, by, to, operation = word_patterns("archive"), said["by"], said["to"], said["operation"]
         docs = next(name for name in _KINDS if said["docs"] in lists[name].split("|"))
-        kind, has_files = _KINDS[docs], docs == "attachment" or "files" in said
+        kind, files = _KINDS[docs], "all" if docs == "attachment" else said.get("files", "")
         if said["with"] and (kind != "transcript" or to):  # of mail, nobody can tell what it means
             raise Unclear
         by, to = (by or said["with"], said["with"] if by and said["with"] else to)
         is_chat = said["docs"].startswith("message") and len(self.reader.matching(self.own, "transcript"))
-        limited = operation == "count" or any((by, to, said["topic"], has_files, scope.since, scope.until))
+        limited = operation == "count" or any((by, to, said["topic"], files, scope.since, scope.until))
         twice = (by and scope.sender) or (to and scope.recipient) or scope.document
         if is_chat or twice or not limited or (operation == "top" and kind != "mail"):
             raise Unclear
         roles = [(by, "sender"), (to, "recipient")]
         mine = lists["me"].split("|")  # whoever is not known is looked for first
         people = {role: self._people(one, role, kind) for one, role in sorted(roles, key=lambda pair: pair[0] in mine)}
-        found = list[ArchiveQuery]()
-        for who, whom in product(people["sender"], people["recipient"]):
-            own = _limited(_limited(scope, "sender", who), "recipient", whom)
-            found.append(ArchiveQuery(operation, own, kind, who, whom, said["topic"], has_files))
-        return found
+        pairs = product(people["sender"], people["recipient"])
+        found = ((_limited(_limited(scope, "sender", who), "recipient", whom), who, whom) for who, whom in pairs)
+        return [ArchiveQuery(operation, own, kind, who, whom, said["topic"], files) for own, who, whom in found]
 
     def _people(self, typed: str, role: str, kind: Kind | None) -> Sequence[Who | None]:
         """Return the people whom words of a question may name; Unclear if they name nobody, or perhaps others."""
@@ -242,9 +240,8 @@ class _Archive(Struct, frozen=True):
     def matching(self, query: ArchiveQuery) -> tuple[Matches, dict[str, list[str]]]:
         """Return the documents of a query, and their attachments if it asks for them; Unclear if not sure."""
         said = tuple(word for word in dict.fromkeys(words(query.about)) if word not in FUNCTION_WORDS)
-        found, view = self.reader.matching(query.scope, query.kind, said), self.reader.view
-        names = dict[str, list[str]]()
-        if any(not word.isalpha() or word in _IN_HEADERS or view.is_in_names(word) for word in said):
+        found, names = self.reader.matching(query.scope, query.kind, said), dict[str, list[str]]()
+        if any(not word.isalpha() or word in _IN_HEADERS or self.reader.view.is_in_names(word) for word in said):
             texts = dict[str, str]()
             for hit in self._hits(found):
                 texts[hit.chunk.document] = f"{texts.get(hit.chunk.document, hit.title)}\n{hit.chunk.text}"
@@ -253,9 +250,10 @@ class _Archive(Struct, frozen=True):
             raise Unclear  # other words may say the same
         if query.attachments:
             for hit in self._hits(self.reader.matching(query.scope, query.kind, (*said, *words("attachment")))):
-                if hit.chunk.role == "attachment" and (own := _FILE.findall(hit.chunk.text)):
-                    names.setdefault(hit.chunk.document, []).extend(own)
-            found = found.among([*names])
+                own = names.setdefault(hit.chunk.document, [])
+                named = _FILE.findall(hit.chunk.text) if hit.chunk.role == "attachment" and not hit.chunk.place else []
+                own += [one for one in named if not one.startswith(tuple(f"{other}/" for other in (*own, *named)))]
+            found = found.among([document for document, own in names.items() if own])
             names = {hit.chunk.document: names[hit.chunk.document] for hit in found.by_date(_READ)}
         return found, names
 
@@ -274,8 +272,8 @@ class _Archive(Struct, frozen=True):
             raise Unclear
         told = query.told(total, hits)
         if query.operation == "count" or not total:
-            many = sum(map(len, files.values())) if files else total
-            text = f"{count(many, 'attachment')} in {told}." if files else f"{told}."
+            many = sum(map(len, files.values())) if query.attachments == "all" else total
+            text = f"{count(many, 'attachment')} in {told}." if many and query.attachments == "all" else f"{told}."
             return self.cited(text, len(f"{many:,}"), hits)
         if query.operation == "top":
             return self._top(query, found)
@@ -330,9 +328,7 @@ class _Archive(Struct, frozen=True):
 
 def _limited(scope: Scope, role: str, who: Who | None) -> Scope:
     """Return a scope with a person in a role, if there is one."""
-    if who is None:
-        return scope
-    return replace(scope, sender=who.wanted) if role == "sender" else replace(scope, recipient=who.wanted)
+    return replace(scope, **{role: who.wanted}) if who else scope
 
 
 def _name(who: Who, hits: Sequence[Hit]) -> str:

@@ -412,9 +412,10 @@ def _passages(
 ) -> Sequence[DocumentPassage]:
     if section.role is None:
         return passages_of(text, quotes, first_line, sent)
-    lines = text.split("\n")
-    found = paragraphs(lines, [section.role] * len(lines), first_line, sent)
-    return [structs.replace(one, author=section.place) for one in found] if section.place else found
+    lines, named = text.split("\n"), bool(section.place) and not section.read
+    names = paragraphs(lines[:named], [section.role] * named, first_line)  # of each message that has the file
+    found = paragraphs(lines[named:], [section.role] * (len(lines) - named), first_line + named, sent)
+    return [*names, *(structs.replace(one, author=section.place or one.author) for one in found)]
 
 
 def _offset(raw: bytes, part: MimePart, found: Sequence[Leaf | Nested], text: str) -> int | None:

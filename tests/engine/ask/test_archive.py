@@ -15,6 +15,8 @@ from engine.settings import put
 from engine.types import AskOptions, Trace
 from store.types import Scope
 from tests.engine.ask.small_home import NOW, SmallHome, ask, ingest
+from tests.engine.ingest.archive_files import zipped
+from tests.engine.ingest.office_files import mail, pdf
 
 
 class Sent(NamedTuple):
@@ -123,6 +125,19 @@ def test_the_attachments_are_named(session: Session) -> None:
     assert (exact(session, "attachments from Gus") or "").endswith("Sunday 2 June 2024 · Rent · plan.pdf")
 
 
+def test_an_attachment_counts_once_in_each_mail_whatever_it_holds(tmp_path: Path) -> None:
+    home, inside = SmallHome(tmp_path), zipped({"a.txt": b"x", "b.pdf": pdf("One")})
+    home.mail.mkdir(parents=True)
+    files = [("a.pdf", pdf("One", "Two")), ("b.rtf", rb"{\rtf1 Dear Ann}"), ("c.zip", inside), ("d.csv", b"e,f")]
+    (home.mail / "1.eml").write_bytes(mail(*files, ("n.txt", b"[attachment: o.txt]\nx")))
+    (home.mail / "2.eml").write_bytes(mail(("d.csv", b"e,f"), name="2", kind="text/csv"))
+    session = home.open()
+    ingest(session, home.mail, vectors=False)
+
+    assert (exact(session, "how many attachments did Ann send") or "").startswith("6 attachments in 2 mails ")
+    assert (exact(session, "how many mails with attachments from Ann") or "").startswith("2 mails with attachments ")
+
+
 def test_a_filter_limits_an_exact_question(session: Session) -> None:
     assert (exact(session, "how many mails did Gus send", Scope(recipient="ann")) or "").startswith("1 mail ")
     assert exact(session, "how many mails did Gus send", Scope(sender="ann")) is None
@@ -200,11 +215,6 @@ def test_a_count_is_that_of_a_scan(session: Session, by: str, to: str, time: str
     assert told.split()[:1] == [str(len(found))]
 
 
-def test_days_are_those_before_now(session: Session) -> None:
-    told = exact(session, "how many mails did Gus send yesterday") or ""
-    yesterday = NOW.date() - timedelta(1)
-
-    assert told.endswith(f"on {yesterday.day} June 2024.")
 def test_a_month_that_may_be_a_person_and_days_in_the_wrong_order_fall_through(tmp_path: Path) -> None:
     home = SmallHome(tmp_path)
     home.mail.mkdir(parents=True)
@@ -221,3 +231,8 @@ def test_a_month_that_may_be_a_person_and_days_in_the_wrong_order_fall_through(t
     ] == [*"110"]
 
 
+def test_days_are_those_before_now(session: Session) -> None:
+    told = exact(session, "how many mails did Gus send yesterday") or ""
+    yesterday = NOW.date() - timedelta(1)
+
+    assert told.endswith(f"on {yesterday.day} June 2024.")

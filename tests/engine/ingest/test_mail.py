@@ -105,7 +105,8 @@ def test_attachments_follow_the_words() -> None:
     found = document(f"{HEADER}Content-Type: multipart/mixed; boundary=b\n\n{body}--b--\n")
     assert roles(found) == [
         ("body", "Come."),
-        ("attachment", "[attachment: who.csv]\nAnn,alto"),
+        ("attachment", "[attachment: who.csv]"),
+        ("attachment", "Ann,alto"),
         ("event", "Event: Rehearsal"),
         ("forward", "---------- Forwarded message ----------\nFrom: Eve <eve@x.org>\nSubject: Hall"),
         ("forward", "It is free."),
