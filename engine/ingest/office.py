@@ -19,8 +19,8 @@ from importlib import import_module
 from io import BytesIO
 from itertools import islice
 from posixpath import basename, dirname, join, normpath
-from select import select
-from signal import SIGXCPU
+from signal import SIGKILL, SIGXCPU
+from threading import Timer
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -33,11 +33,10 @@ if TYPE_CHECKING:
 
 _SECONDS, _PATIENCE, _MEMORY = 10, 60, 1 << 30  # of the processor, and by the clock, for one file; bytes of the child
 _PAGES, _CHARS, _XML = 2000, 1_000_000, 256 << 20  # read of one file; bytes of a part of it that is XML
-_KEPT = 200  # files, as one may be in several messages
-_LENGTH = struct.Struct(">Q")
-_FULL, _LATE = 3, 4  # how a child without memory ends, and one that says nothing
+_KEPT, _REPLY = 200, 64 << 20  # files, as one may be in several messages; bytes of a text that a child sends
+_LENGTH, _FULL = struct.Struct(">Q"), 3  # the latter is how a child without memory ends
 _TOO_LONG = f"took longer than {_SECONDS} seconds"
-_ENDS = {_FULL: f"needs more than {_MEMORY >> 20} MB of memory", _LATE: _TOO_LONG, -SIGXCPU: _TOO_LONG}
+_ENDS = {_FULL: f"needs more than {_MEMORY >> 20} MB of memory", -SIGKILL: _TOO_LONG, -SIGXCPU: _TOO_LONG}
 
 
 class OfficeFiles:
@@ -65,15 +64,16 @@ class OfficeFiles:
         child = self._child = self._child or _started()
         assert child.stdin is not None
         assert child.stdout is not None
-        end = _LATE
+        (ending := Timer(_PATIENCE, child.kill)).start()  # broken into, it may read nothing and send anything
         try:
             child.stdin.write(_LENGTH.pack(len(data)) + data)
             child.stdin.flush()
-            if select([child.stdout], [], [], _PATIENCE)[0]:
-                (length,) = _LENGTH.unpack(child.stdout.read(_LENGTH.size))
-                return json.decode(child.stdout.read(length), type=FileText)
+            (length,) = _LENGTH.unpack(child.stdout.read(_LENGTH.size))
+            return json.decode(child.stdout.read(min(length, _REPLY)), type=FileText)
         except (BrokenPipeError, struct.error, DecodeError):
             end = child.wait()
+        finally:
+            ending.cancel()
         self.close()
         return FileText(problem=_ENDS.get(end, "its parser failed"))
 

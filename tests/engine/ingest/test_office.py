@@ -177,11 +177,15 @@ def started(words: list[str]) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
 
-def test_a_child_that_says_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "says", ["", "write(b'1')", "write(b'\\xff' * 8)", "write(bytes(7) + b'\\1{')", "write(bytes(8))"]
+)
+def test_a_child_that_reads_and_says_nothing_whole_is_ended(monkeypatch: pytest.MonkeyPatch, says: str) -> None:
     monkeypatch.setattr(office, "_PATIENCE", 0.2)
     child = OfficeFiles()
-    child._child = started([sys.executable, "-c", "import time; time.sleep(60)"])
-    assert child.text_of(b"x").problem == "took longer than 10 seconds"
+    said = f"sys.stdout.buffer.{says}; sys.stdout.flush(); " if says else ""
+    child._child = started([sys.executable, "-c", f"import sys, time; {said}time.sleep(60)"])
+    assert child.text_of(bytes(1 << 20)).problem == "took longer than 10 seconds"
     child.close()
 
 
