@@ -45,7 +45,7 @@ class DocumentPassage(Struct, frozen=True):
     @property
     def file(self) -> str:
         """Return the attached file that it is from, empty for none."""
-        return (self.author.rpartition(", ")[0] or self.author) if self.role == "attachment" else ""
+        return re.split(r", (?=(?:page|slide) \d+$|sheet )", self.author)[0] if self.role == "attachment" else ""
 
     @property
     def is_repeated(self) -> bool:

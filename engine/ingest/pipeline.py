@@ -144,8 +144,8 @@ def passage_digests(document: Document) -> list[bytes]:
     for passage, digest in zip(document.passages, found, strict=True):
         whole[passage.file] = whole.get(passage.file, b"") + digest * bool(passage.file)
     return [
-        blake2b(whole[one.file] + at.to_bytes(4), digest_size=8).digest() if one.file else digest
-        for at, (one, digest) in enumerate(zip(document.passages, found, strict=True))
+        blake2b(whole[one.file] + digest, digest_size=8).digest() if one.file else digest
+        for one, digest in zip(document.passages, found, strict=True)
     ]
 
 

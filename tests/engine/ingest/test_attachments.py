@@ -100,6 +100,15 @@ def test_a_bomb_in_an_attached_zip_file_is_named(tmp_path: Path) -> None:
     assert item.problem == "unpacks to more than its size allows; the rest was not read (papers.zip)"
 
 
+def test_a_file_is_the_same_below_other_words_and_beside_other_files(tmp_path: Path) -> None:
+    box, jan = Box(tmp_path), ("Lee, Jan.docx", docx("January"))
+    first, second = mail(("Lee, Feb.docx", docx("February")), jan), mail(jan, body="a\n\nb\n\nc", day=2, name="2")
+    summary = ingest(box, a_eml=first, b_eml=second)
+
+    assert [text for place, text in chunks(box) if place == jan[0]] == ["[attachment: Lee, Jan.docx]\nJanuary"]
+    assert summary.attachments == 3
+
+
 def test_pictures_and_encrypted_files_are_said_to_be_that(tmp_path: Path) -> None:
     (item,) = items(tmp_path / "a.eml", mail(("scan.pdf", pdf(""))))
     assert item.kinds == ("pictures",)
