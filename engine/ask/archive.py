@@ -263,10 +263,12 @@ class _Archive(Struct, frozen=True):
         hits = self.reader.chunks_of([hit.chunk.document for hit in found.by_date(_READ)], Scope())
         return sorted(hits, key=lambda hit: hit.chunk.position)
 
+    def _spare(self, query: ArchiveQuery) -> int:
+        return 0 if query.about or query.attachments else self.reader.chunkless(query.scope, query.kind)
+
     def answer(self, query: ArchiveQuery) -> Evidence:
         """Return the answer to a query; Unclear if it cannot be told for certain."""
-        found, files = self.matching(query)
-        spare = 0 if query.about or query.attachments else self.reader.chunkless(query.scope, query.kind)
+        (found, files), spare = self.matching(query), self._spare(query)
         total, hits = len(found) + spare, found.by_date(_SHOWN)
         if (query.kind == "transcript" and not total) or (spare and query.operation != "count"):
             raise Unclear
@@ -307,23 +309,21 @@ class _Archive(Struct, frozen=True):
         own = (self.matching(replace(query, scope=_limited(query.scope, "sender", who)))[0] for who in best)
         hits = [one for matches in own for one in matches.by_date(1)]
         names = [_name(who, hits) for who in best]
-        each = " each" if first[1:] else ""
-        head = f"{' and '.join(names)}: {sums[first[0]]:,}{each} of {query.told(len(found), hits)}."
+        head = f"{' and '.join(names)}: {sums[first[0]]:,}{' each' * bool(best[1:])} of {query.told(len(found), hits)}."
         return self.cited(head, len(names[0]), hits)
 
     def choice(self, queries: Sequence[ArchiveQuery]) -> Evidence:
         """Return how many documents there are of each person that a name fits."""
         found = sorted(((self.matching(one)[0], one) for one in queries), key=lambda pair: -len(pair[0]))[:_SHOWN]
         newest = [matches.by_date(1) for matches, _ in found]
-        lines = (query.told(len(matches), hits) for (matches, query), hits in zip(found, newest, strict=True))
+        lines = (one.told(len(own) + self._spare(one), hits) for (own, one), hits in zip(found, newest, strict=True))
         head = f"The name fits {count(len(queries), 'person', 'people')}:"
         return self.cited("\n".join([head, *lines]), 0, list(chain.from_iterable(newest)))
 
     def cited(self, text: str, highlight: int, hits: Sequence[Hit]) -> Evidence:
         """Return an answer with documents as its sources, as evidence; its first letters are highlighted."""
-        found = placed(self.catalog, [Passage((hit.scored(1.0),)) for hit in hits])
-        chunks = tuple(chunk.id for one in found for chunk in one.chunks)
-        return Evidence(tuple(found), chunks, 1.0, fact=text, told=highlight)
+        kept = placed(self.catalog, [Passage((hit.scored(1.0),)) for hit in hits])
+        return Evidence(tuple(kept), tuple(it.id for one in kept for it in one.chunks), 1.0, fact=text, told=highlight)
 
 
 def _limited(scope: Scope, role: str, who: Who | None) -> Scope:

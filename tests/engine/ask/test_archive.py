@@ -121,6 +121,18 @@ def test_a_first_name_of_several_people_lists_them(session: Session) -> None:
     assert "announce" not in told
 
 
+def test_a_blank_mail_counts_among_several_people_too(tmp_path: Path) -> None:
+    home = SmallHome(tmp_path)
+    home.mail.mkdir(parents=True)
+    for number, one in enumerate((SENT[4], SENT[5], SENT[4]._replace(subject="", text=""))):
+        (home.mail / f"{number}.eml").write_text(_eml(number, one), "utf-8")
+    session = home.open()
+    ingest(session, home.mail, vectors=False)
+
+    told = (exact(session, "How many mails did Ann send?") or "").split("\n")
+    assert sorted(line.split(" <")[0] for line in told[1:]) == ["1 mail from Ann Whit", "2 mails from Ann Lee"]
+
+
 def test_the_attachments_are_named(session: Session) -> None:
     assert (exact(session, "attachments from Gus") or "").endswith("Sunday 2 June 2024 · Rent · plan.pdf")
 
