@@ -1,14 +1,16 @@
 """`pkb chat`: a conversation, at a terminal or over a pipe; its questions are handled as in `pkb ask`."""
 
+import operator
 import sys
 import time
+from _thread import interrupt_main
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from signal import SIGINT, SIGTERM, pthread_kill
 from threading import Timer, get_ident
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -123,27 +125,31 @@ def _watched(look: Callable[[str], None]) -> Iterator[None]:
     """Have `look` called with the line being typed after a pause, in this thread.
 
     By the hook for event loops that the interpreter calls ten times a second while readline waits for a key, and when a
-    signal comes. Its exception would be lost there, and readline looks for signals only where one ends its waiting: so
-    it is sent again.
+    signal comes: its exception would be lost there, so the signal is noted again, for `input` to raise. One that comes
+    between two waits would be noticed with the next key, so it is also sent again.
     """
     import ctypes
     import readline
 
-    def pauses() -> Iterator[None]:
-        before, since = "", time.monotonic()
+    again = list[Timer]()
+
+    def pauses() -> Iterator[Callable[[], object]]:
+        before, since, last = "", time.monotonic(), cast("Callable[[], object]", int)
         while True:
             try:
-                yield
-                line = readline.get_line_buffer()
+                yield last  # called by what is written in C: Python would handle the signal at once
+                line, last = readline.get_line_buffer(), int
                 if line != before:
                     before, since = line, time.monotonic()
                 elif time.monotonic() - since > _PAUSE_S:
                     look(line)
             except (KeyboardInterrupt, SystemExit) as lost:
                 number = SIGINT if isinstance(lost, KeyboardInterrupt) else SIGTERM
-                Timer(_SOON_S, pthread_kill, (get_ident(), number)).start()
+                last = partial(interrupt_main, number)
+                again.append(Timer(_SOON_S, pthread_kill, (get_ident(), number)))
+                again[-1].start()
 
-    steps = pauses()
+    steps = map(operator.call, pauses())
     next(steps)
     called = ctypes.CFUNCTYPE(None)(partial(next, steps))
     hook = ctypes.c_void_p.in_dll(ctypes.pythonapi, "PyOS_InputHook")
@@ -152,6 +158,8 @@ def _watched(look: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         hook.value = was
+        for one in again:
+            one.cancel()
 
 
 def _typed(look: Callable[[str], None], *, as_json: bool) -> Iterator[str]:
@@ -255,9 +263,6 @@ def history(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) ->
 
 def show_help(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) -> None:
     """Print the commands."""
-    if as_json:
-        output.data({"schema": SCHEMA, "commands": _HELP})
-        return
     lines = [f"{name:<10} {does}" for name, does in _HELP.items()]
     more = "Anything else is a question. Follow-ups are completed from the questions before them."
     print("\n".join([*lines, more]), end="\n\n", flush=True)

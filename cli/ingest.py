@@ -339,15 +339,9 @@ def _intervals(quiet: str | None, rescan: str | None, poll: str | None) -> "Inte
     """Return how often to look, by the options of --watch; UsageError."""
     from engine.ingest.follow import Intervals
 
-    usual, example = Intervals(), "pkb ingest --watch --quiet 5s"
-
-    def seconds(flag: str, given: str | None, default: float) -> float:
-        return default if given is None else duration(flag, given, example)
-
-    looks = max(1.0, seconds("--poll", poll, usual.poll))
-    return Intervals(
-        seconds("--quiet", quiet, usual.quiet), rescan=seconds("--rescan", rescan, usual.rescan), poll=looks
-    )
+    given, example = {"quiet": quiet, "rescan": rescan, "poll": poll}, "pkb ingest --watch --quiet 5s"
+    seconds = {name: duration(f"--{name}", text, example) for name, text in given.items() if text is not None}
+    return Intervals(**seconds | {"poll": max(1.0, seconds["poll"])} if poll else seconds)
 
 
 def start(

@@ -161,7 +161,7 @@ def open_source(opened: Session, source: "Source", instead: str) -> None:
         copy.touch(0o600)
         copy.write_bytes(found[1])
         path = str(copy)
-    run_opener(opening(path, message, instead, opened.environ, sys.platform, place), instead)
+    run_opener(opening(path, message, instead, opened.environ, sys.platform), instead)
 
 
 def document_of(source: "Source", rows: "Sequence[dict[str, Any]]") -> "list[dict[str, Any]]":

@@ -210,6 +210,8 @@ class _Archive(Struct, frozen=True):
         if typed in word_patterns("archive")["me"].split("|"):
             if not (mine := self.me()):
                 raise Unclear("say who you are: pkb me YOU@EXAMPLE.ORG")
+            if not any(self.reader.view.known(one, self.own) for one in mine):
+                raise Unclear  # in this collection
             return [Who("\n".join(mine), mine, is_me=True)]
         typed, view = re.sub(r"^(?:my|our) |'s?$", "", typed), self.reader.view
         known = view.known(typed, self.own)

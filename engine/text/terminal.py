@@ -141,17 +141,11 @@ _OPENER = "PKB_OPENER"
 _SYSTEM = {"darwin": "open", "linux": "xdg-open"}
 
 
-# What tells a program the page of a PDF.
-_PAGE = {"evince": "--page-index={}", "atril": "--page-index={}", "okular": "--page={}", "zathura": "--page={}"}
-
-
-def opening(
-    path: str, message_id: str | None, instead: str, environ: Mapping[str, str], platform: str, place: str = ""
-) -> list[str]:
+def opening(path: str, message_id: str | None, instead: str, environ: Mapping[str, str], platform: str) -> list[str]:
     """Return the command that opens a source; PkbError if its file is missing, or nothing here opens files.
 
     On macOS a message is opened in Mail, elsewhere its file. A program named by PKB_OPENER is given the file.
-    `instead` is what to type where it cannot be opened, `place` the place in the file, such as "a.pdf, page 3".
+    `instead` is what to type where it cannot be opened.
     """
     named = environ.get(_OPENER)
     program = _found(_words(named) if named else [_SYSTEM.get(platform, "xdg-open")], environ, instead)
@@ -163,8 +157,7 @@ def opening(
         raise PkbError(f"{line(path)} is executable, so that the system may run it", instead)
     # No "--" before the path, which xdg-open refuses: an absolute path is never taken for an option.
     assert path.startswith("/"), "sources have absolute paths"
-    found, name = re.search(r", page (\d+)$", place), Path(program[0]).name
-    return [*program, *([_PAGE[name].format(found[1])] if found and name in _PAGE else []), path]
+    return [*program, path]
 
 
 def run_opener(command: Sequence[str], instead: str) -> None:

@@ -164,7 +164,6 @@ def test_the_history_is_that_of_the_conversation(pkb: Pkb) -> None:
 
 def test_help_names_every_command(pkb: Pkb) -> None:
     commands = ["/answer", "/show N", "/open N", "/wrong", "/history", "/help", "/quit"]
-    assert list(chat(pkb, "/help").row["commands"]) == commands
     assert all(name in chat(pkb, "/help", words=()).out for name in commands)
 
 
@@ -183,10 +182,10 @@ PIECES = st.lists(st.sampled_from(SAMPLE.split()), max_size=5).map(" ".join)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_line_ends_a_conversation(pkb: Pkb, line: str | bytes) -> None:
     typed = line.encode("utf-8", "surrogatepass") if isinstance(line, str) else line
-    lines = b"\n".join([KEY.encode(), typed, b"/help"])
+    lines = b"\n".join([KEY.encode(), typed, b"/history"])
     ran = pkb("chat", "--json", stdin=lines, env={"PKB_OPENER": "true"})
     assert ran.code == 0
-    assert list(ran.rows[-1]) == ["schema", "commands"]
+    assert list(ran.rows[-1]) == ["schema", "history"]
 
 
 class Terminal:
