@@ -415,9 +415,8 @@ class Pkb:
 
     def thread(self, row: "Mapping[str, Any]") -> list[dict[str, Any]]:
         """Return the mails of the thread of a document that `show` returned, newest first; of another one, itself."""
-        people = tuple(filter(None, (row["sender"], *row["recipients"])))
-        found = call(self.session, operations.thread, row["title"], people) if row["kind"] == "mail" else []
-        return found or [dict(row)]
+        people = tuple(filter(None, (row["sender"], *row["recipients"]))) if row["kind"] == "mail" else ()
+        return call(self.session, operations.thread, row["title"], people) or [dict(row)]
 
     def open_source(self, number: int) -> "Source":
         """Open a source of the last answer in the system's program, or that of PKB_OPENER; returns it when that ends.

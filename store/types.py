@@ -50,7 +50,8 @@ class DocumentPassage(Struct, frozen=True):
     @property
     def is_repeated(self) -> bool:
         """Return whether other documents may hold it, too: a quote, forward, signature or attached file."""
-        return bool(self.file) or self.role in ("quote", "forward", "signature")
+        names = self.text == f"[attachment: {self.file}]"  # it belongs to each message that has the file
+        return self.role in ("quote", "forward", "signature") or bool(self.file and not names)
 
 
 class Document(Struct, frozen=True):

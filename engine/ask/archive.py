@@ -251,10 +251,15 @@ class _Archive(Struct, frozen=True):
         if query.about and not (said and len(found)):
             raise Unclear  # other words may say the same
         if query.attachments:
-            for hit in self._hits(self.reader.matching(query.scope, query.kind, (*said, *words("attachment")))):
-                own = names.setdefault(hit.chunk.document, [])
-                named = _FILE.findall(hit.chunk.text) if hit.chunk.role == "attachment" and not hit.chunk.place else []
-                own += [one for one in named if not one.startswith(tuple(f"{other}/" for other in (*own, *named)))]
+            hits = self._hits(self.reader.matching(query.scope, query.kind, (*said, *words("attachment"))))
+            for hit in sorted(hits, key=lambda hit: bool(hit.chunk.place)):
+                own, place = names.setdefault(hit.chunk.document, []), hit.chunk.place
+                named = _FILE.findall(hit.chunk.text) if hit.chunk.role == "attachment" else []
+                if place:  # what stands in a file names none, but for its own first line
+                    ends = tuple(f"{other}{end}" for other in own for end in (", ", "/"))
+                    own += [one for one in named[:1] if one == place and not f"{one}, ".startswith(ends)]
+                else:
+                    own += [one for one in named if not one.startswith(tuple(f"{other}/" for other in (*own, *named)))]
             found = found.among([document for document, own in names.items() if own])
             names = {hit.chunk.document: names[hit.chunk.document] for hit in found.by_date(_READ)}
         return found, names

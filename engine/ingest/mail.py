@@ -415,7 +415,7 @@ def _passages(
     lines, named = text.split("\n"), bool(section.place) and not section.read
     names = paragraphs(lines[:named], [section.role] * named, first_line)  # of each message that has the file
     found = paragraphs(lines[named:], [section.role] * (len(lines) - named), first_line + named, sent)
-    return [*names, *(structs.replace(one, author=section.place or one.author) for one in found)]
+    return [structs.replace(one, author=section.place or one.author) for one in (*names, *found)]
 
 
 def _offset(raw: bytes, part: MimePart, found: Sequence[Leaf | Nested], text: str) -> int | None:
