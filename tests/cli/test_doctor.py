@@ -31,7 +31,7 @@ def checks(pkb: Pkb) -> dict[str, dict[str, Any]]:
     return {check["name"]: check for check in pkb("doctor", "--json").row["checks"]}
 
 
-@pytest.mark.parametrize("text", ["[ask", "[ask]\nk = 99\n", "[aks]\nk = 5\n"])
+@pytest.mark.parametrize("text", ["[ask", "[ask]\nk = 99\n"])
 def test_a_config_that_cannot_be_is_a_finding_and_the_rest_is_looked_at(pkb: Pkb, text: str) -> None:
     sound = checks(pkb)
     (pkb.folder / "config.toml").write_text(text)
