@@ -179,6 +179,7 @@ def test_files_are_for_their_owner_alone(post: Post) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in every if path.is_dir()} == {0o700}
 
 
+@pytest.mark.slow
 def test_a_forgotten_message_does_not_come_back(post: Post) -> None:
     post.server.messages = {1: (message(1), ""), 2: (message(2, "The blue heron nests by the weir."), "")}
     post.read()
@@ -226,6 +227,7 @@ def secrets(folder: Path) -> list[str]:
     return [str(path) for path in folder.rglob("*") if path.is_file() and b"key number 3 " in path.read_bytes()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", ["<3@x>", *slow_only("sender", "file", "address", "folder")])
 def test_mail_that_was_never_indexed_is_forgotten_by_whatever_names_it(post: Post, named: str) -> None:
     post.server.messages = {1: (message(1), ""), 3: (spam(3), "")}
@@ -267,6 +269,7 @@ sys.exit("imaplib" in sys.modules)
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_copy", [*slow_only(True), False])
 def test_a_home_that_was_moved_keeps_its_accounts_and_forgets_from_where_it_is_now(
     post: Post, tmp_path: Path, is_copy: bool
