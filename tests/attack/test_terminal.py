@@ -118,7 +118,9 @@ COMMANDS: list[list[str]] = [
     ["ingest", "--kind", EVERYTHING],
     ["export", "-"],
     ["export", f"/nowhere/{EVERYTHING}"],
-    ["import", f"/nowhere/{EVERYTHING}"],
+    ["me"],
+    ["me", EVERYTHING],
+    ["me", ""],
     ["config", "show"],
     ["config", "get", EVERYTHING],
     ["config", "set", EVERYTHING, "1"],
@@ -183,7 +185,7 @@ def test_on_a_real_terminal_there_are_styles_alone(pkb: Pkb, monkeypatch: pytest
     monkeypatch.delenv("NO_COLOR")
     for words in COMMANDS[:30]:
         pkb(*words)
-    shown = re.sub(r"\r\x1b\[2K|\x1b\[\?25[lh]|\x1b\[1A|\r", "", unstyled(screen.getvalue()))
+    shown = re.sub(r"\r?\x1b\[2K|\x1b\[\?25[lh]|\x1b\[1A|\r", "", unstyled(screen.getvalue()))
     assert acted_on(shown) == set()
 
 
