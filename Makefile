@@ -87,7 +87,7 @@ PIN = $(SUPPLY)/bin/uv pip compile --quiet --universal --python-version 3.11 --g
       --custom-compile-command "make lock" $(MORE)
 
 lock: $(SUPPLY)/.ready  ## Pin every package of setup with its hashes, for all systems (MORE=--upgrade: to the newest)
-	@$(PIN) pyproject.toml --extra cpu --extra http --extra share --extra mcp --group dev --group build \
+	@$(PIN) pyproject.toml --extra cpu --group dev --group build \
 	  --output-file tests/requirements.lock
 	@$(PIN) --no-deps --group models --output-file tests/models.lock
 

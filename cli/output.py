@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 import typer
 
 from engine.text.terminal import line, plain
-from store.errors import PkbError, UsageError
+from store.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -80,20 +80,6 @@ def _under_schema(row: Mapping[str, Any]) -> dict[str, Any]:
     from engine.types import SCHEMA
 
     return {"schema": SCHEMA, **row}
-
-
-@contextmanager
-def optional(extra: str, *packages: str) -> Iterator[None]:
-    """Raise PkbError if one of these packages is not installed: they come with an extra of pkb."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if re.split("[._]", error.name or "")[0] not in packages:
-            raise
-        from engine.models.runtime import install_command
-
-        are = "packages {} are" if len(packages) > 1 else "package {} is"
-        raise PkbError(f"the {are.format(' and '.join(packages))} not installed", install_command(extra)) from None
 
 
 _NARROWEST, _WIDEST = 60, 200  # columns

@@ -84,8 +84,7 @@ def serve(
 
 def _http(port: int | None, *, renew: bool, as_json: bool) -> None:
     """Serve over HTTP until interrupted."""
-    with output.optional("http", "starlette", "uvicorn"):
-        from engine.http.routes import PORT, HttpAddress, serve
+    from engine.http.routes import PORT, HttpAddress, serve
 
     def ready(endpoint: HttpAddress) -> None:
         if as_json:
@@ -105,7 +104,7 @@ def _share(listen: str, *, as_json: bool) -> None:
     from store.peers import PeerBook
 
     address = parse_listen(listen)
-    with session() as opened, output.optional("share", "cryptography"):
+    with session() as opened:
         opened.refuse_unsafe()
         opened.ledger.close()  # migrated, if need be; from now on it is only read
         names = [peer.name for peer in PeerBook(opened.home.share).peers()]
@@ -241,8 +240,7 @@ def mcp(
     """
     gc.disable()  # thousands of classes are made, and none is garbage: a tenth of the time
     try:
-        with output.optional("mcp", "mcp"):
-            from engine.mcp import run
+        from engine.mcp import run
     finally:
         gc.enable()
     if sys.stdin.isatty():
@@ -263,7 +261,7 @@ def show_id(as_json: Json = False) -> None:
     """
     from store.peers import KnownPeer, PeerBook, key_line
 
-    with session() as opened, output.optional("share", "cryptography"):
+    with session() as opened:
         opened.refuse_unsafe()
         own = KnownPeer("", PeerBook(opened.home.share).own())
     line = key_line(own.certificate)
@@ -282,7 +280,7 @@ def add(
     """
     from store.peers import PeerBook
 
-    with session() as opened, output.optional("share", "cryptography"):
+    with session() as opened:
         opened.refuse_unsafe()
         added = PeerBook(opened.home.share).add(name, key)
     row = {"name": added.name, "fingerprint": added.fingerprint}

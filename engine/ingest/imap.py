@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from engine.models.runtime import install_command
 from engine.text.terminal import line
 from store.errors import DiskFull, PkbError, UsageError
 from store.home import replacing
@@ -108,22 +107,19 @@ class NoPassword(PkbError):
 
 
 def kept_password(account: MailAccount) -> str | None:
-    """Return the password that the system's keyring has for an account, if any; None without a keyring, too."""
-    found: str | None = None
-    with suppress(ImportError):
-        import keyring.errors
+    """Return the password that the system's keyring has for an account, if any."""
+    import keyring.errors
 
-        with suppress(keyring.errors.KeyringError):
-            found = keyring.get_password(f"pkb imaps://{account.name}", account.user)
-    return found
+    with suppress(keyring.errors.KeyringError):
+        found: str | None = keyring.get_password(f"pkb imaps://{account.name}", account.user)
+        return found
+    return None
 
 
 def keep_password(account: MailAccount, password: str, agreed: Callable[[], bool]) -> None:
     """Put a password into the system's keyring, where that is `agreed`; PkbError if there is none."""
-    try:
-        import keyring.errors
-    except ImportError:
-        raise PkbError("pkb keeps no passwords without the extra imap", install_command("imap")) from None
+    import keyring.errors
+
     rings = getattr(keyring.get_keyring(), "backends", [keyring.get_keyring()])
     if any(not type(ring).__module__.startswith("keyring.backends.") for ring in rings):  # some write a plain file
         raise PkbError("the keyring in use is not the system's; no password was kept", None)

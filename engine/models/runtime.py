@@ -197,10 +197,10 @@ def has_backend() -> bool:
     return any(next((folder / "lib").glob("libmlx.*"), None) for folder in package_folders("mlx"))
 
 
-def install_command(*extras: str) -> str:
-    """Return a command that adds extras, and those this system needs, to this installation, and removes nothing.
+def install_command() -> str:
+    """Return a command that adds what is missing, MLX's backend with it, to this installation, and removes nothing.
 
-    Reinstalling pkb by uv or pipx would remove each extra that is not named and all that was added since.
+    Reinstalling pkb by uv or pipx would remove an extra that is not named and all that was added since.
     """
     import json
     from importlib.metadata import distribution
@@ -209,9 +209,8 @@ def install_command(*extras: str) -> str:
 
     origin = json.loads(distribution("pkb").read_text("direct_url.json") or "{}")
     checkout = unquote(urlsplit(origin.get("url", "")).path) or "."
-    backend = ["cpu"] if sys.platform == "linux" and not _cuda_wheels() else []  # the same files as of CUDA's
-    wanted_extras = ",".join(dict.fromkeys([*backend, *extras]))
-    wanted = quote(checkout + (f"[{wanted_extras}]" if wanted_extras else ""))
+    backend = "[cpu]" if sys.platform == "linux" and not _cuda_wheels() else ""  # the same files as of CUDA's
+    wanted = quote(checkout + backend)
     if origin.get("dir_info", {}).get("editable"):
         wanted = f"-e {wanted}"
     if Path(sys.prefix, "pipx_metadata.json").is_file():

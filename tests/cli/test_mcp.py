@@ -11,14 +11,11 @@ from threading import Event
 from typing import Any
 
 import anyio
-import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import CallToolResult, Tool
 
-from cli.app import run
 from engine.mcp import server
-from engine.models.runtime import install_command
 from store.database import open_ledger
 from store.history import History
 from tests.cli.conftest import Pkb
@@ -212,13 +209,3 @@ def test_it_ends_with_its_input_and_writes_nothing_but_messages(pkb: Pkb) -> Non
     assert [json.loads(row)["jsonrpc"] for row in done.stdout.splitlines()] == ["2.0"] * len(done.stdout.splitlines())
     assert json.loads(done.stdout.splitlines()[0])["result"]["serverInfo"]["name"] == "pkb"
     assert done.stderr == b""
-
-
-def test_without_the_package_the_command_says_how_to_install_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name in [name for name in sys.modules if name.split(".")[0] == "mcp" or name == "engine.mcp"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "mcp", None)
-    assert run(["mcp"]) == 1
-    assert f"the package mcp is not installed; try: {install_command('mcp')}" in capsys.readouterr().err

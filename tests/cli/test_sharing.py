@@ -216,16 +216,6 @@ def test_peers_are_added_listed_and_removed(fresh: Pkb, tmp_path: Path) -> None:
     assert pkb("peer", "add", "desktop", "nonsense").code == 2
 
 
-def test_without_the_package_that_makes_keys_pkb_says_how_to_install_it(
-    fresh: Pkb, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in [name for name in sys.modules if name.partition(".")[0] == "cryptography"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "cryptography", None)
-    ran = fresh("peer", "id")
-    assert (ran.code, "cryptography is not installed; try: " in ran.err) == (1, True)
-
-
 @pytest.mark.parametrize("value", ["http://a:1#b", "https://a#b", "desktop", "https://a:1", "HTTP://x", "file:///a"])
 def test_a_setting_that_is_no_place_is_refused(fresh: Pkb, value: str) -> None:
     assert fresh("config", "set", "kv.remote", value).code == 2

@@ -555,17 +555,6 @@ def test_a_password_is_kept_where_the_user_agrees_and_the_keyring_is_the_systems
     assert ring.password is None
 
 
-def test_without_the_extra_pkb_says_how_to_have_it(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
-    from engine.ingest.imap import keep_password, kept_password
-
-    (account,) = post.pkb.accounts([post.address])
-    monkeypatch.setitem(sys.modules, "keyring", None)
-    assert kept_password(account) is None
-    with pytest.raises(PkbError) as caught:
-        keep_password(account, PASSWORD, lambda: True)
-    assert "imap]" in str(caught.value.next_step)
-
-
 def test_no_password_stands_in_any_file(post: Post) -> None:
     post.server.messages = {1: (message(1), "")}
     post.read()
