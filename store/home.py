@@ -39,6 +39,7 @@ class Home:
     locks = PathInside("data", "locks")
     share = PathInside("data", "share")  # the keys that this machine shares its KV cache with
     adapters = PathInside("data", "adapters")  # the language model's LoRA adapters
+    models = PathInside("data", "models")  # those that came from the Python package index
     mail = PathInside("data", "mail")  # the mail accounts that were read
     kv = PathInside("cache", "kv")
     opened = PathInside("cache", "opened")  # a copy of the attached file that was opened last

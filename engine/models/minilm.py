@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from engine.models import runtime
 from engine.models.lookup import (
-    EMBEDDER,
     MINILM_WEIGHTS,
     TOKENS,
     InstalledModel,
@@ -253,7 +252,7 @@ def open_tensors(path: Path) -> dict[str, NDArray[Any]]:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             return {name: _tensor(data, 8 + size, entry) for name, entry in header.items() if name != "__metadata__"}
         except BROKEN as error:
-            step = f"delete {path.parent}, then: pkb model pull {EMBEDDER}"
+            step = f"delete {path.parent}, then: pkb model pull embedder"
             raise PkbError(f"{path.name} is not a complete safetensors file", step) from error
 
 

