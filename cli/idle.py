@@ -170,7 +170,8 @@ def choose(environ: Mapping[str, str], system: str) -> Way:
         return "systemd"
     if shutil.which("crontab", path=path):
         return "cron"
-    raise PkbError("neither systemd user timers nor cron is available here", "pkb idle --budget 50m")
+    step = "pkb ingest --watch, which runs idle jobs while the machine is idle"
+    raise PkbError("neither systemd user timers nor cron is available here", step)
 
 
 def _launchd(action: Action, command: Command) -> list[ScheduleFile]:
@@ -441,7 +442,7 @@ def idle(
         return
     if verbose or dry_run:
         show(report.results)
-    if report.reason and (verbose or (dry_run and not report.results)):
+    if report.reason and (verbose or sys.stderr.isatty() or (dry_run and not report.results)):  # cron would mail it
         output.say(f"pkb: {'stopped early' if report.results else 'nothing done'}: {report.reason}")
     sum_up(report.results, seconds)
 

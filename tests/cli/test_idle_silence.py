@@ -47,12 +47,22 @@ def test_a_dry_run_in_an_empty_home_is_an_error(fresh: Pkb) -> None:
     assert (ran.code, ran.err) == (10, "pkb: nothing has been ingested yet; try: pkb ingest FOLDER\n")
 
 
-def test_at_a_terminal_an_empty_home_is_an_error(fresh: Pkb) -> None:
+def at_terminal(home: Path, *words: str) -> tuple[int, bytes, str]:
+    """Run `pkb idle` with a terminal for errors; return its exit code, output and errors."""
     ours, theirs = os.openpty()
-    done = subprocess.run([sys.executable, "-m", "cli.app", "idle"], env=environment(fresh.folder), stderr=theirs,
-                          stdout=subprocess.PIPE, check=False)  # fmt: skip
+    command = [sys.executable, "-m", "cli.app", "idle", *words]
+    done = subprocess.run(command, env=environment(home), stderr=theirs, stdout=subprocess.PIPE, check=False)
     said = os.read(ours, 4096).decode()
     for end in (ours, theirs):
         os.close(end)
-    assert (done.returncode, done.stdout) == (10, b"")
-    assert said == "pkb: nothing has been ingested yet; try: pkb ingest FOLDER\r\n"
+    return done.returncode, done.stdout, said
+
+
+def test_at_a_terminal_an_empty_home_is_an_error(fresh: Pkb) -> None:
+    step = "pkb: nothing has been ingested yet; try: pkb ingest FOLDER\r\n"
+    assert at_terminal(fresh.folder) == (10, b"", step)
+
+
+def test_at_a_terminal_a_run_that_does_nothing_says_why(empty: Pkb, tmp_path: Path) -> None:
+    code, printed, said = at_terminal(tmp_path / "empty", "--force")
+    assert (code, printed, said.endswith("pkb: nothing done: nothing to do\r\n")) == (0, b"", True)
