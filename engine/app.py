@@ -75,23 +75,13 @@ class _Stream:
     """The text of an answer that was streamed so far; mutable."""
 
     def __init__(self, say: "OnText | None") -> None:
-        self._say, self.text = say, ""
-
-    @property
-    def shows(self) -> bool:
-        """Return whether the answer is streamed."""
-        return self._say is not None
+        self.say, self.text = say, ""
 
     def more(self, text: str) -> None:
         """Stream more text."""
         self.text += text
-        if self._say:
-            self._say(text)
-
-    def finish(self, answer: str | None) -> None:
-        """Stream the rest of an answer that the process began; a different answer is shown in full below."""
-        if self.text and answer is not None:
-            self.more(answer[len(self.text) :] if answer.startswith(self.text) else f"\n{answer}")
+        if self.say:
+            self.say(text)
 
 
 def answer(opened: Session, text: str, options: AskOptions, say: "OnText | None" = None) -> "AskResult":
@@ -118,12 +108,12 @@ def _answer(opened: Session, text: str, options: AskOptions, said: _Stream) -> "
     if not isinstance(exact := opened.asker.exact(text, options, opened.now), Miss):
         return exact
     opened.on_wait()  # before slow imports
-    if (found := ask_server(opened, text, options, said.more, streams=said.shows)) is not None:
+    if (found := ask_server(opened, text, options, said.more, streams=said.say is not None)) is not None:
         return found
-    begun = bool(said.text)
-    made = exact.asker.finish(exact, said.more if said.shows and not begun else None)
-    if begun:
-        said.finish(made.reply.text)
+    begun = said.text
+    made = exact.asker.finish(exact, said.more if said.say and not begun else None)
+    if begun and (whole := made.reply.text) is not None:  # the process has streamed a part of it, or of another
+        said.more(whole[len(begun) :] if whole.startswith(begun) else f"\n{whole}")
     return made
 
 
@@ -487,10 +477,13 @@ class Pkb:
         deleted: bool = False,
     ) -> "ForgetPlan":
         """Plan what to forget: files, folders, Message-IDs or numbers of sources, or a question."""
-        from engine.forget import ForgetRequest, plan
+        from engine.forget import ForgetRequest, documents_of, plan
 
-        named = tuple(one for target in targets for one in self._target(target))
-        return plan(self.session, ForgetRequest(named, scope, question, quoting, deleted))
+        named = list[str]()
+        for target in targets:
+            number = operations.source_number(target)
+            named += [target] if number is None else documents_of(self.session, self.source(number))
+        return plan(self.session, ForgetRequest(tuple(named), scope, question, quoting, deleted))
 
     def forget(self, planned: "ForgetPlan", on_progress: OnProgress = lambda *_: None) -> "Erased":
         """Erase what was planned, with all that was made from it; PkbError if any of it is still found afterwards."""
@@ -504,14 +497,6 @@ class Pkb:
         from store.erasure import is_unfinished
 
         return is_unfinished(self.session.ledger)
-
-    def _target(self, target: str) -> list[str]:
-        """Return the ids of the document of the source with a number; anything else unchanged."""
-        if (number := operations.source_number(target)) is None:
-            return [target]
-        from engine.forget import documents_of
-
-        return documents_of(self.session, self.source(number))
 
     def unknown_person(self, scope: "Scope") -> str | None:
         """Return the people in a scope who sent and received no indexed message."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import timedelta
 from math import log2
 from pathlib import Path
 from shlex import quote
@@ -212,12 +212,11 @@ def _aside_named(opened: Session, target: str, aside: Mapping[str, Row]) -> list
 
 def _is_within(opened: Session, path: str, row: Row, scope: Scope) -> bool:
     """Return whether mail that is left out is within a scope, as documents are."""
-    day = row["date"].date() if row["date"] else date.min
+    day = row["date"].date() if row["date"] else None
     who = [(scope.sender, [row["sender"]]), (scope.recipient, row["recipients"])]
     collections = (one.collection for one in opened.catalogue.roots() if Path(path).is_relative_to(one.path))
-    is_of_days = (scope.since or date.min) <= day < (scope.until or date.max)
     is_of_people = all(not name or any(names_person(one, name) for one in shown) for name, shown in who)
-    return is_of_days and is_of_people and scope.collection in (None, *collections)
+    return scope.has_day(day) and is_of_people and scope.collection in (None, *collections)
 
 
 def _unchanged(opened: Session, planned: ForgetPlan) -> ForgetPlan:

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from engine.ingest.chunking import Embedded
     from engine.ingest.imap import Fetched, MailAccount, MailConnection
     from engine.ingest.pipeline import Ingest, Settled, Summary
-    from engine.text.dates import Days
     from store.catalog import Problem, SourceRoot
     from store.integrity import Finding, Repaired
     from store.types import Vectors
@@ -305,26 +304,21 @@ def check(opened: Session, *, read_data: bool, repair: bool) -> "tuple[list[Find
     """Examine the store, after repairing it if asked to; returns the findings and what is left to the next ingest."""
     if repair:
         opened.refuse_unsafe()
-        rebuild_damaged_ledger(opened)
-    ledger = opened.lasting_ledger if repair else opened.ledger  # NoStore before LanceDB is imported
+    else:
+        _ = opened.ledger  # NoStore before LanceDB is imported
     from store import integrity
 
+    if repair and integrity.ledger_is_damaged(opened.home):  # the tables go, too: it alone knows their sources
+        opened.make()
+        with opened.locks.exclusive():
+            integrity.rebuild_ledger(opened.home)
+        opened.on_notice(f"rebuilt {opened.home.ledger}: all documents must be read again")
+    ledger = opened.lasting_ledger if repair else opened.ledger
     parts, repaired = (opened.home, ledger, opened.tables), integrity.Repaired()
     with opened.locks.exclusive() if repair else opened.locks.writer():
         if repair:
             repaired = integrity.repair(*parts, opened.knowledge)
         return list(integrity.examine(*parts, read_data=read_data)), repaired
-
-
-def rebuild_damaged_ledger(opened: Session) -> None:
-    """Replace a damaged or lost ledger; the tables go with it, for only the ledger says which files they are from."""
-    from store.integrity import ledger_is_damaged, rebuild_ledger
-
-    if ledger_is_damaged(opened.home):
-        opened.make()
-        with opened.locks.exclusive():
-            rebuild_ledger(opened.home)
-        opened.on_notice(f"rebuilt {opened.home.ledger}: all documents must be read again")
 
 
 OnProgress = Callable[[str, int, int | None], None]  # a step's name, how far it is, and how far it goes, if known
@@ -507,7 +501,11 @@ def scope_of(opened: Session, filters: Filters) -> Scope:
     if first and last and first >= last:
         raise UsageError(f"--since {since} is after --until {until}", "pkb ask --help")
     who, whom, where, _ = (None if name is None else valid_text(name.strip()) for name in flags.values())
-    who, whom = (_with_me(opened, name) for name in (who, whom))
+    if "me" in (str(who).lower(), str(whom).lower()):
+        if not opened.me:
+            raise UsageError("pkb does not know which address is yours", "pkb me YOU@EXAMPLE.ORG")
+        mine = "\n".join(opened.me)
+        who, whom = (mine if name and name.lower() == "me" else name for name in (who, whom))
     if opened.collection not in (None, where := where or opened.collection):
         raise UsageError(f"this view is limited to the collection {opened.collection}")
     if where is not None and where not in (known := opened.catalogue.by_collection()):
@@ -517,15 +515,6 @@ def scope_of(opened: Session, filters: Filters) -> Scope:
         return scope
     # The days only choose the document: within it, a question has the same answer with and without them.
     return replace(scope, since=None, until=None, document=document_named(opened, document, scope))
-
-
-def _with_me(opened: Session, name: str | None) -> str | None:
-    """Return a person, or for "me" the user's own addresses; UsageError if it is not known who that is."""
-    if name is None or name.lower() != "me":
-        return name
-    if not opened.me:
-        raise UsageError("pkb does not know which address is yours", "pkb me YOU@EXAMPLE.ORG")
-    return "\n".join(opened.me)
 
 
 _SHOWN = 3  # days in an error
@@ -546,7 +535,7 @@ def document_named(opened: Session, name: str, scope: Scope) -> str:
         return document in of_file if of_file else all(word in title.casefold() for word in wanted)
 
     titled = titled_documents(opened.ledger, ("transcript", "mail", "file"), accepts)
-    found = [one for one in titled if _is_of_days(one.day, scope) and shown.places(one.id)]
+    found = [one for one in titled if scope.has_day(one.day) and shown.places(one.id)]
     found = [one for one in found if one.title.casefold().split() == wanted] or found
     if len(found) == 1:
         return found[0].id
@@ -556,12 +545,6 @@ def document_named(opened: Session, name: str, scope: Scope) -> str:
     days = ", ".join(str(one.day or "no date") for one in found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
     raise UsageError(f"--doc {name} matches {len(found)} documents ({days}); choose with --since and --until",
                      f"pkb list {name}")  # fmt: skip
-
-
-def _is_of_days(day: date | None, scope: Scope) -> bool:
-    if day is None:
-        return scope.since is None and scope.until is None
-    return (scope.since is None or scope.since <= day) and (scope.until is None or day < scope.until)
 
 
 def _day(flag: str, day: str, now: datetime, *, end: bool = False) -> date:
@@ -585,15 +568,9 @@ def first_day(day: str, today: date, *, end: bool = False) -> date:
         if not end or iso[3]:
             return first + timedelta(days=end)
         return (first + timedelta(days=31 if iso[2] else 366)).replace(day=1)
-    named = _named(day, today)
-    return named.last + timedelta(days=1) if end else named.first
-
-
-def _named(day: str, today: date) -> "Days":
-    """Return the days that "last week" or "monday" means; ValueError for other words."""
     from engine.text.relative_dates import resolve
 
     in_words = any(map(str.isalpha, day))
     if not in_words or not (days := resolve(day.strip(), datetime.combine(today, time.min), past=True)):
         raise ValueError
-    return days
+    return days.last + timedelta(days=1) if end else days.first

@@ -231,6 +231,12 @@ class Scope(Struct, frozen=True):
         """Return the scope within a collection that a view is limited to, if any."""
         return self if collection is None else replace(self, collection=collection)
 
+    def has_day(self, day: date | None) -> bool:
+        """Return whether a day is within the days; no day is within none."""
+        if day is None:
+            return self.since is None and self.until is None
+        return (self.since or date.min) <= day and (self.until is None or day < self.until)
+
 
 ASIDE = 1 << 32  # the item of a place set aside while its file is being read is below minus this, or a multiple of it
 
