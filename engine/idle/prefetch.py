@@ -26,6 +26,7 @@ from store.kv_store import KvStore
 from store.types import Chunk
 
 Path = tuple[Ids, ...]  # a segment behind those of its prefix
+Evictable = tuple[float, UnusedNode]  # a prefetched node, and the age of its chunk: its place among the newest ones
 
 _TOKEN_S = 1e-3  # to prefill one token, until one was
 
@@ -140,28 +141,19 @@ def plan_segments(context: PrefetchContext, segments: Iterable[WantedSegment]) -
     return PrefetchPlan(context, jobs, {job.subject: segment_of[job] for job in jobs}, generation)
 
 
-@dataclass(frozen=True, slots=True)
-class RetrievalCounts:
-    """The chunks that each question retrieved, oldest question first; a look-up by id; and the newest other chunks."""
+def plan_prefetch(
+    context: PrefetchContext,
+    lists: Sequence[Sequence[str]],
+    chunks: Callable[[Sequence[str]], dict[str, Chunk]],
+    new: Sequence[Chunk],
+) -> PrefetchPlan:
+    """Plan the chunks to prefetch; each run goes further back in the new ones, until the space is used.
 
-    lists: Sequence[Sequence[str]]
-    chunks: Callable[[Sequence[str]], dict[str, Chunk]]
-    new: Sequence[Chunk]  # newest first
-
-
-@dataclass(frozen=True, slots=True)
-class EvictionCandidate:
-    """A prefetched node that may be evicted, and the age of its chunk: its place among the newest ones."""
-
-    age: float
-    node: UnusedNode
-
-
-def plan_prefetch(context: PrefetchContext, retrieved: RetrievalCounts) -> PrefetchPlan:
-    """Plan the chunks to prefetch; each run goes further back in the new ones, until the space is used."""
-    times = most_retrieved(retrieved.lists, context.count)
+    `lists` are the ids that each question retrieved, oldest question first; `new` are other chunks, newest first.
+    """
+    times = most_retrieved(lists, context.count)
     with context.lock():
-        found = retrieved.chunks(list(times))
+        found = chunks(list(times))
     frequent = {_path(context, found[name]): name for name in times if name in found}
     binding, blocks = context.binding, context.reader.ropes
     one_token, system = cost_of_token(binding.store.index.totals()), (system_ids(context.reader.model),)
@@ -177,15 +169,19 @@ def plan_prefetch(context: PrefetchContext, retrieved: RetrievalCounts) -> Prefe
     for path, name in frequent.items():
         if not is_cached(binding, path):
             uses = times[name] if blocks else times[name] / context.k  # one of k is a prompt's first
-            wanted.append((-1, segment(path, found[name].header, _reason(times[name]), uses)))
-    for age, path in islice(_uncached(context, retrieved.new), context.count):
-        wanted.append((age, segment(path, retrieved.new[age].header, "new, not retrieved yet", 0.0)))
+            reason = "retrieved once" if times[name] == 1 else f"retrieved for {times[name]} questions"
+            wanted.append((-1, segment(path, found[name].header, reason, uses)))
+    tried = takewhile(lambda _: not context.is_over(), enumerate(new))
+    paths = ((age, _path(context, chunk)) for age, chunk in tried)
+    uncached = ((age, path) for age, path in paths if not is_cached(binding, path))
+    for age, path in islice(uncached, context.count):
+        wanted.append((age, segment(path, new[age].header, "new, not retrieved yet", 0.0)))
 
-    def evictable() -> list[EvictionCandidate]:
+    def evictable() -> list[Evictable]:
         protected = {key_of(binding.root, path) for path in frequent}
-        ages = {key_of(binding.root, _path(context, chunk)): age for age, chunk in enumerate(retrieved.new)}
+        ages = {key_of(binding.root, _path(context, chunk)): age for age, chunk in enumerate(new)}
         unused = [node for node in binding.store.index.unused("prefetch", "blocks") if node.key not in protected]
-        return sorted((EvictionCandidate(ages.get(node.key, inf), node) for node in unused), key=lambda one: one.age)
+        return sorted(((ages.get(node.key, inf), node) for node in unused), key=lambda one: one[0])
 
     chosen = list(make_room(wanted, binding.store.budget.free(), evictable))
     if chosen and not is_cached(binding, system):
@@ -201,37 +197,29 @@ def most_retrieved(lists: Sequence[Sequence[str]], most: int) -> dict[str, int]:
 
 
 def make_room(
-    wanted: Sequence[tuple[float, WantedSegment]], free: int, evictable: Callable[[], list[EvictionCandidate]]
+    wanted: Sequence[tuple[float, WantedSegment]], free: int, evictable: Callable[[], list[Evictable]]
 ) -> Iterator[WantedSegment]:
     """Yield the segments, each with the older nodes to evict if it does not fit into the `free` bytes.
 
     `wanted` pairs each segment with its age. `evictable` returns the newest node first, and is called only when a
     segment does not fit. If evicting all older nodes would not free enough, none is evicted.
     """
-    left: list[EvictionCandidate] | None = None
+    left: list[Evictable] | None = None
     for age, segment in wanted:
-        evicted = list[EvictionCandidate]()
+        evicted = list[Evictable]()
         if segment.bytes > free and left is None:
             left = evictable()
-        while left and segment.bytes > free and left[-1].age > age:
+        while left and segment.bytes > free and left[-1][0] > age:
             evicted.append(left.pop())
-            free += evicted[-1].node.bytes
+            free += evicted[-1][1].bytes
         if segment.bytes > free and left is not None:
-            free -= sum(one.node.bytes for one in evicted)
+            free -= sum(node.bytes for _, node in evicted)
             left += reversed(evicted)
             yield segment
             continue
         free -= segment.bytes
         reason = f"{segment.reason}; replaces older, never used entries" if evicted else segment.reason
-        yield replace(segment, reason=reason, instead=tuple(one.node for one in evicted))
-
-
-def _uncached(context: PrefetchContext, new: Sequence[Chunk]) -> Iterator[tuple[int, Path]]:
-    """Yield the places and paths of those chunks that are not cached, until planning must end."""
-    for age, chunk in takewhile(lambda _: not context.is_over(), enumerate(new)):
-        path = _path(context, chunk)
-        if not is_cached(context.binding, path):
-            yield age, path
+        yield replace(segment, reason=reason, instead=tuple(node for _, node in evicted))
 
 
 def _path(context: PrefetchContext, chunk: Chunk) -> Path:
@@ -239,10 +227,6 @@ def _path(context: PrefetchContext, chunk: Chunk) -> Path:
     if context.reader.ropes:
         return (system_ids(model), DocumentSegment.of(model.tokens(block_of(chunk)), chunk.document))
     return tuple(grouped((system_ids(model), chunk_ids(model, 1, chunk)), model.sub_step))
-
-
-def _reason(times: int) -> str:
-    return "retrieved once" if times == 1 else f"retrieved for {times} questions"
 
 
 def plan_restores(
@@ -255,20 +239,13 @@ def plan_restores(
     binding = context.binding
     cached = binding.store.index.totals()
     mean = cached.bytes / cached.count if cached.count else 0  # of a segment: below it nothing is worth retrieving for
-    prompts = _prompts(context, entries) if binding.store.budget.free() > mean else ()
+    wanted = entries if binding.store.budget.free() > mean else ()
+    prompts = (
+        (entry.question, times, _prompt_paths(context, entry))
+        for entry, times in takewhile(lambda _: not context.is_over(), wanted)
+    )
     new = cost_of_token(cached) if refused else None
     return plan_segments(context, evicted_segments(prompts, binding.root, binding.store, new))
-
-
-def _prompts(
-    context: PrefetchContext, entries: Iterable[tuple[CachedAnswer, float]]
-) -> Iterator[tuple[str, float, list[Path]]]:
-    """Yield the paths of the prompts of these questions as of now, until planning must end."""
-    for entry, times in entries:
-        if context.is_over():
-            return
-        if paths := _prompt_paths(context, entry):
-            yield entry.question, times, paths
 
 
 def _prompt_paths(context: PrefetchContext, entry: CachedAnswer) -> list[Path]:

@@ -18,7 +18,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.idle.plan import IdlePlanner, is_quiet
 from engine.idle.types import (
     PREFILLS,
     Handler,
@@ -33,11 +32,14 @@ from engine.idle.types import (
     State,
 )
 from engine.operations import OnProgress, finish_forgetting
-from engine.session import Session
+from engine.session import Session, now
+from store.database import Ledger
 from store.errors import Locked, NoModel, PkbError
+from store.history import History
 from store.jobs import JobAccount, JobCost, JobRow, Jobs, is_finished, mark_finished
 
 if TYPE_CHECKING:
+    from engine.idle.plan import IdlePlanner
     from engine.llm.resident import ResidentModel
 
 _BUSY = 0.5  # load of other processes, for each core, above which the machine is busy
@@ -212,21 +214,12 @@ def _sessions(sources: Sources, now: float) -> float | None:
 
 def _terminals(sources: Sources, now: float) -> float | None:
     """Return the seconds since a key was pressed in a terminal, which sets its access time."""
-    read = [status.st_atime for path in _used_terminals(sources.terminals) if (status := _status(path))]
+    read = list[float]()
+    for path in (*sources.terminals.glob("pts/[0-9]*"), *sources.terminals.glob("tty[0-9]*")):
+        with suppress(OSError):
+            if (found := path.stat()).st_uid or path.parent.name == "pts":  # whoever is logged in owns a console
+                read.append(found.st_atime)
     return max(0.0, now - max(read)) if read else None
-
-
-def _used_terminals(folder: Path) -> Iterator[Path]:
-    """Yield the terminals of windows, and those at which somebody is logged in, who owns them."""
-    yield from folder.glob("pts/[0-9]*")
-    yield from (path for path in folder.glob("tty[0-9]*") if (status := _status(path)) and status.st_uid)
-
-
-def _status(path: Path) -> os.stat_result | None:
-    try:
-        return path.stat()
-    except OSError:
-        return None
 
 
 def _text(path: Path) -> str:
@@ -298,14 +291,6 @@ def stopping(models: "ResidentModel", is_over: Callable[[], bool]) -> Iterator[N
 
 
 @dataclass(frozen=True, slots=True)
-class RunLimits:
-    """When to stop: seconds on the clock, and jobs."""
-
-    until: float
-    jobs: int
-
-
-@dataclass(frozen=True, slots=True)
 class RunContext:
     """The surroundings of an idle run.
 
@@ -322,10 +307,11 @@ class RunContext:
 
 
 class JobRunner:
-    """One idle run; `spent` is its cost so far, by kind."""
+    """One idle run, which stops at a time on the clock, or after some jobs; `spent` is its cost so far, by kind."""
 
-    def __init__(self, jobs: Jobs, account: JobAccount, context: RunContext, limits: RunLimits) -> None:
-        self._jobs, self._account, self._context, self._limits = jobs, account, context, limits
+    def __init__(self, ledger: Ledger, context: RunContext, until: float, most: int) -> None:
+        self._jobs, self._account, self._context = Jobs(ledger), JobAccount(ledger), context
+        self._until, self._most = until, most
         self.spent = dict[Kind, JobCost]()
         self._estimated_s = dict[Kind, float]()  # of jobs that are done
         self._measured_s = dict[Kind, float]()
@@ -341,20 +327,26 @@ class JobRunner:
         while "new mail" not in seen:
             generation = self._context.generation()
             for kind, handler in handlers.items():
-                if self._context.clock() > self._limits.until:
+                if self._context.clock() > self._until:
                     return  # planning takes its time too
                 for result in self._run_kind(kind, handler, generation):
                     seen.add(result.state)
                     yield result
                 if seen & {"stopped", "new mail"}:
                     break
-            if "new mail" not in seen or self._context.clock() > self._limits.until:
+            if "new mail" not in seen or self._context.clock() > self._until:
                 return
             seen.clear()
 
     def _run_kind(self, kind: Kind, handler: Handler, generation: int) -> Iterator[JobResult]:
-        """Plan a kind, and run its jobs."""
-        jobs = self._plan(kind, handler)
+        """Plan a kind, and run its jobs; the time of planning counts even where it fails."""
+        try:
+            jobs, now = handler.plan(), self._context.now
+            self._jobs.replace(
+                kind, [JobRow(one.kind, one.subject, one.cost_s, one.gain_s, now, one.source) for one in jobs]
+            )
+        finally:
+            self._count(kind, JobCost())
         gave_up, skipped = self._jobs.abandoned(kind), dict[str, State]()
         for job in jobs:
             result = self._skip(job, generation, gave_up, skipped) or self._run_job(job, handler)
@@ -362,15 +354,6 @@ class JobRunner:
                 skipped[job.subject] = result.state
             yield result
         self._count(kind, JobCost())
-
-    def _plan(self, kind: Kind, handler: Handler) -> Sequence[Job]:
-        """Plan a kind and store its jobs; count the time, even where planning fails."""
-        try:
-            jobs = handler.plan()
-            self._jobs.replace(kind, [stored(job, self._context.now) for job in jobs])
-        finally:
-            self._count(kind, JobCost())
-        return jobs
 
     def _skip(self, job: Job, generation: int, gave_up: set[str], skipped: Mapping[str, State]) -> JobResult | None:
         """Return the reason to skip a job; None to run it."""
@@ -382,11 +365,11 @@ class JobRunner:
             return JobResult(job, skipped[job.behind])
         if job.subject in gave_up:
             return JobResult(job, "gave up")
-        if sum(spent.units for spent in self.spent.values()) >= self._limits.jobs:
+        if sum(spent.units for spent in self.spent.values()) >= self._most:
             return JobResult(job, "limit")
         estimated, measured = self._estimated_s.get(job.kind, 0.0), self._measured_s.get(job.kind, 0.0)
         slowdown = max(1.0, measured / estimated) if estimated else 1.0
-        too_long = self._context.clock() + job.cost_s * slowdown > self._limits.until
+        too_long = self._context.clock() + job.cost_s * slowdown > self._until
         return JobResult(job, "no time") if too_long else None
 
     def _run_job(self, job: Job, handler: Handler) -> JobResult:
@@ -406,7 +389,12 @@ class JobRunner:
             outcome = Outcome("no time")
         except PkbError as error:
             outcome, reason = Outcome("failed"), error.message
-        self._store(job, outcome)
+        if outcome.state in ("done", "cached"):
+            self._jobs.remove(kind, subject)
+        elif outcome.state in ("failed", "no time"):
+            self._jobs.fail(kind, subject)
+        else:
+            self._jobs.release(kind, subject)
         if outcome.node:
             self._account.add_node(kind, outcome.node)
         elif kind not in PREFILLS:  # nodes that a question stored meanwhile are not theirs
@@ -418,15 +406,6 @@ class JobRunner:
             self._measured_s[kind] = self._measured_s.get(kind, 0.0) + spent.seconds
         return JobResult(job, outcome.state, spent, reason)
 
-    def _store(self, job: Job, outcome: Outcome) -> None:
-        """Store the outcome of a job."""
-        if outcome.state in ("done", "cached"):
-            self._jobs.remove(job.kind, job.subject)
-        elif outcome.state in ("failed", "no time"):
-            self._jobs.fail(job.kind, job.subject)
-        else:
-            self._jobs.release(job.kind, job.subject)
-
     def _count(self, kind: Kind, spent: JobCost) -> JobCost:
         """Count a cost for a kind, with all seconds since the last count."""
         now = self._context.clock()
@@ -434,11 +413,6 @@ class JobRunner:
         self.spent[kind] = self.spent.get(kind, JobCost()) + spent
         self._account.add(kind, spent)
         return spent
-
-
-def stored(job: Job, now: float) -> JobRow:
-    """Return a job as it is stored; `now` is in seconds since the epoch."""
-    return JobRow(job.kind, job.subject, job.cost_s, job.gain_s, now, job.source)
 
 
 _PLANNING = 4  # planning one kind takes at most 1/4 of the time
@@ -450,13 +424,8 @@ WhyStop = Callable[[], str | None]
 
 def run_idle(session: Session, request: IdleRequest, on_progress: OnProgress = lambda *_: None) -> IdleReport:
     """Run the jobs there are, unless another process does; return the reason if it cannot. DiskFull on a full disk."""
-    with session.home.naming_disk("pkb idle"):
-        return _run_idle(session, request, on_progress)
-
-
-def _run_idle(session: Session, request: IdleRequest, on_progress: OnProgress) -> IdleReport:
-    ledger, locks, report = session.lasting_ledger, session.locks, IdleReport()  # NoStore before a lock file is made
-    with locks.idle() as alone:
+    ledger, report = session.lasting_ledger, IdleReport()  # NoStore before a lock file is made
+    with session.home.naming_disk("pkb idle"), session.locks.idle() as alone:
         if not alone and not request.dry_run:
             report.reason = "another pkb idle is running"
             return report
@@ -485,17 +454,25 @@ def _inputs(session: Session, request: IdleRequest) -> tuple[str, ...]:
     return (repr(keys(session.settings)), session.backend.fingerprint, repr(about))
 
 
+def is_quiet(session: Session) -> bool:
+    """Return whether no question was asked for a while; one in the future was asked before the clock was set back."""
+    last = History(session.ledger).last()
+    return last is None or abs(session.now.timestamp() - last.at) >= session.settings.experiment.quiet_s
+
+
 def _plan_and_run(session: Session, request: IdleRequest, report: IdleReport, on_progress: OnProgress) -> None:
     """Run all jobs; where none is left, remember that for the next run."""
+    from engine.idle.plan import IdlePlanner  # most runs from cron have nothing to do
 
     def is_over() -> bool:
         return time.monotonic() > request.until
 
+    def may_predict() -> bool:
+        return request.force or is_quiet(session)
+
     planning = PlanningBudget(request.seconds / _PLANNING, is_over)
     why_stop: WhyStop = (lambda: None) if request.force else partial(why_wait, session, Machine())
-    planner = IdlePlanner(
-        session, force=request.force, predictions=request.predictions, begin_planning=planning.begin, is_over=is_over
-    )
+    planner = IdlePlanner(session, may_predict, request.predictions, planning.begin, is_over)
     if request.dry_run:
         report.results = [
             JobResult(job, "planned") for handler in planner.handlers().values() for job in handler.plan()
@@ -507,7 +484,8 @@ def _plan_and_run(session: Session, request: IdleRequest, report: IdleReport, on
     if report.reason is not None:
         return
     _run(session, request, planner, why_stop, report, on_progress)
-    if all(map(_is_final, report.results)) and not planning.exceeded and not is_over():
+    repeats = (one.state == "done" and one.job.kind in _OPEN_ENDED for one in report.results)
+    if all(one.state in _FINAL for one in report.results) and not (any(repeats) or planning.exceeded or is_over()):
         mark_finished(session.ledger, *_inputs(session, request))
 
 
@@ -515,22 +493,14 @@ def why_wait(session: Session, machine: "Machine") -> str | None:
     """Return why idle jobs must wait, by the settings, the machine and the last question; None if they may run."""
     if session.settings.idle.when == "always":
         return None
-    from engine.session import now
-    from store.history import History
-
     last = History(session.ledger).last()
     return why_not(machine.facts(None if last is None else now(session.environ).timestamp() - last.at))
-
-
-def _is_final(result: JobResult) -> bool:
-    """Return whether a next run would have nothing more to do; each run prefetches further back."""
-    return result.state in _FINAL and not (result.state == "done" and result.job.kind in _OPEN_ENDED)
 
 
 def _run(
     session: Session,
     request: IdleRequest,
-    planner: IdlePlanner,
+    planner: "IdlePlanner",
     why_stop: WhyStop,
     report: IdleReport,
     on_progress: OnProgress,
@@ -547,7 +517,7 @@ def _run(
         measure=planner.measure,
         now=session.now.timestamp(),
     )
-    runner = JobRunner(Jobs(ledger), JobAccount(ledger), context, RunLimits(request.until, request.jobs))
+    runner = JobRunner(ledger, context, request.until, request.jobs)
     report.spent, results = runner.spent, dict[tuple[str, str], JobResult]()
     try:
         with stopping(session.models, planner.is_over):

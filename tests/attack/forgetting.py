@@ -16,8 +16,8 @@ from typing import Any
 from engine.app import Pkb
 from engine.ask.keys import prepare
 from engine.forget import ForgetPlan
-from engine.idle.plan import _reasker
 from engine.idle.predict import from_forms, offer
+from engine.idle.refresh import Reasker
 from engine.models.load import load
 from store import kv_store
 from store.answers import AnswerBank
@@ -511,8 +511,9 @@ def predicted(home: Home) -> None:
     """Have questions predicted from the one that was asked, and not answered yet."""
     _asked(home, WHERE)
     with home.pkb() as pkb:
-        questions = latest(pkb.session.ledger, 9)
-        assert offer(_reasker(pkb.session), from_forms((), questions))
+        one = pkb.session
+        questions = latest(one.ledger, 9)
+        assert offer(Reasker(one.ledger, one.backend, one.room, one.now), from_forms((), questions))
     home.forget()
 
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from engine.idle.plan import IdlePlanner, new_chunks
 from engine.idle.predict import Prediction, from_forms, offer, pick
 from engine.idle.refresh import Reasker
-from engine.idle.scheduler import JobRunner, RunContext, RunLimits
+from engine.idle.scheduler import JobRunner, RunContext
 from engine.idle.types import Kind
 from engine.llm.prompt import Order, in_document_order
 from engine.session import Session
 from engine.settings import Experiment, save
 from engine.types import AskOptions, AskResult
-from store.jobs import JobAccount, JobCost, Jobs
+from store.jobs import JobCost
 from store.types import Hit, replace
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class Home:
             measure=self.planner.measure,
             now=NOW.timestamp(),
         )
-        runner = JobRunner(Jobs(ledger), JobAccount(ledger), context, RunLimits(float("inf"), 10**6))
+        runner = JobRunner(ledger, context, float("inf"), 10**6)
         handlers = self.planner.handlers()
         wanted = set(handlers if kinds is None else kinds)
         for _ in runner.run({kind: handler for kind, handler in handlers.items() if kind in wanted}):
@@ -178,7 +178,7 @@ def opened(
     session.settings = replace(session.settings, experiment=experiment(settings))
     session.now, session.order = NOW, order
     prepare(session)
-    planner = IdlePlanner(session, True, 10**6, lambda: _never, _never)
+    planner = IdlePlanner(session, lambda: True, 10**6, lambda: _never, _never)
     try:
         if session.load_model:
             planner.load()

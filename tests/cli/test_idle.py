@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from cli.app import run
-from engine.idle.plan import is_quiet
+from engine.idle.scheduler import is_quiet
 from engine.session import Session
 from store.answers import AnswerBank, CachedAnswer
 from store.database import open_ledger

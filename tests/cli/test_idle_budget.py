@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.idle.plan import IdlePlanner
-from engine.idle.scheduler import JobRunner, PlanningBudget, RunContext, RunLimits, stopping
+from engine.idle.scheduler import JobRunner, PlanningBudget, RunContext, stopping
 from engine.idle.types import OutOfTime
 from engine.llm.resident import ResidentModel
 from engine.models.load import load
@@ -18,7 +18,7 @@ from engine.session import Session
 from store.answers import AnswerBank
 from store.database import Ledger
 from store.history import History, HistoryEntry
-from store.jobs import JobAccount, JobRow, Jobs
+from store.jobs import JobRow, Jobs
 from tests.demo import NANO, copied, environment
 
 QUESTION = "How much is a ticket for the summer concert?"
@@ -49,13 +49,13 @@ def after(steps: int) -> Callable[[], bool]:
 
 def populate(session: Session, is_over: Callable[[], bool]) -> list[str]:
     """Precompute predicted questions until the run is over; return the states of the jobs."""
-    planner = IdlePlanner(session, force=True, predictions=9, begin_planning=lambda: is_over, is_over=is_over)
+    planner = IdlePlanner(session, lambda: True, 9, lambda: is_over, is_over)
     began, ledger = time.monotonic(), session.ledger
     generation = ledger.generation
     context = RunContext(
         time.monotonic, began, lambda: None, lambda: generation, planner.measure, session.now.timestamp()
     )
-    runner = JobRunner(Jobs(ledger), JobAccount(ledger), context, RunLimits(began + 1e6, 9))
+    runner = JobRunner(ledger, context, began + 1e6, 9)
     with stopping(session.models, is_over):
         return [one.state for one in runner.run({"populate": planner.handlers()["populate"]})]
 
@@ -88,7 +88,7 @@ def test_predicting_from_templates_ends_at_the_first_chunk_or_look_up_after_the_
         next(calls)
         return over()
 
-    planner = IdlePlanner(session, force=True, predictions=9, begin_planning=lambda: is_over, is_over=is_over)
+    planner = IdlePlanner(session, lambda: True, 9, lambda: is_over, is_over)
     handler = planner.handlers()["predict"]
     (job,) = handler.plan()
     with closing(session.ledger), pytest.raises(OutOfTime):

@@ -11,20 +11,20 @@ from pathlib import Path
 
 from engine.ask.keys import BankBudget, prepare
 from engine.idle.refresh import Reasker
-from engine.idle.scheduler import JobRunner, RunContext, RunLimits
+from engine.idle.scheduler import JobRunner, RunContext
 from engine.idle.types import Handler, Job, JobResult, Outcome
 from engine.text.question import Question
 from engine.types import Answer, AskOptions, Evidence, GeneratedAnswer, Passage, Source, Trace
 from store.answers import AnswerBank, CachedAnswer
 from store.database import Ledger, open_ledger
-from store.jobs import JobAccount, JobCost, Jobs
+from store.jobs import JobCost
 from store.types import Chunk
 from tests.engine.ask.backend import Unable
 from tests.engine.ask.passages import passage
 
 NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
 WRITER = "writer-1"
-PLENTY = RunLimits(until=1e9, jobs=10_000)
+PLENTY = (1e9, 10_000)  # seconds on the clock, jobs
 
 
 @dataclass
@@ -106,7 +106,7 @@ def home(folder: Path) -> Home:
 def runner(
     ledger: Ledger,
     *,
-    limits: RunLimits = PLENTY,
+    limits: tuple[float, int] = PLENTY,
     clock: Callable[[], float] = lambda: 0.0,
     why_stop: Callable[[], str | None] = lambda: None,
     generation: Callable[[], int] = lambda: 1,
@@ -115,7 +115,7 @@ def runner(
 ) -> JobRunner:
     """Begin an idle run."""
     context = RunContext(clock, clock(), why_stop, generation, measure, now.timestamp())
-    return JobRunner(Jobs(ledger), JobAccount(ledger), context, limits)
+    return JobRunner(ledger, context, *limits)
 
 
 def handler(jobs: Sequence[Job], run: Callable[[Job], Outcome]) -> Handler:

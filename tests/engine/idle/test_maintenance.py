@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.idle.plan import MaintenanceTask, maintain, plan_maintenance
+from engine.idle.plan import MaintenanceTask, maintenance
 from store.database import Ledger, open_ledger
 
 DAY = 86_400.0
@@ -22,23 +22,24 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 def test_a_task_is_done_once_a_day(ledger: Ledger) -> None:
     done: list[str] = []
-    tasks = {"tables": MaintenanceTask("tables", "compact search tables", lambda: done.append("compacted"))}
+    task = MaintenanceTask("tables", "compact search tables", lambda: done.append("compacted"))
     for at in (NOON, NOON + 60, NOON + DAY - 1, NOON + DAY):
-        for job in plan_maintenance(ledger, list(tasks.values()), at):
-            assert maintain(ledger, tasks, job, at).state == "done"
+        handler = maintenance(ledger, [task], at)
+        assert all(handler.run(job).state == "done" for job in handler.plan())
     assert done == ["compacted", "compacted"]
 
 
 def test_a_task_that_is_not_needed_is_not_done(ledger: Ledger) -> None:
-    assert plan_maintenance(ledger, [MaintenanceTask("tables", "", lambda: None, is_needed=lambda: False)], NOON) == []
+    task = MaintenanceTask("tables", "", lambda: None, is_needed=lambda: False)
+    assert maintenance(ledger, [task], NOON).plan() == []
 
 
 def test_a_task_that_failed_is_due_again(ledger: Ledger) -> None:
     def fail() -> None:
         raise OSError("disk")
 
-    task = MaintenanceTask("slice", "", fail)
-    (job,) = plan_maintenance(ledger, [task], NOON)
+    handler = maintenance(ledger, [MaintenanceTask("slice", "", fail)], NOON)
+    (job,) = handler.plan()
     with pytest.raises(OSError, match="disk"):
-        maintain(ledger, {"slice": task}, job, NOON)
-    assert len(plan_maintenance(ledger, [task], NOON)) == 1
+        handler.run(job)
+    assert len(handler.plan()) == 1

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.idle.prefetch import EvictionCandidate, WantedSegment, make_room, most_retrieved
+from engine.idle.prefetch import Evictable, WantedSegment, make_room, most_retrieved
 from store.kv_index import UnusedNode
 
 ASKED = [("a", "b"), ("b", "c"), ("a", "c"), ("c",), ("d",)]
@@ -18,14 +18,12 @@ def wanted(*sizes: int) -> list[tuple[float, WantedSegment]]:
     return [(age, WantedSegment("prefetch", "", "new", ((age,),), 0.0, 0.1, size)) for age, size in enumerate(sizes)]
 
 
-def nodes(*sizes: int, first: float = 10.0) -> list[EvictionCandidate]:
+def nodes(*sizes: int, first: float = 10.0) -> list[Evictable]:
     """Return prefetched nodes of these bytes, each older than the one before."""
-    return [EvictionCandidate(first + place, UnusedNode(bytes([place]), size)) for place, size in enumerate(sizes)]
+    return [(first + place, UnusedNode(bytes([place]), size)) for place, size in enumerate(sizes)]
 
 
-def evicted(
-    segments: Sequence[tuple[float, WantedSegment]], free: int, there: list[EvictionCandidate]
-) -> list[list[int]]:
+def evicted(segments: Sequence[tuple[float, WantedSegment]], free: int, there: list[Evictable]) -> list[list[int]]:
     return [[node.key[0] for node in one.instead] for one in make_room(segments, free, lambda: list(there))]
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from engine.idle.scheduler import RunLimits
 from engine.idle.types import DONE, Handler, Handlers, Job, Kind, Outcome, OutOfTime
 from store.database import Ledger, open_ledger
 from store.errors import Locked, PkbError
@@ -90,7 +89,7 @@ def handler(plan: Callable[[], list[Planned]]) -> Handler:
     return Handler(jobs, lambda one: runs[one.subject]())
 
 
-def run(ledger: Ledger, *jobs: Planned, limits: RunLimits = PLENTY, clock: Clock | None = None) -> list[str]:
+def run(ledger: Ledger, *jobs: Planned, limits: tuple[float, int] = PLENTY, clock: Clock | None = None) -> list[str]:
     handlers: Handlers = {"populate": handler(lambda: list(jobs))}
     return states(list(runner(ledger, limits=limits, clock=clock or Clock()).run(handlers)))
 
@@ -112,20 +111,20 @@ def test_kinds_are_planned_when_their_turn_comes(ledger: Ledger) -> None:
 
 def test_beyond_the_limit_jobs_are_left_for_another_run(ledger: Ledger) -> None:
     jobs = [make("a"), make("b"), make("c")]
-    assert run(ledger, *jobs, limits=RunLimits(math.inf, 2)) == ["done", "done", "limit"]
+    assert run(ledger, *jobs, limits=(math.inf, 2)) == ["done", "done", "limit"]
     assert [job.subject for job in Jobs(ledger).pending("populate")] == ["c"]
 
 
 def test_a_job_that_there_is_no_time_for_is_not_begun_and_a_shorter_one_is(ledger: Ledger) -> None:
     jobs = (make("a", seconds=5), make("b", seconds=500), make("c", seconds=5))
-    assert run(ledger, *jobs, limits=RunLimits(100, 9)) == ["done", "no time", "done"]
+    assert run(ledger, *jobs, limits=(100, 9)) == ["done", "no time", "done"]
 
 
 def test_estimates_grow_once_jobs_took_longer(ledger: Ledger) -> None:
     clock = Clock()
     jobs = (make("a", clock.works(10), seconds=1), make("b", clock.works(2), seconds=2))
-    assert run(ledger, *jobs, limits=RunLimits(20, 9), clock=clock) == ["done", "no time"]
-    assert run(ledger, *jobs[1:], limits=RunLimits(20, 9), clock=clock) == ["done"]
+    assert run(ledger, *jobs, limits=(20, 9), clock=clock) == ["done", "no time"]
+    assert run(ledger, *jobs[1:], limits=(20, 9), clock=clock) == ["done"]
 
 
 def test_a_job_behind_one_that_does_not_run_does_not_run_either(ledger: Ledger) -> None:
@@ -208,7 +207,7 @@ def test_once_the_time_is_up_nothing_more_is_planned(ledger: Ledger) -> None:
         "refresh": handler(lambda: [make("a", clock.works(11), kind="refresh")]),
         "verify": handler(second),
     }
-    done = list(runner(ledger, limits=RunLimits(10, 9), clock=clock).run(handlers))
+    done = list(runner(ledger, limits=(10, 9), clock=clock).run(handlers))
     assert (states(done), planned) == (["done"], [])
 
 
