@@ -277,9 +277,7 @@ class IdlePlanner:
             return session.knowledge.is_untidy or session.mapped.is_behind()
 
         return [
-            MaintenanceTask(
-                "tables", "compact tables, update the mapped index", lambda: tidy(session), is_behind
-            ),
+            MaintenanceTask("tables", "compact tables, update the mapped index", lambda: tidy(session), is_behind),
             MaintenanceTask("slice", "verify part of the ledger and KV cache", check, lambda: ledger.has_nodes),
         ]
 

@@ -14,14 +14,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import count
+from itertools import count, product
 from math import sqrt
 from typing import Literal
 
 from msgspec import Struct
 
 from engine.ask.candidates import wanted
-from engine.ask.keys import begin, normalise
+from engine.ask.keys import begin, normalise, understood
+from engine.ask.semantic import why_different
 from engine.idle.refresh import Reasker, is_lasting
 from engine.idle.types import Job, Kind, Outcome, OutOfTime, check_time
 from engine.text.people import correspondents, named
@@ -324,14 +325,15 @@ def plan_population(reasker: Reasker, strategy: Strategy) -> list[Job]:
 
     Those that were given up are among them: a stored job that is not planned is removed, and would be tried again.
     """
-    rows = (row for row in Jobs(reasker.ledger).all(KIND) if is_lasting(row.subject))
-    return [_population_job(strategy, row) for row in rows if not reasker.is_cached(row.subject, strategy.options)]
-
-
-def _population_job(strategy: Strategy, row: JobRow) -> Job:
-    reason = (f"predicted by {row.source}" if row.source else "predicted") + "; prefill only" * (not strategy.decode)
-    expected = row.benefit_s / row.cost_s if row.cost_s else 0.0
-    return Job(KIND, row.subject, row.subject, reason, expected, row.cost_s, row.cost_s, source=row.source)
+    jobs = list[Job]()
+    for row in Jobs(reasker.ledger).all(KIND):
+        if is_lasting(row.subject) and not reasker.is_cached(row.subject, strategy.options):
+            by = f"predicted by {row.source}" if row.source else "predicted"
+            reason, expected = by + "; prefill only" * (not strategy.decode), row.benefit_s / (row.cost_s or 1.0)
+            jobs.append(
+                Job(KIND, row.subject, row.subject, reason, expected, row.cost_s, row.cost_s, source=row.source)
+            )
+    return jobs
 
 
 def populate(reasker: Reasker, strategy: Strategy, job: Job, is_used_up: Callable[[], bool]) -> Outcome:
@@ -350,14 +352,10 @@ def has_similar(reasker: Reasker, strategy: Strategy, question: str) -> bool:
     vector, questions = reasker.backend.embed(ask.wording.text, ask.trace), reasker.backend.question_vectors()
     if vector is None or questions is None:
         return False
-    from engine.ask.keys import understood
-    from engine.ask.semantic import why_different
-
     key, asked = ask.key, understood(reasker.ledger, question, reasker.now)
     near = questions.near(vector, scope=key.scope, writer=key.writer, day=key.day, least=strategy.tau)
-    return any(
-        why_different(asked, understood(reasker.ledger, one.answer.question, reasker.now)) is None for one in near
-    )
+    others = (understood(reasker.ledger, one.answer.question, reasker.now) for one in near)
+    return any(why_different(asked, other) is None for other in others)
 
 
 Slot = Literal["name", "title"]
@@ -365,7 +363,7 @@ _ANY_DAY = datetime(2000, 1, 1, tzinfo=UTC)  # dates do not matter here
 _LEAST = 2  # different names that a form was asked with
 _LONGEST_TITLE = 100
 # Answers that the text must hold literally.
-_LITERAL: tuple[SpanKind, ...] = ("email", "phone", "link", "amount")
+_LITERAL: tuple[SpanKind, ...] = ("phone", "link", "amount")
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,11 +408,15 @@ def fillers(hit: Hit, slot: Slot, names: Sequence[str]) -> list[str]:
 
 def may_answer(form: QuestionForm, filler: str, hit: Hit) -> bool:
     """Return whether a chunk could answer a filled form: it holds what the form asks for, such as a phone number."""
-    kind = wanted(understand(form.filled(filler), _ANY_DAY))
-    if kind == "email":
-        return _has_address(filler, hit)
+    kind, text = wanted(understand(form.filled(filler), _ANY_DAY)), hit.chunk.text
+    if kind == "email":  # one with a part of the name in it
+        text = "\n".join([hit.sender, *hit.recipients, text])
+        parts = [word for word in filler.casefold().split() if len(word) > 2]
+        addresses = [text[one.start : one.end].partition("@")[0].casefold() for one in find(text, "email")]
+        return any(part in address for part in parts for address in addresses)
     if kind in _LITERAL:
-        return kind is not None and _is_near(filler, kind, hit.chunk.text)
+        at = text.find(filler.split()[-1])
+        return at >= 0 and bool(find(text[max(0, at - 200) : at + 300], kind))
     return True
 
 
@@ -435,29 +437,16 @@ def _slots(question: str) -> Iterator[tuple[str, str, str, Slot]]:
             yield before, name, after, slot
 
 
-def _has_address(filler: str, hit: Hit) -> bool:
-    """Return whether a chunk holds an address of a person: one with a part of the name in it."""
-    text = "\n".join([hit.sender, *hit.recipients, hit.chunk.text])
-    parts = [word for word in filler.casefold().split() if len(word) > 2]
-    addresses = [text[one.start : one.end].partition("@")[0].casefold() for one in find(text, "email")]
-    return any(part in address for part in parts for address in addresses)
-
-
-def _is_near(filler: str, kind: SpanKind, text: str) -> bool:
-    at = text.find(filler.split()[-1])
-    window = text[max(0, at - 200) : at + 300] if at >= 0 else ""
-    return bool(find(window, kind))
-
-
 SOURCES = ("history/form", "history/where-too")
 _FORMS = 20  # that are filled in
 _RECENCY = 0.3  # share of the probability that the last chunk lacks against the newest
+_SWAPPED = {"when is ": "Where is ", "when was ": "Where was ", "where is ": "When is ", "where was ": "When was "}
 
 
 def from_forms(
     hits: Sequence[Hit], past: Sequence[str], is_over: Callable[[], bool] = lambda: False
 ) -> list[Prediction]:
-    """Return past questions filled in with something else from chunks, which come newest first.
+    """Return past questions filled in with something else from chunks, newest first, and with where for when.
 
     OutOfTime before a chunk once `is_over`.
     """
@@ -472,21 +461,11 @@ def from_forms(
                 if may_answer(form, filler, hit):
                     question, chance = form.filled(filler), probability / (1 + rank / 10)
                     found.append(Prediction(question, "history", "form", chance, (hit.chunk.id,)))
-    return _distinct([*found, *_where_too(past)])
-
-
-def _where_too(past: Sequence[str]) -> Iterator[Prediction]:
-    """Yield "Where is X?" for each past question "When is X?", and the reverse."""
-    swapped = {"when is ": "Where is ", "when was ": "Where was ", "where is ": "When is ", "where was ": "When was "}
     for question in reversed(past):
-        for opening, other in swapped.items():
+        for opening, other in _SWAPPED.items():
             if question.casefold().startswith(opening):
-                yield Prediction(other + question[len(opening) :], "history", "where-too", 0.2)
-
-
-def _distinct(found: Sequence[Prediction]) -> list[Prediction]:
-    """Return each question once, the most probable first."""
-    best = dict[str, Prediction]()
+                found.append(Prediction(other + question[len(opening) :], "history", "where-too", 0.2))
+    best = dict[str, Prediction]()  # each question once
     for one in sorted(found, key=lambda each: -each.probability):
         best.setdefault(one.question.casefold(), one)
     return list(best.values())
@@ -512,17 +491,20 @@ def plan_standing(
 
     With `quotes`, questions that only a language model answers are left out.
     """
-    counts = {one.source: one for one in PredictionLog(reasker.ledger).all()}
-    wanted = [one for one in questions if not (quotes and needs_model(one))]
-    asked = [one for one in wanted if _is_asked(reasker, strategy, one, meetings, counts)]
-    jobs = (_job(reasker, one, meeting, counts) for meeting in meetings for one in asked)
-    return [job for job in jobs if not reasker.is_cached(*_parts(strategy, job))]
-
-
-def needs_model(question: str) -> bool:
-    """Return whether quotes decline a question."""
-    found = whole_document_question(question)
-    return synthesis(WORDINGS[found.aspect] if found else question) is not None
+    counts, seconds = {one.source: one for one in PredictionLog(reasker.ledger).all()}, reasker.answer_s()
+    asked = list[str]()
+    for one in questions:
+        found = whole_document_question(one)
+        is_declined = quotes and synthesis(WORDINGS[found.aspect] if found else one) is not None
+        if not is_declined and _is_asked(reasker, strategy, one, meetings, counts):
+            asked.append(one)
+    jobs = list[Job]()
+    for meeting, one in product(meetings, asked):
+        if not reasker.is_cached(one, _within(strategy, meeting.id)):
+            what, source = f"{one} ({' '.join(meeting.title.split())})", _source(one)
+            about = (f"{meeting.id} {one}", what, "asked of every meeting", hit_rate(counts.get(source)))
+            jobs.append(Job(_STANDING, *about, seconds, seconds, source=source))
+    return jobs
 
 
 def _is_asked(
@@ -541,31 +523,21 @@ def _is_asked(
     return last is not None and now - last < WEEKS * WEEK_S
 
 
-def _job(reasker: Reasker, question: str, meeting: TitledDocument, counts: Mapping[str, PredictorCounts]) -> Job:
-    seconds, source, subject = reasker.answer_s(), _source(question), f"{meeting.id} {question}"
-    what, expected = f"{question} ({' '.join(meeting.title.split())})", hit_rate(counts.get(source))
-    return Job(_STANDING, subject, what, "asked of every meeting", expected, seconds, seconds, source=source)
-
-
 def prepare_standing(reasker: Reasker, strategy: Strategy, job: Job, is_used_up: Callable[[], bool]) -> Outcome:
     """Answer a standing question within its meeting, unless it is cached or the quota is used up."""
-    if reasker.is_cached(*_parts(strategy, job)):
+    document, _, question = job.subject.partition(" ")
+    options = _within(strategy, document)
+    if reasker.is_cached(question, options):
         return Outcome("cached")
     if is_used_up():
         return Outcome("limit")
-    made = reasker.prepare(*_parts(strategy, job), job.source, decode=strategy.decode)
+    made = reasker.prepare(question, options, job.source, decode=strategy.decode)
     PredictionLog(reasker.ledger).add({job.source: 1}, reasker.now.timestamp())
     return Outcome("done", (made.key,))
 
 
 def _within(strategy: Strategy, document: str) -> AskOptions:
     return replace(strategy.options, scope=Scope(document=document))
-
-
-def _parts(strategy: Strategy, job: Job) -> tuple[str, AskOptions]:
-    """Return the question of a job, and how it is asked."""
-    document, _, question = job.subject.partition(" ")
-    return question, _within(strategy, document)
 
 
 def _source(question: str) -> str:

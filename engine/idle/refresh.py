@@ -32,7 +32,7 @@ from engine.ask.semantic import above
 from engine.backends import Generative
 from engine.idle.types import DONE, Job, Outcome, by_rate
 from engine.text.time_sensitive import time_sensitivity
-from engine.types import Answer, AskOptions, Backend, json_values
+from engine.types import AskOptions, Backend, json_values
 from store.answers import (
     AnswerBank,
     CachedAnswer,
@@ -139,53 +139,41 @@ def plan_refreshes(reasker: Reasker) -> list[Job]:
 
 
 def _refreshes(reasker: Reasker, keys: Sequence[bytes], reason: str) -> list[Job]:
-    found = ((key, AnswerBank(reasker.ledger).find(key)) for key in keys)
-    return by_rate(
-        _refresh_job(key, cached, reason) for key, cached in found if cached and _can_refresh(reasker, key, cached)
-    )
+    jobs = list[Job]()
+    for key in keys:
+        cached = AnswerBank(reasker.ledger).find(key)
+        if cached and _can_refresh(reasker, key, cached):
+            seconds = max(_SHORTEST_S, cached.made_ms / 1000)
+            jobs.append(Job("refresh", key.hex(), cached.question, reason, demand(cached), seconds, seconds))
+    return by_rate(jobs)
 
 
 def _can_refresh(reasker: Reasker, key: bytes, cached: CachedAnswer) -> bool:
     return cached.state != "pending" and reasker.makes(key, cached)
 
 
-def _refresh_job(key: bytes, cached: CachedAnswer, reason: str) -> Job:
-    seconds = max(_SHORTEST_S, cached.made_ms / 1000)
-    return Job("refresh", key.hex(), cached.question, reason, demand(cached), seconds, seconds)
-
-
 def refresh(reasker: Reasker, job: Job) -> Outcome:
     """Answer an entry again where its evidence has changed."""
-    key = bytes.fromhex(job.subject)
-    cached, generation = AnswerBank(reasker.ledger).find(key), reasker.ledger.generation
+    key, ledger = bytes.fromhex(job.subject), reasker.ledger
+    cached, generation = AnswerBank(ledger).find(key), ledger.generation
     if cached is None or not _can_refresh(reasker, key, cached):
         return Outcome("cached")
     evidence = reasker.evidence(cached)
     if fingerprint(evidence, cached.writer) == cached.evidence:
-        _renew(reasker, key, cached, evidence, generation)
+        moved = relocate(cached, evidence) if cached.reply else cached  # its sources may have other paths and lines
+        if moved != cached:
+            AnswerBank(ledger).put(key, moved, reasker.room.bytes)
+        confirm(ledger, key, generation, cached.evidence)
+        RefreshCandidates(ledger).remove(key)
         return DONE
     prepared = reasker.answer(cached, decode=cached.state == "answered")
-    if prepared.reply:
-        _notify_change(reasker, key, cached, prepared.reply, evidence)
-    RefreshCandidates(reasker.ledger).remove(key)
-    return Outcome("done", (prepared.key,))
-
-
-def _renew(reasker: Reasker, key: bytes, cached: CachedAnswer, evidence: "Evidence", generation: int) -> None:
-    """Raise the generation of an entry whose evidence is the same, and update the paths and lines of its sources."""
-    moved = relocate(cached, evidence) if cached.reply else cached
-    if moved != cached:
-        AnswerBank(reasker.ledger).put(key, moved, reasker.room.bytes)
-    confirm(reasker.ledger, key, generation, cached.evidence)
-    RefreshCandidates(reasker.ledger).remove(key)
-
-
-def _notify_change(reasker: Reasker, key: bytes, cached: CachedAnswer, reply: Answer, evidence: "Evidence") -> None:
-    """Store a notice that an answer has changed, with the message that changed it."""
-    if change := change_of(cached, reply, evidence):
+    reply = prepared.reply
+    if reply and (change := change_of(cached, reply, evidence)):
         because = json.dumps(json_values(change.cause)) if change.cause else ""
         notice = Notice(key, "changed", change.before or "", reply.text, because, reasker.now.timestamp())
-        Notices(reasker.ledger).add(notice)
+        Notices(ledger).add(notice)
+    RefreshCandidates(ledger).remove(key)
+    return Outcome("done", (prepared.key,))
 
 
 MOST_VERIFICATIONS = 500  # in one plan
@@ -223,7 +211,8 @@ def _unverified(reasker: Reasker) -> Iterator[tuple[PendingVerification, CachedA
 def verify(reasker: Reasker, job: Job, tau: float, max_error: float) -> Outcome:
     """Answer a question and compare that with the answer it was served; `tau` is the threshold before any learning."""
     key = bytes.fromhex(job.subject)
-    pending, cached = Verifications(reasker.ledger).find(key), AnswerBank(reasker.ledger).find(key)
+    verifications, bank, at = Verifications(reasker.ledger), AnswerBank(reasker.ledger), reasker.now.timestamp()
+    pending, cached = verifications.find(key), bank.find(key)
     if pending is None or cached is None or cached.state != "pending":
         return Outcome("cached")
     prepared = reasker.answer(cached)
@@ -232,24 +221,18 @@ def verify(reasker: Reasker, job: Job, tau: float, max_error: float) -> Outcome:
     right = same_answer(reply.text, pending.served, reply.span)
     # A different answer says nothing about the similarity of the questions where messages have changed since.
     counts = right or prepared.kept.generation == cached.generation or prepared.kept.evidence == cached.evidence
-    _store_verdict(reasker, pending, right=right, counts=counts)
-    if not right:
-        about = (pending.served, reply.text, "", reasker.now.timestamp())
-        Notices(reasker.ledger).add(Notice(pending.key, "wrong" if counts else "changed", *about))
     if counts:
-        tau = learned_tau(Verifications(reasker.ledger).labels(None), max_error, tau)
-        reasker.ledger.set(TAU, str(tau))
-    return Outcome("done", (prepared.key,))
-
-
-def _store_verdict(reasker: Reasker, pending: PendingVerification, *, right: bool, counts: bool) -> None:
-    verifications, at = Verifications(reasker.ledger), reasker.now.timestamp()
-    if not counts:
-        verifications.drop(pending.key)
-        return
-    verifications.resolve(pending.key, right, at)
+        verifications.resolve(key, right, at)
+    else:
+        verifications.drop(key)
+    if counts and not right:
+        bank.raise_tau(pending.matched, above(pending.similarity))
     if not right:
-        AnswerBank(reasker.ledger).raise_tau(pending.matched, above(pending.similarity))
+        notice = Notice(key, "wrong" if counts else "changed", pending.served, reply.text, "", at)
+        Notices(reasker.ledger).add(notice)
+    if counts:
+        reasker.ledger.set(TAU, str(learned_tau(verifications.labels(None), max_error, tau)))
+    return Outcome("done", (prepared.key,))
 
 
 CONFIDENCE = 0.95
@@ -264,33 +247,27 @@ def learned_tau(labels: Iterable[tuple[float, bool]], max_error: float, floor: f
     wrong that is enough: with a few questions a day the estimate alone would never let the first hit be served.
     """
     judged = list(labels)
+
+    def is_safe(tau: float) -> bool:
+        served = [right for similarity, right in judged if similarity >= tau]
+        wrong = served.count(False)
+        return not wrong or (wrong <= max_error * len(served) and upper(wrong, len(served)) <= max_error)
+
     wrong = sorted({similarity for similarity, right in judged if not right and similarity >= floor})
     thresholds = (floor, *(math.nextafter(similarity, math.inf) for similarity in wrong))
-    return next(tau for tau in thresholds if _safe([right for at, right in judged if at >= tau], max_error))
+    return next(filter(is_safe, thresholds))
 
 
 def upper(wrong: int, judged: int, confidence: float = CONFIDENCE) -> float:
     """Return the upper end of the exact one-sided interval of a share: wrong of judged (Clopper and Pearson 1934)."""
-    low, high = 0.0, 1.0
+    low, high, counts = 0.0, 1.0, range(wrong + 1)
+    ways = [math.lgamma(judged + 1) - math.lgamma(k + 1) - math.lgamma(judged - k + 1) for k in counts]
     for _ in range(_HALVINGS if wrong < judged else 0):
-        middle = (low + high) / 2
-        if _at_most(wrong, judged, middle) > 1 - confidence:
-            low = middle
-        else:
-            high = middle
+        share = (low + high) / 2
+        odds = (k * math.log(share) + (judged - k) * math.log1p(-share) for k in counts)
+        at_most = sum(math.exp(way + chance) for way, chance in zip(ways, odds, strict=True))  # a probability
+        low, high = (share, high) if at_most > 1 - confidence else (low, share)
     return high
-
-
-def _at_most(count: int, tries: int, share: float) -> float:
-    """Return the probability of at most so many successes of some tries, each with a probability between 0 and 1."""
-    ways = (math.lgamma(tries + 1) - math.lgamma(k + 1) - math.lgamma(tries - k + 1) for k in range(count + 1))
-    odds = (k * math.log(share) + (tries - k) * math.log1p(-share) for k in range(count + 1))
-    return sum(math.exp(way + chance) for way, chance in zip(ways, odds, strict=True))
-
-
-def _safe(judged: Sequence[bool], max_error: float) -> bool:
-    wrong = judged.count(False)
-    return not wrong or (wrong <= max_error * len(judged) and upper(wrong, len(judged)) <= max_error)
 
 
 MOST_CONVERSIONS = 500  # entries in one plan
