@@ -147,14 +147,6 @@ class Retriever:
         """Return the vectors of cached questions; None without the embedder that made them."""
         return self._opened.questions
 
-    def _of_header(
-        self, question: "Question", evidence: "Evidence", trace: "Trace", model: str | None
-    ) -> "GeneratedAnswer":
-        """Return an answer that a document's header gives."""
-        from engine.ask.extract import answer_fact
-
-        return answer_fact(question, evidence, trace, model)
-
 
 class Extractive(Retriever):
     """Answers with sentences of the evidence, which a reader chooses; declines where they have little support."""
@@ -170,7 +162,9 @@ class Extractive(Retriever):
     ) -> "GeneratedAnswer":
         """Quote the answer from the evidence."""
         if evidence.fact:
-            return self._of_header(question, evidence, trace, None)
+            from engine.ask.extract import answer_fact
+
+            return answer_fact(question, evidence, trace, None)
         with trace.step("import"):
             from engine.ask.extract import write
 
@@ -221,19 +215,15 @@ class Generative(Retriever, ABC):
         self, question: "Question", vector: "Vectors | None", options: "AskOptions", trace: "Trace"
     ) -> "Evidence":
         """Retrieve the evidence for a question: all of the meeting or thread, where it is about that as a whole."""
-        found = None if self.roles else self._whole(question, options, trace)
+        opened, found = self._opened, None
+        if not self.roles:
+            from engine.retrieval.evidence import find_whole
+
+            opened.before_retrieval()
+            if documents := whole_of(opened.ledger, question, options):
+                with opened.locks.reader():
+                    found = find_whole(opened.reader, opened.catalogue, documents, options, trace)
         return found or super().retrieve(question, vector, options, trace)
-
-    def _whole(self, question: "Question", options: "AskOptions", trace: "Trace") -> "Evidence | None":
-        """Return all of the meeting, mail or thread that a question is about as a whole; None if it is about none."""
-        from engine.retrieval.evidence import find_whole
-
-        opened = self._opened
-        opened.before_retrieval()
-        if not (documents := whole_of(opened.ledger, question, options)):
-            return None
-        with opened.locks.reader():
-            return find_whole(opened.reader, opened.catalogue, documents, options, trace)
 
     def within(self, scope: "Scope") -> "Backend":
         """Return the backend for a scope, with the adapter of its collection if that has one."""
@@ -244,7 +234,9 @@ class Generative(Retriever, ABC):
     ) -> "GeneratedAnswer":
         """Have the model write the answer; `on_text` is given it while it is written."""
         if evidence.fact:
-            return self._of_header(question, evidence, trace, self.name)
+            from engine.ask.extract import answer_fact
+
+            return answer_fact(question, evidence, trace, self.name)
         with trace.step("import"):
             from engine.ask.extract import write
             from engine.llm.generate import generate, synthesize

@@ -117,7 +117,10 @@ class ForgetPlan:
 def plan(opened: Session, request: ForgetRequest) -> ForgetPlan:
     """Find what a request names; UsageError if a file or a Message-ID was never indexed, or nothing is named."""
     if request.question is not None:
-        questions = _same_questions(opened, request.question)
+        from engine.ask.keys import normalise  # those that differ at most in case, spaces and punctuation
+
+        wanted, kept = normalise(request.question), stored_questions(opened.ledger)
+        questions = tuple(sorted(one for one in kept if normalise(one) == wanted))
         answers = answers_to(opened.ledger, questions)
         return ForgetPlan(questions=questions, answers=answers, request=request)
     if not request.targets and request.scope == Scope() and not request.deleted:
@@ -226,14 +229,6 @@ def _unchanged(opened: Session, planned: ForgetPlan) -> ForgetPlan:
     if ({*now.ids}, now.left_out) != ({*planned.ids}, planned.left_out):
         raise PkbError("these messages have just changed; nothing was forgotten", "the same command again")
     return now
-
-
-def _same_questions(opened: Session, question: str) -> tuple[str, ...]:
-    """Return the kept questions that differ at most in case, spaces and punctuation."""
-    from engine.ask.keys import normalise
-
-    wanted = normalise(question)
-    return tuple(sorted(one for one in stored_questions(opened.ledger) if normalise(one) == wanted))
 
 
 def _questions_of(opened: Session, ids: Sequence[str]) -> tuple[str, ...]:

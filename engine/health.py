@@ -6,7 +6,7 @@ Changes no data, and prints nothing. Checks go on where a package is missing or 
 import platform
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
 from importlib.metadata import PackageNotFoundError, version
@@ -25,7 +25,7 @@ from store.answers import AnswerBank, Notices, RejectedAnswers, Verifications
 from store.errors import NoModel, PkbError, UsageError, explain
 from store.history import DayCount, History, TierCount
 from store.home import ELSEWHERE, Home, existing, file_system, unsafe_place
-from store.jobs import JobAccount, JobBenefit, Jobs, PredictionLog, PredictorCounts
+from store.jobs import JobAccount, JobBenefit, Jobs, PredictionLog
 from store.kv_index import CountTotal, KvCounts
 
 _ENOUGH_MEMORY = 4 << 30  # bytes
@@ -86,18 +86,14 @@ def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, 
     if model.is_local:
         checks |= {"kv": lambda: _kv_form(settings, environ), "kv costs": lambda: _kv_costs(home)}
     for name, check in checks.items():
-        yield _finished(name, check)
-
-
-def _finished(name: str, check: Callable[[], Check]) -> Check:
-    """Return the result of a check; an error that ends it is a finding too, and the others follow."""
-    try:
-        return check()
-    except PkbError as error:
-        return Check(name, "bad", error.message, error.next_step)
-    except _FAILURES as error:
-        reason = " ".join(str(error).split())[:200]
-        return Check(name, "bad", f"this check failed: {type(error).__name__}: {reason}")
+        try:
+            found = check()
+        except PkbError as error:  # a finding, too, and the others follow
+            found = Check(name, "bad", error.message, error.next_step)
+        except _FAILURES as error:
+            reason = " ".join(str(error).split())[:200]
+            found = Check(name, "bad", f"this check failed: {type(error).__name__}: {reason}")
+        yield found
 
 
 def _python() -> Check:
@@ -181,14 +177,9 @@ def _compute(home: Home, settings: Settings, threads: int, environ: Mapping[str,
     result = f"MLX {found['mlx']} on {found['device']}{gpu} with {with_blas}: {runtime.gflops():.0f} GFLOP/s in fp32"
     if found["blas"] or found["device"] != "cpu" or sys.platform != "linux":
         return Check("compute", "ok", result)
-    return Check("compute", "note", f"{result}, slower than with OpenBLAS", _get_blas(environ))
-
-
-def _get_blas(environ: Mapping[str, str]) -> str:
-    """Return how to get a fast BLAS library if none could be loaded."""
-    if environ.get(runtime.BLAS_VARIABLE):
-        return f"unset {runtime.BLAS_VARIABLE}"
-    return "apt install libopenblas0-pthread" if runtime.wheel_library() else runtime.install_command()
+    step = "apt install libopenblas0-pthread" if runtime.wheel_library() else runtime.install_command()
+    step = f"unset {runtime.BLAS_VARIABLE}" if environ.get(runtime.BLAS_VARIABLE) else step
+    return Check("compute", "note", f"{result}, slower than with OpenBLAS", step)
 
 
 def _cache_space(home: Home, settings: KvSettings) -> Check:
@@ -205,10 +196,14 @@ def _model(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
     """Check that the selected language model is installed and fits in memory."""
     from engine.models.role_adapter import find_adapter
 
-    if not settings.is_local:
-        return Check("model", "note", "no language model: answers are quoted", _get_model(settings, environ))
+    limit = int(total() * settings.memory_share)
+    if not settings.is_local:  # one that is installed is selected, else one downloaded
+        writers = (one for one in lookup.installed(environ) if lookup.role(one.name, one.config) == "writer")
+        fitting = next((one.name for one in writers if needed_by(one.folder, device()) <= limit), None)
+        step = f"pkb model use {fitting}" if fitting else _larger(limit)
+        return Check("model", "note", "no language model: answers are quoted", step)
     found = find(settings.name, settings.revision, environ)
-    needed, limit = needed_by(found.folder, device()), total() * settings.memory_share
+    needed = needed_by(found.folder, device())
     kind = "fp32" if device() == "cpu" else "as stored"
     adapted = ", with a role adapter" if find_adapter(found.folder) else ""
     result = f"{found.name} in {kind}{adapted}, {needed / 1e9:.1f} GB of memory, {limit / 1e9:.1f} GB allowed"
@@ -216,24 +211,14 @@ def _model(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
         return Check("model", "bad", result, "pkb model list")
     if found.bytes < _SMALL:
         quality = "little better than quotes on mail (docs/guide.md has figures)" if adapted else "often wrong"
-        return Check("model", "note", f"{result}; a model this small is {quality}", _larger(settings))
+        return Check("model", "note", f"{result}; a model this small is {quality}", _larger(limit))
     return Check("model", "ok", result)
 
 
-def _larger(settings: ModelSettings) -> str | None:
-    """Return how to get the model that fits the memory; None if none does."""
-    limit = int(runtime.total() * settings.memory_share)
-    fits = lookup.default(runtime.total(), limit, lambda weights: runtime.needed(weights, 4, device()))
+def _larger(limit: int) -> str | None:
+    """Return how to get the model that fits so many bytes of memory; None if none does."""
+    fits = lookup.default(total(), limit, lambda weights: runtime.needed(weights, 4, device()))
     return "pkb model pull" if fits else None
-
-
-def _get_model(settings: ModelSettings, environ: Mapping[str, str]) -> str | None:
-    """Return how to get a language model: select one that is installed, else download one; None if none fits."""
-    limit = int(runtime.total() * settings.memory_share)
-    for local in lookup.installed(environ):
-        if lookup.role(local.name, local.config) == "writer" and runtime.needed_by(local.folder, device()) <= limit:
-            return f"pkb model use {local.name}"
-    return _larger(settings)
 
 
 def _kv_form(settings: Settings, environ: Mapping[str, str]) -> Check:
@@ -326,19 +311,19 @@ def by_period(counts: Sequence[DayCount], length: int, most: int) -> list[dict[s
     periods = {last - timedelta(length * back): list[DayCount]() for back in reversed(range(number))}
     for count in counts:
         periods.get(_start(count.day, length), []).append(count)
-    return [_period(start, within) for start, within in periods.items()]
+    found = list[dict[str, Any]]()
+    for start, within in periods.items():
+        tiers: dict[str, int] = {}
+        for one in within:
+            tiers[one.tier] = tiers.get(one.tier, 0) + one.questions
+        saved_s = round(sum(one.saved_ms for one in within) / 1000, 3)
+        about = {"start": start.isoformat(), "questions": sum(tiers.values()), "tiers": tiers, "saved_s": saved_s}
+        found.append(about)
+    return found
 
 
 def _start(day: date, length: int) -> date:
     return day - timedelta(day.weekday() % length)
-
-
-def _period(start: date, counts: Sequence[DayCount]) -> dict[str, Any]:
-    tiers: dict[str, int] = {}
-    for one in counts:
-        tiers[one.tier] = tiers.get(one.tier, 0) + one.questions
-    saved_s = round(sum(one.saved_ms for one in counts) / 1000, 3)
-    return {"start": start.isoformat(), "questions": sum(tiers.values()), "tiers": tiers, "saved_s": saved_s}
 
 
 def _folders(opened: Session) -> list[dict[str, Any]]:
@@ -398,22 +383,19 @@ def _kv(opened: Session) -> dict[str, Any]:
 
 def _idle_counts(opened: Session) -> dict[str, Any]:
     """Return the pending idle jobs, cost and benefit so far, and which predictors are paused."""
-    now, account = opened.now.timestamp(), JobAccount(opened.ledger)
+    now, account, paused = opened.now.timestamp(), JobAccount(opened.ledger), None
     account.update(now)
-    predictors = PredictionLog(opened.ledger).all()
+    if predictors := PredictionLog(opened.ledger).all():
+        from engine.idle.predict import WEEKS, paused_predictors  # a third of the time that all of this takes
+
+        paused = paused_predictors(predictors, now, WEEKS)
     return {
         "pending": Jobs(opened.ledger).counts(),
         "so_far": so_far(account.by_kind()),
         "predicted": sum(one.predicted for one in predictors),
         "asked_later": round(float(sum(one.credited for one in predictors)), 3),
-        "paused": _paused(predictors, now) if predictors else None,
+        "paused": paused,
     }
-
-
-def _paused(predictors: list[PredictorCounts], now: float) -> str | None:
-    from engine.idle.predict import WEEKS, paused_predictors  # a third of the time that all of this takes
-
-    return paused_predictors(predictors, now, WEEKS)
 
 
 def _counts(tallies: Mapping[str, CountTotal]) -> dict[str, int]:

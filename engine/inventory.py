@@ -263,15 +263,10 @@ def add_adapter(opened: Session, source: Path, name: str) -> tuple[KeptAdapter, 
         check_values(read)
 
     kept = adapter_folder(opened).add(source, name, base, found.name, check)
-    return kept, _other_base(kept.files / CONFIG, found.name)
-
-
-def _other_base(config: Path, name: str) -> str:
-    """Return a warning if an adapter's config names another model than the one in use."""
-    named = json.loads(config.read_text("utf-8")).get("model")
-    if not isinstance(named, str) or Path(named).name in ("", Path(name).name):
-        return ""
-    return f"its config says that it was trained on {line(named)[:80]}; the model in use is {name}"
+    named = json.loads((kept.files / CONFIG).read_text("utf-8")).get("model")
+    if not isinstance(named, str) or Path(named).name in ("", Path(found.name).name):
+        return kept, ""
+    return kept, f"its config says that it was trained on {line(named)[:80]}; the model in use is {found.name}"
 
 
 def use_adapter(opened: Session, name: str, task: Task | None, collection: str | None) -> None:

@@ -278,8 +278,12 @@ class Tools:
         """List messages and meetings by date, newest first, without their text, and say how many there are in all."""
         with self._open() as (pkb, notices):
             scope = pkb.scope(filters)
-            found = pkb.list_documents(ListOptions(scope, _words(title), limit, oldest, about))
-        documents = [_listed(row) for row in found.documents]
+            words = tuple(valid_text(title or "").split())
+            found = pkb.list_documents(ListOptions(scope, words, limit, oldest, about))
+        documents = [
+            ListedDocument(**_described(row), kind=row["kind"], collection=line(row["collection"]))
+            for row in found.documents
+        ]
         head = f"{len(documents)} of {count(found.total, 'document')}"
         output = ListOutput(**_own(notices), total=found.total, documents=documents)
         return _result(head, [_row(one) for one in documents], output)
@@ -324,7 +328,11 @@ class Tools:
             )
             for number, one in enumerate(found, 1)
         ]
-        lines = [shown for one in items for shown in (*_shown([one["source"]]), _open_line(one))]
+        lines = list[str]()
+        for one in items:
+            about = {"for": one["who"], "asked by": one["asked_by"], "due": one["due"]}
+            told = [one["kind"], *(f"{name} {line(value)}" for name, value in about.items() if value)]
+            lines += [*_shown([one["source"]]), f"    → {', '.join(told)}"]
         output = TodoOutput(**_own(notices), items=items)
         return _result("" if items else "Nothing is open.", lines, output)
 
@@ -342,10 +350,6 @@ class Tools:
             summary = pkb.ingest([root.path for root in known], embed=False)
         done = f"{summary.kept:,} added, {summary.removed:,} removed, {len(summary.problems):,} could not be read"
         return _result(done, (), DoneOutput(**_own(notices), done=done))
-
-
-def _words(title: str | None) -> tuple[str, ...]:
-    return tuple(valid_text(title or "").split())
 
 
 def _cited(number: int, source: FoundSource, *, whole: bool = False) -> CitedSource:
@@ -370,10 +374,6 @@ def _described(row: Mapping[str, Any]) -> DescribedDocument:
             line(one) for one in (*row["warnings"], *(["another sender says otherwise"] * row.get("rival", False)))
         ],
     )
-
-
-def _listed(row: Mapping[str, Any]) -> ListedDocument:
-    return ListedDocument(**_described(row), kind=row["kind"], collection=line(row["collection"]))
 
 
 def _part(row: Mapping[str, Any], first: int, limit: int) -> ShownDocument:
@@ -408,12 +408,6 @@ def _shown(cited: Sequence[CitedSource]) -> list[str]:
         lines += [f"    ! {warning}" for warning in one["warnings"]]
         lines += [f"    {text}" for text in one["text"].split("\n")]
     return lines
-
-
-def _open_line(item: OpenItem) -> str:
-    """Return an open item as one line."""
-    about = {"for": item["who"], "asked by": item["asked_by"], "due": item["due"]}
-    return f"    → {', '.join([item['kind'], *(f'{name} {line(value)}' for name, value in about.items() if value)])}"
 
 
 def _own(notices: Sequence[str]) -> ToolOutput:

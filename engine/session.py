@@ -273,8 +273,7 @@ class Session:
         """Return whether files of the vectors are damaged; if so, warn that search uses keywords alone."""
         from store.checksums import TableFiles
 
-        table = self.ledger.get("vectors") or "vectors"
-        damaged = bool(TableFiles(self.ledger, self.home.tables).damaged(table))
+        damaged = bool(TableFiles(self.ledger, self.home.tables).damaged(self.ledger.vectors))
         if damaged:
             self.on_notice("the embeddings are damaged, so search uses keywords alone; try: pkb doctor --data --repair")
         return damaged

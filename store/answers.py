@@ -87,7 +87,8 @@ class AnswerBank:
         former one, and its vector where none is given.
         """
         with self.ledger.transaction():
-            size = _size(key, answer) + (self._vector_bytes(key) if vector is None else len(vector))
+            former = self._bytes("length(vector) FROM question_vectors", key)
+            size = _size(key, answer) + (former if vector is None else len(vector))
             if size > budget:
                 self.drop(key)
                 return
@@ -133,17 +134,13 @@ class AnswerBank:
                  WHERE state = 'answered' AND adapter IS NOT NULL GROUP BY adapter ORDER BY adapter"""
         return {str(name): int(number) for name, number in self._rows.execute(sql)}
 
-    def _vector_bytes(self, key: bytes) -> int:
-        row = self._rows.execute("SELECT length(vector) FROM question_vectors WHERE key = ?", (key,)).fetchone()
-        return int(row[0]) if row else 0
-
-    def _own_bytes(self, key: bytes) -> int:
-        row = self._rows.execute("SELECT bytes FROM answers WHERE key = ?", (key,)).fetchone()
+    def _bytes(self, what: str, key: bytes) -> int:
+        row = self._rows.execute(f"SELECT {what} WHERE key = ?", (key,)).fetchone()
         return int(row[0]) if row else 0
 
     def _make_room(self, budget: int, key: bytes) -> None:
         """Evict the least frequently used of the others, the least recently used first (LFU, PerCache 4.1.1)."""
-        excess, evicted = self.size()[1] - self._own_bytes(key) - budget, list[bytes]()
+        excess, evicted = self.size()[1] - self._bytes("bytes FROM answers", key) - budget, list[bytes]()
         rows = self._rows.execute("SELECT key, bytes FROM answers WHERE key != ? ORDER BY uses, last_used", (key,))
         while excess > 0:
             other, size = rows.fetchone()
@@ -377,12 +374,6 @@ class WriterKey(Struct, frozen=True):
     writer: str
     day: str  # local, ISO
 
-    @property
-    def condition(self) -> tuple[str, tuple[object, ...]]:
-        """Return the condition as SQL, and its values."""
-        sql = "substr(writer, 1, ?) = ? AND coalesce(day, ?) = ?"
-        return sql, (len(self.writer), self.writer, self.day, self.day)
-
 
 def stale(ledger: Ledger, writer_key: WriterKey, generation: int, limit: int) -> list[bytes]:
     """Return the keys of entries from an older generation, the most used first."""
@@ -429,8 +420,9 @@ def known_questions(ledger: Ledger) -> list[str]:
 def _keys(
     ledger: Ledger, writer_key: WriterKey, also: str, values: tuple[object, ...], then: str, limit: int
 ) -> list[bytes]:
-    condition, about = writer_key.condition
-    sql = f"SELECT key FROM answers WHERE {condition} AND {also} ORDER BY uses DESC, {then} DESC LIMIT ?"
+    sql = f"""SELECT key FROM answers WHERE substr(writer, 1, ?) = ? AND coalesce(day, ?) = ? AND {also}
+              ORDER BY uses DESC, {then} DESC LIMIT ?"""
+    about = (len(writer_key.writer), writer_key.writer, writer_key.day, writer_key.day)
     return [key for (key,) in ledger.rows.execute(sql, (*about, *values, limit))]
 
 
@@ -448,9 +440,8 @@ class RejectedAnswers:
 
     def add(self, key: bytes, answer: str, at: float) -> None:
         """Add a rejected answer, in place of a former one."""
-        self._rows.execute(
-            "INSERT OR REPLACE INTO rejected_answers (key, answer, at) VALUES (?, ?, ?)", (key, answer, at)
-        )
+        sql = "INSERT OR REPLACE INTO rejected_answers (key, answer, at) VALUES (?, ?, ?)"
+        self._rows.execute(sql, (key, answer, at))
 
     def find(self, key: bytes) -> tuple[str, float] | None:
         """Return the rejected answer of a question, and when it was rejected in seconds since the epoch."""

@@ -209,16 +209,11 @@ class Catalog:
 
     def root_counts(self) -> list[RootCounts]:
         """Count what each root holds, inner roots too."""
-        times = [read for (read,) in self._rows.execute("SELECT read FROM roots ORDER BY path")]
-        return [self._counted(root, read) for root, read in zip(self.roots(), times, strict=True)]
-
-    def _counted(self, root: SourceRoot, read: str | None) -> RootCounts:
-        below = _below(root.path)
-        (files,) = self._rows.execute(f"SELECT count(*) FROM files WHERE {_BELOW}", below).fetchone()
-        sql = f"""SELECT count(DISTINCT document), min(date), max(date) FROM places JOIN documents ON id = document
-                  WHERE {_BELOW}"""
-        documents, first, last = self._rows.execute(sql, below).fetchone()
-        return RootCounts(root, files, documents, first, last, read)
+        sql = f"""SELECT (SELECT count(*) FROM files WHERE {_BELOW}), count(DISTINCT document), min(date), max(date),
+                         (SELECT read FROM roots WHERE path = ?)
+                  FROM places JOIN documents ON id = document WHERE {_BELOW}"""
+        below = ((root, _below(root.path)) for root in self.roots())
+        return [RootCounts(one, *self._rows.execute(sql, (*at, at[0], *at)).fetchone()) for one, at in below]
 
     def mark_read(self, root: str, now: datetime) -> None:
         """Note when a root was last brought up to date."""
@@ -324,10 +319,6 @@ class Catalog:
         """Mark the files on which pkb itself failed as changed, to be read again."""
         failed = "SELECT path FROM problems WHERE substr(reason, 1, length(?1)) = ?1"
         self._rows.execute(f"UPDATE files SET mtime_ns = {_CHANGED} WHERE path IN ({failed})", (BUG,))
-
-    def mark_all_changed(self) -> None:
-        """Mark all files as changed, to be read again."""
-        self._rows.execute(f"UPDATE files SET mtime_ns = {_CHANGED}")
 
     def places(self, document: str) -> list[Place]:
         """Return every place of a document, those with line numbers of the file itself first, then by path."""

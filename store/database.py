@@ -76,6 +76,11 @@ class Ledger:
         return self.rows.execute("SELECT 1 FROM kv_nodes LIMIT 1").fetchone() is not None
 
     @property
+    def vectors(self) -> str:
+        """Return the name of the table of the vectors in use."""
+        return self.get("vectors") or "vectors"
+
+    @property
     def unembedded(self) -> int:
         """Return how many chunks have no vector of the embedder in use."""
         return self.count("chunks") - self.count("embedded")

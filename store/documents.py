@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from functools import cached_property
 from itertools import islice
 from math import inf
@@ -42,12 +42,6 @@ def owners(ledger: Ledger, digests: Iterable[bytes]) -> Mapping[bytes, str]:
 def claim(ledger: Ledger, document: str, digests: Iterable[bytes]) -> None:
     """Index passages under this document, unless they already are under another one."""
     ledger.rows.executemany("INSERT OR IGNORE INTO passages VALUES (?, ?)", [(d, document) for d in digests])
-
-
-def set_quoted(ledger: Ledger, document: str, digests: Iterable[bytes]) -> None:
-    """Set the passages that a document quotes, which are indexed under other documents."""
-    ledger.rows.execute("DELETE FROM quoting WHERE document = ?", (document,))
-    ledger.rows.executemany("INSERT OR IGNORE INTO quoting VALUES (?, ?)", [(d, document) for d in digests])
 
 
 _QUOTING = "SELECT quoting.document FROM quoting JOIN passages USING (digest) WHERE passages.document = ?"
@@ -92,7 +86,7 @@ def decode_anew(ledger: Ledger, version: str) -> None:
     if ledger.get(_DECODED_BY) == version:
         return
     with ledger.transaction():
-        Catalog(ledger).mark_all_changed()
+        Catalog(ledger).mark_below_changed("/")
         ledger.rows.execute("UPDATE documents SET rechunk = 1")
         ledger.set(_DECODED_BY, version)
 
@@ -130,12 +124,6 @@ def titled_documents(
               WHERE kind IN ({", ".join("?" * len(kinds))}) ORDER BY date DESC, id"""
     rows = (row for row in ledger.rows.execute(sql, kinds) if accepts(row[0], row[2]))
     return [TitledDocument(id, kind, title, date.fromisoformat(day) if day else None) for id, kind, title, day in rows]
-
-
-def put_title(ledger: Ledger, document: str, kind: str, title: str, moment: datetime | None) -> None:
-    """Record the title of a document, unless it was removed; inside the caller's transaction."""
-    sql = """INSERT OR REPLACE INTO titles SELECT ?, ?, ?, ? WHERE EXISTS (SELECT 1 FROM documents WHERE id = ?1)"""
-    ledger.rows.execute(sql, (document, kind, title, moment and moment.date().isoformat()))
 
 
 _AT_ONCE = 5000  # documents in one condition
@@ -194,7 +182,8 @@ class Knowledge:
                 record()
             return
         rewritten = sorted(stored - alike)
-        old = self._chunks_of([*rewritten, *removes])
+        going, columns = among("document", [*rewritten, *removes]), ["id", "document", "words"]
+        old = self._tables.select("chunks", going, columns) if rewritten or removes else []
         former_names = names_of_text(self._tables, removes)
         linked = self._asked_of([row for row in old if row["document"] in removes], old, entries)
         with self._tables.change() as acknowledge:
@@ -287,7 +276,7 @@ class Knowledge:
         with self._tables.change() as acknowledge:
             for collections, members in changed.items():
                 for some in batches(members, _AT_ONCE):
-                    self._tables.set_collections(some, collections, self._ledger.get("vectors") or "vectors")
+                    self._tables.set_collections(some, collections, self._ledger.vectors)
             with acknowledge():
                 catalog.clear_moved(self._ledger, moved)
                 self._ledger.add(UNCOMPACTED, sum(map(len, changed.values())))
@@ -338,25 +327,24 @@ class Knowledge:
             named = (json.dumps(entry.names), entry.document.id)
             self._ledger.rows.execute("UPDATE documents SET rechunk = 0, names = ? WHERE id = ?", named)
             claim(self._ledger, entry.document.id, entry.owned)
-            set_quoted(self._ledger, entry.document.id, entry.quoted)
+            quoted = [(digest, entry.document.id) for digest in entry.quoted]
+            self._ledger.rows.execute("DELETE FROM quoting WHERE document = ?", (entry.document.id,))
+            self._ledger.rows.executemany("INSERT OR IGNORE INTO quoting VALUES (?, ?)", quoted)
             if entry.provenance:
                 catalog.put_provenance(self._ledger, entry.document.id, entry.provenance)
-
-    def _chunks_of(self, documents: Sequence[str]) -> "list[Row]":
-        columns = ["id", "document", "words"]
-        return self._tables.select("chunks", among("document", documents), columns) if documents else []
 
     def _delete(self, documents: Sequence[str]) -> None:
         if documents:
             self._tables.delete("documents", among("id", documents))
             self._tables.delete("chunks", among("document", documents))
-            self._tables.delete(self._ledger.get("vectors") or "vectors", among("document", documents))
+            self._tables.delete(self._ledger.vectors, among("document", documents))
 
     def _insert_rows(self, entry: IndexedDocument) -> None:
-        document, date = entry.document, entry.date
-        row = (document.id, date, len(entry.chunks), json.dumps(entry.names))
+        one = entry.document
+        row = (one.id, entry.date, len(entry.chunks), json.dumps(entry.names))
         self._ledger.rows.execute("INSERT INTO documents (id, date, chunks, names) VALUES (?, ?, ?, ?)", row)
-        put_title(self._ledger, document.id, document.kind, document.title, document.date)
+        titled = (one.id, one.kind, one.title, one.date and one.date.date().isoformat())
+        self._ledger.rows.execute("INSERT OR REPLACE INTO titles VALUES (?, ?, ?, ?)", titled)
         unmark_removed(self._ledger, (chunk.id for chunk in entry.chunks))
         self._mark_indexed([entry])
 
@@ -375,7 +363,7 @@ _EMBEDDED = """INSERT OR REPLACE INTO embedded_documents
 def note_counts(ledger: Ledger, tables: "Tables") -> None:
     """Note how many chunks and vectors the tables have, inside the caller's transaction."""
     ledger.set("chunks", str(tables.count("chunks")))
-    ledger.set("embedded", str(tables.count(ledger.get("vectors") or "vectors")))
+    ledger.set("embedded", str(tables.count(ledger.vectors)))
 
 
 class VectorStore:
@@ -402,10 +390,6 @@ class VectorStore:
         return before is not None
 
     @property
-    def _name(self) -> str:
-        return self._ledger.get("vectors") or "vectors"
-
-    @property
     def former(self) -> list[str]:
         """Name the tables of embedders that were in use before."""
         return [n for n in self._tables.names() if n.startswith("vectors") and n != self._ledger.get("vectors")]
@@ -423,7 +407,7 @@ class VectorStore:
     def wanted(self, limit: int) -> "list[Row]":
         """Return up to `limit` chunks without a vector, newest first, as id, header and text."""
         if self._generation != (now := self._ledger.generation):
-            there = {row["id"] for row in self._tables.each(self._name, ["id"])}
+            there = {row["id"] for row in self._tables.each(self._ledger.vectors, ["id"])}
             missing = (row for row in self._tables.each("chunks", ["id", "date"]) if row["id"] not in there)
             dated = sorted((-row["date"].timestamp() if row["date"] else inf, row["id"]) for row in missing)
             self._queue, self._generation = dict.fromkeys(one for _, one in dated), now
@@ -439,7 +423,7 @@ class VectorStore:
         is_next = self._ledger.generation == self._generation
         with self._tables.change() as acknowledge:
             if rows:
-                self._tables.put(self._name, rows, width=vectors.shape[1])
+                self._tables.put(self._ledger.vectors, rows, width=vectors.shape[1])
             with acknowledge():
                 note_counts(self._ledger, self._tables)
                 self._ledger.rows.executemany(_EMBEDDED, [(one,) for one in changed])

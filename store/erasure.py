@@ -50,11 +50,6 @@ class Tombstones:
         rows = [(self._digests.digest(name), at) for name in names]
         self._ledger.rows.executemany("INSERT OR REPLACE INTO forgotten VALUES (?, ?)", rows)
 
-    def add_removed(self, documents: Iterable[str], at: float) -> None:
-        """Remember documents that the index no longer has by what was remembered of them."""
-        sql = "INSERT OR REPLACE INTO forgotten SELECT name, ? FROM former_names WHERE document = ?"
-        self._ledger.rows.executemany(sql, [(at, document) for document in documents])
-
     def remove(self, digests: Iterable[bytes]) -> None:
         """Let a document in again, by what was found of it."""
         self._ledger.rows.executemany("DELETE FROM forgotten WHERE digest = ?", [(digest,) for digest in digests])
@@ -124,7 +119,8 @@ class Eraser:
             tables = bool(documents or not questions) or is_unfinished(self._ledger)
             self._write_down({*todo, *documents}, tables=tables)
             Tombstones(self._ledger).add(names, now)
-            Tombstones(self._ledger).add_removed(documents, now)
+            sql = "INSERT OR REPLACE INTO forgotten SELECT name, ? FROM former_names WHERE document = ?"
+            self._ledger.rows.executemany(sql, [(now, document) for document in documents])
             _drop_questions(self._ledger, questions)
             _set_epoch(self._ledger, ended=False)
         return self.finish(now, on_step, before)
@@ -140,7 +136,10 @@ class Eraser:
         with self._ledger.transaction():
             self._write_down((), tables=has_tables)  # what is examined must not hold the ids itself
             _set_epoch(self._ledger, ended=True)
-        _remove_leftovers(self._home)
+        kept = {self._home.data / f"{self._home.ledger.name}{end}" for end in ("", "-wal", "-shm")}
+        for path in {*self._home.data.glob("ledger.*")} - kept:  # copies that repairs left
+            path.unlink(missing_ok=True)
+        shutil.rmtree(self._home.opened, ignore_errors=True)
         left = self._rewrite(on_step) if has_tables else []
         left += _shrink(self._ledger)
         on_step("examine", 0, None)
@@ -204,7 +203,9 @@ class Eraser:
             for some in batches(documents, _AT_ONCE):
                 if self._tables.count(name, among("id" if name == "documents" else "document", some)):
                     yield f"rows of the table {name}"
-        yield from _nodes_left(self._ledger, self._home)
+        if count := self._ledger.rows.execute(f"SELECT count(*) FROM kv_nodes WHERE {NODES_OF_REMOVED}").fetchone()[0]:
+            yield f"{count} nodes of the KV cache"
+        yield from map(str, KvFolder(self._ledger, self._home.kv).orphans())
         wanted = [document.encode() for document in documents[:_EXAMINED]]
         # LanceDB compresses ids; KV files and mail hold none.
         apart = (self._home.tables, self._home.index, self._home.kv, self._home.mail)
@@ -322,21 +323,6 @@ def _is_shrunk(ledger: Ledger) -> bool:
             raise
         return False
     return not busy
-
-
-def _nodes_left(ledger: Ledger, home: Home) -> Iterator[str]:
-    """Yield what the KV cache still holds of documents that are not stored."""
-    if count := ledger.rows.execute(f"SELECT count(*) FROM kv_nodes WHERE {NODES_OF_REMOVED}").fetchone()[0]:
-        yield f"{count} nodes of the KV cache"
-    yield from map(str, KvFolder(ledger, home.kv).orphans())
-
-
-def _remove_leftovers(home: Home) -> None:
-    """Remove copies of the ledger that repairs left, and of an attached file that was opened."""
-    copies = {*home.data.glob("ledger.*")} - {home.data / f"{home.ledger.name}{end}" for end in ("", "-wal", "-shm")}
-    for path in copies:
-        path.unlink(missing_ok=True)
-    shutil.rmtree(home.opened, ignore_errors=True)
 
 
 def _files(home: Home) -> Iterator[Path]:

@@ -5,7 +5,7 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -150,33 +150,19 @@ def unsafe_place(folder: Path, mounts: Path = MOUNTS) -> str:
     Takes microseconds: an exact hit waits for it.
     """
     real = existing(Path(os.path.realpath(folder)))
-    if synced := _synced(folder, real):
-        return f"{folder} is in a synced folder ({synced}), where syncing can damage it"
-    if not _is_plainly_local(real) and (kind := file_system(real, mounts)) in NETWORK:
-        return f"{folder} is on a network disk ({kind}), where SQLite is not safe"
-    return ""
-
-
-def _synced(folder: Path, real: Path) -> str:
-    """Return the name of what syncs a folder, by its path as typed or as resolved; empty if nothing does."""
-    if named := next((part for part in (*folder.parts, *real.parts) if _base(part) in _SYNCED), ""):
-        return named
+    parts = {part.casefold().partition(" - ")[0].partition(" (")[0]: part for part in (*folder.parts, *real.parts)}
     places = [str(real), *map(str, real.parents)]  # as text, which is faster than paths
     marks = (name for place in places for mark, name in _SYNC_MARKS.items() if os.access(f"{place}/{mark}", os.F_OK))
-    return next(marks, "")
-
-
-def _base(part: str) -> str:
-    """Return a folder's name without what programs for syncing add to theirs."""
-    return part.casefold().partition(" - ")[0].partition(" (")[0]
-
-
-def _is_plainly_local(place: Path) -> bool:
-    """Return whether the device of a place alone says that it is a local disk; where it does not, mounts are read."""
-    device = place.stat().st_dev
+    if synced := next((parts[one] for one in parts if one in _SYNCED), "") or next(marks, ""):
+        return f"{folder} is in a synced folder ({synced}), where syncing can damage it"
+    device = real.stat().st_dev
     if sys.platform == "linux":
-        return os.major(device) != 0  # 0: no block device
-    return any(_is_there(root) and root.stat().st_dev == device for root in map(Path, _LOCAL_ROOTS))
+        is_local = os.major(device) != 0  # 0: no block device; then mounts are read
+    else:
+        is_local = any(_is_there(root) and root.stat().st_dev == device for root in map(Path, _LOCAL_ROOTS))
+    if not is_local and (kind := file_system(real, mounts)) in NETWORK:
+        return f"{folder} is on a network disk ({kind}), where SQLite is not safe"
+    return ""
 
 
 def existing(path: Path) -> Path:
@@ -194,11 +180,9 @@ def _is_there(path: Path) -> bool:
 def file_system(place: Path, mounts: Path = MOUNTS) -> str:
     """Return the type of the file system that a path is on, "unknown" if the system does not tell."""
     if sys.platform == "linux":
-        try:
-            table = mounts.read_bytes()
-        except OSError:
-            return "unknown"
-        return kind_of(table, place)
+        with suppress(OSError):
+            return kind_of(mounts.read_bytes(), place)
+        return "unknown"
     import psutil  # slow to import
 
     found = [p for p in psutil.disk_partitions(all=True) if place.is_relative_to(p.mountpoint)]

@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import stat
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -48,8 +49,10 @@ def examine(
     if file.wrong:
         return  # nothing read from it is reliable
     yield _damaged_rows(ledger)
-    yield _journal(home, ledger)
-    yield _forgetting(ledger)
+    interrupted = "a write was interrupted: the next pkb ingest does it again"
+    yield Finding("journal", note=interrupted if TableFiles(ledger, home.tables).unlisted() else "")
+    unfinished = "pkb forget was interrupted: deleted text may be left; the next pkb forget or pkb ingest finishes it"
+    yield Finding("forget", unfinished if is_unfinished(ledger) else "")
     yield _privacy(home)
     yield _leftovers(home)
     index = _index(tables, read_data)
@@ -100,7 +103,11 @@ def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> 
     unread = {*_places(ledger).documents, *_repair_rows(ledger)}
     with ledger.transaction():
         Catalog(ledger).mark_changed(unread)
-    _repair_kv(home, ledger)
+    folder = KvFolder(ledger, home.kv)
+    for entry in folder.index.entries():
+        folder.check(entry.node, read_data=True)
+    folder.collect()
+    folder.owner.close()
     files = tuple(os.fsdecode(path) for path in Catalog(ledger).changed())
     gone = tuple(path for path in files if not os.path.lexists(path))
     known = bool(Catalog(ledger).roots())
@@ -131,16 +138,6 @@ def _repair_rows(ledger: Ledger) -> list[str]:
         ledger.rows.execute("UPDATE answers_size SET (answers, bytes) = (SELECT count(*), total(bytes) FROM answers)")
         lost = "SELECT id FROM documents WHERE id NOT IN (SELECT document FROM provenance)"
         return [document for (document,) in ledger.rows.execute(lost)]
-
-
-def _journal(home: Home, ledger: Ledger) -> Finding:
-    note = "a write was interrupted: the next pkb ingest does it again"
-    return Finding("journal", note=note if TableFiles(ledger, home.tables).unlisted() else "")
-
-
-def _forgetting(ledger: Ledger) -> Finding:
-    wrong = "pkb forget was interrupted: deleted text may be left; the next pkb forget or pkb ingest finishes it"
-    return Finding("forget", wrong if is_unfinished(ledger) else "")
 
 
 def _privacy(home: Home) -> Finding:
@@ -210,7 +207,7 @@ def _places(ledger: Ledger) -> Finding:
 def _vectors(ledger: Ledger, tables: Tables) -> Finding:
     """Find whether vectors are missing, and vectors without a chunk."""
     chunks = {row["id"] for row in tables.select("chunks", "true", ["id"])}
-    found = [row["id"] for row in tables.select(ledger.get("vectors") or "vectors", "true", ["id"])]
+    found = [row["id"] for row in tables.select(ledger.vectors, "true", ["id"])]
     missing, orphans = max(0, ledger.count("embedded") - len(found)), len(found) - len(chunks.intersection(found))
     return Finding("vectors", f"{missing} missing, {orphans} orphaned" if missing or orphans else "")
 
@@ -234,19 +231,11 @@ def _kv(home: Home, ledger: Ledger, read_data: bool) -> Finding:
     return Finding("kv", f"{still} damaged KV cache entries, {orphans} orphaned files" if still or orphans else "")
 
 
-def _repair_kv(home: Home, ledger: Ledger) -> None:
-    folder = KvFolder(ledger, home.kv)
-    for entry in folder.index.entries():
-        folder.check(entry.node, read_data=True)
-    folder.collect()
-    folder.owner.close()
-
-
 def _collections(ledger: Ledger, tables: Tables) -> Finding:
     """Compare the collections that the tables filter by with those of the places."""
     moved = {document for (document,) in ledger.rows.execute("SELECT document FROM moved")}
     wrong = set()
-    for name, column in (("documents", "id"), ("chunks", "document"), (ledger.get("vectors") or "vectors", "document")):
+    for name, column in (("documents", "id"), ("chunks", "document"), (ledger.vectors, "document")):
         for row in tables.select(name, "true", [column, "collections"]):
             if row[column] not in moved and row["collections"] != Catalog(ledger).collections(row[column]):
                 wrong.add(row[column])
@@ -304,30 +293,19 @@ def page_damage(ledger: Ledger, *, whole: bool = True) -> str:
     try:
         if not has_schema(ledger):
             return "its schema is damaged"
-        if found := _damaged_table(ledger):
-            return f"rows of {found} are damaged"
-        if whole:
-            _read_texts(ledger)
+        for table in TABLES:  # sqlite3.Error if the schema is damaged
+            ledger.rows.execute(f"SELECT 1 FROM intact_{table} LIMIT 1").fetchone()
+        for table in PRIMARY:  # which a repair cannot do without
+            if ledger.rows.execute(f"SELECT 1 {_damaged(table)} LIMIT 1").fetchone():
+                return f"rows of {table} are damaged"
+        if whole:  # sqlite3.OperationalError if a text without checksum is not UTF-8
+            tables = ledger.rows.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+            for table in {name for (name,) in tables}.difference(TABLES, PRIMARY):
+                deque(ledger.rows.execute(f"SELECT * FROM {table}"), maxlen=0)
         found = ledger.rows.execute(f"PRAGMA {'integrity_check' if whole else 'quick_check'}(1)").fetchone()[0]
     except DAMAGE as error:
         found = str(error)
     return "" if found == "ok" else str(found.splitlines()[-1])
-
-
-def _damaged_table(ledger: Ledger) -> str:
-    """Name a table with damaged rows that a repair cannot do without; sqlite3.Error if the schema is damaged."""
-    for table in TABLES:
-        ledger.rows.execute(f"SELECT 1 FROM intact_{table} LIMIT 1").fetchone()
-    counts = ((table, ledger.rows.execute(f"SELECT count(*) {_damaged(table)}").fetchone()[0]) for table in PRIMARY)
-    return next((table for table, count in counts if count), "")
-
-
-def _read_texts(ledger: Ledger) -> None:
-    """Read all rows that have no checksum; sqlite3.OperationalError if a text is not UTF-8."""
-    tables = ledger.rows.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
-    for table in {name for (name,) in tables}.difference(TABLES, PRIMARY):
-        for _ in ledger.rows.execute(f"SELECT * FROM {table}"):
-            pass
 
 
 def rebuild_ledger(home: Home) -> None:
@@ -345,7 +323,10 @@ def rebuild_ledger(home: Home) -> None:
     for suffix in ("-wal", "-shm"):
         home.ledger.with_name(home.ledger.name + suffix).unlink(missing_ok=True)
     if home.ledger.exists():
-        _move_aside(home.ledger)
+        aside = home.ledger.with_name(home.ledger.name + _DAMAGED)  # in place of an earlier one
+        if aside.is_dir():
+            aside.rmdir()
+        home.ledger.replace(aside)
     fresh.replace(home.ledger)
     rmtree(home.tables, ignore_errors=True)
     rmtree(home.index, ignore_errors=True)
@@ -373,11 +354,3 @@ def _rows(damaged: Path, table: str, order: str) -> Iterator[tuple[object, ...]]
 
 def _read_only(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
-
-
-def _move_aside(path: Path) -> None:
-    """Keep a damaged ledger under another name, in place of an earlier one; a folder in its place is of no use."""
-    aside = path.with_name(path.name + _DAMAGED)
-    if aside.is_dir():
-        aside.rmdir()
-    path.replace(aside)

@@ -9,7 +9,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -146,23 +146,17 @@ class Locks:
             finally:
                 access.release()
 
-    @contextmanager
-    def mail(self) -> Iterator[None]:
+    def mail(self) -> AbstractContextManager[None]:
         """Be the only process that reads mail accounts; Locked if another one goes on."""
-        with self._mutex("mail", "is reading mail accounts"):
-            yield
+        return self._mutex("mail", "is reading mail accounts")
 
-    @contextmanager
-    def embedder(self) -> Iterator[bool]:
+    def embedder(self) -> AbstractContextManager[bool]:
         """Be the only process that embeds chunks; yields False at once where another one does."""
-        with self._without_waiting("embedder") as held:
-            yield held
+        return self._without_waiting("embedder")
 
-    @contextmanager
-    def idle(self) -> Iterator[bool]:
+    def idle(self) -> AbstractContextManager[bool]:
         """Be the only idle run; yields False at once where another one is running."""
-        with self._without_waiting("idle") as held:
-            yield held
+        return self._without_waiting("idle")
 
     @contextmanager
     def _without_waiting(self, name: str) -> Iterator[bool]:
@@ -199,8 +193,9 @@ class Locks:
 
         path = self._folder / "access.db"
         _remove_folder(path)
-        if not _is_database(path):
-            path.unlink()
+        with suppress(FileNotFoundError), path.open("rb") as file:
+            if file.read(len(_SQLITE)) not in (b"", _SQLITE):  # SQLite can open no other
+                path.unlink()
         # Not the shared instance: each thread of a process must hold the lock itself.
         return ReadWriteLock(path, is_singleton=False)
 
@@ -236,13 +231,3 @@ def _remove_folder(path: Path) -> None:
     """Remove an empty folder where a lock file should be: nobody can hold it."""
     with suppress(OSError):
         path.rmdir()
-
-
-def _is_database(path: Path) -> bool:
-    """Return whether SQLite can open a file, by its first bytes; it can open a missing or empty one."""
-    try:
-        with path.open("rb") as file:
-            first = file.read(len(_SQLITE))
-    except FileNotFoundError:
-        return True
-    return first in (b"", _SQLITE)

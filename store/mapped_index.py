@@ -256,7 +256,9 @@ class MappedIndex:
                 if not self._renew(state, stores=True):
                     self._ledger.set(DOUBTFUL, "1")
                     raise DamagedTable("chunks")
-                if not self._is_saved(state) or any(one.worn > worn for one in self._view.shards):
+                base, now = self._base, (state, state.generation, self._files)
+                is_saved = base is not None and (base.state, base.embedded, base.files) == now
+                if not is_saved or any(one.worn > worn for one in self._view.shards):
                     self._write(merge=True, worn=worn)
                     self._forget_changes()
                 else:
@@ -315,7 +317,8 @@ class MappedIndex:
             return self._renew(self._read_state(), stores=stores)  # another process has just written
         if opened is None:
             plan, opened = self._plan(state, None), []
-        if self._is_damaged():
+        there = self._table_files.latest("chunks") is not None
+        if self._table_files.damaged("chunks") if there else self._ledger.count("chunks"):
             raise DamagedTable("chunks")
         dead = [shards.digest(name) for name in plan.changed]
         fresh = [self._kept(Shard(arrays), stores=stores) for arrays in self._built(plan, state)]
@@ -352,11 +355,6 @@ class MappedIndex:
                     return Shard(arrays, shard.dead), file
         return shard, None
 
-    def _is_damaged(self) -> bool:
-        """Return whether files of the chunk table are missing or damaged."""
-        there = self._table_files.latest("chunks") is not None
-        return bool(self._table_files.damaged("chunks")) if there else self._ledger.count("chunks") > 0
-
     def _plan(self, state: IndexState, known: ShardList | None) -> "_Renewal":
         """Return how to bring a list up to date, or how to start from nothing where all has changed."""
         if known and self._is_known(known):
@@ -385,15 +383,14 @@ class MappedIndex:
         opened = list[tuple[StoredShard, Shard]]()
         for one in known.files if known else ():
             found = identity(self._folder / one.name)
-            arrays = before.get((one.name, found)) or self._load(one)
+            arrays = before.get((one.name, found))
+            if arrays is None and self._is_intact(one):
+                arrays = shards.load(self._folder / one.name)
             if arrays is None or found is None:
                 return None
             self._mapped[one.name, found] = arrays
             opened.append((replace(one, file=found), Shard(arrays, one.dead)))  # a copy's file is another one
         return opened
-
-    def _load(self, one: StoredShard) -> Arrays | None:
-        return shards.load(self._folder / one.name) if self._is_intact(one) else None
 
     def _is_intact(self, one: StoredShard, *, reads: bool = False) -> bool:
         found = identity(self._folder / one.name)
@@ -423,11 +420,6 @@ class MappedIndex:
         with suppress(OSError, sqlite3.Error, Locked), self._locked(0.0):
             if self._read_list() == self._base:
                 self._write(merge=small > self._limits.several, worn=self._limits.worn)
-
-    def _is_saved(self, state: IndexState) -> bool:
-        """Return whether the list and the files are those of the view."""
-        base = self._base
-        return base is not None and (base.state, base.embedded, base.files) == (state, state.generation, self._files)
 
     @contextmanager
     def _locked(self, seconds: float) -> Iterator[None]:

@@ -30,6 +30,7 @@ ROW = (
     "id", "document", "position", "header", "text", "words", "first", "last", "role", "written", "author", "origin",
     "claimed", "title", "date", "local", "sender", "recipients", "collections",
 )  # fmt: skip
+_OWN = (*ROW[:5], *ROW[6:12], "words")  # what a chunk has of its own; its words come last
 _SEPARATOR = b"\xff"  # no UTF-8 has it
 FORMAT = 6  # another number for other arrays: files of an earlier one are built again
 _MAGIC = b"pkb index %d\n" % FORMAT
@@ -71,7 +72,7 @@ def arrays_of(rows: Sequence[Row], vectors: Mapping[str, Vectors]) -> Arrays:
         "day": np.array([_day(row) for row in rows], np.int32),
         "embedded": np.array([row["id"] in vectors for row in rows], np.bool_),
         "vectors": matrix,
-        **_blob("hits", [_packed(row) for row in rows]),
+        **_blob("hits", [_compressed(row[name] for name in _OWN) for row in rows]),
         **_postings([row["words"] for row in rows]),
     }
     for name in _INTERNED:
@@ -90,7 +91,10 @@ def joined(parts: Sequence[tuple[Arrays, NDArray[np.bool_]]]) -> Arrays:
     place = np.full(len(stay), -1, np.int64)
     place[np.flatnonzero(stay)[order]] = np.arange(len(order))  # the new number of each chunk
     found: dict[str, NDArray[Any]] = {name: each[order] for name, each in together.items()}
-    found["vectors"] = _vectors_of(parts)[order]
+    width = max(arrays["vectors"].shape[1] for arrays, _ in parts)
+    vectors = (arrays["vectors"][keep] for arrays, keep in parts)
+    filled = [one if one.shape[1] else np.zeros((len(one), width), np.float32) for one in vectors]
+    found["vectors"] = np.concatenate(filled)[order]
     texts = [text for arrays, keep in parts for text in _texts(arrays, "hits", np.flatnonzero(keep))]
     found |= _blob("hits", [texts[i] for i in order])
     for name in _INTERNED:
@@ -110,12 +114,6 @@ def with_vectors(arrays: Arrays, vectors: Mapping[str, Vectors], *, anew: bool) 
         if (place := places.get(digest(name))) is not None:
             matrix[place], embedded[place] = vector, True
     return {**arrays, "vectors": matrix, "embedded": embedded}
-
-
-def _vectors_of(parts: Sequence[tuple[Arrays, NDArray[np.bool_]]]) -> Vectors:
-    width = max(arrays["vectors"].shape[1] for arrays, _ in parts)
-    several = (arrays["vectors"][keep] for arrays, keep in parts)
-    return np.concatenate([one if one.shape[1] else np.zeros((len(one), width), np.float32) for one in several])
 
 
 def _joined_values(
@@ -194,12 +192,6 @@ def _texts(arrays: Arrays, name: str, places: NDArray[Any]) -> list[bytes]:
     return [bytes(blob[start:end]) for start, end in zip(starts.tolist(), ends[places].tolist(), strict=True)]
 
 
-def _packed(row: Row) -> bytes:
-    """Return what a chunk has of its own; JSON takes three times as long to read back."""
-    names = ("id", "document", "position", "header", "text", "first", "last", "role", "written", "author", "origin")
-    return _compressed((*(row[name] for name in names), row["words"]))
-
-
 def _about(row: Row) -> bytes:
     """Return what most chunks of a document share."""
     moment = in_own_zone(row["date"], row["local"])
@@ -207,6 +199,7 @@ def _about(row: Row) -> bytes:
 
 
 def _compressed(values: Iterable[object]) -> bytes:
+    """Return texts as bytes; JSON takes three times as long to read back."""
     return zlib.compress(_SEPARATOR.join(b"" if one is None else str(one).encode() for one in values), 1)
 
 

@@ -314,15 +314,15 @@ class Tables:
     def repair(self) -> list[str]:
         """Rewrite damaged tables; returns those whose rows are lost, which are dropped. Breaks readers, so be alone."""
         self._files.settle()
-        return [name for name, files in self.damaged(reads=True).items() if not self._repair(name, files)]
-
-    def _repair(self, name: str, damaged: Sequence[str]) -> bool:
-        if not self._files.hold_rows(name, damaged):
-            with suppress(DamagedTable):
-                self.rewrite(name)
-                return True
-        self.drop(name)
-        return False
+        lost = list[str]()
+        for name, files in self.damaged(reads=True).items():
+            if not self._files.hold_rows(name, files):
+                with suppress(DamagedTable):
+                    self.rewrite(name)
+                    continue
+            self.drop(name)
+            lost.append(name)
+        return lost
 
     def _opens(self, name: str) -> bool:
         try:

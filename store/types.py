@@ -194,7 +194,10 @@ def turns(text: str, speakers: Collection[str]) -> list[ChunkTurn]:
     """Return the turns in the text of a chunk: a speaker's name and a colon begin one, an empty line ends it."""
     found, at, goes_on = list[ChunkTurn](), 0, False
     for line in text.split("\n"):
-        end, name = at + len(line), _speaker_of(line, speakers)
+        front = line[: LONGEST_SPEAKER + 1]
+        ends = [place for place, sign in enumerate(front) if sign == ":" and line[place + 1 : place + 2] in ("", " ")]
+        name = next((line[:place] for place in reversed(ends) if line[:place] in speakers), None)  # the longest
+        end = at + len(line)
         if name is not None:
             said = at + len(name) + 1
             found.append(ChunkTurn(name, at, said + text.startswith(" ", said), end))
@@ -202,13 +205,6 @@ def turns(text: str, speakers: Collection[str]) -> list[ChunkTurn]:
             found[-1:] = [replace(found[-1], end=end)] if goes_on else [*found[-1:], ChunkTurn(None, at, at, end)]
         goes_on, at = bool(line.strip()), end + 1
     return found
-
-
-def _speaker_of(line: str, speakers: Collection[str]) -> str | None:
-    """Return the longest of the names that stands before a colon at the start of a line."""
-    front = line[: LONGEST_SPEAKER + 1]
-    ends = [at for at, sign in enumerate(front) if sign == ":" and line[at + 1 : at + 2] in ("", " ")]
-    return next((line[:at] for at in reversed(ends) if line[:at] in speakers), None)
 
 
 class Scope(Struct, frozen=True):

@@ -194,7 +194,11 @@ async def _complete(environ: Mapping[str, str], ahead: "_Ahead", request: Reques
     except PkbError as found:
         return _failed(found)
     if asked.filled_in is not None:
-        return _task(asked)
+        if not asked.streams:
+            return _json(completions.completion(asked, None))
+        chunks = completions.Chunks(asked)
+        told = [*map(_event, (chunks.begin(), *chunks.end(None))), _DONE]
+        return StreamingResponse(iter(told), media_type="text/event-stream")
     await asyncio.to_thread(ahead.end)  # which waits for one that connects
     gone, events = Event(), asyncio.Queue[_Event]()
     loop = asyncio.get_running_loop()
@@ -215,14 +219,6 @@ async def _complete(environ: Mapping[str, str], ahead: "_Ahead", request: Reques
     if isinstance(first, AskResult) and not asked.streams:
         return _json(completions.completion(asked, first))
     return StreamingResponse(_stream(asked, first, events, gone), media_type="text/event-stream")
-
-
-def _task(asked: completions.ChatRequest) -> Response:
-    if not asked.streams:
-        return _json(completions.completion(asked, None))
-    chunks = completions.Chunks(asked)
-    events = [*map(_event, (chunks.begin(), *chunks.end(None))), _DONE]
-    return StreamingResponse(iter(events), media_type="text/event-stream")
 
 
 async def _body(request: Request) -> bytes:

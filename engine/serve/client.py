@@ -85,7 +85,9 @@ def ask_server(
     from engine.serve.process import ConnectionLost, request, start
 
     if (link := reach_or_start(opened)) is None:
-        _wait_for_model(opened)
+        until = time.monotonic() + _TIMEOUT_S  # as long as another process may take to release a model
+        while not _may_load(opened) and time.monotonic() < until:
+            time.sleep(_POLL_S)
         return None
     try:
         with closing(link):
@@ -111,13 +113,6 @@ def reach_or_start(opened: Session, timeout_s: float = _TIMEOUT_S) -> "ServerLin
             started += start(opened)
         time.sleep(_POLL_S)
     return link
-
-
-def _wait_for_model(opened: Session) -> None:
-    """Wait until this process may load a model, as long as another one may take to release it."""
-    until = time.monotonic() + _TIMEOUT_S
-    while not _may_load(opened) and time.monotonic() < until:
-        time.sleep(_POLL_S)
 
 
 def _may_load(opened: Session) -> bool:
@@ -173,7 +168,8 @@ class ReadAhead:
         if len(words) < _WORDS or words == self._words:
             return
         try:
-            if not _reads_ahead(opened):
+            model, keeps = opened.settings.model, opened.keeps_tensors and opened.settings.kv.reuse != "off"
+            if not (model.is_local and keeps and _server_may_answer(opened)):
                 return
             if (link := self._link or reach(opened)) is None:
                 self._started = self._started or start(opened)
@@ -188,12 +184,6 @@ class ReadAhead:
         if self._link:
             self._link.close()
         self._link, self._words = None, []
-
-
-def _reads_ahead(opened: Session) -> bool:
-    """Return whether a model in the resident process would find its sources read."""
-    model, keeps = opened.settings.model, opened.keeps_tensors and opened.settings.kv.reuse != "off"
-    return model.is_local and keeps and _server_may_answer(opened)
 
 
 def complete(opened: "Session", text: str, requests: "Sequence[Turn]") -> str:

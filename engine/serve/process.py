@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
@@ -167,14 +166,6 @@ _LINUX = struct.Struct("3i")  # pid, uid, gid
 _DARWIN = struct.Struct("IIh")  # version, uid, number of groups
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """The process at the other end."""
-
-    pid: int
-    uid: int
-
-
 def socket_paths(data: Path, environ: Mapping[str, str]) -> Iterator[Path]:
     """Yield candidate socket paths: in the home, or where that path is too long, in the system's runtime folders."""
     name = f"pkb-{os.getuid()}-{blake2b(os.fsencode(data), digest_size=6).hexdigest()}"
@@ -234,14 +225,14 @@ def announced(record: Path) -> Path | None:
         return None
 
 
-def peer(end: socket.socket) -> Peer:
-    """Return the process at the other end; OSError if it is gone."""
+def own_peer(end: socket.socket) -> int | None:
+    """Return the id of the process at the other end, None if it is another user's; OSError if it is gone."""
     if sys.platform == "darwin":
         _, uid, _ = _DARWIN.unpack_from(end.getsockopt(0, 1, 76))  # LOCAL_PEERCRED of SOL_LOCAL
         (pid,) = struct.unpack("i", end.getsockopt(0, 2, 4))  # LOCAL_PEERPID
-        return Peer(pid, uid)
-    pid, uid, _ = _LINUX.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _LINUX.size))
-    return Peer(pid, uid)
+    else:
+        pid, uid, _ = _LINUX.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _LINUX.size))
+    return int(pid) if uid == os.getuid() else None
 
 
 _ROOT = Path(__file__).parents[2]
@@ -257,8 +248,14 @@ def identity(home: Home, environ: Mapping[str, str]) -> str:
         config = home.config.read_bytes().hex()
     except OSError:
         config = ""
+    from importlib.util import find_spec
+
+    found = find_spec("typer")  # a dependency of every command
+    assert found
+    assert found.origin
+    installed = Path(found.origin).parents[1].stat().st_mtime_ns  # when a library was last installed or removed
     paths = [os.fsencode(place).hex() for place in (home.data, home.cache, home.config)]
-    parts = [PROTOCOL, paths, config, [environ.get(name) for name in _NAMES], code(_ROOT), _libraries()]
+    parts = [PROTOCOL, paths, config, [environ.get(name) for name in _NAMES], code(_ROOT), installed]
     return blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
 
 
@@ -281,16 +278,6 @@ def _files(folder: str) -> Iterator[tuple[str, int, int]]:
             elif entry.name.endswith(_CODE):
                 found = entry.stat()
                 yield entry.path, found.st_mtime_ns, found.st_size
-
-
-def _libraries() -> int:
-    """Return when a library was last installed or removed, in ns: the mtime of the folder that holds typer."""
-    from importlib.util import find_spec
-
-    found = find_spec("typer")  # a dependency of every command
-    assert found
-    assert found.origin
-    return Path(found.origin).parents[1].stat().st_mtime_ns
 
 
 SILENCE_S = 2.0  # a busy process sends a heartbeat four times as often
@@ -378,9 +365,8 @@ def connect(home: Home) -> ServerLink | None:
     end.settimeout(SILENCE_S)
     try:
         end.connect(str(path))
-        found = peer(end)
-        if found.uid == os.getuid():
-            return ServerLink(end, found.pid, lock_of(home))
+        if (pid := own_peer(end)) is not None:
+            return ServerLink(end, pid, lock_of(home))
     except (OSError, ConnectionLost):
         pass
     end.close()

@@ -15,7 +15,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
-from engine.serve.process import Broken, Frame, Frames, encode, peer
+from engine.serve.process import Broken, Frame, Frames, encode, own_peer
 from engine.serve.worker import QueuedRequest, RequestQueue
 from store.locks import Lease
 
@@ -55,11 +55,10 @@ class Connections:
             end, _ = listener.accept()
         except OSError:
             return None
-        try:
-            ours = peer(end).uid == os.getuid()
-        except OSError:
-            ours = False
-        if not ours:
+        pid = None
+        with suppress(OSError):
+            pid = own_peer(end)
+        if pid is None:
             end.close()
             return None
         end.setblocking(False)
@@ -154,16 +153,15 @@ class Server:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._quit)
         self._requests.start()
-        while self._requests.is_alive() and not self._is_done():
+        while self._requests.is_alive():
+            late = self._quit_at is not None and time.monotonic() - self._quit_at > _GRACE_S
+            if late or (self._stopping and not self._busy() and not self._has_pending()):
+                break
             self._step()
         sound = self._requests.is_alive() or self._requests.sound
         self._requests.end()
         self._requests.join(_GRACE_S if self._requests.running else _SOON_S)
         return sound
-
-    def _is_done(self) -> bool:
-        late = self._quit_at is not None and time.monotonic() - self._quit_at > _GRACE_S
-        return late or (self._stopping and not self._busy() and not self._has_pending())
 
     def _busy(self) -> bool:
         return bool(self._connections.waiting()) or not self._outbox.empty()

@@ -25,7 +25,7 @@ from store.errors import NoModel, PkbError
 from store.types import replace
 
 if TYPE_CHECKING:
-    from engine.kv.restore import PromptReader
+    pass
 
 
 _HEADROOM = 1.15  # of the memory that a model may use: tables, embedder and buffers beside it
@@ -106,7 +106,12 @@ class WorkerState:
             try:
                 opened = self.own()
                 if load := opened.load_model:
-                    _first_step(load())
+                    model = load().model
+                    for name in ("engine.llm.generate", "engine.ask.extract"):
+                        import_module(name)
+                    cache, ids = model.begin(), model.tokens("When?")
+                    model.prefill(cache, ids)  # kernels are compiled at the first step, longer than an answer takes
+                    next(model.decode(cache, ids, 1), None)
             finally:
                 self._warming_up = False
 
@@ -147,26 +152,6 @@ class WorkerState:
             self.close()
             release()
         return resident() > most
-
-
-def _first_step(reading: "PromptReader") -> None:
-    """Run one step of prefill and decoding: kernels are compiled at the first, which takes longer than an answer."""
-    for name in ("engine.llm.generate", "engine.ask.extract"):
-        import_module(name)
-    model = reading.model
-    cache, ids = model.begin(), model.tokens("When?")
-    model.prefill(cache, ids)
-    next(model.decode(cache, ids, 1), None)
-
-
-def _read_ahead(opened: Session, asked: Request, goes_on: Callable[[], bool]) -> None:
-    """Prefill the prompt of a question as far as that is typed."""
-    from engine.ask.keys import begin, gather_context
-
-    options = opened.limited(asked.options)
-    backend = opened.backend.within(options.scope)
-    found = gather_context(backend, begin(backend, opened.ledger, asked.text, options, asked.now))
-    backend.prefill(found.question, found.evidence, Trace(asked=False, goes_on=goes_on))
 
 
 _OUTSIDE = (PkbError, OSError, RuntimeError, ValueError, sqlite3.Error)  # failures that are not bugs in pkb
@@ -269,7 +254,8 @@ class RequestQueue(Thread):
         self.running.append(job)
         try:
             if not job.cancelled:
-                self._serve(job)
+                kinds = {"ask": self._ask, "idle": self._idle_run, "ahead": self._ahead, "call": self._call}
+                kinds[job.frame["kind"]](job)
         except (Cancelled, Broken, *_OUTSIDE):
             if len(self.running) > 1:  # files of the idle jobs that it interrupted stay open
                 self._state.roll_back()
@@ -300,15 +286,6 @@ class RequestQueue(Thread):
         except Broken:
             return False
 
-    def _serve(self, job: QueuedRequest) -> None:
-        kinds: dict[str, Callable[[QueuedRequest], None]] = {
-            "ask": self._ask,
-            "idle": self._idle_run,
-            "ahead": self._ahead,
-            "call": self._call,
-        }
-        kinds[job.frame["kind"]](job)
-
     def _ask(self, job: QueuedRequest) -> None:
         asked = unpack(Request, job.frame.get("request"))
 
@@ -323,13 +300,18 @@ class RequestQueue(Thread):
 
     def _ahead(self, job: QueuedRequest) -> None:
         """Read the sources of a question while it is typed; the server replaces its frame when more is."""
+        from engine.ask.keys import begin, gather_context
+
         frame: Frame | None = None
         with suppress(Cancelled, PkbError):  # whatever is wrong, the question says it
             while frame is not job.frame:
                 frame = job.frame
                 asked, goes_on = unpack(Request, frame.get("request")), partial(lambda read: job.frame is read, frame)
                 with self._state.session(asked) as opened:
-                    _read_ahead(opened, asked, goes_on)
+                    options = opened.limited(asked.options)
+                    backend = opened.backend.within(options.scope)
+                    found = gather_context(backend, begin(backend, opened.ledger, asked.text, options, asked.now))
+                    backend.prefill(found.question, found.evidence, Trace(asked=False, goes_on=goes_on))
         job.send("done", {})
 
     def _call(self, job: QueuedRequest) -> None:

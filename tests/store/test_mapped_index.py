@@ -292,7 +292,9 @@ def test_only_documents_that_changed_are_read(three: Opened) -> None:
     three.keep(entry("b", "b red"))
     assert len(names(three, "red")) == 3
     added = [path for path in three.home.index.glob("*.shard") if path.name not in before]
-    assert [len(Shard(three.mapped._load(one) or {}).live) for one in stored(three) if one.name == added[0].name] == [1]
+    assert [
+        len(Shard(load(three.home.index / one.name) or {}).live) for one in stored(three) if one.name == added[0].name
+    ] == [1]
 
 
 def stored(opened: Opened) -> tuple[StoredShard, ...]:
@@ -479,7 +481,7 @@ def test_an_index_that_is_ahead_of_an_older_copy_of_the_ledger_counts_for_nothin
         assert set(names(found, "red")) == {one for one, _ in by_words(found, ["red"], Scope())}
         assert {one.name for one in found.wrong()} <= {"forget"}  # ids of a letter are found in every file
     assert "a/0" in names(after, "red")
-    assert {row["id"] for row in after.tables.select(after.vectors._name, "true", ["id"])} == {
+    assert {row["id"] for row in after.tables.select(after.ledger.vectors, "true", ["id"])} == {
         hit.chunk.id for hit in after.reader.by_vector(EMBEDDER.embed_question("red"), Scope(), 99)
     }
 
