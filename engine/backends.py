@@ -379,7 +379,6 @@ class LocalModel(Generative):
         return {"model": self._digest, "dtype": model.dtype, "mlx_lm": version("mlx-lm")} | arithmetic()
 
     def _read_by(self, model: "Mlx") -> "PromptReader":
-        """Open the KV store of a loaded model."""
         from engine.kv.restore import PromptReader
         from engine.models.load import movable
 

@@ -398,7 +398,6 @@ def _related(opened: Session, ids: Collection[str], same: Collection[str]) -> li
 
 
 def _sources(opened: Session, named: Mapping[str, Row]) -> dict[WordRun, _Source]:
-    """Return the runs of the own words of documents."""
     own, found, number = own_texts(opened.tables, [*named]), dict[WordRun, _Source](), 0
     texts = [(row, readings(text)) for one, row in named.items() for text in (row["title"], *own.get(one, ()))]
     weights = _weights(opened, {word for _, read in texts for one in read for word in plain_words(one)})
@@ -426,7 +425,6 @@ def _select(
 
 
 def _rows(opened: Session, ids: Iterable[str]) -> list[Row]:
-    """Return the displayed rows of documents, newest first."""
     rows = [*_select(opened, "documents", "id", [*ids], _COLUMNS)]
     for row in rows:
         row["date"] = in_own_zone(row["date"], row.pop("local"))

@@ -134,7 +134,6 @@ def _packages() -> Check:
 
 
 def _version(name: str) -> str:
-    """Return the version of an installed package, empty if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -153,7 +152,6 @@ def _embedder(name: str, environ: Mapping[str, str]) -> Check:
 
 
 def _reader(home: Home) -> Check:
-    """Check whether the reader, which chooses quoted answers, has the weights that it needs."""
     try:
         return Check("reader", "ok", f"version {reader_version(home.cache / 'digests')}")
     except NoModel as error:
@@ -183,7 +181,6 @@ def _compute(home: Home, settings: Settings, threads: int, environ: Mapping[str,
 
 
 def _cache_space(home: Home, settings: KvSettings) -> Check:
-    """Check whether the cache folder's budget leaves space for the KV cache."""
     others = home.other_cache_bytes()
     found = f"{others / 1e6:.1f} MB besides the KV cache, of {settings.bytes / 1e6:.1f} MB allowed (kv.bytes)"
     if others < settings.bytes:
@@ -193,7 +190,6 @@ def _cache_space(home: Home, settings: KvSettings) -> Check:
 
 
 def _model(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
-    """Check that the selected language model is installed and fits in memory."""
     from engine.models.role_adapter import find_adapter
 
     limit = int(total() * settings.memory_share)
@@ -222,7 +218,6 @@ def _larger(limit: int) -> str | None:
 
 
 def _kv_form(settings: Settings, environ: Mapping[str, str]) -> Check:
-    """Check how the language model's KV cache can be stored."""
     from engine.models.load import form, why_fixed
 
     if settings.kv.reuse == "off":
@@ -237,7 +232,6 @@ def _kv_form(settings: Settings, environ: Mapping[str, str]) -> Check:
 
 
 def _kv_costs(home: Home) -> Check:
-    """Report how fast KV is computed and loaded here, as measured by questions."""
     from contextlib import closing
 
     from engine.kv.costs import calibrations, known_costs, spoken
@@ -327,7 +321,6 @@ def _start(day: date, length: int) -> date:
 
 
 def _folders(opened: Session) -> list[dict[str, Any]]:
-    """Return counts of each folder or file named to `pkb ingest`, and when it was last read."""
     from engine.ingest.imap import shown_path
 
     names = ("files", "documents", "first", "last", "read")
@@ -339,7 +332,6 @@ def _folders(opened: Session) -> list[dict[str, Any]]:
 
 
 def _answers(opened: Session) -> dict[str, Any]:
-    """Return the size of the answer cache, and the results of verifying semantic hits."""
     from engine.idle.refresh import upper  # doctor goes on where what it needs is missing
 
     bank = AnswerBank(opened.ledger)
@@ -359,7 +351,6 @@ def _answers(opened: Session) -> dict[str, Any]:
 
 
 def _kv(opened: Session) -> dict[str, Any]:
-    """Return size, writes and hits of the KV cache."""
     from engine.backends import open_store
 
     settings = opened.settings.kv
@@ -382,7 +373,6 @@ def _kv(opened: Session) -> dict[str, Any]:
 
 
 def _idle_counts(opened: Session) -> dict[str, Any]:
-    """Return the pending idle jobs, cost and benefit so far, and which predictors are paused."""
     now, account, paused = opened.now.timestamp(), JobAccount(opened.ledger), None
     account.update(now)
     if predictors := PredictionLog(opened.ledger).all():

@@ -386,7 +386,6 @@ def _part(row: Mapping[str, Any], first: int, limit: int) -> ShownDocument:
 
 
 def _row(one: DescribedDocument) -> str:
-    """Return a document in one line."""
     parts = [(one["date"] or "no date")[:10], one["sender"], one["title"] or "no subject", one["path"], one["id"]]
     return " · ".join(filter(None, [*parts, *(f"! {warning}" for warning in one["warnings"])]))
 

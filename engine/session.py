@@ -150,7 +150,6 @@ class Session:
             return self._copy(why)
 
     def _copy(self, why: str) -> "Ledger":
-        """Open a copy of the ledger, and say why, once."""
         from store.database import open_copy
 
         if not self._told:

@@ -236,7 +236,6 @@ class Settings(Struct, frozen=True):
 
 
 def _limits(section: Any) -> dict[str, dict[str, Any]]:
-    """Return the metadata of each setting of a section."""
     hints = get_type_hints(type(section), include_extras=True)
     return {name: kind.__metadata__[0] for name, kind in hints.items()}
 
@@ -368,7 +367,6 @@ def _within(value: Any, limits: Mapping[str, Any]) -> bool:
 
 
 def _expected(value: Any, limits: Mapping[str, Any]) -> str:
-    """Describe the values that a key accepts."""
     if "like" in limits:
         return str(limits["like"][1])
     if isinstance(value, str) or "among" in limits:

@@ -423,7 +423,6 @@ def _row(place: Place) -> _Row:
 
 
 def _inside(inner: SourceRoot, outer: SourceRoot) -> bool:
-    """Return whether a root is the outer one or inside it."""
     key, start, _ = _below(outer.path)
     path = path_key(inner.path)
     return path == key or path.startswith(start)

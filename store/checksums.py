@@ -191,7 +191,6 @@ def folder_of(table: str) -> str:
 
 
 def _part(path: str) -> str:
-    """Return the folder of a table that a file of it is in."""
     return path.split("/")[1]
 
 

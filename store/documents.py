@@ -314,7 +314,6 @@ class Knowledge:
         ]
 
     def _there(self, table: str, column: str, rows: "Sequence[Row]") -> "dict[str, list[Row]]":
-        """Return the rows of these documents that are in a table, by document."""
         found: dict[str, list[Row]] = {}
         names = sorted({row[column] for row in rows})
         for row in self._tables.select(table, among(column, names), list(rows[0])) if rows else ():

@@ -330,7 +330,6 @@ def _files(home: Home) -> Iterator[Path]:
 
 
 def _holds(path: Path, wanted: Sequence[bytes]) -> bool:
-    """Return whether a file has any of some ids."""
     pattern, longest, tail = re.compile(b"|".join(map(re.escape, wanted))), max(map(len, wanted)), b""
     with suppress(FileNotFoundError), path.open("rb") as file:  # removed meanwhile
         while block := file.read(_BLOCK):

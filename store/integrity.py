@@ -115,7 +115,6 @@ def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> 
 
 
 def _damaged_rows(ledger: Ledger) -> Finding:
-    """Find rows that are not as they were written."""
     counts = {table: ledger.rows.execute(f"SELECT count(*) {_damaged(table)}").fetchone()[0] for table in TABLES}
     wrong = ", ".join(f"{table} ({count} rows)" for table, count in counts.items() if count)
     return Finding("rows", f"damaged: {wrong}" if wrong else "")
@@ -169,7 +168,6 @@ def _leftovers(home: Home) -> Finding:
 
 
 def _index(tables: Tables, read_data: bool) -> Finding:
-    """Find tables of which files are missing or not as they were written."""
     damaged = tables.damaged(reads=read_data)
     wrong = ", ".join(f"{name} ({len(files)} files)" for name, files in damaged.items())
     return Finding("index", f"damaged: {wrong}" if wrong else "")
@@ -205,7 +203,6 @@ def _places(ledger: Ledger) -> Finding:
 
 
 def _vectors(ledger: Ledger, tables: Tables) -> Finding:
-    """Find whether vectors are missing, and vectors without a chunk."""
     chunks = {row["id"] for row in tables.select("chunks", "true", ["id"])}
     found = [row["id"] for row in tables.select(ledger.vectors, "true", ["id"])]
     missing, orphans = max(0, ledger.count("embedded") - len(found)), len(found) - len(chunks.intersection(found))

@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING
 from store.errors import Locked
 
 if TYPE_CHECKING:
-    from filelock import FileLock, ReadWriteLock
+    from filelock import ReadWriteLock
 
 _SQLITE = b"SQLite format 3\0"  # the beginning of every database that is not empty
 _TRIES, _POLL_S = 500, 0.002  # until processes that only test the lock are done
+_WAIT_S = 0.02  # between looks at a lock that another process holds
 
 
 class Lease:
-    """A lock that one process holds for long, such as the server; nobody waits for it."""
+    """A lock that one process holds, for an instant or, such as the server, for long."""
 
     def __init__(self, path: Path, descriptor: int = -1) -> None:
         """`descriptor` is inherited from a holder, such as a parent process."""
@@ -34,8 +35,14 @@ class Lease:
         """Return whether this object holds the lease."""
         return self._descriptor >= 0
 
-    def acquire(self) -> bool:
-        """Acquire the lease unless another process holds it; returns whether it is held now."""
+    def acquire(self, timeout_s: float = 0.0) -> bool:
+        """Acquire the lease unless another process holds it, and does for so long; returns whether it is held now."""
+        until = time.monotonic() + timeout_s
+        while not self._is_acquired() and time.monotonic() < until:
+            time.sleep(_WAIT_S)
+        return self.held
+
+    def _is_acquired(self) -> bool:
         if not self.held:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -98,7 +105,6 @@ def _held(descriptor: int) -> bool:
 
 
 def _locked(descriptor: int, kind: int) -> bool:
-    """Try to lock a file without blocking; return whether that succeeded."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -160,36 +166,26 @@ class Locks:
 
     @contextmanager
     def _without_waiting(self, name: str) -> Iterator[bool]:
-        lock = self._file(name)
-        with suppress(TimeoutError):
-            lock.acquire(timeout=0)
+        lease = Lease(self._folder / f"{name}.lock")
         try:
-            yield lock.is_locked
+            yield lease.acquire()
         finally:
-            lock.release()
+            lease.release()
 
     @contextmanager
     def _mutex(self, name: str, doing: str, timeout_s: float = TIMEOUT_S) -> Iterator[None]:
-        lock = self._file(name)
-        try:
-            lock.acquire(timeout=timeout_s)
-        except TimeoutError:
-            raise blocked(f"another pkb {doing}", Path(lock.lock_file)) from None
+        path = self._folder / f"{name}.lock"
+        lease = Lease(path)
+        if not lease.acquire(timeout_s):
+            raise blocked(f"another pkb {doing}", path)
         try:
             yield
         finally:
-            lock.release()
-
-    def _file(self, name: str) -> "FileLock":
-        from filelock import FileLock  # slow to import, and a client of the server holds leases alone
-
-        path = self._folder / f"{name}.lock"
-        _remove_folder(path)
-        return FileLock(path, mode=0o600)
+            lease.release()
 
     def _access(self) -> "ReadWriteLock":
         """Return the lock of readers; called only behind the gate, so that no two processes replace a damaged file."""
-        from filelock import ReadWriteLock
+        from filelock import ReadWriteLock  # slow to import, and a client of the server holds leases alone
 
         path = self._folder / "access.db"
         _remove_folder(path)

@@ -10,7 +10,6 @@ random name that the ledger notes first: a list that it does not know, as that o
 import os
 import secrets
 import sqlite3
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from store.tables import Tables
 
 _TRIES = 100  # to read what other processes write meanwhile
-_PATIENCE_S, _POLL_S = 30.0, 0.02  # for another process that writes the files
+_PATIENCE_S = 30.0  # for another process that writes the files
 _LIST = f"shards-{shards.FORMAT}.json"  # where an earlier pkb wrote another, there is none
 _NEVER = 1 << 40  # a day after all others
 _KEPT = 4_096  # chunks that are kept for other questions: 12 MB
@@ -424,11 +423,8 @@ class MappedIndex:
     @contextmanager
     def _locked(self, seconds: float) -> Iterator[None]:
         """Hold the lock of the files; Locked where another process has it for longer."""
-        until = time.monotonic() + seconds
-        while not self._lock.acquire():
-            if time.monotonic() >= until:
-                raise Locked("another pkb is writing the mapped index", "try again when it is done")
-            time.sleep(_POLL_S)
+        if not self._lock.acquire(seconds):
+            raise Locked("another pkb is writing the mapped index", "try again when it is done")
         try:
             if not self._folder.is_dir():
                 _remove(self._folder)

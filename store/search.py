@@ -155,14 +155,11 @@ class QuestionVectors:
                 found.append(Near(*entry, similarity))
         return sorted(found, key=lambda near: (-near.similarity, near.key))[:most]
 
-    def affected_by(self, chunk_vectors: Vectors, margin: float = 0.0) -> list[tuple[bytes, int]]:
-        """Return the keys of questions that a new chunk is among the nearest to, with its row; see `AnswerBank.put`.
-
-        `chunk_vectors` are unit rows; `margin` is taken from each question's floor.
-        """
+    def affected_by(self, chunk_vectors: Vectors) -> list[tuple[bytes, int]]:
+        """Return the keys of questions that a new chunk, of these unit rows, is among the nearest to, with its row."""
         self._refresh()
         sql = "SELECT number, key, floor FROM question_vectors WHERE embedder = ? AND floor IS NOT NULL"
-        floors = {number: (key, floor - margin) for number, key, floor in self._rows.execute(sql, (self._table,))}
+        floors = {number: (key, floor) for number, key, floor in self._rows.execute(sql, (self._table,))}
         found = [floors.get(number, (b"", np.inf)) for number in self._numbers.tolist()]
         least = np.array([floor for _, floor in found], np.float32)
         at, rows = np.nonzero(self._vectors @ chunk_vectors.T > least[:, None])

@@ -39,7 +39,6 @@ _UNDATED = np.iinfo(np.int32).min
 _INTERNED = ("sender", "recipients", "collections", "about")
 _PLAIN = ("id", "document", "position", "length", "day", "embedded")  # a number for each chunk
 _LEAST = float(np.finfo(np.float64).tiny)  # score by words; a word has to be there
-_RUN = 16  # values, of which only the best is compared with others at first
 
 
 def digest(text: str) -> int:
@@ -449,22 +448,14 @@ class Scored:
     score: float
 
 
-def reached(values: Sequence[NDArray[Any]], limit: int) -> float:
-    """Return a value that at least `limit` of all reach, near that of the last of them; -inf where few are finite."""
-    total = sum(len(each) for each in values)
-    rows = -(-total // _RUN)
-    runs = np.full((_RUN, rows), -np.inf, values[0].dtype)  # numpy compares columns several at a time
-    np.concatenate(values, out=runs.ravel()[:total])
-    tops = runs.max(0)
-    return float(np.partition(tops, rows - limit)[rows - limit]) if rows > limit else -np.inf
-
-
 def above(
     scores: Sequence[NDArray[Any]], inside: Sequence[NDArray[np.bool_]], limit: int, least: float = _LEAST
 ) -> list[Chosen]:
     """Return chunks inside with scores of at least `least`: the `limit` best of all among them, and few others."""
     held = [np.where(use, score, -np.inf) for score, use in zip(scores, inside, strict=True)]
-    floor = max(reached(held, limit), least)
+    every = np.concatenate(held)
+    nth = len(every) - limit
+    floor = max(float(np.partition(every, nth)[nth]), least) if nth > 0 else least
     found = [np.flatnonzero(values >= floor) for values in held]
     return [Chosen(chunks, score[chunks]) for chunks, score in zip(found, scores, strict=True)]
 

@@ -207,13 +207,13 @@ class Tables:
                 with self._writing(name):
                     self._table(name).update(where=among(column, documents), values={"collections": list(collections)})
 
-    def select(self, name: str, condition: str, columns: Sequence[str], limit: int | None = None) -> list[Row]:
+    def select(self, name: str, condition: str, columns: Sequence[str]) -> list[Row]:
         """Return columns of the rows under a condition, in no order."""
         if not self.has(name):
             return []
         with _damage_of(name):
             query = self._table(name).search().where(condition).select(list(columns))
-            found: list[Row] = query.limit(limit).to_list()
+            found: list[Row] = query.limit(None).to_list()
         return found
 
     def each(self, name: str, columns: Sequence[str]) -> Iterator[Row]:

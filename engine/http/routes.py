@@ -174,7 +174,6 @@ async def _models(request: Request) -> Response:
 
 
 async def _file(request: Request) -> Response:
-    """Return a file of the page."""
     name = request.path_params.get("name", "index.html")
     kind = _TYPES.get(f".{name.rpartition('.')[2]}")
     found = next((one for one in files("engine.page").iterdir() if one.name == name), None)

@@ -87,18 +87,18 @@ _LISTED = 3  # predictors that a sentence names
 
 
 def shares(
-    sources: Sequence[str], counts: Mapping[str, PredictorCounts], budget: int, now: float, weeks: float, floor: int = 1
+    sources: Sequence[str], counts: Mapping[str, PredictorCounts], budget: int, now: float, weeks: float
 ) -> dict[str, int]:
-    """Split a budget of predictions among predictors by their hit rates; one that is not paused gets `floor` or more.
+    """Split a budget of predictions among predictors by their hit rates; one that is not paused gets 1 or more.
 
-    If the budget does not allow `floor` for each, the best come first.
+    If the budget does not allow 1 for each, the best come first.
     """
     active = [source for source in sources if not is_paused(counts.get(source), now, weeks)]
     rates = {source: hit_rate(counts.get(source)) for source in active}
     ordered = sorted(active, key=lambda source: -rates[source])
     given = dict.fromkeys(sources, 0)
     for source in ordered:
-        given[source] = min(floor, max(0, budget - sum(given.values())))
+        given[source] = min(1, max(0, budget - sum(given.values())))
     left, total = budget - sum(given.values()), sum(rates.values())
     exact = {source: left * rates[source] / total for source in ordered}
     for source in ordered:
@@ -266,7 +266,6 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _questions_of(line: str) -> Iterator[str]:
-    """Split a line that holds several questions."""
     start = 0
     for end in _END.finditer(line):
         yield line[start : end.end()]

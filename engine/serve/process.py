@@ -270,7 +270,6 @@ def code(root: Path) -> list[tuple[str, int, int]]:
 
 
 def _files(folder: str) -> Iterator[tuple[str, int, int]]:
-    """Yield path, time and size of the files of code in a folder and in those below it."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):

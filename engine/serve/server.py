@@ -230,7 +230,6 @@ class Server:
                 self._connections.send(caller, kind, values)
 
     def _send_heartbeats(self) -> None:
-        """Send a heartbeat to the connections that wait."""
         if time.monotonic() - self._last_heartbeat >= _BEAT_S:
             self._last_heartbeat = time.monotonic()
             for caller in self._connections.waiting():

@@ -137,7 +137,6 @@ def test_a_new_chunk_matches_questions_that_it_is_nearer_to_than_their_floor(
     AnswerBank(ledger).put(b"e", entry("e"), BUDGET, direction(1).tobytes(), None, EMBEDDER)
     chunks = np.stack([direction(2), direction(1)])
     assert found.affected_by(chunks) == [(b"a", 1), (b"b", 0)]
-    assert found.affected_by(chunks, margin=0.05) == [(b"a", 1), (b"b", 0), (b"c", 1)]
     AnswerBank(ledger).drop(b"a")
     assert found.affected_by(chunks) == [(b"b", 0)]
 

@@ -56,17 +56,14 @@ def test_where_all_are_paused_nothing_is_given() -> None:
 @given(
     st.dictionaries(st.sampled_from("abcde"), st.tuples(st.integers(0, 200), st.floats(0, 1), st.floats(0, 20))),
     st.integers(0, 40),
-    st.integers(0, 3),
 )  # fmt: skip
-def test_the_whole_budget_is_given_and_no_more(
-    counts: dict[str, tuple[int, float, float]], budget: int, floor: int
-) -> None:
+def test_the_whole_budget_is_given_and_no_more(counts: dict[str, tuple[int, float, float]], budget: int) -> None:
     yields = {n: source(n, count, count * part, week * WEEK_S) for n, (count, part, week) in counts.items()}
-    parts = shares(list("abcde"), yields, budget, NOW, 3, floor)
+    parts = shares(list("abcde"), yields, budget, NOW, 3)
     awake = [name for name in "abcde" if not is_paused(yields.get(name), NOW, 3)]
     assert sum(parts.values()) == (budget if awake else 0)
     assert min(parts.values()) >= 0
-    assert all(parts[name] >= floor for name in awake) or budget < floor * len(awake)
+    assert all(parts[name] >= 1 for name in awake) or budget < len(awake)
 
 
 def test_a_sentence_names_the_paused_predictors() -> None:
