@@ -9,12 +9,11 @@ import json
 import re
 import shutil
 import struct
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from engine.models.lookup import digest, find, fingerprint
@@ -101,17 +100,13 @@ def _config(folder: Path, name: str) -> Mapping[str, Any]:
             raise ValueError("no object")
     except _DAMAGED as error:
         raise PkbError(f"adapter {name} is damaged: {CONFIG}: {_reason(error)}", _NEXT) from error
-    _refuse_kind(found.get("fine_tune_type", "lora"), name)
-    return found
-
-
-def _refuse_kind(kind: Any, name: str) -> None:
-    if kind == "dora":
+    if (kind := found.get("fine_tune_type", "lora")) == "dora":
         raise UsageError(f"{name} is a DoRA adapter, which cannot be taken off a loaded model; train LoRA", _NEXT)
     if kind == "full":
         raise UsageError(f"{name} is a full fine-tune, not an adapter; save it as a model", "pkb model use FOLDER")
     if kind != "lora":
         raise UsageError(f"{name} has the unknown fine_tune_type {str(kind)[:40]!r}; pkb uses lora", _NEXT)
+    return found
 
 
 def _numbers(config: Mapping[str, Any], name: str) -> tuple[int, float]:
@@ -141,23 +136,17 @@ def _misfit(layer: Any, inputs: int, outputs: int) -> str:
     """Return why factors do not fit a layer; empty if they do."""
     from mlx.nn.layers.linear import Linear
     from mlx.nn.layers.quantized import QuantizedLinear
+    from mlx_lm.tuner.lora import LoRALinear
 
     if layer is None:
         return "there is no such layer"
-    inner = _base_layer(layer)
+    inner = layer_of(layer)
+    inner = inner.linear if isinstance(inner, LoRALinear) else inner
     if not isinstance(inner, (Linear, QuantizedLinear)) or hasattr(inner, "to_lora"):
         kind = type(inner).__name__
         return f"mlx-lm leaves LoRA on {kind} in place, so pkb does not use it; train linear layers"
     there = sizes_of(inner)
     return "" if there == (inputs, outputs) else f"{inputs} x {outputs}, where the model has {there[0]} x {there[1]}"
-
-
-def _base_layer(layer: Any) -> Any:
-    """Return the base model's own layer, whatever wraps it."""
-    from mlx_lm.tuner.lora import LoRALinear
-
-    inner = layer_of(layer)
-    return inner.linear if isinstance(inner, LoRALinear) else inner
 
 
 def load_factors(adapter: Adapter) -> dict[str, Any]:
@@ -189,20 +178,23 @@ def wear(model: Any, adapter: Adapter | None) -> None:
     Layers are wrapped, never changed: the base's own layers stand in their places again afterwards. PkbError, and the
     base alone, if the adapter cannot be read or does not fit.
     """
-    state = _state_of(model)
+    from mlx_lm.tuner.utils import remove_lora_layers
+
+    if not isinstance(state := getattr(model, "worn_adapter", None), _Worn):
+        model.worn_adapter = state = _Worn()
     if state.adapter == adapter:
         return
-    if adapter is None:
-        _take_off(model)
-        return
-    if adapter.digest not in state.known:
+    if adapter and adapter.digest not in state.known:
         try:
             check_fit(model, adapter)
             _remember(state.known, adapter.digest, load_factors(adapter))
         except PkbError:
-            _take_off(model)
+            wear(model, None)
             raise
-    put_factors(model, state.known[adapter.digest], adapter.rank, adapter.scale)
+    if adapter:
+        put_factors(model, state.known[adapter.digest], adapter.rank, adapter.scale)
+    else:
+        remove_lora_layers(model)
     state.adapter = adapter
 
 
@@ -223,19 +215,12 @@ def activate(model: Any, attached: AttachedAdapter, adapter: Adapter | None) -> 
     replace_factors(model, attached, name, attached.known[name] if adapter else {})
 
 
+@dataclass(slots=True)
 class _Worn:
     """What a model wears, and the factors of the adapters that it wore last, by digest; mutable."""
 
-    def __init__(self) -> None:
-        self.adapter: Adapter | None = None
-        self.known = dict[str, dict[str, Any]]()
-
-
-def _state_of(model: Any) -> _Worn:
-    found = getattr(model, "worn_adapter", None)
-    if not isinstance(found, _Worn):
-        model.worn_adapter = found = _Worn()
-    return found
+    adapter: Adapter | None = None
+    known: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def _remember(known: dict[str, Any], name: str, factors: Mapping[str, Any]) -> None:
@@ -247,6 +232,7 @@ def _remember(known: dict[str, Any], name: str, factors: Mapping[str, Any]) -> N
 
 def put_factors(model: Any, factors: Mapping[str, Any], rank: int, scale: float) -> None:
     """Wrap the layers that factors are named for, and unwrap all others."""
+    import mlx.core as mx
     from mlx.utils import tree_unflatten
     from mlx_lm.tuner.lora import LoRALinear
 
@@ -259,28 +245,14 @@ def put_factors(model: Any, factors: Mapping[str, Any], rank: int, scale: float)
         place = name if layer_of(layers[name]) is layers[name] else f"{name}.inner"
         layer = layers[place]
         lora = layer if isinstance(layer, LoRALinear) else LoRALinear.from_base(layer, r=rank).eval()
-        lora.lora_a, lora.lora_b = _in_dtype(lora.linear, factors[name + DOWN], factors[name + UP])
-        lora.scale = scale
+        pair = factors[name + DOWN], factors[name + UP]
+        if lora.linear.weight.dtype == mx.float32:  # else in the precision that they are stored in
+            pair = pair[0].astype(mx.float32), pair[1].astype(mx.float32)
+        mx.eval(pair)
+        (lora.lora_a, lora.lora_b), lora.scale = pair, scale
         wrapped.append((place, lora))
     if wrapped:
         model.update_modules(tree_unflatten(wrapped))
-
-
-def _in_dtype(linear: Any, *factors: Any) -> tuple[Any, ...]:
-    """Return factors as the layer computes: in single precision where it does, else as they are stored."""
-    import mlx.core as mx
-
-    single = linear.weight.dtype == mx.float32
-    found = tuple(one.astype(mx.float32) if single else one for one in factors)
-    mx.eval(found)
-    return found
-
-
-def _take_off(model: Any) -> None:
-    from mlx_lm.tuner.utils import remove_lora_layers
-
-    remove_lora_layers(model)
-    _state_of(model).adapter = None
 
 
 def _reason(error: BaseException) -> str:
@@ -293,13 +265,6 @@ def _reason(error: BaseException) -> str:
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _RESERVED = frozenset(("none", "base", "con", "nul"))
 _ABOUT = "adapter.json"
-
-
-def check_name(name: str) -> str:
-    """Return a name that an adapter may have; UsageError for any other."""
-    if not _NAME.fullmatch(name) or name.lower() in _RESERVED or name.endswith("."):
-        raise UsageError("a name has letters, digits, dots, - and _, at most 64", "pkb adapter add FOLDER --name mail")
-    return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,43 +315,37 @@ class AdapterFolder:
 
         UsageError if the name is taken, or the folder holds no adapter that pkb can use.
         """
-        folded = check_name(name).casefold()  # some disks do not tell Mail from mail
-        if taken := next((one for one in self.names() if one.casefold() == folded), None):
+        if not _NAME.fullmatch(name) or name.lower() in _RESERVED or name.endswith("."):
+            example = "pkb adapter add FOLDER --name mail"
+            raise UsageError("a name has letters, digits, dots, - and _, at most 64", example)
+        # Some disks do not tell Mail from mail.
+        if taken := next((one for one in self.names() if one.casefold() == name.casefold()), None):
             raise UsageError(f"there is an adapter {taken} already", f"pkb adapter rm {taken}, or add it with --name")
         _config(source, name)  # before anything is copied
-        with self._part() as part:
-            _copy(source, part / "1", name)
-            check(read_adapter(part / "1", name))
-            _write(part, base, model)
-            part.rename(self._path / name)
+        try:
+            self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with TemporaryDirectory(prefix=".part-", dir=self._path, ignore_cleanup_errors=True) as made:
+                _copy(source, (part := Path(made)) / "1", name)
+                check(read_adapter(part / "1", name))
+                with replacing(part / _ABOUT, lasting=True) as file:
+                    file.write(json.dumps({"version": 1, "base": base, "model": model}).encode())
+                part.rename(self._path / name)
+        except OSError as error:
+            raise PkbError(f"cannot write the adapter: {_reason(error)}", "pkb doctor") from error
         return self.find(name)
 
     def remove(self, name: str) -> int:
         """Remove an adapter and return the number of bytes freed; UsageError if it does not exist."""
         folder = self._folder_of(name)
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-        gone = Path(mkdtemp(prefix=".gone-", dir=self._path))
-        folder.rename(gone / "it")  # at once, or not at all
-        shutil.rmtree(gone)
+        with TemporaryDirectory(prefix=".gone-", dir=self._path) as gone:
+            folder.rename(Path(gone) / "it")  # at once, or not at all
         return size
 
     def _folder_of(self, name: str) -> Path:
         if not _NAME.fullmatch(name) or not (self._path / name).is_dir():
             raise UsageError(f"there is no adapter {name[:64]!r}", _NEXT)
         return self._path / name
-
-    @contextmanager
-    def _part(self) -> Iterator[Path]:
-        """Make a folder that becomes an adapter by its renaming, or goes."""
-        try:
-            self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            part = Path(mkdtemp(prefix=".part-", dir=self._path))
-            try:
-                yield part
-            finally:
-                shutil.rmtree(part, ignore_errors=True)
-        except OSError as error:
-            raise PkbError(f"cannot write the adapter: {_reason(error)}", "pkb doctor") from error
 
 
 def _copy(source: Path, target: Path, name: str) -> None:
@@ -400,12 +359,6 @@ def _copy(source: Path, target: Path, name: str) -> None:
                 shutil.copyfileobj(read, write)
         except OSError as error:
             raise PkbError(f"cannot copy {file} of {name}: {_reason(error)}", "pkb adapter add FOLDER") from error
-
-
-def _write(folder: Path, base: str, model: str) -> None:
-    """Write an adapter's notes atomically."""
-    with replacing(folder / _ABOUT, lasting=True) as file:
-        file.write(json.dumps({"version": 1, "base": base, "model": model}).encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,18 +375,15 @@ def choose(folder: AdapterFolder, tasks: Mapping[str, str], collections: Mapping
     found, problems = dict[str, Adapter](), dict[str, str]()
     for name in filter(None, dict.fromkeys((*tasks.values(), *collections.values()))):
         try:
-            found[name] = _fitting(folder.find(name), folder.notes, base)
+            kept = folder.find(name)
+            if kept.base != base:
+                raise PkbError(f"adapter {kept.name} is for {kept.model}, another model", "pkb adapter use none")
+            found[name] = kept.read(folder.notes)
         except PkbError as error:
             problems[name] = f"{error.message}: the base model answers; try: {error.next_step}"
     by_task = {task: found[name] for task, name in tasks.items() if name in found}
     by_collection = {one: found[name] for one, name in collections.items() if name in found}
     return Wardrobe(by_task, by_collection, tuple(problems.values()))
-
-
-def _fitting(kept: KeptAdapter, notes: Path, base: str) -> Adapter:
-    if kept.base != base:
-        raise PkbError(f"adapter {kept.name} is for {kept.model}, another model", "pkb adapter use none")
-    return kept.read(notes)
 
 
 def wardrobe_of(home: "Home", chosen: "AdapterSettings", folder: Path, model_digest: str) -> Wardrobe:

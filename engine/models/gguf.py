@@ -114,9 +114,12 @@ class _Reader:
     def __init__(self, data: mmap.mmap) -> None:
         self.at, self._data = 0, data
 
+    def numbers(self, form: str, count: int = 1) -> tuple[Any, ...]:
+        form = f"<{count}{form}"
+        return struct.unpack(form, self._take(struct.calcsize(form)))
+
     def number(self, form: str) -> Any:
-        size = struct.calcsize(f"<{form}")
-        return struct.unpack(f"<{form}", self._take(size))[0]
+        return self.numbers(form)[0]
 
     def text(self, longest: int = LONGEST_TEXT) -> str:
         size = self.number("Q")
@@ -125,17 +128,13 @@ class _Reader:
         return self._take(size).decode("utf-8", errors="replace")
 
     def value(self, kind: int) -> Any:
-        if kind == STRING:
-            return self.text()
-        if kind != ARRAY:
-            return self.number(_form(kind))
-        inner, count = self.number("I"), self.number("Q")
+        inner, count = (self.number("I"), self.number("Q")) if kind == ARRAY else (kind, 1)
         if count > MOST_ITEMS:
             raise ValueError(f"an array of {count} items")
-        if inner == STRING:
-            return [self.text() for _ in range(count)]
-        form = _form(inner)
-        return list(struct.unpack(f"<{count}{form}", self._take(count * struct.calcsize(f"<{form}"))))
+        if inner != STRING and inner not in NUMBERS:
+            raise ValueError(f"a value of type {inner}")
+        found = [self.text() for _ in range(count)] if inner == STRING else list(self.numbers(NUMBERS[inner], count))
+        return found if kind == ARRAY else found[0]
 
     def _take(self, size: int) -> bytes:
         found = self._data[self.at : self.at + size]
@@ -143,12 +142,6 @@ class _Reader:
             raise ValueError("it ends early")
         self.at += size
         return found
-
-
-def _form(kind: int) -> str:
-    if (form := NUMBERS.get(kind)) is None:
-        raise ValueError(f"a value of type {kind}")
-    return form
 
 
 def read(path: Path) -> GgufHeader:
@@ -178,10 +171,13 @@ def _header(path: Path, data: mmap.mmap) -> GgufHeader:
     if not isinstance(alignment, int) or not 0 < alignment < 1 << 20:
         raise ValueError(f"an alignment of {alignment}")
     base = -(-reader.at // alignment) * alignment
-    header = GgufHeader(path, found, {one.name: _moved(one, base, len(data)) for one in places}, state(path))
-    if len(header.tensors) < len(places):
+    for place in places:
+        if base + place.start + place.bytes > len(data):
+            raise ValueError(f"it ends before its tensor {place.name}")
+    moved = {place.name: replace(place, start=base + place.start) for place in places}
+    if len(moved) < len(places):
         raise ValueError("two of its tensors have one name")
-    return header
+    return GgufHeader(path, found, moved, state(path))
 
 
 def _place(reader: _Reader) -> TensorPlace:
@@ -196,13 +192,6 @@ def _place(reader: _Reader) -> TensorPlace:
     if not all(0 < length < 1 << 40 for length in shape) or shape[-1] % GGML_QUANT_SIZES[kind][0]:
         raise ValueError(f"the tensor {name} has the shape {shape}")
     return TensorPlace(name, kind, shape, start)
-
-
-def _moved(place: TensorPlace, base: int, size: int) -> TensorPlace:
-    """Count a tensor's start from the file's; ValueError if the file does not hold all of it."""
-    if base + place.start + place.bytes > size:
-        raise ValueError(f"it ends before its tensor {place.name}")
-    return replace(place, start=base + place.start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,8 +404,10 @@ def tokenizer(header: GgufHeader) -> dict[str, Any]:
 
 def tokenizer_config(header: GgufHeader) -> dict[str, Any]:
     """Return tokenizer_config.json: chat template, special tokens, and whether BOS begins a text."""
-    tokens = _vocabulary(header).tokens
-    found: dict[str, Any] = {"add_bos_token": _adds_bos(header)}
+    tokens, adds_bos = _vocabulary(header).tokens, header.fields.get("tokenizer.ggml.add_bos_token")
+    if not isinstance(adds_bos, bool):
+        adds_bos = header.fields.get("tokenizer.ggml.model") == "llama" or _splitting(header).bos
+    found: dict[str, Any] = {"add_bos_token": adds_bos}
     for key, name in (("bos", "bos"), ("eos", "eos"), ("unknown", "unk"), ("padding", "pad")):
         if (id := special(header, key)) is not None:
             found[f"{name}_token"] = tokens[id]
@@ -438,13 +429,6 @@ def _vocabulary(header: GgufHeader) -> Vocabulary:
     if not tokens or not all(isinstance(text, str) for text in tokens) or len(types) != len(tokens):
         raise header.refusal("its list of tokens is damaged")
     return Vocabulary(tokens, types)
-
-
-def _adds_bos(header: GgufHeader) -> bool:
-    named = header.fields.get("tokenizer.ggml.add_bos_token")
-    if isinstance(named, bool):
-        return named
-    return header.fields.get("tokenizer.ggml.model") == "llama" or _splitting(header).bos
 
 
 def _added(header: GgufHeader, found: Vocabulary, id: int, text: str) -> dict[str, Any]:
@@ -526,9 +510,6 @@ def _by_score(header: GgufHeader, found: Vocabulary) -> list[tuple[str, str]]:
         raise header.refusal("its list of scores is damaged")
     normal = {text: id for id, text in found.of(NORMAL)}
     ranked = sorted((id for text, id in normal.items() if 1 < len(text) <= LONGEST_PIECE), key=lambda id: -scores[id])
-    return [pair for id in ranked for pair in _halves(found.tokens[id], normal)]
-
-
-def _halves(text: str, known: Mapping[str, int]) -> Iterable[tuple[str, str]]:
-    cuts = ((text[:at], text[at:]) for at in range(1, len(text)))
-    return ((left, right) for left, right in cuts if left in known and right in known)
+    texts = (found.tokens[id] for id in ranked)
+    pairs = ((text[:at], text[at:]) for text in texts for at in range(1, len(text)))
+    return [(left, right) for left, right in pairs if left in normal and right in normal]

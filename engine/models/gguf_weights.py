@@ -11,7 +11,6 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -131,7 +130,8 @@ class Plan:
 def plan(header: GgufHeader) -> Plan:
     """Plan the conversion; PkbError if pkb cannot convert the model, or a tensor is unknown, missing or misshapen."""
     config(header)
-    found, names = sizes(header), _names(header)
+    found = sizes(header)
+    names = {name: new for name in header.tensors if (new := _name(header.architecture, name))}
     for name in names:
         if (inner := BLOCK.fullmatch(name)) and int(inner[1]) >= found.layers:
             raise header.refusal(f"its tensor {name} belongs to no layer")
@@ -146,11 +146,6 @@ def plan(header: GgufHeader) -> Plan:
     kinds = {place.kind.name for place in header.tensors.values() if len(place.shape) > 1}
     half = "BF16" if "BF16" in kinds and not kinds & PACKED.keys() else "F16"
     return Plan(header, half, tuple(_converted(header.tensors[name], new, half) for name, new in names.items()))
-
-
-def _names(header: GgufHeader) -> dict[str, str]:
-    """Return mlx-lm's name of each tensor that it knows."""
-    return {name: new for name in header.tensors if (new := _name(header.architecture, name))}
 
 
 def _name(architecture: str, name: str) -> str | None:
@@ -302,45 +297,29 @@ def _arrays(plan: Plan, one: Converted, data: bytes, found: Sizes) -> Iterator[N
     """Compute the arrays of a tensor from its bytes."""
     if len(data) < one.place.bytes:
         raise plan.header.refusal(_CHANGED)
-    place, rotated = one.place, _rotated_heads(plan.header, one.place.name, found)
+    place, architecture = one.place, plan.header.architecture
     rows = place.shape[0] if len(place.shape) > 1 else 1
     raw = np.frombuffer(data, np.uint8).reshape(rows, -1)
-    compute = partial(unpack, place.kind) if one.bits else partial(_plain, plan, place)
     step = max(1, SLICE // raw.shape[1])
-    slices = [compute(raw[at : at + step]) for at in range(0, rows, step)]
+    blocks = (raw[at : at + step] for at in range(0, rows, step))
+    slices = [unpack(place.kind, some) if one.bits else (_halves(some, place, plan),) for some in blocks]
+    # llama.cpp puts the two numbers of each rotation side by side; here the first ones of a head come first.
+    rotated = {"attn_q": found.heads, "attn_k": found.kv_heads} if architecture == "llama" else {}
+    heads = rotated.get(_stem(place.name), 0)
     for part, arrays in zip(one.parts, zip(*slices, strict=True), strict=True):
-        yield _halves_together(np.concatenate(arrays).reshape(part.shape), rotated)
+        array = np.concatenate(arrays).reshape(part.shape)
+        if heads:
+            pairs = array.reshape(heads, array.shape[0] // heads // 2, 2, *array.shape[1:])
+            array = pairs.swapaxes(1, 2).reshape(array.shape)
+        yield array
 
 
-def _plain(plan: Plan, place: TensorPlace, raw: Bytes) -> tuple[NDArray[Any]]:
-    return (_half_bits(_values(raw, place, plan.header), plan.half),)
-
-
-def _rotated_heads(header: GgufHeader, name: str, found: Sizes) -> int:
-    """Return how many heads have rows that llama.cpp reorders, to put the two numbers of each rotation side by side."""
-    if header.architecture != "llama":
-        return 0
-    return {"attn_q": found.heads, "attn_k": found.kv_heads}.get(_stem(name), 0)
-
-
-def _halves_together(array: NDArray[Any], heads: int) -> NDArray[Any]:
-    """Undo that reordering: the first numbers of a head's rotations come first, then the second ones."""
-    if not heads:
-        return array
-    pairs = array.reshape(heads, array.shape[0] // heads // 2, 2, *array.shape[1:])
-    return pairs.swapaxes(1, 2).reshape(array.shape)
-
-
-def _values(raw: Bytes, place: TensorPlace, header: GgufHeader) -> NDArray[np.float32]:
-    """Decode a tensor: (rows, columns), or (1, columns) of a vector."""
-    found: NDArray[np.float32] = dequantize(raw, place.kind)
-    is_shifted = header.architecture.startswith("gemma") and place.name.endswith("norm.weight")
-    return found - np.float32(1) if is_shifted else found  # mlx-lm adds 1 to Gemma's norms, llama.cpp does not
-
-
-def _half_bits(values: NDArray[np.float32], half: str) -> NDArray[Any]:
-    """Round to a 16-bit dtype, given as numpy can hold it; a value too large for it becomes its largest."""
-    if half == "F16":
+def _halves(raw: Bytes, place: TensorPlace, plan: Plan) -> NDArray[Any]:
+    """Decode rows to a 16-bit dtype, given as numpy can hold it; a value too large for it becomes its largest."""
+    values: NDArray[np.float32] = dequantize(raw, place.kind)
+    if plan.header.architecture.startswith("gemma") and place.name.endswith("norm.weight"):
+        values = values - np.float32(1)  # mlx-lm adds 1 to Gemma's norms, llama.cpp does not
+    if plan.half == "F16":
         largest = np.float32(np.finfo(np.float16).max)
         return np.clip(values, -largest, largest).astype("<f2")
     bits = np.ascontiguousarray(values, "<f4").view("<u4")
@@ -355,8 +334,12 @@ PACKED = {"Q4_0": 4, "Q4_1": 4, "Q5_0": 5, "Q5_1": 5, "Q8_0": 8, "Q4_K": 4, "Q5_
 def unpack(kind: GGMLQuantizationType, raw: Bytes) -> Unpacked:
     """Repack the rows of a tensor as MLX has them: weight, scales and biases."""
     bits, rows = PACKED[kind.name], len(raw)
-    compute = _q8_0 if bits == 8 else _k if kind.name.endswith("K") else _small
-    values, scales, biases = compute(raw.reshape(rows, -1, GGML_QUANT_SIZES[kind][1]), bits)
+    blocks = raw.reshape(rows, -1, GGML_QUANT_SIZES[kind][1])
+    if bits == 8:
+        scales = _half(blocks[..., :2])
+        values, biases = blocks[..., 2:] ^ np.uint8(0x80), scales * np.float16(-128)  # signed to unsigned
+    else:
+        values, scales, biases = (_k if kind.name.endswith("K") else _small)(blocks, bits)
     return pack(values.reshape(rows, -1), bits), scales.reshape(rows, -1), biases.reshape(rows, -1)
 
 
@@ -382,11 +365,6 @@ def _small(blocks: Bytes, bits: int) -> Unpacked:
     if bits == 5:
         values |= np.unpackbits(blocks[..., -GROUP // 2 - 4 : -GROUP // 2], axis=-1, bitorder="little") << 4
     return values, scales, biases
-
-
-def _q8_0(blocks: Bytes, bits: int) -> Unpacked:
-    scales = _half(blocks[..., :2])
-    return blocks[..., 2:] ^ np.uint8(0x80), scales, scales * np.float16(-128)  # signed to unsigned
 
 
 def _k(blocks: Bytes, bits: int) -> Unpacked:

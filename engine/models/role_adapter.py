@@ -44,16 +44,16 @@ def find_adapter(folder: Path, notes: Path | None = None) -> RoleAdapter | None:
     The folder `notes` caches digests.
     """
     own, base = folder / FILE, base_of(folder)
-    shipped = (path for path in sorted(SHIPPED.glob("*.safetensors")) if base and _base_in(path) == base)
+    shipped = (path for path in sorted(SHIPPED.glob("*.safetensors")) if base and base_in(path) == base)
     path = own if own.is_file() else next(shipped, None)
     return RoleAdapter(path, digest(path, notes)) if path else None
 
 
-def _base_in(path: Path) -> str:
+def base_in(path: Path) -> str:
+    """Return the identifier of the model that an adapter's file names; empty if there is none."""
     try:
         with path.open("rb") as file:
-            found = read_header(file)["__metadata__"][BASE]
-        return str(found)
+            return str(read_header(file)["__metadata__"][BASE])
     except _DAMAGED:
         return ""
 
@@ -66,16 +66,13 @@ def base_of(folder: Path) -> str:
     try:
         config = json.loads((folder / CONFIG).read_text("utf-8"))
         sizes = [int(config[name]) for name in _SIZES]
-        norm = _bfloat16s(folder / _file_of(folder, _NORM), _NORM)
+        index, file = folder / INDEX, "model.safetensors"
+        if index.is_file():
+            file = str(json.loads(index.read_text("utf-8"))["weight_map"][_NORM])
+        norm = _bfloat16s(folder / file, _NORM)
     except _DAMAGED:
         return ""
     return blake2b(struct.pack(f"<{len(sizes)}q", *sizes) + norm, digest_size=16).hexdigest()
-
-
-def _file_of(folder: Path, name: str) -> str:
-    """Return the file that holds a tensor."""
-    index = folder / INDEX
-    return str(json.loads(index.read_text("utf-8"))["weight_map"][name]) if index.is_file() else "model.safetensors"
 
 
 def read_header(file: Any) -> dict[str, Any]:
@@ -106,8 +103,10 @@ def factors_of(path: Path) -> dict[str, tuple[int, ...]]:
         raise ValueError("the file is cut off" if end > rest else "the file is too long")
     shapes = {name: tuple(map(int, one["shape"])) for name, one in header.items()}
     for name, shape in shapes.items():
-        other = _partner(name)
-        if other not in shapes:
+        suffix, partner = next(((one, two) for one, two in ((DOWN, UP), (UP, DOWN)) if name.endswith(one)), ("", ""))
+        if not suffix:
+            raise ValueError(f"{name[:80]} is not a LoRA factor")
+        if (other := name.removesuffix(suffix) + partner) not in shapes:
             raise ValueError(f"{name[:80]} has no partner")
         if len(shape) != 2:
             raise ValueError(f"{name[:80]} is not a matrix")
@@ -122,13 +121,6 @@ def _size(entry: Mapping[str, Any]) -> int:
     if any(side < 1 for side in entry["shape"]):
         raise ValueError("an empty tensor")
     return _BYTES[entry["dtype"]] * math.prod(map(int, entry["shape"]))
-
-
-def _partner(name: str) -> str:
-    for suffix, other in ((DOWN, UP), (UP, DOWN)):
-        if name.endswith(suffix):
-            return name.removesuffix(suffix) + other
-    raise ValueError(f"{name[:80]} is not a LoRA factor")
 
 
 def _bfloat16s(path: Path, name: str) -> bytes:
@@ -178,20 +170,18 @@ def attach(model: Any, path: Path) -> AttachedAdapter:
         factors = mx.load(str(path))
         if not isinstance(factors, dict):
             raise ValueError("not a set of tensors")
-        names = sorted(name.removesuffix(DOWN) for name in factors if name.endswith(DOWN))
+        names, wrapped = sorted(name.removesuffix(DOWN) for name in factors if name.endswith(DOWN)), []
+        for name in names:
+            layer, down, up = layers[name], factors[name + DOWN], factors[name + UP]
+            if (down.shape[0], up.shape[1], down.shape[1]) != (*sizes_of(layer), up.shape[0]):
+                raise ValueError("another shape")
+            wrapped.append((name, _layer_type()(layer, (down, up), attached)))
         if not names:
             raise ValueError("no factors")
-        wrapped = [(name, _adapted(layers[name], factors[name + DOWN], factors[name + UP], attached)) for name in names]
     except (RuntimeError, ValueError, LookupError, AttributeError) as error:
         raise PkbError(f"{path} does not fit the model: {type(error).__name__}", "pkb model list") from error
     model.update_modules(tree_unflatten(wrapped))
     return attached
-
-
-def _adapted(layer: Any, down: Any, up: Any, attached: AttachedAdapter) -> Any:
-    if (down.shape[0], up.shape[1], down.shape[1]) != (*sizes_of(layer), up.shape[0]):
-        raise ValueError("another shape")
-    return _layer_type()(layer, (down, up), attached)
 
 
 def sizes_of(linear: Any) -> tuple[int, int]:
@@ -208,7 +198,7 @@ def replace_factors(model: Any, attached: AttachedAdapter, name: str, factors: M
     kind, wrapped = _layer_type(), list[tuple[str, Any]]()
     for layer in layers.values():
         if isinstance(layer, kind):
-            layer.use(None if name else layer.own)
+            layer.use(own=not name)
     for layer_name, pair in factors.items():
         layer = layers[layer_name]
         if not isinstance(layer, kind):
@@ -236,15 +226,10 @@ def _layer_type() -> Any:
             begin()
             self.inner = inner
             # Names with an underscore are not parameters of the model.
-            self._own, self._attached = own, attached
-            self.use(own)
+            self._own, self._attached, self._factors = own, attached, own
 
-        @property
-        def own(self) -> tuple[Any, Any] | None:
-            return self._own
-
-        def use(self, factors: tuple[Any, Any] | None) -> None:
-            self._factors = factors
+        def use(self, factors: tuple[Any, Any] | None = None, *, own: bool = False) -> None:
+            self._factors = self._own if own else factors
 
         def __call__(self, x: Any) -> Any:
             found = self.inner(x)

@@ -16,7 +16,6 @@ from engine.models.adapters import (
     WEIGHTS,
     Adapter,
     AdapterFolder,
-    _state_of,
     check_fit,
     read_adapter,
     wear,
@@ -82,9 +81,9 @@ def test_the_base_is_restored_to_the_last_bit(
     modules = {name: id(part) for name, part in model.model.named_modules()}
     for adapter in (mail, meetings, mail):
         assert not np.array_equal(logits(replace(model, wears=adapter)), before)
-        assert _state_of(model.model).adapter == adapter
+        assert model.model.worn_adapter.adapter == adapter
     assert np.array_equal(logits(model), before)
-    assert _state_of(model.model).adapter is None
+    assert model.model.worn_adapter.adapter is None
     assert same(weights(model), parts)
     assert {name: id(part) for name, part in model.model.named_modules()} == modules
 
@@ -182,7 +181,7 @@ def test_another_model_is_named(folder: Path, mail: Adapter, tmp_path: Path) -> 
         check_fit(model.model, mail)
     with pytest.raises(PkbError, match="does not fit"):
         wear(model.model, mail)
-    assert _state_of(model.model).adapter is None
+    assert model.model.worn_adapter.adapter is None
     deep = make_adapter(make(tmp_path / "deep", KINDS["llama"] | {"num_hidden_layers": 3}), tmp_path / "other")
     with pytest.raises(PkbError, match="there is no such layer"):
         check_fit(opened(folder, tmp_path).model, deep)
@@ -196,7 +195,7 @@ def test_a_failed_exchange_leaves_the_base(folder: Path, mail: Adapter, tmp_path
     gone.weights.unlink()
     with pytest.raises(PkbError, match="gone cannot be read"):
         logits(replace(model, wears=gone))
-    assert _state_of(model.model).adapter is None
+    assert model.model.worn_adapter.adapter is None
     assert np.array_equal(logits(model), before)
 
 

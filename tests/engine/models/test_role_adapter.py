@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engine.models.load import load
 from engine.models.mlx import Mlx
-from engine.models.role_adapter import BASE, FILE, SHIPPED, RoleAdapter, _base_in, base_of, find_adapter
+from engine.models.role_adapter import BASE, FILE, SHIPPED, RoleAdapter, base_in, base_of, find_adapter
 from store.errors import PkbError
 from tests.demo import NANO
 from tests.effort import examples
@@ -124,15 +124,15 @@ def test_a_damaged_model_is_no_base(tmp_path_factory: pytest.TempPathFactory, ju
         (folder / path.name).write_bytes(path.read_bytes())
     (folder / name).write_bytes(junk)
     assert base_of(folder) == ""
-    assert _base_in(folder / name) == ""
+    assert base_in(folder / name) == ""
 
 
 def test_an_adapter_that_comes_with_pkb_names_its_base_and_is_small() -> None:
     shipped = sorted(SHIPPED.glob("*.safetensors"))
     assert shipped
     assert sum(path.stat().st_size for path in shipped) <= 12 * 2**20
-    assert all(len(_base_in(path)) == 32 for path in shipped), BASE
-    assert len({_base_in(path) for path in shipped}) == len(shipped)
+    assert all(len(base_in(path)) == 32 for path in shipped), BASE
+    assert len({base_in(path) for path in shipped}) == len(shipped)
 
 
 def test_an_adapter_of_another_shape_is_an_error_that_names_it(tmp_path: Path) -> None:
