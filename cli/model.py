@@ -296,8 +296,8 @@ def _pull(opened: Session, given: str | None, *, yes: bool, force: bool, use: bo
     hub = Hub(os.environ)
     plan = hub.plan(*named)
     role, budget, missing = _role(plan), _budget(opened, plan), hub.missing(plan)
-    _show_plan(plan, missing, hub.free(), budget)
-    _require_fit(plan, missing, hub.free(), budget, force=force)
+    _show_plan(plan, missing, lookup.free(os.environ), budget)
+    _require_fit(plan, missing, lookup.free(os.environ), budget, force=force)
     again = f"pkb model pull {given or plan.name}"
     if missing and not agreed("download it?", yes=yes, default=budget.fits, step=f"{again} --yes"):
         raise PkbError("nothing was downloaded", "pkb model list")

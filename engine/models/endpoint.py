@@ -138,18 +138,17 @@ def api_key(named: str, environ: Mapping[str, str]) -> str | None:
     if not named:
         return None
     try:
-        found = environ.get(place, "") if kind == "env" else _private_text(Path(place).expanduser())
+        if kind == "env":
+            found = environ.get(place, "")
+        elif (path := Path(place).expanduser()).stat().st_mode & 0o077:
+            raise PkbError(f"others can read the API key in {path}", f"chmod 600 {path}")
+        else:
+            found = path.read_text("ascii")
     except (OSError, UnicodeDecodeError, RuntimeError):
         raise PkbError(f"cannot read the API key in {place}", "pkb config get model.key") from None
     if not _KEY.fullmatch(found.strip()):
         raise PkbError(f"there is no API key in {place}", "pkb config get model.key")
     return found.strip()
-
-
-def _private_text(path: Path) -> str:
-    if path.stat().st_mode & 0o077:
-        raise PkbError(f"others can read the API key in {path}", f"chmod 600 {path}")
-    return path.read_text("ascii")
 
 
 class _Exchange(Thread):
@@ -158,37 +157,32 @@ class _Exchange(Thread):
     def __init__(self, endpoint: Endpoint, key: str | None, call: Call, silent_s: float) -> None:
         super().__init__(name="model server", daemon=True)
         self._endpoint, self._key, self._call, self._silent_s = endpoint, key, call, silent_s
-        self._status = Queue[int | Exception]()
-        self._chunks = Queue[bytes | Exception]()  # an empty one ends the body
+        self.status = Queue[int | Exception]()
+        self.chunks = Queue[bytes | Exception]()  # an empty one ends the body
         self._socket: socket.socket | None = None
         self._ended = False
 
     def run(self) -> None:
         """Send the request and queue what comes back."""
-        from http.client import HTTPException
+        from http.client import HTTPConnection, HTTPException, HTTPSConnection
 
-        reached: Queue[Any] = self._status
+        reached: Queue[Any] = self.status
         left = _MOST_BYTES
+        kind = HTTPSConnection if self._endpoint.scheme == "https" else HTTPConnection
         try:
-            with closing(self._connection()) as connection, closing(self._reply(connection)) as reply:
-                self._status.put(reply.status)
-                reached = self._chunks
+            made = kind(self._endpoint.host, self._endpoint.port, timeout=_CONNECT_S)
+            with closing(made) as connection, closing(self._reply(connection)) as reply:
+                self.status.put(reply.status)
+                reached = self.chunks
                 while (chunk := reply.read1(_READ)) and left > 0:
-                    self._chunks.put(chunk)
+                    self.chunks.put(chunk)
                     left -= len(chunk)
-            self._chunks.put(b"")
+            self.chunks.put(b"")
         except (OSError, HTTPException, ValueError) as error:
             reached.put(error)
 
-    def status(self, yield_point: Callable[[], None]) -> int:
-        """Return the status of the reply; `yield_point` is called again and again while it waits."""
-        return self._next(self._status, yield_point)
-
-    def chunk(self, yield_point: Callable[[], None]) -> bytes:
-        """Return the next bytes of the body, none at its end; `yield_point` is called as for the status."""
-        return self._next(self._chunks, yield_point)
-
-    def _next(self, queue: "Queue[T | Exception]", yield_point: Callable[[], None]) -> T:
+    def next(self, queue: "Queue[T | Exception]", yield_point: Callable[[], None]) -> T:
+        """Return what comes next of the status or the chunks; `yield_point` is called again and again meanwhile."""
         while True:
             yield_point()
             with suppress(Empty):
@@ -208,12 +202,6 @@ class _Exchange(Thread):
             with suppress(OSError):
                 self._socket.shutdown(SHUT_RDWR)
 
-    def _connection(self) -> "HTTPConnection":
-        from http.client import HTTPConnection, HTTPSConnection
-
-        kind = HTTPSConnection if self._endpoint.scheme == "https" else HTTPConnection
-        return kind(self._endpoint.host, self._endpoint.port, timeout=_CONNECT_S)
-
     def _reply(self, connection: "HTTPConnection") -> "HTTPResponse":
         connection.connect()
         is_here = ip_address(connection.sock.getpeername()[0]).is_loopback
@@ -223,13 +211,11 @@ class _Exchange(Thread):
         if self._ended:
             raise ConnectionError("ended")
         connection.sock.settimeout(self._silent_s)
+        headers = {"Content-Type": "application/json", "Connection": "close"}
+        headers |= {"Authorization": f"Bearer {self._key}"} if self._key else {}
         method, path, body = self._call
-        connection.request(method, path, None if body is None else json.dumps(body).encode(), self._headers())
+        connection.request(method, path, None if body is None else json.dumps(body).encode(), headers)
         return connection.getresponse()
-
-    def _headers(self) -> dict[str, str]:
-        key = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        return {"Content-Type": "application/json", "Connection": "close", **key}
 
     def _failure(self, error: Exception) -> PkbError:
         """Return the error of a server that is not there, or that stops in the middle."""
@@ -267,8 +253,8 @@ class ServerClient:
         exchange = _Exchange(self.endpoint, self.key, call, silent_s)
         try:
             exchange.start()
-            status = exchange.status(self.yield_point)
-            chunks = iter(lambda: exchange.chunk(self.yield_point), b"")
+            status = exchange.next(exchange.status, self.yield_point)
+            chunks = iter(lambda: exchange.next(exchange.chunks, self.yield_point), b"")
             if not 200 <= status < 300:
                 raise Refused(status, b"".join(islice(chunks, _SHOWN)).decode("utf-8", "replace"))
             yield from chunks
@@ -321,13 +307,17 @@ def describe(client: ServerClient) -> ServerInfo:
     """Ask a server about the named model, or its only one; NoModel if it lacks it, PkbError if it is not a server."""
     listed = _listed(client)
     name = _chosen(client.endpoint, list(listed))
-    told = listed.get(name, {})
-    context = as_count(told.get("max_model_len")) or _llama_cpp_context(client, told)  # vLLM tells it in the list
+    told, root = listed.get(name, {}), client.endpoint.root
+    context = as_count(told.get("max_model_len"))  # vLLM tells it in the list
+    if not context and told.get("owned_by") == "llamacpp":  # that of each of its slots
+        slots = as_dict(as_dict(client.values(f"{root}/props")).get("default_generation_settings"))
+        context = as_count(slots.get("n_ctx")) or as_count(as_dict(told.get("meta")).get("n_ctx"))
     if context:
         return ServerInfo(name, context)
     if digest := ollama_digest(client, name):
         return ServerInfo(name, _ollama_context(client, name), digest)
-    return ServerInfo(name, _lm_studio_context(client, name))
+    lm_studio = _row(client.values(f"{root}/api/v0/models"), "data", name)
+    return ServerInfo(name, as_count(lm_studio.get("loaded_context_length")))
 
 
 def _listed(client: ServerClient) -> dict[str, dict[str, Any]]:
@@ -357,14 +347,6 @@ def _chosen(endpoint: Endpoint, names: Sequence[str]) -> str:
     return endpoint.name
 
 
-def _llama_cpp_context(client: ServerClient, told: Mapping[str, Any]) -> int | None:
-    """Return the context of each of llama.cpp's slots."""
-    if told.get("owned_by") != "llamacpp":
-        return None
-    settings = as_dict(as_dict(client.values(f"{client.endpoint.root}/props")).get("default_generation_settings"))
-    return as_count(settings.get("n_ctx")) or as_count(as_dict(told.get("meta")).get("n_ctx"))
-
-
 def ollama_digest(client: ServerClient, name: str) -> str:
     """Return the digest of a model's files, or an empty string: only Ollama reports digests."""
     digest = _row(client.values(f"{client.endpoint.root}/api/tags"), "models", name).get("digest")
@@ -379,11 +361,6 @@ def _ollama_context(client: ServerClient, name: str) -> int | None:
     parameters = as_dict(client.values(f"{root}/api/show", {"model": name})).get("parameters")
     found = re.search(r"^num_ctx\s+(\d{1,9})\b", str(parameters), re.MULTILINE)
     return int(found[1]) if found else None
-
-
-def _lm_studio_context(client: ServerClient, name: str) -> int | None:
-    row = _row(client.values(f"{client.endpoint.root}/api/v0/models"), "data", name)
-    return as_count(row.get("loaded_context_length"))
 
 
 def _row(values: Any, key: str, name: str) -> dict[str, Any]:

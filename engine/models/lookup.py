@@ -13,7 +13,6 @@ from contextlib import suppress
 from functools import cache
 from hashlib import blake2b, file_digest
 from importlib.util import find_spec
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -118,7 +117,9 @@ def bits(config: Mapping[str, Any]) -> int:
 def _runs(kind: str) -> bool:
     """Return whether mlx-lm has a module of that name that defines a model."""
     for package in package_folders("mlx_lm"):
-        kind = _aliases(package).get(kind, kind)
+        # Its table of architectures that run as another one.
+        table = re.search(r"^MODEL_REMAPPING = (\{.*?^\})", (package / "utils.py").read_text("utf-8"), re.M | re.S)
+        kind = ast.literal_eval(table[1]).get(kind, kind) if table else kind
         module = package / "models" / f"{kind}.py"
         if re.fullmatch(r"[\w-]+", kind) and module.is_file():
             return "class ModelArgs" in module.read_text("utf-8")
@@ -131,50 +132,34 @@ def package_folders(name: str) -> list[Path]:
     return [Path(folder) for folder in (spec.submodule_search_locations if spec else None) or ()]
 
 
-@cache
-def _aliases(package: Path) -> Mapping[str, str]:
-    """Read mlx-lm's table of architectures that run as another one."""
-    found = re.search(r"^MODEL_REMAPPING = (\{.*?^\})", (package / "utils.py").read_text("utf-8"), re.M | re.S)
-    table: Mapping[str, str] = ast.literal_eval(found[1]) if found else {}
-    return table
-
-
 def digest(path: Path, notes: Path | None = None) -> str:
     """Return a file's BLAKE2b digest, remembered in the folder `notes` while nobody writes to the file.
 
     Writing changes size, mtime, ctime or inode; programs can set the mtime back, not the ctime.
     """
-    if notes is None:
-        return _digest(path)
-    stat = path.stat()
-    state = f"{path.resolve()}\n{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}"
-    note = notes / f"digest-{_short(state)}"
-    with suppress(OSError, UnicodeDecodeError):
-        found, _, check = note.read_text(encoding="ascii").partition(" ")
-        if check == _short(state + found):
-            return found
-    found = _digest(path)
-    with suppress(OSError):  # a full disk: the file is read again next time
-        _remember(note, f"{found} {_short(state + found)}")
+    note, state = None, ""
+    if notes is not None:
+        stat = path.stat()
+        state = f"{path.resolve()}\n{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}"
+        note = notes / f"digest-{_short(state)}"
+        with suppress(OSError, UnicodeDecodeError):
+            found, _, check = note.read_text(encoding="ascii").partition(" ")
+            if check == _short(state + found):
+                return found
+    with path.open("rb") as file:
+        found = file_digest(file, lambda: blake2b(digest_size=32)).hexdigest()
+    if note:
+        with suppress(OSError):  # a full disk: the file is read again next time
+            note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if note.is_dir():
+                note.rmdir()
+            with replacing(note, note.with_suffix(f".{os.getpid()}")) as text:
+                text.write(f"{found} {_short(state + found)}".encode("ascii"))
     return found
 
 
 def _short(text: str) -> str:
     return blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
-
-
-def _remember(note: Path, text: str) -> None:
-    """Write a note atomically, in place of a damaged one, or of a folder."""
-    note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if note.is_dir():
-        note.rmdir()
-    with replacing(note, note.with_suffix(f".{os.getpid()}")) as file:
-        file.write(text.encode("ascii"))
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return file_digest(file, lambda: blake2b(digest_size=32)).hexdigest()
 
 
 CONFIG, INDEX, TOKENS, WEIGHTS = "config.json", "model.safetensors.index.json", "tokenizer.json", "model*.safetensors"
@@ -193,20 +178,14 @@ MINILM_WEIGHTS = "model.safetensors"
 def find_weights(folder: Path | None = None) -> Path:
     """Return the folder of the embedder's weights: given, of PKB_MINILM, installed or downloaded; NoModel if none."""
     named = folder or (Path(os.environ[FOLDER_VARIABLE]) if os.environ.get(FOLDER_VARIABLE) else None)
-    for candidate in [named] if named else chain(_packaged(), _downloaded()):
+    candidates = [named] if named else [one / "model" for one in PACKAGED[MINILM].folders(os.environ)]
+    with suppress(NoModel):
+        candidates += [] if named else [find(EMBEDDER, None, os.environ).folder]
+    for candidate in candidates:
         if all((candidate / name).is_file() for name in (MINILM_WEIGHTS, TOKENS)):
             return candidate
     where, step = (f"in {named}", f"unset {FOLDER_VARIABLE}") if named else ("installed", f"pkb model pull {MINILM}")
     raise NoModel(f"the embedding model all-MiniLM-L6-v2 is not {where}", step)
-
-
-def _packaged() -> Iterator[Path]:
-    yield from (folder / "model" for folder in PACKAGED[MINILM].folders(os.environ))
-
-
-def _downloaded() -> Iterator[Path]:
-    with suppress(NoModel):
-        yield find(EMBEDDER, None, os.environ).folder
 
 
 def reader_version(notes: Path | None) -> str:
@@ -273,22 +252,13 @@ def gguf_files(environ: Mapping[str, str]) -> list[GgufFile]:
         environ.get("LLAMA_CACHE") or f"{cache}/llama.cpp", "~/Library/Caches/llama.cpp",
         str(hub_cache(environ)),
     )  # fmt: skip
-    found = {file.path.resolve(): file for folder in folders for file in _gguf_below(Path(folder).expanduser())}
+    paths = (path for folder in folders for path in Path(folder).expanduser().rglob("*.gguf"))
+    whole = (path for path in paths if not _OTHER_SHARD.search(path.stem) and not path.stem.startswith(_PROJECTOR))
     small = PACKAGED[SMALL]
     packaged = [path for folder in small.folders(environ) for path in folder.glob("*.gguf")][:1]
-    others = (*_of_ollama(environ), *(GgufFile(small.package, path) for path in packaged))
-    found |= {file.path.resolve(): file for file in others}
-    return sorted(found.values(), key=lambda file: file.name)
-
-
-def _gguf_below(folder: Path) -> Iterator[GgufFile]:
-    """Yield the GGUF files below a folder, of each model the first."""
-    for inner, _, names in os.walk(folder):
-        for name in names:
-            path = Path(inner, name)
-            is_part = _OTHER_SHARD.search(path.stem) or path.stem.startswith(_PROJECTOR)
-            if path.suffix == ".gguf" and not is_part and path.is_file():
-                yield GgufFile(str(path), path)
+    files = [GgufFile(str(path), path) for path in whole if path.is_file()]
+    files += [*_of_ollama(environ), *(GgufFile(small.package, path) for path in packaged)]
+    return sorted({file.path.resolve(): file for file in files}.values(), key=lambda file: file.name)
 
 
 def _of_ollama(environ: Mapping[str, str]) -> Iterator[GgufFile]:
@@ -296,21 +266,14 @@ def _of_ollama(environ: Mapping[str, str]) -> Iterator[GgufFile]:
     named = environ.get("OLLAMA_MODELS")
     for root in (named,) if named else ("~/.ollama/models", "/usr/share/ollama/.ollama/models"):
         folder = Path(root).expanduser()
-        for inner, _, tags in os.walk(folder / "manifests"):
-            for tag in tags:
-                if path := _ollama_blob(folder, Path(inner, tag)):
-                    model = Path(inner).relative_to(folder / "manifests").as_posix()
-                    yield GgufFile(f"{model.removeprefix(_OLLAMA_USUAL)}:{tag}", path)
-
-
-def _ollama_blob(folder: Path, manifest: Path) -> Path | None:
-    layers = (_object(manifest) or {}).get("layers")
-    for layer in layers if isinstance(layers, list) else ():
-        if isinstance(layer, dict) and layer.get("mediaType") == _OLLAMA_LAYER:
-            digest = str(layer.get("digest")).replace(":", "-")
-            path = folder / "blobs" / digest
-            return path if re.fullmatch("sha256-[0-9a-f]{64}", digest) and path.is_file() else None
-    return None
+        for manifest in (folder / "manifests").rglob("*"):
+            layers = (_object(manifest) or {}).get("layers")
+            objects = [one for one in layers if isinstance(one, dict)] if isinstance(layers, list) else []
+            digests = [str(one.get("digest")) for one in objects if one.get("mediaType") == _OLLAMA_LAYER]
+            for digest in filter(re.compile("sha256:[0-9a-f]{64}").fullmatch, digests):
+                if (path := folder / "blobs" / digest.replace(":", "-")).is_file():
+                    model = manifest.parent.relative_to(folder / "manifests").as_posix()
+                    yield GgufFile(f"{model.removeprefix(_OLLAMA_USUAL)}:{manifest.name}", path)
 
 
 def find_gguf(name: str, environ: Mapping[str, str]) -> GgufFile | None:

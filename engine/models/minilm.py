@@ -184,17 +184,9 @@ EPSILON = 1e-12  # the layer norm of BERT
 ROWS = 32  # of one GELU block: three blocks of 32 x 1536 floats fit in a core's L2 cache
 # -logit(Phi(x)) / x as a polynomial p in x^2, highest power first: weighted minimax fit over |x| < 5.5 (Lawson's
 # algorithm), so that x / (1 + exp(x * p(x^2))) is GELU within 7e-8; beyond, p keeps its sign.
-PHI = tuple(
-    np.float32(c)
-    for c in (
-        -3.61123399e-09,
-        2.66892871e-07,
-        -7.93821976e-06,
-        1.10480323e-04,
-        6.62599679e-05,
-        -0.072668567,
-        -1.59576843,
-    )
+PHI = np.array(
+    [-3.61123399e-09, 2.66892871e-07, -7.93821976e-06, 1.10480323e-04, 6.62599679e-05, -0.072668567, -1.59576843],
+    np.float32,
 )
 
 
@@ -218,25 +210,22 @@ def softmax(x: Floats) -> Floats:
 
 def gelu(x: Floats) -> Floats:
     """Return the exact GELU, not the tanh approximation, in place of `x`."""
-    square, power = np.empty((2, min(ROWS, len(x)), x.shape[1]), np.float32)
+    squares, powers = np.empty((2, min(ROWS, len(x)), x.shape[1]), np.float32)
     with np.errstate(over="ignore"):  # exp of a large number is inf, and x / inf is the right zero
         for at in range(0, len(x), ROWS):
             block = x[at : at + ROWS]
-            _gelu_block(block, square[: len(block)], power[: len(block)])
+            square, power = squares[: len(block)], powers[: len(block)]
+            np.multiply(block, block, out=square)
+            np.multiply(square, PHI[0], out=power)
+            for coefficient in PHI[1:-1]:
+                power += coefficient
+                power *= square
+            power += PHI[-1]
+            power *= block
+            np.exp(power, out=power)
+            power += np.float32(1)
+            block /= power
     return x
-
-
-def _gelu_block(x: Floats, square: Floats, power: Floats) -> None:
-    np.multiply(x, x, out=square)
-    np.multiply(square, PHI[0], out=power)
-    for coefficient in PHI[1:-1]:
-        power += coefficient
-        power *= square
-    power += PHI[-1]
-    power *= x
-    np.exp(power, out=power)
-    power += np.float32(1)
-    x /= power
 
 
 DTYPES = {"F32": np.float32, "F16": np.float16, "I64": np.int64, "I32": np.int32}
@@ -250,16 +239,16 @@ def open_tensors(path: Path) -> dict[str, NDArray[Any]]:
         try:
             header = json.loads(file.read(size))
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            return {name: _tensor(data, 8 + size, entry) for name, entry in header.items() if name != "__metadata__"}
+            header.pop("__metadata__", None)
+            found = dict[str, NDArray[Any]]()
+            for name, entry in header.items():
+                dtype, (first, last) = np.dtype(DTYPES[entry["dtype"]]), entry["data_offsets"]
+                count = (last - first) // dtype.itemsize
+                found[name] = np.frombuffer(data, dtype, count, 8 + size + first).reshape(entry["shape"])
         except BROKEN as error:
             step = f"delete {path.parent}, then: pkb model pull embedder"
             raise PkbError(f"{path.name} is not a complete safetensors file", step) from error
-
-
-def _tensor(data: mmap.mmap, start: int, entry: dict[str, Any]) -> NDArray[Any]:
-    shape, (first, last) = entry["shape"], entry["data_offsets"]
-    dtype = np.dtype(DTYPES[entry["dtype"]])
-    return np.frombuffer(data, dtype, (last - first) // dtype.itemsize, start + first).reshape(shape)
+    return found
 
 
 MAX_TOKENS = 256  # of one text, as in the model's own settings; the rest is ignored

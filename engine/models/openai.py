@@ -28,7 +28,6 @@ from store.errors import PkbError
 _SPARE = 8  # 1/8 of the context is left free: tokens are estimated, and the template adds some
 _BYTES = 3  # of UTF-8 for a token: fewer than in most text, so that the estimate errs on the high side
 _SEED = 0
-_EXTRAS = ("stream_options", "chat_template_kwargs", "seed")  # that a strict server may refuse
 _MARK = b"\xef\xbb\xbf"  # of UTF-8, before a body
 _OPENING, _CLOSING = "<think>", "</think>"  # around the reasoning, where a server does not set it apart
 
@@ -85,22 +84,19 @@ class Completion:
         for piece in filter(None, self._contents(found)):
             held += piece
             if is_open:
-                held = self._without_reasoning(held)
+                start = held.lstrip()
+                if start.startswith(_OPENING):
+                    self.has_reasoned = True
+                    _, closed, after = start.partition(_CLOSING)
+                    held = after.lstrip() if closed else start
+                elif self.has_reasoned:
+                    held = start
                 is_open = _OPENING.startswith(held.lstrip()[: len(_OPENING)])  # it reasons, or may be about to
             if not is_open:
                 yield held
                 held = ""
         if held.strip() and not held.lstrip().startswith(_OPENING):
             yield held
-
-    def _without_reasoning(self, held: str) -> str:
-        """Return the beginning of a text without complete reasoning and the blanks after it."""
-        start = held.lstrip()
-        if start.startswith(_OPENING):
-            self.has_reasoned = True
-            _, closed, after = start.partition(_CLOSING)
-            return after.lstrip() if closed else start
-        return start if self.has_reasoned else held
 
     def _contents(self, found: Iterable[str]) -> Iterator[str]:
         for data in found:
@@ -112,8 +108,11 @@ class Completion:
                 raise ValueError("no object")
             if values.get("error"):
                 raise Refused(0, json.dumps(values["error"]))
-            self._measure(as_dict(values.get("usage")))
-            choices = values.get("choices")
+            usage, choices = as_dict(values.get("usage")), values.get("choices")
+            self.prompt = as_count(usage.get("prompt_tokens")) or self.prompt
+            self.generated = as_count(usage.get("completion_tokens")) or self.generated
+            cached = as_dict(usage.get("prompt_tokens_details")).get("cached_tokens")
+            self.reused = as_count(cached) or self.reused
             yield from map(self._text, choices[:1] if isinstance(choices, list) else ())
 
     def _text(self, choice: Any) -> str:
@@ -125,11 +124,6 @@ class Completion:
         if not isinstance(text, str):
             raise ValueError("no text")
         return text
-
-    def _measure(self, usage: Mapping[str, Any]) -> None:
-        self.prompt = as_count(usage.get("prompt_tokens")) or self.prompt
-        self.generated = as_count(usage.get("completion_tokens")) or self.generated
-        self.reused = as_count(as_dict(usage.get("prompt_tokens_details")).get("cached_tokens")) or self.reused
 
 
 def reach(
@@ -169,16 +163,12 @@ class ServerModel:
     size: Size = field(default_factory=lambda: Size(0, 0, 0, 0))  # nothing is computed in this process
     sub_step: int = 1
     frame: Frame = field(default_factory=Frame)
+    has_roles: bool = False
 
     @property
     def name(self) -> str:
         """Return the model's name and where it runs."""
         return self.client.endpoint.shown
-
-    @property
-    def has_roles(self) -> bool:
-        """Return False: a server's model has no role adapter of pkb's."""
-        return False
 
     @property
     def window(self) -> int:
@@ -236,24 +226,16 @@ class ServerModel:
     def _stream(self, system: str, user: str, most: int) -> Generator[bytes, None, None]:
         """Send the prompt; where the server refuses fields that not all servers know, send it once more without."""
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
-        body = {
-            "model": self.client.endpoint.name,
-            "messages": messages,
-            "stream": True,
-            "temperature": 0,
-            "max_tokens": most,
-            "seed": _SEED,
-            "stream_options": {"include_usage": True},
-            "chat_template_kwargs": {"enable_thinking": False},
-        }
+        body: dict[str, Any] = {"model": self.client.endpoint.name, "messages": messages, "stream": True}
+        body |= {"temperature": 0, "max_tokens": most}
+        extras = {"stream_options": {"include_usage": True}, "chat_template_kwargs": {"enable_thinking": False}}
         path = f"{self.client.endpoint.path}/chat/completions"
         try:
-            yield from self.client.stream(("POST", path, body))
+            yield from self.client.stream(("POST", path, {**body, **extras, "seed": _SEED}))
         except Refused as error:
             if error.status not in (400, 422):
                 raise
-            plain = {key: value for key, value in body.items() if key not in _EXTRAS}
-            yield from self.client.stream(("POST", path, plain))
+            yield from self.client.stream(("POST", path, body))
 
 
 def _text_of(ids: Sequence[int]) -> str:

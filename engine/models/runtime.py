@@ -142,34 +142,39 @@ _NVIDIA = ("nvidia-cublas", "nvidia-cudnn", "nvidia-cuda-nvrtc")  # distribution
 SIDE = 512  # of the square matrices that gflops multiplies
 
 
+_guarded = set[Path]()  # the folders whose code gets checksums when this process ends
+
+
 def private_tmp(cache: Path) -> Path:
     """Put temporary files, including the machine code that MLX compiles and loads, into a private folder."""
     folder = cache / "tmp"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
     os.environ["TMPDIR"] = str(folder)
-    _guard(folder / "mlx")
+    if device() == "cpu" and folder not in _guarded:
+        _guarded.add(folder)
+        remove_damaged_code(folder / "mlx")  # before MLX loads it
+        atexit.register(record_code, folder / "mlx")
     return folder
 
 
-@once
-def _guard(compiled: Path) -> None:
-    """Remove damaged code before MLX loads it, and give what it compiles checksums when this process ends."""
-    if device() == "cpu":
-        remove_damaged_code(compiled)
-        atexit.register(record_code, compiled)
-
-
 def remove_damaged_code(compiled: Path) -> None:
-    """Remove libraries that are not as MLX compiled them; it compiles them again."""
+    """Remove libraries that are not as MLX compiled them; it compiles them again.
+
+    A damaged one would compute something else, or crash.
+    """
     import shutil  # not needed for an exact hit
 
     for library in compiled.rglob("*.so"):
+        checksum = library.with_suffix(_CHECKSUM)
+        with suppress(OSError, ValueError):
+            if int(checksum.read_text("ascii"), 16) == crc32(library.read_bytes()):
+                continue
         with suppress(OSError):
-            known = library.with_suffix(_CHECKSUM).exists() or library.is_dir()
-            if not _is_whole(library) and (known or library.stat().st_mtime < time.time() - _COMPILING_S):
+            known = checksum.exists() or library.is_dir()
+            if known or library.stat().st_mtime < time.time() - _COMPILING_S:
                 shutil.rmtree(library) if library.is_dir() else library.unlink()
-                library.with_suffix(_CHECKSUM).unlink(missing_ok=True)
+                checksum.unlink(missing_ok=True)
 
 
 def record_code(compiled: Path) -> None:
@@ -179,14 +184,6 @@ def record_code(compiled: Path) -> None:
             with suppress(OSError):
                 checksum = f"{crc32(library.read_bytes()):08x}"
                 library.with_suffix(_CHECKSUM).write_text(checksum, encoding="ascii")
-
-
-def _is_whole(library: Path) -> bool:
-    """Return whether a library is as it was made: a damaged one would compute something else, or crash."""
-    try:
-        return int(library.with_suffix(_CHECKSUM).read_text("ascii"), 16) == crc32(library.read_bytes())
-    except (OSError, ValueError):
-        return False
 
 
 NO_BACKEND = "MLX has no backend here, so no language model can run"
@@ -275,22 +272,19 @@ def arithmetic() -> dict[str, str]:
     from importlib.metadata import version
 
     blas = _loaded[0] if _loaded else None
-    return _of_gpu() | {
-        "device": device(),
+    gpu, on = dict[str, str](), device()
+    if on != "cpu":
+        import mlx.core as mx
+
+        gpu = gpu_parts(mx.device_info(), libraries() if on == "cuda" else f"macOS {platform.mac_ver()[0]}")
+    return gpu | {
+        "device": on,
         "machine": platform.machine(),
         "blas": blas.name if blas else "",
         "threads": str(blas.threads) if blas else "",
         "mlx": version("mlx"),
         "softmax": f"numpy {version('numpy')}" if device() == "cpu" else "",
     }
-
-
-def _of_gpu() -> dict[str, str]:
-    if device() == "cpu":
-        return {}
-    import mlx.core as mx
-
-    return gpu_parts(mx.device_info(), libraries() if device() == "cuda" else f"macOS {platform.mac_ver()[0]}")
 
 
 def gpu_parts(info: Mapping[str, Any], software: str) -> dict[str, str]:

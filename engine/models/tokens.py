@@ -101,16 +101,12 @@ class Spelling:
         is_incomplete = text.endswith(TORN) and len(self._ids) - self._complete < LONGEST_CHARACTER
         text = text.rstrip(TORN) if is_incomplete else text
         shown, self._shown = self._shown, max(self._shown, len(text))
-        if not is_incomplete:
-            self._drop_done()
+        if not is_incomplete:  # then the ids before no longer affect how later ones are decoded
+            last = self._ids[self._complete :]
+            if alone := self._tokens.decode(last):
+                self._ids, self._shown = last, len(alone)
+            self._complete = len(self._ids)
         return text[shown:]
-
-    def _drop_done(self) -> None:
-        """Drop the ids that no longer affect how later ones are decoded."""
-        last = self._ids[self._complete :]
-        if text := self._tokens.decode(last):
-            self._ids, self._shown = last, len(text)
-        self._complete = len(self._ids)
 
 
 def first_line(pieces: Generator[str, None, None]) -> Generator[str, None, None]:
@@ -137,22 +133,14 @@ def batches(
     """Yield (indices into texts, their token ids), at most `budget` tokens or one text at a time."""
     for first in range(0, len(texts), WINDOW):
         found = tokens(list(texts[first : first + WINDOW]))
-        for indices in pack([len(ids) for ids in found], budget):
-            yield [first + i for i in indices], [found[i] for i in indices]
-
-
-def pack(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Yield the indices, shortest first, in groups of at most `budget` tokens or one text."""
-    group: list[int] = []
-    total = 0
-    for i in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if group and total + lengths[i] > budget:
-            yield group
-            group, total = [], 0
-        group.append(i)
-        total += lengths[i]
-    if group:
-        yield group
+        group, total = list[int](), 0
+        for i in sorted(range(len(found)), key=lambda i: len(found[i])):
+            if group and total + len(found[i]) > budget:
+                yield [first + i for i in group], [found[i] for i in group]
+                group, total = [], 0
+            group.append(i)
+            total += len(found[i])
+        yield [first + i for i in group], [found[i] for i in group]
 
 
 def in_order(count: int, width: int, found: Iterable[tuple[list[int], Vectors]]) -> Vectors:

@@ -46,8 +46,9 @@ class Drafter:
     def next(self) -> list[int]:
         """Return the proposed next tokens, possibly none."""
         at = next((self._after[key] for key in self._keys() if key in self._after), len(self._ids))
-        if self._repeats(at):
-            return []
+        start = 2 * at - len(self._ids)
+        if self._first <= start < at and self._ids[start:at] == self._ids[at:]:
+            return []  # it repeats the tokens directly before it
         return list(takewhile(lambda id: id != _SEPARATOR, self._ids[at : at + self._width]))
 
     def judge(self, guess: Sequence[int], found: Sequence[int]) -> int:
@@ -58,12 +59,6 @@ class Drafter:
         elif not right:
             self._width = max(1, self._width // 2)
         return right
-
-    def _repeats(self, at: int) -> bool:
-        """Return whether the tokens from an index on repeat the tokens directly before it."""
-        count = len(self._ids) - at
-        start = at - count
-        return count > 0 and start >= self._first and self._ids[start:at] == self._ids[at:]
 
     def _keys(self) -> list[tuple[int, ...]]:
         return [tuple(self._ids[-tail:]) for tail in _TAILS]
@@ -215,22 +210,12 @@ class LanguageModel(Protocol):
         """
 
 
-class KvSliceable(Protocol):
+class KvSliceable(LanguageModel, Protocol):
     """A language model whose KV cache can be stored and restored by segment."""
-
-    @property
-    def sub_step(self) -> int:
-        """Return the tokens of a prefill step, counted from a segment's start."""
 
     @property
     def reads_ranges(self) -> bool:
         """Return whether parts of stored segments can be loaded beside computing others."""
-
-    def begin(self) -> Any:
-        """Return an empty cache."""
-
-    def prefill(self, cache: Any, ids: Sequence[int]) -> Any:
-        """Prefill whole sub-steps of a segment."""
 
     def ranges(self, opened: OpenFiles, shared: int | None, read_at: ReadAt) -> RangeReader:
         """Return a reader of open files, one per segment, of the last only `shared` tokens; UnreadableCache."""
