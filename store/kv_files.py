@@ -13,7 +13,7 @@ from hashlib import blake2b
 from itertools import takewhile
 from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import BinaryIO, Self
 from zlib import crc32
 
 from msgspec import Struct
@@ -83,28 +83,25 @@ def decode(text: bytes) -> Header:
         about = entries.pop(_ABOUT)
         if about["format"] == _FORMAT and about["version"] != str(VERSION):
             raise BadNode("version")
-        header = _understood(entries, about)
+        root, key, parent, path = (bytes.fromhex(about[name]) for name in ("root", "key", "parent", "path"))
+        payloads, at = [], 0
+        for (name, one), crc in zip(entries.items(), about["crc"].split(), strict=True):
+            begin, end = one["data_offsets"]
+            payload = Payload(name, one["dtype"], tuple(one["shape"]), begin, end, int(crc, 16))
+            numbers = (*payload.shape, end)  # a width may be 0: some layers store keys alone
+            if begin != at or any(type(number) is not int or number < 0 for number in numbers):
+                raise ValueError("not a shape, or not behind the payload before it")
+            if end != at + WIDTHS[payload.dtype] * prod(payload.shape):
+                raise ValueError("not as long as its shape says")
+            payloads.append(payload)
+            at = end
+        ids = tuple(int(one) for one in about["ids"].split())
+        header = Header(root, key, parent, path, ids, tuple(payloads))
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
         raise BadNode("mismatch") from None
     if encode(header, header.payloads) != text:
         raise BadNode("checksum")
     return header
-
-
-def _understood(entries: dict[str, Any], about: dict[str, str]) -> Header:
-    root, key, parent, path = (bytes.fromhex(about[name]) for name in ("root", "key", "parent", "path"))
-    payloads, at = [], 0
-    for (name, one), crc in zip(entries.items(), about["crc"].split(), strict=True):
-        begin, end = one["data_offsets"]
-        payload = Payload(name, one["dtype"], tuple(one["shape"]), begin, end, int(crc, 16))
-        numbers = (*payload.shape, end)  # a width may be 0: some layers store keys alone
-        if begin != at or any(type(number) is not int or number < 0 for number in numbers):
-            raise ValueError("not a shape, or not behind the payload before it")
-        if end != at + WIDTHS[payload.dtype] * prod(payload.shape):
-            raise ValueError("not as long as its shape says")
-        payloads.append(payload)
-        at = end
-    return Header(root, key, parent, path, tuple(int(one) for one in about["ids"].split()), tuple(payloads))
 
 
 SUFFIX, PARTIAL = ".safetensors", ".part"
@@ -132,18 +129,14 @@ def cached_share(path: Path) -> float:
         return 1.0
     try:
         with opened(path) as file:
-            size, descriptor = os.fstat(file.fileno()).st_size, file.fileno()
-            return sum(_is_cached(descriptor, size * number // _SAMPLES) for number in range(_SAMPLES)) / _SAMPLES
+            size, count = os.fstat(file.fileno()).st_size, 0
+            for number in range(_SAMPLES):
+                with suppress(BlockingIOError):
+                    os.preadv(file.fileno(), [bytearray(1)], size * number // _SAMPLES, _NOWAIT)
+                    count += 1
+            return count / _SAMPLES
     except (OSError, BadNode):
         return 1.0  # there is none, or the file system cannot tell
-
-
-def _is_cached(descriptor: int, at: int) -> bool:
-    try:
-        os.preadv(descriptor, [bytearray(1)], at, _NOWAIT)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def read_through(paths: Sequence[Path]) -> bool:

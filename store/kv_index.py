@@ -200,8 +200,7 @@ class KvIndex:
 
     def sizes(self) -> list[tuple[Key, int, State]]:
         """Return key, bytes and state of all nodes."""
-        sql = "SELECT key, bytes, state FROM kv_nodes"
-        return [(key, size, state) for key, size, state in self._rows.execute(sql)]
+        return self._rows.execute("SELECT key, bytes, state FROM kv_nodes").fetchall()
 
     def total(self) -> tuple[int, int]:
         """Return the bytes of all nodes, whatever their state, and how many are unfinished."""
@@ -246,12 +245,6 @@ class KvIndex:
         for table in ("kv_nodes", "kv_pins", "job_outputs"):
             self._rows.executemany(f"DELETE FROM {table} WHERE key = ?", [(key,) for key in keys])
 
-    def of_removed_documents(self) -> list[Key]:
-        """Return the nodes of documents that are not stored any more, and those of which that is not known."""
-        sql = f"""SELECT key FROM kv_nodes WHERE state != 'deleting' AND (
-                  (document IS NULL AND depth > 1) OR {NODES_OF_REMOVED})"""
-        return [key for (key,) in self._rows.execute(sql)]
-
     def unused(self, *kinds: str) -> list[UnusedNode]:
         """Return the leaves that these kinds of idle jobs made and nothing used, oldest first."""
         sql = f"""SELECT key, bytes FROM kv_nodes JOIN job_outputs USING (key)
@@ -267,8 +260,7 @@ class KvIndex:
 
     def unfinished(self) -> list[tuple[Key, str]]:
         """Return key and owner of the nodes that are being written or removed."""
-        sql = "SELECT key, owner FROM kv_nodes WHERE state != 'complete'"
-        return [(key, owner) for key, owner in self._rows.execute(sql)]
+        return self._rows.execute("SELECT key, owner FROM kv_nodes WHERE state != 'complete'").fetchall()
 
     def record_use(self, keys: Iterable[Key], now: float) -> None:
         """Count one use of each node."""
@@ -286,13 +278,7 @@ class KvIndex:
 
     def pins(self) -> list[tuple[Key, str, float]]:
         """Return key, owner and end of every pin."""
-        return [
-            (key, owner, until) for key, owner, until in self._rows.execute("SELECT key, owner, until FROM kv_pins")
-        ]
-
-    def unpin_owner(self, owner: str) -> None:
-        """Remove all pins of an owner."""
-        self._rows.execute("DELETE FROM kv_pins WHERE owner = ?", (owner,))
+        return self._rows.execute("SELECT key, owner, until FROM kv_pins").fetchall()
 
 
 def _node(row: Sequence[Any]) -> Node:
@@ -323,9 +309,19 @@ class Match:
     late: bool = False
 
     @property
+    def lengths(self) -> tuple[int, ...]:
+        """Return the matched tokens of each node."""
+        return (*(len(node.ids) for node in self.nodes), *([self.partial.tokens] if self.partial else ()))
+
+    @property
+    def shared(self) -> int | None:
+        """Return the matched tokens of the last node if they are a part of it, else None."""
+        return self.partial.tokens if self.partial else None
+
+    @property
     def tokens(self) -> int:
         """Return the number of tokens that need not be computed."""
-        return sum(len(node.ids) for node in self.nodes) + (self.partial.tokens if self.partial else 0)
+        return sum(self.lengths)
 
     @property
     def found(self) -> list[Node]:
@@ -440,8 +436,7 @@ class KvFolder:
 
         A file that has not changed since it was last verified costs one `stat`.
         """
-        damage = self.find_damage(node, read_data=read_data)
-        if damage:
+        if damage := self.find_damage(node, read_data=read_data):
             self.remove_damaged(node, damage)
         return not damage
 
@@ -475,8 +470,13 @@ class KvFolder:
         return len(found)
 
     def remove_unlinked(self) -> int:
-        """Remove the nodes of documents that are not stored any more, with their descendants; return their number."""
-        keys = self.index.of_removed_documents()
+        """Remove the nodes of documents that are not stored any more, with their descendants; return their number.
+
+        Those of which that is not known are removed, too.
+        """
+        sql = f"""SELECT key FROM kv_nodes WHERE state != 'deleting' AND (
+                  (document IS NULL AND depth > 1) OR {NODES_OF_REMOVED})"""
+        keys = [key for (key,) in self.ledger.rows.execute(sql)]
         return self.remove(keys, "deleted") if keys else 0
 
     def remove_files(self, keys: Iterable[Key]) -> None:
@@ -487,7 +487,11 @@ class KvFolder:
 
     def finish_removals(self) -> None:
         """Inside a transaction, remove the nodes that this process or a dead one left unfinished."""
-        left = [key for key, owner in self.index.unfinished() if self._is_left(key, owner)]
+        left = [
+            key
+            for key, owner in self.index.unfinished()
+            if (key != self.writing if owner == self.owner.name else not is_alive(self.folder, owner))
+        ]
         self.remove_files(left)
         self.index.drop(left)
 
@@ -497,13 +501,12 @@ class KvFolder:
             remove_dead_owners(self.folder)
             for owner in {owner for _, owner, _ in self.index.pins()}:
                 if not is_alive(self.folder, owner):
-                    self.index.unpin_owner(owner)
+                    self.ledger.rows.execute("DELETE FROM kv_pins WHERE owner = ?", (owner,))
             for path in self.orphans():
                 _unlink(path)
             sizes = self.index.sizes()
-        self.remove(
-            [key for key, _, state in sizes if state == "complete" and not self.path_of(key).exists()], "missing"
-        )
+        gone = [key for key, _, state in sizes if state == "complete" and not self.path_of(key).exists()]
+        self.remove(gone, "missing")
 
     def orphans(self) -> list[Path]:
         """Return the files without a row; inside a transaction, so that no node is reserved meanwhile."""
@@ -511,9 +514,6 @@ class KvFolder:
         expected = {self.path_of(key) for key, _, _ in sizes}
         expected |= {self.path_of(key).with_suffix(PARTIAL) for key, _, state in sizes if state != "complete"}
         return [path for path in self.folder.glob("*") if path.suffix in (SUFFIX, PARTIAL) and path not in expected]
-
-    def _is_left(self, key: Key, owner: str) -> bool:
-        return key != self.writing if owner == self.owner.name else not is_alive(self.folder, owner)
 
 
 def _unlink(path: Path) -> None:

@@ -123,7 +123,10 @@ class KvBudget:
                 if refused:
                     return refused
                 if excess <= 0:
-                    self._reserve(node, sub_step)
+                    self._folder.writing = node.key
+                    self._index.reserve(node, sub_step, self._folder.owner.name)
+                    self._counts.write(node.bytes, self._now())
+                    self._counts.forget_eviction(node.key)
                     return ""
                 self._mark_deleting(chosen)
             self._folder.remove_files(one.key for one in chosen)
@@ -175,12 +178,6 @@ class KvBudget:
         if self._index.find(node.key):
             return "in_progress"  # another process is writing it
         return "daily_limit" if self._counts.written(self._now()) + node.bytes > self._limits.daily else ""
-
-    def _reserve(self, node: Node, sub_step: int) -> None:
-        self._folder.writing = node.key
-        self._index.reserve(node, sub_step, self._folder.owner.name)
-        self._counts.write(node.bytes, self._now())
-        self._counts.forget_eviction(node.key)
 
     def _excess(self, need: int, *, listed: bool = False) -> int:
         """Return the bytes to evict before `need` more fit; negative if there is room for more.
@@ -423,13 +420,10 @@ class KvStore:
 
     def forget_adapters(self, others: Collection[str]) -> int:
         """Remove the nodes of all adapters but these, which are known by their digests; returns the bytes freed."""
-        known = _adapters(self._ledger)
-        gone = {root for root, digest in known.items() if digest not in others}
+        gone = {root for root, digest in _adapters(self._ledger).items() if digest not in others}
         roots = [bytes.fromhex(root) for root in gone]
-        entries = filter(None, map(self.index.find, self.index.below(roots)))
-        freed = sum(entry.node.bytes for entry in entries)
-        if roots:
-            self.folder.remove(roots, "deleted")
+        freed = sum(entry.node.bytes for entry in filter(None, map(self.index.find, self.index.below(roots))))
+        self.folder.remove(roots, "deleted")
         with self._ledger.transaction():
             left = {root: digest for root, digest in _adapters(self._ledger).items() if root not in gone}
             self._ledger.set(_ADAPTERS, json.dumps(left))
@@ -446,19 +440,13 @@ class KvStore:
 
     def stats(self) -> Stats:
         """Return size and hits of the cache."""
-        sizes = [size for _, size, state in self.index.sizes() if state == "complete"]
-        names = {"hits": "hit", "missed": "ghost"} | {
-            name: name for name in ("partial", "computed", "overlap", "slow", "fetched")
-        }
-        return Stats(
-            nodes=len(sizes),
-            bytes=sum(sizes),
-            removed=self.counts.of("removed"),
-            refused=self.counts.of("refused"),
-            written_today=self.counts.written(self._now()),
-            ghosts=self.counts.ghosts(),
-            **{name: self.counts.total(kind) for name, kind in names.items()},
+        counts, held = self.counts, self.index.totals()
+        removed, refused = counts.of("removed"), counts.of("refused")
+        hits, partial, missed, *others = map(
+            counts.total, ("hit", "partial", "ghost", "computed", "overlap", "slow", "fetched")
         )
+        about = (held.count, held.bytes, hits, partial, removed, refused, counts.written(self._now()))
+        return Stats(*about, counts.ghosts(), missed, *others)
 
     def _follow(self, keys: Sequence[Key], segments: Sequence[Sequence[int]], owner: str) -> Match:
         """Find and pin the cached prefix, inside a transaction and without a look at the disk."""

@@ -25,7 +25,7 @@ from store.kv_files import Key
 from store.remote import MOST_KEYS, RemoteCall, RemoteMiss
 
 if TYPE_CHECKING:
-    from cryptography.x509 import Certificate, Name
+    from cryptography.x509 import Name
 
 
 NAME = r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?"
@@ -60,37 +60,23 @@ def parse_key_line(text: str) -> bytes:
     """
     from cryptography import x509
     from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+    invalid = (x509.InvalidVersion, x509.DuplicateExtension)
     found = _LINE.fullmatch(text.strip())
     try:
         data = urlsafe_b64decode(found[1] + "=" * (-len(found[1]) % 4)) if found else b""
         certificate = x509.load_der_x509_certificate(data)
         certificate.verify_directly_issued_by(certificate)
-        sound = _is_own_form(certificate)
-    except (
-        ValueError,
-        TypeError,
-        InvalidSignature,
-        UnsupportedAlgorithm,
-        x509.InvalidVersion,
-        x509.DuplicateExtension,
-    ):
+        key, extensions = certificate.public_key(), [one.value for one in certificate.extensions]
+        named = _name(key.public_bytes_raw()) if isinstance(key, Ed25519PublicKey) else None
+        sound = certificate.subject == certificate.issuer == named
+        sound = sound and extensions == [x509.BasicConstraints(ca=False, path_length=None)]
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm, *invalid):
         sound = False
     if not sound:
         raise UsageError("this is not the key of a machine: paste the line that `pkb peer id` prints there")
     return data
-
-
-def _is_own_form(certificate: "Certificate") -> bool:
-    from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-    key, extensions = certificate.public_key(), list(certificate.extensions)
-    return (
-        isinstance(key, Ed25519PublicKey)
-        and certificate.subject == certificate.issuer == _name(key.public_bytes_raw())
-        and [one.value for one in extensions] == [x509.BasicConstraints(ca=False, path_length=None)]
-    )
 
 
 def _name(public_key: bytes) -> "Name":

@@ -4,7 +4,6 @@ Whatever the other side does, an answer costs at most the time allowed, and a wr
 a `RemoteSource` fetches the bytes. Stores nothing.
 """
 
-import os
 import re
 import time
 from collections import deque
@@ -106,21 +105,15 @@ class FetchedNode:
         ]
 
 
-class _Recent:
-    """Amounts and the seconds that they took: a few, and none that is old, so that a link that changes is noticed."""
+# Times, amounts and the seconds that they took: a few, and none that is old, so that a link that changes is noticed.
+_Recent = deque[tuple[float, float, float]]
 
-    def __init__(self) -> None:
-        self._seen = deque[tuple[float, float, float]](maxlen=_RECENT)
 
-    def add(self, now: float, amount: float, seconds: float) -> None:
-        """Add one more."""
-        self._seen.append((now, amount, seconds))
-
-    def rate(self, now: float) -> float | None:
-        """Return the amount in a second; None where nothing is known."""
-        seen = [(amount, seconds) for at, amount, seconds in self._seen.copy() if now - at < _RECENT_S]
-        amount, seconds = sum(one for one, _ in seen), sum(one for _, one in seen)
-        return amount / seconds if amount and seconds else None
+def _rate(recent: _Recent, now: float) -> float | None:
+    """Return the amount in a second; None where nothing is known."""
+    seen = [(amount, seconds) for at, amount, seconds in recent.copy() if now - at < _RECENT_S]
+    amount, seconds = sum(one for one, _ in seen), sum(one for _, one in seen)
+    return amount / seconds if amount and seconds else None
 
 
 class Remote:
@@ -133,7 +126,7 @@ class Remote:
         self._alone_until, self._silent_s = now(), 0.0
         self.last_failure = ""
         self.last_miss = ""  # why the last `find` has no answer; empty where it has one
-        self._answers, self._transfers = _Recent(), _Recent()
+        self._answers, self._transfers = _Recent(maxlen=_RECENT), _Recent(maxlen=_RECENT)
 
     @property
     def is_available(self) -> bool:
@@ -143,13 +136,13 @@ class Remote:
     @property
     def latency(self) -> float | None:
         """Return the average seconds of recent round trips; None if there were none."""
-        rate = self._answers.rate(self._now())
+        rate = _rate(self._answers, self._now())
         return rate and 1 / rate
 
     @property
     def rate(self) -> float | None:
         """Return the bytes that came in a second of late, on average; None where none did."""
-        return self._transfers.rate(self._now())
+        return _rate(self._transfers, self._now())
 
     def find(self, keys: Sequence[Key], within_s: float = ANSWER_S) -> Sequence[int]:
         """Return the bytes of the files of nodes, 0 for one that is not there; empty without an answer.
@@ -168,7 +161,7 @@ class Remote:
         except RemoteMiss as miss:
             self.last_miss = miss.reason
             return ()
-        self._answers.add(self._now(), 1, seconds)
+        self._answers.append((self._now(), 1, seconds))
         return sizes
 
     def fetch(self, expected: Header, size: int, within_s: float) -> FetchedNode:
@@ -182,16 +175,23 @@ class Remote:
 
         def work(call: RemoteCall) -> tuple[Header, BytesIO]:
             file = self._source.read(expected.key, size, call)
-            return _verified(file, expected), file
+            header = verify(file)
+            if replace(header, payloads=()) != replace(expected, payloads=()):
+                raise BadNode("mismatch")
+            return header, file
 
         try:
             (header, file), _ = self._run(call, within_s, work)
         except RemoteMiss as miss:
             if miss.reason == "cancelled" and not call.received:
-                self._note_silence(self._now() - begun)
+                # It tells what it has, and sends nothing of it before all was computed.
+                self._silent_s += self._now() - begun
+                if self._silent_s >= _SILENT_S:
+                    self._silent_s = 0.0
+                    self._note("late")
             raise
         finally:
-            self._transfers.add(self._now(), call.received, self._now() - begun)
+            self._transfers.append((self._now(), call.received, self._now() - begun))
         self._silent_s = 0.0
         return FetchedNode(header, file)
 
@@ -240,13 +240,6 @@ class Remote:
             with self._lock:
                 self._alone_until, self.last_failure = self._now() + PAUSE_S, reason
 
-    def _note_silence(self, seconds: float) -> None:
-        """Pause a side that tells what it has, and sends nothing of it before all was computed."""
-        self._silent_s += seconds
-        if self._silent_s >= _SILENT_S:
-            self._silent_s = 0.0
-            self._note("late")
-
 
 def _answer(work: Callable[[RemoteCall], T], call: RemoteCall, answers: SimpleQueue[object], done: list[T]) -> None:
     """Do the work of a request, and report that it is done or why not."""
@@ -281,15 +274,6 @@ def _checked(sizes: Sequence[int], most: int) -> tuple[int, ...]:
     if len(sizes) > most or any(type(one) is not int or not 0 <= one <= MOST_BYTES for one in sizes):
         raise RemoteMiss("refused")
     return tuple(sizes)
-
-
-def _verified(file: BytesIO, expected: Header) -> Header:
-    """Return the header of a file; BadNode unless it is intact and the node that was wanted."""
-    header = verify(file)
-    if replace(header, payloads=()) != replace(expected, payloads=()):
-        raise BadNode("mismatch")
-    file.seek(0, os.SEEK_SET)
-    return header
 
 
 def masked(url: str) -> str:

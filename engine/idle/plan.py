@@ -304,7 +304,7 @@ def writer(model: "LanguageModel", most: int, is_over: Callable[[], bool]) -> pr
     It raises OutOfTime before a segment or token once `is_over`. Middle segments that do not fit the context are left
     out, the last ones first.
     """
-    from engine.llm.stopping import complete, timed
+    from engine.llm.stopping import complete
 
     def write(segments: Sequence[str]) -> str:
         system, *middle, cue = segments
@@ -318,7 +318,7 @@ def writer(model: "LanguageModel", most: int, is_over: Callable[[], bool]) -> pr
             check_time(is_over)
             model.prefill(cache, ids)
         check_time(is_over)
-        return complete(timed(model.decode(cache, last, most), partial(check_time, is_over)), most).text
+        return complete(model.decode(cache, last, most), most, partial(check_time, is_over)).text
 
     return write
 

@@ -67,15 +67,12 @@ class CostFit(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
         """Return the fit with one more observation; one below a microsecond, which no clock resolves, is left out."""
         if not (_LEAST_S <= seconds < inf and x + y > 0):
             return self
-        drift = self._drift(self.seconds(x, y), seconds)
+        expected, drift = self.seconds(x, y), 0.0
+        if expected is not None and not 1 / _DRIFT < seconds / max(expected, 1e-12) < _DRIFT:
+            drift = 1.0 if seconds > expected else 2.0
         old = CostFit() if drift and drift == self.drift else CostFit(*(_MEMORY * value for value in astuple(self)))
         u, v = x / seconds, y / seconds
         return CostFit(old.xx + u * u, old.xy + u * v, old.yy + v * v, old.x + u, old.y + v, old.weight + 1, drift)
-
-    def _drift(self, expected: float | None, seconds: float) -> float:
-        if expected is None or 1 / _DRIFT < seconds / max(expected, 1e-12) < _DRIFT:
-            return 0.0
-        return 1.0 if seconds > expected else 2.0
 
 
 class Costs(Struct, frozen=True):
@@ -132,11 +129,9 @@ class MeasuredCosts:
     @property
     def costs(self) -> Costs:
         """Return the measured costs, without those of loading that are older than a day."""
-        return self._costs if self._is_recent else replace(self._costs, cold=CostFit(), warm=CostFit())
-
-    @property
-    def _is_recent(self) -> bool:
-        return abs(self._now() - self._at) < _DAY_S
+        if abs(self._now() - self._at) < _DAY_S:
+            return self._costs
+        return replace(self._costs, cold=CostFit(), warm=CostFit())
 
     def record_prefill(self, start: int, stop: int, seconds: float) -> None:
         """Learn from tokens that were computed; not from the first of a process, which warms up the model."""
@@ -154,21 +149,17 @@ class MeasuredCosts:
         if self._costs == self._saved:
             return
         kept = known_costs(self._ledger)
-        self._adopt(kept)
+        for name in Costs.__struct_fields__:
+            own, other, before = (getattr(one, name) for one in (self._costs, kept.of(self._root), self._saved))
+            if other != before and other.weight > own.weight:  # another process has learnt more since the last time
+                self._costs = replace(self._costs, **{name: other})
+        self._at = max(self._at, kept.at)
         prefill = {root: one for root, one in kept.prefill.items() if root != self._root}
         prefill |= {self._root: ModelCost(self._model, self._costs.prefill)}
         newest = dict(list(prefill.items())[-_MODELS:])
         learnt = KnownCosts(self._costs.cold, self._costs.warm, newest, self._at)
         self._ledger.set(_NAME, json.encode(learnt).decode())
         self._saved = self._costs
-
-    def _adopt(self, kept: "KnownCosts") -> None:
-        """Take over what another process has learnt more of since this one wrote last."""
-        for name in Costs.__struct_fields__:
-            own, other, before = (getattr(one, name) for one in (self._costs, kept.of(self._root), self._saved))
-            if other != before and other.weight > own.weight:
-                self._costs = replace(self._costs, **{name: other})
-        self._at = max(self._at, kept.at)
 
 
 class ModelCost(Struct, frozen=True, array_like=True):
@@ -191,27 +182,22 @@ class KnownCosts(Struct, frozen=True):
         return Costs(self.prefill[root].fit if root in self.prefill else CostFit(), self.cold, self.warm)
 
 
-_POSITIONS = (0, 1000)  # tokens before those whose speed is reported
+_LATER = 1000  # tokens before those whose speed is reported, beside that of the first
 _SHOWN, _MB = 100, 1e6  # tokens, bytes
 
 
 def spoken(known: KnownCosts) -> str:
     """Describe speeds for users: of prefill with the model used last, and of loading; empty before any is known."""
-    model = list(known.prefill.values())[-1:]
-    parts = [
-        f"{one.model}: prefill {' and '.join(_speed(one.fit, at) for at in _POSITIONS)}"
-        for one in model
-        if one.fit.seconds(1, 0) is not None
-    ]
+    parts = list[str]()
+    for one in list(known.prefill.values())[-1:]:
+        if one.fit.seconds(1, 0) is not None:
+            taken_s = [one.fit.seconds(*_attended(at, at + _SHOWN)) or 1e-9 for at in (0, _LATER)]
+            first, later = (f"{_SHOWN / taken:,.0f} tokens/s" for taken in taken_s)
+            parts.append(f"{one.model}: prefill {first} and {later} after {_LATER:,}")
     for name, fit in (("cached by the system", known.warm), ("from disk", known.cold)):
         if (taken := fit.seconds(1, _MB)) is not None:
             parts.append(f"loading {1 / max(taken, 1e-9):,.0f} MB/s {name}")
     return "; ".join(parts)
-
-
-def _speed(fit: CostFit, position: int) -> str:
-    taken = fit.seconds(*_attended(position, position + _SHOWN)) or 1e-9
-    return f"{_SHOWN / taken:,.0f} tokens/s" + (f" after {position:,}" if position else "")
 
 
 def known_costs(ledger: Ledger) -> KnownCosts:
@@ -469,12 +455,17 @@ class Loader:
 
     def next(self) -> int | None:
         """Return the unit to compute now; None if all others are loaded; waits where loading them is sooner."""
-        self._learn()
+        if self._front:
+            expected, passed = self.units[self._front - 1].compute_s, time.perf_counter() - self._begun
+            self._slowness = min(_SLOWEST, passed / max(expected, 1e-9))
         with self._changed:
             while self._front < self.back:
                 wait = self._wait_s()
                 if self._stopped or wait <= 0:
-                    return self._take()
+                    taken, self._front, self._begun = self._front, self._front + 1, time.perf_counter()
+                    if taken == self._claimed:  # the thread is still loading it, and is not waited for any longer
+                        self._claimed, self._stopped = None, True
+                    return taken
                 self._changed.wait(min(wait, _LONGEST_S))
             return None
 
@@ -486,23 +477,11 @@ class Loader:
         computing = self.units[self._front].compute_s * self._slowness
         return 0.0 if self._rest_s() > computing else min(left, max(computing / _POLLS, _SHORTEST_S))
 
-    def _learn(self) -> None:
-        """Compare the time of the last unit with what was expected of it."""
-        if self._front:
-            expected = self.units[self._front - 1].compute_s
-            passed = time.perf_counter() - self._begun
-            self._slowness = min(_SLOWEST, passed / max(expected, 1e-9))
-
-    def _take(self) -> int:
-        """Take the unit in front; one that the thread is still loading is not waited for any longer."""
-        taken, self._front, self._begun = self._front, self._front + 1, time.perf_counter()
-        if taken == self._claimed:
-            self._claimed, self._stopped = None, True
-        return taken
-
     def _rest_s(self) -> float:
         """Estimate the seconds until the thread has loaded all units that are left."""
-        pace, left = self._pace(), self.units[self._front : self.back]
+        loaded, left = sum(map(_weight, self.units[self.back :])), self.units[self._front : self.back]
+        # The seconds of one unit of weight so far, before any as expected, 0 if nothing was.
+        pace = self.seconds / loaded if loaded else float(all(unit.load_s is not None for unit in self.units))
         if self._claimed is None:
             return pace * sum(map(_weight, left))
         passed, weight = time.perf_counter() - self._since, _weight(self.units[self._claimed])
@@ -511,39 +490,26 @@ class Loader:
             remaining, pace = passed, max(pace, passed / weight)
         return remaining + pace * sum(map(_weight, left[:-1]))
 
-    def _pace(self) -> float:
-        """Return the seconds of one unit of weight so far, before any as expected, 0 if nothing was."""
-        loaded = sum(map(_weight, self.units[self.back :]))
-        return self.seconds / loaded if loaded else float(all(unit.load_s is not None for unit in self.units))
-
     def _run(self) -> None:
         unit = None
         try:
-            while (unit := self._claim()) is not None:
+            while True:
+                with self._changed:
+                    if self._stopped or self.back <= max(self._front, self.fixed or 0):
+                        return
+                    unit = self._claimed = self.back - 1
+                    self._since = time.perf_counter()
                 self.load(unit)
-                if not self._finish(unit):
-                    return
+                with self._changed:
+                    if self._claimed != unit:  # it was computed meanwhile
+                        return
+                    self.back, self._claimed = unit, None
+                    self.seconds += time.perf_counter() - self._since
+                    self._changed.notify_all()
         except self.failures as error:
             self.error, self.failed = error, unit
         finally:
             self._stop()
-
-    def _claim(self) -> int | None:
-        with self._changed:
-            if self._stopped or self.back <= max(self._front, self.fixed or 0):
-                return None
-            self._claimed, self._since = self.back - 1, time.perf_counter()
-            return self._claimed
-
-    def _finish(self, unit: int) -> bool:
-        """Count a unit as loaded, unless it was computed meanwhile."""
-        with self._changed:
-            if self._claimed != unit:
-                return False
-            self.back, self._claimed = unit, None
-            self.seconds += time.perf_counter() - self._since
-            self._changed.notify_all()
-            return True
 
     def _stop(self) -> None:
         with self._changed:

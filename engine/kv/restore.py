@@ -110,7 +110,10 @@ def restore(kept: KvBinding, match: Match, trace: Trace) -> Restored | None:
             found = _carried_out(kept, match, task)
         except UnreadableCache:
             found = Restored(kept.model.begin(), (), (), suspects=tuple(match.found))
-        step.note = _described(found, match, task.plan)
+        loaded = sum(found.loaded)
+        why = ", computing is sooner" if task.plan.way == "compute" else ", it did not come in time"
+        step.note = f"{loaded} tokens" if loaded else "nothing" + (why if found.present and not found.suspects else "")
+        step.note += f", {left} computed meanwhile" if loaded and (left := match.tokens - loaded) else ""
     if found.present and trace.asked:
         _account(kept, match, task.spans, found, time.perf_counter() - begun, trace)
     return found
@@ -122,10 +125,9 @@ def _planned(kept: KvBinding, match: Match, trace: Trace) -> _Task:
         return _Task((), LoadPlan("load", 0, None))
     with trace.step("plan") as step:
         costs = planning.costs.costs
-        computing = costs.prefill_s(0, match.tokens)
-        taken = _worth(match.found, match) if computing is None else computing
-        until = time.perf_counter() + max(LEAST_S, taken)
-        shares = None if hangs() else within(until, lambda: [cached_share(path) for path in _files(kept, match)[0]])
+        known = costs.prefill_s(0, match.tokens)
+        until = time.perf_counter() + max(LEAST_S, _worth(match) if known is None else known)
+        shares = None if hangs() else within(until, lambda: [cached_share(path) for path in _paths(kept, match)])
         spans = list(_spans(kept, match, costs, shares or [0.0] * len(match.found)))
         units = [span.unit for span in spans]
         if shares is None:
@@ -134,27 +136,21 @@ def _planned(kept: KvBinding, match: Match, trace: Trace) -> _Task:
         plan = planning.planner(units)
         if plan.way not in ("load", "compute") and not kept.model.reads_ranges:
             plan = min(load_all(units), compute_all(units), key=lambda one: one.seconds or 0.0)
-        step.note = f"{plan.way}{_expectation(plan, units)}"
+        loading, computing = load_all(units).seconds, sum(unit.compute_s for unit in units)
+        expected = "not measured yet" if loading is None else f"{loading * 1000:.0f} ms"
+        both_s = None if plan.way in ("load", "compute") else plan.seconds
+        both = "" if both_s is None else f", both {both_s * 1000:.0f} ms"
+        step.note = f"{plan.way} (loading: {expected}, computing: {computing * 1000:.0f} ms{both})"
         sizes = [node.bytes for node in match.found]
         cached = sum(size * share for size, share in zip(sizes, shares, strict=True)) / max(1, sum(sizes))
     return _Task(spans, plan, cached, until)
 
 
-def _expectation(plan: LoadPlan, units: Sequence[Unit]) -> str:
-    loading, computing = load_all(units).seconds, sum(unit.compute_s for unit in units)
-    expected = "not measured yet" if loading is None else f"{loading * 1000:.0f} ms"
-    both_s = None if plan.way in ("load", "compute") else plan.seconds
-    both = "" if both_s is None else f", both {both_s * 1000:.0f} ms"
-    return f" (loading: {expected}, computing: {computing * 1000:.0f} ms{both})"
-
-
 def _spans(kept: KvBinding, match: Match, costs: Costs, shares: Sequence[float]) -> Iterator[_Span]:
     position = 0
-    for number, (node, cached) in enumerate(zip(match.found, shares, strict=True)):
-        length, size = _length(match, number), node.bytes / len(node.ids)
-        for start, stop in pairwise(
-            (0, *(end for end in borders(len(node.ids), kept.model.sub_step) if end <= length))
-        ):
+    for number, (node, length, cached) in enumerate(zip(match.found, match.lengths, shares, strict=True)):
+        size, ends = node.bytes / len(node.ids), borders(len(node.ids), kept.model.sub_step)
+        for start, stop in pairwise((0, *(end for end in ends if end <= length))):
             count = stop - start
             computing = costs.prefill_s(position, position + count)
             loading = costs.load_s(count / length, round(count * size), cached)
@@ -163,51 +159,36 @@ def _spans(kept: KvBinding, match: Match, costs: Costs, shares: Sequence[float])
             position += count
 
 
-def _length(match: Match, number: int) -> int:
-    """Return the matched tokens of a node."""
-    return match.partial.tokens if match.partial and number == len(match.nodes) else len(match.found[number].ids)
-
-
 def _carried_out(kept: KvBinding, match: Match, task: _Task) -> Restored:
-    lengths = tuple(_length(match, number) for number in range(len(match.found)))
+    lengths, planning, begun = match.lengths, kept.planning, time.perf_counter()
     computed = Restored(kept.model.begin(), (0,) * len(lengths), (0,) * len(lengths))
     if task.plan.way == "compute":
         return computed
-    paths, _ = _files(kept, match)
-    if kept.planning and kept.model.reads_ranges:
+    paths = _paths(kept, match)
+    if planning and kept.model.reads_ranges:
         opened = within(task.until, lambda: open_files(paths), (UnreadableCache,), OpenFiles.close)
-        return _divided(kept, kept.planning, match, task, opened, lengths) if opened else computed
-    return _whole(kept, match, task, lengths) or computed
-
-
-def _files(kept: KvBinding, match: Match) -> tuple[list[Path], int | None]:
-    """Return the matched files, and the tokens of the last one that are matched; None for all."""
-    return [kept.store.path_of(node) for node in match.found], match.partial.tokens if match.partial else None
-
-
-def _whole(kept: KvBinding, match: Match, task: _Task, lengths: tuple[int, ...]) -> Restored | None:
-    """Load all files at once; None if the disk does not bring them in time."""
-    paths, shared = _files(kept, match)
-    planning, begun = kept.planning, time.perf_counter()
+        return _divided(kept, planning, match, task, opened) if opened else computed
     # MLX reads in the thread that evaluates: so that it does not wait there, the files are brought to memory before.
     if planning and not within(task.until, lambda: read_through(paths)):
-        return None
-    cache = kept.model.restore(paths, shared)
+        return computed
+    cache = kept.model.restore(paths, match.shared)
     if planning:
         size = sum(node.bytes * count // len(node.ids) for node, count in zip(match.found, lengths, strict=True))
         planning.costs.record_load(len(paths), size, task.cached, time.perf_counter() - begun)
     return Restored(cache, lengths, lengths)
 
 
-def _divided(
-    kept: KvBinding, planning: Planning, match: Match, task: _Task, opened: OpenFiles, lengths: tuple[int, ...]
-) -> Restored:
+def _paths(kept: KvBinding, match: Match) -> list[Path]:
+    return [kept.store.path_of(node) for node in match.found]
+
+
+def _divided(kept: KvBinding, planning: Planning, match: Match, task: _Task, opened: OpenFiles) -> Restored:
     """Compute the first parts while a thread loads the last ones; to be loaded alone, whole files are the parts."""
     by_file = task.plan.way == "load"
     parts = [list(found) for _, found in groupby(task.spans, lambda span: span.file if by_file else span)]
     fixed = None if task.plan.way == "overlap" else task.plan.computed
     cache, costs, begun = kept.model.begin(), planning.costs, time.perf_counter()
-    with closing(kept.model.ranges(opened, _files(kept, match)[1], planning.read_at)) as reader:
+    with closing(kept.model.ranges(opened, match.shared, planning.read_at)) as reader:
 
         def load(number: int) -> None:
             reader.read(parts[number][0].file, parts[number][0].start, parts[number][-1].stop)
@@ -216,7 +197,9 @@ def _divided(
         with Loader(units, load, (UnreadableCache,), until=task.until, fixed=fixed) as loader:
             while (number := loader.next()) is not None:
                 for span in parts[number]:
-                    _compute(kept, cache, match, span, costs)
+                    since, end = time.perf_counter(), span.position + span.unit.tokens
+                    kept.model.prefill(cache, match.found[span.file].ids[span.start : span.stop])
+                    costs.record_prefill(span.position, end, time.perf_counter() - since)
         back = [span for part in parts[loader.back :] for span in part]
         if back:
             kept.model.join(cache, reader)
@@ -224,31 +207,17 @@ def _divided(
             costs.record_load(len({span.file for span in back}), size, task.cached, loader.seconds)
         elif not loader.error:  # not even one came: it takes at least as long
             costs.record_load(1, units[-1].size, task.cached, time.perf_counter() - begun)
-    loaded = [0] * len(lengths)
+    loaded = [0] * len(match.found)
     for span in back:
         loaded[span.file] += span.unit.tokens
     suspects = () if loader.failed is None else (match.found[parts[loader.failed][0].file],)
-    return Restored(cache, lengths, tuple(loaded), suspects=suspects)
+    return Restored(cache, match.lengths, tuple(loaded), suspects=suspects)
 
 
 def _joined(units: Sequence[Unit]) -> Unit:
     """Return several units as one."""
     tokens, size = sum(unit.tokens for unit in units), sum(unit.size for unit in units)
     return Unit(tokens, size, sum(unit.compute_s for unit in units), load_all(units).seconds)
-
-
-def _compute(kept: KvBinding, cache: Any, match: Match, span: _Span, costs: MeasuredCosts) -> None:
-    begun = time.perf_counter()
-    kept.model.prefill(cache, match.found[span.file].ids[span.start : span.stop])
-    costs.record_prefill(span.position, span.position + span.unit.tokens, time.perf_counter() - begun)
-
-
-def _described(found: Restored, match: Match, plan: LoadPlan) -> str:
-    loaded = sum(found.loaded)
-    if not loaded:
-        why = ", computing is sooner" if plan.way == "compute" else ", it did not come in time"
-        return "nothing" + (why if found.present and not found.suspects else "")
-    return f"{loaded} tokens" + (f", {match.tokens - loaded} computed meanwhile" if loaded < match.tokens else "")
 
 
 def _account(
@@ -258,16 +227,17 @@ def _account(
     if not any(found.loaded):
         kept.store.record_computed(match)
         return
-    worth = sum(span.unit.compute_s for span in spans) if spans else _worth(match.found, match)
+    worth = sum(span.unit.compute_s for span in spans) if spans else _worth(match)
     trace.saved_s = max(0.0, worth - seconds)
     kept.store.record_use(match, worth - seconds, sum(found.loaded))
     if seconds > worth:
         trace.steps[-1].note += f"; {(seconds - worth) * 1000:.0f} ms longer than computing them"
 
 
-def _worth(nodes: Sequence[Node], match: Match) -> float:
+def _worth(match: Match) -> float:
     """Return how many seconds computing the matched tokens took when they were stored."""
-    return sum(node.seconds * _length(match, number) / len(node.ids) for number, node in enumerate(nodes))
+    both = zip(match.found, match.lengths, strict=True)
+    return sum(node.seconds * length / len(node.ids) for node, length in both)
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,22 +334,14 @@ def _compute_missing(
             # Where part of a segment was reused, the time of the rest is extrapolated to the whole.
             seconds.append((time.perf_counter() - begun) * len(ids) / max(1, len(ids) - there))
         step.note = " ".join(f"{there}/{len(ids)}" for ids, there in zip(segments, loaded, strict=True)) + " reused"
-    taken = evened(seconds, list(map(len, segments)), present)
-    _learn(reading.kept, segments, present, taken)
+    taken, position = evened(seconds, list(map(len, segments)), present), 0
+    for ids, there, spent in zip(segments, present, taken, strict=True):
+        if ids and not there and reading.kept and reading.kept.planning:  # computed as a whole
+            reading.kept.planning.costs.record_prefill(position, position + len(ids), spent)
+        position += len(ids)
     behind = slice(len(nodes), len(nodes) + len(found.seconds))
     taken[behind], captured[behind] = found.seconds, found.captured
     return Prefilled(cache, nodes, tuple(loaded), tuple(taken), tuple(captured))
-
-
-def _learn(kept: KvBinding | None, segments: Sequence[Ids], present: Sequence[int], seconds: Sequence[float]) -> None:
-    """Learn from the segments that were computed as a whole what computing costs."""
-    if kept is None or kept.planning is None:
-        return
-    position = 0
-    for ids, there, taken in zip(segments, present, seconds, strict=True):
-        if ids and not there:
-            kept.planning.costs.record_prefill(position, position + len(ids), taken)
-        position += len(ids)
 
 
 def evened(seconds: Sequence[float], lengths: Sequence[int], reused: Sequence[int]) -> list[float]:

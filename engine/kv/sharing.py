@@ -51,9 +51,8 @@ def parse_keys(body: bytes) -> list[Key] | None:
         return None
     if not isinstance(found, list) or len(found) > MOST_KEYS:
         return None
-    if any(not isinstance(one, str) or not _KEY.fullmatch(one) for one in found):
-        return None
-    return [bytes.fromhex(one) for one in found]
+    sound = all(isinstance(one, str) and _KEY.fullmatch(one) for one in found)
+    return [bytes.fromhex(one) for one in found] if sound else None
 
 
 def size_of(nodes: KvFolder, key: Key, file: BinaryIO) -> int:
@@ -181,18 +180,15 @@ class SharingHandler(BaseHTTPRequestHandler):
         self.connection.settimeout(_SILENT_S)
         try:
             with opened(self._nodes.path_of(key := bytes.fromhex(name))) as file:
-                self._send(file, size_of(self._nodes, key, file))
+                left, until = size_of(self._nodes, key, file), time.monotonic() + _LONGEST_S
+                self._begin(200, left, "application/octet-stream")
+                while left and time.monotonic() < until and (block := file.read(min(_BLOCK, left))):
+                    self.wfile.write(block)
+                    left -= len(block)
+                self.close_connection = self.close_connection or left > 0
         except BadNode:
             self._refuse(404)
         self.connection.settimeout(_IDLE_S)
-
-    def _send(self, file: BinaryIO, left: int) -> None:
-        self._begin(200, left, "application/octet-stream")
-        until = time.monotonic() + _LONGEST_S
-        while left and time.monotonic() < until and (block := file.read(min(_BLOCK, left))):
-            self.wfile.write(block)
-            left -= len(block)
-        self.close_connection = self.close_connection or left > 0
 
     def _begin(self, status: int, length: int, kind: str, headers: dict[str, str] | None = None) -> None:
         self.send_response(status)

@@ -32,7 +32,7 @@ from engine.llm.prompt import (
     prompt_ids,
     system_segment,
 )
-from engine.llm.stopping import Output, complete, timed
+from engine.llm.stopping import Output, complete
 from engine.models.types import Drafter, Ids, LanguageModel
 from engine.text.question import Question
 from engine.text.terminal import count
@@ -88,16 +88,11 @@ def visible(written: str, *, done: bool = False) -> str:
     text = _THOUGHT.sub("", written).lstrip()
     if not done:
         text = _OPEN.sub("", _LAST_OPEN.sub("", _OPEN.sub("", text)))
-        if _undecided(text):
+        letters = re.sub(r"[\W_]+", " ", _LEAD.sub("", text).casefold()).strip()
+        if any(whole.startswith(letters) for whole in ("answer", "not found")):  # it may still become that
             return ""
     text = _MARK.sub("", _LAST.sub("", _LEAD.sub("", text)))
     return text.strip()
-
-
-def _undecided(text: str) -> bool:
-    """Return whether a beginning may still become "Answer:" or "not found"."""
-    letters = re.sub(r"[\W_]+", " ", _LEAD.sub("", text).casefold()).strip()
-    return any(whole.startswith(letters) for whole in ("answer", "not found"))
 
 
 def _lists(text: str) -> list[str]:
@@ -249,36 +244,26 @@ def generate(
     Where nothing was retrieved the model is not asked, and not even loaded.
     """
     if not evidence.passages:
-        return _not_found(question, trace, options)
+        ms = trace.ms()
+        ms |= {"first_token": ms["total"]}
+        return GeneratedAnswer(Answer(question.text, None, "full", "model", options.name, (), ms))
     with trace.step("model") as step:
         reading = load()
         step.note = options.about
     judge = options.gate(question, evidence)  # then nothing is shown before it is known what is answered
-    segments = _prompt(reading, question, evidence, trace, options)
+    with trace.step("prompt") as step:
+        segments = segments_of(reading, question, evidence, options.now, options.max_tokens, options.order)
+        step.note = f"{segments.count} tokens, {count(len(segments.prompt.chunks), 'chunk')}"
+        if segments.left_out:
+            trace.notices.append(f"{segments.left_out} of {segments.wanted} chunks did not fit the model's context")
     run = _Generation(reading, question, evidence, trace, options, segments)
     with ExitStack() as held:
         written = run.write(None if judge else say, held)
         reply = run.judged(written, judge) if judge else run.cited(written)
         if judge:
             _show(reply.text or "", "", say)
-        return GeneratedAnswer(reply, partial(_keep, written.read, held.pop_all()))
-
-
-def _not_found(question: Question, trace: Trace, options: GenerateOptions) -> GeneratedAnswer:
-    ms = trace.ms()
-    ms |= {"first_token": ms["total"]}
-    return GeneratedAnswer(Answer(question.text, None, "full", "model", options.name, (), ms))
-
-
-def _prompt(
-    reading: PromptReader, question: Question, evidence: Evidence, trace: Trace, options: GenerateOptions
-) -> Segments:
-    with trace.step("prompt") as step:
-        segments = segments_of(reading, question, evidence, options.now, options.max_tokens, options.order)
-        step.note = f"{segments.count} tokens, {count(len(segments.prompt.chunks), 'chunk')}"
-        if segments.left_out:
-            trace.notices.append(f"{segments.left_out} of {segments.wanted} chunks did not fit the model's context")
-    return segments
+        held.callback(_done, written.read)  # after the answer was shown
+        return GeneratedAnswer(reply, held.pop_all().close)
 
 
 class _Generation(Struct, frozen=True):
@@ -293,7 +278,10 @@ class _Generation(Struct, frozen=True):
 
     def write(self, say: OnText | None, held: ExitStack) -> _Answer:
         """Prefill the prompt and decode the answer; what may be shown of it goes to `say` at once."""
-        trace, most, guesses = self.trace, self.options.max_tokens, self._drafter()
+        trace, options, most, guesses = self.trace, self.options, self.options.max_tokens, None
+        if options.drafts and options.draft:
+            about = (self.reading.model, self.question, self.evidence, self.segments)
+            guesses = Drafter(partial(options.draft, *about), options.drafts)
         *before, last = self.segments.ids
         written, shown = _Answer(read(self.reading, before, trace, held), output := Output(most)), ""
         with trace.step("prefill"):
@@ -314,28 +302,10 @@ class _Generation(Struct, frozen=True):
             step.note += f"; {output.ended}" if output.ended else ""
         return written
 
-    def _drafter(self) -> Drafter | None:
-        options = self.options
-        if not options.drafts or options.draft is None:
-            return None
-        return Drafter(
-            partial(options.draft, self.reading.model, self.question, self.evidence, self.segments), options.drafts
-        )
-
     def _measured(self, written: _Answer, reply: Answer) -> Answer:
         """Return an answer with the figures of the model that wrote or chose it."""
-        counts, tier = self._counts(written)
-        return replace(
-            reply, tier=tier, model=self.options.name, tokens=counts,
-            ms=self.trace.ms() | {"first_token": written.first_ms},
-        )  # fmt: skip
-
-    def _counts(self, written: _Answer) -> tuple[dict[str, int], Tier]:
-        """Return the tokens of prompt and answer, and the tier that they say."""
-        reused, count = sum(written.read.reused), self.segments.count
-        counts = {"prompt": count, "reused": reused, "computed": count - reused}
-        counts |= {"generated": written.output.tokens, "guessed": written.guessed}
-        return counts, ("blocks" if self.reading.ropes else "prefix") if reused else "full"
+        counts = (self.segments.count, sum(written.read.reused), written.output.tokens)
+        return _measured(reply, self.reading, self.options, self.trace, counts, written.first_ms, written.guessed)
 
     def judged(self, written: _Answer, judge: Judge) -> Answer:
         """Return the answer that the judge puts in place of the written one, with its figures."""
@@ -361,15 +331,26 @@ class _Generation(Struct, frozen=True):
         if said.answer and cited.stands and not any(cited.quotes):
             self.trace.notices.append("the answer shares no word with its sources; check it")
         lead = (cited.first or 0) if cited.stands else 0
-        sources = resting(self.evidence.sources(cited.quotes, lead), _place(said.answer, cited.quotes[lead]))
+        # Where the quote has the answer word for word.
+        start = cited.quotes[lead].lower().find(said.answer.lower()) if said.answer else -1
+        place = (start, start + len(said.answer)) if said.answer and start >= 0 else None
+        sources = resting(self.evidence.sources(cited.quotes, lead), place)
         text = said.answer if cited.stands else None
         return self._measured(written, Answer(self.question.text, text, "full", "model", None, sources, {}, lead=lead))
 
 
-def _place(answer: str | None, quote: str) -> tuple[int, int] | None:
-    """Return where a quote has an answer word for word."""
-    start = quote.lower().find(answer.lower()) if answer else -1
-    return (start, start + len(answer)) if answer and start >= 0 else None
+def _measured(
+    reply: Answer, reading: PromptReader, options: GenerateOptions, trace: Trace, counts: Sequence[int],
+    first_ms: float | None = None, guessed: int = 0,
+) -> Answer:  # fmt: skip
+    """Return an answer with its figures: the tokens of the prompt, those reused, and those written."""
+    count, reused, generated = counts
+    tokens = {"prompt": count, "reused": reused, "computed": count - reused}
+    tokens |= {"generated": generated, "guessed": guessed}
+    tier: Tier = ("blocks" if reading.ropes else "prefix") if reused else "full"
+    taken = trace.ms()
+    ms = taken | {"first_token": taken["total"] if first_ms is None else first_ms}
+    return replace(reply, tier=tier, model=options.name, tokens=tokens, ms=ms)
 
 
 def prefill_prompt(
@@ -419,12 +400,6 @@ def read(reading: PromptReader, before: Sequence[Ids], trace: Trace, held: ExitS
     return PrefixCache(found.cache, found.reused, partial(keep, kept, before, found, evict=trace.evicts), release)
 
 
-def _keep(read: PrefixCache, held: ExitStack) -> None:
-    """Store what was computed and release the cache, after the answer was shown."""
-    with held:
-        _done(read)
-
-
 def _done(read: PrefixCache) -> None:
     read.keep()
     read.release()
@@ -450,16 +425,6 @@ _NOTES = 150  # tokens of the notes of a part
 _MARKS = "-*•–· \t"  # in front of a line of a list
 
 
-def request_segments(reader: PromptReader, chunks: Sequence[Chunk], request: str) -> Segments:
-    """Return the prompt of a request about chunks."""
-    model = reader.model
-    texts = tuple(chunk_segment(number, chunk) for number, chunk in enumerate(chunks, 1))
-    documents = tuple(chunk.document for chunk in chunks)
-    written = Prompt(system_segment(roles=True), texts, request, tuple(range(len(chunks))), documents)
-    segments = Segments(written, prompt_ids(model, written), 0)
-    return in_blocks(model, segments) if reader.ropes else segments
-
-
 def ask_about(
     reader: PromptReader, chunks: Sequence[Chunk], request: str, most: int, check_time: Callable[[], None]
 ) -> str:
@@ -474,13 +439,18 @@ def _write(
     reader: PromptReader, chunks: Sequence[Chunk], request: str, most: int, trace: Trace, check_time: Callable[[], None]
 ) -> tuple[str, tuple[int, int, int]]:
     """Return a model's text on a request, and the tokens of the prompt, those reused, and those written."""
-    segments = request_segments(reader, chunks, request)
+    model = reader.model
+    texts = tuple(chunk_segment(number, chunk) for number, chunk in enumerate(chunks, 1))
+    documents = tuple(chunk.document for chunk in chunks)
+    written = Prompt(system_segment(roles=True), texts, request, tuple(range(len(chunks))), documents)
+    segments = Segments(written, prompt_ids(model, written), 0)
+    segments = in_blocks(model, segments) if reader.ropes else segments
     if segments.count + most > reader.model.context:
         return "", (0, 0, 0)
     with ExitStack() as held:
         found = read(reader, segments.ids[:-1], trace, held)
         with trace.step("decode"):
-            output = complete(timed(reader.model.decode(found.cache, segments.ids[-1], most), check_time), most)
+            output = complete(reader.model.decode(found.cache, segments.ids[-1], most), most, check_time)
         _done(found)
     return output.text, (segments.count, sum(found.reused), output.tokens)
 
@@ -502,7 +472,8 @@ def synthesize(
         step.note = f"sources support {len(sound)} of {count(len(lines), 'line')}"
     if 0 < len(sound) < len(lines):
         trace.notices.append(f"{count(len(lines) - len(sound), 'line')} left out: no source says so")
-    return GeneratedAnswer(run.measured(_told(question.text, sound, evidence)))
+    told = _told(question.text, sound, evidence)
+    return GeneratedAnswer(_measured(told, run.reading, options, trace, run.spent))  # checked before it is shown
 
 
 def _told(question: str, sound: Sequence[tuple[str, int]], evidence: Evidence) -> Answer:
@@ -567,14 +538,6 @@ class _Synthesis:
         written, spent = _write(self.reading, chunks, asked, most, self.trace, lambda: None)
         self.spent = tuple(sum(pair) for pair in zip(self.spent, spent, strict=True))
         return parse(written).answer or ""
-
-    def measured(self, reply: Answer) -> Answer:
-        """Return an answer with the figures of all tokens read and written for it."""
-        count, reused, generated = self.spent
-        tokens = {"prompt": count, "reused": reused, "computed": count - reused, "generated": generated, "guessed": 0}
-        tier: Tier = ("blocks" if self.reading.ropes else "prefix") if reused else "full"
-        ms = (taken := self.trace.ms()) | {"first_token": taken["total"]}  # all is checked before it is shown
-        return replace(reply, tier=tier, model=self.options.name, tokens=tokens, ms=ms)
 
 
 def _position(one: Passage) -> tuple[float, str, int]:

@@ -43,9 +43,8 @@ class Prompt:
     documents: tuple[str, ...]
 
 
-Order = Callable[
-    [Sequence[PromptChunk]], list[PromptChunk]
-]  # puts chunks that come best first into the order of a prompt
+# Puts chunks that come best first into the order of a prompt.
+Order = Callable[[Sequence[PromptChunk]], list[PromptChunk]]
 
 
 def in_document_order(shown: Sequence[PromptChunk]) -> list[PromptChunk]:
@@ -78,19 +77,11 @@ def chunk_segment(number: int, chunk: Chunk) -> str:
 
     All lines of its text are indented, whatever they look like; the number and the header are not.
     """
-    header, text = _unmarked(" ".join((chunk.origin or chunk.header).split())), _without_instructions(chunk.text)
-    return f"[{number}]\n{header}\n{fenced(text)}\n"
-
-
-_LEFT_OUT = "(left out: it says what to answer)"
-
-
-def _without_instructions(text: str) -> str:
-    """Return a text with a note in place of each clause that tells its reader what to answer."""
+    header, text = _unmarked(" ".join((chunk.origin or chunk.header).split())), chunk.text
     for span in reversed(sentences(text)):
-        if end := instruction_end(text[span.start : span.end]):
-            text = f"{text[: span.start]}{_LEFT_OUT} {text[span.start + end :]}"
-    return text
+        if end := instruction_end(text[span.start : span.end]):  # a clause that tells its reader what to answer
+            text = f"{text[: span.start]}(left out: it says what to answer) {text[span.start + end :]}"
+    return f"[{number}]\n{header}\n{fenced(text)}\n"
 
 
 _LINE_ENDS = re.compile(r"\r\n|[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")

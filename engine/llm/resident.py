@@ -56,7 +56,8 @@ class ResidentModel:
             self._wait()
         if self._model is None or key != self._key:  # a question at the yield point may have loaded one
             self.forget()
-            self._model, self._key = replace(load(), yield_point=self._yield_point), key
+            # Looked up at each call: it may be replaced.
+            self._model, self._key = replace(load(), yield_point=lambda: self.yield_point()), key
         return self._model
 
     def reading(self, key: Hashable, make: "Callable[[], PromptReader]") -> "PromptReader":
@@ -105,6 +106,3 @@ class ResidentModel:
                 time.sleep(_POLL_S)
         finally:
             self._wanted.release()
-
-    def _yield_point(self) -> None:
-        self.yield_point()  # looked up at each call: it may be replaced

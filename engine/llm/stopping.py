@@ -5,7 +5,7 @@ each token. Knows no model.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 REPEATED = "the answer was cut where it began to repeat itself"
@@ -109,12 +109,10 @@ class Repetition:
         self._after, self._item = self._read, None
         again = [(run, far) for far, run in enumerate(self._runs, 1) if run >= far]
         if any(self._is_loop(far, run) for run, far in again):
-            self.end = self._loop_start(*max(again))
-
-    def _loop_start(self, run: int, far: int) -> int:
-        """Return where a loop begins, or the first sentence in it: the end of the one before may be like another's."""
-        start, again = self._starts[-run], self._starts[far - run] if far < run else None
-        return start if (sentence := self.sentence_from(start, again)) is None else sentence
+            run, far = max(again)
+            # With the first sentence in the loop, if there is one: the end of the one before may be like another's.
+            start, second = self._starts[-run], self._starts[far - run] if far < run else None
+            self.end = start if (sentence := self.sentence_from(start, second)) is None else sentence
 
     def _is_loop(self, far: int, run: int) -> bool:
         """Whether words repeated from `far` back are a loop: whole sentences or lines twice, other spans thrice."""
@@ -189,18 +187,15 @@ class Output:
         return self._near is not None and offset > self._near
 
 
-def timed(pieces: Iterable[str], check_time: Callable[[], None]) -> Iterator[str]:
-    """Yield pieces of text, and call a function after each, which may raise."""
-    for piece in pieces:
-        yield piece
-        check_time()
+def complete(pieces: Iterable[str], most: int, check_time: Callable[[], None] = lambda: None) -> Output:
+    """Return a text of at most `most` tokens, ended where it repeats itself or with a sentence at the limit.
 
-
-def complete(pieces: Iterable[str], most: int) -> Output:
-    """Return a text of at most `most` tokens, ended where it repeats itself or with a sentence at the limit."""
+    `check_time` is called after each piece, and may raise.
+    """
     output = Output(most)
     for piece in pieces:
         if not output.add(piece):
             break
+        check_time()
     output.close()
     return output

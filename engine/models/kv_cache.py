@@ -107,7 +107,12 @@ def normalize_layer(part: Any, name: str, count: int, bits: int) -> dict[str, An
         return {f"{name}.{slot}": array for slot, array in enumerate(part.cache) if array is not None}
     if part.empty() or (found == "tokens" and not bits):
         return {}
-    cached = part.keys_and_values() if found == "tokens" else _in_order(part)
+    cached = list(part.keys_and_values())
+    if found == "window":
+        oldest = getattr(part, "_idx", None)
+        if oldest is not None and oldest < cached[0].shape[2]:  # a ring buffer
+            cached = [concatenated([array[..., oldest:, :], array[..., :oldest, :]]) for array in cached]
+        cached = [array[..., -window(part) :, :] for array in cached]
     new = min(count, cached[0].shape[2])
     packed = [pack(f"{name}.{kv}", array[..., -new:, :], bits) for kv, array in zip("kv", cached, strict=True)]
     restored = [unpack(arrays, f"{name}.{kv}") for kv, arrays in zip("kv", packed, strict=True)]
@@ -135,15 +140,6 @@ def restore_layer(part: Any, name: str, opened: Sequence[Arrays], shared: int | 
         return
     both = [concatenated([*each[:-1], each[-1][..., :shared, :]]) for each in arrays]
     _set_state(part, both, both[0].shape[2])
-
-
-def _in_order(part: Any) -> list[Any]:
-    """Return the keys and values inside a layer's window, oldest first."""
-    oldest = getattr(part, "_idx", None)
-    arrays = list(part.keys_and_values())
-    if oldest is not None and oldest < arrays[0].shape[2]:  # a ring buffer
-        arrays = [concatenated([array[..., oldest:, :], array[..., :oldest, :]]) for array in arrays]
-    return [array[..., -window(part) :, :] for array in arrays]
 
 
 def _tail(arrays: Sequence[Any], count: int) -> list[Any]:
@@ -339,7 +335,7 @@ def release(cache: Cache, pool: BufferPool) -> None:
     arrays = _arrays(cache)
     cache.clear()
     mx.eval(list(arrays.values()))
-    if arrays and _size(arrays) <= _MAX_POOLED:
+    if arrays and sum(array.nbytes for array in arrays.values()) <= _MAX_POOLED:
         pool.arrays = arrays
 
 
@@ -349,10 +345,6 @@ def _arrays(cache: Cache) -> Arrays:
         return {}
     both = [(number, zip("kv", (layer.keys, layer.values), strict=True)) for number, layer in enumerate(cache)]
     return {f"{number}.{kv}": array for number, pair in both for kv, array in pair}
-
-
-def _size(arrays: Arrays) -> int:
-    return sum(array.nbytes for array in arrays.values())
 
 
 def _set_arrays(cache: Cache, found: Arrays, count: int) -> Cache:
@@ -436,21 +428,22 @@ def ropes(model: Any, cache: Sequence[Any], context: int = _OFFSETS[-1]) -> Rope
         raise FixedKeys("its layers share their keys")
     import mlx.core as mx
 
-    found, same = tuple(map(_rope, model.layers)), dict[bytes, list[int]]()
+    found, same = list[Rope](), dict[bytes, list[int]]()
+    for layer in model.layers:
+        named = [module for name, module in layer.named_modules() if name.rpartition(".")[2].endswith(_NAMES)]
+        if len(named) != 1 or not callable(named[0]):
+            raise FixedKeys("it has more than one rope" if named else "its layers have no rope")
+        found += named
     model(mx.array([[1, 1, 1]]), cache=list(cache))  # one token three times; evaluated lazily
     for number, (rope, layer) in enumerate(zip(found, cache, strict=True)):
         width = layer.keys_and_values()[0].shape[-1]
         same.setdefault(_try(rope, width, [at for at in _OFFSETS if at < context]), []).append(number)
-    _try_keys(cache[0], found[0])
-    return Ropes(found, tuple(map(tuple, same.values())))
-
-
-def _rope(layer: Any) -> Rope:
-    named = [module for name, module in layer.named_modules() if name.rpartition(".")[2].endswith(_NAMES)]
-    if len(named) != 1 or not callable(named[0]):
-        raise FixedKeys("it has more than one rope" if named else "its layers have no rope")
-    rope: Rope = named[0]
-    return rope
+    # The first layer's keys of one token at three positions must differ by rotation alone.
+    keys, values = cache[0].keys_and_values()
+    moved = mx.concatenate([rotated(found[0], keys[..., :1, :], by) for by in range(3)], axis=2)
+    if not _alike(moved, keys) or not _alike(mx.broadcast_to(values[..., :1, :], values.shape), values):
+        raise FixedKeys("its keys depend on the position by more than a rotation")
+    return Ropes(tuple(found), tuple(map(tuple, same.values())))
 
 
 def _try(rope: Rope, width: int, offsets: Sequence[int]) -> bytes:
@@ -465,16 +458,6 @@ def _try(rope: Rope, width: int, offsets: Sequence[int]) -> bytes:
         if not _alike(rotated(rope, rope(keys, offset=3), by), other):
             raise FixedKeys("its rope's angles depend on the position")
     return b"".join(bytes(memoryview(other)) for other in at_once)
-
-
-def _try_keys(layer: Any, rope: Rope) -> None:
-    """Check that the first layer's keys of one token at three positions differ by rotation alone."""
-    import mlx.core as mx
-
-    keys, values = layer.keys_and_values()
-    moved = mx.concatenate([rotated(rope, keys[..., :1, :], by) for by in range(3)], axis=2)
-    if not _alike(moved, keys) or not _alike(mx.broadcast_to(values[..., :1, :], values.shape), values):
-        raise FixedKeys("its keys depend on the position by more than a rotation")
 
 
 def _alike(one: Any, other: Any) -> bool:

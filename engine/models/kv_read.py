@@ -69,7 +69,8 @@ def _buffers(kinds: Mapping[str, _Layout], tokens: int, reuse: Arrays | None) ->
         return {name: np.zeros(shape, MLX_DTYPES[kinds[name].dtype][1]) for name, shape in shapes.items()}, tokens
     capacities = {array.shape[2] for array in reuse.values()}
     capacity = capacities.pop() if len(capacities) == 1 else 0
-    fits = capacity >= tokens and {name: _layout_of(array) for name, array in reuse.items()} == kinds
+    layouts = {name: _Layout(dtype_of(one), one.shape[1], one.shape[3]) for name, one in reuse.items()}
+    fits = capacity >= tokens and layouts == kinds
     capacity = capacity if fits else -(-tokens // _GROWTH) * _GROWTH
     raw: dict[str, Any] = {}
     for name, layout in kinds.items():
@@ -84,11 +85,6 @@ def dtype_of(array: Any) -> str:
     """Return the safetensors dtype of an array of MLX's."""
     name = str(array.dtype).removeprefix("mlx.core.")
     return next(dtype for dtype, (own, _) in MLX_DTYPES.items() if own == name)
-
-
-def _layout_of(array: Any) -> _Layout | None:
-    one, heads, _, width = array.shape
-    return _Layout(dtype_of(array), heads, width) if one == 1 else None
 
 
 def _open(path: Path, stack: ExitStack) -> _File:

@@ -5,11 +5,10 @@ Models are loaded, and MLX imported, with the first text.
 
 import json
 import mmap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from math import gcd
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +26,8 @@ from engine.models.lookup import (
     find_weights,
     fingerprint,
 )
-from engine.models.tokens import TokenIds, Tokens, batches, in_order, open_tokenizer
+from engine.models.tokens import TokenIds, Tokens, batches, open_tokenizer
+from engine.models.types import Embedder
 from store.errors import NoModel, PkbError, UsageError
 from store.types import Vectors
 
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 
 
 Floats = NDArray[np.float32]
-
-_BLOCK = (384, 64)  # with up to 40 rows below 1e6 products, OpenBLAS's limit for its kernels for small matrices
-_FEW = 40  # tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,42 +52,16 @@ class Dense:
         return y
 
 
-class BlockedDense:
-    """A linear layer for few rows, three times as fast as `Dense` at 10 rows.
-
-    Its weight is a copy in blocks, (inputs / 384, outputs / 64, 384, 64), so small that OpenBLAS multiplies them
-    without packing.
-    """
-
-    def __init__(self, weight: Floats, bias: Floats) -> None:
-        outputs, inputs = weight.shape
-        deep, wide = gcd(inputs, _BLOCK[0]), gcd(outputs, _BLOCK[1])
-        self._blocks = np.ascontiguousarray(
-            weight.T.reshape(inputs // deep, deep, outputs // wide, wide).swapaxes(1, 2)
-        )
-        self._bias = bias
-
-    def __call__(self, x: Floats) -> Floats:
-        """Map rows (n, in) to rows (n, out)."""
-        parts = x.reshape(len(x), len(self._blocks), 1, -1).transpose(1, 2, 0, 3) @ self._blocks
-        y: Floats = (parts.sum(axis=0) if len(parts) > 1 else parts[0]).swapaxes(0, 1).reshape(len(x), -1)
-        y += self._bias
-        return y
-
-
-Linear = Dense | BlockedDense
-
-
 @dataclass(frozen=True, slots=True)
 class Layer:
     """One transformer block."""
 
-    query: Linear
-    key: Linear
-    value: Linear
-    mix: Linear
-    up: Linear
-    down: Linear
+    query: Dense
+    key: Dense
+    value: Dense
+    mix: Dense
+    up: Dense
+    down: Dense
     after_mix: tuple[Floats, Floats]  # gain, shift
     after_down: tuple[Floats, Floats]
 
@@ -105,11 +76,11 @@ class Bert:
     layers: tuple[Layer, ...]
 
 
-def from_tensors(tensors: Mapping[str, Any], linear: Callable[[Floats, Floats], Linear] = Dense) -> Bert:
-    """Map the tensors of a published BERT checkpoint to layers made by `linear`."""
+def from_tensors(tensors: Mapping[str, Any]) -> Bert:
+    """Map the tensors of a published BERT checkpoint to layers."""
 
-    def dense(name: str) -> Linear:
-        return linear(tensors[f"{name}.weight"], tensors[f"{name}.bias"])
+    def dense(name: str) -> Dense:
+        return Dense(tensors[f"{name}.weight"], tensors[f"{name}.bias"])
 
     def norm(name: str) -> tuple[Floats, Floats]:
         return tensors[f"{name}.LayerNorm.weight"], tensors[f"{name}.LayerNorm.bias"]
@@ -257,7 +228,7 @@ POOLING = "mean-unit-256-v1"  # raised when the same text would get another vect
 BATCH = 1024  # tokens; matrix products run at full speed from 512
 
 
-class MiniLM:
+class MiniLM(Embedder):
     """The embedder, in numpy with `workers` threads, a batch each.
 
     The folder `notes` caches the digest of the weights. Weights and tokenizer are loaded at first use.
@@ -265,7 +236,6 @@ class MiniLM:
 
     def __init__(self, folder: Path | None = None, *, workers: int = 1, notes: Path | None = None) -> None:
         self._folder, self._notes, self._workers = find_weights(folder), notes, workers
-        self._asked = False
 
     @cached_property
     def fingerprint(self) -> str:
@@ -277,20 +247,6 @@ class MiniLM:
     def width(self) -> int:
         """Return the number of dimensions."""
         return int(self._bert.words.shape[1])
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return one unit row per text, in order; tokens of a text after the 256th are ignored."""
-        return in_order(len(texts), self.width, self.embed_batches(texts))
-
-    def embed_question(self, text: str) -> Vectors:
-        """Return the unit row of a question, within 1e-6 that of any text: (width,).
-
-        From the second question on, short ones use weights in blocks: copying those would not pay for one question.
-        """
-        ids = self._tokenizer.encode(text).ids
-        in_blocks, self._asked = self._asked and len(ids) <= _FEW, True
-        row: Vectors = encode(self._blocked if in_blocks else self._bert, [ids])[0]
-        return row
 
     def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
         """Yield (indices into texts, their rows), a batch of similar length at a time."""
@@ -329,10 +285,6 @@ class MiniLM:
         return from_tensors(open_tensors(self._folder / MINILM_WEIGHTS))
 
     @cached_property
-    def _blocked(self) -> Bert:
-        return from_tensors(open_tensors(self._folder / MINILM_WEIGHTS), BlockedDense)
-
-    @cached_property
     def _tokenizer(self) -> "Tokenizer":
         return open_tokenizer(self._folder / TOKENS, MAX_TOKENS)
 
@@ -357,7 +309,7 @@ def find_model(name: str, environ: Mapping[str, str]) -> InstalledModel:
     return found
 
 
-class Qwen3:
+class Qwen3(Embedder):
     """The embedder; `cache` is the home's cache folder, and `notes` a folder that caches the digest of the weights."""
 
     def __init__(self, local: InstalledModel, *, cache: Path, notes: Path, threads: int, memory_share: float) -> None:
@@ -373,10 +325,6 @@ class Qwen3:
     def width(self) -> int:
         """Return the number of dimensions."""
         return int(self._local.config["hidden_size"])
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return one unit row per text, in order; tokens of a text after the 511th are ignored."""
-        return in_order(len(texts), self.width, self.embed_batches(texts))
 
     def embed_question(self, text: str) -> Vectors:
         """Return the unit row of a question, which the model reads after an instruction: (width,)."""

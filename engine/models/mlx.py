@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.models import kv_cache, mlx
+from engine.models import kv_cache
 from engine.models.adapters import Adapter, activate, wear
 from engine.models.kv_cache import BufferPool, Cache, CacheForm, Captured
 from engine.models.kv_read import OpenFiles, RangeReader, ReadAt
@@ -128,14 +128,11 @@ class Mlx:
         """Return an empty cache."""
         return kv_cache.begin(self.model)
 
-    def prefill(self, cache: Cache, ids: Sequence[int]) -> Captured:
+    def prefill(self, cache: Cache, ids: Sequence[int], *, adapted: bool = False) -> Captured:
         """Prefill one whole segment, a sub-step at a time; an interrupt takes effect between two of them.
 
         Returns the arrays to store that cannot be cut from the cache later.
         """
-        return self._prefill(cache, ids)
-
-    def _prefill(self, cache: Cache, ids: Sequence[int], *, adapted: bool = False) -> Captured:
         import mlx.core as mx
 
         assert kv_cache.length(cache) + len(ids) <= self.context, "the prompt is longer than the model's context"
@@ -237,10 +234,13 @@ class Mlx:
         return np.array(self._last(cache, ids)[0, -1].astype(mx.float32))
 
     def _write(self, cache: Cache, ids: Sequence[int], most: int, drafts: Drafter | None) -> Generator[str, None, None]:
-        spelling, step = Spelling(self.vocabulary), partial(self._step, cache)
-        first = self._likeliest(cache, self._last(cache, ids)[:, -1:])
+        def undo(count: int) -> None:
+            self.meter.reject(count)
+            kv_cache.trim(cache, count)
+
+        spelling, first = Spelling(self.vocabulary), self._likeliest(cache, self._last(cache, ids)[:, -1:])
         most = min(most, self.context - kv_cache.length(cache))
-        with closing(decode_ids(first, step, partial(self._undo, cache), most, drafts)) as generated:
+        with closing(decode_ids(first, partial(self._step, cache), undo, most, drafts)) as generated:
             for id in generated:
                 if id in self.stops:
                     return
@@ -256,10 +256,6 @@ class Mlx:
     def _step(self, cache: Cache, ids: Any) -> Any:
         return self._likeliest(cache, self._rows(cache, ids, decoding=True, adapted=True))
 
-    def _undo(self, cache: Cache, count: int) -> None:
-        self.meter.reject(count)
-        kv_cache.trim(cache, count)
-
     def _likeliest(self, cache: Cache, logits: Any) -> Any:
         """Start computing the likeliest next ids: (rows,) from logits (1, rows, vocabulary)."""
         import mlx.core as mx
@@ -274,7 +270,7 @@ class Mlx:
 
         assert ids, "the last segment of a prompt is empty"
         last = (0, *borders(len(ids), self.sub_step))[-2]
-        self._prefill(cache, ids[:last], adapted=True)
+        self.prefill(cache, ids[:last], adapted=True)
         return self._rows(cache, mx.array(list(ids[last:])), adapted=True)
 
     def _rows(self, cache: Cache, ids: Any, *, decoding: bool = False, adapted: bool = False) -> Any:
@@ -291,9 +287,7 @@ class Mlx:
 
 def load_weights(folder: Path, device: Device) -> Any:
     """Load a language model."""
-    from mlx_lm.utils import load_model
-
-    return _evaluated(load_model(folder, lazy=True)[0], device)
+    return _evaluated(open_lazily(folder), device)
 
 
 def open_lazily(folder: Path) -> Any:
@@ -321,24 +315,19 @@ def qwen3_layers(folder: Path, device: Device) -> Any:
     return _evaluated(model, device).model
 
 
-def _in_compute_dtype(model: Any, device: Device) -> Any:
+def _evaluated(model: Any, device: Device) -> Any:
     import mlx.core as mx
+    from mlx.utils import tree_flatten
     from mlx_lm.utils import dequantize_model
 
     if device == "cpu":  # only fp32 is fast there
         model.set_dtype(mx.float32)
         dequantize_model(model)
         model.set_dtype(mx.float32)
-    return model
-
-
-def _evaluated(model: Any, device: Device) -> Any:
-    import mlx.core as mx
-    from mlx.utils import tree_flatten
-
-    _in_compute_dtype(model, device)
-    if device == "cpu":
-        mlx.patch_attention(model)
+        # The attention function of all modules of its layers.
+        for name in {type(part).__module__ for part in model.modules()}:
+            if name.startswith("mlx_lm.models.") and hasattr(sys.modules[name], ATTENTION):
+                setattr(sys.modules[name], ATTENTION, attend)
     for array in dict(tree_flatten(model.parameters())).values():
         mx.eval(array)  # one by one, so that at most one is in memory in two widths
     return model
@@ -348,13 +337,6 @@ Floats = NDArray[np.float32]
 
 ATTENTION = "scaled_dot_product_attention"  # of mlx-lm, as its modules of models name it
 _BLOCK = 1 << 18  # scores per pass: they fit in a core's L2 cache
-
-
-def patch_attention(model: Any) -> None:
-    """Replace a loaded model's attention function by `attend` in all modules of its layers."""
-    for name in {type(part).__module__ for part in model.modules()}:
-        if name.startswith("mlx_lm.models.") and hasattr(sys.modules[name], ATTENTION):
-            setattr(sys.modules[name], ATTENTION, attend)
 
 
 def attend(queries: Any, keys: Any, values: Any, cache: Any, scale: float, mask: Any, sinks: Any = None) -> Any:

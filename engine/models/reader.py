@@ -9,7 +9,7 @@ documents.
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from hashlib import blake2b
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -108,7 +108,8 @@ class SpanReader:
 
     def read(self, question: str, texts: Sequence[tuple[str, str]]) -> list[list[WindowScores]]:
         """Return the scores of the windows of each text, given with its header, in order; those read last are kept."""
-        keys = [_key(question, *text) for text in texts]
+        whole = ("\0".join((question, *text)).encode("utf-8", "surrogatepass") for text in texts)
+        keys = [blake2b(one, digest_size=16).digest() for one in whole]
         known = {key: self._kept[key] for key in keys if key in self._kept}
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
         known |= zip(new, self._read(question, [*new.values()]), strict=True)
@@ -121,9 +122,16 @@ class SpanReader:
         windows = sorted(self._windows(texts, MOST - len(opening) - 1), key=lambda one: len(one.ids))
         found: list[list[WindowScores]] = [[] for _ in texts]
         waiting = iter(windows)
+        bert, second, head = self._model
         while batch := list(islice(waiting, BATCH // MOST)):
-            for window, rows in zip(batch, self._scored(opening, batch), strict=True):
-                found[window.text].append(_scores(rows, len(opening), window))
+            ids = [[*opening, *window.ids, last] for window in batch]
+            logits = head(hidden(bert, ids, (len(opening), second)))  # (tokens of all windows, 4)
+            ends = accumulate(map(len, ids))
+            for window, text, end in zip(batch, ids, ends, strict=True):
+                rows, spans = logits[end - len(text) : end], np.array(window.spans, np.int64).reshape(-1, 2)
+                own, null = rows[len(opening) : -1], float(rows[0, _START] + rows[0, _END])
+                scores = (own[:, _START], own[:, _END], own[:, _EVIDENCE], null, float(rows[0, _RELEVANCE]))
+                found[window.text].append(WindowScores(spans, *scores))
         return [sorted(each, key=lambda one: int(one.spans[-1, 0])) for each in found]
 
     def _windows(self, texts: Sequence[tuple[str, str]], most: int) -> Iterator[_Window]:
@@ -134,16 +142,6 @@ class SpanReader:
             for first, last in _parts(text, body, min(most, WINDOW) - len(places)):
                 ids, spans = [*above.ids[:HEADER], *body.ids[first:last]], [*places, *body.offsets[first:last]]
                 yield _Window(number, ids, spans)
-
-    def _scored(self, opening: Sequence[int], batch: Sequence[_Window]) -> Iterator[Floats]:
-        """Yield the logits of all tokens of each window and what is before it: (tokens, 4)."""
-        bert, second, head = self._model
-        ids = [[*opening, *window.ids, opening[-1]] for window in batch]
-        logits = head(hidden(bert, ids, (len(opening), second)))
-        at = 0
-        for text in ids:
-            yield logits[at : at + len(text)]
-            at += len(text)
 
     @cached_property
     def _model(self) -> tuple[Bert, Floats, Dense]:
@@ -181,10 +179,6 @@ def open_reader(version: str) -> SpanReader:
     return SpanReader()
 
 
-def _key(*texts: str) -> bytes:
-    return blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
 def _parts(text: str, body: "Encoding", room: int) -> Iterator[tuple[int, int]]:
     """Yield the first and the end of the tokens of each window: each ends with a line or sentence, if it can."""
     first, offsets = 0, body.offsets
@@ -196,10 +190,3 @@ def _parts(text: str, body: "Encoding", room: int) -> Iterator[tuple[int, int]]:
             last = next((place for place in range(first + room // 2, last) if offsets[place][0] > cut >= 0), last)
         yield first, last
         first = last
-
-
-def _scores(rows: Floats, opening: int, window: _Window) -> WindowScores:
-    """Take the scores of a window's own tokens from those of its whole input."""
-    own, spans = rows[opening:-1], np.array(window.spans, np.int64).reshape(-1, 2)
-    null = float(rows[0, _START] + rows[0, _END])
-    return WindowScores(spans, own[:, _START], own[:, _END], own[:, _EVIDENCE], null, float(rows[0, _RELEVANCE]))

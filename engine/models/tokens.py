@@ -9,10 +9,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from store.types import Vectors
-
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
@@ -141,11 +137,3 @@ def batches(
             group.append(i)
             total += len(found[i])
         yield [first + i for i in group], [found[i] for i in group]
-
-
-def in_order(count: int, width: int, found: Iterable[tuple[list[int], Vectors]]) -> Vectors:
-    """Return the rows of all batches in the order of their texts: (count, width)."""
-    rows = np.empty((count, width), np.float32)
-    for indices, vectors in found:
-        rows[indices] = vectors
-    return rows

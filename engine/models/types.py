@@ -1,10 +1,12 @@
-"""The protocols of embedders and language models, speculative drafts and FLOP counts. Knows no library."""
+"""The protocols of embedders and language models, speculative drafts and FLOP counts."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any, Protocol
+
+import numpy as np
 
 from engine.models.kv_read import OpenFiles, RangeReader, ReadAt
 from store.kv_files import Tensor
@@ -131,9 +133,15 @@ class Embedder(Protocol):
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return one unit row per text, in order: (len(texts), width) float32."""
+        rows = np.empty((len(texts), self.width), np.float32)
+        for indices, vectors in self.embed_batches(texts):
+            rows[indices] = vectors
+        return rows
 
     def embed_question(self, text: str) -> Vectors:
         """Return the unit row of a search query, which may differ from that of the same text: (width,)."""
+        row: Vectors = self.embed([text])[0]
+        return row
 
     def knows(self, word: str) -> bool:
         """Return whether a word is one of its vocabulary, and not a chain of pieces that says little."""

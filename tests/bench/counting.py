@@ -107,10 +107,11 @@ class Counted(Forced):
         self.tally.loads.append((len(paths), kv_cache.length(found)))
         return found
 
-    def _prefill(self, cache: "Cache", ids: Sequence[int], *, adapted: bool = False) -> "Captured":
+    def prefill(self, cache: "Cache", ids: Sequence[int], *, adapted: bool = False) -> "Captured":
+        """Prefill a segment and tally its steps."""
         self.tally.kind = "body"
         try:
-            return Mlx._prefill(self, cache, ids, adapted=adapted)
+            return Mlx.prefill(self, cache, ids, adapted=adapted)
         finally:
             self.tally.kind = "head"
 

@@ -117,7 +117,7 @@ def step(model: Mlx, kind: str, rows: int, before: int) -> float:
     ids = list(range(10, 10 + rows))
     cache = cache_of(model, before, 64 if kind == "decode" else 0)
     if kind == "body":
-        return timed(lambda: model._prefill(cache, ids))
+        return timed(lambda: model.prefill(cache, ids))
     if kind == "head":
         return timed(lambda: mx.eval(model._likeliest(cache, model._rows(cache, mx.array(ids))[:, -1:])))
     mx.eval(model._step(cache, mx.array(ids)))

@@ -38,7 +38,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Mlx:
 class Broken(Mlx):
     """A model that is told to stop while it reads its second segment."""
 
-    def prefill(self, cache: Any, ids: Sequence[int]) -> Any:
+    def prefill(self, cache: Any, ids: Sequence[int], *, adapted: bool = False) -> Any:
         """Read the first segment alone."""
         if ids == A:
             super().prefill(cache, ids[:1])

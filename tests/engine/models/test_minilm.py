@@ -68,14 +68,6 @@ def test_a_question_is_embedded_like_any_text(minilm: MiniLM, text: str, length:
     assert np.allclose(minilm.embed_question(asked), minilm.embed([asked])[0], rtol=0, atol=1e-6)
 
 
-def test_the_first_question_of_a_process_copies_no_weights(minilm: MiniLM) -> None:
-    one = MiniLM(find_weights())
-    assert np.array_equal(one.embed_question(TEXTS[0]), minilm.embed(TEXTS[:1])[0])
-    assert "_blocked" not in vars(one)
-    one.embed_question(TEXTS[0])
-    assert "_blocked" in vars(one)
-
-
 def test_no_text_gives_no_rows(minilm: MiniLM) -> None:
     assert minilm.embed([]).shape == (0, 384)
 
