@@ -171,8 +171,12 @@ def verify(node: Path | BinaryIO) -> Header:
         with opened(node) as file:
             return verify(file)
     header = _header(node)
-    if any(_crc(node, one.end - one.begin) != one.crc for one in header.payloads):
-        raise BadNode("checksum")
+    for one in header.payloads:
+        found, left = 0, one.end - one.begin
+        while left and (block := node.read(min(left, _BLOCK))):
+            found, left = crc32(block, found), left - len(block)
+        if left or found != one.crc:
+            raise BadNode("checksum")
     return header
 
 
@@ -215,17 +219,6 @@ def _payloads(tensors: Sequence[Tensor], *, summed: bool) -> list[Payload]:
         assert size == prod(one.shape) * WIDTHS[one.dtype], f"{one.name}: {size} bytes for {one.shape}"
         found.append(Payload(one.name, one.dtype, one.shape, at, at + size, crc32(one.buffer) if summed else 0))
         at += size
-    return found
-
-
-def _crc(file: BinaryIO, size: int) -> int | None:
-    """Return the CRC32 of the next bytes of a file; None if it ends before."""
-    found = 0
-    while size:
-        block = file.read(min(size, _BLOCK))
-        if not block:
-            return None
-        found, size = crc32(block, found), size - len(block)
     return found
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any
 
 from store.database import Ledger
 from store.home import identity
@@ -42,7 +42,6 @@ from store.kv_index import (
     path_keys,
 )
 
-T = TypeVar("T")
 Score = Callable[[Node, float], float]  # of a node, now (seconds since the epoch)
 
 
@@ -217,7 +216,6 @@ class KvBudget:
         return [entry.node for node in chosen if (entry := self._index.find(node.key))]
 
     def _pinned(self) -> set[Key]:
-        """Return the nodes that a live process is loading."""
         now, folder = self._now(), self._folder.folder
         return {key for key, owner, until in self._index.pins() if until > now and is_alive(folder, owner)}
 
@@ -237,7 +235,6 @@ def size_on_disk(path: Path) -> int:
 
 
 def _sizes(folder: Path) -> dict[str, int]:
-    """Return the bytes of the entries of a folder, by name."""
     with os.scandir(folder) as entries:
         return {entry.name: _size(entry) for entry in entries}
 
@@ -285,11 +282,8 @@ def _adapters(ledger: Ledger) -> dict[str, str]:
     return found
 
 
-class Look(Protocol):
-    """Calls what looks at the disk of the cache, and returns what that returns; None where it is not waited for."""
-
-    def __call__(self, work: Callable[[], T], /) -> T | None:
-        """Call it."""
+# Calls what looks at the disk of the cache, and returns what that returns; None where it is not waited for.
+Look = Callable[[Callable[[], Any]], Any]
 
 
 class KvStore:
@@ -398,7 +392,6 @@ class KvStore:
         return None if refused else node
 
     def _size(self, header: Header, tensors: Sequence[Tensor]) -> int:
-        """Return the bytes that a segment counts for in the budget: those of its file."""
         return size_of(header, tensors)
 
     def path_of(self, node: Node) -> Path:

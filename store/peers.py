@@ -158,14 +158,12 @@ class PeerBook:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Write a file whole and for its owner alone."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with replacing(path, lasting=True) as file:
         file.write(data)
 
 
 def _new_key() -> bytes:
-    """Return a new private key with its certificate, as PEM."""
     from datetime import datetime
 
     from cryptography import x509
@@ -183,7 +181,6 @@ def _new_key() -> bytes:
 
 
 def _certificate(path: Path) -> bytes:
-    """Return the certificate in a PEM file; PkbError where there is none."""
     try:
         text = path.read_text("ascii")
         return ssl.PEM_cert_to_DER_cert(text[text.index(_BEGIN) :])

@@ -242,7 +242,6 @@ class Remote:
 
 
 def _answer(work: Callable[[RemoteCall], T], call: RemoteCall, answers: SimpleQueue[object], done: list[T]) -> None:
-    """Do the work of a request, and report that it is done or why not."""
     found: object = RemoteMiss("refused")
     try:
         done.append(work(call))
@@ -270,7 +269,6 @@ def headers_of(root: TreeRoot, segments: Sequence[Sequence[int]]) -> list[Header
 
 
 def _checked(sizes: Sequence[int], most: int) -> tuple[int, ...]:
-    """Return sizes that the other side told; RemoteMiss where they cannot be."""
     if len(sizes) > most or any(type(one) is not int or not 0 <= one <= MOST_BYTES for one in sizes):
         raise RemoteMiss("refused")
     return tuple(sizes)

@@ -202,7 +202,6 @@ class _Blocks:
         self, sources: Sequence[_Source], places: Mapping[Ids, int], reader: RangeReader | None,
         fetched: Mapping[Ids, FetchedNode],
     ) -> Iterator[tuple[Ids, BlockPart]]:  # fmt: skip
-        """Yield the parts that have come."""
         loaded = reader.take() if reader and any(one.node for one in sources) else {}
         for one in sources:
             if one.ids in fetched:
@@ -213,7 +212,6 @@ class _Blocks:
             yield one.ids, BlockPart(own, one.node, one.unit.compute_s)
 
     def _computed(self, ids: Ids) -> BlockPart:
-        """Compute a block behind the system segment alone."""
         layers = [(self.base[f"{at}.k"], self.base[f"{at}.v"]) for at in range(len(self.base) // 2)]
         cache, start, begun = extend(self.model.begin(), layers), len(self.system), time.perf_counter()
         arrays = self.model.prefill(cache, ids) or take(cache, start, start + len(ids))
@@ -223,7 +221,6 @@ class _Blocks:
         return BlockPart(arrays, None, seconds, is_loaded=False)
 
     def _account(self, kept: KvBinding, come: Sequence[_Source], spent: float) -> None:
-        """Count what was loaded and fetched, and what that saved."""
         saved, away = sum(one.unit.compute_s for one in come) - spent, [one.unit for one in come if one.header]
         self.trace.saved_s += max(0.0, saved)
         if nodes := tuple(one.node for one in come if one.node):

@@ -478,7 +478,6 @@ class Loader:
         return 0.0 if self._rest_s() > computing else min(left, max(computing / _POLLS, _SHORTEST_S))
 
     def _rest_s(self) -> float:
-        """Estimate the seconds until the thread has loaded all units that are left."""
         loaded, left = sum(map(_weight, self.units[self.back :])), self.units[self._front : self.back]
         # The seconds of one unit of weight so far, before any as expected, 0 if nothing was.
         pace = self.seconds / loaded if loaded else float(all(unit.load_s is not None for unit in self.units))

@@ -215,7 +215,6 @@ def _divided(kept: KvBinding, planning: Planning, match: Match, task: _Task, ope
 
 
 def _joined(units: Sequence[Unit]) -> Unit:
-    """Return several units as one."""
     tokens, size = sum(unit.tokens for unit in units), sum(unit.size for unit in units)
     return Unit(tokens, size, sum(unit.compute_s for unit in units), load_all(units).seconds)
 
@@ -323,7 +322,6 @@ def keep(kept: KvBinding, segments: Sequence[Ids], read: Prefilled, *, evict: bo
 def _compute_missing(
     reading: PromptReader, found: Restored, nodes: tuple[Node, ...], segments: Sequence[Ids], trace: Trace
 ) -> Prefilled:
-    """Compute what a cache does not hold yet of each segment."""
     seconds, captured, cache = list[float](), list[Any](), found.cache
     present, loaded = ([*counts, *[0] * (len(segments) - len(counts))] for counts in (found.present, found.loaded))
     with trace.step("prefill") as step:

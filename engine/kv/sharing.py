@@ -205,7 +205,6 @@ class SharingHandler(BaseHTTPRequestHandler):
         return listed
 
     def _refuse(self, status: int) -> None:
-        """Answer with a status alone; what else the request brought is not read."""
         self.close_connection = self.close_connection or status != 404 or self.command != "GET"
         self._begin(status, 0, "text/plain", {"Connection": "close"} if self.close_connection else None)
 

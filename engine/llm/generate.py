@@ -102,7 +102,6 @@ def _lists(text: str) -> list[str]:
 
 
 def _numbers(found: str) -> list[int]:
-    """Return the numbers of a list, those inside a range too."""
     numbers: list[int] = []
     for part in re.split(r"\s*(?:[,;&]|and)\s*", found, flags=re.IGNORECASE):
         span = _RANGE.fullmatch(part)
@@ -161,7 +160,6 @@ def _telling(answer: str, question: str) -> frozenset[str]:
 
 
 def _invents(answer: str, question: str, shown: Sequence[Passage]) -> bool:
-    """Return whether an answer has an address, a link or a telephone number that is nowhere in question and sources."""
     origins = (chunk.origin for read in shown for chunk in read.chunks)
     known = "\n".join([question, *(f"{read.header}\n{read.text}" for read in shown), *origins]).casefold()
     addresses = [found.rstrip(".,;:!?)]'").casefold() for found in _ADDRESS.findall(answer)]
@@ -170,7 +168,6 @@ def _invents(answer: str, question: str, shown: Sequence[Passage]) -> bool:
 
 
 def _digits(text: str) -> str:
-    """Return a text with its groups of digits joined."""
     return _DIGIT_GAP.sub("", text).lstrip("+(")
 
 
@@ -545,6 +542,5 @@ def _position(one: Passage) -> tuple[float, str, int]:
 
 
 def _noted(part: Evidence, note: str) -> Passage:
-    """Return the notes of a part as a passage in its place."""
     hit = (first := part.passages[0]).hits[0]
     return replace(first, hits=(dataclasses.replace(hit, chunk=replace(hit.chunk, text=note)),))

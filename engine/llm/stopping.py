@@ -79,7 +79,6 @@ class Repetition:
         return _STOP.search(self._text[max(0, self._after - _STOP_WIDTH) : self._after])
 
     def _begin_sentence(self, unit: re.Match[str]) -> None:
-        """Where a unit is the first of a sentence, check the one before it."""
         if not unit["word"] or self._first == len(self._words) or not self._is_first(unit):
             return
         count = len(self._words) - self._first
@@ -127,7 +126,6 @@ class Repetition:
         return len(self._text[self._starts[-count] : self._after].encode(errors="replace"))
 
     def _first_open(self) -> int:
-        """Return the offset from which a repetition may begin."""
         if run := max(self._runs, default=0):
             return self._starts[-run]
         text, tail = max(self._read, len(self._text.rstrip())), self._tail  # blanks may have been read as words

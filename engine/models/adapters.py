@@ -110,7 +110,6 @@ def _config(folder: Path, name: str) -> Mapping[str, Any]:
 
 
 def _numbers(config: Mapping[str, Any], name: str) -> tuple[int, float]:
-    """Return rank and scale; PkbError if they are invalid."""
     found = config.get("lora_parameters")
     rank, scale = (found.get("rank"), found.get("scale")) if isinstance(found, dict) else (None, None)
     if not isinstance(rank, int) or isinstance(rank, bool) or not 1 <= rank <= MOST_RANK:
@@ -224,7 +223,6 @@ class _Worn:
 
 
 def _remember(known: dict[str, Any], name: str, factors: Mapping[str, Any]) -> None:
-    """Keep factors in place of the oldest where there are enough."""
     while len(known) >= _KNOWN:
         known.pop(next(iter(known)))
     known[name] = factors

@@ -218,7 +218,6 @@ class _Exchange(Thread):
         return connection.getresponse()
 
     def _failure(self, error: Exception) -> PkbError:
-        """Return the error of a server that is not there, or that stops in the middle."""
         from socket import gaierror
         from ssl import SSLError
 

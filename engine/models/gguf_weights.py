@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -133,11 +132,16 @@ def plan(header: GgufHeader) -> Plan:
     found = sizes(header)
     names = {name: new for name in header.tensors if (new := _name(header.architecture, name))}
     for name in names:
-        if (inner := BLOCK.fullmatch(name)) and int(inner[1]) >= found.layers:
+        if (block := BLOCK.fullmatch(name)) and int(block[1]) >= found.layers:
             raise header.refusal(f"its tensor {name} belongs to no layer")
     if unknown := sorted(name for name in header.tensors.keys() - names.keys() if not UNUSED.fullmatch(name)):
         raise header.refusal(f"it has a tensor {unknown[0]}, which a model of this architecture has not")
-    for name in _required(header, found):
+    layers, biased = LAYERS[header.architecture], BIASED.get(header.architecture, ())
+    if header.architecture == "llama" and not any(name.endswith(".bias") for name in header.tensors):
+        biased = ()
+    parts = (*(f"{name}.weight" for name in layers), *(f"{name}.bias" for name in biased))
+    inner = (f"blk.{layer}.{part}" for layer in range(found.layers) for part in parts)
+    for name in ("token_embd.weight", "output_norm.weight", *inner):
         if name not in header.tensors:
             raise header.refusal(f"it has no tensor {name}")
     for name in names:
@@ -158,18 +162,7 @@ def _name(architecture: str, name: str) -> str | None:
     return f"model.layers.{inner[1]}.{layer[inner[2]]}.{inner[3]}"
 
 
-def _required(header: GgufHeader, found: Sizes) -> Iterator[str]:
-    yield from ("token_embd.weight", "output_norm.weight")
-    biased = BIASED.get(header.architecture, ())
-    if header.architecture == "llama" and not any(name.endswith(".bias") for name in header.tensors):
-        biased = ()
-    for layer in range(found.layers):
-        yield from (f"blk.{layer}.{name}.weight" for name in LAYERS[header.architecture])
-        yield from (f"blk.{layer}.{name}.bias" for name in biased)
-
-
 def _shape(header: GgufHeader, name: str, found: Sizes) -> tuple[int, ...]:
-    """Return the shape that a tensor must have."""
     query, key = found.heads * found.head, found.kv_heads * found.head
     fused = 2 if header.architecture == "phi3" else 1
     rows, columns = {
@@ -209,28 +202,27 @@ def convert(plan: Plan, model: InstalledModel, environ: Mapping[str, str], tick:
     lock, fresh = Lease(home / "converting.lock"), home / "converting"
     if not lock.acquire():
         raise Locked("another pkb is converting this model", "try again when it is done")
-    with _explained(plan.header):
-        try:
-            shutil.rmtree(fresh, ignore_errors=True)  # of a run that was killed
-            fresh.mkdir(mode=0o700)
-            for name, text in texts.items():
-                (fresh / name).write_text(text, encoding="utf-8")
-            _write(plan, fresh / "model.safetensors", tick)
-            for path in fresh.iterdir():
-                path.chmod(0o600)
-            _publish(fresh, model, home)
-        finally:
-            shutil.rmtree(fresh, ignore_errors=True)
-            lock.release()
-
-
-def _publish(fresh: Path, model: InstalledModel, home: Path) -> None:
-    """Move the folder to its place, where it replaces an incomplete one, and let the name mean it."""
-    model.folder.parent.mkdir(mode=0o700, exist_ok=True)
-    shutil.rmtree(model.folder, ignore_errors=True)
-    fresh.rename(model.folder)
-    (home / "refs").mkdir(mode=0o700, exist_ok=True)
-    (home / "refs" / "main").write_text(model.revision or "", encoding="ascii")
+    try:
+        shutil.rmtree(fresh, ignore_errors=True)  # of a run that was killed
+        fresh.mkdir(mode=0o700)
+        for name, text in texts.items():
+            (fresh / name).write_text(text, encoding="utf-8")
+        _write(plan, fresh / "model.safetensors", tick)
+        for path in fresh.iterdir():
+            path.chmod(0o600)
+        # It replaces an incomplete one, and the name means it.
+        model.folder.parent.mkdir(mode=0o700, exist_ok=True)
+        shutil.rmtree(model.folder, ignore_errors=True)
+        fresh.rename(model.folder)
+        (home / "refs").mkdir(mode=0o700, exist_ok=True)
+        (home / "refs" / "main").write_text(model.revision or "", encoding="ascii")
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        reason = "no space is left on the disk" if full else f"{error.filename}: {error.strerror}"
+        raise plan.header.refusal(reason) from None
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+        lock.release()
 
 
 def _texts(plan: Plan) -> dict[str, str]:
@@ -258,20 +250,16 @@ def _texts(plan: Plan) -> dict[str, str]:
     return texts | {"tokenizer_config.json": json.dumps(special_tokens, ensure_ascii=False)}
 
 
-@contextmanager
-def _explained(header: GgufHeader) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        reason = "no space is left on the disk" if full else f"{error.filename}: {error.strerror}"
-        raise header.refusal(reason) from None
-
-
 def _write(plan: Plan, path: Path, tick: Callable[[int], None]) -> None:
-    found, done = sizes(plan.header), 0
+    found, done, at = sizes(plan.header), 0, 0
+    entries: dict[str, Any] = {"__metadata__": {"format": "mlx"}}
+    for part in (part for one in plan.tensors for part in one.parts):
+        entries[part.name] = {"dtype": part.dtype, "shape": part.shape, "data_offsets": (at, at + part.bytes)}
+        at += part.bytes
+    text = json.dumps(entries).encode()
+    text += b" " * (-len(text) % 8)
     with plan.header.path.open("rb") as source, path.open("wb") as file:
-        file.write(_safetensors_header(plan))
+        file.write(len(text).to_bytes(8, "little") + text)
         for one in plan.tensors:
             source.seek(one.place.start)
             for array in _arrays(plan, one, source.read(one.place.bytes), found):
@@ -283,18 +271,7 @@ def _write(plan: Plan, path: Path, tick: Callable[[int], None]) -> None:
         raise plan.header.refusal(_CHANGED)
 
 
-def _safetensors_header(plan: Plan) -> bytes:
-    entries, at = dict[str, Any](__metadata__={"format": "mlx"}), 0
-    for part in (part for one in plan.tensors for part in one.parts):
-        entries[part.name] = {"dtype": part.dtype, "shape": part.shape, "data_offsets": (at, at + part.bytes)}
-        at += part.bytes
-    text = json.dumps(entries).encode()
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text
-
-
 def _arrays(plan: Plan, one: Converted, data: bytes, found: Sizes) -> Iterator[NDArray[Any]]:
-    """Compute the arrays of a tensor from its bytes."""
     if len(data) < one.place.bytes:
         raise plan.header.refusal(_CHANGED)
     place, architecture = one.place, plan.header.architecture
@@ -352,7 +329,6 @@ def pack(values: Bytes, bits: int) -> NDArray[np.uint32]:
 
 
 def _half(blocks: Bytes) -> NDArray[np.float16]:
-    """Read one float16 from two bytes of each block: (rows, blocks)."""
     return np.ascontiguousarray(blocks).view("<f2")[..., 0]
 
 

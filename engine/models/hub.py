@@ -319,7 +319,6 @@ def _file(listed: "RepoSibling") -> File:
 
 
 def _refusal(error: "HfHubHTTPError", name: str, revision: str, again: str) -> PkbError:
-    """Return the error for a response that the hub refused."""
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
 
     status, page = error.response.status_code, f"https://huggingface.co/{name}"

@@ -348,7 +348,6 @@ def _arrays(cache: Cache) -> Arrays:
 
 
 def _set_arrays(cache: Cache, found: Arrays, count: int) -> Cache:
-    """Set the arrays of an empty, sliceable cache; their first `count` tokens are in use."""
     for number, layer in enumerate(cache):
         layer.state = (found[f"{number}.k"], found[f"{number}.v"], count)
     return cache

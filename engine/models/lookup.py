@@ -266,7 +266,6 @@ def gguf_files(environ: Mapping[str, str]) -> list[GgufFile]:
 
 
 def _of_ollama(environ: Mapping[str, str]) -> Iterator[GgufFile]:
-    """Yield Ollama's models. Each tag has a manifest with the digest that names the model's file."""
     named = environ.get("OLLAMA_MODELS")
     for root in (named,) if named else ("~/.ollama/models", "/usr/share/ollama/.ollama/models"):
         folder = Path(root).expanduser()
@@ -311,8 +310,11 @@ def find(name: str, revision: str | None, environ: Mapping[str, str]) -> Install
 
     With a revision (commit or branch), only the cache is searched; without one, branch main is meant.
     """
-    named = split(name)
-    if not revision and (folder := _folder(name, must_be_folder=named is None)):
+    named, folder = split(name), None
+    with suppress(RuntimeError):  # "~user" without a home
+        folder = Path(name).expanduser().absolute()
+    # A path that could also be a name on the hub must be that of a folder with a model.
+    if folder and not revision and ((folder / CONFIG).is_file() or (named is None and folder.is_dir())):
         if missing := missing_files(folder):
             raise NoModel(f"{folder} is incomplete: {missing}", "pkb model list")
         return InstalledModel(str(folder), folder, None)
@@ -376,31 +378,17 @@ def missing_files(folder: Path) -> str:
     if damaged := [name for name in (CONFIG, INDEX) if (folder / name).is_file() and _object(folder / name) is None]:
         return f"{damaged[0]} cannot be read"
     present = {path.name for path in folder.glob(WEIGHTS) if path.is_file()}
-    indexed = shards(_object(folder / INDEX) or {})
+    named = (_object(folder / INDEX) or {}).get("weight_map")
+    indexed = {str(file) for file in named.values()} if isinstance(named, Mapping) else set()
     # Without an index, the name of a shard says how many there are.
     count = len(indexed) or max((int(found[1]) for name in present if (found := _SHARD.fullmatch(name))), default=1)
     missing = len(indexed - present) if indexed else count - len(present)
     return f"missing {missing} of {count} weight files" if missing > 0 else ""
 
 
-def shards(index: Mapping[str, Any]) -> set[str]:
-    """Return the names of the weight files in an index."""
-    named = index.get("weight_map")
-    return {str(file) for file in named.values()} if isinstance(named, Mapping) else set()
-
-
 def _parts(local: InstalledModel) -> list[Path]:
     small = [local.folder / name for name in SUPPORT_FILES]
     return [*(path for path in small if path.is_file()), *local.weights]
-
-
-def _folder(name: str, *, must_be_folder: bool) -> Path | None:
-    """Return the folder of a path; if the path could also be a name on the hub, only a folder with a model."""
-    try:
-        folder = Path(name).expanduser().absolute()
-    except RuntimeError:  # "~user" without a home
-        return None
-    return folder if (folder / CONFIG).is_file() or (must_be_folder and folder.is_dir()) else None
 
 
 def _cached(name: str, revision: str, environ: Mapping[str, str]) -> InstalledModel:

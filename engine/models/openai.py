@@ -53,7 +53,6 @@ def events(chunks: Iterable[bytes]) -> Iterator[str]:
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the lines of a body without their ends, LF or CRLF."""
     parts = list[bytes]()
     for chunk in chunks:
         *ended, rest = chunk.split(b"\n")

@@ -24,7 +24,7 @@ from store.database import Ledger
 from store.errors import PkbError, UsageError
 
 if TYPE_CHECKING:
-    from ctypes import CDLL, _NamedFuncPointer
+    from ctypes import _NamedFuncPointer
 
 
 PRODUCTS = ("cblas_sgemm", "cblas_dgemm", "cblas_cgemm")  # what MLX multiplies matrices with
@@ -56,7 +56,13 @@ def open_blas(named: Path | None, threads: int | None = None) -> Blas | None:
             _publish({name: library[prefix + name] for name in PRODUCTS})
         except (OSError, AttributeError):
             continue
-        return _describe(library, Path(path).name, prefix, threads)
+        if not hasattr(library, f"{prefix}openblas_get_config"):
+            return Blas(Path(path).name, 1)
+        if threads:
+            library[f"{prefix}openblas_set_num_threads"](threads)
+        config = library[f"{prefix}openblas_get_config"]
+        config.restype = ctypes.c_char_p
+        return Blas(config().decode(), library[f"{prefix}openblas_get_num_threads"]())
     return None
 
 
@@ -106,29 +112,14 @@ def symbol_library(header: bytes, addresses: Mapping[str, int]) -> bytes:
     tables = dynamic + 6 * _ENTRY
     at_hashes, at_names = tables + len(symbols), tables + len(symbols) + len(hashes)
     size = at_names + len(names)
+    segments = ((_LOAD, 0, size, _PAGE), (_DYNAMIC, dynamic, tables - dynamic, 8), (_STACK, 0, 0, 8))
     entries = (_HASHES, at_hashes, _NAMES, at_names, _SYMBOLS, tables, _NAMES_SIZE, len(names), _SYMBOL_SIZE, _SYMBOL)
     return b"".join((
         header[:16], pack("<H", _SHARED), header[18:20], pack("<I3Q", 1, 0, _HEADER, 0),
         header[48:52], pack("<6H", _HEADER, _SEGMENT, 3, 0, 0, 0),
-        _segment(_LOAD, 0, size), _segment(_DYNAMIC, dynamic, tables - dynamic), _segment(_STACK, 0, 0),
+        *(pack("<2I6Q", kind, _WRITABLE, at, at, at, length, length, align) for kind, at, length, align in segments),
         pack("<12Q", *entries, 0, 0), symbols, hashes, names,
     ))  # fmt: skip
-
-
-def _segment(kind: int, at: int, size: int) -> bytes:
-    return pack("<2I6Q", kind, _WRITABLE, at, at, at, size, size, _PAGE if kind == _LOAD else 8)
-
-
-def _describe(library: "CDLL", file: str, prefix: str, threads: int | None) -> Blas:
-    from ctypes import c_char_p
-
-    if not hasattr(library, f"{prefix}openblas_get_config"):
-        return Blas(file, 1)
-    if threads:
-        library[f"{prefix}openblas_set_num_threads"](threads)
-    config = library[f"{prefix}openblas_get_config"]
-    config.restype = c_char_p
-    return Blas(config().decode(), library[f"{prefix}openblas_get_num_threads"]())
 
 
 Device = Literal["metal", "cuda", "cpu"]
