@@ -80,29 +80,16 @@ def parse_time(value: str, zone: str, zones: Zones) -> CalendarTime | None:
         if found[4] is None:
             return CalendarTime(date(year, month, day), "")
         at = datetime(year, month, day, int(found[4]), int(found[5]), min(int(found[6] or 0), 59))
-        if found[7]:
-            return _from_utc(at.replace(tzinfo=UTC), zones)
+        if found[7]:  # UTC, told in the calendar's own zone: its day there is the event's day
+            zone, at = zones.own, at.replace(tzinfo=UTC)
         known = zones.find(zone) if zone else None
         if known is None:
-            return CalendarTime(at, zone[:80])
-        aware = at.replace(tzinfo=known)
-        return CalendarTime(aware, f"{zone[:80]}, {_offset_words(aware)}")
+            return CalendarTime(at, "UTC" if found[7] else zone[:80])
+        at = at.astimezone(known) if found[7] else at.replace(tzinfo=known)
+        offset = f"{at:%z}"
+        return CalendarTime(at, f"{zone[:80]}, UTC{offset[:3]}:{offset[3:5]}")
     except (ValueError, OverflowError):  # 31 February, or a year out of range
         return None
-
-
-def _from_utc(at: datetime, zones: Zones) -> CalendarTime:
-    """Return a time in UTC in the calendar's own zone: its day there is the event's day."""
-    own = zones.find(zones.own) if zones.own else None
-    if own is None:
-        return CalendarTime(at, "UTC")
-    local = at.astimezone(own)
-    return CalendarTime(local, f"{zones.own[:80]}, {_offset_words(local)}")
-
-
-def _offset_words(at: datetime) -> str:
-    minutes = int((at.utcoffset() or timedelta()).total_seconds()) // 60
-    return f"UTC{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
 
 
 _NO_CHANGES = struct.pack(">4sc15x6llbb4s", b"TZif", b"2", 0, 0, 0, 0, 1, 4, 0, 0, 0, b"UTC")  # RFC 8536
@@ -141,7 +128,9 @@ def rule_text(rule: str, zone: tzinfo | None = None) -> str:
     words = f"every {unit}" if interval == "1" else f"every {interval} {unit}s"
     days = _listed([_day(day) for day in parts.get("BYDAY", "").split(",") if day.strip()])
     dates = _listed([day.strip() for day in parts.get("BYMONTHDAY", "").split(",") if day.strip()])
-    months = _listed([_month(month.strip()) for month in parts.get("BYMONTH", "").split(",") if month.strip()])
+    numbers = (month.strip() for month in parts.get("BYMONTH", "").split(","))
+    known = {str(number): name for number, name in enumerate(MONTH_NAMES, 1)}
+    months = _listed([known.get(number.lstrip("0"), number) for number in numbers if number])
     words += f" on {days}" if days else ""
     words += f" on day {dates}" if dates else ""
     words += f" in {months}" if months else ""
@@ -164,10 +153,6 @@ def _day(code: str) -> str:
     return f"the {_ORDINALS.get(int(found[1]), found[1])} {name}" if found[1] else name
 
 
-def _month(number: str) -> str:
-    return MONTH_NAMES[int(number) - 1] if number.isdecimal() and 1 <= int(number) <= 12 else number
-
-
 def _listed(words: list[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
@@ -177,6 +162,7 @@ def _listed(words: list[str]) -> str:
 MOST_EVENTS = 100
 MOST_PEOPLE = 100
 MOST_LINES = 50_000
+_ANSWERS = {"ACCEPTED": " (accepted)", "DECLINED": " (declined)", "TENTATIVE": " (tentative)"}
 _COMPONENTS = {"VEVENT": "", "VTODO": "Task", "VJOURNAL": "Note"}  # and their headings, if not by the method
 _FOLD = re.compile(r"\n[ \t]")
 _PARAMETER = re.compile(r';([A-Za-z0-9-]{1,40})(?:=("[^"]*+"?|[^;:,"]*+(?:,[^;:,"]*+)*+))?')
@@ -222,7 +208,7 @@ def _components(calendar: str, most: int) -> tuple[str, list[Component], Zones]:
             stack = [*stack[-4:], found.value.strip().upper()]
             if stack[-1] in _COMPONENTS:
                 events.append({"BEGIN": [found]})
-        elif "VTIMEZONE" in stack:
+        if "VTIMEZONE" in stack:
             zone_lines.append((found.name, found.value.strip()))
         elif stack and stack[-1] in _COMPONENTS and found.name != "END":
             events[-1].setdefault(found.name, []).append(found)
@@ -230,8 +216,6 @@ def _components(calendar: str, most: int) -> tuple[str, list[Component], Zones]:
             method = found.value.strip().upper()
         elif found.name == "X-WR-TIMEZONE":
             own = found.value.strip()
-        if found.name == "BEGIN" and "VTIMEZONE" in stack:
-            zone_lines.append(("BEGIN", stack[-1]))
         if found.name == "END" and stack:
             stack = stack[:-1]
     return method, [event for event in events if len(event) > 1], Zones.of(zone_lines, own)
@@ -255,8 +239,11 @@ def _describe(event: Component, method: str, zones: Zones) -> str:
     status, kind = _text(event, "STATUS").upper(), _COMPONENTS[_text(event, "BEGIN").upper()]
     cancelled = status == "CANCELLED"
     heading = _HEADINGS["CANCEL"] if cancelled else kind or _HEADINGS.get(method, _HEADINGS[""])
-    start, rule = _start(event, zones), _text(event, "RRULE")
+    start, rule = _time(event, "DTSTART", zones), _text(event, "RRULE")
     zone = start.at.tzinfo if start and isinstance(start.at, datetime) else None
+    asked = event.get("ATTENDEE", [])
+    people = [f"{_person(one)}{_ANSWERS.get(one.parameters.get('PARTSTAT', '').upper(), '')}" for one in asked]
+    more = f" and {len(people) - MOST_PEOPLE} more" if len(people) > MOST_PEOPLE else ""
     lines = [
         f"{heading}: {clean(_text(event, 'SUMMARY')) or 'no title'}",
         f"When{' (cancelled)' * cancelled}: {_when(event, start, zones)}" if "DTSTART" in event else "",
@@ -269,7 +256,7 @@ def _describe(event: Component, method: str, zones: Zones) -> str:
         *_dates(event, zones, "Also", "RDATE"),
         f"Where: {clean(_text(event, 'LOCATION'))}" if _text(event, "LOCATION") else "",
         *(f"Organiser: {_person(one)}" for one in event.get("ORGANIZER", [])[:1]),
-        _attendees(event.get("ATTENDEE", [])),
+        f"Attendees: {', '.join(people[:MOST_PEOPLE])}{more}" if people else "",
         *_notes(_text(event, "DESCRIPTION") or _text(event, "X-ALT-DESC")),
     ]
     return "\n".join(line for line in lines if line)
@@ -280,8 +267,8 @@ def _text(event: Component, name: str) -> str:
     return found[0].text.strip() if found else ""
 
 
-def _start(event: Component, zones: Zones) -> CalendarTime | None:
-    first = next(iter(event.get("DTSTART", [])), None)
+def _time(event: Component, name: str, zones: Zones) -> CalendarTime | None:
+    first = next(iter(event.get(name, [])), None)
     return parse_time(first.value, first.parameters.get("TZID", ""), zones) if first else None
 
 
@@ -289,57 +276,40 @@ def _when(event: Component, start: CalendarTime | None, zones: Zones) -> str:
     """Return start and end as absolute dates; iCalendar's end of an all-day event is exclusive."""
     if start is None:
         return "unreadable"  # not its text, in which a question could find a day, such as "tomorrow"
-    end = _end(event, start.at, zones)
-    if isinstance(start.at, datetime):
-        return _span(start.at, end if isinstance(end, datetime) else start.at, start.zone)
-    if isinstance(end, datetime) or end is None or (end - start.at).days <= 1:
-        return f"{spell_date(start.at, weekday=True)} (all day)"
-    return f"{spell_date(start.at, weekday=True)} to {spell_date(end - timedelta(days=1), weekday=True)}"
-
-
-def _span(start: datetime, end: datetime, zone: str) -> str:
-    text = f"{spell_date(start, weekday=True)}, {start:%H:%M}"
-    if end != start:
-        same = end.date() == start.date()
+    day, end = spell_date(start.at, weekday=True), _end(event, start.at, zones)
+    if not isinstance(start.at, datetime):
+        several = end is not None and (end - start.at).days > 1
+        return (
+            f"{day} to {spell_date(end - timedelta(days=1), weekday=True)}" if end and several else f"{day} (all day)"
+        )
+    text = f"{day}, {start.at:%H:%M}"
+    if isinstance(end, datetime) and end != start.at:
+        same = end.date() == start.at.date()
         text += f" to {end:%H:%M}" if same else f" to {spell_date(end, weekday=True)}, {end:%H:%M}"
-    return f"{text} ({zone})" if zone else text
+    return f"{text} ({start.zone})" if start.zone else text
 
 
 def _end(event: Component, start: date | datetime, zones: Zones) -> date | datetime | None:
-    duration = _DURATION.match(_text(event, "DURATION"))
+    """Return the end in the zone of the start; None without one, or if one is a day and the other a time."""
     try:
-        if last := event.get("DTEND"):
-            found = parse_time(last[0].value, last[0].parameters.get("TZID", ""), zones)
-            return _in_zone_of(found.at, start) if found is not None else None
-        return start + _duration(duration) if duration is not None else None
+        if "DTEND" in event:
+            end = found.at if (found := _time(event, "DTEND", zones)) else None
+            if isinstance(end, datetime) and isinstance(start, datetime):
+                return end.astimezone(start.tzinfo) if end.tzinfo and start.tzinfo else end
+            return None if isinstance(end, datetime) or isinstance(start, datetime) else end
+        if lasts := _DURATION.match(_text(event, "DURATION")):
+            weeks, days, hours, minutes, seconds = (int(part or 0) for part in lasts.groups()[1:])
+            span = timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
+            return start - span if lasts[1] == "-" else start + span
     except OverflowError:  # beyond year 9999
         return None
-
-
-def _duration(found: re.Match[str]) -> timedelta:
-    weeks, days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:])
-    span = timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
-    return -span if found[1] == "-" else span
-
-
-def _in_zone_of(end: date | datetime, start: date | datetime) -> date | datetime | None:
-    """Return an end in the zone of its start; None if one is a day and the other a time."""
-    if isinstance(end, datetime) and isinstance(start, datetime):
-        return end.astimezone(start.tzinfo) if end.tzinfo and start.tzinfo else end
-    return None if isinstance(end, datetime) or isinstance(start, datetime) else end
+    return None
 
 
 def _person(found: Property) -> str:
     address = clean(found.value).removeprefix("mailto:").removeprefix("MAILTO:").removeprefix("Mailto:")
     name = clean(found.parameters.get("CN", ""))
     return f"{name} <{address}>" if name and name != address else address
-
-
-def _attendees(found: list[Property]) -> str:
-    answers = {"ACCEPTED": " (accepted)", "DECLINED": " (declined)", "TENTATIVE": " (tentative)"}
-    people = [_person(one) + answers.get(one.parameters.get("PARTSTAT", "").upper(), "") for one in found[:MOST_PEOPLE]]
-    more = f" and {len(found) - MOST_PEOPLE} more" if len(found) > MOST_PEOPLE else ""
-    return f"Attendees: {', '.join(people)}{more}" if people else ""
 
 
 def _dates(event: Component, zones: Zones, heading: str, name: str) -> list[str]:

@@ -70,17 +70,6 @@ def _length(values: Mapping[str, str], name: str, font: float) -> float:
     return pixels(values.get(name, ""), font) or 0.0
 
 
-def _font_size(value: str, parent: float) -> float:
-    found = _SIZES.get(value) or pixels(value.replace("%", "em"), parent / 100 if "%" in value else parent)
-    return parent if found is None else found
-
-
-def _share(number: Any) -> float:
-    """Return a number or percentage, limited to the range from 0 to 1."""
-    share: float = number.value / (100 if number.type == "percentage" else 1)
-    return min(max(share, 0.0), 1.0)
-
-
 Color = tuple[float, float, float, float]  # red, green and blue from 0 to 255, alpha from 0 to 1
 
 _ALIKE = 20  # of 255, in each part
@@ -120,12 +109,11 @@ _FEATURES = {
 
 def media_apply(queries: str) -> bool:
     """Return whether one of the queries ("screen and (min-width: 600px), print") holds for the reader."""
-    return not queries.strip() or any(map(_query_holds, queries.lower().split(",")))
-
-
-def _query_holds(query: str) -> bool:
-    parts = ["".join(part.split()) for part in _QUERY_PART.findall(query)]
-    return ("not" in parts) != all(_part_holds(part) for part in parts if part not in ("not", "only", "and"))
+    for query in queries.lower().split(","):
+        parts = ["".join(part.split()) for part in _QUERY_PART.findall(query)]
+        if ("not" in parts) != all(_part_holds(part) for part in parts if part not in ("not", "only", "and")):
+            return True
+    return False
 
 
 def _part_holds(part: str) -> bool:
@@ -244,8 +232,13 @@ def parse_sheet(text: str) -> Sequence[StyleRule]:
     ]
     while opened:  # nested rules, without recursion
         node, outer = opened.pop()
-        outer = _selectors(node.prelude, outer) if node.type == "qualified-rule" else outer
-        if not (outer if node.type == "qualified-rule" else _at_rule_applies(node)):
+        if node.type == "qualified-rule":
+            applies = outer = _selectors(node.prelude, outer)
+        elif applies := node.type == "at-rule" and node.content is not None:
+            name, condition = node.lower_at_keyword, _text(node.prelude).strip().lower()
+            supported = name == "layer" or (name == "supports" and not condition.startswith("not"))
+            applies = media_apply(condition) if name == "media" else supported
+        if not applies:
             continue
         inner = (tinycss2.parse_blocks_contents if outer else tinycss2.parse_rule_list)(node.content)
         if any(declared := _declared(inner)):
@@ -265,15 +258,6 @@ def _selectors(prelude: Iterable[Any], outer: list[str]) -> list[str]:
     if sum((1 + one.count("&")) * len(around) + len(one) for one in found) > _LONGEST_SELECTOR:
         return []
     return [one.replace("&", around) if "&" in one else f"{around} {one}" for one in found] if outer else found
-
-
-def _at_rule_applies(rule: Any) -> bool:
-    if rule.type != "at-rule" or rule.content is None:
-        return False
-    name, condition = rule.lower_at_keyword, _text(rule.prelude).strip().lower()
-    if name == "media":
-        return media_apply(condition)
-    return name == "layer" or (name == "supports" and not condition.startswith("not"))
 
 
 # Styles: what elements inherit, and what they show.
@@ -329,7 +313,9 @@ def style_element(parent: Style, tag: str, declared: Iterable[Declared], hints: 
     if own or any("var(" in value for value in values.values()):
         replaced = {name: _with_variables(value, dict(variables)) for name, value in values.items()}
         values = {name: value for name, value in replaced.items() if _is_valid(name, value)}
-    font = _font_size(values.get("font-size", ""), parent.font_size)
+    size = values.get("font-size", "")
+    found = _SIZES.get(size) or pixels(size.replace("%", "em"), parent.font_size / (100 if "%" in size else 1))
+    font = parent.font_size if found is None else found
     opacity = _opacity(values)
     if opacity < _LEAST_ALPHA or _is_removed(values) or _is_outside(values, font) or _has_no_size(tag, values, font):
         return None
@@ -375,10 +361,11 @@ def _ground(below: Color | None, values: Mapping[str, str]) -> Color | None:
 
 def _opacity(values: Mapping[str, str]) -> float:
     """Return the product of an element's `opacity` and its filters of that name."""
-    found = [_share(one) for one in _tokens(values.get("opacity", ""))[:1] if one.type in _NUMERIC]
-    for name, numbers in _calls(values.get("filter", "")):
-        found += [_share(one) / (100 if name == "alpha" else 1) for one in numbers[:1] if name in ("opacity", "alpha")]
-    return prod(found)
+    calls = (*_calls(f"opacity({values.get('opacity', '')})"), *_calls(values.get("filter", "")))
+    found = ((name, one) for name, numbers in calls for one in numbers[:1] if name in ("opacity", "alpha"))
+    whole = {"alpha": 100, "opacity": 1}
+    shares = (one.value / (100 if one.type == "percentage" else whole[name]) for name, one in found)
+    return prod(min(max(share, 0.0), 1.0) for share in shares)
 
 
 def _is_removed(values: Mapping[str, str]) -> bool:

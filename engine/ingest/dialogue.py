@@ -220,16 +220,11 @@ def speakers_of(heads: Sequence[Lead | None], attendees: frozenset[str] = frozen
     if count >= max(min(2, len(heads)), MIN_SHARE * len(heads)):
         # "the point is" and "so" are words of a sentence.
         phrases = {name for name in uses if name[0].islower() and not FUNCTION_WORDS.isdisjoint(words(_bare(name)))}
-        found |= {name for name in uses if _is_likely(name, uses[name])}
+        # Rare words such as "potuz" are names; "so" and "the point" must recur.
+        least = {name: MIN_USES if _is_everyday(name) else 1 + (" " in name) for name in uses.keys() - proper}
+        found |= proper.union(name for name in least if uses[name] >= least[name])
         found |= uses.keys() - phrases if count == len(heads) else set()
     return found | frequent | (proper if len(frequent) > 1 else frozenset())
-
-
-def _is_likely(name: str, count: int) -> bool:
-    """Return whether a label is a name. Rare words such as "potuz" are; "so" and "the point" must recur."""
-    if is_proper_name(name):
-        return True
-    return count >= (MIN_USES if _is_everyday(name) else 2 if " " in name else 1)
 
 
 def _is_everyday(name: str) -> bool:
@@ -247,8 +242,7 @@ def is_proper_name(name: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _may_be_name(name: str) -> bool:
-    bare = _bare(name)
-    label = _LABEL.fullmatch(name.casefold().strip(" *_-"))
+    bare, label = _bare(name), _LABEL.fullmatch(name.casefold().strip(" *_-"))
     return not label and len(bare.split()) <= 6 and any(map(str.isalpha, name)) and not _SENTENCE.search(bare)
 
 
@@ -394,14 +388,10 @@ def _date_order(stamps: Sequence[re.Match[str]]) -> str:
     # Without zeros and with "PM" they are written so in the United States.
     american = any(one["half"] in ("A", "P") for one in stamps) and any(len(one["a"]) == 1 for one in stamps)
     likely = [_MONTH_FIRST, _DAY_FIRST] if american else [_DAY_FIRST, _MONTH_FIRST]
-    valid = {order: sum(_moment(one, order) is not None for one in stamps) for order in [*likely, _YEAR_FIRST]}
-    return min(valid, key=lambda order: (-valid[order], _disorder(stamps, order)))
-
-
-def _disorder(stamps: Sequence[re.Match[str]], order: str) -> int:
-    """Return how often time runs backwards between messages, by days."""
-    days = [moment.date() for one in stamps if (moment := _moment(one, order))]
-    return sum(after < before for before, after in pairwise(days))
+    days = {
+        order: [moment.date() for one in stamps if (moment := _moment(one, order))] for order in [*likely, _YEAR_FIRST]
+    }
+    return min(days, key=lambda order: (-len(days[order]), sum(one > other for one, other in pairwise(days[order]))))
 
 
 def _moment(stamp: re.Match[str], order: str) -> datetime | None:
@@ -420,7 +410,15 @@ def _moment(stamp: re.Match[str], order: str) -> datetime | None:
 def dialogue_cues(lines: Lines) -> list[Cue]:
     """Return one cue per speaker's line; without a speaker, one per paragraph, bullet or heading."""
     induced = leads([line for _, line in lines])
-    heads = max(_heads(lines), induced, key=_clarity)
+    heads = max(
+        _heads(lines),
+        induced,
+        key=lambda found: (
+            len(found),
+            -odd(head.name for head in found.values()),
+            sum(head.at is not None for head in found.values()),
+        ),
+    )
     builder, until = _CueBuilder(), 0
     for place, (number, line) in enumerate(lines):
         head = heads.get(place) if place >= until else None
@@ -429,15 +427,13 @@ def dialogue_cues(lines: Lines) -> list[Cue]:
             builder.start_turn((number, lines[until - 1][1] if head.used > 1 else line), head.name, head.at, head.above)
             builder.add(number, head.text)
         elif not line.strip():
-            builder.end_paragraph()
+            builder.flush()
+            if not builder.block and not builder.above:  # else the turn goes on
+                builder.speaker = builder.at = None
         elif place >= until and not (heads is induced and line.strip().isdecimal() and place + 1 in heads):
             _add_line(builder, number, line)
     builder.start_turn()
     return builder.cues
-
-
-def _clarity(heads: Mapping[int, Lead]) -> tuple[int, int, int]:
-    return len(heads), -odd(head.name for head in heads.values()), sum(head.at is not None for head in heads.values())
 
 
 def _heads(lines: Lines) -> dict[int, Lead]:
@@ -449,9 +445,13 @@ def _heads(lines: Lines) -> dict[int, Lead]:
     attendees = frozenset(filter(is_proper_name, listed_attendees(texts)))
     found = _names_alone(texts, shapes, attendees)
     names = speakers_of([one.head for one in shapes.values() if not one.block], attendees)
-    blocks = _block_names(shapes.values())
     heads = {at: one.head for at, one in shapes.items() if one.head and one.head.name in names}
-    return heads | found | {at: one.block for at, one in shapes.items() if one.block and one.block.name in blocks}
+    # Above turns, with a time, stand proper names, and those that come back.
+    uses = Counter(one.block.name for one in shapes.values() if one.block)
+    blocks = frozenset(name for name in uses if is_proper_name(name) or uses[name] > 1)
+    if sum(uses[name] for name in blocks) > 1:
+        found |= {at: one.block for at, one in shapes.items() if one.block and one.block.name in blocks}
+    return heads | found
 
 
 def _add_line(builder: "_CueBuilder", number: int, line: str) -> None:
@@ -471,13 +471,6 @@ def _add_line(builder: "_CueBuilder", number: int, line: str) -> None:
 
 
 _ALONE = 60  # characters of a line that is a name
-
-
-def _block_names(shapes: Iterable["_LineShape"]) -> frozenset[str]:
-    """Return the names that stand above turns, with a time: proper ones, and those that come back."""
-    uses = Counter(one.block.name for one in shapes if one.block)
-    found = frozenset(name for name in uses if is_proper_name(name) or uses[name] > 1)
-    return found if sum(uses[name] for name in found) > 1 else frozenset()
 
 
 def _names_alone(
@@ -547,12 +540,6 @@ class _CueBuilder:
         self.above, self.speaker, self.block = above, speaker or None, block
         self.at = self.clock if at is None else at
         self.clock = None if speaker else self.clock
-
-    def end_paragraph(self) -> None:
-        """End the paragraph, and the turn too unless its speaker was named on a line above."""
-        self.flush()
-        if not self.block and not self.above:
-            self.speaker, self.at = None, None
 
     def add(self, number: int, text: str) -> None:
         """Add a line to the turn."""

@@ -131,7 +131,9 @@ def html_text(source: str) -> str:
     """Return the visible text of a page; never fails."""
     source = _LONG_TAG.sub(lambda tag: _LONG_VALUE.sub("=''", tag[0]), tidy(source))
     if source.count("<") > MOST_TAGS:
-        return _stripped(source)
+        text = _TAG.sub("", _BREAK.sub("\n", _INVISIBLE.sub(" ", source)))
+        lines = (" ".join(line.split()) for line in html.unescape(text).split("\n"))
+        return _EMPTY_LINES.sub("\n\n", tidy("\n".join(lines))).strip("\n")
     root = LexborHTMLParser(source).root
     writer = TextWriter()
     if root is not None:
@@ -200,24 +202,19 @@ class _Names:
         """Return the nodes that a selector matches, none if it is invalid."""
         if any(name not in self._counts for name in _NAME.findall(_IN_PARENTHESES.sub("", selector))):
             return []
-        if ":has" in selector or not self._has_time(selector):  # takes the library quadratic time
-            return []
-        try:
-            return self._root.css(_LINK.sub("[href]", selector))
-        except SelectolaxError:  # a selector of other clients, or none at all
-            return []
-
-    def _has_time(self, selector: str) -> bool:
-        """Return whether a selector can be matched in time: at worst each of its combinators is tried everywhere."""
         joints = [found[1] for found in _COMBINATOR.finditer(selector.strip())]
         last = _LAST_PART.search(selector.strip())
         deep, wide = joints.count(None), joints.count("~")
         named = self._counts[last[1]] if last and last[1] else self._tags
+        # At worst each combinator is tried everywhere; `:has` takes the library quadratic time.
         steps = named * comb(max(self._depth, deep), deep) * comb(max(self._width, wide), wide) if deep + wide else 0
-        if steps > self._left:
-            return False
+        if steps > self._left or ":has" in selector:
+            return []
         self._left -= steps
-        return True
+        try:
+            return self._root.css(_LINK.sub("[href]", selector))
+        except SelectolaxError:  # a selector of other clients, or none at all
+            return []
 
 
 def _walk(root: LexborNode, page: _Styles) -> Iterator[tuple[LexborNode, Style, bool]]:
@@ -267,15 +264,8 @@ def _enter(writer: TextWriter, node: LexborNode, style: Style) -> None:
     elif tag in ("td", "th"):
         writer.write_breaks()
         writer.cells.append((writer.written, len(writer.lines)))
-    elif tag in _PARAGRAPHS:
-        writer.request_break(1 if tag in ("ul", "ol") and writer.items else 2)
-    elif tag in _LINES:
-        writer.request_break(1)
-    _open(writer, tag, node, style)
-
-
-def _open(writer: TextWriter, tag: str, node: LexborNode, style: Style) -> None:
-    """Apply what some elements need beyond a break."""
+    else:
+        _break(writer, tag)
     if tag == "blockquote":
         writer.end_line() if writer.current else None
         writer.quotes += _quotes(node)
@@ -293,7 +283,11 @@ def _open(writer: TextWriter, tag: str, node: LexborNode, style: Style) -> None:
 def _leave(writer: TextWriter, node: LexborNode, style: Style) -> None:
     tag = node.tag or ""
     if tag in ("td", "th") and writer.cells:
-        _end_cell(writer)
+        written, lines = writer.cells.pop()
+        if writer.written > written and len(writer.lines) == lines and writer.current:  # a cell of one line
+            writer.breaks, writer.gap = 0, " | "
+        elif writer.written > written:
+            writer.request_break(1)
     elif tag == "tr":
         writer.gap = ""
     elif tag == "blockquote":
@@ -304,10 +298,18 @@ def _leave(writer: TextWriter, node: LexborNode, style: Style) -> None:
     elif tag in ("ul", "ol"):
         writer.items.pop()
     elif tag == "a" and style.shows_text:
-        _add_link_target(writer, node)
+        target = (node.attributes.get("href") or "").strip().removeprefix("mailto:")
+        bare = target.split("://")[-1].rstrip("/")
+        if 0 < len(target) <= LONGEST_LINK and ("://" in target or "@" in target) and bare not in node.text(deep=True):
+            writer.write_text(f" ({target})")
+    if tag != "br":
+        _break(writer, tag)
+
+
+def _break(writer: TextWriter, tag: str) -> None:
     if tag in _PARAGRAPHS:
         writer.request_break(1 if tag in ("ul", "ol") and writer.items else 2)
-    elif tag in _LINES and tag != "br":
+    elif tag in _LINES:
         writer.request_break(1)
 
 
@@ -317,28 +319,3 @@ def _quotes(node: LexborNode) -> bool:
     style = (found.get("style") or "").lower()
     bare = {"cite", "type", "class", "id"}.isdisjoint(found) and re.sub(r"border[a-z-]*:\s*(?:none|0)", "", style)
     return not bare or "border" in bare or not ("margin" in bare or "padding" in bare)
-
-
-def _end_cell(writer: TextWriter) -> None:
-    """End a table cell: a bar after a cell of one line, a line break after one of several."""
-    written, lines = writer.cells.pop()
-    if writer.written == written:
-        return
-    if len(writer.lines) == lines and writer.current:
-        writer.breaks, writer.gap = 0, " | "
-    else:
-        writer.request_break(1)
-
-
-def _add_link_target(writer: TextWriter, node: LexborNode) -> None:
-    target = (node.attributes.get("href") or "").strip().removeprefix("mailto:")
-    bare = target.split("://")[-1].rstrip("/")
-    if 0 < len(target) <= LONGEST_LINK and ("://" in target or "@" in target) and bare not in node.text(deep=True):
-        writer.write_text(f" ({target})")
-
-
-def _stripped(source: str) -> str:
-    """Return a page that is too large or too deep to parse with its tags removed."""
-    text = _TAG.sub("", _BREAK.sub("\n", _INVISIBLE.sub(" ", source)))
-    lines = (" ".join(line.split()) for line in html.unescape(text).split("\n"))
-    return _EMPTY_LINES.sub("\n\n", tidy("\n".join(lines))).strip("\n")

@@ -190,7 +190,9 @@ def _blocks(lines: Sequence[str], vtt: bool) -> Iterator[tuple[_Times, str, _Blo
     for number, line in enumerate(lines, 1):
         timing = _timing(line)
         if timing:
-            kept = _without_identifier(block, vtt)
+            # The last line may identify the next cue: a number, or in WebVTT any line after an empty one.
+            alone = vtt and len(block) > 1 and not block[-2][1].strip()
+            kept = block[:-1] if block and (alone or block[-1][1].strip().isdecimal()) else block
             if times:
                 yield times, label, kept
             label = block[-1][1] if kept is not block else ""
@@ -209,15 +211,6 @@ def _blocks(lines: Sequence[str], vtt: bool) -> Iterator[tuple[_Times, str, _Blo
 def _timing(line: str) -> _Times | None:
     match = _ARROW.match(line) or _SBV.match(line)
     return (seconds(match[1]), seconds(match[2])) if match else None
-
-
-def _without_identifier(block: _Block, vtt: bool) -> _Block:
-    """Drop the last line if it identifies the next cue: a number, or in WebVTT any line after an empty one."""
-    if not block:
-        return block
-    alone = len(block) == 1 or not block[-2][1].strip()
-    identifies = block[-1][1].strip().isdecimal() or (vtt and alone and len(block) > 1)
-    return block[:-1] if identifies else block
 
 
 def _voices(block: _Block, at: float | None, until: float | None, speaker: str | None) -> Iterator[Cue]:
@@ -279,7 +272,9 @@ def merge_cues(found: Sequence[Cue]) -> list[DocumentPassage]:
     turns, words, until = list[DocumentPassage](), 0, None
     for cue in found:
         more, before = len(cue.text.split()), turns[-1] if turns else None
-        if before and _continues_turn(before, cue, words + more, until):
+        spoken = before is not None and (before.speaker is not None or cue.until is not None)
+        silent = cue.at is not None and until is not None and cue.at - until > PAUSE
+        if before and spoken and before.speaker == cue.speaker and words + more <= TURN and not silent:
             turns[-1] = replace(before, text=f"{before.text} {cue.text}", last=max(before.last, cue.last))
             words += more
         else:
@@ -287,12 +282,6 @@ def merge_cues(found: Sequence[Cue]) -> list[DocumentPassage]:
             words = more
         until = cue.until
     return turns
-
-
-def _continues_turn(turn: DocumentPassage, cue: Cue, words: int, until: float | None) -> bool:
-    spoken = turn.speaker is not None or cue.until is not None
-    silent = cue.at is not None and until is not None and cue.at - until > PAUSE
-    return spoken and turn.speaker == cue.speaker and words <= TURN and not silent
 
 
 # The document.
@@ -303,6 +292,7 @@ _DATA = _TABLES | {".json", ".jsonl", ".ndjson", ".xml", ".ttml", ".dfxp"}
 _LISTS = re.compile(r'\[\s*(?:\{|$)|^\s*\{\s*"text"\s*:\s*"')
 _SHORT = 4000  # characters of a file that show whether it has lists
 _ATTENDEES = 1000
+_DAY_ALONE = re.compile(r"\W*(?:[^\W\d_]{1,12}\W*)?")  # the rest of its line: a weekday, in any language, and rules
 
 
 def may_be_transcript(name: str, head: str) -> bool:
@@ -312,7 +302,8 @@ def may_be_transcript(name: str, head: str) -> bool:
         return suffix != ".json" or len(head) > _SHORT or _LISTS.search(head.lstrip("\ufeff")) is not None
     if suffix in _SUBTITLES or is_subtitles(head):
         return True
-    return suffix in _TEXTS | _PAGES and _is_prose(head)
+    letters = sum(letter.isalpha() or letter.isspace() for letter in head[:_SHORT])
+    return suffix in _TEXTS | _PAGES and "\0" not in head and letters >= 0.4 * len(head[:_SHORT])
 
 
 def read_transcripts(name: str, raw: bytes, limits: ParseLimits) -> list[ParsedItem]:
@@ -321,8 +312,12 @@ def read_transcripts(name: str, raw: bytes, limits: ParseLimits) -> list[ParsedI
     lines = list(enumerate(text.split("\n"), 1))
     is_data = PurePosixPath(name).suffix.lower() in _DATA
     found = dialogue.exported_messages(lines) if not is_data and dialogue.is_export(lines) else []
-    if is_data or not (messages := found or _daily_messages(lines)):
-        return [_read_one(name, text, offset, limits)]
+    if is_data:
+        return [_read_data(name, text, limits)]
+    if not (messages := found or _daily_messages(lines)):
+        cut = len(text) if len(text) <= limits.text_chars else text.rfind("\n", 0, limits.text_chars)
+        problem = None if cut == len(text) else _cut_problem(limits)
+        return [ParsedItem(0, _read_text(name, text[: cut if cut > 0 else limits.text_chars]), offset, problem)]
     days = [list(day) for _, day in groupby(messages, key=lambda message: message.sent.date())]
     title = next((one.group for one in messages if one.group), "") or title_from_name(PurePosixPath(name).name)
     return [item_or_bug(item, partial(_read_day, item, title, lines, day, limits)) for item, day in enumerate(days)]
@@ -343,7 +338,8 @@ def _text_of(name: str, raw: bytes, limits: ParseLimits) -> tuple[str, int | Non
 
 def _daily_messages(lines: dialogue.Lines) -> list[dialogue.ChatMessage]:
     """Return the messages of a chat whose days stand on lines of their own, above those of its speakers."""
-    days = {number: day for number, line in lines if len(line) < 80 and (day := _day_alone(line))}
+    dated = ((number, find_date(line, FLOATING)) for number, line in lines if len(line) < 80)
+    days = {number: day.moment for number, day in dated if day and _DAY_ALONE.fullmatch(day.rest)}
     found = dialogue.dialogue_cues([(one, "" if one in days else line) for one, line in lines]) if len(days) > 1 else []
     said, last = sum(cue.speaker is not None for cue in found), max((cue.at or 0 for cue in found), default=0)
     if said < max(3, len(days)) or 2 * said < len(found) - len(days) or last >= 86400:
@@ -354,12 +350,6 @@ def _daily_messages(lines: dialogue.Lines) -> list[dialogue.ChatMessage]:
         sent = day.replace(tzinfo=None) + timedelta(seconds=unit * (cue.at or 0))
         messages.append(dialogue.ChatMessage(sent, cue.first, cue.last, cue.speaker, cue.text))
     return messages
-
-
-def _day_alone(line: str) -> datetime | None:
-    """Return the day on a line that holds nothing else but its weekday, in any language, and rules."""
-    found = find_date(line, FLOATING)
-    return found.moment if found and re.fullmatch(r"\W*(?:[^\W\d_]{1,12}\W*)?", found.rest) else None
 
 
 def _read_day(
@@ -377,14 +367,6 @@ def _read_day(
     ]
     document = _document("", text[: limits.text_chars], turns, title, day[0].sent.replace(tzinfo=FLOATING))
     return ParsedItem(item, document, before, problem)
-
-
-def _read_one(name: str, text: str, offset: int | None, limits: ParseLimits) -> ParsedItem:
-    if PurePosixPath(name).suffix.lower() in _DATA:
-        return _read_data(name, text, limits)
-    cut = len(text) if len(text) <= limits.text_chars else text.rfind("\n", 0, limits.text_chars)
-    problem = None if cut == len(text) else _cut_problem(limits)
-    return ParsedItem(0, _read_text(name, text[: cut if cut > 0 else limits.text_chars]), offset, problem)
 
 
 def _read_data(name: str, text: str, limits: ParseLimits) -> ParsedItem:
@@ -428,24 +410,15 @@ def _decoded(raw: bytes) -> str:
     return text
 
 
-def _is_prose(head: str) -> bool:
-    letters = sum(letter.isalpha() or letter.isspace() for letter in head[:4000])
-    return "\0" not in head and letters >= 0.4 * len(head[:4000])
-
-
-def _on_its_clock(date: datetime) -> datetime:
-    """Return a date in the zone it was written in; in the user's, where that is unknown or the UTC of a machine."""
-    if date.tzinfo is FLOATING:
-        return in_users_zone(date)
-    return date if date.utcoffset() else date.astimezone()
-
-
 def _document(name: str, text: str, turns: Sequence[DocumentPassage], title: str, date: datetime | None) -> Document:
     named = (clean(turn.speaker or "")[:LONGEST_SPEAKER].rstrip(": ") for turn in turns)
     turns = [replace(turn, speaker=name or None) for turn, name in zip(turns, named, strict=True)]
     file = PurePosixPath(name).name
     title, date = title or title_from_name(file), date or date_in_name(file)
     speakers = list(dict.fromkeys(turn.speaker for turn in turns if turn.speaker))
+    local = date
+    if date and not date.utcoffset():  # without a zone, or the UTC of a machine: in the user's
+        local = in_users_zone(date) if date.tzinfo is FLOATING else date.astimezone()
     return Document(
         # The same in every zone of a user.
         id=content_id("transcript", title, date.isoformat() if date else "", text),
@@ -453,7 +426,7 @@ def _document(name: str, text: str, turns: Sequence[DocumentPassage], title: str
         title=title,
         sender="",
         recipients=tuple(speakers[:_ATTENDEES]),
-        date=date and _on_its_clock(date),
+        date=local,
         message_id=None,
         text=text,
         passages=tuple(turns),
