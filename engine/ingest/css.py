@@ -232,9 +232,11 @@ def parse_sheet(text: str) -> Sequence[StyleRule]:
     ]
     while opened:  # nested rules, without recursion
         node, outer = opened.pop()
+        applies = False
         if node.type == "qualified-rule":
-            applies = outer = _selectors(node.prelude, outer)
-        elif applies := node.type == "at-rule" and node.content is not None:
+            outer = _selectors(node.prelude, outer)
+            applies = bool(outer)
+        elif node.type == "at-rule" and node.content is not None:
             name, condition = node.lower_at_keyword, _text(node.prelude).strip().lower()
             supported = name == "layer" or (name == "supports" and not condition.startswith("not"))
             applies = media_apply(condition) if name == "media" else supported

@@ -98,30 +98,17 @@ def _guess(data: bytes) -> str:
 
 def unflow(text: str, delete_space: bool) -> str:
     """Return format=flowed text (RFC 3676) with its soft line breaks joined; `delete_space` is DelSp=yes."""
-    out: list[str] = []
-    pieces: list[str] = []
-    depth = 0
+    paragraphs, depth, goes_on = list[tuple[int, list[str]]](), 0, False
     for line in text.split("\n"):
         content = line.lstrip(">")
         level = len(line) - len(content)
         content = content.removeprefix(" ")
-        if pieces and (level != depth or content == "-- "):
-            out.append(_paragraph(pieces, depth))
-            pieces = []
-        depth = level
-        soft = content.endswith(" ") and content != "-- "
-        pieces.append(content[:-1] if soft and delete_space else content)
-        if not soft:
-            out.append(_paragraph(pieces, depth))
-            pieces = []
-    if pieces:
-        out.append(_paragraph(pieces, depth))
-    return "\n".join(out)
-
-
-def _paragraph(pieces: list[str], depth: int) -> str:
-    text = "".join(pieces)
-    return f"{'>' * depth} {text}".rstrip() if depth else text
+        if not goes_on or level != depth or content == "-- ":
+            paragraphs.append((level, []))
+        depth, goes_on = level, content.endswith(" ") and content != "-- "
+        paragraphs[-1][1].append(content[:-1] if goes_on and delete_space else content)
+    joined = ((level, "".join(pieces)) for level, pieces in paragraphs)
+    return "\n".join(f"{'>' * level} {one}".rstrip() if level else one for level, one in joined)
 
 
 ENVELOPE, LONGEST_FROM = "from ", 300  # what a mailbox writes above a message: by whom, and when it arrived
@@ -199,7 +186,9 @@ def decode_words(value: str) -> str:
             out.append(decode_text(pending, charset))
             pending = b""
         out.append(joined[end : word.start()])
-        pending, charset, end = pending + _word_bytes(word[2], word[3]), name, word.end()
+        data = word[3].encode("utf-8", "replace")
+        pending += loose_base64(data) if word[2] in "bB" else binascii.a2b_qp(data, header=True)
+        charset, end = name, word.end()
     return "".join((*out, decode_text(pending, charset), joined[end:]))
 
 
@@ -214,13 +203,6 @@ def loose_base64(data: bytes) -> bytes:
     """Decode base64, tolerating any line ends, padding and stray bytes; padding ends a piece of several."""
     pieces = (one[: len(one) - (len(one) % 4 == 1)] for one in _NOT_BASE64.sub(b"", data).split(b"="))
     return b"".join(binascii.a2b_base64(one + b"=" * (-len(one) % 4)) for one in pieces)
-
-
-def _word_bytes(encoding: str, text: str) -> bytes:
-    data = text.encode("utf-8", "replace")
-    if encoding in "bB":
-        return loose_base64(data)
-    return binascii.a2b_qp(data, header=True)
 
 
 # Address lists.
@@ -260,7 +242,8 @@ def parse_addresses(value: str) -> Sequence[Address]:
     if not _STRUCTURED.search(value):
         plain = value.isascii() and value.isprintable()
         parts = (part.strip() if plain else clean(part) for part in value[:LONGEST].split(",")[:MOST_ADDRESSES])
-        return [_unstructured(part) for part in parts if part]
+        bare = (part.strip("'") for part in parts if part)
+        return [Address("", one[:320]) if "@" in one and " " not in one else Address(one[:200], "") for one in bare]
     found: list[Address] = []
     words: list[str] = []
     tokens = _TOKEN.findall(value[:LONGEST])
@@ -298,11 +281,6 @@ def display_names(value: str, count: int) -> list[str]:
     return parts if len(parts) == count else []
 
 
-def _unstructured(text: str) -> Address:
-    text = text.strip("'")
-    return Address("", text[:320]) if "@" in text and " " not in text else Address(text[:200], "")
-
-
 def _add_address(words: list[str], found: list[Address], comma: bool) -> None:
     """Add the address in the words since the last separator."""
     one = _address(words)
@@ -316,7 +294,8 @@ def _add_address(words: list[str], found: list[Address], comma: bool) -> None:
 
 def _address(words: list[str]) -> Address:
     angled = [word for word in words if word.startswith("<")]
-    plain = "".join(_unquoted(word) for word in words if word[0] not in "<(")
+    unquoted = (_BACKSLASH.sub(r"\1", word[1:].removesuffix('"')) if word[0] == '"' else word for word in words)
+    plain = "".join(bare for word, bare in zip(words, unquoted, strict=True) if word[0] not in "<(")
     if angled:
         address, name = angled[-1].strip("<> "), plain
     else:
@@ -328,10 +307,6 @@ def _address(words: list[str]) -> Address:
     if not angled and "@" not in address:
         address, name = "", f"{plain} {name}"
     return Address(clean(decode_words(name)).strip("' ,")[:200], address[:320])
-
-
-def _unquoted(word: str) -> str:
-    return _BACKSLASH.sub(r"\1", word[1:].removesuffix('"')) if word.startswith('"') else word
 
 
 # Dates in header lines, as common mail programs write them.

@@ -41,12 +41,14 @@ _STANDARD = re.compile(
 _COMMENT = re.compile(r"\([^()]*\)(?=.*\d)")  # amid a date
 _MESSAGE_ID = re.compile(r"<([^<>\s]{1,300})>")
 _WORDS = word_patterns("mail_programs")
+_ONE_TAG = r"\s*\[[^\[\]]{1,40}\]"
+_TAG = re.compile(_ONE_TAG)
 _REPLY = re.compile(
-    rf"\s*(?:{_WORDS['reply']}|{_WORDS['forward']})\s{{0,3}}(?:[\[(]\d{{1,3}}[\])]|\^\d{{1,3}})?\s{{0,3}}[:：]",
+    rf"(?:{_ONE_TAG})*+\s*(?:{_WORDS['reply']}|{_WORDS['forward']})\s{{0,3}}(?:[\[(]\d{{1,3}}[\])]|\^\d{{1,3}})?\s{{0,3}}[:：]",
     re.IGNORECASE,
 )
-_FORWARD = re.compile(rf"\s*(?:{_WORDS['forward']})\s{{0,3}}[:：]", re.IGNORECASE)
-_TAG = re.compile(r"\s*\[[^\[\]]{1,40}\]")
+_FORWARD = re.compile(rf"(?:{_ONE_TAG})*+\s*(?:{_WORDS['forward']})\s{{0,3}}[:：]", re.IGNORECASE)
+_FAILED = re.compile(r"\bdmarc=(?:fail|permerror)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,10 @@ def read_envelope(headers: Headers) -> Envelope:
     sent = parse_date(headers.first("date"))
     received = _here(headers.first("received").rpartition(";")[2])  # its offset is that of a server
     own = _ids(headers.first("message-id"))[:1]
+    failed = [one.lower() for one in _FAILED.findall(headers.first("authentication-results"))][:1]
+    sending, replies = (parse_addresses(headers.first(name)) for name in ("sender", "reply-to"))
+    routes = [[one.address for one in found if one.address] for found in (sending or named[:1], replies)]
+    odd = header_warnings([(one.name, one.address) for one in senders], *routes)
     others = [link for name in ("in-reply-to", "references") for link in _ids(headers.first(name))]
     return Envelope(
         title=clean(decode_words(headers.first("subject"))),
@@ -94,7 +100,7 @@ def read_envelope(headers: Headers) -> Envelope:
         links=tuple(dict.fromkeys(own + others))[:MOST_LINKS],
         message_id=own[0] if own else None,
         received=received,
-        warnings=_warnings(headers, senders, named),
+        warnings=(*odd, *(f"the receiving server could not confirm the sender ({one})" for one in failed)),
     )
 
 
@@ -107,18 +113,6 @@ def _behind_list(headers: Headers, senders: Sequence[Address]) -> Sequence[Addre
     others = (one for one in named if one.name and one.address != own.address)
     writers = [one for one in others if re.match(rf"{re.escape(one.name)}\b", own.name.strip("'\""))]
     return writers[:1] or senders
-
-
-_FAILED = re.compile(r"\bdmarc=(?:fail|permerror)\b", re.IGNORECASE)
-
-
-def _warnings(headers: Headers, senders: Sequence[Address], named: Sequence[Address]) -> tuple[str, ...]:
-    """Return warnings about the sender of a message, by the people that its sender field names."""
-    sender, replies = (parse_addresses(headers.first(name)) for name in ("sender", "reply-to"))
-    routes = [[one.address for one in found if one.address] for found in (sender or named[:1], replies)]
-    found = header_warnings([(one.name, one.address) for one in senders], *routes)
-    failed = [one.lower() for one in _FAILED.findall(headers.first("authentication-results"))][:1]
-    return (*found, *(f"the receiving server could not confirm the sender ({one})" for one in failed))
 
 
 def parse_date(value: str) -> datetime | None:
@@ -162,12 +156,12 @@ def _here(value: str) -> datetime | None:
 
 def is_reply(title: str) -> bool:
     """Return whether a subject has a reply or forward mark after any list tags."""
-    return _REPLY.match(title, _skip_tags(title)) is not None
+    return _REPLY.match(title) is not None
 
 
 def is_forward(title: str) -> bool:
     """Return whether a subject's first mark after any list tags is a forward mark."""
-    return _FORWARD.match(title, _skip_tags(title)) is not None
+    return _FORWARD.match(title) is not None
 
 
 @lru_cache(maxsize=1 << 14)
@@ -178,23 +172,12 @@ def bare_title(title: str) -> str:
     return " ".join(title.casefold().split())
 
 
-def _skip_tags(title: str) -> int:
-    end = 0
-    while tag := _TAG.match(title, end):
-        end = tag.end()
-    return end
-
-
 def _addresses(headers: Headers, field: str, names: str) -> Sequence[Address]:
     found = parse_addresses(", ".join(headers.fields.get(field, ())))
     if not names or all(one.name for one in found):
         return found
     shown = [headers.first(names)] if field == "from" else display_names(headers.first(names), len(found))
-    return (
-        [with_display_name(one, display) for one, display in zip(found, shown, strict=False)]
-        if len(shown) == len(found)
-        else found
-    )
+    return found if len(shown) != len(found) else [*map(with_display_name, found, shown)]
 
 
 def _ids(value: str) -> list[str]:
@@ -237,12 +220,17 @@ def sections_of(found: Sequence[Leaf | Nested], tree: Tree) -> list[Section]:
             read += file_sections(one.part.filename or one.part.type.name, one.file) if one.file else ()
             read += (replace(each, read=True) for each in sections_of(one.within, tree) if each.text)
         if isinstance(one, Nested):
-            others += _nested_message(one, tree)
+            words, *attached = sections_of(one.found, tree)  # in the form of a forwarded one
+            lines = ["---------- Forwarded message ----------", *_header_lines(one.headers), "", words.text]
+            others += [Section("\n".join(lines).rstrip(), "forward"), *attached]
         elif one.text is None or not one.text.strip():
             names += [_name_line(one.part)] if one.text is None or one.part.filename else []
         elif one.part.type.name in ("text/calendar", "application/ics") or one.part.filename.lower().endswith(".ics"):
             others += _event_sections(one, tree)
-        elif _is_body(one.part, bool(bodies)):
+        elif not one.part.attached and (
+            one.part.type.name.startswith("multipart/")  # one that could not be split into parts
+            or (one.part.type.name in _BODIES and not (one.part.filename and bodies))
+        ):
             bodies.append(one.text.rstrip("\n"))
         else:
             others.append(_attachment(one, tree))
@@ -256,15 +244,6 @@ def file_sections(name: str, found: FileText, kind: str = "attachment", role: Ro
         return [Section(f"[{kind}: {name}: {found.unread}]", role, name, read=True)]
     places = ((", ".join(filter(None, (name, part.place))), part.text) for part in found.parts)
     return [Section(f"[{kind}: {place}]\n\n{text}", role, place, read=True) for place, text in places]
-
-
-def _is_body(part: MimePart, have_body: bool) -> bool:
-    """Return whether a text belongs to the body: one with a file name does only if no other came first."""
-    if part.attached:
-        return False
-    if part.type.name.startswith("multipart/"):  # one that could not be split into parts
-        return True
-    return part.type.name in _BODIES and not (part.filename and have_body)
 
 
 def _event_sections(leaf: Leaf, tree: Tree) -> list[Section]:
@@ -288,13 +267,6 @@ def _attachment(leaf: Leaf, tree: Tree) -> Section:
 
 def _name_line(part: MimePart) -> str:
     return f"[attachment: {part.filename or part.type.name}]"
-
-
-def _nested_message(nested: Nested, tree: Tree) -> list[Section]:
-    """Return an attached message in the form of a forwarded one, followed by its attachments."""
-    words, *others = sections_of(nested.found, tree)
-    lines = ["---------- Forwarded message ----------", *_header_lines(nested.headers), "", words.text]
-    return [Section("\n".join(lines).rstrip(), "forward"), *others]
 
 
 def _header_lines(headers: Headers) -> list[str]:
@@ -340,22 +312,7 @@ def read_mail(
     own = assemble(said, quotes, envelope.date, tree)[0] if len(said) < len(sections) else text
     if not text and not part.headers.fields and not tree.problems:
         return ParsedItem(item, None, problem="empty")
-    document = _document(envelope, own, text, passages)
-    offset = _offset(raw, part, tree.found, text)
-    kinds = ("no-date",) if envelope.date and not (envelope.sent or envelope.received) else ()  # its mailbox has one
-    return ParsedItem(item, document, offset, "; ".join(tree.problems) or None, kinds)
-
-
-def _quote_roles(envelope: Envelope) -> QuoteRoles:
-    if is_forward(envelope.title):
-        return IN_FORWARD
-    title = bare_title(envelope.title)
-    answers = is_reply(envelope.title) or set(envelope.links) - {envelope.message_id}
-    return replace(IN_REPLY, title=title if len(title) > 3 else "") if answers else IN_NEW_MAIL
-
-
-def _document(envelope: Envelope, own: str, text: str, passages: tuple[DocumentPassage, ...]) -> Document:
-    return Document(
+    document = Document(
         id=_identity(envelope, own),
         kind="mail",
         title=envelope.title,
@@ -368,6 +325,17 @@ def _document(envelope: Envelope, own: str, text: str, passages: tuple[DocumentP
         received=envelope.received,
         warnings=envelope.warnings,
     )
+    offset = _offset(raw, part, tree.found, text)
+    kinds = ("no-date",) if envelope.date and not (envelope.sent or envelope.received) else ()  # its mailbox has one
+    return ParsedItem(item, document, offset, "; ".join(tree.problems) or None, kinds)
+
+
+def _quote_roles(envelope: Envelope) -> QuoteRoles:
+    if is_forward(envelope.title):
+        return IN_FORWARD
+    title = bare_title(envelope.title)
+    answers = is_reply(envelope.title) or set(envelope.links) - {envelope.message_id}
+    return replace(IN_REPLY, title=title if len(title) > 3 else "") if answers else IN_NEW_MAIL
 
 
 def _identity(envelope: Envelope, text: str) -> str:
@@ -420,11 +388,9 @@ def _passages(
 
 def _offset(raw: bytes, part: MimePart, found: Sequence[Leaf | Nested], text: str) -> int | None:
     """Return the number of lines above the text; None if the text is not in the message verbatim."""
-    if part.type.name != "text/plain" or part.type.flowed or part.encoding not in _UNENCODED or len(found) != 1:
+    plain = part.type.name == "text/plain" and not part.type.flowed and part.encoding in _UNENCODED and len(found) == 1
+    if not plain or is_page(part.body.decode("latin-1")):
         return None
-    if is_page(part.body.decode("latin-1")):
-        return None
-    before = len(raw) - len(part.body)
     if text.count("\n") != part.body.rstrip(b"\r\n").count(b"\n"):  # bare carriage returns, or a text that was cut
         return None
-    return raw.count(b"\n", 0, before)
+    return raw.count(b"\n", 0, len(raw) - len(part.body))

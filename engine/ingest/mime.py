@@ -2,13 +2,14 @@
 
 import binascii
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from email.errors import MessageError
 from email.message import Message
 from functools import lru_cache
 from html import unescape
+from itertools import takewhile
 from mimetypes import MimeTypes
 from typing import TypeGuard
 
@@ -94,9 +95,7 @@ def decode_transfer(body: bytes, encoding: str) -> bytes:
             return loose_base64(run[0]) + b"\n" + behind
         stray = len(_NOT_BASE64.findall(body))
         return body if stray * 20 > len(body) else loose_base64(body)
-    if encoding in ("x-uuencode", "uuencode", "x-uue", "uue"):
-        return _uudecoded(body)
-    return body
+    return _uudecoded(body) if encoding in ("x-uuencode", "uuencode", "x-uue", "uue") else body
 
 
 @lru_cache(maxsize=512)
@@ -132,16 +131,11 @@ def _parameter(message: Message, name: str, header: str = "content-type") -> str
 
 
 def _uudecoded(body: bytes) -> bytes:
-    out: list[bytes] = []
-    for line in body.split(b"\n"):
-        if line.startswith(b"begin ") or not _UU_LINE.match(line):
-            continue
-        if line.rstrip() == b"end":
-            break
-        try:
-            out.append(binascii.a2b_uu(line))
-        except binascii.Error:
-            continue
+    out = list[bytes]()
+    for line in takewhile(lambda line: line.rstrip() != b"end", body.split(b"\n")):
+        if _UU_LINE.match(line) and not line.startswith(b"begin "):
+            with suppress(binascii.Error):
+                out.append(binascii.a2b_uu(line))
     return b"".join(out)
 
 
@@ -166,6 +160,7 @@ _XML_TAG, _BETWEEN_TEXTS = re.compile(r"<[^<>]*+>"), re.compile(r"\s*\n\s*")
 _UU_FILE = re.compile(r"^begin [0-7]{3,4} (\S.*)\n(?:[ -`]{1,90}\n)++end$", re.MULTILINE)
 _PAGE_CHARSET = re.compile(rb"<meta\b[^<>]{0,200}?\bcharset\s*=\s*[\"']?([\w.:-]{2,40})", re.IGNORECASE | re.ASCII)
 _BOUNDARY_END = re.compile(rb"(--)?[ \t]*+\r?(?:\n|\Z)")
+_LIKELY_BOUNDARY = re.compile(rb"^--([^\s-][^\r\n]{0,69}?)[ \t]*\r?\nContent-", re.MULTILINE | re.IGNORECASE)
 _BASE64 = re.compile(rb"\s*(?:[A-Za-z\d+/]{40,80}\r?\n)+[A-Za-z\d+/]{0,80}={0,2}\s*")
 _WORD, _LINK = re.compile(r"\w+"), re.compile(r"https?:\S+|\(?\S+@\S+")
 _SENTENCE_END = re.compile(r"\n|(?<=[.!?])\s+")
@@ -228,7 +223,9 @@ def walk(part: MimePart, tree: Tree, depth: int = 0) -> None:
     if kind.startswith("multipart/"):
         _walk_multipart(part, tree, depth)
     elif kind in ("message/rfc822", "message/global", "message/news") or part.filename.lower().endswith(".eml"):
-        _walk_message(part, tree, depth)
+        inner, before = read_part(part.data, tree.limits), len(tree.found)
+        walk(inner, tree, depth + 1)
+        tree.found[before:] = [Nested(inner.headers, tuple(tree.found[before:]))]
     elif _OUTLOOK.search(f"{kind} {part.filename}") and part.data.startswith((COMPOUND, TNEF)):
         _walk_outlook(part, tree, depth)
     elif kind.endswith("pkcs7-mime") and (signed := signed_content(part.data)):
@@ -279,7 +276,11 @@ def part_text(part: MimePart, tree: Tree) -> str | None:
     readable = kind.startswith("text/") or kind in _READ
     if not readable and not part.filename.lower().endswith(_READABLE):
         return None
-    data = _undeclared(part.data)
+    data = part.data
+    if _BASE64.fullmatch(data):  # of text, undeclared
+        with suppress(ValueError):
+            found = binascii.a2b_base64(data)
+            data = found if len(found.decode().split()) > 2 else data
     if len(data) > 4 * tree.limits.text_chars:
         data = data[: 4 * tree.limits.text_chars]
         tree.problem(f"text beyond {tree.limits.text_chars} characters was not read")
@@ -294,16 +295,6 @@ def part_text(part: MimePart, tree: Tree) -> str | None:
     if kind in _PAGES or (kind == "text/plain" and is_page(text)):
         return visible(html_text(_PARAMETER.sub("", text)))
     return visible(unflow(text, part.type.delete_space) if part.type.flowed else text)
-
-
-def _undeclared(data: bytes) -> bytes:
-    """Decode text that is undeclared Base64; return other text unchanged."""
-    if not _BASE64.fullmatch(data):
-        return data
-    with suppress(ValueError):
-        found = binascii.a2b_base64(data)
-        return found if len(found.decode().split()) > 2 else data
-    return data
 
 
 _SIGNED_DATA = bytes.fromhex("06092a864886f70d010701")  # the type of content that is signed, and not encrypted
@@ -368,13 +359,6 @@ def _rtf_text(source: str) -> str:
     return visible(html_text(said) if "\\fromhtml" in source[:1000] else said)
 
 
-def _walk_message(part: MimePart, tree: Tree, depth: int) -> None:
-    inner = read_part(part.data, tree.limits)
-    before = len(tree.found)
-    walk(inner, tree, depth + 1)
-    tree.found[before:] = [Nested(inner.headers, tuple(tree.found[before:]))]
-
-
 def _walk_outlook(part: MimePart, tree: Tree, depth: int) -> None:
     """Add the message in a `.msg` file, or the text and the files in TNEF, which are those of the message itself."""
     try:
@@ -435,34 +419,21 @@ def _is_inline(leaf: Leaf | Nested) -> TypeGuard[Leaf]:
 
 def split_multipart(body: bytes, boundary: str, most: int) -> list[bytes]:
     """Return the parts of a multipart body; a wrong boundary is guessed, and the last one may be missing."""
-    bodies = _split_at(body, boundary.encode("utf-8", "replace"), most) if boundary else []
-    return bodies or _split_at(body, _likely_boundary(body), most)
+    if boundary and (bodies := _split_at(body, b"--" + boundary.encode("utf-8", "replace"), most)):
+        return bodies
+    likely = _LIKELY_BOUNDARY.search(body)
+    return _split_at(body, b"--" + likely[1], most) if likely else []
 
 
-def _split_at(body: bytes, mark: bytes, most: int) -> list[bytes]:
-    bodies: list[bytes] = []
-    start = -1
-    for begin, end, last in _boundaries(body, b"--" + mark) if mark else ():
-        if start >= 0:
-            bodies.append(body[start:begin].removesuffix(b"\n").removesuffix(b"\r"))
-        start = -1 if last else end
-        if last or len(bodies) > most:
-            break
-    if start >= 0 and len(bodies) <= most:
-        bodies.append(body[start:])
-    return bodies
-
-
-def _boundaries(body: bytes, line: bytes) -> Iterator[tuple[int, int, bool]]:
-    """Yield the start and end of each boundary line, and whether it is the closing one."""
-    at = body.find(line)
-    while at >= 0:
+def _split_at(body: bytes, line: bytes, most: int) -> list[bytes]:
+    bodies, start, at = list[bytes](), -1, body.find(line)
+    while at >= 0 and len(bodies) <= most:
         rest = _BOUNDARY_END.match(body, at + len(line))
         if rest is not None and (at == 0 or body[at - 1] == 10):
-            yield at, rest.end(), rest[1] is not None
+            if start >= 0:
+                bodies.append(body[start:at].removesuffix(b"\n").removesuffix(b"\r"))
+            if rest[1] is not None:  # the last one
+                return bodies
+            start = rest.end()
         at = body.find(line, at + len(line))
-
-
-def _likely_boundary(body: bytes) -> bytes:
-    first = re.search(rb"^--([^\s-][^\r\n]{0,69}?)[ \t]*\r?\nContent-", body, re.MULTILINE | re.IGNORECASE)
-    return first[1] if first else b""
+    return [*bodies, body[start:]] if start >= 0 and len(bodies) <= most else bodies

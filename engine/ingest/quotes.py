@@ -233,8 +233,10 @@ def _mark_line(
     text, header = lines[at].strip(), starts_header_block(lines, at, quotes.title)
     original, count = ORIGINAL.match(text[:WIDEST]), 0 if header else attribution_lines(lines, at)
     above = lines_above_header(lines, at) if header and not original else 0
-    # A new mail, or what tells times to come, has forms of its own, shaped as headers are.
-    reply = (header or count) and quotes is not IN_NEW_MAIL and not _is_to_come(lines[at : at + 6], sent)
+    # A new mail, or what tells times to come, as those of a meeting, has forms of its own, shaped as headers are.
+    if (reply := bool(header or count) and quotes is not IN_NEW_MAIL) and sent:
+        times = (date_in_header(line, None, sent.tzinfo) for line in takewhile(str.strip, lines[at : at + 6]))
+        reply = min(filter(None, times), default=sent) <= sent + SKEW
     if original or (header and (reply or FIELD.match(text) or above)):
         quoted = quotes.below if any(map(str.strip, lines[: at - above])) else quotes.alone
         roles[at - above :] = [quoted] * (above + 1)
@@ -242,23 +244,13 @@ def _mark_line(
     if count and (reply or next_is_quoted(lines, at + 1) or WROTE_END.search(text)):
         roles[at - count + 1 :] = [quotes.below] * count
         return state if next_is_quoted(lines, at + 1) else quotes.below
-    state = "signature" if _begins_signature(lines, at) else state
+    separates = lines[at].rstrip() in ("--", "—") and (
+        lines[at] == "-- " or sum(line.lstrip()[:1] not in ("", ">") for line in lines[at + 1 : at + 40]) <= 12
+    )
+    if separates or lines[at].startswith("-----BEGIN PGP SIGNATURE") or starts_list_footer(lines, at):
+        state = "signature"
     roles.append("signature" if is_sent_from(text) or _ARMOUR.match(text) else state)
     return state
-
-
-def _is_to_come(lines: Sequence[str], sent: datetime | None) -> bool:
-    """Return whether all times in a block of lines are after the mail was sent, as those of a meeting are."""
-    times = [date_in_header(line, None, sent.tzinfo) for line in takewhile(str.strip, lines) if sent]
-    return sent is not None and min(filter(None, times), default=sent) > sent + SKEW
-
-
-def _begins_signature(lines: Sequence[str], at: int) -> bool:
-    if lines[at].startswith("-----BEGIN PGP SIGNATURE"):
-        return True
-    if lines[at].rstrip() in ("--", "—"):
-        return lines[at] == "-- " or sum(line.lstrip()[:1] not in ("", ">") for line in lines[at + 1 : at + 40]) <= 12
-    return starts_list_footer(lines, at)
 
 
 # Who wrote the message of each quoted line, and when, as its header says.
@@ -287,21 +279,15 @@ def origins(lines: Sequence[str], roles: Sequence[Role], sent: datetime | None) 
             depth = 0 if closes_address(lines, at) else _depth(line)
             for begin, level, origin in _headers(lines, at, depth, sent):
                 known = {one: value for one, value in known.items() if one < level} | {level: origin}
-                known |= {level + 1: origin} if _marks_below(lines, at, level) else {}
+                ends = (one for one in range(at, min(at + _BLOCK, len(lines))) if not level and not lines[one].strip())
+                if (blank := next(ends, at)) > at and next_is_quoted(lines, blank):  # it has no marks, its message has
+                    known[1] = origin
                 found[begin:at] = [origin] * (at - begin)
                 depth = level
             found[at] = known.get(depth, _UNKNOWN)
         elif quoted and at:
             found[at] = found[at - 1]
     return found
-
-
-def _marks_below(lines: Sequence[str], at: int, depth: int) -> bool:
-    """Return whether the message below a header without quote marks has them."""
-    blank = (
-        next((one for one in range(at, min(at + _BLOCK, len(lines))) if not lines[one].strip()), at) if not depth else 0
-    )
-    return blank > at and next_is_quoted(lines, blank)
 
 
 def _headers(lines: Sequence[str], at: int, depth: int, sent: datetime | None) -> Iterator[tuple[int, int, Origin]]:
@@ -315,7 +301,7 @@ def _headers(lines: Sequence[str], at: int, depth: int, sent: datetime | None) -
         yield at, depth, Origin(date_in_header(bare[rule.end() :], sent), _person(rule["who"]))
     elif _is_mark(bare):
         yield at, depth, Origin(_header_date(window, here + 1, sent), _header_author(window, here + 1))
-    elif _opens_header(window, here):
+    elif starts_header_block(window, here) and not _follows_field(window[here - 1] if here else ""):
         above = lines_above_header(window, here)
         origin = Origin(_header_date(window, here - above, sent), _header_author(window, here - above))
         if origin.date or not any(_is_mark(line.strip()) for line in window[:here]):  # else the mark's date holds
@@ -330,11 +316,9 @@ def _is_mark(line: str) -> bool:
     return (FORWARDED.match(line[:WIDEST]) or ORIGINAL.match(line[:WIDEST])) is not None
 
 
-def _opens_header(window: Sequence[str], at: int) -> bool:
-    """Return whether a header starts here, and not only its second field or a later one."""
-    above = _LABELLED.match(window[at - 1][:WIDEST]) if at else None
-    follows = above is not None and (FIELD.match(above[0]) or _PERSON.match(above[1].strip()))
-    return not follows and starts_header_block(window, at)
+def _follows_field(above: str) -> bool:
+    found = _LABELLED.match(above[:WIDEST])
+    return found is not None and bool(FIELD.match(found[0]) or _PERSON.match(found[1].strip()))
 
 
 def _header_author(window: Sequence[str], at: int) -> str:
