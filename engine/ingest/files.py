@@ -119,9 +119,17 @@ def _read_open(
         yield _unreadable("empty" if kind or levels == _LEVELS else UNKNOWN)
     elif kind == "office" and limits.text_of:
         yield _read_file(name, _read_whole(file, limits.message_bytes), limits)
-    elif scan.is_archive(head):
+    elif scan.ARCHIVE.match(head) or scan.is_tar(head):
         yield from _read_archive(file, name, limits, allowance, levels)
-    elif kind == "mbox" or (kind == "mail" and raw_kind is None and scan.is_mailbox_name(name)):
+    elif (
+        kind == "mbox"
+        or (  # of files with one message, programs count the names
+            kind == "mail"
+            and raw_kind is None
+            and not name[:1].isdigit()
+            and not name.lower().endswith((".eml", ".txt"))
+        )
+    ):
         yield from _read_mbox(file, limits)
     elif kind in ("mail", "emlx", "outlook"):
         item = _read_message(_read_whole(file, limits.message_bytes), kind, limits)

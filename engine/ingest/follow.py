@@ -152,7 +152,10 @@ class Watches:
         """
         self.unset(root)
         real, name = os.path.realpath(place), None if place == root else PurePath(root).name
-        observer = self._observer(how)
+        if how not in self._observers:
+            self._observers[how] = Observer() if how == "events" else PollingObserver(timeout=self._poll)
+            self._observers[how].start()
+        observer = self._observers[how]
         handler = _EventHandler(root, real, name, self._on_change, self._ignored)
         watch = observer.schedule(handler, real, recursive=name is None, event_filter=_EVENTS)
         self._active[root] = observer, watch
@@ -176,13 +179,6 @@ class Watches:
         for observer in self._observers.values():
             observer.stop()
             observer.join()
-
-    def _observer(self, how: WatchMethod) -> BaseObserver:
-        if how not in self._observers:
-            made: BaseObserver = Observer() if how == "events" else PollingObserver(timeout=self._poll)
-            made.start()
-            self._observers[how] = made
-        return self._observers[how]
 
 
 class _EventHandler(events.FileSystemEventHandler):

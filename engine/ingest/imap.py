@@ -425,35 +425,29 @@ class MailReader:
         small = sorted((uid for uid, size in sizes.items() if size <= self.most), reverse=True)
         self._fetched.too_large += len(sizes) - len(small)
         total = self._fetched.new + len(small)
-        for some in _batches(small, sizes):
+        ends = accumulate(max(sizes[uid], _TOGETHER_BYTES // _TOGETHER) for uid in small)
+        # So few by a command that a cut loses little.
+        for _, group in groupby(zip(small, ends, strict=True), lambda one: one[1] // _TOGETHER_BYTES):
+            some = [uid for uid, _ in group]
             size, before = sum(sizes[uid] for uid in some), self._fetched.new
             if shutil.disk_usage(place).free < size + _ROOM:
                 raise DiskFull(f"no space left on the disk: {place}", "pkb ingest, once there is room")
-            for uid, raw in self.connection.messages(some, 2 * size):  # some servers only estimate the size
-                self._store(place / f"{validity}.{uid}.eml", raw.replace(b"\r\n", b"\n"))
+            for uid, sent in self.connection.messages(some, 2 * size):  # some servers only estimate the size
+                raw, path = sent.replace(b"\r\n", b"\n"), place / f"{validity}.{uid}.eml"
+                if self.is_forgotten(raw):
+                    raw, path = b"", path.with_suffix(_FORGOTTEN)
+                # Synced before it has its name: a name that is there means that all of the file is.
+                with replacing(path, path.with_suffix(_PART), lasting=True) as file:
+                    file.write(raw)
                 self._fetched.new += 1
             self._fetched.missing += before + len(some) - self._fetched.new
             self.on_progress("fetch", self._fetched.new, total)
-
-    def _store(self, path: Path, raw: bytes) -> None:
-        """Write a message, synced before it has its name: a name that is there means that all of the file is."""
-        if self.is_forgotten(raw):
-            path, raw = path.with_suffix(_FORGOTTEN), b""
-        with replacing(path, path.with_suffix(_PART), lasting=True) as file:
-            file.write(raw)
 
 
 def _stored(place: Path) -> dict[tuple[int, int], Path]:
     """Return the files of a folder by UIDVALIDITY and UID, those of forgotten messages, too."""
     named = ((path, _FILE.fullmatch(path.name)) for path in place.iterdir())
     return {(int(name[1]), int(name[2])): path for path, name in named if name}
-
-
-def _batches(uids: Sequence[int], sizes: dict[int, int]) -> Iterator[list[int]]:
-    """Yield the messages to fetch by a command: few enough that a cut loses little."""
-    ends = accumulate(max(sizes[uid], _TOGETHER_BYTES // _TOGETHER) for uid in uids)
-    for _, some in groupby(zip(uids, ends, strict=True), lambda one: one[1] // _TOGETHER_BYTES):
-        yield [uid for uid, _ in some]
 
 
 def forget_message(mail: Path, path: str) -> None:

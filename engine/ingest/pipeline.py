@@ -168,18 +168,12 @@ def split_passages(document: Document, digests: Sequence[bytes], owners: Mapping
 
 
 def _digest(passage: DocumentPassage) -> bytes:
-    text = passage.text if passage.role == "body" else _without_attribution(passage.text)
+    text, lines = passage.text, passage.text.split("\n", _ATTRIBUTION + 1)
+    marked = next((at for at, line in enumerate(lines) if line.lstrip(" ").startswith(">")), 0)
+    if passage.role != "body" and marked and attribution_lines(lines, marked - 1) == marked:
+        text = "\n".join(lines[marked:])
     bare = " ".join(_QUOTE_MARKS.sub("", text).casefold().split())
     return blake2b(bare.encode("utf-8", "replace"), digest_size=8).digest()
-
-
-def _without_attribution(text: str) -> str:
-    """Return a quoted text without the attribution line ("On Friday Ann wrote:") above it."""
-    lines = text.split("\n", _ATTRIBUTION + 1)
-    marked = next((at for at, line in enumerate(lines) if line.lstrip(" ").startswith(">")), 0)
-    if marked and attribution_lines(lines, marked - 1) == marked:
-        return "\n".join(lines[marked:])
-    return text
 
 
 # Committing a batch: documents with their chunks, then the files they came from.
@@ -213,14 +207,16 @@ def commit_batch(ledger: Ledger, knowledge: Knowledge, batch: ParsedBatch, versi
         waiting = [one for one in waiting if one not in due]
         former = [one.former for one in due]
         removes = _unplaced(catalogue, former, new_places)
-        collections = {d.id: _collections(catalogue, d.id, new_places[d.id]) for d in documents}
+        collections = {
+            d.id: tuple(sorted({*catalogue.collections(d.id), *(place.collection for place in new_places[d.id])}))
+            for d in documents
+        }
         entries, failed = _entries(ledger, documents, collections, removes)
         if failed:
             _leave_out(catalogue, batch, failed)
             documents, new_places = [one for one in documents if one.id not in failed], _new_places(batch)
-        some = partial(_record_places, catalogue, documents, new_places)
-        record = partial(_record_files, catalogue, batch) if last else some
-        knowledge.commit(entries, partial(_record, catalogue, former, record), removes)
+        places = [place for document in documents for place in new_places[document.id]]
+        knowledge.commit(entries, partial(_record, catalogue, former, places, batch if last else None), removes)
         yield Committed(len(documents), len(removes))
 
 
@@ -230,15 +226,11 @@ def _replaced(catalogue: Catalog, versions: Versions, file: FileRead) -> list[Re
         before, file.former = catalogue.state(file.path), catalogue.former_places(file.path)
         file.anew = before is not None and before.is_same_but_marked(file.state)
     if file.anew and file.complete:
-        file.places += _kept_in_spite_of_bugs(file.former, file)
+        # In an unchanged file, what an earlier version read and this one fails on stays.
+        bugs = {problem.item for problem in file.problems if problem.reason.startswith(BUG)}
+        read = {place.item for place in file.places} | {problem.item for problem in file.problems} - bugs
+        file.places += [place for place in file.former if bugs and place.item >= 0 and place.item not in read]
     return versions.replaced(file.path, file.former, file.places, complete=file.complete, decoded_anew=file.anew)
-
-
-def _kept_in_spite_of_bugs(former: Sequence[Place], file: FileRead) -> list[Place]:
-    """Return the places of documents that an earlier version read, and this one failed on, in an unchanged file."""
-    bugs = {problem.item for problem in file.problems if problem.reason.startswith(BUG)}
-    read = {place.item for place in file.places} | {problem.item for problem in file.problems} - bugs
-    return [place for place in former if bugs and place.item >= 0 and place.item not in read]
 
 
 def _leave_out(catalogue: Catalog, batch: ParsedBatch, failed: Mapping[str, str]) -> None:
@@ -258,9 +250,22 @@ def _unplaced(catalogue: Catalog, former: Sequence[Place], new_places: Mapping[s
     return [d for d, found in places.items() if found and all((place.path, d) in gone for place in found)]
 
 
-def _record(catalogue: Catalog, former: Sequence[Place], record: Callable[[], None]) -> None:
+def _record(catalogue: Catalog, former: Sequence[Place], new: Sequence[Place], last: ParsedBatch | None) -> None:
+    """Record the places of a commit; after the last one of its batch, all files with what was read of them."""
     catalogue.replace(former)
-    record()
+    if last is None:
+        by_file = dict[str, list[Place]]()
+        for place in new:
+            by_file.setdefault(place.path, []).append(place)
+        for path, places in by_file.items():
+            catalogue.put_places(path, places)
+        return
+    for file in last.files:
+        if file.complete:
+            catalogue.put_file(file.path, file.state, file.places, file.problems)
+        else:
+            catalogue.put_places(file.path, file.places[file.recorded :])
+            file.recorded = len(file.places)
 
 
 def _new_places(batch: ParsedBatch) -> dict[str, list[Place]]:
@@ -270,10 +275,6 @@ def _new_places(batch: ParsedBatch) -> dict[str, list[Place]]:
         for place in file.places[file.recorded :]:
             found.setdefault(place.document, []).append(place)
     return found
-
-
-def _collections(catalogue: Catalog, document: str, places: Sequence[Place]) -> tuple[str, ...]:
-    return tuple(sorted({*catalogue.collections(document), *(place.collection for place in places)}))
 
 
 def _entries(
@@ -344,24 +345,6 @@ def _entry(
     names = name_forms([document.sender, *document.recipients])
     known = provenance(document, seen)
     return IndexedDocument(document, chunks, tokens, collections, split.owned, split.quoted, names, known)
-
-
-def _record_places(catalogue: Catalog, documents: Sequence[Document], new_places: dict[str, list[Place]]) -> None:
-    by_file: dict[str, list[Place]] = {}
-    for document in documents:
-        for place in new_places[document.id]:
-            by_file.setdefault(place.path, []).append(place)
-    for path, places in by_file.items():
-        catalogue.put_places(path, places)
-
-
-def _record_files(catalogue: Catalog, batch: ParsedBatch) -> None:
-    for file in batch.files:
-        if file.complete:
-            catalogue.put_file(file.path, file.state, file.places, file.problems)
-        else:
-            catalogue.put_places(file.path, file.places[file.recorded :])
-            file.recorded = len(file.places)
 
 
 # The run over one root: scan, parse, commit, remove.

@@ -31,7 +31,7 @@ _FROM_LINE = re.compile(
 )
 COMPOUND, TNEF = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", b"\x78\x9f\x3e\x22"  # begin the files of Outlook
 _OFFICE = re.compile(r"\.(?:pdf|doc[xm]|dot[xm]|ppt[xm]|pps[xm]|xls[xmb]?|xlt[xm]?|od[tsp]|ott)$", re.IGNORECASE)
-_ARCHIVE = re.compile(rb"PK(?:\x03\x04|\x05\x06)|\x1f\x8b\x08")
+ARCHIVE = re.compile(rb"PK(?:\x03\x04|\x05\x06)|\x1f\x8b\x08")
 _BEGIN = re.compile(rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?\s*BEGIN:(VCALENDAR|VCARD)\s", re.IGNORECASE)
 _IGNORED_NAMES = {"icon\r", *_WORDS["file"].split("|")}
 _IGNORED_ENDINGS = (".msf", ".noindex", ".plist", ".lock", ".tmp", ".swp", ".wdseml", ".emlxpart", "~")
@@ -75,19 +75,9 @@ def is_office(name: str, head: bytes) -> bool:
     return head.startswith((b"%PDF-", b"{\\rtf")) or (begins and _OFFICE.search(name) is not None)
 
 
-def is_archive(head: bytes) -> bool:
-    """Return whether a file is a zip, tar or gzip file, from its first `HEAD` bytes."""
-    return _ARCHIVE.match(head) is not None or is_tar(head)
-
-
 def is_tar(head: bytes) -> bool:
     """Return whether a file is a tar file, from its first `HEAD` bytes."""
     return head[257:262] == b"ustar"
-
-
-def is_mailbox_name(name: str) -> bool:
-    """Return whether a file of this name may hold several messages: of those with one, programs count the names."""
-    return not name[:1].isdigit() and not name.lower().endswith((".eml", ".txt"))
 
 
 def is_mail_field(line: bytes) -> bool:
@@ -153,8 +143,15 @@ def find_changes(root: bytes, known: Mapping[bytes, FileState], is_ignored: Call
         if before is None:
             found.new[path] = state
         elif not before.is_as(state):
-            same = _with_same_digest(path, state, before)
-            (found.same if same else found.changed)[path] = same or state
+            # It may hold what was read of it, as after a restore, and not be marked to be read again.
+            whole = len(before.digest) == _WHOLE
+            trusted = whole or (before.digest and before.mtime_ns == state.mtime_ns)
+            if before.mtime_ns != -1 and before.size == state.size and trusted:
+                now = with_digest(path, state, whole=whole)
+                if now.digest == before.digest:
+                    found.same[path] = now
+                    continue
+            found.changed[path] = state
     found.gone = {path for path in known.keys() - present if found.unreadable.keys().isdisjoint(ancestors(path))}
     found.former = {path: known[path] for path in found.gone}
     return found
@@ -201,16 +198,6 @@ def with_digest(path: bytes, state: FileState, *, whole: bool = False) -> FileSt
 def indexed(path: bytes, state: FileState) -> FileState:
     """Return the state of a file that documents were made of."""
     return state if len(state.digest) in (0, _WHOLE) else with_digest(path, state, whole=True)
-
-
-def _with_same_digest(path: bytes, now: FileState, before: FileState) -> FileState | None:
-    """Return a file's state if it holds what was read of it, as after a restore, and is not marked to be read again."""
-    whole = len(before.digest) == _WHOLE
-    trusted = whole or (before.digest and before.mtime_ns == now.mtime_ns)
-    if before.mtime_ns == -1 or before.size != now.size or not trusted:
-        return None
-    found = with_digest(path, now, whole=whole)
-    return found if found.digest == before.digest else None
 
 
 def as_recorded(path: bytes, state: FileState, began: int) -> FileState:
@@ -349,17 +336,13 @@ def replacements(former: Sequence[Place], now: Sequence[Place], *, complete: boo
     """
     here = {place.document for place in now}
     left = {place.document: place for place in former if place.document not in here}
-    found = {place.document: by for place, by in _by_message(left.values(), now)}
+    named = {place.message_id: place.document for place in now if place.message_id}
+    found = {place.document: named[place.message_id] for place in left.values() if place.message_id in named}
     if complete and now:
         current = sorted((place for place in former if place.position is not None), key=_position)
         single = len(current) == 1
         found |= {current[0].document: now[0].document} if single else dict(_by_position(current, now))
     return [Replacement(left[document], by) for document, by in found.items() if document in left]
-
-
-def _by_message(left: Iterable[Place], now: Sequence[Place]) -> Iterator[tuple[Place, str]]:
-    named = {place.message_id: place.document for place in now if place.message_id}
-    return ((place, named[place.message_id]) for place in left if place.message_id in named)
 
 
 def _by_position(former: Sequence[Place], now: Sequence[Place]) -> Iterator[tuple[str, str]]:
@@ -429,16 +412,12 @@ class Versions:
                 found[place.path, place.item] = Replacement(place, by)
             else:
                 self._leave(place)
-        return [*found.values(), *self._elsewhere(now)]
-
-    def _elsewhere(self, now: Sequence[Place]) -> Iterator[Replacement]:
-        """Yield the places in other files of former versions of these messages, each once."""
-        for place in now:
-            if place.message_id:
-                self._read[place.message_id] = place.document
-                for former in self._messages.pop(place.message_id, ()):
-                    if former.document != place.document:
-                        yield Replacement(former, place.document)
+        elsewhere = list[Replacement]()  # in other files are former versions of these messages
+        for place in (one for one in now if one.message_id):
+            self._read[place.message_id or ""] = place.document
+            others = self._messages.pop(place.message_id or "", ())
+            elsewhere += [Replacement(one, place.document) for one in others if one.document != place.document]
+        return [*found.values(), *elsewhere]
 
     def _leave(self, place: Place) -> None:
         if place.message_id:
