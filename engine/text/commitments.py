@@ -169,20 +169,13 @@ def _named(language: str, text: str, tokens: Sequence[str], around: Surroundings
     if len(written) != len(tokens):
         return None
     for first, end in sorted(phrases(_LIST, "will", language).find(tokens)):
-        name = _name_before(written, first, around.names)
+        near = ([*written[max(0, first - length) : first]] for length in (1, 2))  # "Reagan", or "Gus" of "Gus Tindall"
+        called = (one for one in near if one and one[0] in around.names and all(word[:1].isupper() for word in one))
+        name = next((" ".join(one) for one in called), None)
         anyone = first > 0 and (tokens[first - 1],) in word_lists(_LIST)[language]["subject"]
         acts = (name or anyone) and _acts(language, tokens, end, spoken=around.spoken)
         if acts and not _has(language, "unless", tokens[:first]):
             return Commitment("task", "named" if name else "unknown", name)
-    return None
-
-
-def _name_before(written: Sequence[str], place: int, names: Collection[str]) -> str | None:
-    """Return the name that ends in front of a place: "Reagan", or "Gus" of "Gus Tindall"."""
-    for length in (1, 2):
-        words = written[max(0, place - length) : place]
-        if len(words) == length and words[0] in names and all(word[:1].isupper() for word in words):
-            return " ".join(words)
     return None
 
 
@@ -220,8 +213,8 @@ def _acts(language: str, tokens: Sequence[str], at: int, *, spoken: bool) -> boo
 
 def _length_at(language: str, part: str, tokens: Sequence[str], at: int) -> int:
     """Return the number of words of the longest phrase of a part at a place; 0 for none."""
-    there = _by_first(language, part).get(tokens[at], ()) if at < len(tokens) else ()
-    return max((len(one) for one in there if tuple(tokens[at : at + len(one)]) == one), default=0)
+    there = phrases(_LIST, part, language).find(tokens) if at < len(tokens) else ()
+    return max((end - first for first, end in there if first == at), default=0)
 
 
 def _has(language: str, part: str, tokens: Sequence[str]) -> bool:
@@ -234,14 +227,6 @@ def _triggers(language: str) -> frozenset[str]:
     parts = ("reply", "request", "must", "imperative", "promise", "wish", "offer", "need", "will")
     listed = chain.from_iterable(word_lists(_LIST)[language][part] for part in parts)
     return frozenset(max(phrase, key=len) for phrase in listed)
-
-
-@cache
-def _by_first(language: str, part: str) -> dict[str, list[Phrase]]:
-    found: dict[str, list[Phrase]] = {}
-    for phrase in word_lists(_LIST)[language][part]:
-        found.setdefault(phrase[0], []).append(phrase)
-    return found
 
 
 @cache

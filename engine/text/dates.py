@@ -5,7 +5,7 @@ Relative ones ("last week") are resolved against the day given. Knows no time zo
 
 import re
 from calendar import monthrange
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -101,11 +101,6 @@ def _numeric(match: re.Match[str], today: date) -> Iterator[Days]:
         yield from _month_or_day(year, int(month), day)
 
 
-def _year(match: re.Match[str], today: date) -> Iterator[Days]:
-    year = int(match["year"])
-    yield Days(date(year, 1, 1), date(year, 12, 31))
-
-
 def near_day(text: str, today: date) -> Days | None:
     """Return the day that "tomorrow" or the like alone means, in one of seven languages; None for another text."""
     step = NEAR_WORDS.get(" ".join(text.replace("’", "'").casefold().split()))
@@ -129,36 +124,24 @@ def _unit(match: re.Match[str], today: date) -> Iterator[Days]:
         monday = today + timedelta(days=7 * step - today.weekday())
         yield Days(monday + timedelta(days=5 if unit == "weekend" else 0), monday + timedelta(days=6))
     else:
-        yield _weekday(WEEKDAYS.index(unit), step, today)
+        ahead = (WEEKDAYS.index(unit) - today.weekday()) % 7
+        day = today + timedelta(days=ahead - 7 if step < 0 else ahead or 7 * (step > 0))
+        yield Days(day, day)
 
 
-def _weekday(wanted: int, step: int, today: date) -> Days:
-    ahead = (wanted - today.weekday()) % 7
-    day = today + timedelta(days=ahead - 7 if step < 0 else ahead or 7 * (step > 0))
-    return Days(day, day)
-
-
-def _ago(match: re.Match[str], today: date) -> Iterator[Days]:
-    """Read "3 days ago" as that day, give or take half of the unit."""
-    size = {"day": 1, "week": 7, "month": 30, "year": 365}[match["size"].casefold()]
-    count = _COUNTS.get(match["count"].casefold()) or int(match["count"])
-    if count * size < 36500:
-        middle, slack = today - timedelta(days=count * size), timedelta(days=size // 2)
-        yield Days(middle - slack, middle + slack)
-
-
-def _span(match: re.Match[str], today: date) -> Iterator[Days]:
-    """Read "in the last 3 days" as the interval that ends today."""
+def _counted(match: re.Match[str], today: date) -> Iterator[Days]:
+    """Read "3 days ago" as that day, give or take half of the unit; "in the last 3 days" as what ends today."""
     size = {"day": 1, "week": 7, "month": 30, "year": 365}[match["size"].casefold()]
     days = (_COUNTS.get(match["count"].casefold()) or int(match["count"])) * size
     if days < 36500:
-        yield Days(today - timedelta(days=days), today)
+        ago, slack = today - timedelta(days), timedelta(size // 2)
+        yield Days(ago - slack, ago + slack) if match[0].casefold().endswith("ago") else Days(ago, today)
 
 
 _COUNTS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "ten": 10}
 _COUNT, _SIZE = rf"(?P<count>\d{{1,4}}|{'|'.join(_COUNTS)})", r"(?P<size>day|week|month|year)s?"
 _SEPARATED = r"(?P<a>\d{1,2})(?P<sep>[/.])(?P<b>\d{1,2})(?P=sep)(?P<y>(?:19|20)?\d\d)"
-_READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Iterator[Days]]], ...] = tuple(
+_READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Iterable[Days]]], ...] = tuple(
     (re.compile(rf"\b(?:{pattern})(?!\w)", re.IGNORECASE), read)
     for pattern, read in (
         (rf"(?P<iso>(?:19|20)\d\d)-(?P<mm>\d\d)-(?P<dd>\d\d)|{_SEPARATED}", _numeric),
@@ -166,12 +149,12 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Iterator[
         (rf"{_MONTH}\s+{_DAY}(?:,?\s+{_YEAR})?", _spelled),
         (rf"{_MONTH},?\s+(?:of\s+)?{_YEAR}", _spelled),
         (rf"{_MONTH}(?!\s+(?:i|we|you|he|she|it|they|the|be)\b)", _spelled),
-        (rf"{_COUNT}\s+{_SIZE}\s+ago", _ago),
-        (rf"(?:last|past|previous)\s+{_COUNT}\s+{_SIZE}", _span),
+        (rf"{_COUNT}\s+{_SIZE}\s+ago", _counted),
+        (rf"(?:last|past|previous)\s+{_COUNT}\s+{_SIZE}", _counted),
         (rf"(?P<which>last|past|previous|this|next|coming|on)\s+(?P<unit>{_WEEKDAY})", _unit),
         (r"(?P<which>last|past|previous|this|next|coming)\s+(?P<unit>weekend|week|month|year)", _unit),
         (rf"(?P<near>{NEAR_DAY})", lambda match, today: filter(None, [near_day(match["near"], today)])),
-        (_YEAR, _year),
+        (_YEAR, lambda match, _: [Days(date(int(match["year"]), 1, 1), date(int(match["year"]), 12, 31))]),
     )
 )
 

@@ -6,6 +6,7 @@ Knows no mail and no store: a person is a name, an address, or both, as in `Ann 
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cache, lru_cache
@@ -79,7 +80,8 @@ def folded_address(address: str) -> str:
     """Return an address in the form in which addresses that look the same are equal."""
     local, at, domain = _visible(address).partition("@")
     if "xn--" in domain.lower():
-        domain = _decoded(domain)
+        with suppress(UnicodeError):
+            domain = domain.encode("ascii").decode("idna")
     return _folded(f"{local}{at}{domain}").translate(_ADDRESS_ALIKES).replace("rn", "m").replace("vv", "w")
 
 
@@ -92,13 +94,6 @@ def _visible(text: str) -> str:
 def _folded(text: str) -> str:
     bare = (c for c in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(c))
     return "".join(bare).translate(_LOOK_ALIKES)
-
-
-def _decoded(domain: str) -> str:
-    try:
-        return domain.encode("ascii").decode("idna")
-    except UnicodeError:
-        return domain
 
 
 def domain_of(address: str) -> str:
@@ -116,20 +111,13 @@ def odd_name(name: str, address: str) -> str | None:
     others = [one for one in _ADDRESS.findall(seen) if folded_address(one) != folded_address(address)]
     if others:
         return f"the name reads {shorten(others[0], 60)}"
-    if any(_is_mixed(word) for word in _WORD.findall(seen)):
+    latin = (word for word in _WORD.findall(seen) if any("a" <= c <= "z" for c in word.casefold()))
+    foreign = (c for word in latin for c in word if not c.isascii())  # that look like some Latin ones
+    if any(ord(c.casefold()[:1]) in _LOOK_ALIKES or unicodedata.name(c, "").startswith(_SCRIPTS) for c in foreign):
         return "the name mixes alphabets"
     hidden = sum(unicodedata.category(c) == "Cf" and c not in "\u200c\u200d\u00ad" for c in name)
     splits = re.search("[A-Za-z][\u200c\u200d\u00ad]|[\u200c\u200d\u00ad][A-Za-z]", name)  # joins, in some scripts
     return "the name has invisible characters" if hidden or splits else None
-
-
-def _is_mixed(word: str) -> bool:
-    """Return whether a word has Latin letters and letters of another script that look like some."""
-    latin = any("a" <= c <= "z" for c in word.casefold())
-    others = (c for c in word if not c.isascii())
-    return latin and any(
-        ord(c.casefold()[:1]) in _LOOK_ALIKES or unicodedata.name(c, "").startswith(_SCRIPTS) for c in others
-    )
 
 
 def header_warnings(senders: Sequence[tuple[str, str]], sent_by: Sequence[str], replies: Sequence[str]) -> list[str]:
@@ -228,16 +216,11 @@ def _header(document: Document, part: QuotedPart, title: str) -> str:
         parts = [*who, *date, *([title] if title else [])]
     else:
         parts = [f"{'File' if document.kind == 'file' else 'Meeting'}: {title}", *date]
-    mark = _mark(part)
-    return ", ".join(parts) + (f" [{mark}]" if mark else "")
-
-
-def _mark(part: QuotedPart) -> str:
     mark = _ROLES.get(part.role, "")
-    if part.role not in ("quote", "forward"):
-        return mark
-    author = f" from {_name(part.author)}" if part.author else ""
-    return f"{mark}{author}" + (f", written {_date(part.written)}" if part.written else ", undated")
+    if part.role in ("quote", "forward"):
+        mark += f" from {_name(part.author)}" if part.author else ""
+        mark += f", written {_date(part.written)}" if part.written else ", undated"
+    return ", ".join(parts) + (f" [{mark}]" if mark else "")
 
 
 def _date(date: datetime) -> str:

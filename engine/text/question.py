@@ -158,21 +158,17 @@ def understand(text: str, now: datetime, known: frozenset[str] = frozenset()) ->
 
 @lru_cache(maxsize=1 << 12)
 def _understand(text: str, now: datetime, known: frozenset[str], moves: Sensitivity | None) -> Question:
+    # Of a question that means the same on any day, the dates that are the same then; those of no year are.
+    found, *others = (dates.find(text, now.date() + timedelta(days)) for days in ((0,) if moves else (0, 1, 400)))
     return Question(
         text=text,
         words=tuple(dict.fromkeys(words(text))),
         asked=_answer_type(text),
         names=tuple(dict.fromkeys([*_quoted(text), *_names(text, known)])),
-        dates=tuple(dates.find(text, now.date()) if moves else _fixed_dates(text, now.date())),
+        dates=tuple(found if moves else (one for one in found if one.yearly or all(one in each for each in others))),
         day=now.date(),
         clock=now if moves == "clock" else None,
     )
-
-
-def _fixed_dates(text: str, today: date) -> list[dates.Days]:
-    """Return the dates that are the same on any day; those of no year are."""
-    others = [dates.find(text, today + timedelta(days=days)) for days in (1, 400)]
-    return [days for days in dates.find(text, today) if days.yearly or all(days in found for found in others)]
 
 
 def _answer_type(text: str) -> AnswerType:

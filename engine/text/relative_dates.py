@@ -83,12 +83,14 @@ def resolve(span: str, written: datetime, past: bool = False) -> dates.Days | No
     today, text = written.date(), _FOREIGN_PART.sub("", span[:LONGEST].strip())
     if days := dates.near_day(text, today):
         return days
-    text = _ORDINAL.sub(_ordinal, _DROPPED.sub(r"\1", _in_english(text)).strip())
+    text = _ORDINAL.sub(_in_digits, _DROPPED.sub(r"\1", _in_english(text)).strip())
     if _NOT_A_SINGLE_DAY.fullmatch(text):
         return None
     named = _WITH_WEEKDAY.match(text)
     days = _resolved(text[named.end() :] if named else text, today, past)
-    return days if not named or not days or days.first.weekday() == _weekday(named["day"]) else None
+    said = named["day"].lower() if named else ""
+    days_said = (said.removesuffix("s"), _ENGLISH.get(said.rstrip(".")))
+    return days if not days or not named or WEEKDAYS[days.first.weekday()] in days_said else None
 
 
 def _in_english(text: str) -> str:
@@ -109,16 +111,10 @@ def _resolved(text: str, today: date, past: bool) -> dates.Days | None:
         return None
 
 
-def _ordinal(match: re.Match[str]) -> str:
-    """Return an ordinal number in digits: "22" for "twenty-second"."""
-    if match["thirty"]:
-        return "30"
-    tens = {"twenty": 20, "thirty": 30}.get((match["tens"] or "").lower(), 0)
-    return str(tens + 1 + ORDINALS.index(match["one"].lower()))
-
-
-def _weekday(day: str) -> int:
-    return dates.WEEKDAYS.index(_ENGLISH.get(day.lower().rstrip("."), day.lower().removesuffix("s")))
+def _in_digits(match: re.Match[str]) -> str:
+    """Return "22" for "twenty-second"."""
+    tens, one = (match["tens"] or match["thirty"] or "").lower(), match["one"]
+    return str({"twent": 20, "thirt": 30}.get(tens[:5], 0) + (1 + ORDINALS.index(one.lower()) if one else 0))
 
 
 def _relative(text: str, today: date, past: bool) -> dates.Days | None:
@@ -135,7 +131,10 @@ def _relative(text: str, today: date, past: bool) -> dates.Days | None:
     if match := _AGO.match(text):
         return _around(today, _number(match["count"]), -_unit_days(match["unit"]))
     if match := _SEASONAL.search(text):
-        return _season(match, today)
+        month, side = _SEASONS[match["season"].casefold()], _side(match["which"] or "")
+        step = {1: today.month >= month, -1: -(today.month < month + 3)}.get(side, 0)
+        year = int(match["year"]) if match["year"] else today.year + step
+        return dates.Days(date(year, month, 1), date(year, month, 28) + timedelta(days=63))
     if match := _BARE_DAY.match(text):
         day = match["day"].rstrip(".").removesuffix("s")
         return next(iter(dates.find(f"{'last' if past else 'on'} {_ENGLISH.get(day.lower(), day)}", today)), None)
@@ -149,25 +148,15 @@ def _side(which: str) -> int:
     return {"next": 1, "coming": 1, "following": 1, "this": 0, "": 0}.get(which.lower(), -1)
 
 
-def _season(match: re.Match[str], today: date) -> dates.Days:
-    month, side = _SEASONS[match["season"].casefold()], _side(match["which"] or "")
-    step = {1: today.month >= month, -1: -(today.month < month + 3)}.get(side, 0)
-    year = int(match["year"]) if match["year"] else today.year + step
-    return dates.Days(date(year, month, 1), date(year, month, 28) + timedelta(days=63))
-
-
 def _nearest(days: dates.Days, today: date, side: int = 0) -> dates.Days:
     """Return a date without a year in the year that brings it nearest to today; `side` -1 or 1 wants past or future."""
     if not days.yearly:
         return days
-    moved = [_in_year(days, today.year + step) for step in (-1, 0, 1)]
+    first, last = (day if (day.month, day.day) != (2, 29) else day.replace(day=28) for day in (days.first, days.last))
+    years = range(today.year - 1, today.year + 2)
+    moved = [dates.Days(first.replace(year=year), last.replace(year=year)) for year in years]
     right = [one for one in moved if side == 0 or (one.last < today if side < 0 else one.first > today)]
     return min(right or moved, key=lambda one: abs((one.first - today).days))
-
-
-def _in_year(days: dates.Days, year: int) -> dates.Days:
-    first, last = (day if (day.month, day.day) != (2, 29) else day.replace(day=28) for day in (days.first, days.last))
-    return dates.Days(first.replace(year=year), last.replace(year=year))
 
 
 def _around(today: date, count: int | None, size: int) -> dates.Days | None:
@@ -385,11 +374,9 @@ class TimeConstraint:
 
     def _met(self, text: str, span: Found, written: datetime) -> bool | None:
         """Return the same of one date in a text, whose time of day may have passed."""
-        return self.meets(text[span.start : span.end], written) and not self._has_begun(text, span, written)
-
-    def _has_begun(self, text: str, span: Found, written: datetime) -> bool:
-        begins = _begins(text, span, written)
-        return bool(self.clock and begins and begins.time() != time.min and begins < self.clock)
+        met = self.meets(text[span.start : span.end], written)
+        begins = _begins(text, span, written) if met and self.clock else None
+        return met and not (self.clock and begins and begins.time() != time.min and begins < self.clock)
 
     def soonest(self, text: str, written: datetime | None) -> "Occurrence | None":
         """Return the first of the occurrences in a text that are to come; None if it names none, or calls it off."""
@@ -430,15 +417,14 @@ class TimeConstraint:
         said = frozenset(words(text))
         if self.claimed:
             said = said | self.claimed if find(text, "date") else said - self.claimed
-        if spoken is False or (self.coming and not self._is_next(text)):
-            return said - self.words
-        return said | self.words if spoken and not self.coming else said
-
-    def _is_next(self, text: str) -> bool:
-        """Whether a text speaks of the next occurrence: not of the next week, nor of another matter."""
-        rest = _undated(text)
-        behind = (rest[one.end() : one.end() + 60].split()[:3] for one in _NEXT.finditer(rest))
-        return any(self.about.intersection(words(" ".join(each))) for each in behind)
+        if self.coming:  # of the next occurrence: not of the next week, nor of another matter
+            found = find(text, "date")
+            starts, ends = [0, *(one.end for one in found)], [*(one.start for one in found), len(text)]
+            rest = " ".join(text[start:end] for start, end in zip(starts, ends, strict=True))
+            behind = (rest[one.end() : one.end() + 60].split()[:3] for one in _NEXT.finditer(rest))
+            is_next = any(self.about.intersection(words(" ".join(each))) for each in behind)
+            return said if is_next and spoken is not False else said - self.words
+        return said - self.words if spoken is False else said | self.words if spoken else said
 
 
 @dataclass(frozen=True, slots=True)
@@ -492,13 +478,6 @@ def _is_time(question: Question, span: Found) -> bool:
     text = question.text[span.start : span.end]
     named = text.isdecimal() and _CAPITAL.search(question.text[max(0, span.start - 40) : span.start])
     return not named and not any(text in one for one in question.quoted)
-
-
-def _undated(text: str) -> str:
-    """Leave out dates: the next week is not the next of anything else."""
-    found = find(text, "date")
-    starts, ends = [0, *(one.end for one in found)], [*(one.start for one in found), len(text)]
-    return " ".join(text[start:end] for start, end in zip(starts, ends, strict=True))
 
 
 def _meant(span: str, written: datetime) -> Iterator[Days]:

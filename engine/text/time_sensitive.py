@@ -202,26 +202,21 @@ class WholeDocumentQuestion:
 
 def whole_document_question(text: str) -> WholeDocumentQuestion | None:
     """Parse a question about a whole document; None for any other question."""
-    text = _without_opening(text)
+    while True:  # without "Could you tell me" and the like
+        words = text.split(maxsplit=_OPENING)
+        begins = next((n for n in range(_OPENING, 0, -1) if tuple(plain_words(" ".join(words[:n]))) in _openings()), 0)
+        if not begins or len(words) <= begins:
+            break
+        text = text.split(maxsplit=begins)[-1]
     if not (tokens := plain_words(text)) or tokens[0] not in _beginnings() or len(tokens) > _LONGEST:
         return None
     if aspect := _aspect(tokens):
         return WholeDocumentQuestion(aspect)
     parts = text.split()
-    for core, name in chain(_named_between(parts), _splits(parts)):
+    for core, name in _named(parts):
         if (aspect := _aspect(plain_words(core))) and not _anywhere("document").isdisjoint(plain_words(name)):
             return WholeDocumentQuestion(aspect, name)
     return None
-
-
-def _without_opening(text: str) -> str:
-    """Return a question without "Could you tell me" and the like."""
-    while True:
-        words = text.split(maxsplit=_OPENING)
-        begins = next((n for n in range(_OPENING, 0, -1) if tuple(plain_words(" ".join(words[:n]))) in _openings()), 0)
-        if not begins or len(words) <= begins:
-            return text
-        text = text.split(maxsplit=begins)[-1]
 
 
 def title_words(name: str) -> list[str]:
@@ -229,57 +224,46 @@ def title_words(name: str) -> list[str]:
     return [word for word in plain_words(name) if word not in _anywhere("frame") | _anywhere("document")]
 
 
-def _named_between(parts: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield "Summarize" and what follows; "What was ... about" and what is between."""
+def _named(parts: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield a question about an unnamed document, and a name: behind "Summarize", in "What was ... about" and such."""
     tokens = [plain_words(part) for part in parts]
     if len(parts) > 1 and tokens[0] and tokens[0][0] in _OPENERS:
         yield parts[0], " ".join(parts[1:])
     if len(parts) > 3 and tokens[0] == ["what"] and tokens[-1] == ["about"]:
         yield f"{parts[0]} {parts[1]} it about", " ".join(parts[2:-1])
-
-
-def _splits(parts: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Split at each preposition: yield the question with a placeholder for the document, and the document's name."""
     for place, part in enumerate(parts[1:-1], 1):
         if part.lower() in _anywhere("before"):
-            core, name = " ".join(parts[:place]), " ".join(parts[place + 1 :])
-            yield f"{core} {part} document", name
+            yield f"{' '.join(parts[: place + 1])} document", " ".join(parts[place + 1 :])
 
 
 def _aspect(tokens: Sequence[str]) -> Aspect | None:
     """Return the aspect that these words ask for, of an unnamed document."""
-    return next((found for language in _aspects() if (found := _aspect_in(language, tokens))), None)
-
-
-def _aspect_in(language: str, tokens: Sequence[str]) -> Aspect | None:
-    documents, frame = _words(language, "document"), _words(language, "frame")
-    first = next(iter(word_lists(_LIST)[language]["document"]))[0]
     tokens = ["is" if token == "s" and place else token for place, token in enumerate(tokens)]  # "what's"
-    left = [first if token in documents else token for token in tokens if token not in frame]
-    ended = left[:-1] if left[1:] and left[-1] == first else left
-    phrases = _phrases(language)
-    return phrases.get(tuple(left)) or phrases.get(tuple(ended))
-
-
-def _aspects() -> Sequence[str]:
-    return tuple(word_lists(_LIST))
+    for language, parts in word_lists(_LIST).items():
+        documents, frame, aspects = _words(language, "document"), _words(language, "frame"), _phrases(language)
+        first = parts["document"][0][0]
+        left = [first if token in documents else token for token in tokens if token not in frame]
+        ended = left[:-1] if left[1:] and left[-1] == first else left
+        if aspect := aspects.get(tuple(left)) or aspects.get(tuple(ended)):
+            return aspect
+    return None
 
 
 @cache
-def _openings() -> frozenset[tuple[str, ...]]:
-    return frozenset(chain.from_iterable(word_lists(_LIST)[language]["opening"] for language in _aspects()))
+def _openings() -> frozenset[Phrase]:
+    return frozenset(chain.from_iterable(parts["opening"] for parts in word_lists(_LIST).values()))
 
 
 @cache
 def _beginnings() -> frozenset[str]:
     """Return the words that such questions begin with."""
-    firsts = (phrase[0] for language in _aspects() for phrase in _phrases(language))
+    firsts = (phrase[0] for language in word_lists(_LIST) for phrase in _phrases(language))
     return frozenset(firsts) | _anywhere("frame")
 
 
 @cache
 def _anywhere(part: str) -> frozenset[str]:
-    return frozenset(chain.from_iterable(_words(language, part) for language in _aspects()))
+    return frozenset(chain.from_iterable(_words(language, part) for language in word_lists(_LIST)))
 
 
 @cache

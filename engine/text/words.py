@@ -31,8 +31,8 @@ _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+$")
 _SIGNS = str.maketrans("’‘ʼ‐‑‒", "'''---")
 # Thai, Lao, Khmer, Myanmar, kana and Han are written without spaces; Hangul glues endings on.
 _UNSPACED = re.compile(
-    r"[\u0e01-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
-    r"\uf900-\ufaff\U00020000-\U0003ffff]+"
+    r"([\u0e01-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+    r"\uf900-\ufaff\U00020000-\U0003ffff]+)"
 )
 _VOWEL = re.compile(r"[aeiouy]")
 
@@ -40,7 +40,12 @@ _VOWEL = re.compile(r"[aeiouy]")
 def words(text: str) -> list[str]:
     """Return the words of a text in order; joining them by spaces and splitting again gives the same set."""
     found: list[str] = []
-    for match in _WORD.finditer(_normalise(text)):
+    if text.isascii():
+        text = text.lower()
+    else:  # casefolded and composed, without common accents, with one kind of apostrophe and hyphen
+        apart = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).casefold().translate(_SIGNS))
+        text = unicodedata.normalize("NFKC", "".join(c for c in apart if not "\u0300" <= c <= "\u036f"))
+    for match in _WORD.finditer(text):
         found += _index_forms(match.group(), match.lastgroup or "word")
     return found
 
@@ -48,14 +53,6 @@ def words(text: str) -> list[str]:
 def content_words(text: str) -> frozenset[str]:
     """Return the words of a text that say something."""
     return frozenset(words(text)) - FUNCTION_WORDS
-
-
-def _normalise(text: str) -> str:
-    """Return the text casefolded and composed, without common accents, with one kind of apostrophe and hyphen."""
-    if text.isascii():
-        return text.lower()
-    apart = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).casefold().translate(_SIGNS))
-    return unicodedata.normalize("NFKC", "".join(c for c in apart if not "\u0300" <= c <= "\u036f"))
 
 
 @lru_cache(maxsize=1 << 16)
@@ -72,8 +69,14 @@ def _index_forms(token: str, kind: str) -> tuple[str, ...]:
 
 def _compound(token: str) -> tuple[str, ...]:
     """Return a word, or the parts of a compound and, of two parts, the compound written as one."""
-    if _UNSPACED.search(token):
-        return tuple(_bigrams(token))
+    if _UNSPACED.search(token):  # the bigrams of each run, and the words between runs
+        found = list[str]()
+        for place, piece in enumerate(_UNSPACED.split(token)):
+            if place % 2:
+                found += [piece[i : i + 2] for i in range(max(1, len(piece) - 1))]
+            else:
+                found += [word for part in _PARTS.findall(piece) for word in _simple(part)]
+        return tuple(found)
     parts = _PARTS.findall(token)
     if len(parts) == 1:
         return _simple(parts[0])
@@ -98,16 +101,6 @@ def _number(digits: str) -> str:
     return digits.lstrip("0") or "0"
 
 
-def _bigrams(token: str) -> list[str]:
-    """Return the bigrams of each run of an unspaced script, and the words between such runs."""
-    found, end = [], 0
-    for run in _UNSPACED.finditer(token):
-        found += [piece for part in _PARTS.findall(token[end : run.start()]) for piece in _simple(part)]
-        text, end = run.group(), run.end()
-        found += [text[i : i + 2] for i in range(max(1, len(text) - 1))]
-    return found + [piece for part in _PARTS.findall(token[end:]) for piece in _simple(part)]
-
-
 def stem(word: str) -> str:
     """Return a word without the commonest English endings (plural, -ed, -ing, -ly, silent e)."""
     if not (word.isascii() and word.isalpha()):
@@ -129,15 +122,13 @@ def _shorten(word: str) -> str:
     for ending in ("ing", "ed", "ly"):
         rest = word[: -len(ending)]
         if word.endswith(ending) and len(rest) > 2 and _VOWEL.search(rest):
-            return rest if ending == "ly" else _restore_verb(rest)
+            if ending == "ly":
+                return rest
+            if rest[-1] == rest[-2] and rest[-1] not in "lsz":  # doubled before the ending
+                return rest[:-1]
+            # Without its e, a verb in "-se" would look like a plural.
+            return rest + "e" if rest.endswith("s") and not rest.endswith(("ss", "ocus")) else rest
     return word[:-1] if word.endswith("e") and word[-2] != "s" else word
-
-
-def _restore_verb(rest: str) -> str:
-    """Undo a doubled letter before -ed and -ing, and restore the e of "-se", which would look like a plural."""
-    if rest[-1] == rest[-2] and rest[-1] not in "lsz":
-        return rest[:-1]
-    return rest + "e" if rest.endswith("s") and not rest.endswith(("ss", "ocus")) else rest
 
 
 # Stemmed endings by which words of one root differ. -er is left out: the agent is not the action.
