@@ -36,6 +36,10 @@ def serve(
     port: Annotated[
         int | None, typer.Option("--port", min=0, max=65535, help="Port of --http, 8642 if not given.")
     ] = None,
+    host: Annotated[
+        str | None, typer.Option("--host", metavar="ADDRESS", help="Address of --http, 127.0.0.1 if not given.")
+    ] = None,
+    no_tls: Annotated[bool, typer.Option("--no-tls", help="Serve --host without TLS, as behind a proxy.")] = False,
     new_token: Annotated[bool, typer.Option("--new-token", help="Replace the token of --http.")] = False,
     share: Annotated[
         str | None,
@@ -57,10 +61,10 @@ def serve(
     if (http or share is not None) and (status or stop or foreground):
         own, step = ("--http", "pkb serve --http") if http else ("--share", "pkb serve --share HOST:PORT")
         raise UsageError(f"--status, --stop and --foreground are for the background server, not for {own}", step)
-    if not http and (port is not None or new_token):
-        raise UsageError("--port and --new-token are for --http", "pkb serve --http --port 8080")
+    if not http and (port is not None or host is not None or no_tls or new_token):
+        raise UsageError("--host, --port, --no-tls and --new-token are for --http", "pkb serve --http --port 8080")
     if http:
-        _http(port, renew=new_token, as_json=as_json)
+        _http(host, port, tls=not no_tls, renew=new_token, as_json=as_json)
         return
     if share is not None:
         _share(share, as_json=as_json)
@@ -82,20 +86,25 @@ def serve(
         _show(row)
 
 
-def _http(port: int | None, *, renew: bool, as_json: bool) -> None:
+def _http(host: str | None, port: int | None, *, tls: bool, renew: bool, as_json: bool) -> None:
     """Serve over HTTP until interrupted."""
-    from engine.http.routes import PORT, HttpAddress, serve
+    from engine.http.routes import LOOPBACK, PORT, HttpAddress, serve
 
     def ready(endpoint: HttpAddress) -> None:
         if as_json:
-            output.data({"schema": SCHEMA, "page": endpoint.page, "api": endpoint.api, "token": endpoint.token})
+            shown = {"page": endpoint.page, "api": endpoint.api, "token": endpoint.token}
+            output.data({"schema": SCHEMA, **shown, "certificate": endpoint.certificate and str(endpoint.certificate)})
         else:
             print(f"page  {endpoint.page}\nAPI   {endpoint.api}, key {endpoint.token}", flush=True)
+            if endpoint.host != LOOPBACK:
+                pin = f"its certificate: {endpoint.certificate}" if endpoint.certificate else "without TLS"
+                output.say(f"pkb: other machines can connect, {pin}")
             output.say("pkb: anyone with the token can read your messages; Ctrl-C ends it")
 
     with session() as opened:
         opened.refuse_unsafe()
-    serve(os.environ, PORT if port is None else port, ready, renew=renew)
+        names = opened.settings.serve.hosts.split()
+    serve(os.environ, host or LOOPBACK, PORT if port is None else port, ready, names=names, tls=tls, renew=renew)
 
 
 def _share(listen: str, *, as_json: bool) -> None:

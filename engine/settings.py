@@ -165,6 +165,9 @@ class ServeSettings(Struct, frozen=True):
         ),
     ] = "auto"
     idle_minutes: Annotated[float, _option("minutes without a question after which the background server exits")] = 15.0
+    hosts: Annotated[
+        str, _option("names and addresses under which clients may reach pkb serve --http, separated by spaces")
+    ] = ""
 
 
 class IdleSettings(Struct, frozen=True):

@@ -180,6 +180,41 @@ def _new_key() -> bytes:
     return private + dated.sign(key, None).public_bytes(Encoding.PEM)
 
 
+def web_certificate(path: Path, names: Sequence[str]) -> Path:
+    """Write a key with a certificate for some host names and addresses, signed by itself; keep one that has them all.
+
+    Browsers take P-256 keys and no Ed25519, and certificates of at most 825 days (CA/Browser Forum, Ballot 193).
+    """
+    from datetime import UTC, datetime, timedelta
+    from ipaddress import ip_address
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    now, others = datetime.now(UTC), list[x509.GeneralName]()
+    for one in names:
+        try:
+            others.append(x509.IPAddress(ip_address(one)))
+        except ValueError:
+            others.append(x509.DNSName(one))
+    wanted = x509.SubjectAlternativeName(others)
+    with suppress(PkbError, ValueError, x509.ExtensionNotFound):
+        kept = x509.load_der_x509_certificate(_certificate(path))
+        found = kept.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        if found == wanted and kept.not_valid_after_utc > now + timedelta(days=30):
+            return path
+    key, name = generate_private_key(SECP256R1()), x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "pkb")])
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = builder.serial_number(x509.random_serial_number()).add_extension(wanted, critical=False)
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    dated = builder.not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=800))
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    _write(path, private + dated.sign(key, SHA256()).public_bytes(Encoding.PEM))
+    return path
+
+
 def _certificate(path: Path) -> bytes:
     try:
         text = path.read_text("ascii")

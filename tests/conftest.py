@@ -70,7 +70,7 @@ _ADDRESSES = list[str]()  # outside this machine, that this process has connecte
 def _watch_connections(event: str, details: tuple[object, ...]) -> None:
     """Note and refuse connections to other machines."""
     address = details[1] if event == "socket.connect" else None
-    if isinstance(address, tuple) and address[0] not in ("127.0.0.1", "::1", "localhost"):
+    if isinstance(address, tuple) and address[0] not in ("127.0.0.1", "127.0.0.2", "::1", "localhost"):
         _ADDRESSES.append(str(address[0]))
         raise ConnectionRefusedError("no test leaves this machine")
 

@@ -1,8 +1,9 @@
 """The routes of the HTTP endpoint: chat completions, search, lists, documents, statistics, and the page's files.
 
-The server listens on loopback; only requests to this host, from its own page or no page at all, with the token, are
-answered. Each request opens the home in a thread of its own and leaves the work to the background server, whose queue
-it shares with all other clients. When a client goes away, its question is cancelled.
+The server listens on loopback, or at another address under TLS; only requests to names that were allowed, from its own
+page or no page at all, with the token, are answered. Each request opens the home in a thread of its own and leaves the
+work to the background server, whose queue it shares with all other clients. When a client goes away, its question is
+cancelled.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ import json
 import re
 import secrets
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from errno import EADDRINUSE
@@ -40,6 +41,7 @@ from engine.text.terminal import line, shorten, valid_text
 from engine.types import NO_FILTERS, SCHEMA, AskResult, Filters, ListOptions, json_text
 from store.errors import Locked, NoModel, NoStore, PkbError, UsageError, as_pkb_error
 from store.home import locate, replacing
+from store.peers import web_certificate
 from store.types import replace
 
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
@@ -55,8 +57,8 @@ Params = QueryParams
 _Event = str | AskResult | PkbError | None  # a piece of an answer, the answer, what went wrong, the end
 
 
-def application(environ: Mapping[str, str], *, port: int, token: str) -> "RequestGuard":
-    """Return the ASGI application of a home."""
+def application(environ: Mapping[str, str], *, port: int, token: str, names: Sequence[str] = ()) -> "RequestGuard":
+    """Return the ASGI application of a home, reached on loopback or by some names of this machine."""
     ahead = _Ahead()
     gets: dict[str, Callable[[Pkb, Params], Any]] = {
         "search": _search,
@@ -76,7 +78,7 @@ def application(environ: Mapping[str, str], *, port: int, token: str) -> "Reques
     ]
     made = Starlette(routes=routes, exception_handlers={HTTPException: _unknown, Exception: _unknown})
     made.router.redirect_slashes = False
-    return RequestGuard(made, port=port, token=token)
+    return RequestGuard(made, port=port, token=token, names=names)
 
 
 def _json(row: Any, status: int = 200) -> Response:
@@ -366,9 +368,11 @@ class _RequestBody:
 class RequestGuard:
     """Refuses requests that are not for this host and port, not from its own page, or without the token."""
 
-    def __init__(self, app: ASGIApp, *, port: int, token: str) -> None:
+    def __init__(self, app: ASGIApp, *, port: int, token: str, names: Sequence[str] = ()) -> None:
         self._app, self._token = app, token.encode()
-        self._hosts = {f"{name}:{port}" for name in (LOOPBACK, "localhost")}
+        self._names = (LOOPBACK, "localhost", *map(_in_address, names))
+        # A proxy passes on the name that it was called by, without a port.
+        self._hosts = {f"{name}:{port}" for name in self._names} | {*self._names[2:]}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it with the reason."""
@@ -396,8 +400,8 @@ class RequestGuard:
         """Return the status and the reason to refuse a request; None if it is allowed."""
         host, origin = headers.get("host", ""), headers.get("origin")
         if host not in self._hosts:
-            return 403, "this server answers only as 127.0.0.1 or localhost"
-        if origin not in (None, f"http://{host}"):
+            return 403, f"this server answers only as {' or '.join(self._names)}"
+        if origin not in (None, f"http://{host}", f"https://{host}"):
             return 403, "this server answers only its own page"
         scheme, _, token = headers.get("authorization", "").partition(" ")
         has_token = scheme.lower() == "bearer" and secrets.compare_digest(token.strip().encode(), self._token)
@@ -440,6 +444,7 @@ def error(message: str, kind: str, code: int | str, next_step: str | None = None
 
 PORT = 8642
 _TOKEN = "http.token"
+_ANY = ("0.0.0.0", "::")  # every address of this machine
 _WAITING = 128  # connections that are not accepted yet
 _GRACE_S = 3
 _CONNECTIONS = 64  # at a time
@@ -454,7 +459,9 @@ class HttpConnection(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         """Begin, in place of the connection that has waited longest if there are too many."""
         super().connection_made(transport)
-        transport.set_write_buffer_limits(0)  # writing is paused while anything is unread
+        transport.set_write_buffer_limits(
+            1, 0
+        )  # writing is paused while anything is unread; asyncio pauses TLS at 0 bytes
         others = [one for one in self.connections if isinstance(one, HttpConnection) and one is not self]
         if len(others) >= _CONNECTIONS:  # those that are being answered stay
             waiting = (one for one in others if one._owes() or one.conn.their_state is not h11.DONE)
@@ -500,44 +507,76 @@ class HttpConnection(H11Protocol):
 class HttpAddress:
     """Where the endpoint is, and the token that opens it."""
 
+    host: str
     port: int
     token: str
+    certificate: Path | None  # None without TLS
+
+    @property
+    def root(self) -> str:
+        """Return the address of the page without the token."""
+        return f"{'https' if self.certificate else 'http'}://{_in_address(self.host)}:{self.port}"
 
     @property
     def api(self) -> str:
         """Return the base URL for OpenAI's clients."""
-        return f"http://{LOOPBACK}:{self.port}/v1"
+        return f"{self.root}/v1"
 
     @property
     def page(self) -> str:
         """Return the address of the page; browsers send nothing behind the # to any server."""
-        return f"http://{LOOPBACK}:{self.port}/#token={self.token}"
+        return f"{self.root}/#token={self.token}"
 
 
-def serve(environ: Mapping[str, str], port: int, ready: Callable[[HttpAddress], None], *, renew: bool = False) -> None:
-    """Serve a home until a signal; `ready` is called once requests are accepted. PkbError if the port is taken."""
-    home = locate(environ)
+def _in_address(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def serve(
+    environ: Mapping[str, str],
+    host: str,
+    port: int,
+    ready: Callable[[HttpAddress], None],
+    *,
+    names: Sequence[str],
+    tls: bool,
+    renew: bool,
+) -> None:
+    """Serve a home until a signal; `ready` is called once requests are accepted. PkbError if the port is taken.
+
+    An address other than loopback has TLS by a certificate of its own, unless it is turned off. `names` are those of
+    this machine that requests may be for, beside the address itself.
+    """
+    home, is_open = locate(environ), host not in (LOOPBACK, "localhost")
+    if host in _ANY and not names:
+        raise UsageError(f"at {host} clients need a name for this machine", "pkb config set serve.hosts 192.168.1.5")
     home.data.mkdir(mode=0o700, parents=True, exist_ok=True)  # before anything is ingested, the page says what to type
-    listener = _listen(port)
-    endpoint = HttpAddress(listener.getsockname()[1], read_token(home.data / _TOKEN, renew=renew))
-    app = application(environ, port=endpoint.port, token=endpoint.token)
+    names = [*dict.fromkeys([*([host] if is_open and host not in _ANY else []), *names])]
+    listener = _listen(host, port)
+    certificate = web_certificate(home.data / "http.pem", names) if is_open and tls else None
+    token = read_token(home.data / _TOKEN, renew=renew)
+    shown = names[0] if is_open else LOOPBACK
+    endpoint = HttpAddress(shown, listener.getsockname()[1], token, certificate)
+    app = application(environ, port=endpoint.port, token=endpoint.token, names=names)
     # No log: a traceback in it could hold mail.
     config = uvicorn.Config(
         app, http=HttpConnection, log_config=None, log_level="critical", access_log=False, lifespan="off", ws="none",
         server_header=False, timeout_keep_alive=_IDLE_S, timeout_graceful_shutdown=_GRACE_S,
+        ssl_certfile=certificate,
     )  # fmt: skip
     ready(endpoint)
     uvicorn.Server(config).run(sockets=[listener])
 
 
-def _listen(port: int) -> socket.socket:
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+def _listen(host: str, port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((LOOPBACK, port))
+        listener.bind((host, port))
         listener.listen(_WAITING)
     except OSError as found:
         listener.close()
-        why = "is in use" if found.errno == EADDRINUSE else "cannot be opened"
-        raise PkbError(f"port {port} {why}", f"pkb serve --http --port {port + 1}") from None
+        if found.errno == EADDRINUSE:
+            raise PkbError(f"port {port} is in use", f"pkb serve --http --port {port + 1}") from None
+        raise PkbError(f"cannot listen at {host}, port {port}: {found.strerror}", "pkb serve --http") from None
     return listener

@@ -3,14 +3,18 @@
 import json
 import shutil
 import socket
+import ssl
 import stat
-from collections.abc import Iterator
+import sys
+import urllib.request
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from threading import Event
 from typing import Any
+from urllib.error import HTTPError, URLError
 from urllib.parse import quote
 
 import pytest
@@ -286,6 +290,61 @@ def test_the_token_is_private_and_stays_until_it_is_replaced(home: Path, http: S
     with http_endpoint(environ, "--new-token") as other:
         assert other.token != http.token
         assert other.get("/v1/models", token=http.token).status == 401
+
+
+ELSEWHERE = "127.0.0.2"  # loopback too, on Linux, but not the address that is meant by it
+
+
+def status(url: str, headers: Mapping[str, str], context: ssl.SSLContext | None = None) -> int:
+    """Return the status of a response."""
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers={**headers}), context=context) as found:
+            return int(found.status)
+    except HTTPError as refused:
+        with refused:
+            return refused.code
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address")
+def test_another_address_is_served_under_tls_to_those_with_the_token(tmp_path: Path) -> None:
+    environ, pem = {**environment(tmp_path), "PKB_DAEMON": "off"}, tmp_path / "home" / "http.pem"
+    with http_endpoint(environ, "--host", ELSEWHERE) as found:
+        assert found.api.startswith(f"https://{ELSEWHERE}:")
+        assert stat.S_IMODE(pem.stat().st_mode) == 0o600
+        context, token = ssl.create_default_context(cafile=str(pem)), {"Authorization": f"Bearer {found.token}"}
+        assert status(f"{found.api}/models", token, context) == 200
+        assert status(f"{found.api}/models", {}, context) == 401
+        assert status(f"{found.api}/models", {**token, "Host": "evil.example.org"}, context) == 403
+        with pytest.raises(URLError, match="CERTIFICATE_VERIFY_FAILED"):
+            status(f"{found.api}/models", token, ssl.create_default_context())
+    before = pem.read_bytes()
+    with http_endpoint(environ, "--host", ELSEWHERE):
+        assert pem.read_bytes() == before  # a client that has pinned it goes on
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address")
+def test_names_that_are_configured_reach_it_and_a_proxy_may_end_tls(tmp_path: Path, fresh: Pkb) -> None:
+    environ = {**environment(tmp_path), "PKB_DAEMON": "off"}
+    fresh("config", "set", "serve.hosts", "pkb.example.org host.docker.internal", env=environ)
+    with http_endpoint(environ, "--host", "0.0.0.0", "--no-tls") as found:
+        port = found.api.rpartition(":")[2].removesuffix("/v1")
+        assert found.page.startswith(f"http://pkb.example.org:{port}/#token=")
+        url, token = f"http://{ELSEWHERE}:{port}/v1/models", {"Authorization": f"Bearer {found.token}"}
+        for host in ("pkb.example.org", f"host.docker.internal:{port}"):
+            assert status(url, {**token, "Host": host}) == 200
+        assert status(url, {**token, "Host": "evil.example.org"}) == 403
+        for origin, expected in {"https://pkb.example.org": 200, "https://evil.example.org": 403}.items():
+            assert status(url, {**token, "Host": "pkb.example.org", "Origin": origin}) == expected
+
+
+def test_every_address_at_once_needs_a_name(fresh: Pkb) -> None:
+    ran = fresh("serve", "--http", "--host", "0.0.0.0")
+    assert (ran.code, ran.err) == (
+        2, "pkb: at 0.0.0.0 clients need a name for this machine; try: pkb config set serve.hosts 192.168.1.5\n",
+    )  # fmt: skip
+    gone = fresh("serve", "--http", "--host", "192.0.2.1", "--port", "0")
+    assert (gone.code, gone.err.startswith("pkb: cannot listen at 192.0.2.1, port 0: ")) == (1, True)
+    assert fresh("serve", "--host", "127.0.0.1").code == 2
 
 
 def test_before_anything_is_ingested_requests_are_told_what_to_type(tmp_path: Path) -> None:
