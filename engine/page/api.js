@@ -8,7 +8,7 @@ export function takeToken() {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
   if (!token) return false;
   sessionStorage.setItem(KEPT, token);
-  history.replaceState(null, "", location.pathname);
+  history.replaceState(null, "", location.pathname + location.search);
   return true;
 }
 

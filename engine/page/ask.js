@@ -9,6 +9,7 @@ const REMEMBERED = 6; // earlier turns that are sent along
 const FULL = 3; // sources that are shown at once
 const LONG = 220; // characters, from which an answer is set smaller
 const WORDS = 3, PAUSE = 300; // words of a question, and milliseconds without a key, before its sources are read
+const WAITING = "Searching your messages";
 let turns = []; // what was asked and answered
 let running = null;
 let typing; // the timer of the pause
@@ -30,12 +31,24 @@ export function start() {
   });
   $("stop-button").addEventListener("click", stop);
   $("new-button").addEventListener("click", renew);
+  addEventListener("popstate", resume);
 }
+
+// Show the question of the address: where its answer stands, or asked (again, after a reload).
+export function resume() {
+  const question = addressed(), turn = turns.findLast((one) => one.whole === question)?.turn;
+  if (turn) reveal(turn);
+  else if (question && running?.question !== question) ask(question, "use", false);
+}
+
+const addressOf = (question) => `?${new URLSearchParams({ q: question })}#ask`;
+const addressed = () => new URLSearchParams(location.search).get("q")?.trim();
 
 // Forget the conversation.
 export function renew() {
   stop();
   turns = [];
+  if (addressed()) history.pushState(null, "", `${location.pathname}#ask`);
   $("turns").replaceChildren();
   $("new-button").hidden = true;
   $("view-ask").classList.remove("begun");
@@ -48,16 +61,19 @@ function readAhead() {
   if (!running && q.split(/\s+/).length >= WORDS) api.get("/v1/ahead", { q, ...filters() }).catch(() => {});
 }
 
-async function ask(question, cache = "use") {
+async function ask(question, cache = "use", isNew = true) {
   stop();
   clearTimeout(typing);
-  const turn = made(question), before = messages(), control = (running = new AbortController());
+  if (isNew && addressed() !== question) history.pushState(null, "", addressOf(question));
+  const turn = made(question), before = messages(), control = (running = Object.assign(new AbortController(), { question }));
   begin(turn);
   try {
     const options = { ...filters(), cache, footnotes: false, ...before.length ? followed() : {} };
     const said = await api.ask([...before, { role: "user", content: question }], options, (text) => stream(turn, text), control.signal);
     finish(turn, said);
-    turns.push({ turn, question, text: said.text, source: said.answer.answered ? said.answer.sources[0] : null });
+    const whole = said.answer.question || question; // a follow-up means nothing without the turns before it
+    if (addressed() === question) history.replaceState(null, "", addressOf(whole));
+    turns.push({ turn, question, whole, text: said.text, source: said.answer.answered ? said.answer.sources[0] : null });
   } catch (error) {
     fail(turn, error);
   } finally {
@@ -95,9 +111,15 @@ function begin(turn) {
   $("stop-button").hidden = false;
   $("turns").prepend(turn.article);
   turn.answer.classList.add("pending");
-  turn.title.focus({ preventScroll: true });
-  scrollTo({ top: 0 });
+  turn.answer.textContent = WAITING;
+  reveal(turn);
   announce("Answering");
+}
+
+function reveal(turn) {
+  turn.title.focus({ preventScroll: true });
+  turn.article.scrollIntoView({ block: "nearest" });
+  if ($("turns").firstChild === turn.article) scrollTo({ top: 0 });
 }
 
 function end() {
@@ -113,6 +135,7 @@ function stream(turn, text) {
 
 function fail(turn, error) {
   turn.answer.classList.remove("pending");
+  if (turn.answer.textContent === WAITING) turn.answer.textContent = "";
   if (error.name === "AbortError") {
     turn.below.append(h("p", { class: "how" }, "Stopped"));
     return announce("Stopped");
@@ -196,7 +219,16 @@ function how(turn, answer) {
   const model = answer.model ? ` · ${oneLine(answer.model.split("/").at(-1))}` : "";
   const cached = ["exact", "semantic"].includes(answer.tier);
   const again = h("button", { type: "button", class: "quiet", click: () => afresh(turn) }, "Ask again without the cache");
-  return h("p", { class: "how" }, words(answer) + model, (cached || answer.stale) && again);
+  const copied = h("button", { type: "button", class: "quiet", click: () => copy(answer, copied) }, "Copy");
+  return h("p", { class: "how" }, words(answer) + model, (cached || answer.stale) && again, answer.answered && copied);
+}
+
+// Copy an answer with the source that it rests on.
+async function copy(answer, button) {
+  const source = answer.sources[answer.answer_source ?? 0];
+  const from = source ? `\n— ${[oneLine(source.title) || "no subject", oneLine(source.sender || source.speaker || ""), day(source.date)].filter(Boolean).join(", ")}` : "";
+  await navigator.clipboard.writeText(plain(answer.answer) + from);
+  button.textContent = "Copied";
 }
 
 // Ask the same once more in its place in the conversation: what was said to it before is not sent along.

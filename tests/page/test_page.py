@@ -49,13 +49,40 @@ def test_an_answer_comes_with_its_source_and_how_it_was_found(page: "Page") -> N
     assert "Tue 27 Feb 2024" in source.inner_text()
     assert "lines 5–77" in source.inner_text()
     assert source.locator("mark").inner_text() == "From today I keep the spare key to the workshop."
-    assert re.search(r"^(quoted in|from cache)", page.locator(".how").inner_text())
+    assert re.search(r"^(quoted in|from cache)", page.locator(".how").last.inner_text())
 
 
 def test_a_question_that_is_asked_again_says_that_its_answer_is_cached(page: "Page") -> None:
     ask(page, KEY)
     ask(page, KEY)
-    assert page.locator(".how").first.inner_text().startswith("from cache, ")
+    assert page.locator(".turn").first.locator(".how").last.inner_text().startswith("from cache, ")
+
+
+def test_the_question_stands_in_the_address_and_survives_a_reload(page: "Page") -> None:
+    ask(page, CONCERT)
+    ask(page, "And where?")
+    first, second = page.locator(".turn").nth(1), page.url
+    assert "q=" in second
+    assert "And+where" not in second  # which alone means nothing
+    page.go_back()
+    assert page.locator(".turn").count() == 2  # it still stands there
+    assert first.locator("h2").evaluate("(title) => title === document.activeElement")
+    page.reload()
+    page.locator("[aria-busy]").wait_for(state="detached")
+    assert page.locator(".turn h2").all_inner_texts() == [CONCERT]
+    page.go_forward()
+    page.locator("[aria-busy]").wait_for(state="detached")
+    assert page.locator(".turn").count() == 2
+
+
+def test_an_answer_is_copied_with_its_source(page: "Page") -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    ask(page, KEY)
+    page.get_by_role("button", name="Copy").click()
+    page.get_by_text("Copied").wait_for()
+    copied = str(page.evaluate("navigator.clipboard.readText()"))
+    assert KEEPER in copied
+    assert "workshop meeting" in copied.splitlines()[-1]
 
 
 def test_asked_again_without_the_cache_the_question_stands_once(page: "Page") -> None:
