@@ -30,7 +30,8 @@ _LISTED = 10
 _LONGEST_SEARCH = 10.0  # seconds
 _DENIED = "; on a Mac, allow your terminal: System Settings, Privacy & Security, Full Disk Access"
 _PATHS = "Folders, files, mail accounts (imaps://NAME@SERVER)"
-When = Literal["now", "background", "later"]
+When = Literal["auto", "now", "background", "later"]
+_MANY = 500  # chunks; a slow CPU embeds them in half a minute
 _Quiet = Annotated[
     str | None,
     typer.Option("--quiet", metavar="TIME", help="With --watch: index after this long without changes (default: 5s)."),
@@ -56,7 +57,7 @@ def ingest(
     ] = None,
     prune: Annotated[bool, typer.Option("--prune", help="Remove documents of missing files, however many.")] = False,
     restore: Annotated[bool, typer.Option("--restore", help="Index forgotten messages of these paths again.")] = False,
-    vectors: Annotated[When, typer.Option(help="When to compute embeddings; keyword search works at once.")] = "now",
+    vectors: Annotated[When, typer.Option(help="When to compute embeddings; keyword search works at once.")] = "auto",
     watch: Annotated[bool, typer.Option("--watch", help="Keep running, and index changes as they happen.")] = False,
     quiet: _Quiet = None,
     rescan: _Rescan = None,
@@ -171,29 +172,30 @@ def _names(folders: list[str]) -> str:
 
 
 def _embed(pkb: "Pkb", when: When, *, quiet: bool) -> int:
-    """Embed what has no vector yet, or leave it; returns how many chunks are left without."""
+    """Embed what has no vector yet, or leave it; returns how many chunks are left without.
+
+    A person at a terminal does not wait for many: they are embedded in the background.
+    """
     missing = missing_vectors(pkb.session)
     if not missing or when == "later":
         return missing
+    if when == "auto" and not quiet and missing > _MANY and sys.stderr.isatty():
+        when = "background"
+    try:
+        _ = pkb.session.embedder
+    except NoModel as error:
+        from cli.model import offer_embedder, tell_keywords_only
+
+        if quiet or not offer_embedder(pkb.session):
+            tell_keywords_only(pkb.session, error)
+            return missing
     if when == "background":
         # -P: a folder named cli in the working directory must not shadow ours
         words = [sys.executable, "-P", "-c", "from cli.app import main; main()", "ingest", "--json"]
         subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                          start_new_session=True)  # fmt: skip
+        output.say("embeddings follow in the background; you can ask now")
         return missing
-    try:
-        return _embed_now(pkb, missing, quiet=quiet)
-    except NoModel as error:
-        from cli.model import offer_embedder, tell_keywords_only
-
-        if not quiet and offer_embedder(pkb.session):
-            return _embed_now(pkb, missing, quiet=quiet)
-        tell_keywords_only(pkb.session, error)
-    return missing
-
-
-def _embed_now(pkb: "Pkb", missing: int, *, quiet: bool) -> int:
-    """Embed what has no vector yet; returns how many chunks are left without. NoModel without an embedding model."""
     with bars(quiet=quiet) as tick:
         tick("embed", 0, None)
         for done, missing in pkb.embed():

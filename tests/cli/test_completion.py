@@ -54,7 +54,7 @@ def script(environment: dict[str, str], shell: str) -> Path:
         (("pkb", "ask", "--m"), ["--model", "--max-tokens"]),
         (("pkb", "ask", "--cache", ""), ["refresh", "off", "stale"]),
         (("pkb", "config", "s"), ["set", "show"]),
-        (("pkb", "ingest", "--vectors", ""), ["now", "background", "later"]),
+        (("pkb", "ingest", "--vectors", ""), ["auto", "now", "background", "later"]),
         (("pkb", "serve", "--l"), []),  # an option of its own use
     ],
 )

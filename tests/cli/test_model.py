@@ -19,6 +19,7 @@ from engine.models.runtime import device
 from engine.settings import load as load_config
 from store.errors import NoModel
 from tests.cli.conftest import Pkb
+from tests.cli.serving import wait
 from tests.cli.test_errors import fails
 from tests.cli.test_json import compare
 from tests.demo import environment
@@ -319,6 +320,22 @@ def test_ingest_offers_the_embedder_and_embeds_with_it(
     assert (code, hub.paths() != []) == (0, True)
     assert "the embedding model all-MiniLM-L6-v2 (" in written
     assert fresh("ingest", "--vectors", "later", "--json").row["without_vector"] == 0
+
+
+FEW = """
+import cli.ingest
+cli.ingest._MANY = 0
+from cli.app import main
+main()
+"""
+
+
+@pytest.mark.slow
+def test_at_a_terminal_many_chunks_are_embedded_in_the_background(fresh: Pkb, note: Path) -> None:
+    find_weights_or_skip()
+    code, written = at_terminal(fresh, "", [sys.executable, "-c", FEW, "ingest", str(note)])
+    assert (code, "embeddings follow in the background; you can ask now" in written) == (0, True)
+    wait(lambda: fresh("ingest", "--vectors", "later", "--json").row["without_vector"] == 0)
 
 
 @pytest.mark.slow
