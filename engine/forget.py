@@ -31,10 +31,9 @@ from store.types import (
     address,
     among,
     batches,
-    documents_within,
     in_own_zone,
     is_rewritten,
-    names_person,
+    is_within,
     plain_words,
 )
 
@@ -215,11 +214,9 @@ def _aside_named(opened: Session, target: str, aside: Mapping[str, Row]) -> list
 
 def _is_within(opened: Session, path: str, row: Row, scope: Scope) -> bool:
     """Return whether mail that is left out is within a scope, as documents are."""
-    day = row["date"].date() if row["date"] else None
-    who = [(scope.sender, [row["sender"]]), (scope.recipient, row["recipients"])]
-    collections = (one.collection for one in opened.catalogue.roots() if Path(path).is_relative_to(one.path))
-    is_of_people = all(not name or any(names_person(one, name) for one in shown) for name, shown in who)
-    return scope.has_day(day) and is_of_people and scope.collection in (None, *collections)
+    collections = [one.collection for one in opened.catalogue.roots() if Path(path).is_relative_to(one.path)]
+    about = {"kind": "mail", "local": None, "recipients": "\n".join(row["recipients"]), "collections": collections}
+    return is_within(row | about, scope)
 
 
 def _unchanged(opened: Session, planned: ForgetPlan) -> ForgetPlan:
@@ -245,15 +242,15 @@ def _questions_of(opened: Session, ids: Sequence[str]) -> tuple[str, ...]:
 
 def _documents(opened: Session, request: ForgetRequest, aside: Mapping[str, Row]) -> set[str]:
     """Return the ids of the documents that a request names, within its scope: no removed one is within any."""
-    limit, removed = documents_within(request.scope, opened.tables.people(request.scope)), _removed(opened)
+    removed = _removed(opened)
     if not request.targets and not request.deleted:
-        return {row["id"] for row in opened.tables.select("documents", limit or "true", ["id"])}
+        return {*opened.reader.by_date(request.scope, (), None, oldest=False)[0]}
     named = {one for target in request.targets for one in _named(opened, target, aside)}
     if request.deleted:
         return named & removed if request.targets else removed
-    if limit is None:
+    if request.scope == Scope():
         return named
-    return {row["id"] for row in _select(opened, "documents", "id", sorted(named), ["id"], limit)}
+    return {*opened.reader.by_date(request.scope, (), None, oldest=False, of=[*named])[0]}
 
 
 def _named(opened: Session, target: str, aside: Mapping[str, Row]) -> set[str]:

@@ -1,5 +1,6 @@
 """Search: keywords and vectors over the index, and the nearest questions of the answer cache. Knows no ranking."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,10 +18,9 @@ from store.types import (
     Totals,
     Vectors,
     among,
-    documents_within,
     in_own_zone,
+    is_within,
     table_of,
-    titled,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _STALE_ROWS = 1024  # in memory beyond twice those in the ledger: then all are r
 class Reader:
     """Reads the index; every method sees what other processes have committed.
 
-    Chunks are those of the mapped index, documents those of LanceDB.
+    All is found in the mapped index; LanceDB has the texts of documents, and those without a chunk.
     """
 
     def __init__(
@@ -76,11 +76,12 @@ class Reader:
         rows = self._ledger.rows.execute("SELECT document FROM titles WHERE kind = 'transcript'")
         return self.view.documents(scope.inside(self._collection), words, kind, [document for (document,) in rows])
 
-    def chunkless(self, scope: Scope, kind: Kind | None = None) -> int:
-        """Count the documents within a scope, of a kind, that have neither text nor title, and so no chunk."""
+    def chunkless(self, scope: Scope, kind: Kind | None = None) -> list[Row]:
+        """Return the documents within a scope, of a kind, that have neither text nor title, and so no chunk."""
         sql = "SELECT id FROM documents JOIN titles ON id = document WHERE chunks = 0 AND kind = coalesce(?, kind)"
-        ids = {id for (id,) in self._ledger.rows.execute(sql, (kind,))}
-        return len(ids.intersection(self.by_date(scope, (), None, oldest=False)[0])) if ids else 0
+        ids = [id for (id,) in self._ledger.rows.execute(sql, (kind,))]
+        rows, scope = self.documents(ids, texts=False) if ids else {}, scope.inside(self._collection)
+        return [row for row in rows.values() if is_within(row, scope)]
 
     @property
     def view(self) -> "IndexView":
@@ -89,7 +90,7 @@ class Reader:
 
     def documents(self, ids: Sequence[str], *, texts: bool = True) -> dict[str, Row]:
         """Return the rows of documents, by id."""
-        about = ("id", "kind", "title", "sender", "recipients", "date", "local", "claimed", "message_id")
+        about = ("id", "kind", "title", "sender", "recipients", "date", "local", "claimed", "message_id", "collections")
         columns = (*about, "text") if texts else about
         rows = self._tables.select("documents", among("id", ids), columns)
         return {row["id"]: row | {"date": in_own_zone(row["date"], row["local"])} for row in rows}
@@ -101,10 +102,20 @@ class Reader:
 
         Their titles have all the words; undated ones come last. Only those `of` some ids, if these are given.
         """
-        scope = scope.inside(self._collection)
-        own = [] if of is None else [among("id", of)]
-        conditions = [one for one in (documents_within(scope, self._tables.people(scope)), *titled(title), *own) if one]
-        return self._tables.by_date("documents", " AND ".join(conditions) or None, limit, oldest=oldest)
+        found, spare, sign = self.matching(scope), self.chunkless(scope), 1 if oldest else -1
+        if title:  # long words may be inflected
+            words = [rf"(?i)(^|\W){re.escape(word)}\w{{0,{3 * (len(word) > 3)}}}(\W|$)" for word in title]
+            rows = self._ledger.rows.execute("SELECT document, title FROM titles")
+            titled = {name for name, text in rows if all(re.search(word, text) for word in words)}
+            of = [*titled] if of is None else [*titled.intersection(of)]
+        if of is not None:
+            found, spare = found.among(of), [row for row in spare if row["id"] in of]
+        total = len(found) + len(spare)
+        most = total if limit is None else limit
+        dated = [(one.date, one.chunk.document) for one in (found.by_date(most, oldest=oldest) if most else ())]
+        dated += [(row["date"], row["id"]) for row in spare]
+        dated.sort(key=lambda one: (one[0] is None, sign * one[0].timestamp() if one[0] else 0, one[1]))
+        return [name for _, name in dated[:most]], total
 
     def _query(self, words: Sequence[str]) -> "Query":
         from store.shards import Query

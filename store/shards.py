@@ -404,7 +404,7 @@ class Shard:
         return {one for value, people in self._named(name, wanted) if value in used for one in people}
 
     def _names(self, name: str, wanted: str) -> NDArray[np.bool_]:
-        """Return which distinct values name a person, by the rule of `filters.within` for LanceDB."""
+        """Return which distinct values name a person, by the rule of `PersonFilter`."""
         found = np.zeros(len(self.arrays[f"{name}_values_ends"]), np.bool_)
         for one in wanted.split("\n"):
             found[[value for value, _ in self._named(name, one)]] = True

@@ -23,7 +23,7 @@ from store.checksums import TableFiles, folder_of
 from store.database import Ledger
 from store.errors import DamagedTable
 from store.home import Identity
-from store.types import Row, Scope, Vectors, among
+from store.types import Row, Vectors, among
 
 
 class _Deferred:
@@ -223,27 +223,6 @@ class Tables:
         with _damage_of(name):
             for batch in self._table(name).search().select(list(columns)).limit(None).to_batches():
                 yield from batch.to_pylist()
-
-    def by_date(self, name: str, condition: str | None, limit: int | None, *, oldest: bool) -> tuple[list[str], int]:
-        """Return the ids of up to `limit` rows, newest first, undated ones last; and how many rows there are."""
-        if limit == 0:
-            return [], self.count(name, condition)
-        if not self.has(name):
-            return [], 0
-        with _damage_of(name):
-            query = self._table(name).search().where(condition or "true").select(["id", "date"])
-            found: pa.Table = query.limit(None).to_arrow()
-        order = [("date", "ascending" if oldest else "descending"), ("id", "ascending")]
-        return found.sort_by(order)["id"][:limit].to_pylist(), len(found)
-
-    def people(self, scope: Scope) -> list[str]:
-        """Return the people named in documents, as written; none if a scope does not filter by person."""
-        if not (scope.sender or scope.recipient) or not self.has("documents"):
-            return []
-        with _damage_of("documents"):
-            found: pa.Table = self._table("documents").search().select(["sender", "recipients"]).limit(None).to_arrow()
-        values = (value for column in found.columns for value in column.unique().to_pylist())
-        return sorted({one for value in values for one in value.split("\n")})
 
     def vectors(self, name: str, condition: str) -> dict[str, Vectors]:
         """Return the vectors under a condition, by id."""

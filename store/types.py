@@ -1,7 +1,6 @@
 """Immutable values shared by all packages: documents, chunks, places, search results; and what a search is limited to.
 
-A scope becomes a condition in SQL for LanceDB, from values that may contain anything a person can type. Which person a
-name stands for, `PersonFilter` alone decides. Loads neither LanceDB nor numpy.
+Which person a name stands for, `PersonFilter` alone decides. Loads neither LanceDB nor numpy.
 """
 
 import re
@@ -359,8 +358,6 @@ _UNSPACED_SIGN = r"\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\u
 
 _WORD = re.compile(rf"[{_UNSPACED_SIGN}]|[^\W_{_UNSPACED_SIGN}]+")
 
-_LOCAL = "coalesce(local, CAST(date AS TIMESTAMP))"
-
 
 class PersonFilter(Struct, frozen=True):
     """Whom a scope wants, folded: an address or a domain as a whole, or words of a name or a local part."""
@@ -398,41 +395,16 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFC", "".join(sign for sign in apart if not unicodedata.combining(sign)))
 
 
-def within(scope: Scope, people: Iterable[str] = ()) -> str | None:
-    """Return the condition for a scope, None if it limits nothing.
-
-    `people` are all who are named in the tables, as they stand there: one that is not among them is nobody's.
-    """
-    parts = []
-    if scope.sender:
-        parts.append(_person("sender", scope.sender, people))
-    if scope.recipient:
-        parts.append(_person("recipients", scope.recipient, people))
-    if scope.since:
-        parts.append(f"{_LOCAL} >= {_midnight(scope.since)}")
-    if scope.until:
-        parts.append(f"{_LOCAL} < {_midnight(scope.until)}")
-    if scope.collection:
-        parts.append(f"array_has(collections, {quoted(scope.collection)})")
-    if scope.document:
-        parts.append(f"document = {quoted(scope.document)}")
-    return " AND ".join(parts) or None
-
-
-def documents_within(scope: Scope, people: Iterable[str] = ()) -> str | None:
-    """Return the condition of documents for a scope: a meeting, which has no sender, is from whoever took part."""
-    own = f"id = {quoted(scope.document)}" if scope.document else ""
-    rest = " AND ".join(filter(None, [within(replace(scope, sender=None, document=None), people), own])) or None
-    if not scope.sender:
-        return rest
-    spoke = f"(kind = 'transcript' AND {_person('recipients', scope.sender, people)})"
-    return " AND ".join(filter(None, [f"({_person('sender', scope.sender, people)} OR {spoke})", rest]))
-
-
-def titled(words: Iterable[str]) -> list[str]:
-    """Return the conditions that a title has these words, in any case; long ones may be inflected."""
-    patterns = (rf"(?i)(^|\W){re.escape(word)}\w{{0,{3 * (len(word) > 3)}}}(\W|$)" for word in words)
-    return [f"regexp_like(title, {quoted(pattern)})" for pattern in patterns]
+def is_within(row: Row, scope: Scope) -> bool:
+    """Return whether the row of a document is within a scope; a meeting, without a sender, is from all its people."""
+    people, moment = row["recipients"].split("\n"), row["local"] or row["date"]
+    senders = [*row["sender"].split("\n"), *(people if row["kind"] == "transcript" else [])]
+    is_of_people = all(
+        wanted is None or any(names_person(one, wanted) for one in shown)
+        for wanted, shown in ((scope.sender, senders), (scope.recipient, people))
+    )
+    is_there = scope.document in (None, row["id"]) and scope.collection in (None, *row["collections"])
+    return is_of_people and is_there and scope.has_day(moment and moment.date())
 
 
 def batches(ids: Sequence[str], most: int) -> Iterator[Sequence[str]]:
@@ -443,13 +415,6 @@ def batches(ids: Sequence[str], most: int) -> Iterator[Sequence[str]]:
 def is_address(text: str) -> bool:
     """Return whether a text is an address, which is compared as a whole."""
     return _ADDRESS.fullmatch(text.strip()) is not None
-
-
-def _person(column: str, wanted: str, people: Iterable[str]) -> str:
-    """Return the condition that one of the wanted people stands in a column of people, one a line."""
-    filters = [*map(PersonFilter.of, wanted.split("\n"))]
-    named = ", ".join(quoted(one) for one in people if any(each.accepts(fold(one)) for each in filters))
-    return f"array_has_any(string_to_array({column}, '\n'), [{named}])" if named else "false"
 
 
 def names_person(shown: str, wanted: str) -> bool:
@@ -466,10 +431,6 @@ def quoted(value: str) -> str:
     """Return a text as a literal of a condition."""
     text = value.encode("utf-8", "replace").decode()  # an argument may contain surrogates
     return "'" + text.replace("'", "''") + "'"
-
-
-def _midnight(day: date) -> str:
-    return f"TIMESTAMP '{day.isoformat()}T00:00:00'"
 
 
 @dataclass(frozen=True, slots=True)

@@ -271,7 +271,7 @@ class _Archive(Struct, frozen=True):
         return sorted(hits, key=lambda hit: hit.chunk.position)
 
     def _spare(self, query: ArchiveQuery) -> int:
-        return 0 if query.about or query.attachments else self.reader.chunkless(query.scope, query.kind)
+        return 0 if query.about or query.attachments else len(self.reader.chunkless(query.scope, query.kind))
 
     def answer(self, query: ArchiveQuery) -> Evidence:
         """Return the answer to a query; Unclear if it cannot be told for certain."""

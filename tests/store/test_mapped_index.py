@@ -25,7 +25,7 @@ from store.locks import Lease
 from store.mapped_index import _LIST, IndexLimits, MappedIndex, ShardList, StoredShard
 from store.search import Reader
 from store.shards import K1, ROW, B, Shard, _texts, digest, load
-from store.types import Chunk, Hit, IndexedDocument, Row, Scope, Vectors, among, in_own_zone, replace, within
+from store.types import Chunk, Hit, IndexedDocument, Row, Scope, Vectors, among, in_own_zone, is_within, replace
 from tests.effort import examples
 from tests.store.conftest import Open
 from tests.store.kit import Fuse, HashEmbedder, Killed, Opened, entry, home_in
@@ -126,13 +126,17 @@ def embed(opened: Opened, limit: int) -> None:
         opened.vectors.put([row["id"] for row in rows], EMBEDDER.embed([row["text"] for row in rows]))
 
 
+def within(opened: Opened, scope: Scope) -> set[str]:
+    """Return the chunks within a scope, looked at one by one."""
+    columns = ["id", "document", "sender", "recipients", "date", "local", "collections"]
+    rows = opened.tables.select("chunks", "true", columns)
+    return {row["id"] for row in rows if is_within(row | {"id": row["document"], "kind": "file"}, scope)}
+
+
 def by_words(opened: Opened, words: Sequence[str], scope: Scope) -> list[tuple[str, float]]:
     """Search all rows of LanceDB for words, one by one."""
     every = opened.tables.select("chunks", "true", ["id", "document", "position", "words"])
-    inside = {
-        row["id"]
-        for row in opened.tables.select("chunks", within(scope, opened.tables.people(scope)) or "true", ["id"])
-    }
+    inside = within(opened, scope)
     split = {row["id"]: row["words"].split(" ") for row in every}
     mean = sum(map(len, split.values())) / max(1, len(split))
     found = list[tuple[float, int, int, str]]()
@@ -151,10 +155,7 @@ def by_words(opened: Opened, words: Sequence[str], scope: Scope) -> list[tuple[s
 def by_vector(opened: Opened, vector: Vectors, scope: Scope) -> dict[str, float]:
     """Return the cosine of every embedded row of LanceDB within the scope."""
     name = opened.ledger.get("vectors") or "vectors"
-    inside = {
-        row["id"]
-        for row in opened.tables.select("chunks", within(scope, opened.tables.people(scope)) or "true", ["id"])
-    }
+    inside = within(opened, scope)
     held = opened.tables.vectors(name, "true")
     return {each: float(row @ vector) for each, row in held.items() if each in inside}
 
@@ -217,7 +218,7 @@ def compare(opened: Opened, words: Sequence[str], scope: Scope) -> None:
     }
     some = [*opened.chunks(), "none"][::2]
     assert sorted(opened.reader.chunks(some), key=repr) == rows_of(opened, among("id", some))
-    condition = f"{among('document', NAMES[::2])} AND {within(scope, opened.tables.people(scope)) or 'true'}"
+    condition = f"{among('document', NAMES[::2])} AND {among('id', within(opened, scope))}"
     assert sorted(opened.reader.chunks_of(NAMES[::2], scope), key=repr) == rows_of(opened, condition)
     asked = EMBEDDER.embed_question(" ".join(words))
     cosines = by_vector(opened, asked, scope)
