@@ -207,25 +207,23 @@ def _here(opened: Session) -> NoReturn:
 
 def _serve(opened: Session, lease: "Lease") -> NoReturn:
     """Serve until there is no more reason to."""
-    from importlib.metadata import version
-
     from engine.models.runtime import record_code
     from engine.serve.process import announce, identity, listen, record_of, withdraw
-    from engine.serve.server import ProcessInfo, Server
+    from engine.serve.server import Server
 
     os.chdir("/")
     # A bug ends the process; clients then answer for themselves, and the message could hold mail.
     threading.excepthook = lambda bug: sys.excepthook(bug.exc_type, bug.exc_value or bug.exc_type(), bug.exc_traceback)
     chosen = opened.settings.serve
     idle_s = None if chosen.daemon == "on" else chosen.idle_minutes * 60
-    about = ProcessInfo(identity(opened.home, opened.environ), version("pkb"), idle_s)
+    own = identity(opened.home, opened.environ)
     if (found := listen(opened.home.data, opened.environ)) is None:
         raise PkbError("no folder for a socket that only this user can open", "pkb doctor")
     listener, path = found
     record = record_of(opened.home)
     announce(record, path)
     try:
-        sound = Server(listener, lease, about, opened.environ).run()
+        sound = Server(listener, lease, opened.environ, own, idle_s).run()
     finally:
         withdraw(record, path)
         lease.release()

@@ -323,11 +323,9 @@ def _start(day: date, length: int) -> date:
 def _folders(opened: Session) -> list[dict[str, Any]]:
     from engine.ingest.imap import shown_path
 
-    names = ("files", "documents", "first", "last", "read")
     return [
-        {"path": shown_path(opened.home.mail, one.root.path), "collection": one.root.collection}
-        | {name: getattr(one, name) for name in names}
-        for one in opened.catalogue.root_counts()
+        {"path": shown_path(opened.home.mail, root.path), "collection": root.collection, **counts}
+        for root, counts in opened.catalogue.root_counts()
     ]
 
 

@@ -98,21 +98,6 @@ class SourceRoot:
 
 
 @dataclass(frozen=True, slots=True)
-class RootCounts:
-    """What is indexed below a root: files, documents, the dates of the first and the last; and when it was last read.
-
-    Dates are as `documents` has them; `read` is None for a root that only an older version read.
-    """
-
-    root: SourceRoot
-    files: int
-    documents: int
-    first: str | None
-    last: str | None
-    read: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class Problem:
     """An item of a file that could not be read completely, and why, in words that quote no content; else that is empty.
 
@@ -207,13 +192,17 @@ class Catalog:
             if _inside(one, root):
                 self._move(one, [inner for inner in roots if inner != one and _inside(inner, one)])
 
-    def root_counts(self) -> list[RootCounts]:
-        """Count what each root holds, inner roots too."""
+    def root_counts(self) -> list[tuple[SourceRoot, dict[str, int | str | None]]]:
+        """Count what each root holds, inner roots too: files, documents, the first and the last date, the last read."""
         sql = f"""SELECT (SELECT count(*) FROM files WHERE {_BELOW}), count(DISTINCT document), min(date), max(date),
                          (SELECT read FROM roots WHERE path = ?)
                   FROM places JOIN documents ON id = document WHERE {_BELOW}"""
         below = ((root, _below(root.path)) for root in self.roots())
-        return [RootCounts(one, *self._rows.execute(sql, (*at, at[0], *at)).fetchone()) for one, at in below]
+        counted = ((root, self._rows.execute(sql, (*at, at[0], *at)).fetchone()) for root, at in below)
+        return [
+            (root, dict(zip(("files", "documents", "first", "last", "read"), row, strict=True)))
+            for root, row in counted
+        ]
 
     def mark_read(self, root: str, now: datetime) -> None:
         """Note when a root was last brought up to date."""

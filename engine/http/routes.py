@@ -390,11 +390,14 @@ class RequestGuard:
                 message = {"type": "http.response.body"}
             await send(message)
 
-        wrong = _malformed(scope) or self._refusal(scope["path"], Headers(scope=scope))
-        if wrong:
-            await _refuse(*wrong, with_headers)
-        else:
-            await self._app(scope, body.receive, with_headers)
+        app = self._app
+        if wrong := _malformed(scope) or self._refusal(scope["path"], Headers(scope=scope)):
+            status, message = wrong
+            kind = "authentication_error" if status == 401 else "invalid_request_error"
+            app = refusal = _json(error(message, kind, status), status)
+            if status == 401:
+                refusal.headers["WWW-Authenticate"] = "Bearer"
+        await app(scope, body.receive, with_headers)
 
     def _refusal(self, path: str, headers: Headers) -> tuple[int, str] | None:
         """Return the status and the reason to refuse a request; None if it is allowed."""
@@ -425,15 +428,6 @@ def _malformed(scope: Scope) -> tuple[int, str] | None:
     except UnicodeDecodeError:
         found = "\0"
     return (400, "the address is not valid text") if "\0" in found or _NO_ESCAPE.search(address) else None
-
-
-async def _refuse(status: int, message: str, send: Send) -> None:
-    kind = "authentication_error" if status == 401 else "invalid_request_error"
-    body = json.dumps(error(message, kind, status)).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    headers += [(b"www-authenticate", b"Bearer")] if status == 401 else []
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
 
 
 def error(message: str, kind: str, code: int | str, next_step: str | None = None) -> Mapping[str, Any]:

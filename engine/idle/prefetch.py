@@ -272,27 +272,19 @@ def evicted_segments(
     """
     found = dict[Path, WantedSegment]()
     for question, times, paths in prompts:
-        for one in _evicted(question, times, paths, root, store, new):
-            known = found.get(one.path)
-            found[one.path] = replace(known, expected=known.expected + times) if known else one
+        never_cached = set[Path]()
+        for path in paths:
+            key, tokens = path_keys(root, path)[-1], len(path[-1])
+            if store.index.uses(key) is not None:
+                continue
+            if (ghost := store.counts.ghost(key)) is not None and path[:-1] not in never_cached:
+                reason, seconds, size = "evicted for lack of space", ghost.seconds, ghost.bytes
+            elif new is not None:
+                reason, seconds, size = "not stored for lack of space", tokens * new.seconds, int(tokens * new.bytes)
+            else:
+                never_cached.add(path)
+                continue
+            expected = times + (found[path].expected if path in found else 0.0)
+            one = found.get(path) or WantedSegment("restore", question, reason, path, 0.0, seconds, size)
+            found[path] = replace(one, expected=expected)
     return list(found.values())
-
-
-def _evicted(
-    question: str, times: float, paths: Sequence[Path], root: TreeRoot, store: KvStore, new: TokenCost | None
-) -> Iterator[WantedSegment]:
-    never_cached = set[Path]()
-    for path in paths:
-        key = path_keys(root, path)[-1]
-        if store.index.uses(key) is not None:
-            continue
-        ghost, tokens = store.counts.ghost(key), len(path[-1])
-        if ghost is not None and path[:-1] not in never_cached:
-            yield WantedSegment(
-                "restore", question, "evicted for lack of space", path, times, ghost.seconds, ghost.bytes
-            )
-        elif new is not None:
-            reason, size = "not stored for lack of space", int(tokens * new.bytes)
-            yield WantedSegment("restore", question, reason, path, times, tokens * new.seconds, size)
-        else:
-            never_cached.add(path)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.metadata import version
 from queue import SimpleQueue
 from typing import Any
 
@@ -121,20 +122,15 @@ _JOBS = ("ask", "call", "idle", "ahead")
 _Sent = tuple[Connection, str, Mapping[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessInfo:
-    """Identity and version of the process, and the idle seconds after which it stops, None for never."""
-
-    identity: str
-    version: str
-    idle_s: float | None
-
-
 class Server:
     """The server process: it exits when stopped, idle for too long, over its memory limit, or without its lock."""
 
-    def __init__(self, listener: socket.socket, lease: Lease, about: ProcessInfo, environ: Mapping[str, str]) -> None:
-        self._listener, self._lease, self._about = listener, lease, about
+    def __init__(
+        self, listener: socket.socket, lease: Lease, environ: Mapping[str, str], identity: str, idle_s: float | None
+    ) -> None:
+        """Serve an environment; `idle_s` are the idle seconds after which the process stops, None for never."""
+        self._listener, self._lease, self._idle_s = listener, lease, idle_s
+        self._hello = {"identity": identity, "version": version("pkb")}
         self._selector = selectors.DefaultSelector()
         self._connections = Connections(self._selector)
         self._outbox: SimpleQueue[_Sent | None] = SimpleQueue()
@@ -180,8 +176,7 @@ class Server:
         for key, events in self._selector.select(_BEAT_S if self._busy() or self._has_pending() else _POLL_S):
             if key.fileobj is self._listener:
                 if caller := self._connections.accept(self._listener):
-                    hello = {"identity": self._about.identity, "version": self._about.version}
-                    self._connections.send(caller, "hello", hello)
+                    self._connections.send(caller, "hello", self._hello)
             elif key.fileobj is self._woken:
                 self._woken.recv(_BYTES)
             elif key.data in self._connections:
@@ -210,7 +205,7 @@ class Server:
     def _status(self) -> dict[str, Any]:
         from engine.models.runtime import resident
 
-        made = {"pid": os.getpid(), "version": self._about.version, "since": self._since}
+        made = {"pid": os.getpid(), "version": self._hello["version"], "since": self._since}
         done = {"jobs": len(self._connections.waiting()), "answered": self._requests.answered}
         return made | done | {"model": self._requests.model, "memory": resident()}
 
@@ -240,7 +235,7 @@ class Server:
         """Stop if idle for too long, too large, or without the lock."""
         if self._busy():
             self._last = time.monotonic()
-        idle = self._about.idle_s is not None and time.monotonic() - self._last > self._about.idle_s
+        idle = self._idle_s is not None and time.monotonic() - self._last > self._idle_s
         if not self._stopping and (idle or self._requests.large or self._lease.lost):
             self._begin_stop()
 
