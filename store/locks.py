@@ -11,14 +11,9 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from store.errors import Locked
 
-if TYPE_CHECKING:
-    from filelock import ReadWriteLock
-
-_SQLITE = b"SQLite format 3\0"  # the beginning of every database that is not empty
 _TRIES, _POLL_S = 500, 0.002  # until processes that only test the lock are done
 _WAIT_S = 0.02  # between looks at a lock that another process holds
 
@@ -35,20 +30,23 @@ class Lease:
         """Return whether this object holds the lease."""
         return self._descriptor >= 0
 
-    def acquire(self, timeout_s: float = 0.0) -> bool:
-        """Acquire the lease unless another process holds it, and does for so long; returns whether it is held now."""
+    def acquire(self, timeout_s: float = 0.0, kind: int | None = None) -> bool:
+        """Acquire the lease unless another process holds it, and does for so long; returns whether it is held now.
+
+        `kind` is how `flock` locks a file that no process only tests: shared, or for one holder.
+        """
         until = time.monotonic() + timeout_s
-        while not self._is_acquired() and time.monotonic() < until:
+        while not self._is_acquired(kind) and time.monotonic() < until:
             time.sleep(_WAIT_S)
         return self.held
 
-    def _is_acquired(self) -> bool:
+    def _is_acquired(self, kind: int | None) -> bool:
         if not self.held:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             _remove_folder(self._path)
             descriptor = os.open(self._path, flags, 0o600)
-            if not _held(descriptor):
+            if not (_held(descriptor) if kind is None else _locked(descriptor, kind)):
                 os.close(descriptor)
                 return False
             self._descriptor = descriptor
@@ -125,8 +123,7 @@ class Locks:
     def reader(self) -> Iterator[None]:
         """Hold off `exclusive` while tables are read."""
         with self._mutex("gate", "is rewriting its tables"):
-            access = self._access()
-            access.acquire_read()
+            access = self._access(TIMEOUT_S, fcntl.LOCK_SH)
         try:
             yield
         finally:
@@ -142,11 +139,7 @@ class Locks:
     def exclusive(self, timeout_s: float = TIMEOUT_S) -> Iterator[None]:
         """Be the only process at all; Locked if readers or a writer do not finish within `timeout_s`."""
         with self._mutex("writer", "is writing", timeout_s), self._mutex("gate", "is opening", timeout_s):
-            access = self._access()
-            try:
-                access.acquire_write(timeout=timeout_s)
-            except TimeoutError:
-                raise blocked("another pkb is reading", self._folder / "access.db") from None
+            access = self._access(timeout_s, fcntl.LOCK_EX)
             try:
                 yield
             finally:
@@ -183,17 +176,13 @@ class Locks:
         finally:
             lease.release()
 
-    def _access(self) -> "ReadWriteLock":
-        """Return the lock of readers; called only behind the gate, so that no two processes replace a damaged file."""
-        from filelock import ReadWriteLock  # slow to import, and a client of the server holds leases alone
-
-        path = self._folder / "access.db"
-        _remove_folder(path)
-        with suppress(FileNotFoundError), path.open("rb") as file:
-            if file.read(len(_SQLITE)) not in (b"", _SQLITE):  # SQLite can open no other
-                path.unlink()
-        # Not the shared instance: each thread of a process must hold the lock itself.
-        return ReadWriteLock(path, is_singleton=False)
+    def _access(self, timeout_s: float, kind: int) -> Lease:
+        """Hold the lock of readers; called only behind the gate."""
+        path = self._folder / "access.lock"
+        access = Lease(path)  # of each thread its own
+        if not access.acquire(timeout_s, kind):
+            raise blocked("another pkb is reading", path)
+        return access
 
 
 def blocked(what: str, *files: Path, step: str = "try again when it is done") -> Locked:

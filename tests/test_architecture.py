@@ -75,7 +75,6 @@ LIBRARIES = {
     "python_calamine": ("engine/ingest/office.py",),
     "charset_normalizer": ("engine/ingest/headers.py",),
     "psutil": ("store/home.py", "engine/health.py", "engine/models/runtime.py"),
-    "filelock": ("store/locks.py",),
     "platformdirs": ("store/home.py",),
     "msgspec": ("store/*", "engine/*"),  # values that are made at every start, or that travel
     "tomlkit": ("engine/settings.py",),

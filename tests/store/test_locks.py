@@ -165,7 +165,7 @@ def test_locks_hold_no_file_open_once_released(tmp_path: Path) -> None:
     assert open_files() == before
 
 
-@pytest.mark.parametrize("name", ["gate.lock", "writer.lock", "embedder.lock", "idle.lock", "access.db"])
+@pytest.mark.parametrize("name", ["gate.lock", "writer.lock", "embedder.lock", "idle.lock", "access.lock"])
 def test_a_folder_in_the_place_of_a_lock_file_is_removed(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
     locks = Locks(tmp_path)
@@ -175,6 +175,6 @@ def test_a_folder_in_the_place_of_a_lock_file_is_removed(tmp_path: Path, name: s
 
 @pytest.mark.parametrize("content", [b"\0" * 4096, b"SQLite", b"From: Ann\n" * 50])
 def test_a_damaged_lock_file_of_readers_is_replaced(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "access.db").write_bytes(content)
+    (tmp_path / "access.lock").write_bytes(content)
     with Locks(tmp_path).reader(), pytest.raises(Locked), Locks(tmp_path).exclusive(0.05):
         pass

@@ -153,7 +153,7 @@ def test_every_file_of_a_home_is_its_owners_alone(tmp_path: Path) -> None:
     lines = [line.split(" ", 1) for line in said.stdout.splitlines()]
     assert {mode for mode, name in lines if name == "folder"} == {"0o700"}
     assert {mode for mode, name in lines if name != "folder"} == {"0o600"}
-    assert {"ledger.db", "ledger.db-wal", "ledger.db-shm", "access.db", "writer.lock"} <= {name for _, name in lines}
+    assert {"ledger.db", "ledger.db-wal", "ledger.db-shm", "access.lock", "writer.lock"} <= {name for _, name in lines}
 
 
 _BODIES = [f"{word} passage of its own kind and length" for word in ("red", "blue", "green", "grey")]
