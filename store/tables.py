@@ -209,19 +209,15 @@ class Tables:
 
     def select(self, name: str, condition: str, columns: Sequence[str]) -> list[Row]:
         """Return columns of the rows under a condition, in no order."""
-        if not self.has(name):
-            return []
-        with _damage_of(name):
-            query = self._table(name).search().where(condition).select(list(columns))
-            found: list[Row] = query.limit(None).to_list()
-        return found
+        return list(self.each(name, columns, condition))
 
-    def each(self, name: str, columns: Sequence[str]) -> Iterator[Row]:
-        """Yield columns of all rows of a table, some at a time."""
+    def each(self, name: str, columns: Sequence[str], condition: str = "true") -> Iterator[Row]:
+        """Yield columns of the rows of a table under a condition, some at a time."""
         if not self.has(name):
             return
         with _damage_of(name):
-            for batch in self._table(name).search().select(list(columns)).limit(None).to_batches():
+            query = self._table(name).search().where(condition).select(list(columns))
+            for batch in query.limit(None).to_batches():
                 yield from batch.to_pylist()
 
     def vectors(self, name: str, condition: str) -> dict[str, Vectors]:
