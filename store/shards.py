@@ -7,13 +7,13 @@ search; equal scores go by the digest of the document, then by position.
 import json
 import mmap
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cached_property, lru_cache
 from hashlib import blake2b
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any, cast
 from zlib import crc32
@@ -142,7 +142,7 @@ def _joined_postings(
 
 def _postings(texts: Sequence[str]) -> dict[str, NDArray[Any]]:
     """Return for each word the chunks that have it and how often; words are numbered as they first occur."""
-    known = _Numbered()
+    known = defaultdict[str, int](count().__next__)
     lengths = np.array([text.count(" ") + 1 if text else 0 for text in texts], np.uint32)
     words = (word for text in texts if text for word in text.split(" "))  # as a list they would take 60 MB
     numbers = np.fromiter((known[word] for word in words), np.int64, int(lengths.sum()))
@@ -151,12 +151,6 @@ def _postings(texts: Sequence[str]) -> dict[str, NDArray[Any]]:
     keys = np.array([digest(word) for word in known], np.uint64)
     own, chunks = np.divmod(pairs, max(1, len(texts)))
     return {"length": lengths, **_sorted_postings(keys[own] if len(keys) else keys, chunks, counts)}
-
-
-class _Numbered(dict[str, int]):
-    def __missing__(self, word: str) -> int:
-        self[word] = number = len(self)
-        return number
 
 
 def _sorted_postings(words: NDArray[Any], chunks: NDArray[Any], counts: NDArray[Any]) -> dict[str, NDArray[Any]]:

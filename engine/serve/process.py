@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 PROTOCOL = 6  # raised when a frame changes its meaning
 LIMIT = 8 << 20  # bytes of one frame: fifty long sources take a tenth of it
-_LENGTH = struct.Struct(">I")
+HEAD = 4  # bytes, which tell the length of the others
 
 Frame = dict[str, Any]
 
@@ -45,38 +45,18 @@ def encode(kind: str, values: Mapping[str, Any]) -> bytes:
     body = json.dumps({"kind": kind, **values}).encode()  # escaped: file names need not be text
     if len(body) > LIMIT:
         raise Broken(f"a frame of {len(body)} bytes")
-    return _LENGTH.pack(len(body)) + body
+    return len(body).to_bytes(HEAD, "big") + body
 
 
-class Frames:
-    """Takes bytes as they come, in pieces of any size, and gives the frames that they complete."""
-
-    def __init__(self, limit: int = LIMIT) -> None:
-        self._limit, self._bytes = limit, bytearray()
-
-    def feed(self, data: bytes) -> list[Frame]:
-        """Return the frames that are whole now, in order; Broken where one cannot be."""
-        self._bytes += data
-        found = []
-        while (body := self._next()) is not None:
-            found.append(_read(body))
-        return found
-
-    def _next(self) -> bytes | None:
-        if len(self._bytes) < _LENGTH.size:
-            return None
-        (length,) = _LENGTH.unpack_from(self._bytes)
-        if length > self._limit:
-            raise Broken(f"a frame of {length} bytes")
-        end = _LENGTH.size + length
-        if len(self._bytes) < end:
-            return None
-        body = bytes(self._bytes[_LENGTH.size : end])
-        del self._bytes[:end]
-        return body
+def length_of(head: bytes) -> int:
+    """Return the length of what follows the first HEAD bytes of a frame; Broken where it cannot be a frame's."""
+    if len(head) < HEAD or (length := int.from_bytes(head, "big")) > LIMIT:
+        raise Broken(f"a frame that begins with {head.hex()}")
+    return length
 
 
-def _read(body: bytes) -> Frame:
+def decode(body: bytes) -> Frame:
+    """Return the frame of what followed its head; Broken."""
     try:
         frame = json.loads(body.decode(), parse_constant=refuse)
     except (ValueError, RecursionError):  # of which bad UTF-8 is one
@@ -280,7 +260,6 @@ def _files(folder: str) -> Iterator[tuple[str, int, int]]:
 
 
 SILENCE_S = 2.0  # a busy process sends a heartbeat four times as often
-_BYTES = 1 << 16
 _END_S, _RETRY_S = 5.0, 0.005  # a process that holds gigabytes ends slowly
 
 
@@ -293,8 +272,7 @@ class ServerLink:
 
     def __init__(self, end: socket.socket, pid: int, lock: Path) -> None:
         """Wait for the first frame; `lock` is the file that the process keeps locked."""
-        self._end, self._frames, self._waiting = end, Frames(), list[Frame]()
-        self.pid, self._lock = pid, Lease(lock)
+        self._end, self._in, self.pid, self._lock = end, end.makefile("rb"), pid, Lease(lock)
         end.settimeout(SILENCE_S)
         self.hello = self.receive()
 
@@ -309,17 +287,12 @@ class ServerLink:
 
     def receive(self) -> Frame:
         """Return the next frame; ConnectionLost where the process ends, or is silent for too long and is killed."""
-        while not self._waiting:
-            try:
-                data = self._end.recv(_BYTES)
-                self._waiting = self._frames.feed(data)
-            except TimeoutError:
-                self._kill()
-            except (OSError, Broken):
-                raise ConnectionLost from None
-            if not data:
-                raise ConnectionLost
-        return self._waiting.pop(0)
+        try:
+            return decode(self._in.read(length_of(self._in.read(HEAD))))
+        except TimeoutError:
+            self._kill()
+        except (OSError, Broken):  # the latter also where it ends in the middle
+            raise ConnectionLost from None
 
     def answers(self, on_beat: Callable[[], None] = lambda: None) -> Iterator[Frame]:
         """Yield the frames that come; a heartbeat calls `on_beat` instead."""
@@ -331,9 +304,10 @@ class ServerLink:
 
     def close(self) -> None:
         """Close the connection, which cancels the request in progress."""
+        self._in.close()
         self._end.close()
 
-    def _kill(self) -> None:
+    def _kill(self) -> NoReturn:
         """Kill a process that hangs, because it may hold a model; its home survives that."""
         with suppress(OSError):
             os.kill(self.pid, signal.SIGKILL)

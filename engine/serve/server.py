@@ -16,11 +16,10 @@ from importlib.metadata import version
 from math import inf
 from typing import Any
 
-from engine.serve.process import Broken, Frame, Frames, encode, own_peer
+from engine.serve.process import HEAD, Broken, Frame, decode, encode, length_of, own_peer
 from engine.serve.worker import QueuedRequest, RequestQueue
 from store.locks import Lease
 
-_BYTES = 1 << 16
 _MAX_UNSENT = 16 << 20  # bytes, for a client that does not read them
 _BEAT_S = 0.5  # between heartbeats; a client waits four times as long before it takes this process for hung
 _POLL_S = 2.0  # between checks whether to stop, while idle
@@ -103,7 +102,7 @@ class Server:
 
     async def _talk(self, reader: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
         """Serve a connection until it is closed or malformed; none of another user."""
-        caller, frames, pid = Connection(out), Frames(), None
+        caller, pid = Connection(out), None
         with suppress(OSError):
             pid = own_peer(out.get_extra_info("socket"))
         if pid is None:
@@ -112,12 +111,11 @@ class Server:
         self._connections.add(caller)
         self._send(caller, "hello", self._hello)
         try:
-            while caller in self._connections and (data := await reader.read(_BYTES)):
-                for frame in frames.feed(data):
-                    if caller in self._connections:  # the frame before may have dropped it
-                        self._handle(caller, frame)
+            while caller in self._connections:  # a frame may have dropped it
+                head = await reader.readexactly(HEAD)
+                self._handle(caller, decode(await reader.readexactly(length_of(head))))
                 self._changed.set()
-        except (OSError, Broken):
+        except (OSError, EOFError, Broken):
             pass
         finally:
             self._drop(caller)

@@ -1,14 +1,32 @@
 """The protocol: frames survive any split, invalid ones are refused, values arrive equal."""
 
 import json
+import os
+import socket
 from datetime import datetime, timedelta, timezone
+from itertools import cycle
+from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from engine.serve.process import LIMIT, Broken, Frames, Request, answer, answered, encode, under, unpack
+from engine.serve.process import (
+    HEAD,
+    LIMIT,
+    Broken,
+    Request,
+    ServerLink,
+    answer,
+    answered,
+    decode,
+    encode,
+    length_of,
+    under,
+    unpack,
+)
 from engine.settings import Settings, keys
 from engine.types import STAGES, Answer, AskOptions, AskResult, FollowedAnswer, Source, Step, Trace, json_values
 from store.types import Scope
@@ -42,24 +60,43 @@ REPLIES = some.builds(
 )
 
 
-def cut(data: bytes, at: list[int]) -> list[bytes]:
-    ends = sorted({min(end, len(data)) for end in at} | {len(data)})
-    return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+def frames(data: bytes) -> list[dict[str, Any]]:
+    """Return the frames that bytes are of; what is left at the end is waited for."""
+    found = []
+    while len(data) >= HEAD and len(data) >= (end := HEAD + length_of(data[:HEAD])):
+        found.append(decode(data[HEAD:end]))
+        data = data[end:]
+    return found
 
 
-@given(FRAMES, some.lists(some.integers(0, 400)))
-def test_frames_are_whole_however_they_are_cut(sent: list[tuple[str, dict[str, Any]]], at: list[int]) -> None:
-    frames = Frames()
+@given(FRAMES)
+def test_frames_follow_each_other(sent: list[tuple[str, dict[str, Any]]]) -> None:
     data = b"".join(encode(kind, values) for kind, values in sent)
-    found = [frame for piece in cut(data, at) for frame in frames.feed(piece)]
-    assert found == [{"kind": kind, **values} for kind, values in sent]
+    assert frames(data) == [{"kind": kind, **values} for kind, values in sent]
 
 
-@given(some.binary(max_size=200), some.lists(some.integers(0, 200), max_size=5))
-def test_bytes_that_are_no_frames_are_refused_or_waited_for(data: bytes, at: list[int]) -> None:
-    frames = Frames(limit=64)
+@given(FRAMES.filter(bool), some.lists(some.integers(1, 400), min_size=1))
+def test_frames_are_whole_however_they_are_cut(sent: list[tuple[str, dict[str, Any]]], sizes: list[int]) -> None:
+    data, (ours, theirs) = b"".join(encode(kind, values) for kind, values in sent), socket.socketpair()
+    with ours, theirs:
+        Thread(target=_in_pieces, args=(theirs, data, sizes)).start()
+        link = ServerLink(ours, os.getpid(), Path("none"))
+        assert [link.hello, *(link.receive() for _ in sent[1:])] == [{"kind": kind, **values} for kind, values in sent]
+        link.close()
+
+
+def _in_pieces(end: socket.socket, data: bytes, sizes: list[int]) -> None:
+    for size in cycle(sizes):
+        if not data:
+            return
+        end.sendall(data[:size])
+        data = data[size:]
+
+
+@given(some.binary(max_size=200))
+def test_bytes_that_are_no_frames_are_refused_or_waited_for(data: bytes) -> None:
     try:
-        found = [frame for piece in cut(data, at) for frame in frames.feed(piece)]
+        found = frames(data)
     except Broken:
         return
     assert all(isinstance(frame["kind"], str) for frame in found)
@@ -71,12 +108,12 @@ def test_bytes_that_are_no_frames_are_refused_or_waited_for(data: bytes, at: lis
 )
 def test_a_body_that_is_no_frame_is_refused(body: bytes) -> None:
     with pytest.raises(Broken):
-        Frames().feed(len(body).to_bytes(4, "big") + body)
+        decode(body)
 
 
 def test_a_length_above_the_limit_is_refused_before_anything_of_it_has_come() -> None:
     with pytest.raises(Broken):
-        Frames().feed((LIMIT + 1).to_bytes(4, "big"))
+        length_of((LIMIT + 1).to_bytes(HEAD, "big"))
 
 
 def test_a_frame_that_would_be_too_long_is_not_made() -> None:
@@ -85,7 +122,7 @@ def test_a_frame_that_would_be_too_long_is_not_made() -> None:
 
 
 def travelled(value: Any) -> Any:
-    (frame,) = Frames().feed(encode("x", {"value": json_values(value)}))
+    (frame,) = frames(encode("x", {"value": json_values(value)}))
     return frame["value"]
 
 
@@ -99,7 +136,7 @@ def test_an_answer_arrives_as_it_was_given(
     reply: Answer, covered: float | None, steps: list[Step], notices: list[str]
 ) -> None:
     sent = AskResult(reply, Trace(steps, notices, 1.5), covered)
-    (frame,) = Frames().feed(encode("x", {"value": answer(sent)}))
+    (frame,) = frames(encode("x", {"value": answer(sent)}))
     found = answered(frame["value"])
     assert (found.reply, found.covered) == (sent.reply, sent.covered)
     assert (found.trace.steps, found.trace.notices, found.trace.saved_s) == (steps, notices, 1.5)

@@ -266,15 +266,14 @@ def _people(data: bytes) -> None:
 
 
 def _frames(data: bytes) -> None:
-    frames = process.Frames()
-    size = 1 + (data[0] if data else 0)
-    for at in range(0, len(data), size):
-        for frame in frames.feed(data[at : at + size]):
-            for read in (partial(process.unpack, process.Request), process.answered):
-                with suppress(process.Broken):
-                    read(frame.get("values", frame))
-            with suppress(process.Broken, PkbError):
-                process.under(Settings(), process.unpack(dict[str, str], frame.get("settings")))
+    while len(data) >= process.HEAD:
+        end = process.HEAD + process.length_of(data[: process.HEAD])
+        frame, data = process.decode(data[process.HEAD : end]), data[end:]
+        for read in (partial(process.unpack, process.Request), process.answered):
+            with suppress(process.Broken):
+                read(frame.get("values", frame))
+        with suppress(process.Broken, PkbError):
+            process.under(Settings(), process.unpack(dict[str, str], frame.get("settings")))
 
 
 def _http(data: bytes) -> None:
