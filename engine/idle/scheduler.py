@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -290,32 +290,31 @@ def stopping(models: "ResidentModel", is_over: Callable[[], bool]) -> Iterator[N
         models.yield_point = usual
 
 
-@dataclass(frozen=True, slots=True)
-class RunContext:
-    """The surroundings of an idle run.
+@dataclass(slots=True)
+class JobRunner:
+    """One idle run; `spent` is its cost so far, by kind.
 
     `why_stop` returns the reason to stop, if any; `generation` rises with new mail; `measure` returns what the model
     computed so far.
     """
 
+    ledger: Ledger
     clock: Callable[[], float]  # seconds
-    began: float  # on the clock: the time until the runner exists is counted as the kind `start`
+    counted: float  # on the clock: all seconds before it are; those until the run begins count as the kind `start`
     why_stop: Callable[[], str | None]
     generation: Callable[[], int]
     measure: Callable[[], JobCost]
     now: float  # seconds since the epoch
+    until: float  # on the clock
+    most: int  # jobs
+    spent: dict[Kind, JobCost] = field(default_factory=dict, init=False)
+    _estimated_s: dict[Kind, float] = field(default_factory=dict, init=False)  # of jobs that are done
+    _measured_s: dict[Kind, float] = field(default_factory=dict, init=False)
+    _jobs: Jobs = field(init=False)
+    _account: JobAccount = field(init=False)
 
-
-class JobRunner:
-    """One idle run, which stops at a time on the clock, or after some jobs; `spent` is its cost so far, by kind."""
-
-    def __init__(self, ledger: Ledger, context: RunContext, until: float, most: int) -> None:
-        self._jobs, self._account, self._context = Jobs(ledger), JobAccount(ledger), context
-        self._until, self._most = until, most
-        self.spent = dict[Kind, JobCost]()
-        self._estimated_s = dict[Kind, float]()  # of jobs that are done
-        self._measured_s = dict[Kind, float]()
-        self._counted = context.began  # on the clock: all seconds before it are counted
+    def __post_init__(self) -> None:
+        self._jobs, self._account = Jobs(self.ledger), JobAccount(self.ledger)
 
     def run(self, handlers: Handlers) -> Iterator[JobResult]:
         """Run the jobs of all kinds and yield the result of each; start over when mail comes in.
@@ -325,23 +324,23 @@ class JobRunner:
         seen = set[State]()
         self._count("start", JobCost())
         while "new mail" not in seen:
-            generation = self._context.generation()
+            generation = self.generation()
             for kind, handler in handlers.items():
-                if self._context.clock() > self._until:
+                if self.clock() > self.until:
                     return  # planning takes its time too
                 for result in self._run_kind(kind, handler, generation):
                     seen.add(result.state)
                     yield result
                 if seen & {"stopped", "new mail"}:
                     break
-            if "new mail" not in seen or self._context.clock() > self._until:
+            if "new mail" not in seen or self.clock() > self.until:
                 return
             seen.clear()
 
     def _run_kind(self, kind: Kind, handler: Handler, generation: int) -> Iterator[JobResult]:
         """Plan a kind, and run its jobs; the time of planning counts even where it fails."""
         try:
-            jobs, now = handler.plan(), self._context.now
+            jobs, now = handler.plan(), self.now
             self._jobs.replace(
                 kind, [JobRow(one.kind, one.subject, one.cost_s, one.gain_s, now, one.source) for one in jobs]
             )
@@ -357,19 +356,19 @@ class JobRunner:
 
     def _skip(self, job: Job, generation: int, gave_up: set[str], skipped: Mapping[str, State]) -> JobResult | None:
         """Return the reason to skip a job; None to run it."""
-        if (reason := self._context.why_stop()) is not None:
+        if (reason := self.why_stop()) is not None:
             return JobResult(job, "stopped", reason=reason)
-        if self._context.generation() != generation:  # a chunk that was removed must not be prefilled
+        if self.generation() != generation:  # a chunk that was removed must not be prefilled
             return JobResult(job, "new mail")
         if job.behind is not None and job.behind in skipped:
             return JobResult(job, skipped[job.behind])
         if job.subject in gave_up:
             return JobResult(job, "gave up")
-        if sum(spent.units for spent in self.spent.values()) >= self._most:
+        if sum(spent.units for spent in self.spent.values()) >= self.most:
             return JobResult(job, "limit")
         estimated, measured = self._estimated_s.get(job.kind, 0.0), self._measured_s.get(job.kind, 0.0)
         slowdown = max(1.0, measured / estimated) if estimated else 1.0
-        too_long = self._context.clock() + job.cost_s * slowdown > self._until
+        too_long = self.clock() + job.cost_s * slowdown > self.until
         return JobResult(job, "no time") if too_long else None
 
     def _run_job(self, job: Job, handler: Handler) -> JobResult:
@@ -377,7 +376,7 @@ class JobRunner:
 
         One that a signal stops has not, nor one whose model is not there, such as while its server is down.
         """
-        before, node = self._context.measure(), self._account.newest_node()
+        before, node = self.measure(), self._account.newest_node()
         reason, (kind, subject) = "", (job.kind, job.subject)
         self._jobs.start(kind, subject)
         try:
@@ -400,7 +399,7 @@ class JobRunner:
         elif kind not in PREFILLS:  # nodes that a question stored meanwhile are not theirs
             self._account.add_outputs(kind, outcome.made, node, job.source, PREFILL_CREDIT)
         done = outcome.state == "done"
-        spent = self._count(kind, self._context.measure().less(before) + JobCost(int(done)))
+        spent = self._count(kind, self.measure().less(before) + JobCost(int(done)))
         if done:
             self._estimated_s[kind] = self._estimated_s.get(kind, 0.0) + job.cost_s
             self._measured_s[kind] = self._measured_s.get(kind, 0.0) + spent.seconds
@@ -408,8 +407,8 @@ class JobRunner:
 
     def _count(self, kind: Kind, spent: JobCost) -> JobCost:
         """Count a cost for a kind, with all seconds since the last count."""
-        now = self._context.clock()
-        spent, self._counted = spent + JobCost(seconds=now - self._counted), now
+        now = self.clock()
+        spent, self.counted = spent + JobCost(seconds=now - self.counted), now
         self.spent[kind] = self.spent.get(kind, JobCost()) + spent
         self._account.add(kind, spent)
         return spent
@@ -509,15 +508,17 @@ def _run(
     ledger = session.ledger
     with suppress(Locked), session.locks.writer():
         session.knowledge.remove_leftovers(session.home.kv)  # a writer that is running removes them itself
-    context = RunContext(
+    runner = JobRunner(
+        ledger,
         clock=time.monotonic,
-        began=request.began,
+        counted=request.began,
         why_stop=why_stop,
         generation=lambda: ledger.generation,
         measure=planner.measure,
         now=session.now.timestamp(),
+        until=request.until,
+        most=request.jobs,
     )
-    runner = JobRunner(ledger, context, request.until, request.jobs)
     report.spent, results = runner.spent, dict[tuple[str, str], JobResult]()
     try:
         with stopping(session.models, planner.is_over):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from engine.idle.plan import IdlePlanner, new_chunks
 from engine.idle.predict import Prediction, from_forms, offer, pick
 from engine.idle.refresh import Reasker
-from engine.idle.scheduler import JobRunner, RunContext
+from engine.idle.scheduler import JobRunner
 from engine.idle.types import Kind
 from engine.llm.prompt import Order, in_document_order
 from engine.session import Session
@@ -119,15 +119,17 @@ class Home:
         def why_stop() -> str | None:
             return "enough" if worth(self.planner.measure().less(before)) >= most else None
 
-        context = RunContext(
+        runner = JobRunner(
+            ledger,
             clock=time.monotonic,
-            began=time.monotonic(),
+            counted=time.monotonic(),
             why_stop=why_stop,
             generation=lambda: ledger.generation,
             measure=self.planner.measure,
             now=NOW.timestamp(),
+            until=float("inf"),
+            most=10**6,
         )
-        runner = JobRunner(ledger, context, float("inf"), 10**6)
         handlers = self.planner.handlers()
         wanted = set(handlers if kinds is None else kinds)
         for _ in runner.run({kind: handler for kind, handler in handlers.items() if kind in wanted}):

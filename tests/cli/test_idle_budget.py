@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.idle.plan import IdlePlanner
-from engine.idle.scheduler import JobRunner, PlanningBudget, RunContext, stopping
+from engine.idle.scheduler import JobRunner, PlanningBudget, stopping
 from engine.idle.types import OutOfTime
 from engine.llm.resident import ResidentModel
 from engine.models.load import load
@@ -52,10 +52,8 @@ def populate(session: Session, is_over: Callable[[], bool]) -> list[str]:
     planner = IdlePlanner(session, lambda: True, 9, lambda: is_over, is_over)
     began, ledger = time.monotonic(), session.ledger
     generation = ledger.generation
-    context = RunContext(
-        time.monotonic, began, lambda: None, lambda: generation, planner.measure, session.now.timestamp()
-    )
-    runner = JobRunner(ledger, context, began + 1e6, 9)
+    about = (lambda: None, lambda: generation, planner.measure, session.now.timestamp(), began + 1e6, 9)
+    runner = JobRunner(ledger, time.monotonic, began, *about)
     with stopping(session.models, is_over):
         return [one.state for one in runner.run({"populate": planner.handlers()["populate"]})]
 

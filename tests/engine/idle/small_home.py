@@ -11,7 +11,7 @@ from pathlib import Path
 
 from engine.ask.keys import BankBudget, prepare
 from engine.idle.refresh import Reasker
-from engine.idle.scheduler import JobRunner, RunContext
+from engine.idle.scheduler import JobRunner
 from engine.idle.types import Handler, Job, JobResult, Outcome
 from engine.text.question import Question
 from engine.types import Answer, AskOptions, Evidence, GeneratedAnswer, Passage, Source, Trace
@@ -114,8 +114,7 @@ def runner(
     now: datetime = NOW,
 ) -> JobRunner:
     """Begin an idle run."""
-    context = RunContext(clock, clock(), why_stop, generation, measure, now.timestamp())
-    return JobRunner(ledger, context, *limits)
+    return JobRunner(ledger, clock, clock(), why_stop, generation, measure, now.timestamp(), *limits)
 
 
 def handler(jobs: Sequence[Job], run: Callable[[Job], Outcome]) -> Handler:
