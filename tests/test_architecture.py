@@ -50,7 +50,6 @@ LIBRARIES = {
     "mlx_lm": (
         "engine/models/mlx.py",
         "engine/models/kv_cache.py",
-        "engine/models/adapters.py",
     ),
     "mlx": ("engine/models/*", "engine/kv/blocks.py"),
     "tokenizers": ("engine/models/*",),

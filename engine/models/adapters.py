@@ -10,7 +10,7 @@ import re
 import shutil
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -41,7 +41,7 @@ ACTIVATED = "activated"  # key of the config, which mlx-lm ignores
 MOST_RANK = 512
 _MOST_CONFIG = 1 << 20  # bytes
 _MOST_SCALE = 1e4
-_KNOWN = 2  # adapters of each kind whose factors stay in memory: two may take turns
+_KNOWN = 2  # adapters whose factors stay in memory: two may take turns
 _NEXT = "pkb adapter list"
 _PEFT = ("adapter_model.safetensors", "adapter_model.bin")
 _DAMAGED = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, struct.error)
@@ -135,12 +135,10 @@ def _misfit(layer: Any, inputs: int, outputs: int) -> str:
     """Return why factors do not fit a layer; empty if they do."""
     from mlx.nn.layers.linear import Linear
     from mlx.nn.layers.quantized import QuantizedLinear
-    from mlx_lm.tuner.lora import LoRALinear
 
     if layer is None:
         return "there is no such layer"
     inner = layer_of(layer)
-    inner = inner.linear if isinstance(inner, LoRALinear) else inner
     if not isinstance(inner, (Linear, QuantizedLinear)) or hasattr(inner, "to_lora"):
         kind = type(inner).__name__
         return f"mlx-lm leaves LoRA on {kind} in place, so pkb does not use it; train linear layers"
@@ -171,86 +169,28 @@ def check_values(adapter: Adapter) -> None:
             raise PkbError(f"adapter {adapter.name} is damaged: {name[:80]} has values that are not numbers", _NEXT)
 
 
-def wear(model: Any, adapter: Adapter | None) -> None:
-    """Put an ordinary adapter on a loaded mlx-lm model in place of the one it wears; None restores the base exactly.
+def wear(model: Any, attached: AttachedAdapter, adapter: Adapter | None) -> None:
+    """Put an adapter on a loaded mlx-lm model in place of the one it wears; None restores the base exactly.
 
-    Layers are wrapped, never changed: the base's own layers stand in their places again afterwards. PkbError, and the
-    base alone, if the adapter cannot be read or does not fit.
+    Layers are wrapped, never changed: the base's own layers stand in their places again afterwards, with the model's
+    role adapter, if it has one. PkbError, and the base alone, if the adapter cannot be read or does not fit.
     """
-    from mlx_lm.tuner.utils import remove_lora_layers
-
-    if not isinstance(state := getattr(model, "worn_adapter", None), _Worn):
-        model.worn_adapter = state = _Worn()
-    if state.adapter == adapter:
-        return
-    if adapter and adapter.digest not in state.known:
-        try:
-            check_fit(model, adapter)
-            _remember(state.known, adapter.digest, load_factors(adapter))
-        except PkbError:
-            wear(model, None)
-            raise
-    if adapter:
-        put_factors(model, state.known[adapter.digest], adapter.rank, adapter.scale)
-    else:
-        remove_lora_layers(model)
-    state.adapter = adapter
-
-
-def activate(model: Any, attached: AttachedAdapter, adapter: Adapter | None) -> None:
-    """Have an activated adapter act in place of the model's role adapter, if it has one; None for that one again.
-
-    PkbError, and nothing changed, if the adapter cannot be read or does not fit.
-    """
-    name = adapter.digest if adapter else ""
+    name, known = adapter.digest if adapter else "", attached.known
     if attached.name == name:
         return
-    if adapter and name not in attached.known:
-        check_fit(model, adapter)
-        factors = load_factors(adapter)
-        layers = [name.removesuffix(DOWN) for name in factors if name.endswith(DOWN)]
-        pairs = {layer: (factors[layer + DOWN], factors[layer + UP] * adapter.scale) for layer in layers}
-        _remember(attached.known, name, pairs)
-    replace_factors(model, attached, name, attached.known[name] if adapter else {})
-
-
-@dataclass(slots=True)
-class _Worn:
-    """What a model wears, and the factors of the adapters that it wore last, by digest; mutable."""
-
-    adapter: Adapter | None = None
-    known: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-
-def _remember(known: dict[str, Any], name: str, factors: Mapping[str, Any]) -> None:
-    while len(known) >= _KNOWN:
-        known.pop(next(iter(known)))
-    known[name] = factors
-
-
-def put_factors(model: Any, factors: Mapping[str, Any], rank: int, scale: float) -> None:
-    """Wrap the layers that factors are named for, and unwrap all others."""
-    import mlx.core as mx
-    from mlx.utils import tree_unflatten
-    from mlx_lm.tuner.lora import LoRALinear
-
-    layers, wrapped = dict(model.named_modules()), list[tuple[str, Any]]()
-    wanted = {name.removesuffix(DOWN) for name in factors if name.endswith(DOWN)}
-    for name, layer in layers.items():
-        if isinstance(layer, LoRALinear) and name.removesuffix(".inner") not in wanted:
-            wrapped.append((name, layer.linear))
-    for name in wanted:
-        place = name if layer_of(layers[name]) is layers[name] else f"{name}.inner"
-        layer = layers[place]
-        lora = layer if isinstance(layer, LoRALinear) else LoRALinear.from_base(layer, r=rank).eval()
-        pair = factors[name + DOWN], factors[name + UP]
-        if lora.linear.weight.dtype == mx.float32:  # else in the precision that they are stored in
-            pair = pair[0].astype(mx.float32), pair[1].astype(mx.float32)
-        mx.eval(pair)
-        (lora.lora_a, lora.lora_b), lora.scale = pair, scale
-        wrapped.append((place, lora))
-    if wrapped:
-        model.update_modules(tree_unflatten(wrapped))
+    if adapter and name not in known:
+        try:
+            check_fit(model, adapter)
+            factors = load_factors(adapter)
+        except PkbError:
+            wear(model, attached, None)
+            raise
+        while len(known) >= _KNOWN:
+            known.pop(next(iter(known)))
+        layers = [one.removesuffix(DOWN) for one in factors if one.endswith(DOWN)]
+        known[name] = {layer: (factors[layer + DOWN], factors[layer + UP], adapter.scale) for layer in layers}
+    replace_factors(model, attached, name, known[name] if adapter else {})
+    attached.always = adapter is not None and not adapter.activated
 
 
 def _reason(error: BaseException) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.models import kv_cache
-from engine.models.adapters import Adapter, activate, wear
+from engine.models.adapters import Adapter, wear
 from engine.models.kv_cache import BufferPool, Cache, CacheForm, Captured
 from engine.models.kv_read import OpenFiles, RangeReader, ReadAt
 from engine.models.role_adapter import AttachedAdapter
@@ -94,7 +94,7 @@ class Mlx:
     one_line: bool
     vocabulary: Tokens = field(repr=False)
     model: Any = field(repr=False)
-    adapter: AttachedAdapter | None = field(default=None, repr=False)
+    adapter: AttachedAdapter = field(default_factory=AttachedAdapter, repr=False)
     wears: Adapter | None = None
     bits: int = 0
     meter: Meter = field(default_factory=Meter, repr=False)
@@ -108,7 +108,7 @@ class Mlx:
     @property
     def has_roles(self) -> bool:
         """Return whether a role adapter acts on the last segment of prompts."""
-        return self.adapter is not None and self.adapter.has_roles and not self.kv_adapter
+        return self.adapter.has_roles and not self.kv_adapter
 
     @property
     def kv_adapter(self) -> str:
@@ -276,12 +276,8 @@ class Mlx:
     def _rows(self, cache: Cache, ids: Any, *, decoding: bool = False, adapted: bool = False) -> Any:
         self.meter.count(len(ids), kv_cache.length(cache), decoding=decoding)
         self.yield_point()  # before adapters are changed: it may run another prompt
-        activated = self.wears if self.wears and self.wears.activated else None
-        wear(self.model, None if activated else self.wears)
-        if self.adapter:
-            activate(self.model, self.adapter, activated)
-        acts = adapted and not self.kv_adapter
-        with self.adapter.acting() if acts and self.adapter else nullcontext():
+        wear(self.model, self.adapter, self.wears)
+        with self.adapter.acting() if adapted else nullcontext():
             return self.model(ids[None], cache=cache)
 
 

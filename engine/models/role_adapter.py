@@ -138,16 +138,19 @@ def _bfloat16s(path: Path, name: str) -> bytes:
     return b"".join(raw[at + 2 : at + 4] for at in range(0, len(raw), 4))
 
 
+Factors = tuple[Any, Any, float]  # down, up, and the scale of their product
+
+
 class AttachedAdapter:
-    """The activated adapter inside a loaded model; it acts only within `acting`.
+    """The adapter inside a loaded model; it acts only within `acting`, or `always`.
 
     `has_roles` is whether the model came with a role adapter, `name` the digest of another one that stands in for it,
     and `known` has the factors of the last ones by digest and layer.
     """
 
     def __init__(self, *, has_roles: bool = False) -> None:
-        self.acts, self.has_roles, self.name = False, has_roles, ""
-        self.known = dict[str, dict[str, tuple[Any, Any]]]()
+        self.acts, self.always, self.has_roles, self.name = False, False, has_roles, ""
+        self.known = dict[str, dict[str, Factors]]()
 
     @contextmanager
     def acting(self) -> Iterator[None]:
@@ -175,7 +178,7 @@ def attach(model: Any, path: Path) -> AttachedAdapter:
             layer, down, up = layers[name], factors[name + DOWN], factors[name + UP]
             if (down.shape[0], up.shape[1], down.shape[1]) != (*sizes_of(layer), up.shape[0]):
                 raise ValueError("another shape")
-            wrapped.append((name, _layer_type()(layer, (down, up), attached)))
+            wrapped.append((name, _layer_type()(layer, (down, up, 1.0), attached)))
         if not names:
             raise ValueError("no factors")
     except (RuntimeError, ValueError, LookupError, AttributeError) as error:
@@ -190,23 +193,23 @@ def sizes_of(linear: Any) -> tuple[int, int]:
     return (inputs * 32 // linear.bits if hasattr(linear, "bits") else inputs), outputs  # packed into words of 32 bits
 
 
-def replace_factors(model: Any, attached: AttachedAdapter, name: str, factors: Mapping[str, Any]) -> None:
+def replace_factors(model: Any, attached: AttachedAdapter, name: str, factors: Mapping[str, Factors]) -> None:
     """Have other factors act, by layer, in place of the role adapter's; none for its own. `name` is their digest."""
     from mlx.utils import tree_unflatten
 
     layers = dict(model.named_modules())
-    kind, wrapped = _layer_type(), list[tuple[str, Any]]()
-    for layer in layers.values():
-        if isinstance(layer, kind):
-            layer.use(own=not name)
-    for layer_name, pair in factors.items():
-        layer = layers[layer_name]
+    kind, changed = _layer_type(), list[tuple[str, Any]]()
+    for place, layer in layers.items():
+        if isinstance(layer, kind) and not layer.use(own=not name) and place not in factors:
+            changed.append((place, layer.inner))
+    for place, one in factors.items():
+        layer = layers[place]
         if not isinstance(layer, kind):
             layer = kind(layer, None, attached)
-            wrapped.append((layer_name, layer))
-        layer.use(pair)
-    if wrapped:
-        model.update_modules(tree_unflatten(wrapped))
+            changed.append((place, layer))
+        layer.use(one)
+    if changed:
+        model.update_modules(tree_unflatten(changed))
     attached.name = name
 
 
@@ -217,28 +220,29 @@ def layer_of(layer: Any) -> Any:
 
 @cache
 def _layer_type() -> Any:
-    """Return the class of a layer that adds `x down up` to its output while the adapter acts."""
+    """Return the class of a layer that adds `scale x down up` to its output while the adapter acts."""
     from mlx.nn.layers.base import Module
 
     class Adapted(Module):
-        def __init__(self, inner: Any, own: tuple[Any, Any] | None, attached: AttachedAdapter) -> None:
+        def __init__(self, inner: Any, own: Factors | None, attached: AttachedAdapter) -> None:
             begin: Callable[[], None] = super().__init__  # which MLX gives no types
             begin()
             self.inner = inner
             # Names with an underscore are not parameters of the model.
             self._own, self._attached, self._factors = own, attached, own
 
-        def use(self, factors: tuple[Any, Any] | None = None, *, own: bool = False) -> None:
+        def use(self, factors: Factors | None = None, *, own: bool = False) -> bool:
             self._factors = self._own if own else factors
+            return self._own is not None
 
         def __call__(self, x: Any) -> Any:
             found = self.inner(x)
-            if not self._attached.acts or self._factors is None:
+            if self._factors is None or not (self._attached.acts or self._attached.always):
                 return found
-            down, up = self._factors
+            down, up, scale = self._factors
             if down.dtype != x.dtype:
                 down, up = down.astype(x.dtype), up.astype(x.dtype)
-                self._factors = down, up
-            return found + (x @ down) @ up
+                self._factors = down, up, scale
+            return found + (scale * ((x @ down) @ up)).astype(x.dtype)
 
     return Adapted

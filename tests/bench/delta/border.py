@@ -44,7 +44,7 @@ class Border:
         """Compute the layers below the border with the base model, and store their tensors and the hidden state."""
         import mlx.core as mx
 
-        wear(self.model.model, None)
+        wear(self.model.model, self.model.adapter, None)
         cache, inner = self.model.begin(), self.model.model.model
         states = [self._run(inner.embed_tokens(mx.array([part])), cache, 0, self.lower) for part in self._parts(ids)]
         arrays = {HIDDEN: mx.concatenate(states, axis=1)}
@@ -56,7 +56,7 @@ class Border:
         """Return an adapter's cache: restored below the border, computed above it."""
         import mlx.core as mx
 
-        wear(self.model.model, adapter)
+        wear(self.model.model, self.model.adapter, adapter)
         cache, arrays, at = self.model.begin(), mx.load(str(file)), 0
         assert isinstance(arrays, dict), "not a set of tensors"
         for number, layer in enumerate(cache[: self.lower]):

@@ -272,7 +272,7 @@ def make_adapters(model: Mlx, folder: Path, count: int, layers: int = ADAPTED) -
     from mlx.nn.layers.linear import Linear
 
     found = list[tuple[Adapter, Adapter]]()
-    wear(model.model, None)
+    wear(model.model, model.adapter, None)
     top = {f"model.layers.{n}" for n in range(max(0, len(model.model.layers) - layers), len(model.model.layers))}
     linear = {
         name: layer

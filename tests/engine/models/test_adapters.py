@@ -81,9 +81,9 @@ def test_the_base_is_restored_to_the_last_bit(
     modules = {name: id(part) for name, part in model.model.named_modules()}
     for adapter in (mail, meetings, mail):
         assert not np.array_equal(logits(replace(model, wears=adapter)), before)
-        assert model.model.worn_adapter.adapter == adapter
+        assert model.adapter.name == adapter.digest
     assert np.array_equal(logits(model), before)
-    assert model.model.worn_adapter.adapter is None
+    assert model.adapter.name == ""
     assert same(weights(model), parts)
     assert {name: id(part) for name, part in model.model.named_modules()} == modules
 
@@ -95,9 +95,9 @@ def test_it_computes_what_mlx_lm_computes(folder: Path, mail: Adapter, tmp_path:
     load_adapters(reference.model, str(mail.folder)).eval()
     by_mlx_lm = np.array(reference.model(_ids(LAST)))
     model = opened(folder, tmp_path)
-    wear(model.model, mail)
+    wear(model.model, model.adapter, mail)
     assert np.array_equal(np.array(model.model(_ids(LAST))), by_mlx_lm)
-    wear(model.model, None)
+    wear(model.model, model.adapter, None)
     assert not np.array_equal(np.array(model.model(_ids(LAST))), by_mlx_lm)
 
 
@@ -180,8 +180,8 @@ def test_another_model_is_named(folder: Path, mail: Adapter, tmp_path: Path) -> 
     with pytest.raises(PkbError, match=r"mail does not fit the model: model.layers.0.mlp.down_proj: 128 x 64, where"):
         check_fit(model.model, mail)
     with pytest.raises(PkbError, match="does not fit"):
-        wear(model.model, mail)
-    assert model.model.worn_adapter.adapter is None
+        wear(model.model, model.adapter, mail)
+    assert model.adapter.name == ""
     deep = make_adapter(make(tmp_path / "deep", KINDS["llama"] | {"num_hidden_layers": 3}), tmp_path / "other")
     with pytest.raises(PkbError, match="there is no such layer"):
         check_fit(opened(folder, tmp_path).model, deep)
@@ -195,7 +195,7 @@ def test_a_failed_exchange_leaves_the_base(folder: Path, mail: Adapter, tmp_path
     gone.weights.unlink()
     with pytest.raises(PkbError, match="gone cannot be read"):
         logits(replace(model, wears=gone))
-    assert model.model.worn_adapter.adapter is None
+    assert model.adapter.name == ""
     assert np.array_equal(logits(model), before)
 
 
