@@ -9,11 +9,11 @@ import re
 import socket
 import ssl
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
-from http.client import HTTPConnection, HTTPException, HTTPResponse
+from http.client import HTTPException, HTTPResponse, HTTPSConnection
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -259,132 +259,54 @@ def parse_address(url: str) -> PeerAddress:
     return address
 
 
-class _Connection:
-    """A connection that any thread may end, from before it is made."""
-
-    def __init__(self) -> None:
-        self._socket: socket.socket | None = None
-        self._ended = False
-        self.is_used = False  # once it has carried an answer
-        self.http: HTTPConnection
-        self._reply: HTTPResponse | None = None
-
-    def open(self, address: PeerAddress, book: PeerBook) -> None:
-        """Connect; OSError, or PkbError where the peer was removed."""
-        peer = book.find(address.name)
-        if peer is None:
-            raise PkbError(f"there is no peer {address.name}", "pkb peer list")
-        context = book.context([peer], server=False)
-        raw = socket.create_connection((address.host, address.port), timeout=_CONNECT_S)
-        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        secure = context.wrap_socket(raw, do_handshake_on_connect=False)
-        self._socket = secure  # before `_ended` is read, which `end` sets before it looks for a socket
-        if self._ended:
-            secure.close()
-            raise ConnectionAbortedError
-        secure.do_handshake()
-        if secure.getpeercert(binary_form=True) != peer.certificate:
-            raise ConnectionRefusedError
-        secure.settimeout(_SILENT_S)
-        self.http = HTTPConnection(address.host, address.port)
-        self.http.sock = secure
-        self.http.auto_open = 0  # it would connect without TLS
-
-    def end(self) -> None:
-        """Shut the connection, whoever waits for it."""
-        self._ended = True
-        if self._socket:
-            with suppress(OSError):  # not the method of TLS, which changes what the reading thread uses
-                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
-
-    def ask(self, method: str, path: str, body: bytes | None) -> HTTPResponse:
-        """Send a request, and return the reply when its headers are there; OSError, HTTPException."""
-        self.http.request(method, path, body)
-        self._reply = self.http.getresponse()
-        return self._reply
-
-    def close(self) -> None:
-        """Close the socket and any unread reply; call it from the thread that uses them."""
-        for part in (self._reply, self._socket):
-            if part:
-                part.close()
-
-
 class PeerSource:
-    """The nodes that one peer has."""
+    """The nodes that one peer has; each request has a connection of its own."""
 
     def __init__(self, address: Callable[[], PeerAddress], book: PeerBook) -> None:
         """`address` is asked for before each connection, and may raise PkbError."""
         self._address, self._book = address, book
-        self._idle = list[_Connection]()  # open, and used by nobody
 
     def sizes(self, keys: Sequence[Key], call: RemoteCall) -> Sequence[int]:
         """Return the bytes of the files of nodes that the peer has, 0 for one that it has not."""
         body = json.dumps([key.hex() for key in keys]).encode()
-        connection, reply = self._ask(call, "POST", HAVE, body)
-        try:
+        with self.asked(call, "POST", HAVE, body) as reply:
             if reply.status != 200 or reply.length is None or reply.length > MOST_BODY:
                 raise RemoteMiss("refused")
             found = json.loads(reply.read(MOST_BODY))
-            if not isinstance(found, list):  # of what, the caller checks
-                raise RemoteMiss("refused")
-        except BaseException:
-            connection.close()
-            raise
-        self._release(connection, reply)
+        if not isinstance(found, list):  # of what, the caller checks
+            raise RemoteMiss("refused")
         return found
 
     def read(self, key: Key, size: int, call: RemoteCall) -> BytesIO:
         """Return a node's file, which the caller verifies."""
-        connection, reply = self._ask(call, "GET", NODE + key.hex())
-        try:
-            file = _received(reply, size, call)
-        except BaseException:
-            connection.close()
-            raise
-        self._release(connection, reply)
-        return file
+        with self.asked(call, "GET", NODE + key.hex()) as reply:
+            return _received(reply, size, call)
 
-    def close(self) -> None:
-        """Close the idle connections."""
-        while self._idle:
-            self._idle.pop().close()
+    @contextmanager
+    def asked(self, call: RemoteCall, method: str, path: str, body: bytes | None = None) -> Iterator[HTTPResponse]:
+        """Send a request; yields the reply when its headers are there. OSError, HTTPException, PkbError, RemoteMiss."""
+        address = self._address()
+        if (peer := self._book.find(address.name)) is None:
+            raise PkbError(f"there is no peer {address.name}", "pkb peer list")
+        context = self._book.context([peer], server=False)
+        made = HTTPSConnection(address.host, address.port, timeout=_CONNECT_S, context=context)
+        with closing(made):
+            call.guard(lambda: _shut(made))
+            made.connect()
+            if made.sock.getpeercert(binary_form=True) != peer.certificate:
+                raise ConnectionRefusedError
+            made.sock.settimeout(_SILENT_S)
+            call.check()  # it may have been ended before there was a socket to shut
+            made.request(method, path, body)
+            with closing(made.getresponse()) as reply:
+                yield reply
 
-    def _ask(
-        self, call: RemoteCall, method: str, path: str, body: bytes | None = None
-    ) -> tuple[_Connection, HTTPResponse]:
-        """Send a request on an idle connection, or on a new one where the peer has closed that; OSError."""
-        while True:
-            connection = self._connection(call)
-            try:
-                return connection, connection.ask(method, path, body)
-            except (OSError, HTTPException):
-                connection.close()
-                call.check()
-                if not connection.is_used:
-                    raise
 
-    def _connection(self, call: RemoteCall) -> _Connection:
-        connection = _Connection()
-        with suppress(IndexError):
-            connection = self._idle.pop()
-        try:
-            call.guard(connection.end)
-            if not connection.is_used:
-                connection.open(self._address(), self._book)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _release(self, connection: _Connection, reply: HTTPResponse) -> None:
-        """Have the next request use a connection, if the reply was read to its end and allows it."""
-        if (reply.isclosed() or reply.length == 0) and not reply.will_close:
-            reply.close()
-            connection.is_used = True
-            self._idle.append(connection)
-        else:
-            connection.close()
+def _shut(connection: HTTPSConnection) -> None:
+    """Shut a connection, whoever waits for it."""
+    if there := connection.sock:
+        with suppress(OSError):  # not the method of TLS, which changes what the reading thread uses
+            socket.socket.shutdown(there, socket.SHUT_RDWR)
 
 
 def _received(reply: HTTPResponse, size: int, call: RemoteCall) -> BytesIO:

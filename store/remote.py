@@ -84,9 +84,6 @@ class RemoteSource(Protocol):
     def read(self, key: Key, size: int, call: RemoteCall) -> BytesIO:
         """Return a node's file of `size` bytes."""
 
-    def close(self) -> None:
-        """Close what is open between requests."""
-
 
 @dataclass(frozen=True, slots=True)
 class FetchedNode:
@@ -203,11 +200,6 @@ class Remote:
         for call, answers in running:
             answers.put(RemoteMiss("cancelled"))
             call.end("cancelled")
-
-    def close(self) -> None:
-        """End all requests and close the connection; the next request opens another."""
-        self.cancel()
-        self._source.close()
 
     def _run(self, call: RemoteCall, within_s: float, work: Callable[[RemoteCall], T]) -> tuple[T, float]:
         """Run a request on its own thread, since nothing else bounds a name lookup; returns its result and seconds."""

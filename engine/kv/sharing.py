@@ -10,7 +10,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer, ThreadingMixIn
@@ -28,7 +28,7 @@ from store.peers import HAVE, MOST_BODY, NODE, PeerAddress, PeerBook, parse_addr
 from store.remote import ANSWER_S, MOST_KEYS, Remote, masked, source_of
 
 _CONNECTIONS = 32  # at a time, of peers and of strangers that have not been refused yet
-_HANDSHAKE_S, _SILENT_S, _IDLE_S = 5.0, 10.0, 90.0
+_HANDSHAKE_S, _SILENT_S = 5.0, 10.0
 _LONGEST_S = 900.0  # of one reply
 _BLOCK = 1 << 20
 _KEY = re.compile(rf"[0-9a-f]{{{2 * KEY_BYTES}}}")
@@ -95,10 +95,6 @@ class SharingServer(ThreadingMixIn, TCPServer):
             raise PkbError(f"cannot listen at {address}: {reason}", "pkb serve --share HOST:PORT") from None
         self.address = PeerAddress(address.host, self.server_address[1])
 
-    def is_listed(self, certificate: bytes | None) -> bool:
-        """Return whether a certificate is a peer's."""
-        return any(certificate == peer.certificate for peer in self._book.peers())
-
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve a connection on a thread, or close it where there are too many."""
         if self._slots.acquire(blocking=False):
@@ -124,10 +120,9 @@ class SharingServer(ThreadingMixIn, TCPServer):
             context = self._book.context(self._book.peers(), server=True)
             with context.wrap_socket(request, server_side=True) as secure:
                 certificate = secure.getpeercert(binary_form=True)
-                if self.is_listed(certificate):
+                if any(certificate == peer.certificate for peer in self._book.peers()):
                     with closing(open_readonly(self._home.ledger)) as ledger:
-                        nodes = KvFolder(ledger, self._home.kv)
-                        SharingHandler(secure, client_address, self, nodes, lambda: self.is_listed(certificate))
+                        SharingHandler(secure, client_address, self, KvFolder(ledger, self._home.kv))
         except (OSError, ValueError, PkbError, DatabaseError):
             pass  # a stranger, or a peer that went away: there is nobody to tell
 
@@ -137,18 +132,14 @@ class SharingServer(ThreadingMixIn, TCPServer):
 
 
 class SharingHandler(BaseHTTPRequestHandler):
-    """Answers the requests of one connection."""
+    """Answers the one request of a connection."""
 
-    protocol_version = "HTTP/1.1"
     server_version, sys_version = "pkb", ""
     disable_nagle_algorithm = True
-    timeout = _IDLE_S
+    timeout = _SILENT_S
 
-    def __init__(
-        self, secure: Any, address: Any, server: SharingServer, nodes: KvFolder, is_listed: Callable[[], bool]
-    ) -> None:
-        """Answer until the client leaves; before each request it must still be listed."""
-        self._nodes, self._is_listed = nodes, is_listed
+    def __init__(self, secure: Any, address: Any, server: SharingServer, nodes: KvFolder) -> None:
+        self._nodes = nodes
         super().__init__(secure, address, server)
 
     def log_message(self, format: str, *args: object) -> None:
@@ -158,55 +149,34 @@ class SharingHandler(BaseHTTPRequestHandler):
         """Tell the sizes of nodes."""
         length = self.headers.get("Content-Length", "")
         is_sound = length.isascii() and length.isdigit() and len(length) < 9 and int(length) <= MOST_BODY
-        if not self._may_answer() or self.path != HAVE or not is_sound:
-            self._refuse(404 if self.path != HAVE else 413)
-            return
-        self.connection.settimeout(_SILENT_S)
-        keys = parse_keys(self.rfile.read(int(length)))
-        if keys is None:
-            self._refuse(400)
-            return
-        body = json.dumps(sizes_of(self._nodes, keys)).encode()
-        self._begin(200, len(body), "application/json")
-        self.wfile.write(body)
-        self.connection.settimeout(_IDLE_S)
+        if self.path != HAVE or not is_sound:
+            self._begin(404 if self.path != HAVE else 413)
+        elif (keys := parse_keys(self.rfile.read(int(length)))) is None:
+            self._begin(400)
+        else:
+            body = json.dumps(sizes_of(self._nodes, keys)).encode()
+            self._begin(200, len(body), "application/json")
+            self.wfile.write(body)
 
     def do_GET(self) -> None:
         """Send a node's file, which can be read on even if the node is evicted meanwhile."""
         name = self.path.removeprefix(NODE)
-        if not self._may_answer() or not self.path.startswith(NODE) or not _KEY.fullmatch(name):
-            self._refuse(404)
-            return
-        self.connection.settimeout(_SILENT_S)
+        key = bytes.fromhex(name) if self.path.startswith(NODE) and _KEY.fullmatch(name) else b""
         try:
-            with opened(self._nodes.path_of(key := bytes.fromhex(name))) as file:
+            with opened(self._nodes.path_of(key)) as file:
                 left, until = size_of(self._nodes, key, file), time.monotonic() + _LONGEST_S
                 self._begin(200, left, "application/octet-stream")
                 while left and time.monotonic() < until and (block := file.read(min(_BLOCK, left))):
                     self.wfile.write(block)
                     left -= len(block)
-                self.close_connection = self.close_connection or left > 0
         except BadNode:
-            self._refuse(404)
-        self.connection.settimeout(_IDLE_S)
+            self._begin(404)
 
-    def _begin(self, status: int, length: int, kind: str, headers: dict[str, str] | None = None) -> None:
+    def _begin(self, status: int, length: int = 0, kind: str = "text/plain") -> None:
         self.send_response(status)
-        for name, text in ({"Content-Type": kind, "Content-Length": str(length)} | (headers or {})).items():
-            self.send_header(name, text)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(length))
         self.end_headers()
-
-    def _may_answer(self) -> bool:
-        """Return whether the client still is a peer; a removed one gets no further reply."""
-        listed = self._is_listed()
-        # The body of a GET is not read, and must not be parsed as the next request.
-        has_body = self.command == "GET" and ("Content-Length" in self.headers or "Transfer-Encoding" in self.headers)
-        self.close_connection = self.close_connection or has_body or not listed
-        return listed
-
-    def _refuse(self, status: int) -> None:
-        self.close_connection = self.close_connection or status != 404 or self.command != "GET"
-        self._begin(status, 0, "text/plain", {"Connection": "close"} if self.close_connection else None)
 
 
 _PATIENT_S = 5.0  # longer than a question would wait
@@ -221,8 +191,8 @@ def doctor(home: Home, settings: Settings, environ: Mapping[str, str]) -> Checks
         if (known := book.find(name)) is None:
             raise PkbError(f"kv.remote names {name}, which was not added", f"pkb peer add {name} KEY")
         book.context([known], server=False)  # PkbError where its certificate or ours is damaged
-        with closing(Remote(source_of(url, home.share))) as remote:
-            remote.find([bytes(KEY_BYTES)], _PATIENT_S)
+        remote = Remote(source_of(url, home.share))
+        remote.find([bytes(KEY_BYTES)], _PATIENT_S)
         if (latency := remote.latency) is None:
             found = f"{masked(url).partition('#')[0]} gives no answer: {remote.last_failure}"
             return Check("remote", "note", f"{found}; nothing is read from there", "pkb peer list")

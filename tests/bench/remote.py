@@ -53,17 +53,15 @@ def main() -> None:
 
 
 def _measure(connect: Callable[[], Remote], nodes: Sequence[tuple[Any, bytes]]) -> None:
-    first, later, rates = list[float](), list[float](), list[float]()
+    finds, rates = list[float](), list[float]()
     keys = keys_of(list(nodes))
     for _ in range(_ROUNDS):
         remote = connect()
-        first.append(timed(partial(remote.find, keys, _PATIENT_S)))
-        later += [timed(partial(remote.find, keys, _PATIENT_S)) for _ in range(_FINDS)]
+        finds += [timed(partial(remote.find, keys, _PATIENT_S)) for _ in range(_FINDS)]
         for header, data in nodes:
             rates.append(len(data) / timed(partial(remote.fetch, header, len(data), _PATIENT_S)) / 1e6)
-        remote.close()
-    show("find of 3 nodes, new connection", first)
-    show("find of 3 nodes, open connection", later)
+        remote.cancel()
+    show("find of 3 nodes", finds)
     size, rate = len(nodes[0][1]) / 1e6, statistics.median(rates)
     print(f"fetch of {size:.1f} MB, verified: median {rate:.0f} MB/s, first {rates[0]:.0f}, n {len(rates)}")
 

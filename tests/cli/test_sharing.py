@@ -110,7 +110,7 @@ def borrow(laptop: Pkb, desktop: Path, url: str) -> int:
         assert node
         assert store.path_of(node).read_bytes() == (desktop / "cache" / "kv" / store.path_of(node).name).read_bytes()
         stored += 1
-    remote.close()
+    remote.cancel()
     store.close()
     ledger.close()
     return stored
@@ -152,7 +152,7 @@ def test_a_peer_that_is_killed_in_the_middle_of_a_download_is_a_miss(tmp_path: P
         begun = time.monotonic()
         assert remote.find([both[0].key], PATIENCE_S) == ()
         assert (remote.is_available, time.monotonic() - begun < PATIENCE_S / 10) == (False, True)
-        remote.close()
+        remote.cancel()
 
 
 # CPython's `wrap_socket` leaves a connection that the other side resets at once to the garbage collector.
@@ -171,7 +171,7 @@ def test_a_peer_that_comes_and_goes_costs_misses_and_never_another_file(tmp_path
                 with suppress(RemoteMiss):
                     assert remote.fetch(header, size, PATIENCE_S).file.getvalue() == files[header.key]
                     fetched += 1
-            remote.close()
+            remote.cancel()
     assert fetched >= 18
 
 

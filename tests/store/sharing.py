@@ -89,7 +89,7 @@ def close_remotes() -> Iterator[None]:
     """Close the connections that a test left open."""
     yield
     while REMOTES:
-        REMOTES.pop().close()
+        REMOTES.pop().cancel()
 
 
 @dataclass(slots=True)

@@ -78,9 +78,6 @@ class Desktop:
             raise RemoteMiss("cancelled")
         return BytesIO(self.broken.get(place) or paths[place].read_bytes())
 
-    def close(self) -> None:
-        """Hold nothing open."""
-
 
 def prompt(model: Mlx) -> list[Ids]:
     return [*(some(model, number, length) for number, length in enumerate(LENGTHS)), some(model, 9, 20)]
@@ -108,7 +105,8 @@ def asked(laptop: Box, desktop: Desktop, planner: Planner = auto, root: TreeRoot
     for position in range(0, 600, 100):  # computing is slow, so that fetching is worth waiting for
         costs.record_prefill(position, position + 100, 1.0)
     binding = KvBinding(laptop.store, root, laptop.model, Planning(costs, planner), remote)
-    with ExitStack() as held, closing(remote):
+    with ExitStack() as held:
+        held.callback(remote.cancel)
         read = prefill(PromptReader(laptop.model, binding), segments, trace, held)
         keep(binding, segments, read)
     return read, next((step.note for step in trace.steps if step.name == "remote"), "")
