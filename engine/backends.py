@@ -388,8 +388,8 @@ class LocalModel(Generative):
 
     def _binding(self, model: "Mlx") -> "KvBinding":
         """Open the KV store on this machine's arithmetic; KV of another model or arithmetic is never reused."""
-        from engine.kv.costs import MeasuredCosts, auto
-        from engine.kv.restore import KvBinding, Planning
+        from engine.kv.costs import MeasuredCosts
+        from engine.kv.restore import KvBinding
         from store.kv_files import root_of
         from store.remote import open_remote
 
@@ -403,7 +403,7 @@ class LocalModel(Generative):
             store.note_adapter(root, model.kv_adapter)
         costs = MeasuredCosts(opened.ledger, root.key.hex(), model.name)
         remote = open_remote(settings.kv.remote, opened.home.share) if settings.kv.remote else None
-        return KvBinding(store, root, model, Planning(costs, auto), remote)
+        return KvBinding(store, root, model, costs, remote=remote)
 
 
 _NEVER = sys.maxsize  # longer than any segment: no prefix of one is reused

@@ -6,7 +6,6 @@ moved. Loaded, fetched from another machine or computed, they are moved from the
 all ways are bit-identical. A block is stored as a child of the system segment.
 """
 
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -18,7 +17,7 @@ from engine.kv.costs import Costs, Loader, Unit, hangs, within
 from engine.kv.costs import load as load_all
 from engine.kv.restore import LEAST_S, KvBinding, Prefilled, PromptReader, fetch, keep, look, offered, prefill
 from engine.models.kv_cache import Cache, Ropes, array, extend, take, tensor, unpack
-from engine.models.kv_read import Arrays, OpenFiles, RangeReader, ReadAt, UnreadableCache, open_files
+from engine.models.kv_read import Arrays, OpenFiles, RangeReader, UnreadableCache, open_files
 from engine.models.types import Ids, LanguageModel
 from engine.types import Trace
 from store.kv_files import Header, Node, cached_share
@@ -134,7 +133,7 @@ class _Blocks:
             step.note = f"{len(nodes)} of {len(wanted)} blocks"
         away = self._away(kept, [ids for ids in wanted if ids not in nodes])
         shares = look(lambda: [cached_share(kept.store.path_of(node)) for node in nodes.values()])
-        costs, start = kept.planning.costs.costs if kept.planning else Costs(), len(self.system)
+        costs, start = kept.costs.costs if kept.costs else Costs(), len(self.system)
         return away + [
             _Source(ids, Unit(len(ids), node.bytes, taken, costs.load_s(1, node.bytes, share)), node)
             for (ids, node), share in zip(nodes.items(), shares or (), strict=False)  # none on a disk that hangs
@@ -142,11 +141,11 @@ class _Blocks:
         ]
 
     def _away(self, kept: KvBinding, missing: Sequence[Ids]) -> list[_Source]:
-        if not missing or kept.remote is None or kept.planning is None:
+        if not missing or kept.remote is None or kept.costs is None:
             return []
         with self.trace.step("remote") as step:
             headers = [headers_of(kept.root, (self.system, ids))[-1] for ids in missing]
-            units = offered(kept.remote, kept.planning, headers, [len(self.system)] * len(missing))
+            units = offered(kept.remote, kept.costs.costs, headers, [len(self.system)] * len(missing))
             found = zip(missing, units, headers, strict=True)
             sources = [_Source(ids, unit, header=header) for ids, unit, header in found if unit]
             step.note = f"{len(sources)} of {len(missing)} blocks there"
@@ -154,7 +153,7 @@ class _Blocks:
 
     def _divided(self, kept: KvBinding, wanted: Sequence[Ids], sources: Sequence[_Source]) -> dict[Ids, BlockPart]:
         """Compute what is nowhere, and from the front of `sources`, while a thread gets them from the back."""
-        plan = (kept.planning.planner if kept.planning else load_all)([one.unit for one in sources])
+        plan = (kept.planner if kept.costs else load_all)([one.unit for one in sources])
         with ExitStack() as stack:
             until = time.perf_counter() + max(LEAST_S, sum(one.unit.compute_s for one in sources))
             reader = self._reader(kept, sources, until, stack) if plan.way != "compute" else None
@@ -192,8 +191,7 @@ class _Blocks:
             return None
         try:
             opened = within(until, lambda: open_files(paths), (UnreadableCache,), OpenFiles.close)
-            read_at: ReadAt = kept.planning.read_at if kept.planning else os.preadv
-            return stack.enter_context(closing(kept.model.ranges(opened, None, read_at))) if opened else None
+            return stack.enter_context(closing(kept.model.ranges(opened, None, kept.read_at))) if opened else None
         except UnreadableCache:
             self.suspects += nodes
             return None
@@ -216,8 +214,8 @@ class _Blocks:
         cache, start, begun = extend(self.model.begin(), layers), len(self.system), time.perf_counter()
         arrays = self.model.prefill(cache, ids) or take(cache, start, start + len(ids))
         seconds = time.perf_counter() - begun
-        if self.kept and self.kept.planning:
-            self.kept.planning.costs.record_prefill(start, start + len(ids), seconds)
+        if self.kept and self.kept.costs:
+            self.kept.costs.record_prefill(start, start + len(ids), seconds)
         return BlockPart(arrays, None, seconds, is_loaded=False)
 
     def _account(self, kept: KvBinding, come: Sequence[_Source], spent: float) -> None:

@@ -40,26 +40,19 @@ def look(work: Callable[[], T]) -> T | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Planning:
-    """How to divide cached tokens between loading and computing: what both cost here, and who decides."""
-
-    costs: MeasuredCosts
-    planner: Planner = auto
-    read_at: ReadAt = os.preadv
-
-
-@dataclass(frozen=True, slots=True)
 class KvBinding:
     """Where a model's KV cache is stored: a store, and the root that names all that its tensors depend on.
 
-    Without `planning` everything cached is loaded, in the calling thread. `remote` is another place that may have
-    nodes.
+    `planner` divides cached tokens between loading and computing, by what both cost here; without `costs` all are
+    loaded, in the calling thread. `remote` is another place that may have nodes.
     """
 
     store: KvStore
     root: TreeRoot
     model: KvSliceable
-    planning: Planning | None = None
+    costs: MeasuredCosts | None = None
+    planner: Planner = auto
+    read_at: ReadAt = os.preadv
     remote: Remote | None = None
 
 
@@ -120,11 +113,10 @@ def restore(kept: KvBinding, match: Match, trace: Trace) -> Restored | None:
 
 
 def _planned(kept: KvBinding, match: Match, trace: Trace) -> _Task:
-    planning = kept.planning
-    if planning is None:
+    if kept.costs is None:
         return _Task((), LoadPlan("load", 0, None))
     with trace.step("plan") as step:
-        costs = planning.costs.costs
+        costs = kept.costs.costs
         known = costs.prefill_s(0, match.tokens)
         until = time.perf_counter() + max(LEAST_S, _worth(match) if known is None else known)
         shares = None if hangs() else within(until, lambda: [cached_share(path) for path in _paths(kept, match)])
@@ -133,7 +125,7 @@ def _planned(kept: KvBinding, match: Match, trace: Trace) -> _Task:
         if shares is None:
             step.note = f"compute: {LATE}"
             return _Task(spans, compute_all(units))
-        plan = planning.planner(units)
+        plan = kept.planner(units)
         if plan.way not in ("load", "compute") and not kept.model.reads_ranges:
             plan = min(load_all(units), compute_all(units), key=lambda one: one.seconds or 0.0)
         loading, computing = load_all(units).seconds, sum(unit.compute_s for unit in units)
@@ -160,21 +152,21 @@ def _spans(kept: KvBinding, match: Match, costs: Costs, shares: Sequence[float])
 
 
 def _carried_out(kept: KvBinding, match: Match, task: _Task) -> Restored:
-    lengths, planning, begun = match.lengths, kept.planning, time.perf_counter()
+    lengths, costs, begun = match.lengths, kept.costs, time.perf_counter()
     computed = Restored(kept.model.begin(), (0,) * len(lengths), (0,) * len(lengths))
     if task.plan.way == "compute":
         return computed
     paths = _paths(kept, match)
-    if planning and kept.model.reads_ranges:
+    if costs and kept.model.reads_ranges:
         opened = within(task.until, lambda: open_files(paths), (UnreadableCache,), OpenFiles.close)
-        return _divided(kept, planning, match, task, opened) if opened else computed
+        return _divided(kept, costs, match, task, opened) if opened else computed
     # MLX reads in the thread that evaluates: so that it does not wait there, the files are brought to memory before.
-    if planning and not within(task.until, lambda: read_through(paths)):
+    if costs and not within(task.until, lambda: read_through(paths)):
         return computed
     cache = kept.model.restore(paths, match.shared)
-    if planning:
+    if costs:
         size = sum(node.bytes * count // len(node.ids) for node, count in zip(match.found, lengths, strict=True))
-        planning.costs.record_load(len(paths), size, task.cached, time.perf_counter() - begun)
+        costs.record_load(len(paths), size, task.cached, time.perf_counter() - begun)
     return Restored(cache, lengths, lengths)
 
 
@@ -182,13 +174,13 @@ def _paths(kept: KvBinding, match: Match) -> list[Path]:
     return [kept.store.path_of(node) for node in match.found]
 
 
-def _divided(kept: KvBinding, planning: Planning, match: Match, task: _Task, opened: OpenFiles) -> Restored:
+def _divided(kept: KvBinding, costs: MeasuredCosts, match: Match, task: _Task, opened: OpenFiles) -> Restored:
     """Compute the first parts while a thread loads the last ones; to be loaded alone, whole files are the parts."""
     by_file = task.plan.way == "load"
     parts = [list(found) for _, found in groupby(task.spans, lambda span: span.file if by_file else span)]
     fixed = None if task.plan.way == "overlap" else task.plan.computed
-    cache, costs, begun = kept.model.begin(), planning.costs, time.perf_counter()
-    with closing(kept.model.ranges(opened, match.shared, planning.read_at)) as reader:
+    cache, begun = kept.model.begin(), time.perf_counter()
+    with closing(kept.model.ranges(opened, match.shared, kept.read_at)) as reader:
 
         def load(number: int) -> None:
             reader.read(parts[number][0].file, parts[number][0].start, parts[number][-1].stop)
@@ -301,8 +293,8 @@ def keep(kept: KvBinding, segments: Sequence[Ids], read: Prefilled, *, evict: bo
     Without `evict` nothing is evicted for them. Nodes that could not be read are checked first: nothing is stored below
     one that is damaged, nor on a disk that does not answer.
     """
-    if kept.planning:
-        kept.planning.costs.save()
+    if kept.costs:
+        kept.costs.save()
     if look(lambda: kept.store.folder.owner.name) is None:
         return 0
     sound = [kept.store.folder.check(node, read_data=True) for node in read.suspects]
@@ -334,8 +326,8 @@ def _compute_missing(
         step.note = " ".join(f"{there}/{len(ids)}" for ids, there in zip(segments, loaded, strict=True)) + " reused"
     taken, position = evened(seconds, list(map(len, segments)), present), 0
     for ids, there, spent in zip(segments, present, taken, strict=True):
-        if ids and not there and reading.kept and reading.kept.planning:  # computed as a whole
-            reading.kept.planning.costs.record_prefill(position, position + len(ids), spent)
+        if ids and not there and reading.kept and reading.kept.costs:  # computed as a whole
+            reading.kept.costs.record_prefill(position, position + len(ids), spent)
         position += len(ids)
     behind = slice(len(nodes), len(nodes) + len(found.seconds))
     taken[behind], captured[behind] = found.seconds, found.captured
@@ -363,18 +355,18 @@ _NOTHING = {"": "nothing there", "late": "no answer in time"}
 def borrow(kept: KvBinding, match: Match, found: Restored | None, segments: Sequence[Ids], trace: Trace) -> Restored:
     """Return the cache with as many of the next segments as another place has, fetched or computed meanwhile."""
     here = found or Restored(kept.model.begin(), (), ())
-    remote, planning, first = kept.remote, kept.planning, len(match.nodes)
+    remote, costs, first = kept.remote, kept.costs, len(match.nodes)
     complete = not match.partial and here.present == tuple(len(node.ids) for node in match.nodes)
-    if remote is None or planning is None or not complete or not kept.model.reads_ranges:
+    if remote is None or costs is None or not complete or not kept.model.reads_ranges:
         return here
     with trace.step("remote") as step:
         headers, starts = headers_of(kept.root, segments)[first:], list(accumulate(map(len, segments), initial=0))
-        units = [unit for unit in takewhile(bool, offered(remote, planning, headers, starts[first:-1])) if unit]
-        if not units or planning.planner(units).way == "compute":
+        units = [unit for unit in takewhile(bool, offered(remote, costs.costs, headers, starts[first:-1])) if unit]
+        if not units or kept.planner(units).way == "compute":
             step.note = "computing is sooner" if units else _NOTHING.get(remote.last_miss, "no answer")
             return here
-        begun, measured = time.perf_counter(), planning.costs.costs.prefill_s(0, 1) is not None
-        fetched, front = _fetched(kept, remote, planning, here, headers, units)
+        begun, measured = time.perf_counter(), costs.costs.prefill_s(0, 1) is not None
+        fetched, front = _fetched(kept, remote, costs, here, headers, units)
         result = _appended(kept, front, units, fetched, measured=measured) if fetched else front
         come, taken = [units[number] for number in fetched], time.perf_counter() - begun
         if come and trace.asked:
@@ -387,13 +379,13 @@ def borrow(kept: KvBinding, match: Match, found: Restored | None, segments: Sequ
     return result
 
 
-def offered(remote: Remote, planning: Planning, headers: Sequence[Header], starts: Sequence[int]) -> list[Unit | None]:
+def offered(remote: Remote, costs: Costs, headers: Sequence[Header], starts: Sequence[int]) -> list[Unit | None]:
     """Return what the nodes of headers, at these positions, take to fetch and to compute; None of one not there."""
     sizes, units = remote.find([one.key for one in headers]), list[Unit | None]()
     latency, rate = remote.latency, remote.rate
     for header, start, size in zip(headers, starts, (*sizes, *[0] * (len(headers) - len(sizes))), strict=True):
         count = len(header.ids)
-        taken = planning.costs.costs.prefill_s(start, start + count)
+        taken = costs.prefill_s(start, start + count)
         arrival_s = latency + size / rate if latency and rate else None
         unit = Unit(count, size, count * _TOKEN_S if taken is None else taken, arrival_s)
         units.append(unit if 0 < size <= count * _MOST_TOKEN_BYTES else None)
@@ -406,7 +398,7 @@ def fetch(remote: Remote, header: Header, unit: Unit) -> FetchedNode:
 
 
 def _fetched(
-    kept: KvBinding, remote: Remote, planning: Planning, here: Restored,
+    kept: KvBinding, remote: Remote, costs: MeasuredCosts, here: Restored,
     headers: Sequence[Header], units: Sequence[Unit],
 ) -> tuple[dict[int, FetchedNode], Restored]:  # fmt: skip
     """Fetch nodes from the back and compute from the front; returns those fetched, and the cache of the others."""
@@ -421,7 +413,7 @@ def _fetched(
             ids, begun = headers[number].ids, time.perf_counter()
             captured.append(kept.model.prefill(here.cache, ids))
             seconds.append(time.perf_counter() - begun)
-            planning.costs.record_prefill(position, position + len(ids), seconds[-1])
+            costs.record_prefill(position, position + len(ids), seconds[-1])
             position += len(ids)
         back = loader.back
     present = (*here.present, *(unit.tokens for unit in units[: len(seconds)]))

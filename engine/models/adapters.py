@@ -308,29 +308,26 @@ class Wardrobe:
     problems: tuple[str, ...] = ()
 
 
-def choose(folder: AdapterFolder, tasks: Mapping[str, str], collections: Mapping[str, str], base: str) -> Wardrobe:
-    """Read the adapters of these names that are intact and made for the model `base`."""
-    found, problems = dict[str, Adapter](), dict[str, str]()
-    for name in filter(None, dict.fromkeys((*tasks.values(), *collections.values()))):
+def wardrobe_of(home: "Home", chosen: "AdapterSettings", folder: Path, model_digest: str) -> Wardrobe:
+    """Return the adapters that the settings choose for the model in a folder, known by its digest.
+
+    They are intact and made for this model.
+    """
+    tasks, collections = {"answer": chosen.answer, "predict": chosen.predict}, parse_collections(chosen.collections)
+    own, found, problems = AdapterFolder(home.adapters, home.cache / "digests"), dict[str, Adapter](), list[str]()
+    names = dict.fromkeys(filter(None, (*tasks.values(), *collections.values())))
+    base = identity_of(folder, model_digest) if names else ""
+    for name in names:
         try:
-            kept = folder.find(name)
+            kept = own.find(name)
             if kept.base != base:
                 raise PkbError(f"adapter {kept.name} is for {kept.model}, another model", "pkb adapter use none")
-            found[name] = kept.read(folder.notes)
+            found[name] = kept.read(own.notes)
         except PkbError as error:
-            problems[name] = f"{error.message}: the base model answers; try: {error.next_step}"
+            problems.append(f"{error.message}: the base model answers; try: {error.next_step}")
     by_task = {task: found[name] for task, name in tasks.items() if name in found}
     by_collection = {one: found[name] for one, name in collections.items() if name in found}
-    return Wardrobe(by_task, by_collection, tuple(problems.values()))
-
-
-def wardrobe_of(home: "Home", chosen: "AdapterSettings", folder: Path, model_digest: str) -> Wardrobe:
-    """Return the adapters that the settings choose for the model in a folder, known by its digest."""
-    tasks = {"answer": chosen.answer, "predict": chosen.predict}
-    if not any(tasks.values()) and not chosen.collections:
-        return Wardrobe({}, {})
-    kept = AdapterFolder(home.adapters, home.cache / "digests")
-    return choose(kept, tasks, parse_collections(chosen.collections), identity_of(folder, model_digest))
+    return Wardrobe(by_task, by_collection, tuple(problems))
 
 
 def identity_of(folder: Path, model_digest: str) -> str:

@@ -5,7 +5,7 @@ The file is untrusted input: every length in it is compared with what the file c
 
 import mmap
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
@@ -222,7 +222,7 @@ def sizes(header: GgufHeader) -> Sizes:
 
 def config(header: GgufHeader) -> dict[str, Any]:
     """Return its config.json as mlx-lm reads it; PkbError if its architecture or a feature of it is not supported."""
-    if (more := FAMILIES.get(header.architecture)) is None:
+    if header.architecture not in FAMILIES:
         known = ", ".join(FAMILIES)
         raise header.refusal(f"its architecture is {header.architecture}, and pkb converts {known}")
     if header.fields.get("split.count", 1) not in (0, 1):
@@ -244,7 +244,7 @@ def config(header: GgufHeader) -> dict[str, Any]:
         "rope_theta": header.real("rope.freq_base", 10000.0),
         "rope_scaling": _rope_scaling(header, found),
         "tie_word_embeddings": "output.weight" not in header.tensors,
-        **more(header, found),
+        **_of_family(header, found),
     }
 
 
@@ -282,54 +282,42 @@ def _llama3_factor(header: GgufHeader, found: Sizes) -> float:
     return factor
 
 
-Family = Callable[[GgufHeader, Sizes], dict[str, Any]]
-
-
-def _llama(header: GgufHeader, found: Sizes) -> dict[str, Any]:
-    if header.number("rope.dimension_count", found.head) != found.head:
+def _of_family(header: GgufHeader, found: Sizes) -> dict[str, Any]:
+    """Return what only its architecture has; PkbError for a form of it that mlx-lm does not compute alike."""
+    kind, context = header.architecture, header.number("context_length")
+    rotated = header.number("rope.dimension_count", found.head) if kind in ("llama", "phi3") else found.head
+    if kind == "llama" and rotated != found.head:
         raise header.refusal("only a part of each head is rotated")
-    return {"attention_bias": "blk.0.attn_q.bias" in header.tensors}
-
-
-def _qwen(header: GgufHeader, found: Sizes) -> dict[str, Any]:
-    if header.architecture == "qwen2" and found.head * found.heads != found.width:
+    if kind in ("qwen2", "phi3") and found.head * found.heads != found.width:
         raise header.refusal("its heads are not as wide as the model")
+    is_largest = found.layers == {"gemma2": 46, "gemma3": 62}.get(kind)
+    scalar = found.width / found.heads if is_largest else found.head
+    match kind:
+        case "llama":
+            return {"attention_bias": "blk.0.attn_q.bias" in header.tensors}
+        case "phi3":
+            return {"partial_rotary_factor": rotated / found.head}
+        case "gemma2":
+            return {
+                # mlx-lm's Gemma 2 has no sliding window, and up to its size none is needed.
+                "max_position_embeddings": min(context, header.number("attention.sliding_window", context)),
+                "attn_logit_softcapping": header.real("attn_logit_softcapping", 50.0),
+                "final_logit_softcapping": header.real("final_logit_softcapping", 30.0),
+                "query_pre_attn_scalar": scalar,
+            }
+        case "gemma3":
+            return {
+                "model_type": "gemma3_text",
+                "query_pre_attn_scalar": scalar,
+                "rope_theta": header.real("rope.freq_base", 1_000_000.0),
+                "rope_local_base_freq": header.real("rope.freq_base_swa", 10_000.0),
+                "sliding_window": header.number("attention.sliding_window"),
+                "sliding_window_pattern": 6,
+            }
     return {}
 
 
-def _gemma2(header: GgufHeader, found: Sizes) -> dict[str, Any]:
-    largest, context = found.layers == 46, header.number("context_length")
-    return {
-        # mlx-lm's Gemma 2 has no sliding window, and up to its size none is needed.
-        "max_position_embeddings": min(context, header.number("attention.sliding_window", context)),
-        "attn_logit_softcapping": header.real("attn_logit_softcapping", 50.0),
-        "final_logit_softcapping": header.real("final_logit_softcapping", 30.0),
-        "query_pre_attn_scalar": found.width / found.heads if largest else found.head,
-    }
-
-
-def _gemma3(header: GgufHeader, found: Sizes) -> dict[str, Any]:
-    largest = found.layers == 62
-    return {
-        "model_type": "gemma3_text",
-        "query_pre_attn_scalar": found.width / found.heads if largest else found.head,
-        "rope_theta": header.real("rope.freq_base", 1_000_000.0),
-        "rope_local_base_freq": header.real("rope.freq_base_swa", 10_000.0),
-        "sliding_window": header.number("attention.sliding_window"),
-        "sliding_window_pattern": 6,
-    }
-
-
-def _phi3(header: GgufHeader, found: Sizes) -> dict[str, Any]:
-    rotated = header.number("rope.dimension_count", found.head)
-    if found.head * found.heads != found.width:
-        raise header.refusal("its heads are not as wide as the model")
-    return {"partial_rotary_factor": rotated / found.head}
-
-
-FAMILIES: Mapping[str, Family] = {
-    "llama": _llama, "qwen2": _qwen, "qwen3": _qwen, "gemma2": _gemma2, "gemma3": _gemma3, "phi3": _phi3,
-}  # fmt: skip
+FAMILIES = ("llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi3")
 
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED = 1, 2, 3, 4  # types of tokens; bytes are 6

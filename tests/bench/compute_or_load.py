@@ -22,7 +22,7 @@ import numpy as np
 
 from engine.kv import restore
 from engine.kv.costs import MeasuredCosts
-from engine.kv.restore import KvBinding, Planning, Prefilled, PromptReader, prefill
+from engine.kv.restore import KvBinding, Prefilled, PromptReader, prefill
 from engine.models.kv_read import ReadAt
 from engine.types import Trace
 from store.database import Ledger, open_ledger
@@ -107,8 +107,7 @@ def restored(cached: CachedPrompt, ledger: Ledger, way: str, read_at: ReadAt) ->
     costs, trace = MeasuredCosts(ledger, "bench"), Trace()
     costs.record_prefill(0, 1, 1.0)  # the process is warm
     restore.LEAST_S = inf  # loading alone is to take what it takes
-    planning = Planning(costs, WAYS[way], read_at)
-    binding = KvBinding(cached.store, cached.root, cached.model, planning)
+    binding = KvBinding(cached.store, cached.root, cached.model, costs, WAYS[way], read_at)
     with ExitStack() as held:
         read = prefill(PromptReader(cached.model, binding), cached.context, trace, held)
     costs.save()

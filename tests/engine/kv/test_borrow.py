@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from engine.kv import blocks
 from engine.kv.costs import MeasuredCosts, Planner, auto, compute, overlap
-from engine.kv.restore import KvBinding, Planning, Prefilled, PromptReader, keep, prefill
+from engine.kv.restore import KvBinding, Prefilled, PromptReader, keep, prefill
 from engine.models.load import load, movable
 from engine.models.mlx import Mlx
 from engine.models.runtime import gpu_parts
@@ -104,7 +104,7 @@ def asked(laptop: Box, desktop: Desktop, planner: Planner = auto, root: TreeRoot
     costs = MeasuredCosts(laptop.ledger, "root")
     for position in range(0, 600, 100):  # computing is slow, so that fetching is worth waiting for
         costs.record_prefill(position, position + 100, 1.0)
-    binding = KvBinding(laptop.store, root, laptop.model, Planning(costs, planner), remote)
+    binding = KvBinding(laptop.store, root, laptop.model, costs, planner, remote=remote)
     with ExitStack() as held:
         held.callback(remote.cancel)
         read = prefill(PromptReader(laptop.model, binding), segments, trace, held)
@@ -259,7 +259,7 @@ def in_blocks(laptop: Box, source: Desktop | None, segments: Sequence[Ids]) -> t
     for position in range(0, 600, 100):
         costs.record_prefill(position, position + 100, 1.0)
     remote = Remote(source) if source else None
-    binding = KvBinding(laptop.store, ROOT, laptop.model, Planning(costs), remote)
+    binding = KvBinding(laptop.store, ROOT, laptop.model, costs, remote=remote)
     with ExitStack() as held:
         read = blocks.read(PromptReader(laptop.model, binding, movable(laptop.model)), segments[:-1], Trace(), held)
         found = laptop.model.logits(read.cache, segments[-1])

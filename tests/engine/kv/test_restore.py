@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from engine.kv.costs import LoadPlan, MeasuredCosts, Planner, Unit, compute, hangs, load, overlap
-from engine.kv.restore import LATE, KvBinding, Planning, Prefilled, PromptReader, keep, prefill
+from engine.kv.restore import LATE, KvBinding, Prefilled, PromptReader, keep, prefill
 from engine.models.kv_read import ReadAt
 from engine.models.load import load as load_model
 from engine.models.mlx import Mlx
@@ -87,7 +87,7 @@ def restored(
 ) -> tuple[Prefilled, Trace]:
     """Prefill a prompt with its plan; `before` is called before each step that the model computes."""
     reader, trace = replace(box.model, yield_point=cast("Callable[[], None]", before)), Trace()
-    binding = KvBinding(box.store, ROOT, reader, Planning(MeasuredCosts(box.ledger, "root"), planner, read_at))
+    binding = KvBinding(box.store, ROOT, reader, MeasuredCosts(box.ledger, "root"), planner, read_at)
     with ExitStack() as held:
         return prefill(PromptReader(reader, binding), segments[:-1], trace, held), trace
 
@@ -202,7 +202,7 @@ def test_a_file_that_cannot_be_opened_in_time_is_computed(box: Box, monkeypatch:
 def test_a_load_that_never_came_is_learnt_as_slow(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     give_up_after(1.0, monkeypatch)
     costs, reads = MeasuredCosts(box.ledger, "root"), Reads(box, 0)
-    binding = KvBinding(box.store, ROOT, box.model, Planning(costs, load, reads))
+    binding = KvBinding(box.store, ROOT, box.model, costs, load, reads)
     try:
         for _ in range(2):
             with ExitStack() as held:
@@ -245,7 +245,7 @@ def test_pure_plans_give_the_logits_of_computing(box: Box, planner: Planner, reu
 
 def test_what_is_computed_again_is_not_stored_again(box: Box) -> None:
     segments, before = prompt(box.model), [path.stat().st_mtime_ns for path in box.files()]
-    binding = KvBinding(box.store, ROOT, box.model, Planning(MeasuredCosts(box.ledger, "root"), compute))
+    binding = KvBinding(box.store, ROOT, box.model, MeasuredCosts(box.ledger, "root"), compute)
     with ExitStack() as held:
         read = prefill(PromptReader(box.model, binding), segments[:-1], Trace(), held)
         assert keep(binding, segments[:-1], read) == 0
@@ -263,8 +263,8 @@ def test_a_restore_slower_than_computing_is_said_and_counted(box: Box) -> None:
 
 
 def test_loads_and_prefill_are_learnt(box: Box) -> None:
-    planning = Planning(MeasuredCosts(box.ledger, "root"))
-    binding = KvBinding(box.store, ROOT, box.model, planning)
+    costs = MeasuredCosts(box.ledger, "root")
+    binding = KvBinding(box.store, ROOT, box.model, costs)
     for _ in range(3):
         with ExitStack() as held:
             read = prefill(PromptReader(box.model, binding), prompt(box.model)[:-1], Trace(), held)
@@ -274,7 +274,7 @@ def test_loads_and_prefill_are_learnt(box: Box) -> None:
     other = [some(box.model, 50 + number, 100) for number in range(4)]
     with ExitStack() as held:
         prefill(PromptReader(box.model, binding), other, Trace(), held)
-    assert planning.costs.costs.prefill_s(0, 100) is not None
+    assert costs.costs.prefill_s(0, 100) is not None
 
 
 def test_a_file_that_was_just_written_is_in_memory(box: Box) -> None:
@@ -333,7 +333,7 @@ def test_a_disk_that_hangs_at_the_match_costs_no_more_than_a_moment(
     box: Box, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     segments, nodes = prompt(box.model), len(box.files())
-    binding = KvBinding(box.store, ROOT, box.model, Planning(MeasuredCosts(box.ledger, "root")))
+    binding = KvBinding(box.store, ROOT, box.model, MeasuredCosts(box.ledger, "root"))
     assert box.store.match(ROOT, segments[:-1]).nodes  # this process has its lock file from now on
     with hanging(monkeypatch, "stat", lambda args: str(args[0]).endswith(suffix)):
         read, trace = restored(box, segments, load)

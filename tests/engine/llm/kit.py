@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from engine.kv.blocks import PrefixCache, read
 from engine.kv.costs import MeasuredCosts
 from engine.kv.costs import load as load_all
-from engine.kv.restore import KvBinding, Planning, PromptReader
+from engine.kv.restore import KvBinding, PromptReader
 from engine.models.load import load, movable
 from engine.models.mlx import Mlx
 from engine.types import Trace
@@ -59,8 +59,7 @@ def loaded(name: str, folder: Path, cache: Path) -> Mlx:
 def through(box: Box, segments: Sequence[Ids], *, kept: bool = True, links: int = 0) -> tuple[PrefixCache, Logits]:
     """Read a prompt in blocks through a store and keep what was computed; returns the logits behind it."""
     with ExitStack() as held:
-        planning = Planning(MeasuredCosts(box.ledger, "root"), load_all)
-        binding = KvBinding(box.store, ROOT, box.model, planning)
+        binding = KvBinding(box.store, ROOT, box.model, MeasuredCosts(box.ledger, "root"), load_all)
         reading = PromptReader(box.model, binding, movable(box.model), links=links)
         found = read(reading, segments[:-1], Trace(), held)
         logits = box.model.logits(found.cache, segments[-1])
