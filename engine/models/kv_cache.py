@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from engine.models.kv_read import MLX_DTYPES, Arrays, RangeReader, UnreadableCache, dtype_of, read
+from engine.models.kv_read import MLX_DTYPES, Arrays, RangeReader, UnreadableCache, dtype_of
 from store.kv_files import Tensor
 
 GROUP = 32  # values of a token that share a scale
@@ -125,8 +125,8 @@ def normalize_layer(part: Any, name: str, count: int, bits: int) -> dict[str, An
     return packed[0] | packed[1] | {_END: mx.array([part.offset], mx.int32)}
 
 
-def restore_layer(part: Any, name: str, opened: Sequence[Arrays], shared: int | None = None) -> None:
-    """Fill an empty layer from files, one per segment, of the last only `shared` tokens; LookupError."""
+def restore_layer(part: Any, name: str, opened: Sequence[Arrays]) -> None:
+    """Fill an empty layer from files, one per segment; LookupError."""
     found = kind(part)
     if found == "state":
         slots = [opened[-1].get(f"{name}.{slot}") for slot in range(len(part.cache))]
@@ -138,7 +138,7 @@ def restore_layer(part: Any, name: str, opened: Sequence[Arrays], shared: int | 
     if found == "window":
         _set_state(part, [concatenated(_tail(each, window(part))) for each in arrays], int(opened[-1][_END].item()))
         return
-    both = [concatenated([*each[:-1], each[-1][..., :shared, :]]) for each in arrays]
+    both = [concatenated(each) for each in arrays]
     _set_state(part, both, both[0].shape[2])
 
 
@@ -279,20 +279,17 @@ def cut(cache: Cache, start: int, stop: int, captured: Captured | None = None) -
     return [tensor(name, array) for name, array in found.items()]
 
 
-def restore(cache: Cache, paths: Sequence[Path], shared: int | None = None, pool: BufferPool | None = None) -> Cache:
-    """Fill an empty cache from files, one per segment, of the last only `shared` tokens; returns it.
+def restore(cache: Cache, paths: Sequence[Path]) -> Cache:
+    """Fill an empty cache from files, one per segment; returns it. UnreadableCache if one is missing or does not fit.
 
-    UnreadableCache if a file is missing or does not fit. Arrays are read in the calling thread. With a pool, files are
-    read directly into the cache's buffers, which works for unquantized tensors.
+    Arrays are read in the calling thread.
     """
     import mlx.core as mx
 
     try:
-        if pool is not None and is_sliceable(cache):
-            return _set_arrays(cache, *read(paths, shared, pool.pop()))
         opened: list[Any] = [mx.load(str(path)) for path in paths]  # read by the thread that evaluates them
         for name, part in _parts(cache):
-            restore_layer(part, name, opened, shared)
+            restore_layer(part, name, opened)
         compute(cache)
     except (RuntimeError, ValueError, LookupError) as error:
         raise UnreadableCache(type(error).__name__) from error

@@ -7,7 +7,7 @@ must be loaded before it.
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -88,7 +88,7 @@ def dtype_of(array: Any) -> str:
 
 
 def _open(path: Path, stack: ExitStack) -> _File:
-    """Open a file and parse its header; a malformed one raises any of the errors that `read` catches."""
+    """Open a file and parse its header; a malformed one raises any of `_MALFORMED`."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     stack.callback(os.close, descriptor)
     length = int.from_bytes(os.read(descriptor, _LENGTH), "little")
@@ -211,13 +211,3 @@ class RangeReader:
     def close(self) -> None:
         """Close the files."""
         self._opened.close()
-
-
-def read(paths: Sequence[Path], shared: int | None = None, reuse: Arrays | None = None) -> tuple[Arrays, int]:
-    """Read and join the tensors of files, of the last only `shared` tokens; returns arrays and token count.
-
-    The arrays have space for more tokens, and take over the memory of `reuse`. UnreadableCache if a file does not fit.
-    """
-    with closing(RangeReader(open_files(paths), shared, reuse)) as reader:
-        reader.read_all()
-        return reader.take(), reader.tokens

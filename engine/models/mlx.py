@@ -4,6 +4,7 @@ Knows no prompts, and only the weights in a model's folder. MLX is imported insi
 loaded before it.
 """
 
+import os
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, nullcontext
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from engine.models import kv_cache
 from engine.models.adapters import Adapter, wear
 from engine.models.kv_cache import BufferPool, Cache, CacheForm, Captured
-from engine.models.kv_read import OpenFiles, RangeReader, ReadAt
+from engine.models.kv_read import OpenFiles, RangeReader, ReadAt, open_files
 from engine.models.role_adapter import AttachedAdapter
 from engine.models.runtime import Device, device
 from engine.models.tokens import Spelling, Tokens, first_line
@@ -184,12 +185,13 @@ class Mlx:
 
         Arrays are read in the calling thread.
         """
-        return kv_cache.restore(self.begin(), paths, shared, self.buffers if self._reads_in_place else None)
-
-    @property
-    def _reads_in_place(self) -> bool:
-        """Return whether files are read into the cache's buffers: as they are, and only tested with host memory."""
-        return not self.bits and device() != "cuda"
+        cache = self.begin()
+        if not self.reads_ranges:
+            return kv_cache.restore(cache, paths)
+        with closing(self.ranges(open_files(paths), shared, os.preadv)) as reader:
+            reader.read_all()
+            self.join(cache, reader)
+        return cache
 
     @property
     def reads_ranges(self) -> bool:
@@ -198,7 +200,8 @@ class Mlx:
 
     def ranges(self, opened: OpenFiles, shared: int | None, read_at: ReadAt) -> RangeReader:
         """Return a reader of open files, one per segment, of the last only `shared` tokens; UnreadableCache."""
-        return RangeReader(opened, shared, self.buffers.pop() if self._reads_in_place else None, read_at)
+        in_place = not self.bits and device() != "cuda"  # as they are, and only tested with host memory
+        return RangeReader(opened, shared, self.buffers.pop() if in_place else None, read_at)
 
     def append(self, cache: Cache, parts: Sequence[Sequence[Tensor]]) -> list[Captured]:
         """Append segments as stored to a cache of those before; returns the arrays that cannot be cut from it later."""

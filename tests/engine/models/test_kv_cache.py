@@ -1,6 +1,7 @@
 """What models keep of a prompt, by the types of mlx-lm's caches: recognised, normalised, cut, packed and restored."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from engine.models import kv_cache
 from engine.models.kv_cache import CacheForm
-from engine.models.kv_read import UnreadableCache
+from engine.models.kv_read import RangeReader, UnreadableCache, open_files
 from engine.models.load import form, load
 from engine.models.mlx import Mlx
 from store.kv_files import Header, verify, write
@@ -139,7 +140,9 @@ def test_filling_a_cache_is_loading_it_without_files(tmp_path: Path) -> None:
 
     cache = filled(2, [((1, 2, 9, 4), (1, 2, 9, 4))] * 3)
     path = kept(cache, 0, 9, tmp_path / "a.safetensors")
-    loaded = kv_cache.restore([KVCache() for _ in cache], [path], pool=kv_cache.BufferPool())
+    with closing(RangeReader(open_files([path]), None, {})) as reader:
+        reader.read_all()
+        loaded = kv_cache.join([KVCache() for _ in cache], reader)
     layers = kv_cache.extend([KVCache() for _ in cache], [layer.keys_and_values() for layer in cache])
     assert all(map(same, loaded, layers))
     assert [layer.offset for layer in layers] == [9, 9, 9]

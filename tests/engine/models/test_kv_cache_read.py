@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.models.kv_cache import tensor
-from engine.models.kv_read import UnreadableCache, read
+from engine.models.kv_read import Arrays, RangeReader, UnreadableCache, open_files
 from store.kv_files import Header, write
 from tests.effort import examples
 
@@ -34,6 +35,12 @@ def address(array: Any) -> int:
     import numpy as np
 
     return int(np.array(array.view(mx.uint16), copy=False).ctypes.data)
+
+
+def read(paths: Sequence[Path], shared: int | None = None, reuse: Arrays | None = None) -> tuple[Arrays, int]:
+    with closing(RangeReader(open_files(paths), shared, reuse)) as reader:
+        reader.read_all()
+        return reader.take(), reader.tokens
 
 
 def joined(paths: Sequence[Path], shared: int | None) -> dict[str, Any]:
@@ -141,7 +148,7 @@ def test_a_file_that_has_become_shorter_is_unreadable(tmp_path: Path, missing: i
             read(paths)
 
 
-def open_files() -> int:
+def descriptors() -> int:
     """Count the descriptors of this process."""
     return len(list(Path("/dev/fd").iterdir()))
 
@@ -150,9 +157,9 @@ def test_no_file_stays_open(tmp_path: Path) -> None:
     good, short = kept(tmp_path / "a.safetensors", 3), kept(tmp_path / "b.safetensors", 3)
     os.truncate(short, short.stat().st_size - 1)
     read([good])
-    before = open_files()
+    before = descriptors()
     read([good, good])
     for paths in ([good, short], [good, tmp_path / "none.safetensors"]):
         with pytest.raises(UnreadableCache):
             read(paths)
-    assert open_files() == before
+    assert descriptors() == before
