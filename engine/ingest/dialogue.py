@@ -274,14 +274,11 @@ def heading(line: str) -> str | None:
     return match[1].rstrip().rstrip("#").rstrip() if match else None
 
 
-def is_chat(lines: Lines) -> bool:
-    """Return whether some lines are a meeting's chat log."""
-    return any(map(_CHAT.match, [line for _, line in lines[:50] if line.strip()][:5]))
-
-
 def chat_cues(lines: Lines) -> list[Cue]:
-    """Return one cue per message of a chat log, with all its lines."""
+    """Return one cue per message of a meeting's chat log, with all its lines; none of another text."""
     builder = _CueBuilder()
+    if not any(map(_CHAT.match, [line for _, line in lines[:50] if line.strip()][:5])):
+        return []
     for number, line in lines:
         match = _CHAT.match(line)
         if match:

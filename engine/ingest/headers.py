@@ -268,17 +268,8 @@ def parse_addresses(value: str) -> Sequence[Address]:
 
 def with_display_name(address: Address, display: str) -> Address:
     """Return an address with the display name from another field (Exchange exports), unless it has one."""
-    if address.name:
-        return address
     name = clean(_EXCHANGE_NAME.sub("", display) if "<" in display or "@" in display else display).strip("\"' ")
-    return Address(name[:100], address.address) if name and "@" not in name else address
-
-
-def display_names(value: str, count: int) -> list[str]:
-    """Split a list of display names that does not quote its commas; empty unless there are exactly `count`."""
-    value = value[:LONGEST]
-    parts = re.split(r"(?<=>),\s*", value) if ">" in value else value.split(",")
-    return parts if len(parts) == count else []
+    return Address(name[:100], address.address) if name and not address.name and "@" not in name else address
 
 
 def _add_address(words: list[str], found: list[Address], comma: bool) -> None:
@@ -409,19 +400,15 @@ def _days(match: re.Match[str], known: bool) -> list[datetime]:
     elif parts.get("m"):
         pairs = {(int(parts["m"]), day): None}
     else:
-        month = _month(parts["name"])
+        name = parts["name"].lower()
+        plain = "".join(c for c in unicodedata.normalize("NFKD", name) if not unicodedata.combining(c))
+        month = next((_MONTHS[one] for one in (plain[:4], plain[:3], name[:3]) if one in _MONTHS), 0)  # й is a letter
         pairs = dict.fromkeys((one, day) for one in ([month] if known else () if month else range(1, 13)))
     found = list[datetime]()
     for month, number in pairs:
         with suppress(ValueError):  # no such day
             found.append(datetime(year, month, number))
     return found
-
-
-def _month(name: str) -> int:
-    """Return the number of a month in any of the languages, 0 for another word."""
-    plain = "".join(c for c in unicodedata.normalize("NFKD", name.lower()) if not unicodedata.combining(c))
-    return _MONTHS.get(plain[:4]) or _MONTHS.get(plain[:3]) or _MONTHS.get(name.lower()[:3]) or 0  # й is a letter
 
 
 def _at(day: datetime, rest: str, zone: tzinfo | None) -> datetime | None:

@@ -13,13 +13,13 @@ from msgspec import structs
 
 from engine.ingest.headers import (
     ENVELOPE,
+    LONGEST,
     MOST_ADDRESSES,
     Address,
     Headers,
     clean,
     date_in_header,
     decode_words,
-    display_names,
     parse_addresses,
     with_display_name,
 )
@@ -176,7 +176,9 @@ def _addresses(headers: Headers, field: str, names: str) -> Sequence[Address]:
     found = parse_addresses(", ".join(headers.fields.get(field, ())))
     if not names or all(one.name for one in found):
         return found
-    shown = [headers.first(names)] if field == "from" else display_names(headers.first(names), len(found))
+    shown = [headers.first(names)[:LONGEST]]
+    if field != "from":  # it does not quote the commas in names
+        shown = re.split(r"(?<=>),\s*" if ">" in shown[0] else ",", shown[0])
     return found if len(shown) != len(found) else [*map(with_display_name, found, shown)]
 
 

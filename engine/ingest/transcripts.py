@@ -32,23 +32,15 @@ def date_within(line: str) -> datetime | None:
     return found.moment if found else None
 
 
-def date_in_name(name: str) -> datetime | None:
-    """Return the date in a file's name, with the time that follows it, if any."""
+def date_in_name(name: str) -> tuple[datetime | None, str]:
+    """Return the date in a file's name, with the time that follows it, if any; and the name without them."""
     if (found := find_date(name, FLOATING)) is None:
-        return None
+        return None, name
     day, stamp = found.moment.replace(hour=0, minute=0, second=0, tzinfo=FLOATING), _STAMP.match(name, found.end)
     if stamp and int(stamp["hour"]) < 24:
         day = day.replace(tzinfo=UTC) if name[: found.start].endswith("GMT") else day
-        return day.replace(hour=int(stamp["hour"]), minute=int(stamp["minute"]), second=int(stamp["second"] or 0))
-    return day
-
-
-def without_date(name: str) -> str:
-    """Return a file's name without its date and time."""
-    if (found := find_date(name, FLOATING)) is None:
-        return name
-    stamp = _STAMP.match(name, found.end)
-    return f"{name[: found.start].removesuffix('GMT')} {name[stamp.end() if stamp else found.end :]}"
+        day = day.replace(hour=int(stamp["hour"]), minute=int(stamp["minute"]), second=int(stamp["second"] or 0))
+    return day, f"{name[: found.start].removesuffix('GMT')} {name[stamp.end() if stamp else found.end :]}"
 
 
 # Front matter: title and date in the first lines.
@@ -107,8 +99,7 @@ def _is_title(line: str, after: str) -> bool:
 def title_from_name(file: str) -> str:
     """Return a title made of a file's name, without its date and endings."""
     stem = _ENDINGS.sub("", file)
-    words = re.sub(r"[_\W]+", " ", without_date(stem)).strip()
-    return words or stem
+    return re.sub(r"[_\W]+", " ", date_in_name(stem)[1]).strip() or stem
 
 
 # WebVTT, SubRip and SBV subtitles into cues. Lenient: any line that is not a time line is text.
@@ -327,13 +318,17 @@ def _text_of(name: str, raw: bytes, limits: ParseLimits) -> tuple[str, int | Non
     """Return the text of a file, and 0 where its lines are those of the file."""
     if len(raw) > limits.file_bytes:
         raise UnreadableItem(f"larger than {limits.file_bytes >> 20} MB")
-    text = _decoded(raw)
+    if not raw.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")) and raw.count(0, 0, 4096) * 4 > len(raw[:4096]):
+        raise UnreadableItem("not a text")
+    wide = raw.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff"))
+    text = raw.decode("utf-32", "replace") if wide else decode_text(raw)
+    # Only the line ends of the file may end a line, so that line numbers match.
+    text = tidy(text.removeprefix("\ufeff").replace("\u2028", " ").replace("\u2029", " "))
     suffix = PurePosixPath(name).suffix.lower()
-    if suffix in _DATA or (suffix not in _PAGES and not is_page(text)):
-        return text, 0
-    if not (shown := html_text(text)).strip():
+    is_text = suffix in _DATA or (suffix not in _PAGES and not is_page(text))
+    if not (shown := text if is_text else html_text(text)).strip():
         raise UnreadableItem("empty")
-    return shown, None
+    return shown, 0 if is_text else None
 
 
 def _daily_messages(lines: dialogue.Lines) -> list[dialogue.ChatMessage]:
@@ -386,8 +381,7 @@ def _read_text(name: str, text: str) -> Document:
         shown = cues(lines)
         if shown or lines[0].startswith("WEBVTT"):
             return _document(name, text, merge_cues(with_speakers(shown)), header_title(lines), None)
-    if dialogue.is_chat(numbered):
-        said = dialogue.chat_cues(numbered)  # messages of a chat are not sentences of one text
+    if said := dialogue.chat_cues(numbered):  # messages of a chat are not sentences of one text
         turns = [DocumentPassage(cue.text, cue.first, cue.last, "body", cue.speaker, cue.at) for cue in said]
         return _document(name, text, turns, "", None)
     front = front_matter(numbered)
@@ -398,23 +392,11 @@ def _cut_problem(limits: ParseLimits) -> str:
     return f"read up to {limits.text_chars} characters only"
 
 
-def _decoded(raw: bytes) -> str:
-    if not raw.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")) and raw.count(0, 0, 4096) * 4 > len(raw[:4096]):
-        raise UnreadableItem("not a text")
-    wide = raw.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff"))
-    text = raw.decode("utf-32", "replace") if wide else decode_text(raw)
-    # Only the line ends of the file may end a line, so that line numbers match.
-    text = tidy(text.removeprefix("\ufeff").replace("\u2028", " ").replace("\u2029", " "))
-    if not text.strip():
-        raise UnreadableItem("empty")
-    return text
-
-
 def _document(name: str, text: str, turns: Sequence[DocumentPassage], title: str, date: datetime | None) -> Document:
     named = (clean(turn.speaker or "")[:LONGEST_SPEAKER].rstrip(": ") for turn in turns)
     turns = [replace(turn, speaker=name or None) for turn, name in zip(turns, named, strict=True)]
     file = PurePosixPath(name).name
-    title, date = title or title_from_name(file), date or date_in_name(file)
+    title, date = title or title_from_name(file), date or date_in_name(file)[0]
     speakers = list(dict.fromkeys(turn.speaker for turn in turns if turn.speaker))
     local = date
     if date and not date.utcoffset():  # without a zone, or the UTC of a machine: in the user's

@@ -212,7 +212,8 @@ def _header(document: Document, part: QuotedPart, title: str) -> str:
     date = [_date(document.date)] if document.date else []
     if document.kind == "mail":
         who = [f"From: {_name(document.sender)}"] if document.sender else []
-        who += [f"To: {_names(document.recipients, 2)}"] if document.recipients else []
+        to, more = ", ".join(map(_name, document.recipients[:2])), len(document.recipients) - 2
+        who += [f"To: {to}" + (f" (+{more})" if more > 0 else "")] if to else []
         parts = [*who, *date, *([title] if title else [])]
     else:
         parts = [f"{'File' if document.kind == 'file' else 'Meeting'}: {title}", *date]
@@ -227,11 +228,6 @@ def _date(date: datetime) -> str:
     """Spell the date out as questions do, so that words match it and no model needs to compute the weekday."""
     clock = f" {date:%H:%M}" if (date.hour, date.minute) != (0, 0) else ""  # midnight: only the day is known
     return spell_date(date, weekday=True) + clock
-
-
-def _names(people: Sequence[str], most: int) -> str:
-    more = f" (+{len(people) - most})" if len(people) > most else ""
-    return ", ".join(_name(person) for person in people[:most]) + more
 
 
 def _name(person: str) -> str:

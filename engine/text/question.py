@@ -237,19 +237,14 @@ def synthesis(question: str) -> Synthesis | None:
 
 
 def _matches(language: str, tokens: Sequence[str]) -> Iterator[_Match]:
-    forms = _forms(language, tokens)
+    forms = [list(tokens)]  # the words as they are, and with some and all of the classes in place of their words
+    for name in _CLASSES:
+        members = _class(language, name)
+        forms.append([name if token in members else token for token in forms[-1]])
     for order, part in enumerate(_PARTS):
         listed = phrases("synthesis", part, language)
-        yield from (_Match(end - first, order, -first, part) for form in forms for first, end in listed.find(form))
-
-
-def _forms(language: str, tokens: Sequence[str]) -> list[list[str]]:
-    """Return the words of a question as they are, and with some and all of the classes in place of their words."""
-    classes = [_class(language, name) for name in _CLASSES]
-    forms = [list(tokens)]
-    for name, members in zip(_CLASSES, classes, strict=True):
-        forms.append([name if token in members else token for token in forms[-1]])
-    return list({tuple(form): form for form in forms}.values())
+        found = {one for form in {*map(tuple, forms)} for one in listed.find(form)}
+        yield from (_Match(end - first, order, -first, part) for first, end in found)
 
 
 @cache

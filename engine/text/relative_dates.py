@@ -6,7 +6,7 @@ clock times only of what is to come.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
@@ -238,8 +238,7 @@ def _start(text: str, span: Found, written: datetime, now: datetime) -> datetime
     days = resolve(text[span.start : span.end], written)
     if days is None or days.last < now.date():
         return None
-    said = time_of(text, span)
-    clock = clock_time(text[said.start : said.end]) if said else None
+    clock = _clock(text, span)
     start = datetime.combine(max(days.first, now.date()), clock or time.min)
     return start if clock is None or start >= now else None
 
@@ -276,7 +275,10 @@ class EventTime:
 
 def event_times(text: str, now: datetime) -> list[EventTime]:
     """Return when the events of a text take place, cancelled ones never, repeated ones in the year before and after."""
-    found, events = list[EventTime](), [_lines(one) for one in _NEXT_EVENT.split(text)]
+    split = ([line.partition(": ") for line in one.split("\n")] for one in _NEXT_EVENT.split(text))
+    # The first line, which has the title, stands under an empty name.
+    events = [{name: value for name, _, value in reversed(one)} | {"": one[0][2]} for one in split]
+    found = list[EventTime]()
     aside = {day.date() for one in events for name in _ASIDE for day in _spelt(one.get(name, ""))}
     for lines in events:
         rule, when = _RULE.fullmatch(lines.get("Repeats", "")), lines.get("When", "")
@@ -288,12 +290,6 @@ def event_times(text: str, now: datetime) -> list[EventTime]:
                     named, spelt = (dates.spell_date(one, weekday=True) for one in (first, day))
                     found.append(EventTime(begins, _OFFSET.sub("", when).replace(named, spelt), lines))
     return found
-
-
-def _lines(event: str) -> dict[str, str]:
-    """Return the lines of an event by their names, the first, which has its title, under an empty one."""
-    lines = [line.partition(": ") for line in event.split("\n")]
-    return {name: value for name, _, value in reversed(lines)} | {"": lines[0][2]}
 
 
 def _spelt(text: str) -> list[datetime]:
@@ -394,7 +390,10 @@ class TimeConstraint:
         """Return whether a date in a text of that time may be of these days; None if it is wider or not clear."""
         if days := _WEEKLY_DAY.findall(span):
             return self._recurs([WEEKDAYS.index(f"{day.lower()}day") for day in days])
-        pairs = [(asked, said) for said in _meant(span, written) for asked in self.days]
+        meant = filter(
+            None, (resolve(span, written, past) for past in (False, True))
+        )  # a weekday: the last or the next
+        pairs = [(asked, said) for said in meant for asked in self.days]
         if any(asked.holds(said.first) and asked.holds(said.last) for asked, said in pairs):
             return True
         return False if pairs and not any(_meet(*pair) for pair in pairs) else None
@@ -438,10 +437,12 @@ class Occurrence:
 def _begins(text: str, span: Found, written: datetime) -> datetime | None:
     """Return when what a text dates begins; a day without a time begins at midnight."""
     days = resolve(text[span.start : span.end], written)
-    if days is None:
-        return None
-    said = time_of(text, span)
-    return datetime.combine(days.first, (clock_time(text[said.start : said.end]) if said else None) or time.min)
+    return datetime.combine(days.first, _clock(text, span) or time.min) if days else None
+
+
+def _clock(text: str, day: Found) -> time | None:
+    said = time_of(text, day)
+    return clock_time(text[said.start : said.end]) if said else None
 
 
 NONE = TimeConstraint((), frozenset(), frozenset())
@@ -478,13 +479,6 @@ def _is_time(question: Question, span: Found) -> bool:
     text = question.text[span.start : span.end]
     named = text.isdecimal() and _CAPITAL.search(question.text[max(0, span.start - 40) : span.start])
     return not named and not any(text in one for one in question.quoted)
-
-
-def _meant(span: str, written: datetime) -> Iterator[Days]:
-    """Yield what a date may mean: a bare weekday may be the last or the next."""
-    for past in (False, True):
-        if days := resolve(span, written, past):
-            yield days
 
 
 def _meet(asked: Days, said: Days) -> bool:

@@ -45,13 +45,7 @@ def shorten(text: str, width: int) -> str:
 
 def cells(text: str) -> int:
     """Return the columns that a text takes on a terminal."""
-    return sum(_cells(character) for character in text)
-
-
-def _cells(character: str) -> int:
-    if character.isascii():
-        return 1
-    return 0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
 
 
 _STYLE = r"\x1b\[[\d;]*m"
@@ -147,8 +141,18 @@ def opening(path: str, message_id: str | None, instead: str, environ: Mapping[st
     On macOS a message is opened in Mail, elsewhere its file. A program named by PKB_OPENER is given the file.
     `instead` is what to type where it cannot be opened.
     """
-    named = environ.get(_OPENER)
-    program = _found(_words(named) if named else [_SYSTEM.get(platform, "xdg-open")], environ, instead)
+    named, words = environ.get(_OPENER), [_SYSTEM.get(platform, "xdg-open")]
+    if named:
+        try:
+            words = shlex.split(named)
+        except ValueError:
+            words = []
+        if not words:
+            raise UsageError(f"{_OPENER} is not a command", f"{_OPENER}='code -r' pkb show 1 --open")
+    found = shutil.which(words[0], path=environ.get("PATH"))
+    if found is None:
+        raise PkbError(f"{line(words[0])} is not installed", f"set {_OPENER} to a program, or: {instead}")
+    program = [found, *words[1:]]
     if platform == "darwin" and message_id and not named:
         return [*program, message_uri(message_id)]
     if not Path(path).is_file():
@@ -171,21 +175,3 @@ def run_opener(command: Sequence[str], instead: str) -> None:
         raise PkbError(f"cannot run {name}: {(error.strerror or '').lower()}", instead) from None
     if code:
         raise PkbError(f"{name} failed with exit code {code}", instead)
-
-
-def _words(named: str) -> list[str]:
-    try:
-        words = shlex.split(named)
-    except ValueError:
-        words = []
-    if not words:
-        raise UsageError(f"{_OPENER} is not a command", f"{_OPENER}='code -r' pkb show 1 --open")
-    return words
-
-
-def _found(words: Sequence[str], environ: Mapping[str, str], instead: str) -> list[str]:
-    """Return a command with the path of its program; PkbError if it is not installed."""
-    program = shutil.which(words[0], path=environ.get("PATH"))
-    if program is None:
-        raise PkbError(f"{line(words[0])} is not installed", f"set {_OPENER} to a program, or: {instead}")
-    return [program, *words[1:]]

@@ -82,7 +82,6 @@ def _headers(data: bytes) -> None:
     mail.read_envelope(found)
     headers.parse_addresses(_text(data))
     headers.decode_words(_text(data))
-    headers.display_names(_text(data), 3)
     mail.parse_date(_text(data))
 
 

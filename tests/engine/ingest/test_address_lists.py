@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.headers import LONGEST, MOST_ADDRESSES, Address, display_names, parse_addresses, with_display_name
+from engine.ingest.headers import LONGEST, MOST_ADDRESSES, Address, fields_of, parse_addresses, with_display_name
+from engine.ingest.mail import read_envelope
 
 
 @pytest.mark.parametrize(
@@ -43,8 +44,11 @@ def test_an_address_keeps_its_own_name() -> None:
 
 
 def test_display_names_are_used_only_if_the_counts_match() -> None:
-    assert display_names("Lee, Ann </O=X>, Ray, Bob </O=Y>", 2) == ["Lee, Ann </O=X>", "Ray, Bob </O=Y>"]
-    assert display_names("Ann, Bob", 3) == []
+    block = (
+        "To: a@example.org, b@example.org\nX-To: Lee, Ann </O=X>, Ray, Bob </O=Y>\nCc: c@example.org\nX-Cc: Ann, Bob"
+    )
+    people = [str(one) for one in read_envelope(fields_of(block.encode())).recipients]
+    assert people == ["Lee, Ann <a@example.org>", "Ray, Bob <b@example.org>", "c@example.org"]
 
 
 @given(st.text(alphabet='ab"\\<>(),;:@=? \n\x1b', max_size=200))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ingest.headers import date_line
-from engine.ingest.transcripts import date_in_name, date_within, without_date
+from engine.ingest.transcripts import date_in_name, date_within
 
 DAY = datetime(2024, 5, 3, tzinfo=UTC)
 EVENING = datetime(2024, 5, 3, 19, tzinfo=UTC)
@@ -68,19 +68,18 @@ def test_the_first_time_of_a_range_is_the_date_within_a_line() -> None:
     ],
 )
 def test_the_date_of_a_name_is_found_and_taken_out(name: str, date: datetime, rest: str) -> None:
-    assert date_in_name(name) == date
-    assert without_date(name).strip() == rest
+    found, others = date_in_name(name)
+    assert (found, others.strip()) == (date, rest)
 
 
 @pytest.mark.parametrize("name", ["session_01", "ES2002a", "123456789012", "20241345", "invoice 4711"])
 def test_other_numbers_in_a_name_are_no_date(name: str) -> None:
-    assert date_in_name(name) is None
-    assert without_date(name) == name
+    assert date_in_name(name) == (None, name)
 
 
 @given(st.text(st.sampled_from("0123456789-/.: TtZzapmMay,GMT+"), max_size=60))
 def test_any_line_gives_an_aware_date_or_none(line: str) -> None:
-    for found in (date_line(line), date_within(line), date_in_name(line)):
+    for found in (date_line(line), date_within(line), date_in_name(line)[0]):
         assert found is None or found.utcoffset() is not None
 
 
