@@ -66,7 +66,6 @@ def _size(number: Any, font: float) -> float | None:
 
 
 def _length(values: Mapping[str, str], name: str, font: float) -> float:
-    """Return the length of a property, 0 where it is none."""
     return pixels(values.get(name, ""), font) or 0.0
 
 
@@ -88,7 +87,6 @@ def parse_color(value: str) -> Color | None:
 
 
 def _over(color: Color, ground: Color, opacity: float = 1.0) -> Color:
-    """Return a colour painted over an opaque one."""
     alpha = color[3] * opacity
     red, green, blue = (alpha * mine + (1 - alpha) * below for mine, below in zip(color[:3], ground[:3], strict=True))
     return red, green, blue, 1.0
@@ -338,7 +336,6 @@ _VARIABLE = re.compile(r"var\( ?(--[\w-]+) ?(?:, ?([^()]*))?\)")
 
 
 def _with_variables(value: str, variables: Mapping[str, str]) -> str:
-    """Return a value with its variables replaced, empty if one is unknown."""
     for _ in range(5):  # variables may name others
         if "var(" not in value or len(value) > _LONGEST_VALUE:
             break

@@ -247,7 +247,6 @@ def _may_be_name(name: str) -> bool:
 
 
 def _bare(name: str) -> str:
-    """Return a name without what stands in brackets."""
     return _BRACKETS.sub(" ", _BRACKETS.sub(" ", name))
 
 
@@ -331,9 +330,9 @@ class ChatMessage:
 def is_export(lines: Lines) -> bool:
     """Return whether some lines are a messenger's export: many begin with a date and a time, and these with a name."""
     head = [line for _, line in lines if line.strip()][:_FIRST]
-    stamps = [place for place, line in enumerate(head) if _stamp(line)]
-    named, begins = len(_senders(head)), bool(stamps) and (not stamps[0] or 5 * len(stamps) >= len(head) > 5)
-    prose = any(stamp[0].rstrip()[-1:] == ":" for line in head if (stamp := _stamp(line)))  # or a chat of 2012
+    stamps = {place: stamp for place, line in enumerate(head) if (stamp := _stamp(line))}
+    named, begins = len(_senders(head)), bool(stamps) and (0 in stamps or 5 * len(stamps) >= len(head) > 5)
+    prose = any(stamp[0].rstrip()[-1:] == ":" for stamp in stamps.values())  # or a chat of 2012
     return begins and named > 0 and (1 if prose else 5) * named >= len(stamps)
 
 
@@ -452,7 +451,6 @@ def _heads(lines: Lines) -> dict[int, Lead]:
 
 
 def _add_line(builder: "_CueBuilder", number: int, line: str) -> None:
-    """Add a line that names no speaker: a heading, a time alone, or text."""
     if title := heading(line):
         builder.start_turn()
         builder.add(number, title)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
-from types import TracebackType
 from typing import Literal
 
 from watchdog import events
@@ -189,23 +188,18 @@ class _EventHandler(events.FileSystemEventHandler):
 
     def dispatch(self, event: events.FileSystemEvent) -> None:
         """Report where something has changed."""
-        for path in (event.src_path, event.dest_path):
-            if path:
-                self._report(os.fsdecode(path), is_folder=event.is_directory)
-
-    def _report(self, path: str, *, is_folder: bool) -> None:
-        if self._name is not None:
-            if PurePath(path).name == self._name:
-                self._on_change(self._root, self._root)
-            return
-        if any(_is_in(path, folder) for folder in self._ignored):
-            return
-        if not _is_in(path, self._real):
-            self._on_change(self._root, self._root)  # the root under another spelling
-            return
-        below = PurePath(path[len(self._real) :].strip("/"))
-        if not any(map(is_skipped_folder, below.parts)) and (is_folder or not ignorable(PurePath(path))):
-            self._on_change(self._root, str(PurePath(self._root, below if is_folder else below.parent)))
+        is_folder = event.is_directory
+        for path in (os.fsdecode(one) for one in (event.src_path, event.dest_path) if one):
+            below = PurePath(path[len(self._real) :].strip("/"))
+            if self._name is not None:
+                if PurePath(path).name == self._name:
+                    self._on_change(self._root, self._root)
+            elif any(_is_in(path, folder) for folder in self._ignored):
+                continue
+            elif not _is_in(path, self._real):
+                self._on_change(self._root, self._root)  # the root under another spelling
+            elif not any(map(is_skipped_folder, below.parts)) and (is_folder or not ignorable(PurePath(path))):
+                self._on_change(self._root, str(PurePath(self._root, below if is_folder else below.parent)))
 
 
 def _is_in(path: str, folder: str) -> bool:
@@ -288,9 +282,7 @@ class Follow:
     def __enter__(self) -> "Follow":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._watches.close()
 
     def add(self, root: str) -> Followed:
@@ -343,7 +335,7 @@ class Follow:
             return self._watch(root)
         # New folders in it may have used up the last watch.
         if watched.how == "events" and root in touched and (error := no_watch_left(place)):
-            return self._poll(root, watched, _limit_message(error))
+            return self._set(root, watched, "polling", _limit_message(error))
         return None
 
     def _watch(self, root: str) -> Followed:
@@ -356,26 +348,22 @@ class Follow:
             if identity is None:
                 return self._mark_missing(root, watched)
             if self._polling or kind in _NO_EVENTS:
-                return self._poll(root, watched, "requested" if self._polling else f"{kind} does not report changes")
-            self._watches.set(root, place, "events")
+                why = "requested" if self._polling else f"{kind} does not report changes"
+                return self._set(root, watched, "polling", why)
+            return self._set(root, watched, "events")
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENOTDIR):  # gone since
                 return self._mark_missing(root, watched)
             if not limit(error):
                 raise
-            return self._poll(root, watched, _limit_message(error))
-        self._remember(root, watched, "events")
-        return Followed(root, "events")
+            return self._set(root, watched, "polling", _limit_message(error))
 
-    def _poll(self, root: str, watched: _WatchedFolder, why: str) -> Followed:
-        self._watches.set(root, watched.place, "polling")
-        self._remember(root, watched, "polling")
-        return Followed(root, "polling", why)
-
-    def _remember(self, root: str, watched: _WatchedFolder, how: Literal["events", "polling"]) -> None:
+    def _set(self, root: str, watched: _WatchedFolder, how: WatchMethod, why: str = "") -> Followed:
+        self._watches.set(root, watched.place, how)
         self._roots[root] = replace(watched, how=how)
         with self._changed:
             self._debouncer.add(root, self._clock())
+        return Followed(root, how, why)
 
     def _mark_missing(self, root: str, watched: _WatchedFolder) -> Followed:
         self._watches.unset(root)

@@ -273,7 +273,6 @@ def with_display_name(address: Address, display: str) -> Address:
 
 
 def _add_address(words: list[str], found: list[Address], comma: bool) -> None:
-    """Add the address in the words since the last separator."""
     one = _address(words)
     words.clear()
     # "Doe, Jane <jane@example.org>" without the quotes it should have
@@ -425,7 +424,6 @@ def _at(day: datetime, rest: str, zone: tzinfo | None) -> datetime | None:
 
 
 def _zone(rest: str, at: int) -> timezone | None:
-    """Return the zone that is named right behind a time."""
     if offset := _OFFSET.match(rest, at):
         sign, hours, minutes = offset.groups()[:3] if offset[1] else offset.groups()[3:]
         size = timedelta(hours=int(hours), minutes=int(minutes or 0))

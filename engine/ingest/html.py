@@ -241,7 +241,6 @@ def _walk(root: LexborNode, page: _Styles) -> Iterator[tuple[LexborNode, Style, 
 
 
 def _hints(tag: str, attributes: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
-    """Yield the CSS that attributes stand for."""
     if "hidden" in attributes or (tag == "dialog" and "open" not in attributes):
         yield "display", "none"
     if tag == "a" and "href" in attributes:

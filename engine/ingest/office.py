@@ -96,7 +96,6 @@ _DAMAGE = (
 
 
 def _serve() -> None:
-    """Parse the files that come on standard input, until it ends."""
     import resource
 
     # Before no file can be opened any more.
@@ -180,7 +179,6 @@ def _pdf_text(data: bytes) -> FileText:
 
 
 def _sheets(data: bytes) -> Iterator[FilePart]:
-    """Yield the sheets that a program shows, a line for each row."""
     from python_calamine import SheetTypeEnum, SheetVisibleEnum, load_workbook
 
     book = load_workbook(BytesIO(data))
@@ -244,7 +242,6 @@ def _slides(archive: zipfile.ZipFile) -> Iterator[FilePart]:
 
 
 def _related(archive: zipfile.ZipFile, source: str, kind: str) -> dict[str, str]:
-    """Return the parts of a kind that a part names, by their ids."""
     folder, names = dirname(source), frozenset(archive.namelist())
     if (listed := f"{folder}/_rels/{basename(source)}.rels") not in names:
         return {}

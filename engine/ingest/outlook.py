@@ -84,7 +84,6 @@ def _value(kind: int, data: bytes, charset: str) -> str | bytes | int:
 
 
 def _charset(page: int) -> str:
-    """Return the name of a code page of Windows."""
     return _CHARSETS.get(page) or (f"iso-8859-{page - 28590}" if 28590 < page < 28606 else f"cp{page}" if page else "")
 
 

@@ -221,7 +221,6 @@ def commit_batch(ledger: Ledger, knowledge: Knowledge, batch: ParsedBatch, versi
 
 
 def _replaced(catalogue: Catalog, versions: Versions, file: FileRead) -> list[Replacement]:
-    """Return the documents that the parsed part of a file replaces."""
     if file.former is None:
         before, file.former = catalogue.state(file.path), catalogue.former_places(file.path)
         file.anew = before is not None and before.is_same_but_marked(file.state)
@@ -280,40 +279,25 @@ def _new_places(batch: ParsedBatch) -> dict[str, list[Place]]:
 def _entries(
     ledger: Ledger, documents: Sequence[Document], collections: dict[str, tuple[str, ...]], removes: Collection[str]
 ) -> tuple[list[IndexedDocument], dict[str, str]]:
-    """Return the index entries of documents, and why others have none: bugs, which fail one document each.
-
-    No entry counts on a passage of a document that failed.
-    """
-    failed, before = dict[str, str](), -1
-    while len(failed) > before:
-        before = len(failed)
-        left = [document for document in documents if document.id not in failed]
-        entries = _attempt(ledger, left, collections, removes, failed)
-    return entries, failed
-
-
-def _attempt(
-    ledger: Ledger,
-    documents: Sequence[Document],
-    collections: dict[str, tuple[str, ...]],
-    removes: Collection[str],
-    failed: dict[str, str],
-) -> list[IndexedDocument]:
-    """Return index entries; a document that fails is added to `failed`."""
+    """Return the index entries of documents, none of which counts on one that failed, and the bugs of those."""
+    failed = dict[str, str]()
     digests = _each(documents, passage_digests, failed)
-    documents = [document for document in documents if document.id in digests]
+    first, now = first_seen(ledger, digests), datetime.now(UTC)
     known = documents_store.owners(ledger, (digest for several in digests.values() for digest in several))
-    owners = {digest: document for digest, document in known.items() if document not in removes}
-    for document in documents:
-        for digest in own_digests(document, digests[document.id]):
-            owners.setdefault(digest, document.id)
-    first, now = first_seen(ledger, (document.id for document in documents)), datetime.now(UTC)
+    while True:
+        left = [document for document in documents if document.id not in failed]
+        owners = {digest: document for digest, document in known.items() if document not in removes}
+        for document in left:
+            for digest in own_digests(document, digests[document.id]):
+                owners.setdefault(digest, document.id)
 
-    def entry(one: Document) -> IndexedDocument:
-        seen = seen_at(one, first.get(one.id), now)
-        return _entry(as_seen(one, seen), digests[one.id], owners, collections[one.id], seen)
+        def entry(one: Document, owners: dict[bytes, str] = owners) -> IndexedDocument:
+            seen = seen_at(one, first.get(one.id), now)
+            return _entry(as_seen(one, seen), digests[one.id], owners, collections[one.id], seen)
 
-    return list(_each(documents, entry, failed).values())
+        entries = _each(left, entry, failed)
+        if len(entries) == len(left):
+            return list(entries.values()), failed
 
 
 def _each(documents: Sequence[Document], work: Callable[[Document], T], failed: dict[str, str]) -> dict[str, T]:
@@ -461,7 +445,10 @@ class Ingest:
                 self._catalogue.drop_root(root.path)
 
     def _scan(self, root: SourceRoot) -> scan.Changes:
-        if not self._is_covered(root):
+        # One whose enclosing root has the same collection and kind need not be recorded.
+        roots = {os.fsencode(known.path): known for known in self._catalogue.roots()}
+        nearest = next((roots[above] for above in scan.ancestors(os.fsencode(root.path)) if above in roots), None)
+        if nearest is None or (nearest.collection, nearest.kind) != (root.collection, root.kind):
             with self._ledger.transaction():
                 self._catalogue.put_root(root)
             self._knowledge.update_collections()
@@ -492,19 +479,19 @@ class Ingest:
             found.gone.clear()
         self.summary.waiting += len(unsettled)
 
-    def _is_covered(self, root: SourceRoot) -> bool:
-        """Return whether an enclosing root has the same collection and kind, so that this one need not be recorded."""
-        roots = {os.fsencode(known.path): known for known in self._catalogue.roots()}
-        nearest = next((roots[above] for above in scan.ancestors(os.fsencode(root.path)) if above in roots), None)
-        return nearest is not None and (nearest.collection, nearest.kind) == (root.collection, root.kind)
-
     def _parse(self, files: Mapping[bytes, FileState]) -> Iterator[Progress]:
         if not files:
             return
         from engine.ingest.files import read, with_attachments  # lazy: an unchanged folder needs no parser
 
+        # The nearest enclosing root sets the collection and kind of a file.
+        roots = {os.fsencode(root.path).rstrip(b"/") or b"/": root for root in self._catalogue.roots()}
+        grouped = dict[SourceRoot, dict[bytes, FileState]]()
+        for path, state in files.items():
+            root = next(roots[above] for above in scan.ancestors(path) if above in roots)
+            grouped.setdefault(root, {})[path] = state
         with with_attachments(self._limits) as limits:
-            for root, own in self._by_root(files).items():
+            for root, own in grouped.items():
                 reader = partial(read, raw_kind=root.kind, limits=limits, root=root.path)
                 before, self._files = self._files, self._files + len(own)
                 yield Progress("read", before, self._files)
@@ -526,15 +513,6 @@ class Ingest:
             return bool(found) and not self._restore
 
         return is_forgotten if len(tombstones) else lambda _document, _path: False
-
-    def _by_root(self, files: Mapping[bytes, FileState]) -> dict[SourceRoot, dict[bytes, FileState]]:
-        """Return the files grouped by their nearest enclosing root, which sets their collection and kind."""
-        roots = {os.fsencode(root.path).rstrip(b"/") or b"/": root for root in self._catalogue.roots()}
-        grouped: dict[SourceRoot, dict[bytes, FileState]] = {}
-        for path, state in files.items():
-            root = next(roots[above] for above in scan.ancestors(path) if above in roots)
-            grouped.setdefault(root, {})[path] = state
-        return grouped
 
     def _commit(self, batch: ParsedBatch) -> Iterator[Progress]:
         self.summary.read += batch.read

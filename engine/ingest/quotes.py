@@ -276,7 +276,8 @@ def origins(lines: Sequence[str], roles: Sequence[Role], sent: datetime | None) 
     for at, line in enumerate(lines) if {"quote", "forward"} & set(roles) else ():
         quoted = roles[at] in ("quote", "forward")
         if quoted and line.strip():
-            depth = 0 if closes_address(lines, at) else _depth(line)
+            marks = None if closes_address(lines, at) else _QUOTE_MARKS.match(line)
+            depth = min(marks[0].count(">"), _DEEPEST) if marks else 0
             for begin, level, origin in _headers(lines, at, depth, sent):
                 known = {one: value for one, value in known.items() if one < level} | {level: origin}
                 ends = (one for one in range(at, min(at + _BLOCK, len(lines))) if not level and not lines[one].strip())
@@ -407,7 +408,6 @@ _MAILTO = re.compile(r"[\[<]{1,2}mailto:")
 
 
 def _person(text: str) -> str:
-    """Return the person that a part of a line names, empty if it names none."""
     written = _MAILTO.sub("<", text.strip(" *:：\t")[:WIDEST]).replace("]", ">")
     whole = _NAMED.match(written)
     found = parse_addresses(whole[0] if whole else written)
@@ -430,10 +430,6 @@ def _header_date(window: Sequence[str], at: int, sent: datetime | None) -> datet
         if not text and fields > 1:
             break
     return notes
-
-
-def _depth(line: str) -> int:
-    return min(marks[0].count(">"), _DEEPEST) if (marks := _QUOTE_MARKS.match(line)) else 0
 
 
 def _without_marks(line: str, depth: int) -> str:

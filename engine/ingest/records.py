@@ -105,9 +105,8 @@ def _legend(speakers: set[str], lists: Mapping[str, Sequence[Mapping[str, object
     for items in (items for at, items in lists.items() if items and (at == path or not at.startswith(path))):
         rows = [{name: _text(value) for name, value in item.items() if "[" not in name} for item in items[:_MANY]]
         tables = [{name.rpartition(".")[2]: value for name, value in rows[0].items()}]  # {"S1": "Ann", "S2": "Bob"}
-        if (
-            items is not lists[path] and 1 < len(rows) < 2 * len(speakers) + 8
-        ):  # [{"id": "S1", "name": "Ann"}, {"id": "S2", "name": "Bob"}]
+        # [{"id": "S1", "name": "Ann"}, {"id": "S2", "name": "Bob"}]
+        if items is not lists[path] and 1 < len(rows) < 2 * len(speakers) + 8:
             pairs = [(key, name) for key in rows[0] for name in rows[0] if key != name]
             found = ({row.get(key, ""): row.get(name, "") for row in rows} for key, name in pairs)
             tables += [one for one in found if len(set(one.values())) == len(rows)]
@@ -145,15 +144,12 @@ def _fields(
             yield from _fields(value, f"{name}.", deep - 1, lists)
         elif isinstance(value, list) and value and deep and lists:
             if any(isinstance(one, str) for one in value):
-                yield name, "".join(map(_piece, value))
+                # Some programs wrap what is bold or a link.
+                wrapped = (map(str, one.values()) if isinstance(one, dict) else [str(one)] for one in value)
+                yield name, "".join(max(each, default="", key=len) for each in wrapped)
             elif isinstance(value[0], dict) or len(value) == 2:
                 first = value[0] if isinstance(value[0], dict) else {"0": value[0], "1": value[1]}
                 yield from _fields(first, f"{name}[].", 0)
-
-
-def _piece(value: object) -> str:
-    """Return a piece of a text: some programs wrap what is bold or a link."""
-    return max(map(str, value.values()), default="", key=len) if isinstance(value, dict) else str(value)
 
 
 def _speech(path: str, items: Sequence[Mapping[str, object]], size: int, table: bool) -> Spoken | None:
@@ -250,7 +246,10 @@ def _when(columns: Sequence[_Column], words: float, named: bool) -> tuple[_Times
         found = ascending[kind]
         pairs = [(one, other) for one in found for other in found if _encloses(one, other)]
         pairs = pairs or [
-            (one, _sums(one, other)) for one in found for other in lengths if one != other and _lasts(one, other)
+            (one, [None if at is None else at + (lasts or 0) for at, lasts in zip(one, other, strict=True)])
+            for one in found
+            for other in lengths
+            if one != other and _lasts(one, other)
         ]
         if not pairs and kind == "number":  # no count of the texts, and no share
             found = [one for one in found if 1 < max(filter(None, one), default=0) not in (len(one) - 1, len(one))]
@@ -272,10 +271,6 @@ def _lasts(starts: _Times, lengths: _Times) -> bool:
     """Return whether some numbers are how long texts last that start one behind the other; captions may overlap."""
     known, whole = list(filter(None, starts)), sum(filter(None, lengths))
     return len(known) > 1 and all(lengths) and 0.3 < whole / (known[-1] - known[0]) < 3
-
-
-def _sums(starts: _Times, lengths: _Times) -> _Times:
-    return [None if one is None else one + (other or 0) for one, other in zip(starts, lengths, strict=True)]
 
 
 def _encloses(starts: _Times, ends: _Times) -> bool:

@@ -154,7 +154,6 @@ def _repeated(before: Sequence[str], words: Sequence[str]) -> int:
 
 
 def _from_word(block: "_Block", first: int) -> "_Block":
-    """Return the lines of a block without its first words."""
     kept = _Block()
     for number, line in block:
         words = _plain(line).split()

@@ -129,7 +129,6 @@ def _in_language(language: str, text: str, tokens: Sequence[str], around: Surrou
 
 
 def _request(language: str, tokens: Sequence[str], around: Surroundings, *, asks: bool) -> Commitment | None:
-    """Return the task that the reader is asked to do, or the question to answer."""
     asked = phrases(_LIST, "reply", language).find(tokens)
     says_what = not around.spoken and len(tokens) > _FEWEST  # "Let me know." alone has no task
     if says_what and not all(_has(language, "unless", tokens[:first]) for first, _ in asked):
@@ -142,7 +141,6 @@ def _request(language: str, tokens: Sequence[str], around: Surroundings, *, asks
 
 
 def _promise(language: str, text: str, tokens: Sequence[str], around: Surroundings) -> Commitment | None:
-    """Return the task that the writer promises to do."""
     parts = ["promise"] + ["wish"] * (not around.spoken) + ["need"] * around.short
     if any(_is_said(language, part, tokens, around) for part in parts):
         return Commitment("task", "writer")
@@ -164,7 +162,6 @@ def _promises_without_subject(language: str, text: str, tokens: Sequence[str]) -
 
 
 def _named(language: str, text: str, tokens: Sequence[str], around: Surroundings) -> Commitment | None:
-    """Return the task that somebody else is going to do."""
     written = _WORD.findall(text)
     if len(written) != len(tokens):
         return None
@@ -180,7 +177,6 @@ def _named(language: str, text: str, tokens: Sequence[str], around: Surroundings
 
 
 def _question(language: str, tokens: Sequence[str], around: Surroundings) -> Commitment | None:
-    """Return a question that its reader is to answer."""
     lists = word_lists(_LIST)[language]
     ends = any(tuple(tokens[-len(phrase) :]) == phrase for phrase in lists["tag"])
     if ends or _has(language, "chat", tokens):

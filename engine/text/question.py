@@ -5,10 +5,9 @@ recognised by word lists in the prompts. Uses the wording alone. Knows no store 
 """
 
 import re
-from collections.abc import Iterator, Sequence
 from datetime import date, datetime, time, timedelta
 from functools import cache, lru_cache
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 from msgspec import Struct
 
@@ -219,37 +218,25 @@ _OPENING = re.compile(
 _E_MAIL = re.compile(r"\be-mail", re.IGNORECASE)
 
 
-class _Match(NamedTuple):
-    """A phrase found in a question: of how many words, in the order in which parts outweigh each other."""
-
-    length: int
-    order: int
-    first: int
-    part: str
-
-
 def synthesis(question: str) -> Synthesis | None:
     """Return the kind of synthesis that a question asks for; None if a passage may answer it."""
     asked = POLITE.sub("", _OPENING.sub("", QUOTED.sub(" _ ", question)))
     tokens = ["^", *plain_words(_E_MAIL.sub("email", asked))]
-    found = max((one for language in word_lists("synthesis") for one in _matches(language, tokens)), default=None)
-    return next((kind for kind in get_args(Synthesis) if found and found.part == kind), None)
-
-
-def _matches(language: str, tokens: Sequence[str]) -> Iterator[_Match]:
-    forms = [list(tokens)]  # the words as they are, and with some and all of the classes in place of their words
-    for name in _CLASSES:
-        members = _class(language, name)
-        forms.append([name if token in members else token for token in forms[-1]])
-    for order, part in enumerate(_PARTS):
-        listed = phrases("synthesis", part, language)
-        found = {one for form in {*map(tuple, forms)} for one in listed.find(form)}
-        yield from (_Match(end - first, order, -first, part) for first, end in found)
+    found = [(0, 0, 0, "")]  # the longest phrase decides, of several the later part, of several the first
+    for language in word_lists("synthesis"):
+        forms = [list(tokens)]  # the words as they are, and with some and all of the classes in place of their words
+        for name in _CLASSES:
+            members = _class(language, name)
+            forms.append([name if token in members else token for token in forms[-1]])
+        for order, part in enumerate(_PARTS):
+            index = phrases("synthesis", part, language)
+            there = {one for form in {*map(tuple, forms)} for one in index.find(form)}
+            found += [(end - first, order, -first, part) for first, end in there]
+    return next((kind for kind in get_args(Synthesis) if kind == max(found)[3]), None)
 
 
 @cache
 def _class(language: str, name: str) -> frozenset[str]:
-    """Return the words that a word in a language's phrases stands for."""
     return frozenset(word for (word,) in word_lists("synthesis")[language].get(name, ()))
 
 

@@ -53,9 +53,9 @@ _ORDINAL = re.compile(
     rf"\b(?:(?P<tens>twenty|thirty)[\s-])?(?P<one>{'|'.join(ORDINALS)})\b|\b(?P<thirty>thirtieth)\b", re.I
 )
 _COUNTS = {word: int(count) for word, count in (pair.split("=") for pair in _NUMBERS.split())}
-_AGO = re.compile(rf"(?P<count>\w+)\s+(?P<unit>{UNIT})\s+(?:ago|back)", re.I)
 _FROM_NOW = re.compile(
-    rf"(?:in|within)\s+(?P<count>\w+)\s+(?P<unit>{UNIT})|(?P<other>\w+)\s+(?P<size>{UNIT})\s+from", re.I
+    rf"(?:in|within)\s+(?P<count>\w+)\s+(?P<unit>{UNIT})|(?P<other>\w+)\s+(?P<size>{UNIT})\s+(?:from|(?P<ago>ago|back))",
+    re.I,
 )
 _COUNTED = re.compile(rf"{UNIT}\s+(?:ago|back|later|from)|\b(?:in|within)\s+.*{UNIT}$", re.I)
 _FEW_AGO = re.compile(rf"{VAGUE}\s+(?P<unit>{UNIT})\s+(?:ago|back)|last\s+few\s+(?P<size>{UNIT})", re.I)
@@ -112,7 +112,6 @@ def _resolved(text: str, today: date, past: bool) -> dates.Days | None:
 
 
 def _in_digits(match: re.Match[str]) -> str:
-    """Return "22" for "twenty-second"."""
     tens, one = (match["tens"] or match["thirty"] or "").lower(), match["one"]
     return str({"twent": 20, "thirt": 30}.get(tens[:5], 0) + (1 + ORDINALS.index(one.lower()) if one else 0))
 
@@ -127,9 +126,11 @@ def _relative(text: str, today: date, past: bool) -> dates.Days | None:
         size = _unit_days(match["unit"] or match["size"])
         return dates.Days(today - timedelta(days=5 * size), today - timedelta(days=2 * size))
     if match := _FROM_NOW.match(text):
-        return _around(today, _number(match["count"] or match["other"]), _unit_days(match["unit"] or match["size"]))
-    if match := _AGO.match(text):
-        return _around(today, _number(match["count"]), -_unit_days(match["unit"]))
+        said, size = match["count"] or match["other"], _unit_days(match["unit"] or match["size"])
+        if (count := int(said) if said.isdecimal() else _COUNTS.get(said.lower())) is None:
+            return None
+        middle, slack = today + timedelta(days=-count * size if match["ago"] else count * size), timedelta(size // 2)
+        return dates.Days(middle - slack, middle + slack)
     if match := _SEASONAL.search(text):
         month, side = _SEASONS[match["season"].casefold()], _side(match["which"] or "")
         step = {1: today.month >= month, -1: -(today.month < month + 3)}.get(side, 0)
@@ -159,20 +160,7 @@ def _nearest(days: dates.Days, today: date, side: int = 0) -> dates.Days:
     return min(right or moved, key=lambda one: abs((one.first - today).days))
 
 
-def _around(today: date, count: int | None, size: int) -> dates.Days | None:
-    """Return the days around today + count * size, half a unit on either side; None for an unknown count."""
-    if count is None:
-        return None
-    middle, slack = today + timedelta(days=count * size), timedelta(days=abs(size) // 2)
-    return dates.Days(middle - slack, middle + slack)
-
-
-def _number(count: str) -> int | None:
-    return int(count) if count.isdecimal() else _COUNTS.get(count.lower())
-
-
 def _unit_days(unit: str) -> int:
-    """Return the length of a unit in days, 0 for hours and less."""
     return _UNIT_DAYS[unit.casefold().rstrip("s")]
 
 
@@ -482,7 +470,6 @@ def _is_time(question: Question, span: Found) -> bool:
 
 
 def _meet(asked: Days, said: Days) -> bool:
-    """Return whether two intervals share a day."""
     alike = replace(said, yearly=asked.yearly)
     return asked.holds(said.first) or asked.holds(said.last) or alike.holds(asked.first)
 

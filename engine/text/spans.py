@@ -240,7 +240,6 @@ _NEAREST = 16  # times that may belong to a day
 
 @lru_cache(maxsize=8)
 def _days_and_times(text: str) -> tuple[list[Found], list[Found]]:
-    """Return the days and times in a text, for a question about each of its days."""
     return find(text, "date"), find(text, "time")
 
 

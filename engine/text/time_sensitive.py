@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, lru_cache
 from itertools import chain
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 from prompts import prompt
 
@@ -32,24 +32,18 @@ _FUNCTION = (
 FUNCTION_WORDS = frozenset(_FUNCTION.split())  # as `words.words` stems them
 
 
-class _Match(NamedTuple):
-    """A phrase found in a question: its words from `first` to before `end`, and its part of the list."""
-
-    first: int
-    end: int
-    part: int
-
-    def outweighs(self, other: "_Match") -> bool:
-        """Return whether another match shares a word with this one, and says less."""
-        meets = self.first < other.end and other.first < self.end
-        return meets and (self.end - self.first, self.part) > (other.end - other.first, other.part)
-
-
 @lru_cache(maxsize=1 << 12)
 def time_sensitivity(question: str) -> Sensitivity | None:
     """Return whether a question's meaning changes with the clock or the day; None if its words show neither."""
-    found = list(_matches(plain_words(question)))
-    parts = {_PARTS[one.part] for one in found if not any(other.outweighs(one) for other in found)}
+    tokens, found = plain_words(question), list[tuple[tuple[int, int], range]]()
+    for language in _languages(tokens):
+        for number, part in enumerate(_PARTS):
+            spans = phrases("deictic", part, language).find(tokens)
+            found += [((end - first, number), range(first, end)) for first, end in spans]
+    best = dict[int, tuple[int, int]]()  # by word, the longest phrase that it is in, and the later part
+    for weight, places in found:
+        best |= {at: max(best.get(at, weight), weight) for at in places}
+    parts = {_PARTS[weight[1]] for weight, places in found if weight == max(best[at] for at in places)}
     if "clock" in parts:
         return "clock"
     within = any(phrase[0] in question for phrase in word_lists("deictic")["zh"]["within"])
@@ -112,13 +106,6 @@ def _languages(tokens: Sequence[str]) -> list[str]:
     spaced = [language for language, parts in word_lists("deictic").items() if "common" in parts]
     counts = {language: sum(token in common_words(language) for token in tokens) for language in spaced}
     return [language for language in spaced if counts[language]] if max(counts.values()) > 1 else spaced
-
-
-def _matches(tokens: Sequence[str]) -> Iterator[_Match]:
-    for language in _languages(tokens):
-        for number, part in enumerate(_PARTS):
-            for first, end in phrases("deictic", part, language).find(tokens):
-                yield _Match(first, end, number)
 
 
 class PhraseIndex:
@@ -237,7 +224,6 @@ def _named(parts: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _aspect(tokens: Sequence[str]) -> Aspect | None:
-    """Return the aspect that these words ask for, of an unnamed document."""
     tokens = ["is" if token == "s" and place else token for place, token in enumerate(tokens)]  # "what's"
     for language, parts in word_lists(_LIST).items():
         documents, frame, aspects = _words(language, "document"), _words(language, "frame"), _phrases(language)
@@ -256,7 +242,6 @@ def _openings() -> frozenset[Phrase]:
 
 @cache
 def _beginnings() -> frozenset[str]:
-    """Return the words that such questions begin with."""
     firsts = (phrase[0] for language in word_lists(_LIST) for phrase in _phrases(language))
     return frozenset(firsts) | _anywhere("frame")
 

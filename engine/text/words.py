@@ -145,7 +145,6 @@ _SPELLED = re.compile(r"(?:is|ys)(?=e$|ation)|(?<=[^t])our(?!n|c)")  # organise,
 
 @cache
 def _forms() -> dict[str, str]:
-    """Return the base form of each irregular form."""
     forms = dict[str, str]()
     for *others, plain in word_groups("inflections"):
         forms |= dict.fromkeys(others, _base_of(plain, {}))
@@ -288,7 +287,6 @@ def _starts_block(line: str, room: int) -> bool:
 
 
 def _split(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    """Return the sentences of one block, stripped."""
     cuts = [match.end() for match in _STOP.finditer(text, start, end) if _ends_sentence(text, start, end, match)]
     found = list[tuple[int, int]]()
     for first, last in zip([start, *cuts], [*cuts, end], strict=True):
