@@ -68,19 +68,15 @@ def weigh(text: str) -> int:
 
 
 def _chunk(document: Document, position: int, part: QuotedPart, pieces: Sequence[Piece]) -> Chunk:
-    text = _joined(pieces)
+    # An empty line ends a turn that no other speaker's follows.
+    ends = ["\n\n" if one.speaker and not after.speaker else "\n" for one, after in pairwise(pieces)]
+    text = "".join(piece.text + end for piece, end in zip(pieces, [*ends, ""], strict=True))
     header, origin = chunk_header(document, part), origin_line(document, part)
     first, last = min(piece.first for piece in pieces), max(piece.last for piece in pieces)
     # An answer from the same words of another day is another answer.
     chunk_id = content_id(document.id, str(position), header, origin, text, str(part.written or document.date))
     about = (part.role, part.written, part.author, origin)
     return Chunk(chunk_id, document.id, position, header, text, first, last, *about)
-
-
-def _joined(pieces: Sequence[Piece]) -> str:
-    """Return the text of pieces: an empty line ends a turn that no other speaker's follows."""
-    ends = ["\n\n" if one.speaker and not after.speaker else "\n" for one, after in pairwise(pieces)]
-    return "".join(piece.text + end for piece, end in zip(pieces, [*ends, ""], strict=True))
 
 
 def _pack(pieces: Sequence[Piece]) -> list[list[Piece]]:

@@ -9,7 +9,6 @@ from email.errors import MessageError
 from email.message import Message
 from functools import lru_cache
 from html import unescape
-from itertools import takewhile
 from mimetypes import MimeTypes
 from typing import TypeGuard
 
@@ -36,8 +35,8 @@ _PARAMETERS = 4_000  # characters of a Content-Type; the standard library's pars
 _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/=\r\n]")
 _BASE64_RUN = re.compile(rb"\s*(?:[A-Za-z0-9+/]{2,}={0,2}[ \t]*\r?\n){1,}+(?=\s*.*[^A-Za-z0-9+/=\s])")
 _BASE64_LEAST = 40  # bytes: a shorter line may be a word of a text that was never encoded
+_UU_LINE = re.compile(rb"[ -`]{1,90}\r?$")  # no "begin 644 name", and no "end"
 _BASE64_LINE = re.compile(rb"^[A-Za-z0-9+/]{40,}={0,2}\s*$", re.MULTILINE)
-_UU_LINE = re.compile(rb"[ -`]{1,90}\r?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,13 @@ def decode_transfer(body: bytes, encoding: str) -> bytes:
             return loose_base64(run[0]) + b"\n" + behind
         stray = len(_NOT_BASE64.findall(body))
         return body if stray * 20 > len(body) else loose_base64(body)
-    return _uudecoded(body) if encoding in ("x-uuencode", "uuencode", "x-uue", "uue") else body
+    if encoding in ("x-uuencode", "uuencode", "x-uue", "uue"):
+        found = bytearray()
+        for line in (one for one in body.split(b"\n") if _UU_LINE.match(one)):
+            with suppress(binascii.Error):
+                found += binascii.a2b_uu(line)
+        return bytes(found)
+    return body
 
 
 @lru_cache(maxsize=512)
@@ -128,15 +133,6 @@ def _parameter(message: Message, name: str, header: str = "content-type") -> str
         charset, _, text = value
         return decode_text((text or "").encode("latin-1", "replace"), charset or "")
     return str(value or "")
-
-
-def _uudecoded(body: bytes) -> bytes:
-    out = list[bytes]()
-    for line in takewhile(lambda line: line.rstrip() != b"end", body.split(b"\n")):
-        if _UU_LINE.match(line) and not line.startswith(b"begin "):
-            with suppress(binascii.Error):
-                out.append(binascii.a2b_uu(line))
-    return b"".join(out)
 
 
 # The tree of parts.
@@ -313,7 +309,10 @@ def signed_content(der: bytes) -> bytes:
 
 
 def _walk_multipart(part: MimePart, tree: Tree, depth: int) -> None:
-    bodies = split_multipart(part.body, part.type.boundary, tree.limits.parts)
+    body, most, boundary = part.body, tree.limits.parts, part.type.boundary.encode("utf-8", "replace")
+    bodies = _split_at(body, b"--" + boundary, most) if boundary else []
+    if not bodies and (likely := _LIKELY_BOUNDARY.search(body)):
+        bodies = _split_at(body, b"--" + likely[1], most)
     if not bodies:
         plain = ContentType("text/plain", part.type.charset, "", "", False, False)
         tree.found.append(Leaf(part, part_text(MimePart(part.headers, part.body, plain, "", False), tree)))
@@ -417,15 +416,8 @@ def _is_inline(leaf: Leaf | Nested) -> TypeGuard[Leaf]:
     return isinstance(leaf, Leaf) and leaf.part.type.name in _INLINE and not leaf.part.attached
 
 
-def split_multipart(body: bytes, boundary: str, most: int) -> list[bytes]:
-    """Return the parts of a multipart body; a wrong boundary is guessed, and the last one may be missing."""
-    if boundary and (bodies := _split_at(body, b"--" + boundary.encode("utf-8", "replace"), most)):
-        return bodies
-    likely = _LIKELY_BOUNDARY.search(body)
-    return _split_at(body, b"--" + likely[1], most) if likely else []
-
-
 def _split_at(body: bytes, line: bytes, most: int) -> list[bytes]:
+    """Return the parts of a multipart body between lines that begin so; the last such line may be missing."""
     bodies, start, at = list[bytes](), -1, body.find(line)
     while at >= 0 and len(bodies) <= most:
         rest = _BOUNDARY_END.match(body, at + len(line))

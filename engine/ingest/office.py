@@ -184,12 +184,10 @@ def _sheets(data: bytes) -> Iterator[FilePart]:
     book = load_workbook(BytesIO(data))
     for about in book.sheets_metadata:
         if about.visible == SheetVisibleEnum.Visible and about.typ == SheetTypeEnum.WorkSheet:
-            rows = (" | ".join(map(_cell, row)).rstrip(" |") for row in book.get_sheet_by_name(about.name).iter_rows())
-            yield FilePart(f"sheet {' '.join(about.name.split())}", "\n".join(filter(None, islice(rows, _CHARS // 2))))
-
-
-def _cell(value: object) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else " ".join(str(value).split())
+            rows = islice(book.get_sheet_by_name(about.name).iter_rows(), _CHARS // 2)
+            cells = ([int(one) if isinstance(one, float) and one.is_integer() else one for one in row] for row in rows)
+            lines = (" | ".join(" ".join(str(one).split()) for one in row).rstrip(" |") for row in cells)
+            yield FilePart(f"sheet {' '.join(about.name.split())}", "\n".join(filter(None, lines)))
 
 
 # Zipped XML: OOXML (ECMA-376), and OpenDocument.

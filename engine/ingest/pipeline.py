@@ -69,11 +69,6 @@ class ParsedBatch:
     chars: int = 0
     forgotten: int = 0
 
-    @property
-    def full(self) -> bool:
-        """Return whether to commit before parsing more."""
-        return len(self.documents) >= _BATCH_DOCUMENTS or self.chars >= _BATCH_CHARS
-
 
 def parse_batches(
     files: Mapping[bytes, FileState],
@@ -95,7 +90,7 @@ def parse_batches(
                 batch.forgotten += 1
                 item = replace(item, document=None, kinds=())
             _add(batch, file, item, collection, known)
-            if batch.full:
+            if len(batch.documents) >= _BATCH_DOCUMENTS or batch.chars >= _BATCH_CHARS:
                 yield batch
                 batch = ParsedBatch(files=[file])
         if file.places:

@@ -46,7 +46,8 @@ class Spoken(Struct, frozen=True):
 def spoken(text: str, table: bool = False) -> Spoken:
     """Return one cue per segment, or per run of words of one speaker; raises UnreadableItem for other data."""
     try:
-        data = _table(text) if table else _tree(text)
+        sign = max("\t;,", key=text.partition("\n")[0].count)
+        data = list(csv.DictReader(text.split("\n"), delimiter=sign)) if table else _tree(text)
     except (ValueError, RecursionError, csv.Error, ElementTree.ParseError):
         raise UnreadableItem(NO_SPEECH if text[:1] == "<" else "broken JSON") from None
     lists = _lists(data)
@@ -60,10 +61,6 @@ def spoken(text: str, table: bool = False) -> Spoken:
         raise UnreadableItem(NO_SPEECH)
     names = _legend({cue.speaker for cue in best.cues if cue.speaker}, lists, best.path)
     return replace(best, cues=[replace(cue, speaker=names.get(cue.speaker or "", cue.speaker)) for cue in best.cues])
-
-
-def _table(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(text.split("\n"), delimiter=max("\t;,", key=text.partition("\n")[0].count)))
 
 
 def _tree(text: str) -> object:

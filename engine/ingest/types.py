@@ -232,15 +232,11 @@ def provenance(document: Document, seen: datetime) -> Provenance:
     people = list[NamedAddress]()
     if document.kind == "mail":
         named = [(document.sender, True), *((one, False) for one in document.recipients[:_PEOPLE])]
-        people += [found for shown, sends in named for found in _named(shown, sends=sends)]
+        for shown, sends in named:  # by name, and by what the address looks like
+            name, address = name_and_address(shown)
+            alike = f"{LOOK_ALIKE}{folded_address(address)}" if address else ""
+            people += [NamedAddress(one, address.lower(), sends) for one in (folded_name(name), alike) if one]
         sent = document.received or document.date  # whoever forges a mail writes its date, not when it was received
         traced = traces([one for one, _ in named], document.warnings, sent)
         people += [NamedAddress(name, one, sends=False) for name, one in traced]
     return Provenance(seen.astimezone(UTC), document.warnings, tuple(dict.fromkeys(people)))
-
-
-def _named(shown: str, *, sends: bool) -> list[NamedAddress]:
-    """Return a person by name, and by what the address looks like."""
-    name, address = name_and_address(shown)
-    found = [NamedAddress(folded, address.lower(), sends)] if (folded := folded_name(name)) else []
-    return found + ([NamedAddress(f"{LOOK_ALIKE}{folded_address(address)}", address.lower(), sends)] if address else [])

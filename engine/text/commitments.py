@@ -13,7 +13,7 @@ from typing import Literal
 
 from engine.text.relative_dates import resolve
 from engine.text.spans import find
-from engine.text.time_sensitive import Phrase, phrases, plain_words, word_lists
+from engine.text.time_sensitive import phrases, plain_words, word_lists
 
 _LIST = "open_loops"
 _FEWEST, _MOST = 3, 60  # words of a sentence
@@ -106,7 +106,7 @@ def addressed(text: str, names: Collection[str]) -> str | None:
             continue
         before, after = text[: word.start()].rstrip(), text[word.end() :].lstrip()
         follows = plain_words(after)
-        asks = any(follows[: len(phrase)] == list(phrase) for phrase in _all("request"))
+        asks = any(start == 0 for start, _ in phrases(_LIST, "request").find(follows))
         first = number == 0 and (after[:1] in (",", "-", "–", "—", ":") or asks)
         if first or (before.endswith(",") and (not after or after[0] in ",.;!?")):
             return word.group()
@@ -223,8 +223,3 @@ def _triggers(language: str) -> frozenset[str]:
     parts = ("reply", "request", "must", "imperative", "promise", "wish", "offer", "need", "will")
     listed = chain.from_iterable(word_lists(_LIST)[language][part] for part in parts)
     return frozenset(max(phrase, key=len) for phrase in listed)
-
-
-@cache
-def _all(part: str) -> tuple[Phrase, ...]:
-    return tuple(phrase for lists in word_lists(_LIST).values() for phrase in lists[part])
