@@ -32,6 +32,7 @@ PANELS = {
         "list": ("inspect", "list_documents", "List messages and meetings, newest first."),
         "show": ("inspect", "show", "Print the indexed text of a file or source, or open its file."),
         "todo": ("inspect", "todo", "List open tasks and unanswered questions, earliest due first."),
+        "meeting": ("inspect", "meeting", "Show who was at a meeting, what was decided and who does what."),
     },
     "Run": {
         "idle": ("idle", "idle", "Run background jobs that make the next answers faster."),
@@ -56,6 +57,7 @@ PANELS = {
 COMMANDS = {name: about for panel in PANELS.values() for name, about in panel.items()}
 # Spellings of earlier versions, which this one still takes, and what they are now.
 RENAMED = {"watch": ("ingest", "--watch"), "check": ("doctor", "--data"), "open": ("show", "--open")}
+_SHORT = {"before": ("meeting", "--before")}
 _RENAMED_FLAGS = {"--no-cache": "--cache=off", "--fresh": "--cache=refresh", "--stale-ok": "--cache=stale"}
 _WELCOME = """\
 pkb answers questions about your own mail and meetings, on this machine. Start with one of:
@@ -226,6 +228,8 @@ def _run(args: list[str], *, as_json: bool) -> int:
 def current(args: list[str]) -> list[str]:
     """Return arguments in this version's spelling; a question alone is asked."""
     first = next(iter(args), "")
+    if first in _SHORT:
+        return [*_SHORT[first], *args[1:]]
     if first not in COMMANDS and first not in RENAMED and (len(first.split()) > 1 or first.endswith("?")):
         first, args = "ask", ["ask", *args]
     now = [*RENAMED.get(first, args[:1]), *args[1:]]

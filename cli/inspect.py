@@ -1,9 +1,10 @@
-"""`pkb search`, `show`, `list`, `todo`, `wrong` and `doctor`: the commands that inspect a home."""
+"""`pkb search`, `show`, `list`, `todo`, `meeting`, `before`, `wrong` and `doctor`: the commands that inspect a home."""
 
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
@@ -11,10 +12,10 @@ import typer
 
 from cli import output
 from cli.output import InDocument, filtered, open_pkb
-from cli.render import show_open_loop, show_source, warnings
+from cli.render import markdown, show_open_loop, show_source, warnings
 from engine import operations
 from engine.text.terminal import cells, count, line, one_line, plain, valid_text
-from engine.types import NO_FILTERS, SCHEMA, Filters, Listing, ListOptions, OpenLoops
+from engine.types import NO_FILTERS, SCHEMA, Filters, Listing, ListOptions, Report, json_values
 from store.errors import UsageError
 from store.types import replace
 
@@ -352,7 +353,7 @@ def todo(
         raise typer.Exit(0 if found.items else 4)
 
 
-def _notices(pkb: "Pkb", found: OpenLoops, scope: "Scope") -> list[str]:
+def _notices(pkb: "Pkb", found: Report, scope: "Scope") -> list[str]:
     """Return notices of the items that are not shown, and the commands that show them."""
     if not found.items:
         lost = None if found.documents else pkb.unknown_person(scope)
@@ -372,3 +373,37 @@ def _nothing(pkb: "Pkb", documents: int, scope: "Scope") -> str:
     advice = f"; try: pkb todo --since {newest[0][:4]}" if newest else ""
     where = f"nothing is open in {count(documents, 'document')}" if documents else "nothing from these dates"
     return where + advice
+
+
+_Output = Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write it to a file, as Markdown.")]
+
+
+@filtered()
+def meeting(
+    name: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", help="Words of its title, who spoke, a day; else the last.")
+    ] = None,
+    before: Annotated[bool, typer.Option("--before", help="Show what is still open of it and what changed.")] = False,
+    file: _Output = None,
+    as_json: output.Json = False,
+    filters: Filters = NO_FILTERS,
+) -> None:
+    """Show who was at a meeting, what was decided and who does what.
+
+    Example: pkb meeting parents committee --output minutes.md
+    """
+    _report(lambda pkb: pkb.meeting(" ".join(name or []), filters, before=before), file, as_json=as_json)
+
+
+def _report(read: "Callable[[Pkb], Report]", file: Path | None, *, as_json: bool) -> None:
+    """Print a report, or write it to a file; exit code 4 if nothing is in it."""
+    with open_pkb() as pkb:
+        with output.progress_line(pkb.session, "Reading..."):
+            found = read(pkb)
+        if file:
+            file.write_text(markdown(found), "utf-8")
+        if as_json:
+            output.data({"schema": SCHEMA, **json_values(found)})
+        elif not file:
+            print(markdown(found), end="")
+        raise typer.Exit(0 if found.items or found.people else 4)

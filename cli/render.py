@@ -25,7 +25,7 @@ from engine.text.terminal import (
     wrap,
 )
 from engine.text.time_sensitive import FUNCTION_WORDS
-from engine.types import Answer, AskResult, Correction, OpenLoop, Source, grouped, json_values
+from engine.types import Answer, AskResult, Correction, OpenLoop, Report, Source, grouped, json_values
 
 _WORD = re.compile(r"\w+")
 _INDENT = "    "
@@ -144,6 +144,32 @@ def show_open_loop(number: int, item: OpenLoop, today: date) -> None:
         _print(typer.style(f"{_INDENT}! {one_line('; '.join(notes), 240)}", fg="yellow"), indent=_INDENT)
     _print(typer.style(_INDENT + _title([item.source]), dim=True), indent=_INDENT)
     _print(typer.style(_INDENT + _where(item.source), dim=True), whole=True)
+
+
+_KINDS = {
+    "date": "Dates to come", "decision": "Decisions", "task": "Action items", "question": "Open questions",
+    "done": "Done", "mail": "Mail since", "person": "Wrote for the first time", "answer": "Answers that changed",
+}  # fmt: skip
+_MARKUP = re.compile(r"([\\`*_\[\]<>#|~&!])")
+
+
+def markdown(report: Report) -> str:
+    """Return a report as Markdown; marks in it are escaped, so that no message shows a link or a picture."""
+    day, people = f" · {_day(report.date)}" if report.date else "", _escaped(report.people)
+    lines = [f"# {_escaped(report.title)}{day}", *(["", people] if people else [])]
+    for kind in report.kinds:
+        own = [item for item in report.items if item.kind == kind]
+        lines += ["", f"## {_KINDS[kind]}", "", *([] if own else ["None found by its words."])]
+        for item in own:
+            who, due = [f"for {item.who}"] if item.who else [], [f"{item.due:%a %Y-%m-%d}"] if item.due else []
+            about = f" ({', '.join([*who, *due])})" if who or due else ""
+            place = f"{_title([item.source])}, {_where(item.source)}"
+            lines += [f"- {_escaped(item.text + about)}", f"  {_escaped(place)}"]
+    return "\n".join([*lines, ""])
+
+
+def _escaped(text: str) -> str:
+    return _MARKUP.sub(r"\\\1", one_line(text, _WHOLE))
 
 
 # Why a quote is not an answer, by the synthesis that a question needs.

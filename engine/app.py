@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         LoopKind,
         OnText,
         OpenLoop,
-        OpenLoops,
+        Report,
         SearchResult,
         Source,
     )
@@ -378,9 +378,17 @@ class Pkb:
             filters = replace(filters, since=_RECENT)
         return OpenLoopOptions(self.scope(filters), filters.kind, limit)
 
-    def open_loops(self, options: "OpenLoopOptions") -> "OpenLoops":
+    def open_loops(self, options: "OpenLoopOptions") -> "Report":
         """Return open loops, and how many there are."""
         return call(self.session, operations.open_loops, options)
+
+    def meeting(self, name: str = "", filters: Filters = NO_FILTERS, *, before: bool = False) -> "Report":
+        """Return what the newest meeting of a name brought, without a name the last; with `before`, what changed since.
+
+        UsageError if there is none.
+        """
+        asked = typed(name).strip() or "last"
+        return call(self.session, operations.meeting, asked, self.scope(filters), before)
 
     def show(self, path: "str | os.PathLike[str]", message_id: str | None = None) -> list[dict[str, Any]]:
         """Return the documents indexed from a file, with their text and the line numbers that sources name."""

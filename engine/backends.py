@@ -98,17 +98,24 @@ class Retriever:
 
     def count(self, question: "Question", options: "AskOptions", trace: "Trace") -> "Evidence | None":
         """Return the answer to an exact question about the archive as evidence; None for any other question."""
-        from engine.text.time_sensitive import plain_words
+        from engine.text.time_sensitive import meeting_question, plain_words
         from prompts import word_patterns
 
-        if {*word_patterns("archive")["asks"].split("|")}.isdisjoint(plain_words(question.text)):
+        asked = meeting_question(question.text)
+        asks = not {*word_patterns("archive")["asks"].split("|")}.isdisjoint(plain_words(question.text))
+        if not asked and not asks:
             return None
-        from engine.ask.archive import find_exact
+        from engine.ask.archive import find_exact, find_meeting
 
         self._opened.before_retrieval()
-        catalog = self._opened.catalogue.within(options.scope)
+        parts, scope = (self._opened.reader, self._opened.catalogue.within(options.scope)), options.scope
+        quotes, found = not isinstance(self, Generative) or self.roles, None
         with self._opened.locks.reader():
-            return find_exact(self._opened.reader, catalog, question, options.scope, lambda: self._opened.me, trace)
+            if asked:
+                found = find_meeting(*parts, asked, scope, question.day, quotes=quotes)
+            if asks and not found:
+                found = find_exact(*parts, question, scope, lambda: self._opened.me, trace)
+            return found
 
     def retrieve(
         self, question: "Question", vector: "Vectors | None", options: "AskOptions", trace: "Trace"

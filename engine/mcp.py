@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial, wraps
 from importlib.metadata import version
+from itertools import count as count_up
 from pathlib import Path
 from sqlite3 import Error as DatabaseError
 from threading import Event
@@ -28,7 +29,18 @@ from typing_extensions import TypedDict
 
 from engine.app import Pkb
 from engine.text.terminal import count, line, one_line, plain, valid_text
-from engine.types import NO_FILTERS, SCHEMA, Filters, Grade, ListOptions, LoopKind, json_values, takes_filters
+from engine.types import (
+    NO_FILTERS,
+    SCHEMA,
+    Filters,
+    Grade,
+    ListOptions,
+    LoopKind,
+    OpenLoop,
+    Report,
+    json_values,
+    takes_filters,
+)
 from engine.types import Source as FoundSource
 from store.errors import PkbError, as_pkb_error
 
@@ -151,6 +163,14 @@ class TodoOutput(ToolOutput):
     items: list[OpenItem]
 
 
+class ReportOutput(TodoOutput):
+    """What a meeting brought: who was there, and items by kind."""
+
+    title: str
+    date: str | None
+    people: str
+
+
 class DoneOutput(ToolOutput):
     """What was changed."""
 
@@ -165,7 +185,7 @@ def server(environ: Mapping[str, str], *, writes: bool, collection: str | None =
     made: MCPServer[Any] = MCPServer("pkb", "pkb", instructions=_ABOUT, version=version("pkb"), log_level="CRITICAL")
     tools = Tools(environ, writes=writes, collection=collection)
     more = {tools.ask: {"document": Document}, tools.todo: {"kind": Kind}}
-    for call in (tools.ask, tools.search, tools.list, tools.show, tools.todo):
+    for call in (tools.ask, tools.search, tools.list, tools.show, tools.todo, tools.meeting):
         filtered = call if call == tools.show else takes_filters(call, FILTERS | more.get(call, {}))
         _add(made, filtered, reads=call != tools.ask or not writes)
     if writes:
@@ -318,23 +338,19 @@ class Tools:
         """
         with self._open() as (pkb, notices):
             found = pkb.open_loops(pkb.open_loop_options(filters, limit)).items
-        items = [
-            OpenItem(
-                kind=one.kind,
-                who=one.who,
-                asked_by=one.asked_by,
-                due=one.due.isoformat() if one.due else None,
-                source=_cited(number, one.source),
-            )
-            for number, one in enumerate(found, 1)
-        ]
-        lines = list[str]()
-        for one in items:
-            about = {"for": one["who"], "asked by": one["asked_by"], "due": one["due"]}
-            told = [one["kind"], *(f"{name} {line(value)}" for name, value in about.items() if value)]
-            lines += [*_shown([one["source"]]), f"    → {', '.join(told)}"]
-        output = TodoOutput(**_own(notices), items=items)
-        return _result("" if items else "Nothing is open.", lines, output)
+        output = TodoOutput(**_own(notices), items=list(map(_item, count_up(1), found)))
+        return _result("" if found else "Nothing is open.", _open_lines(output), output)
+
+    def meeting(
+        self,
+        name: Annotated[str, Field(description="Words of its title, who spoke, or a day; empty for the last.")] = "",
+        filters: Filters = NO_FILTERS,
+        before: Annotated[bool, Field(description="What is still open of it instead, and what changed since.")] = False,
+    ) -> Annotated[CallToolResult, ReportOutput]:
+        """Return who was at the newest meeting of a name, what was decided, who does what, and what was left open."""
+        with self._open() as (pkb, notices):
+            found = pkb.meeting(valid_text(name), filters, before=before)
+        return _reported(found, notices)
 
     def wrong(self) -> Annotated[CallToolResult, DoneOutput]:
         """Drop the last answer from the cache, because the user said that it is wrong."""
@@ -407,6 +423,27 @@ def _shown(cited: Sequence[CitedSource]) -> list[str]:
         lines += [f"    ! {warning}" for warning in one["warnings"]]
         lines += [f"    {text}" for text in one["text"].split("\n")]
     return lines
+
+
+def _item(number: int, one: OpenLoop) -> OpenItem:
+    due = one.due.isoformat() if one.due else None
+    return OpenItem(kind=one.kind, who=one.who, asked_by=one.asked_by, due=due, source=_cited(number, one.source))
+
+
+def _reported(found: Report, notices: Sequence[str]) -> CallToolResult:
+    items, about = list(map(_item, count_up(1), found.items)), (one_line(found.title, 200), line(found.people))
+    output = ReportOutput(**_own(notices), items=items, title=about[0], date=found.date, people=about[1])
+    return _result("" if items else "Nothing was found by its words.", [*about, *_open_lines(output)], output)
+
+
+def _open_lines(found: TodoOutput) -> list[str]:
+    return [shown for one in found["items"] for shown in (*_shown([one["source"]]), _open_line(one))]
+
+
+def _open_line(item: OpenItem) -> str:
+    """Return an open item as one line."""
+    about = {"for": item["who"], "asked by": item["asked_by"], "due": item["due"]}
+    return f"    → {', '.join([item['kind'], *(f'{name} {line(value)}' for name, value in about.items() if value)])}"
 
 
 def _own(notices: Sequence[str]) -> ToolOutput:

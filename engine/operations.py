@@ -10,7 +10,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -27,7 +27,7 @@ from engine.types import (
     Listing,
     ListOptions,
     OpenLoopOptions,
-    OpenLoops,
+    Report,
     SearchResult,
     Source,
     Trace,
@@ -233,13 +233,22 @@ def problems(opened: Session) -> list[dict[str, Any]]:
     return noted(dict.fromkeys(one for root in roots for one in opened.catalogue.problems(root.path)))
 
 
-def open_loops(opened: Session, options: "OpenLoopOptions") -> "OpenLoops":
+def open_loops(opened: Session, options: "OpenLoopOptions") -> "Report":
     """Return open tasks and unanswered questions, by the words of later documents."""
     from engine.retrieval.open_loops import open_loops
 
     catalogue = opened.catalogue
     with opened.locks.reader():
         return open_loops(opened.reader, catalogue, options, opened.now, opened.me)
+
+
+def meeting(opened: Session, name: str, scope: "Scope", since: bool) -> "Report":
+    """Return what the newest meeting of a name brought, or what changed since; UsageError if it fits none."""
+    from engine.retrieval.reports import report_meeting
+
+    catalogue = opened.catalogue.within(scope)
+    with opened.locks.reader():
+        return report_meeting(opened.reader, catalogue, name, scope, opened.now.date(), since=since)
 
 
 def completed(opened: Session, text: str, before: "list[Turn]") -> str:
@@ -252,7 +261,7 @@ def completed(opened: Session, text: str, before: "list[Turn]") -> str:
 
 READS: dict[str, Callable[..., Any]] = {
     one.__name__: one
-    for one in (search_results, documents, thread, list_documents, open_loops, unknown_person, completed)
+    for one in (search_results, documents, thread, list_documents, open_loops, meeting, unknown_person, completed)
 }  # by the name under which the background server runs them, too; what they take and return may travel
 
 
@@ -484,10 +493,6 @@ CACHE_USES: dict[CacheUse, tuple[bool, bool, bool]] = {
     "stale": (True, True, True),
 }  # fmt: skip
 
-_AGO = re.compile(r"(\d{1,4})\s*([dwmy])")
-_DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
-_ISO = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
-
 
 def scope_of(opened: Session, filters: Filters) -> Scope:
     """Return the scope of --from, --to, --since, --until, --in and --doc; UsageError names a value that is invalid."""
@@ -549,28 +554,10 @@ def document_named(opened: Session, name: str, scope: Scope) -> str:
 
 def _day(flag: str, day: str, now: datetime, *, end: bool = False) -> date:
     """Return the first day of a day, month or year, or with `end` the day after it; UsageError naming the flag."""
+    from engine.text.dates import first_day
+
     try:
         return first_day(day, now.date(), end=end)
     except (ValueError, OverflowError):
         example = "2024-05-03, 2024-05, 2024, 30d, yesterday or last week"
         raise UsageError(f"{flag} {day} is not a day like {example}", "pkb ask --help") from None
-
-
-def first_day(day: str, today: date, *, end: bool = False) -> date:
-    """Return the first day of a day, month or year, or with `end` the day after it; ValueError.
-
-    Days may be named as people do, too: yesterday, monday, last week; a weekday or month is the last one that began.
-    """
-    if ago := _AGO.fullmatch(day.strip()):
-        return today - timedelta(days=int(ago[1]) * _DAYS[ago[2]]) + timedelta(days=end)
-    if iso := _ISO.fullmatch(day.strip()):
-        first = date(int(iso[1]), int(iso[2] or 1), int(iso[3] or 1))
-        if not end or iso[3]:
-            return first + timedelta(days=end)
-        return (first + timedelta(days=31 if iso[2] else 366)).replace(day=1)
-    from engine.text.relative_dates import resolve
-
-    in_words = any(map(str.isalpha, day))
-    if not in_words or not (days := resolve(day.strip(), datetime.combine(today, time.min), past=True)):
-        raise ValueError
-    return days.last + timedelta(days=1) if end else days.first

@@ -428,6 +428,7 @@ class Listing(Struct, frozen=True):
 
 
 LoopKind = Literal["task", "question"]
+ItemKind = LoopKind | Literal["decision", "done", "mail", "date", "person", "answer"]
 
 
 class Filters(Struct, frozen=True):
@@ -468,11 +469,10 @@ def takes_filters(call: Callable[..., T], options: Mapping[str, Any]) -> Callabl
 class OpenLoop(Struct, frozen=True):
     """Something still to be done or answered: what a sentence says, who is to do it, and by which day, if it says so.
 
-    `asked_by` names who wants it of them; None if they said themselves that they would, or another that they will. The
-    quote of `source` is that sentence, as it stands in the document.
+    `asked_by` names who wants it of them; None if they, or another, said that they will. `source` quotes the sentence.
     """
 
-    kind: LoopKind
+    kind: ItemKind
     text: str  # the sentence in one line
     who: str | None  # a name, or an address where no name is known
     due: date | None
@@ -489,16 +489,17 @@ class OpenLoopOptions(Struct, frozen=True):
     limit: int | None = 20
 
 
-class OpenLoops(Struct, frozen=True):
-    """Open loops, those that are due first and then the newest, and how many there are in all.
-
-    `read` is how many documents they were looked for in, of the `documents` within the scope.
-    """
+class Report(Struct, frozen=True):
+    """Items found by their words, of `total`, in `read` of the `documents` in scope: by `kinds`, or open loops."""
 
     total: int
     items: tuple[OpenLoop, ...]
     read: int
     documents: int
+    title: str = ""
+    date: str | None = None  # ISO
+    people: str = ""  # of a meeting
+    kinds: tuple[ItemKind, ...] = ()
 
 
 CheckState = Literal["ok", "note", "bad"]

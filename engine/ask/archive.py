@@ -5,17 +5,20 @@ The forms are in `prompts/archive.txt`; a question is understood only if all of 
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from datetime import timedelta
+from datetime import date, timedelta
 from functools import cache
 from itertools import chain, product
 
 from msgspec import Struct
 
 from engine.retrieval.evidence import placed
+from engine.retrieval.open_loops import read_documents
+from engine.retrieval.reports import found_in, named_meetings, present
 from engine.text import dates
 from engine.text.people import identities, name_and_address, name_words, same_people
 from engine.text.question import Question
 from engine.text.terminal import count, shorten
+from engine.text.time_sensitive import WholeDocumentQuestion
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Evidence, Passage, Trace
 from prompts import prompt, word_patterns
@@ -88,6 +91,34 @@ def find_exact(
             return None
         step.note = found.fact.partition("\n")[0]
         return found
+
+
+_WANTED = {"decisions": ["decision"], "tasks": ["task"], "open": ["question"], "people": [], "date": []}
+_NAMES = {"decision": "decision", "task": "action item", "question": "open question"}
+
+
+def find_meeting(
+    reader: Reader, catalog: Catalog, asked: WholeDocumentQuestion, scope: Scope, day: date, *, quotes: bool
+) -> Evidence | None:
+    """Return the answer to a question about the meeting that it names, or that is the scope's document, as evidence.
+
+    None where the document's header answers, or, without `quotes`, a model.
+    """
+    kinds = _WANTED.get(asked.aspect, [*_NAMES])
+    is_told = asked.aspect in {*_WANTED, "minutes"} and (asked.name or (scope.document and kinds))
+    hits = named_meetings(reader, asked.name, scope, day) if is_told and (quotes or len(kinds) != 1) else []
+    if not hits or not hits[0].is_meeting:
+        return None
+    head = present(reader, hits[0]) if asked.aspect == "people" else _day(hits[0])
+    told, cited = [f"{head}: {_title(hits[0])}{f' (the newest of {len(hits)})' * bool(hits[1:])}"], hits[:1]
+    found = found_in(read_documents(reader, [hits[0].chunk.document])[0]) if kinds else []
+    for kind in kinds:
+        own = [one for one in found if one.found.kind == kind]
+        cited += [hit for hit in dict.fromkeys(one.hit for one in own) if hit not in cited]
+        told += [f"[{cited.index(one.hit) + 1}] {one.quoted}" for one in own] or [
+            f"no {_NAMES[kind]} found by its words"
+        ]
+    return _Archive(reader, catalog, tuple).cited("\n".join(told), len(head), cited)
 
 
 def documents_about(reader: Reader, catalog: Catalog, scope: Scope, about: str) -> list[str]:

@@ -32,7 +32,7 @@ from engine.ask.updates import latest, says_change, soonest
 from engine.llm.prompt import Segments, system_ids
 from engine.models.types import LanguageModel
 from engine.text.dates import spell_date
-from engine.text.people import listed_attendees
+from engine.text.people import SPOKE, listing, roster
 from engine.text.question import ASKING_WORDS, Question, Synthesis, core, synthesis, understand
 from engine.text.relative_dates import (
     CANCELLED,
@@ -44,7 +44,7 @@ from engine.text.relative_dates import (
     time_constraint,
 )
 from engine.text.spans import Found, Kind, find, line_named, line_of, time_of, whole
-from engine.text.time_sensitive import Aspect, plain_words, whole_document_question
+from engine.text.time_sensitive import Aspect, whole_document_question
 from engine.text.words import words
 from engine.types import Answer, Evidence, GeneratedAnswer, Grade, Passage, Trace, resting
 from store.catalog import Catalog
@@ -547,7 +547,6 @@ def _answers(said: Quote, segments: Segments) -> Iterator[str]:
             yield f"{one} [{number}]"
 
 
-SPOKE = " (who spoke)"  # others may have been there and said nothing
 FACTS: frozenset[Aspect] = frozenset(("people", "sender", "recipients", "subject", "date"))
 
 
@@ -576,20 +575,7 @@ def _fact(aspect: Aspect, hit: Hit, text: Callable[[], str]) -> str:
         return "" if hit.is_meeting else hit.sender
     if hit.is_meeting != (aspect == "people"):
         return ""
-    return _present(text(), hit.recipients) if hit.is_meeting else _listed(hit.recipients)
-
-
-def _present(text: str, speakers: Sequence[str]) -> str:
-    """Return the listed attendees and anyone else who speaks; without a list, the speakers."""
-    listed = listed_attendees(text.splitlines())
-    known = set(plain_words(" ".join(listed)))
-    others = [one for one in speakers if not known.issuperset(plain_words(one))]
-    return _listed([*listed, *others]) if listed else f"{_listed(speakers)}{SPOKE}" if speakers else ""
-
-
-def _listed(people: Sequence[str]) -> str:
-    sign = "; " if any("," in person for person in people) else ", "
-    return sign.join(" ".join(person.split()) for person in people)
+    return roster(text(), hit.recipients) if hit.is_meeting else listing(hit.recipients)
 
 
 def answer_fact(question: Question, evidence: Evidence, trace: Trace, model: str | None) -> GeneratedAnswer:

@@ -385,16 +385,11 @@ def named_document(ledger: Ledger, name: str, now: datetime) -> str | None:
 
     "The budget meeting of 3 May" is one with the word budget in its title, of that day.
     """
-    from engine.text.dates import DAY_NAMES, MONTH_NAMES, find
+    from engine.text.dates import find, without_days
     from store.documents import titled_documents
 
-    dated = [month.lower() for month in (*MONTH_NAMES, *DAY_NAMES)]
     days = find(name, now.date())
-    wanted = [
-        word
-        for word in title_words(name)
-        if not (days and (word[0].isdigit() or (len(word) > 2 and any(one.startswith(word) for one in dated))))
-    ]
+    wanted = without_days(title_words(name), days)
     if not days and not wanted:
         return None
     titled = titled_documents(ledger, ("transcript",), lambda _, title: set(wanted).issubset(plain_words(title)))

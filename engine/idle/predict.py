@@ -30,7 +30,7 @@ from engine.text.question import synthesis, understand
 from engine.text.spans import Kind as SpanKind
 from engine.text.spans import find
 from engine.text.terminal import shorten
-from engine.text.time_sensitive import WORDINGS, whole_document_question
+from engine.text.time_sensitive import whole_document_question
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import AskOptions
 from prompts import prompt
@@ -491,12 +491,8 @@ def plan_standing(
     With `quotes`, questions that only a language model answers are left out.
     """
     counts, seconds = {one.source: one for one in PredictionLog(reasker.ledger).all()}, reasker.answer_s()
-    asked = list[str]()
-    for one in questions:
-        found = whole_document_question(one)
-        is_declined = quotes and synthesis(WORDINGS[found.aspect] if found else one) is not None
-        if not is_declined and _is_asked(reasker, strategy, one, meetings, counts):
-            asked.append(one)
+    wanted = [one for one in questions if not (quotes and needs_model(one))]
+    asked = [one for one in wanted if _is_asked(reasker, strategy, one, meetings, counts)]
     jobs = list[Job]()
     for meeting, one in product(meetings, asked):
         if not reasker.is_cached(one, _within(strategy, meeting.id)):
@@ -504,6 +500,12 @@ def plan_standing(
             about = (f"{meeting.id} {one}", what, "asked of every meeting", hit_rate(counts.get(source)))
             jobs.append(Job(_STANDING, *about, seconds, seconds, source=source))
     return jobs
+
+
+def needs_model(question: str) -> bool:
+    """Return whether quotes decline a question."""
+    found = whole_document_question(question)
+    return found.aspect == "summary" if found else synthesis(question) is not None
 
 
 def _is_asked(

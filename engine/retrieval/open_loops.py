@@ -24,7 +24,7 @@ from engine.text.commitments import (
 from engine.text.people import folded_address, folded_name, name_and_address, name_forms, without_replies
 from engine.text.time_sensitive import plain_words
 from engine.text.words import Span, content_words, sentences, spoken_sentences
-from engine.types import OpenLoop, OpenLoopOptions, OpenLoops, Passage
+from engine.types import OpenLoop, OpenLoopOptions, Passage, Report
 from store.catalog import Catalog
 from store.search import Reader
 from store.types import Hit, Scope, names_person, replace
@@ -41,21 +41,24 @@ _TITLE = 3  # documents of a subject that names a thread
 
 
 @dataclass(frozen=True)
-class _Document:
+class WholeDocument:
     """A document with its chunks in order, and what is compared of it."""
 
     chunks: tuple[Hit, ...]
 
     @property
     def first(self) -> Hit:
+        """Return its first chunk."""
         return self.chunks[0]
 
     @property
     def is_meeting(self) -> bool:
+        """Return whether it is a transcript."""
         return self.first.is_meeting
 
     @property
     def date(self) -> datetime | None:
+        """Return when it was sent or took place."""
         return self.first.date
 
     @cached_property
@@ -65,10 +68,12 @@ class _Document:
 
     @cached_property
     def sender(self) -> str:
+        """Return the key of who sent it; empty for a meeting."""
         return "" if self.is_meeting else _key(self.first.sender)
 
     @cached_property
     def recipients(self) -> frozenset[str]:
+        """Return the keys of its recipients."""
         return frozenset(map(_key, self.first.recipients)) - {""}
 
     @cached_property
@@ -79,14 +84,17 @@ class _Document:
 
     @cached_property
     def words(self) -> frozenset[str]:
+        """Return the words of its own chunks."""
         return frozenset(chain.from_iterable(hit.tokens.split(" ") for hit in self.own))
 
     @cached_property
     def is_short(self) -> bool:
+        """Return whether it has few own words."""
         return sum(len(hit.chunk.text.split()) for hit in self.own) <= _SHORT
 
     @cached_property
     def is_mass_mail(self) -> bool:
+        """Return whether it is mail to nobody in particular."""
         if self.is_meeting:
             return False
         text = "\n".join(hit.chunk.text for hit in self.chunks)
@@ -94,30 +102,32 @@ class _Document:
 
     @property
     def is_personal(self) -> bool:
+        """Return whether it is mail to somebody in particular."""
         return not self.is_meeting and not self.is_mass_mail
 
     @cached_property
     def done(self) -> tuple[frozenset[str], ...]:
         """Return the words of each sentence that says that something is done."""
-        texts = (hit.chunk.text[span.start : span.end] for hit, span in _sentences(self))
+        texts = (hit.chunk.text[span.start : span.end] for hit, span in own_sentences(self))
         return tuple(content_words(text) for text in texts if says_done(text))
 
-    def follows(self, other: "_Document") -> bool:
+    def follows(self, other: "WholeDocument") -> bool:
         """Return whether it may have been written after another one; where a date is missing, it may."""
         return self is not other and (self.date is None or other.date is None or self.date > other.date)
 
 
 @dataclass(frozen=True, slots=True)
-class _Open:
+class OpenSentence:
     """A sentence of a document that leaves something open."""
 
-    document: _Document
+    document: WholeDocument
     hit: Hit
     text: str
     found: Commitment
     who: str | None
     by: str  # whose sentence it is: a speaker, or a sender with address
     due: date | None
+    about: str = ""  # said instead of the text, which is quoted
 
     @property
     def is_of(self) -> frozenset[str]:
@@ -126,46 +136,60 @@ class _Open:
             return frozenset([self.document.sender])
         return self.document.recipients
 
+    @property
+    def quoted(self) -> str:
+        """Return who said what, who is to do it, and by when."""
+        who, due = (
+            [f"for {self.who}"] if self.who not in (None, self.by) else [],
+            [f"due {self.due}"] if self.due else [],
+        )
+        about = f" ({', '.join([*who, *due])})" if who or due else ""
+        return f"{f'{self.by}: ' if self.by else ''}“{' '.join(self.text.split())}”{about}"
+
+    def closed(self, by: WholeDocument) -> "OpenSentence":
+        """Return it as done, with the message that says so."""
+        return OpenSentence(by, by.first, "", Commitment("done", "unknown"), self.who, self.by, None, self.text)
+
     def is_for(self, me: frozenset[str]) -> bool:
         """Return whether a person is to do or answer it, by the keys of their addresses and names."""
         first, doer = self.document.first, self.found.doer
         own = tuple(one for one in (first.sender, *first.recipients) if _keys(one) & me)
         able = (self.by,) if doer == "writer" else (self.who,) if self.who else first.recipients * (doer == "reader")
-        return any(_keys(one) & me or one in _names(own) for one in able)
+        return any(_keys(one) & me or one in single_names(own) for one in able)
 
 
 def open_loops(
     reader: Reader, catalogue: Catalog, options: OpenLoopOptions, now: datetime, me: Iterable[str] = ()
-) -> OpenLoops:
+) -> Report:
     """Return the open items of a scope, those of `me` first: due in the future by date, then the rest, newest first."""
     ids, total = reader.by_date(options.scope, (), READ, oldest=False)
-    documents = _documents(reader, ids)
+    documents = read_documents(reader, ids)
     later = _later(reader, options.scope, documents, whole=len(ids) == total)
-    closing, catalogue = _Closing(later), catalogue.within(options.scope)
-    known = _names(tuple(dict.fromkeys(document.first.sender for document in documents if document.is_personal)))
+    closing, catalogue = Closing(later), catalogue.within(options.scope)
+    known = single_names(tuple(dict.fromkeys(document.first.sender for document in documents if document.is_personal)))
     found = [one for document in documents for one in candidates(document, options.scope, known)]
-    wanted = [one for one in _each_once(found) if options.kind in (None, one.found.kind)]
+    wanted = [one for one in each_once(found) if options.kind in (None, one.found.kind)]
     last = now.date() - _OVERDUE
     still = [one for one in wanted if not (one.due and one.due < last) and not closing.closes(one)]
     mine = frozenset(map(_key, me))
     people = {one for document in documents for one in (document.first.sender, *document.first.recipients)}
     mine = mine.union(*(_keys(one) for one in people if _key(one) in mine))  # and what else those are called
     ordered = sorted(still, key=lambda one: (not one.is_for(mine), *_order(one, now.date())))
-    items = (item for one in ordered[: options.limit] if (item := _item(catalogue, one, mine)))
-    return OpenLoops(len(ordered), tuple(items), len(ids), total)
+    items = (item for one in ordered[: options.limit] if (item := item_of(catalogue, one, mine)))
+    return Report(len(ordered), tuple(items), len(ids), total)
 
 
-def candidates(document: _Document, scope: Scope, known: Collection[str] = frozenset()) -> Iterator[_Open]:
+def candidates(document: WholeDocument, scope: Scope, known: Collection[str] = frozenset()) -> Iterator[OpenSentence]:
     """Yield the sentences of a document that leave something open, whether or not it has been closed since.
 
     `known` are names of people who write; in long mail only the names in its header count.
     """
     if not document.own or document.is_mass_mail:
         return
-    names = _names((document.first.sender, *document.first.recipients))
+    names = single_names((document.first.sender, *document.first.recipients))
     short = document.is_short and not document.is_meeting
     around = Surroundings(document.is_meeting, short, names.union(known) if short else names)
-    for hit, span in _sentences(document):
+    for hit, span in own_sentences(document):
         if document.is_meeting and scope.sender and not names_person(span.speaker or "", scope.sender):
             continue
         text = hit.chunk.text[span.start : span.end]
@@ -176,48 +200,49 @@ def candidates(document: _Document, scope: Scope, known: Collection[str] = froze
             continue
         by = (span.speaker if document.is_meeting else document.first.sender) or ""
         who = _who(document, by, found, text, around.names)
-        yield _Open(document, hit, text, found, who, by, due_day(text, hit.written))
+        yield OpenSentence(document, hit, text, found, who, by, due_day(text, hit.written))
 
 
-def _sentences(document: _Document) -> Iterator[tuple[Hit, Span]]:
+def own_sentences(document: WholeDocument) -> Iterator[tuple[Hit, Span]]:
     """Yield a document's own sentences, without quoted ones."""
     for hit in document.own:
         text, people = hit.chunk.text, frozenset(hit.recipients)
         yield from ((hit, one) for one in (spoken_sentences(text, people) if document.is_meeting else sentences(text)))
 
 
-def _who(document: _Document, by: str, found: Commitment, text: str, names: Collection[str]) -> str | None:
+def _who(document: WholeDocument, by: str, found: Commitment, text: str, names: Collection[str]) -> str | None:
     """Return the name of the person who is to do something, if known; the sender names others, and signs."""
     if found.doer == "named":
         return found.name
     if found.doer == "writer":
         return _shown(by)
-    if found.doer == "reader" and (called := addressed(text, frozenset(names) - _names((by,)))):
+    if found.doer == "reader" and (called := addressed(text, frozenset(names) - single_names((by,)))):
         return called
     alone = not document.is_meeting and len(document.first.recipients) == 1
     return _shown(document.first.recipients[0]) if found.doer == "reader" and alone else None
 
 
-class _Closing:
+class Closing:
     """Later documents, by thread and by people, and the open sentences that they close."""
 
-    def __init__(self, documents: Sequence[_Document]) -> None:
-        self._by_thread, self._by_pair = dict[str, list[_Document]](), dict[tuple[str, str], list[_Document]]()
+    def __init__(self, documents: Sequence[WholeDocument]) -> None:
+        self._by_thread, self._by_pair = dict[str, list[WholeDocument]](), dict[tuple[str, str], list[WholeDocument]]()
         for document in documents:
             if document.thread:
                 self._by_thread.setdefault(document.thread, []).append(document)
             for recipient in document.recipients if document.sender else ():
                 self._by_pair.setdefault((document.sender, recipient), []).append(document)
 
-    def closes(self, one: _Open) -> bool:
-        """Return whether a later message says that it is done, or answers it."""
+    def closes(self, one: OpenSentence) -> WholeDocument | None:
+        """Return a later message that says that it is done, or answers it; None without any."""
         thread = [other for other in self._by_thread.get(one.document.thread, ()) if other.follows(one.document)]
         if one.document.is_meeting:
-            return any(_shares(content_words(one.text), done) for document in thread for done in document.done)
-        elsewhere = any(_is_about(document, one) for document in self._elsewhere(one))
-        return elsewhere or any(_closes(document, one) for document in thread)
+            words = content_words(one.text)
+            return next((other for other in thread if any(_shares(words, done) for done in other.done)), None)
+        elsewhere = (other for other in self._elsewhere(one) if _is_about(other, one))
+        return next(chain(elsewhere, (other for other in thread if _closes(other, one))), None)
 
-    def _elsewhere(self, one: _Open) -> Iterator[_Document]:
+    def _elsewhere(self, one: OpenSentence) -> Iterator[WholeDocument]:
         """Yield what was written soon after, under any subject, by those who are to do or to answer it."""
         own = one.document
         readers = own.recipients if one.found.doer == "writer" else {own.sender}
@@ -229,7 +254,7 @@ class _Closing:
                         yield document
 
 
-def _closes(document: _Document, one: _Open) -> bool:
+def _closes(document: WholeDocument, one: OpenSentence) -> bool:
     """Return whether a later message of the same thread closes it."""
     replied = document.sender != one.document.sender and _meet(document, one.document)
     if one.found.replies:
@@ -240,13 +265,13 @@ def _closes(document: _Document, one: _Open) -> bool:
     return done and (doer or document.sender == one.document.sender)
 
 
-def _meet(document: _Document, other: _Document) -> bool:
+def _meet(document: WholeDocument, other: WholeDocument) -> bool:
     """Return whether two messages of a thread name the same people."""
     direct = other.sender in document.recipients or document.sender in other.recipients
     return direct or not document.recipients or not document.recipients.isdisjoint(other.recipients)
 
 
-def _is_about(document: _Document, one: _Open) -> bool:
+def _is_about(document: WholeDocument, one: OpenSentence) -> bool:
     """Return whether a message with another subject is about an open sentence, and closes it."""
     wanted = content_words(one.text)
     if one.found.replies:
@@ -258,16 +283,16 @@ def _shares(wanted: frozenset[str], said: frozenset[str]) -> bool:
     return len(wanted & said) >= max(_FEWEST, _SHARED * len(wanted))
 
 
-def _documents(reader: Reader, ids: Sequence[str]) -> list[_Document]:
+def read_documents(reader: Reader, ids: Sequence[str]) -> list[WholeDocument]:
     """Read documents, in the order of their ids."""
     held: dict[str, list[Hit]] = {}
     for hit in reader.chunks_of(ids, Scope()) if ids else ():
         held.setdefault(hit.chunk.document, []).append(hit)
     parts = (sorted(held[id], key=lambda hit: hit.chunk.position) for id in ids if id in held)
-    return [_Document(tuple(chunks)) for chunks in parts]
+    return [WholeDocument(tuple(chunks)) for chunks in parts]
 
 
-def _later(reader: Reader, scope: Scope, documents: Sequence[_Document], *, whole: bool) -> Sequence[_Document]:
+def _later(reader: Reader, scope: Scope, documents: Sequence[WholeDocument], *, whole: bool) -> Sequence[WholeDocument]:
     """Return all of its collection that may have been written since the first of these, from and to anybody."""
     if whole and scope == Scope(since=scope.since, collection=scope.collection):
         return documents
@@ -275,31 +300,31 @@ def _later(reader: Reader, scope: Scope, documents: Sequence[_Document], *, whol
     since = Scope(since=min(days, default=None), collection=scope.collection)
     ids, _ = reader.by_date(since, (), READ, oldest=False)
     known = {document.first.chunk.document for document in documents}
-    return [*documents, *_documents(reader, [id for id in ids if id not in known])]
+    return [*documents, *read_documents(reader, [id for id in ids if id not in known])]
 
 
-def _each_once(found: Iterable[_Open]) -> list[_Open]:
+def each_once(found: Iterable[OpenSentence]) -> list[OpenSentence]:
     """Return the newest of those in which one person says the same to another; documents come newest first."""
-    newest: dict[tuple[str, ...], _Open] = {}
+    newest: dict[tuple[str, ...], OpenSentence] = {}
     for one in found:
         newest.setdefault((one.document.sender, one.who or "", *plain_words(one.text)), one)
     return list(newest.values())
 
 
-def _order(one: _Open, today: date) -> tuple[bool, float, float, int]:
+def _order(one: OpenSentence, today: date) -> tuple[bool, float, float, int]:
     coming = one.due is not None and one.due >= today
     moment = one.document.date.timestamp() if one.document.date else float("-inf")
     return not coming, one.due.toordinal() if coming and one.due else 0, -moment, one.hit.chunk.position
 
 
-def _item(catalogue: Catalog, one: _Open, me: frozenset[str]) -> OpenLoop | None:
+def item_of(catalogue: Catalog, one: OpenSentence, me: frozenset[str] = frozenset()) -> OpenLoop | None:
     """Return an open loop with its source; None if its document is in no file any more."""
     passage = next(iter(placed(catalogue, [Passage((one.hit,))])), None)
     if passage is None:
         return None
     source = passage.quoting(passage.sources[0], one.text)
     asked_by = _shown(one.by) if one.found.doer == "reader" else None
-    said, source = " ".join(one.text.split()), replace(source, score=0.0)
+    said, source = " ".join((one.about or one.text).split()), replace(source, score=0.0)
     found = OpenLoop(one.found.kind, said, one.who, one.due, source, asked_by)
     return replace(found, whose="mine" if one.is_for(me) else "theirs") if me else found
 
@@ -322,7 +347,7 @@ def _shown(person: str) -> str | None:
 
 
 @lru_cache(1 << 10)
-def _names(people: tuple[str, ...]) -> frozenset[str]:
+def single_names(people: tuple[str, ...]) -> frozenset[str]:
     """Return the single names of people as they may be written; not those of companies, which a domain is named by."""
     domains = {part for person in people for part in person.lower().rpartition("@")[2].rstrip(">").split(".")}
     forms = chain.from_iterable(name_forms([person]).values() for person in people)

@@ -43,7 +43,7 @@ class Surroundings:
 class Commitment:
     """An open item of a sentence: for whom, by name if it has one; `replies` if any answer closes it."""
 
-    kind: Literal["task", "question"]
+    kind: Literal["task", "question", "decision", "done", "mail", "date", "person"]
     doer: Doer
     name: str | None = None
     replies: bool = False
@@ -63,11 +63,14 @@ def commitment(text: str, around: Surroundings) -> Commitment | None:
 
 def is_marked(text: str) -> bool:
     """Return whether a line begins as an item of a list of tasks: "Action: ...", "TODO: ...", "[ ] ..."."""
-    if _CHECKBOX.match(text):
-        return True
+    return _CHECKBOX.match(text) is not None or is_headed(text, _LIST, "marker")
+
+
+def is_headed(text: str, name: str, part: str) -> bool:
+    """Return whether a line begins with a phrase of a part of a list, and a colon."""
     match = _MARKER.match(text)
     return match is not None and any(
-        tuple(plain_words(match["marker"])) in lists["marker"] for lists in word_lists(_LIST).values()
+        tuple(plain_words(match["marker"])) in lists[part] for lists in word_lists(name).values()
     )
 
 

@@ -5,9 +5,9 @@ Relative ones ("last week") are resolved against the day given. Knows no time zo
 
 import re
 from calendar import monthrange
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, time, timedelta
 
 DAY_NAMES = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 MONTH_NAMES = (
@@ -159,6 +159,16 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Iterable[
 )
 
 
+def without_days(words: Sequence[str], days: Sequence[Days]) -> Sequence[str]:
+    """Return the plain words of a text without those that name its days: "3", "may", "monday", "last week"."""
+    named = [*(name.lower() for name in (*MONTH_NAMES, *DAY_NAMES)), *_UNITS]
+
+    def is_day(word: str) -> bool:
+        return word[0].isdigit() or (len(word) > 2 and any(one.startswith(word) for one in named))
+
+    return [word for word in words if not is_day(word)] if days else words
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """A question without its times, and the first day and the day after the last that these limit it to."""
@@ -168,6 +178,7 @@ class Limits:
     until: date | None
 
 
+_UNITS = ("last", "week", "month", "year", *NEAR_WORDS)
 _NEAR = r"today|yesterday|(?:this|last) (?:week|month|year)|last \d{1,3} (?:days|weeks|months|years)"
 _NUMBER, _ANY_YEAR, _NAME = r"\d{1,2}(?:st|nd|rd|th)?", r"(?:19|20)\d\d", f"(?:{ENGLISH_MONTH})"
 _DATE = (
@@ -211,3 +222,34 @@ def _past(typed: str, today: date, year: int | None) -> Days | None:
         is_ahead = (found[0].first.month, found[0].first.day) > (today.month, today.day)
         found = find(f"{text} {year or today.year - is_ahead}", today)
     return found[0] if len(found) == 1 else None
+
+
+_AGO = re.compile(r"(\d{1,4})\s*([dwmy])")
+_DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
+_ISO = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
+
+
+def first_day(day: str, today: date, *, end: bool = False) -> date:
+    """Return the first day of a day, month or year, or with `end` the day after it; ValueError.
+
+    Days may be named as people do, too: yesterday, monday, last week; a weekday or month is the last one that began.
+    """
+    if ago := _AGO.fullmatch(day.strip()):
+        return today - timedelta(days=int(ago[1]) * _DAYS[ago[2]]) + timedelta(days=end)
+    if iso := _ISO.fullmatch(day.strip()):
+        first = date(int(iso[1]), int(iso[2] or 1), int(iso[3] or 1))
+        if not end or iso[3]:
+            return first + timedelta(days=end)
+        return (first + timedelta(days=31 if iso[2] else 366)).replace(day=1)
+    named = _named(day, today)
+    return named.last + timedelta(days=1) if end else named.first
+
+
+def _named(day: str, today: date) -> Days:
+    """Return the days that "last week" or "monday" means; ValueError for other words."""
+    from engine.text.relative_dates import resolve
+
+    in_words = any(map(str.isalpha, day))
+    if not in_words or not (days := resolve(day.strip(), datetime.combine(today, time.min), past=True)):
+        raise ValueError
+    return days

@@ -319,6 +319,23 @@ def listed_attendees(lines: Sequence[str]) -> tuple[str, ...]:
     return ()
 
 
+SPOKE = " (who spoke)"  # others may have been there and said nothing
+
+
+def roster(text: str, speakers: Sequence[str]) -> str:
+    """Return the listed attendees of a meeting and anyone else who speaks; without a list, the speakers."""
+    listed = listed_attendees(text.splitlines())
+    known = set(plain_words(" ".join(listed)))
+    others = [one for one in speakers if not known.issuperset(plain_words(one))]
+    return listing([*listed, *others]) if listed else f"{listing(speakers)}{SPOKE}" if speakers else ""
+
+
+def listing(people: Sequence[str]) -> str:
+    """Return people in a row."""
+    sign = "; " if any("," in person for person in people) else ", "
+    return sign.join(" ".join(person.split()) for person in people)
+
+
 _LONGEST_NAME = 40  # characters of a name
 _ADDRESSED = 5  # recipients of one message
 _NAMED = re.compile(r"[^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,3}")

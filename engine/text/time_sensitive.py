@@ -158,7 +158,9 @@ def _fits(word: str, token: str) -> bool:
     return word in (token, "_")
 
 
-Aspect = Literal["people", "sender", "recipients", "subject", "date", "summary", "decisions", "tasks", "open"]
+Aspect = Literal[
+    "people", "sender", "recipients", "subject", "date", "summary", "minutes", "decisions", "tasks", "open"
+]
 ASPECTS: tuple[Aspect, ...] = get_args(Aspect)
 
 # The standard wording of each aspect. It is the cache key, so all wordings share one answer, and what a model is asked.
@@ -169,6 +171,7 @@ WORDINGS: dict[Aspect, str] = {
     "subject": "What is the subject?",
     "date": "When was it?",
     "summary": "Summarize the whole document?",
+    "minutes": "What came out of it?",
     "decisions": "What was decided?",
     "tasks": "Who does what by when?",
     "open": "What are the open questions?",
@@ -204,6 +207,16 @@ def whole_document_question(text: str) -> WholeDocumentQuestion | None:
         if (aspect := _aspect(plain_words(core))) and not _anywhere("document").isdisjoint(plain_words(name)):
             return WholeDocumentQuestion(aspect, name)
     return None
+
+
+def meeting_question(text: str) -> WholeDocumentQuestion | None:
+    """Parse a question about a meeting, which "last time we met" and "the design review" name, too."""
+    text = text.rstrip("?")
+    for phrase in chain.from_iterable(parts.get("again", ()) for parts in word_lists(_LIST).values()):
+        before, said, after = text.lower().partition(" ".join(phrase))
+        if said:
+            text = f"{before or 'what came out '}at the last meeting{after}"
+    return whole_document_question(text) or whole_document_question(f"{text} meeting")
 
 
 def title_words(name: str) -> list[str]:
@@ -261,7 +274,9 @@ def _phrases(language: str) -> dict[tuple[str, ...], Aspect]:
     """Return the aspect that each phrase asks for, without the words of "frame"."""
     frame, lists = _words(language, "frame"), word_lists(_LIST)[language]
     return {
-        tuple(word for word in phrase if word not in frame): aspect for aspect in ASPECTS for phrase in lists[aspect]
+        tuple(word for word in phrase if word not in frame): aspect
+        for aspect in ASPECTS
+        for phrase in lists.get(aspect, ())
     }
 
 

@@ -28,14 +28,14 @@ from tempfile import TemporaryDirectory
 
 from engine.app import Pkb
 from engine.retrieval.open_loops import (
-    _Closing,
-    _Document,
-    _documents,
-    _each_once,
-    _names,
-    _Open,
-    _sentences,
+    Closing,
+    OpenSentence,
+    WholeDocument,
     candidates,
+    each_once,
+    own_sentences,
+    read_documents,
+    single_names,
 )
 from store.types import Scope
 from tests.bench.home import environment, pkb
@@ -149,27 +149,27 @@ def _of_home(name: str, folder: Path, data: Path) -> Found:
         reader, catalogue = opened.session.reader, opened.session.catalogue
         ids, _ = reader.by_date(Scope(), (), None, oldest=False)
         files = {id: [relpath(place.path, root) for place in catalogue.places(id)] for id in ids}
-        return examine(_documents(reader, ids), files)
+        return examine(read_documents(reader, ids), files)
 
 
-def examine(documents: Sequence[_Document], files: Mapping[str, Sequence[str]]) -> Found:
+def examine(documents: Sequence[WholeDocument], files: Mapping[str, Sequence[str]]) -> Found:
     """Return what the rules find in all documents of a home, newest first, as on a day when nothing is past.
 
     `files` are those that each document is in.
     """
     senders = dict.fromkeys(document.first.sender for document in documents if document.is_personal)
-    known, closing = _names(tuple(senders)), _Closing(documents)
+    known, closing = single_names(tuple(senders)), Closing(documents)
 
-    def keys(document: _Document, text: str) -> frozenset[Key]:
+    def keys(document: WholeDocument, text: str) -> frozenset[Key]:
         return frozenset((file, digest(text)) for file in files[document.first.chunk.document])
 
-    def keys_of(some: Iterable[_Open]) -> Iterator[frozenset[Key]]:
+    def keys_of(some: Iterable[OpenSentence]) -> Iterator[frozenset[Key]]:
         return (keys(one.document, one.text) for one in some)
 
     there = ((document, hit.chunk.text[span.start : span.end]) for document in documents
-             for hit, span in _sentences(document))  # fmt: skip
+             for hit, span in own_sentences(document))  # fmt: skip
     loops = [one for document in documents for one in candidates(document, Scope(), known)]
-    once = _each_once(loops)
+    once = each_once(loops)
     still = [one for one in once if not closing.closes(one)]
     counts = Counter({"documents": len(documents), "open": len(loops), "distinct": len(once), "shown": len(still)})
     for one in once:

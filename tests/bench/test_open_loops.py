@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.app import Pkb
-from engine.retrieval.open_loops import _documents
+from engine.retrieval.open_loops import read_documents
 from store.types import Scope
 from tests.bench.open_loops import Found, Judged, closings, digest, examine, judged, recall_lines, shown_lines
 
@@ -45,7 +45,7 @@ def found_in(folder: Path, *messages: tuple[str, str, str, int, str]) -> Found:
         reader, catalogue = pkb.session.reader, pkb.session.catalogue
         ids, _ = reader.by_date(Scope(), (), None, oldest=False)
         files = {id: [Path(place.path).name for place in catalogue.places(id)] for id in ids}
-        return examine(_documents(reader, ids), files)
+        return examine(read_documents(reader, ids), files)
 
 
 def test_recall_is_of_the_sentences_that_are_there() -> None:

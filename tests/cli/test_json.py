@@ -130,6 +130,10 @@ def test_what_todo_prints_is_as_documented(pkb: Pkb) -> None:
     compare("pkb todo", [pkb("todo", "--since", "2024-03", "-n", "0", "--json").row])
 
 
+def test_what_meeting_prints_is_as_documented(pkb: Pkb) -> None:
+    compare("pkb meeting", [pkb("meeting", name, "--json").row for name in ("committee", "handover")])
+
+
 @pytest.mark.slow
 def test_what_forget_prints_is_as_documented(pkb: Pkb) -> None:
     pkb("ask", "who has the spare key to the workshop?")

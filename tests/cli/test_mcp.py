@@ -74,9 +74,10 @@ def test_a_client_reads_asks_and_counts_and_can_cite_what_it_gets(pkb: Pkb) -> N
         ("list", {**spring, "limit": 0}),
         ("ask", {"question": "Who won the chess game on Mars?"}),
         ("todo", {"since": "2024-05", "kind": "task", "limit": 3}),
+        ("meeting", {"name": "workshop"}),
     ]
-    tools, (asked, searched, listed, counted, declined, todo), about = talk(process(environ(pkb)), calls)
-    assert [tool.name for tool in tools] == ["ask", "search", "list", "show", "todo"]
+    tools, (asked, searched, listed, counted, declined, todo, meeting), about = talk(process(environ(pkb)), calls)
+    assert [tool.name for tool in tools] == ["ask", "search", "list", "show", "todo", "meeting"]
     assert all(tool.annotations and tool.annotations.read_only_hint for tool in tools)
     assert all(tool.description and tool.output_schema for tool in tools)
     assert "never an instruction" in about
@@ -92,6 +93,8 @@ def test_a_client_reads_asks_and_counts_and_can_cite_what_it_gets(pkb: Pkb) -> N
     assert counted.structured_content["total"] == int(pkb("list", "--count", *flags(spring)).out)
     assert not declined.structured_content["answered"]
     assert text(declined).startswith("No answer found.")
+    assert meeting.structured_content["people"].startswith("Dele Marsh, Gus Tindall")
+    assert "Priya orders it from Kettlewick.\n    → decision\n" in text(meeting)
     expected = pkb("todo", "--since", "2024-05", "--kind", "task", "-n", "3", "--json").row["items"]
     people = [(one["who"], one["asked_by"], one["due"]) for one in todo.structured_content["items"]]
     assert people == [(one["who"], one["asked_by"], one["due"]) for one in expected]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.operations import first_day
+from engine.text.dates import first_day
 from tests.cli.conftest import Pkb
 
 

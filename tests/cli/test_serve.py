@@ -114,6 +114,7 @@ LOOKUPS: dict[str, Callable[[Session], object]] = {
         opened, operations.list_documents, ListOptions(Scope(sender="ann"), ("the",), 7, oldest=True)
     ),
     "todo": lambda opened: client.call(opened, operations.open_loops, OpenLoopOptions(Scope(sender="ann"), "task", 3)),
+    "meeting": lambda opened: client.call(opened, operations.meeting, "workshop", Scope(), False),
     "unknown person": lambda opened: client.unknown_person(opened, Scope(sender="nobody at all")),
 }
 WITH_TABLES = ("show", "list")  # the others need the mapped index alone

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.app import Pkb
-from engine.retrieval.open_loops import _Document, candidates
+from engine.retrieval.open_loops import WholeDocument, candidates
 from engine.types import OpenLoop
 from store.types import Chunk, Hit, Scope
 from tests.demo import DATA
@@ -205,6 +205,6 @@ def test_any_text_yields_sentences_of_its_own(text: str, is_meeting: bool) -> No
     header = "Meeting: Fair" if is_meeting else "From: Ann"
     chunk = Chunk("c", "d", 0, header, text, 1, 1)
     hit = Hit(chunk, "", None, NOW, "Ann", ("Ann", "Ben"), "Fair")
-    for one in candidates(_Document((hit,)), Scope()):
+    for one in candidates(WholeDocument((hit,)), Scope()):
         assert one.text in text
         assert one.text.strip()

@@ -78,7 +78,7 @@ def test_the_wording_of_an_aspect_asks_for_it_and_only_what_needs_a_synthesis_is
     aspect: Aspect,
 ) -> None:
     assert whole_document_question(WORDINGS[aspect]) == WholeDocumentQuestion(aspect)
-    assert (synthesis(WORDINGS[aspect]) is not None) == (aspect in ("summary", "decisions", "tasks", "open"))
+    assert (synthesis(WORDINGS[aspect]) is not None) == (aspect in ("summary", "decisions", "tasks", "open", "minutes"))
 
 
 def test_the_words_of_a_title_are_those_of_a_name_without_articles_and_meeting() -> None:

@@ -1,0 +1,244 @@
+"""Meetings by structure: who was there, what was decided, who does what by when, what was left open; each a quote.
+
+What a sentence is, follows from who speaks before and after it; the cues in `prompts/meetings.txt` choose between
+readings. No language model takes part.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date, timedelta
+from itertools import groupby, pairwise
+
+from msgspec import Struct
+
+from engine.retrieval.open_loops import (
+    READ,
+    Closing,
+    OpenSentence,
+    WholeDocument,
+    candidates,
+    item_of,
+    own_sentences,
+    read_documents,
+    single_names,
+)
+from engine.text.commitments import Commitment, Surroundings, addressed, commitment, due_day, is_headed
+from engine.text.dates import find, spell_date, without_days
+from engine.text.people import name_and_address, roster
+from engine.text.terminal import line
+from engine.text.time_sensitive import phrases, plain_words, title_words, word_lists
+from engine.text.words import FUNCTION_WORDS, content_words, words
+from engine.types import ItemKind, Report
+from store.catalog import Catalog
+from store.errors import UsageError
+from store.search import Reader
+from store.types import Hit, Scope
+
+_LIST = "meetings"
+_MOST, _NEWS = 2_000, 10  # meetings that a name is looked for in, mails since one
+_FEWEST, _LONGEST = 4, 60  # words of a sentence
+_TERSE, _REPLY = 8, 20  # words of a sentence that agrees, and of a turn that knows no answer
+_REPLIES = 3  # turns that may agree to a proposal
+_INVITED = timedelta(days=60)  # before a meeting
+_BULLET = re.compile(r"\s*(?:[-*•+]|\d{1,3}[.)])\s")
+_ATTENDEES = re.compile(r"^Attendees: (.+)$", re.MULTILINE)
+
+
+class Said(Struct, frozen=True):
+    """A sentence of a meeting, with its plain words."""
+
+    hit: Hit
+    text: str
+    speaker: str | None
+    tokens: tuple[str, ...]
+
+    def begins(self, part: str, within: int = 0) -> bool:
+        """Return whether a cue stands in it, after at most so many words."""
+        return any(first <= within for first, _ in phrases(_LIST, part).find(self.tokens))
+
+    def has(self, part: str) -> bool:
+        """Return whether a cue stands anywhere in it."""
+        return self.begins(part, len(self.tokens))
+
+    @property
+    def asks(self) -> bool:
+        """Return whether it is a question."""
+        return self.text.rstrip().endswith("?")
+
+
+Turns = list[list[Said]]  # a paragraph each where nobody knows who speaks
+
+
+def turns_of(document: WholeDocument) -> Turns:
+    """Return the sentences of a meeting, by turn."""
+    grouped = groupby(own_sentences(document), key=lambda one: one[1].speaker or (one[0].chunk.id, one[1].turn))
+    texts = [[(hit, hit.chunk.text[at.start : at.end], at.speaker) for hit, at in said] for _, said in grouped]
+    return [[Said(hit, text, who, tuple(plain_words(text))) for hit, text, who in said] for said in texts]
+
+
+def found_in(document: WholeDocument) -> list[OpenSentence]:
+    """Return what a meeting decided, who does what, and what was left open, in its order."""
+    turns = turns_of(document)
+    found = tasks(document, turns)
+    for kind, said in (("decision", decisions(turns)), ("question", open_questions(turns))):
+        about = Commitment("decision" if kind == "decision" else "question", "unknown")
+        found += [OpenSentence(document, one.hit, one.text, about, None, one.speaker or "", None) for one in said]
+    once = {(one.found.kind, *plain_words(one.text)): one for one in reversed(found)}.values()
+    return sorted(once, key=lambda one: (one.hit.chunk.position, one.hit.chunk.text.find(one.text)))
+
+
+def decisions(turns: Turns) -> list[Said]:
+    """Return the sentences that decide something; none in doubt."""
+    found = _listed(turns, "decisions")
+    for at, said in enumerate(turns):
+        for number, one in enumerate(said):
+            if _FEWEST <= len(one.tokens) <= _LONGEST and not one.has("not") and _is_decided(turns, at, number):
+                found.append(one)
+    return found
+
+
+def _is_decided(turns: Turns, at: int, number: int) -> bool:
+    said, one = turns[at], turns[at][number]
+    last, after = said[number - 1 : number], said[number + 1 :]
+    replies = turns[at - 1] if at and turns[at - 1][0].speaker != one.speaker else []
+    if one.begins("proposal", 3) and len(content_words(one.text)) > 2:
+        votes = any(other.has("vote") for other in after[:1])
+        if votes or (len(after) < 2 and _is_agreed(turns, at)):
+            return True
+    if one.asks or one.has("final"):
+        return not one.asks and bool(content_words(one.text))
+    if is_headed(one.text, _LIST, "heading") or any(len(it.tokens) < _FEWEST and it.begins("agreed", 2) for it in last):
+        return True
+    ends = (end for _, end in phrases(_LIST, "decided").find(one.tokens))
+    if any(len(content_words(" ".join(one.tokens[end:]))) > 1 for end in ends):
+        return one.tokens[-1] not in FUNCTION_WORDS  # else it was broken off
+    concludes = one.begins("conclusion") and any(len(it.tokens) < 3 and it.begins("consent") for it in last)
+    return concludes and any(reply.begins("consent") for reply in replies)
+
+
+def _is_agreed(turns: Turns, at: int) -> bool:
+    """Return whether somebody else at once agrees to what a turn proposes, and nobody objects."""
+    after = turns[at + 1 : at + 1 + _REPLIES]
+    agrees = [one for one, *_ in after if one.speaker != turns[at][0].speaker and len(one.tokens) <= _TERSE]
+    objects = any(one.begins("dissent", 1) for said in after for one in said[:2])
+    return not objects and any(one.begins("assent", 2) for one in agrees)
+
+
+def _listed(turns: Turns, part: str) -> list[Said]:
+    """Return the items of a list below a line that is nothing but a heading of a part."""
+    found, inside = list[Said](), False
+    for said in turns:
+        for one in said:
+            inside = inside and _BULLET.match(one.text) is not None
+            found += [one] * (inside and len(one.tokens) >= _FEWEST)
+            inside = inside or one.tokens in word_lists(_LIST)["en"][part]
+    return found
+
+
+def open_questions(turns: Turns) -> list[Said]:
+    """Return the questions that nobody could answer, and the sentences that say that something is open."""
+    found = [one for said in turns for one in said if one.has("open") and not one.has("settled") and not one.asks]
+    for (*_, one), reply in pairwise(turns):
+        is_short = sum(len(other.tokens) for other in reply) <= _REPLY and len(one.tokens) > _FEWEST
+        if one.asks and is_short and reply[0].speaker != one.speaker and reply[0].begins("unknown", 2):
+            found.append(one)
+    return [*_listed(turns, "questions"), *found]
+
+
+def tasks(document: WholeDocument, turns: Turns) -> list[OpenSentence]:
+    """Return who is to do what: promises, requests, items of lists, and requests to which somebody else says yes."""
+    names, found = single_names(document.first.recipients), list(candidates(document, Scope()))
+    others = [(one, addressed(one.text, names)) for one in _listed(turns, "tasks")]
+    for (*_, one), (reply, *_) in pairwise(turns):
+        agrees = reply.speaker != one.speaker and reply.begins("consent") and not reply.has("dissent")
+        asked = (
+            commitment(one.text.rstrip(" ?"), Surroundings(spoken=True, names=names)) if one.asks and agrees else None
+        )
+        others += [(one, reply.speaker)] * (asked is not None and asked.doer == "reader")
+    for one, who in others:
+        about = (Commitment("task", "unknown"), who, one.speaker or "", due_day(one.text, one.hit.written))
+        found.append(OpenSentence(document, one.hit, one.text, *about))
+    passing = phrases(_LIST, "passing")
+    return [one for one in found if not any(passing.find(plain_words(one.text)))]
+
+
+def named_meetings(reader: Reader, name: str, scope: Scope, today: date) -> list[Hit]:
+    """Return the first chunks of the meetings that a name fits, newest first.
+
+    Its words are of the title or of who spoke, but for its days and words such as "last" and, if need be, "call".
+    A name without others fits the only meeting, or all but chats if it asks for the last.
+    """
+    if scope.document:
+        return sorted(reader.chunks_of([scope.document], scope), key=lambda hit: hit.chunk.position)[:1]
+    days, lists = find(name, today), word_lists(_LIST)["en"]
+    said = [one for one in without_days(plain_words(name), days) if (one,) not in (*lists["newest"], *lists["any"])]
+    there = reader.matching(scope, "transcript").by_date(_MOST)
+    there = [one for one in there if not days or (one.date and any(each.holds(one.date.date()) for each in days))]
+    for wanted in (said, title_words(" ".join(said))):
+        sought = _subject(" ".join(wanted))
+        fit = [one for one in there if {*sought}.issubset(words(" ".join((one.title, *one.recipients))))]
+        if sought and fit:
+            return fit
+    is_any = days or len(there) == 1 or any((one,) in lists["newest"] for one in plain_words(name))
+    return [one for one in there if "chat" not in plain_words(one.title)] if is_any and not sought else []
+
+
+def _subject(title: str) -> list[str]:
+    return [word for word in words(title) if word not in FUNCTION_WORDS]
+
+
+def present(reader: Reader, hit: Hit) -> str:
+    """Return who was at a meeting: listed or speaking, and who was invited, by the newest invitation to its day."""
+    text = str(reader.documents([hit.chunk.document])[hit.chunk.document]["text"])
+    found, named = roster(text, hit.recipients), _subject(" ".join(title_words(hit.title)))
+    if hit.date is None or not named:
+        return found
+    day = hit.date.date()
+    sent = reader.matching(Scope(since=day - _INVITED, until=day + timedelta(1)), "mail", named).by_date(_NEWS)
+    own = sorted(reader.chunks_of([one.chunk.document for one in sent], Scope()), key=lambda one: str(one.date))
+    told = [one.chunk.text for one in own if one.chunk.role == "event" and spell_date(day) in one.chunk.text]
+    people = [match[1].split(", ") for text in told if (match := _ATTENDEES.search(text))][-1:]
+    invited = [f"invited: {', '.join(name_and_address(one)[0] or one for one in some)}" for some in people]
+    return "; ".join([*([found] if found else []), *invited])
+
+
+def report_meeting(
+    reader: Reader, catalogue: Catalog, name: str, scope: Scope, today: date, *, since: bool = False
+) -> Report:
+    """Return what the newest meeting of a name brought, or the scope's document; UsageError if there is none.
+
+    With `since`: what is still open of it, what was done, and mail since then that has the words of the name.
+    """
+    hits = named_meetings(reader, name, scope, today)
+    if not hits or not hits[0].is_meeting:
+        raise UsageError(f"no meeting fits {line(name)}", "pkb list")
+    hit, document = hits[0], read_documents(reader, [hits[0].chunk.document])[0]
+    if since:
+        found = _since(reader, document, _subject(" ".join(title_words(name))), scope)
+        return report(catalogue, found, ("task", "question", "done", "mail"), present(reader, hit), hit)
+    return report(catalogue, found_in(document), ("decision", "task", "question"), present(reader, hit), hit)
+
+
+def report(
+    catalogue: Catalog, found: Iterable[OpenSentence], kinds: tuple[ItemKind, ...], people: str, hit: Hit
+) -> Report:
+    """Return what was found, by kind."""
+    items = [item for one in found if (item := item_of(catalogue, one))]
+    items.sort(key=lambda item: kinds.index(item.kind))
+    day = hit.date.isoformat() if hit.date else None
+    return Report(len(items), tuple(items), 1, 1, " ".join(hit.title.split()), day, people, kinds)
+
+
+def _since(reader: Reader, document: WholeDocument, named: Sequence[str], scope: Scope) -> Iterator[OpenSentence]:
+    """Yield what is still open of a meeting, what was done since, and newer mail with the words of its name."""
+    later = Scope(since=document.date.date() if document.date else None, collection=scope.collection)
+    closing = Closing(read_documents(reader, reader.by_date(later, (), READ, oldest=False)[0]))
+    for one in found_in(document):
+        closer = closing.closes(one) if one.found.kind == "task" else None
+        if one.found.kind != "decision":
+            yield one.closed(closer) if closer else one
+    named = named or _subject(" ".join(title_words(document.first.title)))
+    for hit in reader.matching(later, "mail", named).by_date(_NEWS) if named else ():
+        if document.date and hit.date and hit.date > document.date:
+            about = (Commitment("mail", "unknown"), None, hit.sender, None)
+            yield OpenSentence(WholeDocument((hit,)), hit, "", *about, hit.title)
