@@ -149,7 +149,10 @@ def main() -> None:
     # To LanceDB a missing folder of temporary files looks like damaged tables; without the name there is the usual one.
     if not Path(os.environ.get("TMPDIR", "/")).is_dir():
         del os.environ["TMPDIR"]
-    _open_closed()
+    # A closed stream becomes the null device: the next file that is opened would be taken for it.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a letter that the terminal lacks must not end the program
             stream.reconfigure(errors="backslashreplace")
@@ -166,13 +169,6 @@ def main() -> None:
     # `-m`, it would exit by SIGINT instead of with this code.
     exec("")
     sys.exit(code)
-
-
-def _open_closed() -> None:
-    """Return a closed stream the null device: the next file that is opened would be taken for it."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
 def _ended(args: list[str]) -> int:
@@ -210,7 +206,9 @@ def _run(args: list[str], *, as_json: bool) -> int:
         return error.code
     except TyperException as error:
         message = " ".join(error.format_message().rstrip(".").split())
-        output.error(2, message[:1].lower() + message[1:], f"{_command(error, args)} --help", as_json=as_json)
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else " ".join(["pkb", *args[:1]])
+        output.error(2, message[:1].lower() + message[1:], f"{command} --help", as_json=as_json)
         return 2
     except KeyboardInterrupt:
         return 130
@@ -268,27 +266,13 @@ def _invoke(args: list[str]) -> int:
     except typer.Exit as done:
         return done.exit_code
     except Exception as error:
-        if (code := _signalled(error)) is not None:
-            return code
+        cause = error.__context__  # a signal in `Condition.wait` leaves the lock released, which is the error
+        while cause:
+            if isinstance(cause, KeyboardInterrupt | SystemExit):
+                return 130 if isinstance(cause, KeyboardInterrupt) else 143
+            cause = cause.__context__
         raise
     return 0
-
-
-def _signalled(error: BaseException | None) -> int | None:
-    """Return the exit code of the signal that caused an error; in `Condition.wait` it leaves the lock released."""
-    while error := error and error.__context__:
-        if isinstance(error, KeyboardInterrupt):
-            return 130
-        if isinstance(error, SystemExit):
-            return 143
-    return None
-
-
-def _command(error: TyperException, args: list[str]) -> str:
-    """Return the part of a mistyped command that was understood."""
-    if context := getattr(error, "ctx", None):
-        return str(context.command_path)
-    return " ".join(["pkb", *args[:1]])
 
 
 def _show_bugs() -> None:

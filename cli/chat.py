@@ -187,15 +187,16 @@ def _typed(look: Callable[[str], None], *, as_json: bool) -> Iterator[str]:
             print()
 
 
-_HELP = {
-    "/answer": "show the last answer with all its sources",
-    "/show N": "print the document of source N",
-    "/open N": "open the file of source N",
-    "/wrong": "mark the last answer as wrong and drop it",
-    "/history": "list the questions and answers so far",
-    "/help": "show this help",
-    "/quit": "quit (or Ctrl-D)",
-}
+_HELP = """\
+/answer    show the last answer with all its sources
+/show N    print the document of source N
+/open N    open the file of source N
+/wrong     mark the last answer as wrong and drop it
+/history   list the questions and answers so far
+/help      show this help
+/quit      quit (or Ctrl-D)
+Anything else is a question. Follow-ups are completed from the questions before them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +206,7 @@ class ChatTurn:
     typed: str
     asked: str | None
     result: AskResult
-
-    @property
-    def reply(self) -> Answer:
-        """Return its answer."""
-        return self.result.reply
+    reply: Answer
 
 
 def show_last(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) -> None:
@@ -261,19 +258,12 @@ def history(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) ->
     print(flush=True)
 
 
-def show_help(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) -> None:
-    """Print the commands."""
-    lines = [f"{name:<10} {does}" for name, does in _HELP.items()]
-    more = "Anything else is a question. Follow-ups are completed from the questions before them."
-    print("\n".join([*lines, more]), end="\n\n", flush=True)
-
-
 COMMANDS: dict[str, Callable[[Sequence[ChatTurn], str, Session, bool], None]] = {
     "/answer": show_last,
     "/show": show_document,
     "/open": open_source,
     "/history": history,
-    "/help": show_help,
+    "/help": lambda *_: print(_HELP, flush=True),
 }
 
 
@@ -309,31 +299,35 @@ class Conversation:
     def _ask(self, typed: str, opened: Session) -> None:
         condensed, took = self._condense(typed, opened)
         asked, options = condensed.asked or typed, self.options
-        if before := self._before() if condensed.by != "itself" else None:
+        last = next((one.reply for one in reversed(self._said) if one.reply.answered and one.reply.sources), None)
+        before = last.sources[0] if last and condensed.by != "itself" else None
+        if before:
             said = before.path, before.message_id, before.quote
             options = replace(options, after=FollowedAnswer(*said, typed if condensed.asked else ""))
         if condensed.asked is None:  # an unclear question must neither find nor leave a cached answer
             options = replace(options, read_bank=False, write_bank=False)
-        if not self._as_json:
-            self._show_condensed(condensed, before)
+        if not self._as_json and (self._explain or condensed.asked is None or condensed.by != "itself"):
+            title = one_line(before.title, 60) or "no subject" if before else ""
+            unclear = f"asked as typed, in “{title}” first" if title else "asked as typed: unclear what it refers to"
+            output.say(f"→ {condensed.asked or unclear}")
         with output.progress_line(opened) as remove, output.Stream(remove) as streamed:
             answered = answer(opened, asked, options, None if self._as_json else streamed.say)
-        self._note(answered, condensed, took)
-        self._show(answered, typed, condensed, streamed=streamed.started)
-        self._remember(ChatTurn(typed, condensed.asked, AskResult(answered.reply, answered.trace, answered.covered)))
-        answered.keep()
-
-    def _before(self) -> Source | None:
-        """Return the source of the last answer that was given, which a follow-up is about; None if there is none."""
-        last = next((one.reply for one in reversed(self._said) if one.reply.answered and one.reply.sources), None)
-        return last.sources[0] if last else None
-
-    def _remember(self, said: ChatTurn) -> None:
-        self._said.append(said)
-        if said.asked is not None:
+        note = f"by {condensed.by}" if condensed.asked else "asked as typed, without the answer cache"
+        answered.trace.steps.insert(0, Step("condense", took, note))
+        if self._as_json:
+            about = {"notices": answered.trace.notices, "question": typed, "asked": condensed.asked}
+            row = answered.reply.to_json() | about
+            output.data(row | {"explain": answered.trace.to_json()} if self._explain else row)
+        else:
+            show_answer(answered, streamed=streamed.started, explain=self._explain, more="/answer", brief=True)
+            print(flush=True)
+        result = AskResult(answered.reply, answered.trace, answered.covered)
+        self._said.append(ChatTurn(typed, condensed.asked, result, answered.reply))
+        if condensed.asked is not None:
             from engine.ask.followup import turn_of
 
-            self._turns.append(turn_of(said.reply))
+            self._turns.append(turn_of(answered.reply))
+        answered.keep()
 
     def _wrong(self, opened: Session) -> None:
         """Drop the last answer, unless something else was asked elsewhere since; it is no context for the next then."""
@@ -361,23 +355,3 @@ class Conversation:
         self._turns = [turn for turn in self._turns if may_be_followed(opened.ledger, turn.asked)]
         condensed = condense(typed, self._turns, follow_up_writer(opened))
         return condensed, (time.perf_counter() - begun) * 1000
-
-    def _note(self, answered: AskResult, condensed: "Condensed", took: float) -> None:
-        note = f"by {condensed.by}" if condensed.asked else "asked as typed, without the answer cache"
-        answered.trace.steps.insert(0, Step("condense", took, note))
-
-    def _show_condensed(self, condensed: "Condensed", before: Source | None) -> None:
-        """Print the rewritten question, if it differs from the typed one."""
-        if self._explain or condensed.asked is None or condensed.by != "itself":
-            title = one_line(before.title, 60) or "no subject" if before else ""
-            unclear = f"asked as typed, in “{title}” first" if title else "asked as typed: unclear what it refers to"
-            output.say(f"→ {condensed.asked or unclear}")
-
-    def _show(self, answered: AskResult, typed: str, condensed: "Condensed", *, streamed: bool) -> None:
-        if self._as_json:
-            about = {"notices": answered.trace.notices, "question": typed, "asked": condensed.asked}
-            row = answered.reply.to_json() | about
-            output.data(row | {"explain": answered.trace.to_json()} if self._explain else row)
-            return
-        show_answer(answered, streamed=streamed, explain=self._explain, more="/answer", brief=True)
-        print(flush=True)

@@ -91,7 +91,12 @@ def forget(
             _show_plan(planned)
             if planned.is_empty and (dry_run or not pkb.forgets):
                 print("Nothing to forget.")
-        if not planned.is_empty and not dry_run and not _is_agreed(planned, yes=yes):
+        messages = len(planned.ids) + len(planned.left_out)
+        parts = {"document": messages, "question": len(planned.questions), "cached answer": planned.answers}
+        what = ", ".join(count(number, name) for name, number in parts.items() if number) or "their rest"
+        if not (planned.is_empty or dry_run) and not agreed(
+            f"forget {what} for good?", yes=yes, default=False, step="pkb forget ... --yes"
+        ):
             raise typer.Exit(1)
         erased = None
         if not dry_run and (not planned.is_empty or pkb.forgets):
@@ -102,14 +107,6 @@ def forget(
         elif erased:
             _show(pkb, erased, planned)
     raise typer.Exit(0 if erased or not planned.is_empty else 4)
-
-
-def _is_agreed(planned: "ForgetPlan", *, yes: bool) -> bool:
-    """Return whether the person agrees; UsageError if nobody can answer."""
-    messages = len(planned.ids) + len(planned.left_out)
-    parts = {"document": messages, "question": len(planned.questions), "cached answer": planned.answers}
-    what = ", ".join(count(number, name) for name, number in parts.items() if number) or "their rest"
-    return agreed(f"forget {what} for good?", yes=yes, default=False, step="pkb forget ... --yes")
 
 
 def _show_plan(planned: "ForgetPlan") -> None:

@@ -99,16 +99,10 @@ def cron(command: Command) -> str:
 
 def with_line(table: str, line: str | None) -> str:
     """Return a cron table with our line replaced by `line`, or removed; the rest is unchanged."""
-    rest = [one for one in table.split("\n") if not one.endswith(f" {MARK}")]
+    body = "\n".join(one for one in table.split("\n") if not one.endswith(f" {MARK}"))
     if line is None:
-        return "\n".join(rest)
-    body = "\n".join(rest)
+        return body
     return f"{body}{'' if not body or body.endswith(chr(10)) else chr(10)}{line}\n"
-
-
-def ours(table: str) -> str | None:
-    """Return our line of a table of cron."""
-    return next((one for one in table.split("\n") if one.endswith(f" {MARK}")), None)
 
 
 def _quoted(word: str) -> str:
@@ -136,7 +130,13 @@ def arrange(action: Action, *, as_json: bool, system: str = sys.platform) -> Non
     """Install, remove or show the hourly run of `pkb idle` for this user, and say what that is."""
     way = choose(os.environ, system)
     found = _WAYS[way](action, Command(words(), carried(locate(os.environ))))
-    installed = all(one.text is not None for one in found) and (action == "install" or _knows(way))
+    installed = all(one.text is not None for one in found)
+    if action != "install":  # a scheduler ignores a file that it has not loaded; the table is all that cron has
+        ask = {
+            "launchd": ("launchctl", "print", f"gui/{os.getuid()}/{LABEL}"),
+            "systemd": ("systemctl", "--user", "is-enabled", f"{UNIT}.timer"),
+        }
+        installed = installed and (way == "cron" or _outcome(*ask[way]).returncode == 0)
     if as_json:
         files = [{"where": one.where, "text": one.text, "changed": one.changed} for one in found]
         output.data({"schema": SCHEMA, "by": way, "installed": installed, "files": files})
@@ -214,7 +214,7 @@ def _cron(action: Action, command: Command) -> list[ScheduleFile]:
         raise PkbError(f"crontab -l: {plain(listed.stderr).strip() or listed.returncode}")
     table = listed.stdout if not listed.returncode else ""
     if action == "status":
-        return [ScheduleFile("crontab", ours(table))]
+        return [ScheduleFile("crontab", next((one for one in table.split("\n") if one.endswith(f" {MARK}")), None))]
     line = cron(command) if action == "install" else None
     changed = with_line(table, line)
     if changed != table:
@@ -227,15 +227,6 @@ _WAYS: dict[Way, Callable[[Action, Command], list[ScheduleFile]]] = {
     "systemd": _systemd,
     "cron": _cron,
 }
-
-
-def _knows(way: Way) -> bool:
-    """Ask the scheduler whether it will run the job: it ignores a file that it has not loaded."""
-    if way == "launchd":
-        return _outcome("launchctl", "print", f"gui/{os.getuid()}/{LABEL}").returncode == 0
-    if way == "systemd":
-        return _outcome("systemctl", "--user", "is-enabled", f"{UNIT}.timer").returncode == 0
-    return True  # its table is all that cron has
 
 
 @contextmanager
@@ -304,7 +295,6 @@ def _outcome(*command: str, given: str = "") -> "subprocess.CompletedProcess[str
 
 
 _LEFT = ("no time", "limit", "no space", "new mail", "stopped")  # states of jobs that a next run will run
-_LABELS = {"limit": "--max"}  # of states, where they differ from their names
 # The result of a kind of job, singular and plural.
 _NAMES = {
     "refresh": ("answer refreshed", "answers refreshed"),
@@ -328,7 +318,21 @@ def row(report: "IdleReport", seconds: float, *, dry_run: bool) -> dict[str, Any
         "schema": SCHEMA,
         "dry_run": dry_run,
         "reason": report.reason,
-        "units": [_result(one) for one in results],
+        "units": [
+            {
+                "job": one.job.kind,
+                "what": one.job.what,
+                "why": one.job.reason,
+                "tokens": one.job.tokens,
+                "expected": round(one.job.expected, 3),
+                "gain_s": round(one.job.gain_s, 4),
+                "cost_s": round(one.job.cost_s, 4),
+                "state": one.state,
+                "seconds": round(one.spent.seconds, 4),
+                "bytes": one.spent.bytes,
+            }
+            for one in results
+        ],
         "done": sum(one.state == "done" for one in results),
         "bytes": sum(one.spent.bytes for one in results),
         "seconds": round(seconds, 3),
@@ -365,23 +369,7 @@ def sum_up(results: "Sequence[JobResult]", seconds: float) -> None:
 
 
 def _label(state: str) -> str:
-    return _LABELS.get(state, state)
-
-
-def _result(one: "JobResult") -> dict[str, Any]:
-    job = one.job
-    return {
-        "job": job.kind,
-        "what": job.what,
-        "why": job.reason,
-        "tokens": job.tokens,
-        "expected": round(job.expected, 3),
-        "gain_s": round(job.gain_s, 4),
-        "cost_s": round(job.cost_s, 4),
-        "state": one.state,
-        "seconds": round(one.spent.seconds, 4),
-        "bytes": one.spent.bytes,
-    }
+    return "--max" if state == "limit" else state
 
 
 _MANY = 1_000_000
@@ -425,7 +413,12 @@ def idle(
         return
     from engine.idle.types import IdleReport, IdleRequest
 
-    request = IdleRequest(_began(), duration("--budget", budget), most, predictions, dry_run, force)
+    began = time.monotonic()
+    if sys.argv[1:2] == ["idle"]:  # with this process, which was started for it
+        from engine.idle.scheduler import running_s
+
+        began -= running_s()
+    request = IdleRequest(began, duration("--budget", budget), most, predictions, dry_run, force)
     with open_pkb() as pkb:
         try:
             _ = pkb.session.ledger  # NoStore before a progress bar is drawn
@@ -445,12 +438,3 @@ def idle(
     if report.reason and (verbose or sys.stderr.isatty() or (dry_run and not report.results)):  # cron would mail it
         output.say(f"pkb: {'stopped early' if report.results else 'nothing done'}: {report.reason}")
     sum_up(report.results, seconds)
-
-
-def _began() -> float:
-    """Return when this command began, on the monotonic clock: with the process, if that was started for it."""
-    if sys.argv[1:2] != ["idle"]:
-        return time.monotonic()
-    from engine.idle.scheduler import running_s
-
-    return time.monotonic() - running_s()

@@ -22,7 +22,6 @@ from store.errors import NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
     from engine.inventory import MemoryBudget
-    from engine.models.hub import DownloadPlan, Hub
     from engine.models.lookup import GgufFile, Role
 
 model = typer.Typer(help="Download, select and remove language models.", rich_markup_mode=None)
@@ -85,10 +84,10 @@ def use(name: Usable, as_json: Json = False) -> None:
 
     Example: pkb model use openai:http://127.0.0.1:11434#llama3.2:3b
     """
-    if name.startswith(SERVED):
-        _use_server(name, as_json=as_json)
-        return
     with session() as opened:
+        if name.startswith(SERVED):
+            _use_server(opened, name, as_json=as_json)
+            return
         found = None if name == inventory.QUOTE else _usable(opened, name, quiet=as_json)
         inventory.select(opened, found.name if found else "", (found and found.revision) or "")
         if found and not (budget := inventory.memory_budget_of(opened, found)).fits:
@@ -97,16 +96,15 @@ def use(name: Usable, as_json: Json = False) -> None:
     output.result({"name": shown, "revision": revision}, f"now answering with {shown}", as_json=as_json)
 
 
-def _use_server(name: str, *, as_json: bool) -> None:
+def _use_server(opened: Session, name: str, *, as_json: bool) -> None:
     """Select a model that a server runs, once the server has said that it has it."""
     from engine.models.endpoint import exposure
     from engine.models.openai import reach
 
-    with session() as opened:
-        opened.override("model.name", name)
-        found = reach(opened.settings.model, os.environ)
-        endpoint = found.client.endpoint
-        inventory.select(opened, str(endpoint), "")
+    opened.override("model.name", name)
+    found = reach(opened.settings.model, os.environ)
+    endpoint = found.client.endpoint
+    inventory.select(opened, str(endpoint), "")
     row = {"name": str(endpoint), "revision": None}
     output.result(row, line(f"now answering with {found.name}"), as_json=as_json)
     if warning := exposure(endpoint):
@@ -290,21 +288,41 @@ def _pull(opened: Session, given: str | None, *, yes: bool, force: bool, use: bo
     """Download a model after showing its size and asking; then select it."""
     from engine.models.hub import Hub
 
-    named = lookup.split(_default(opened) if given is None else given)
-    if named is None:
+    if (chosen := given) is None:
+        room = inventory.memory_budget(opened, 0)
+        chosen = lookup.default(room.total, room.limit, lambda weights: runtime.needed(weights, 4, runtime.device()))
+        if chosen is None:
+            here = f"{size(room.total)} of memory, {runtime.device()}"
+            raise PkbError(f"no recommended model for this machine ({here}); name one yourself, or use quotes", _NAMED)
+    if (named := lookup.split(chosen)) is None:
         raise UsageError(f"{given} is not a name like org/name" if given else "no model name given", _NAMED)
     hub = Hub(os.environ)
     plan = hub.plan(*named)
-    role, budget, missing = _role(plan), _budget(opened, plan), hub.missing(plan)
-    _show_plan(plan, missing, lookup.free(os.environ), budget)
-    _require_fit(plan, missing, lookup.free(os.environ), budget, force=force)
+    if (role := lookup.role(plan.name, plan.config)) is None:  # before its weights are downloaded
+        raise PkbError(inventory.why_unsupported(plan.name, plan.config), _NAMED)
+    budget = inventory.memory_budget(opened, inventory.memory_needed(plan.name, plan.weights, plan.config))
+    missing, free = hub.missing(plan), lookup.free(os.environ)
+    output.say(f"{plan.name}, commit {plan.commit}")
+    output.say(f"to download: {size(missing)} of {size(plan.bytes)}; free disk space: {size(free)}")
+    output.say(f"{'fits' if budget.fits else 'does not fit'}: it needs {budget}")
+    if not budget.fits and not force:
+        raise PkbError(f"{plan.name} does not fit: it needs {budget}", f"pkb model pull {plan.name} --force")
+    if missing > free:
+        message = f"{plan.name} does not fit on the disk: it needs {size(missing)}, {size(free)} are free"
+        raise PkbError(message, f"free some disk space, then run: pkb model pull {plan.name}")
     again = f"pkb model pull {given or plan.name}"
     if missing and not agreed("download it?", yes=yes, default=budget.fits, step=f"{again} --yes"):
         raise PkbError("nothing was downloaded", "pkb model list")
-    local = _fetch(hub, plan, again, quiet=as_json)
-    if chosen := use and role == "writer":
+    try:
+        with bars(quiet=as_json) as tick:
+            tick("MB", 0, None)
+            local = hub.pull(plan, lambda done: tick("MB", done // 10**6, plan.bytes // 10**6))
+    except KeyboardInterrupt:
+        output.say(f"pkb: interrupted; the partial download is kept; try: {again}")
+        raise
+    if in_use := use and role == "writer":
         inventory.select(opened, local.name, local.revision or "")
-    _tell(local, role, missing, budget, chosen=chosen, as_json=as_json)
+    _tell(local, role, missing, budget, chosen=in_use, as_json=as_json)
 
 
 def _pull_package(opened: Session, name: str, *, yes: bool, use: bool, as_json: bool) -> None:
@@ -368,51 +386,6 @@ def offer_embedder(opened: Session) -> bool:
     return True
 
 
-def _default(opened: Session) -> str:
-    budget = inventory.memory_budget(opened, 0)
-    name = lookup.default(budget.total, budget.limit, lambda weights: runtime.needed(weights, 4, runtime.device()))
-    if name is None:
-        here = f"{size(budget.total)} of memory, {runtime.device()}"
-        raise PkbError(f"no recommended model for this machine ({here}); name one yourself, or use quotes", _NAMED)
-    return name
-
-
-def _role(plan: "DownloadPlan") -> "Role":
-    """Return the role of the model; PkbError if pkb cannot use it, before its weights are downloaded."""
-    if (found := lookup.role(plan.name, plan.config)) is None:
-        raise PkbError(inventory.why_unsupported(plan.name, plan.config), _NAMED)
-    return found
-
-
-def _budget(opened: Session, plan: "DownloadPlan") -> "MemoryBudget":
-    return inventory.memory_budget(opened, inventory.memory_needed(plan.name, plan.weights, plan.config))
-
-
-def _show_plan(plan: "DownloadPlan", missing: int, free: int, budget: "MemoryBudget") -> None:
-    output.say(f"{plan.name}, commit {plan.commit}")
-    output.say(f"to download: {size(missing)} of {size(plan.bytes)}; free disk space: {size(free)}")
-    output.say(f"{'fits' if budget.fits else 'does not fit'}: it needs {budget}")
-
-
-def _require_fit(plan: "DownloadPlan", missing: int, free: int, budget: "MemoryBudget", *, force: bool) -> None:
-    """Raise PkbError if a model does not fit on the disk or, unless forced, in memory."""
-    if not budget.fits and not force:
-        raise PkbError(f"{plan.name} does not fit: it needs {budget}", f"pkb model pull {plan.name} --force")
-    if missing > free:
-        message = f"{plan.name} does not fit on the disk: it needs {size(missing)}, {size(free)} are free"
-        raise PkbError(message, f"free some disk space, then run: pkb model pull {plan.name}")
-
-
-def _fetch(hub: "Hub", plan: "DownloadPlan", again: str, *, quiet: bool) -> InstalledModel:
-    try:
-        with bars(quiet=quiet) as tick:
-            tick("MB", 0, None)
-            return hub.pull(plan, lambda done: tick("MB", done // 10**6, plan.bytes // 10**6))
-    except KeyboardInterrupt:
-        output.say(f"pkb: interrupted; the partial download is kept; try: {again}")
-        raise
-
-
 def _tell(
     local: InstalledModel, role: "Role", fetched: int, budget: "MemoryBudget", *, chosen: bool, as_json: bool
 ) -> None:
@@ -424,17 +397,16 @@ def _tell(
         })  # fmt: skip
         return
     print(f"downloaded {local.name} to {local.folder}")
-    if role == "embedder":
-        print(_embeds(local))
+    if role == "embedder" and local.name != lookup.EMBEDDER:
+        print(f"to embed with it: pkb config set embed.model {local.name}")
+    elif role == "embedder":
+        is_used = (used := lookup.find_weights()) == local.folder
+        print(
+            "now embedding with it; next: pkb ingest"
+            if is_used
+            else f"embeddings are still computed by the copy in {used}"
+        )
     elif chosen:
         print('now answering with it; next: pkb ask "when is rehearsal?"')
     else:
         print(f"to answer with it: pkb model use {local.name}")
-
-
-def _embeds(local: InstalledModel) -> str:
-    if local.name != lookup.EMBEDDER:
-        return f"to embed with it: pkb config set embed.model {local.name}"
-    if (used := lookup.find_weights()) != local.folder:
-        return f"embeddings are still computed by the copy in {used}"
-    return "now embedding with it; next: pkb ingest"

@@ -70,16 +70,12 @@ def data(row: dict[str, Any]) -> None:
 
 def result(row: Mapping[str, Any], said: str, *, as_json: bool) -> None:
     """Print what a command did: in words, or as JSON under the schema."""
-    if as_json:
-        data(_under_schema(row))
-    else:
-        print(said)
-
-
-def _under_schema(row: Mapping[str, Any]) -> dict[str, Any]:
     from engine.types import SCHEMA
 
-    return {"schema": SCHEMA, **row}
+    if as_json:
+        data({"schema": SCHEMA, **row})
+    else:
+        print(said)
 
 
 _NARROWEST, _WIDEST = 60, 200  # columns
@@ -170,23 +166,18 @@ def lost(unknown: str | None) -> str:
 def error(code: int, message: str, next_step: str | None, *, as_json: bool, question: str | None = None) -> None:
     """Print one line that says what went wrong, with which question of a batch, and what to type next."""
     about = {} if question is None else {"question": question}
-    if as_json and _takes(_under_schema(about | {"error": {"code": code, "message": message, "next": next_step}})):
-        return
+    if as_json:
+        try:
+            result(about | {"error": {"code": code, "message": message, "next": next_step}}, "", as_json=True)
+            return
+        except BrokenPipeError:
+            raise
+        except OSError:  # standard output takes nothing, as on a full device
+            pass
     try:
         say(f"pkb: {message}" + (f"; try: {next_step.removeprefix('try ')}" if next_step else ""))
     except OSError:  # there is nowhere left to say it; the exit code does
         close_output(sys.stderr)
-
-
-def _takes(row: dict[str, Any]) -> bool:
-    """Print one object; False where standard output takes nothing, as on a full device."""
-    try:
-        data(row)
-    except BrokenPipeError:
-        raise
-    except OSError:
-        return False
-    return True
 
 
 def close_output(stream: TextIO) -> None:
@@ -208,8 +199,18 @@ def bars(*, quiet: bool, stay: bool = True) -> Iterator[Tick]:
         yield lambda step, done, total: None
         return
     shown = _progress(stay=stay)
+
+    def move(step: str, done: int, total: int | None) -> None:
+        """Move the bar of a step; the first call draws it, so that an earlier error is printed alone."""
+        known = next((task.id for task in shown.tasks if task.description == step), None)
+        moved = shown.add_task(step, total=None) if known is None else known
+        shown.update(moved, completed=done, total=total if done else None)
+        for task in shown.tasks:
+            shown.update(task.id, visible=task.id == moved or task.completed > 0)
+        shown.start()
+
     try:
-        yield partial(_move, shown)
+        yield move
         for task in shown.tasks:
             shown.update(task.id, total=task.completed)
     finally:
@@ -241,16 +242,6 @@ def _progress(*, stay: bool) -> "Progress":
     left = TimeRemainingColumn(compact=True, elapsed_when_finished=True)
     columns = (TextColumn("{task.description}"), BarColumn(_BAR), Figure(), left)
     return Progress(*columns, console=console(stderr=True), transient=not stay)
-
-
-def _move(shown: "Progress", step: str, done: int, total: int | None) -> None:
-    """Move the bar of a step; the first call draws it, so that an earlier error is printed alone."""
-    known = next((task.id for task in shown.tasks if task.description == step), None)
-    moved = shown.add_task(step, total=None) if known is None else known
-    shown.update(moved, completed=done, total=total if done else None)
-    for task in shown.tasks:
-        shown.update(task.id, visible=task.id == moved or task.completed > 0)
-    shown.start()
 
 
 Sender = Annotated[str | None, typer.Option("--from", metavar="PERSON", help="Only messages from this person.")]

@@ -15,15 +15,7 @@ from typing import Any
 import typer
 
 from cli import output
-from engine.text.terminal import (
-    cited_numbers,
-    count,
-    line,
-    one_line,
-    plain,
-    unstyled,
-    wrap,
-)
+from engine.text.terminal import cited_numbers, count, line, one_line, plain, unstyled, wrap
 from engine.text.time_sensitive import FUNCTION_WORDS
 from engine.types import Answer, AskResult, Correction, OpenLoop, Report, Source, grouped, json_values
 
@@ -31,6 +23,7 @@ _WORD = re.compile(r"\w+")
 _INDENT = "    "
 _SHOWN = 3  # sources in full
 _QUOTE, _WHOLE = 240, 1_000_000  # characters of a quote that are shown; more than any has
+_BEFORE = 160  # characters of an earlier answer
 
 
 def _print(text: str, *, stderr: bool = False, indent: str = "", whole: bool = False) -> None:
@@ -61,24 +54,27 @@ def show_answer(
     if reply.text is None or not streamed:
         _print(_answer(reply))
     read = list(enumerate(grouped(reply.sources), 1))
-    bearing = sorted(_bearing(reply, read), key=_date) if reply.synthesis else _bearing(reply, read)
+    bearing = _bearing(reply, read)
+    if reply.synthesis:  # by day; those without one last
+        bearing.sort(key=lambda one: (one[1][0].date is None, one[1][0].date or ""))
     bearing = [one for one in bearing if not brief or one[0] in {1, *cited_numbers(reply.text or "")}]
     for number, places in bearing:
         beside = (sys.stdout.isatty() and number == 1 and reply.context) or ""
         show_source(number, places, rests=number == 1 and reply.answered, context=beside)
-    _show_others([one for one in read if one not in bearing], more)
+    others = [f"[{number}] {_title(places)}" for number, places in read if (number, places) not in bearing]
+    shown = [f"{count(len(others), 'more source')}: {more}"] if more and others else others
+    for one in ["", *shown] if shown else []:
+        _print(typer.style(one, dim=True) if one else "", indent=_INDENT)
     _print(typer.style("\n" + _how(answered), dim=True), stderr=True)
-    if explain:
-        _print(_steps(answered), stderr=True, whole=True)
+    if explain:  # the steps as a table
+        steps = ((step.name, f"{step.ms:.1f}", plain(step.note)) for step in answered.trace.steps)
+        rows = [("step", "ms", "found"), *steps]
+        names, figures = (max(len(row[column]) for row in rows) for column in (0, 1))
+        heading, *lines = (f"{name:<{names}}  {ms:>{figures}}  {note}".rstrip() for name, ms, note in rows)
+        _print("\n".join([typer.style(heading, bold=True), *lines]), stderr=True, whole=True)
 
 
 _Numbered = tuple[int, Sequence[Source]]
-
-
-def _date(one: _Numbered) -> tuple[bool, str]:
-    """Order sources by day; those without one last."""
-    written = one[1][0].date
-    return written is None, written or ""
 
 
 def _bearing(reply: Answer, read: Sequence[_Numbered]) -> list[_Numbered]:
@@ -91,29 +87,18 @@ def _bearing(reply: Answer, read: Sequence[_Numbered]) -> list[_Numbered]:
     wanted = _content(reply.text[start:end])
     numbers = {1, *cited_numbers(reply.text)}
     cited = [one for one in read if one[0] in numbers]
-    others = (one for one in read if one not in cited and _agrees(wanted, _content(one[1][0].quote)))
+    figures = {word for word in wanted if word.isdigit() and len(word) < len("2024")}  # years are often left out
+
+    def agrees(said: set[str]) -> bool:
+        """Return whether a quote has two thirds of the words of the answer, and its numbers."""
+        return bool(wanted) and figures <= said and 3 * len(wanted & said) >= 2 * len(wanted)
+
+    others = (one for one in read if one not in cited and agrees(_content(one[1][0].quote)))
     return sorted([*cited, *islice(others, max(0, _SHOWN - len(cited)))], key=lambda one: one[0])
-
-
-def _agrees(wanted: set[str], said: set[str]) -> bool:
-    """Return whether a quote has two thirds of the words of an answer, and its numbers; years are often left out."""
-    numbers = {word for word in wanted if word.isdigit() and len(word) < len("2024")}
-    return bool(wanted) and numbers <= said and 3 * len(wanted & said) >= 2 * len(wanted)
 
 
 def _content(text: str) -> set[str]:
     return {word for word in _WORD.findall(text.casefold()) if word not in FUNCTION_WORDS}
-
-
-def _show_others(others: Sequence[_Numbered], more: str) -> None:
-    """Print a line for each retrieved source that is not shown in full, or how to see them."""
-    if not others:
-        return
-    lines = [f"[{number}] {_title(places)}" for number, places in others]
-    shown = [f"{count(len(others), 'more source')}: {more}"] if more else lines
-    _print("")
-    for one in shown:
-        _print(typer.style(one, dim=True), indent=_INDENT)
 
 
 def show_source(number: int, places: Sequence[Source], whole: str = "", context: str = "", rests: bool = False) -> None:
@@ -184,18 +169,13 @@ _NOT_QUOTED: dict[str, str] = {
 _LISTED: dict[str, str] = {"list": "list", "count": "count", "comparison": "count"}  # what `pkb list` does
 
 
-def _declined(reply: Answer, asked: str) -> str:
-    """Return the hint for a question that no passage answers, with a command to paste."""
-    instead = "use a language model: pkb model pull"
-    if verb := _LISTED.get(asked):
-        instead = f"{verb} documents: pkb list --from NAME --about WORDS{' --count' if verb == 'count' else ''}"
-    below = "see the passages below, by date, or " if reply.sources else "instead "
-    return f"{_NOT_QUOTED[asked]}; {below}{instead}"
-
-
 def _answer(reply: Answer) -> str:
-    if reply.synthesis:
-        return typer.style(plain(_declined(reply, reply.synthesis)), fg="yellow")
+    if asked := reply.synthesis:  # no passage answers it; a command to paste
+        instead = "use a language model: pkb model pull"
+        if verb := _LISTED.get(asked):
+            instead = f"{verb} documents: pkb list --from NAME --about WORDS{' --count' if verb == 'count' else ''}"
+        below = "see the passages below, by date, or " if reply.sources else "instead "
+        return typer.style(plain(f"{_NOT_QUOTED[asked]}; {below}{instead}"), fg="yellow")
     if reply.text is None:
         closest = " Closest passages:" if reply.sources else ""
         return typer.style(f"No answer found.{closest}", fg="yellow")
@@ -208,15 +188,12 @@ def _answer(reply: Answer) -> str:
     return said + plain(reply.text[:start]) + found + plain(reply.text[end:]) + before
 
 
-_BEFORE = 160  # characters of an earlier answer
-
-
-def _correction(made: Correction, width: int = _BEFORE) -> str:
-    """Return the earlier answer, cut to `width` characters, and the message that changed it."""
-    was = f"“{one_line(made.before, width)}”" if made.before else "no answer"
+def _correction(made: Correction) -> str:
+    """Return the earlier answer, and the message that changed it."""
+    was = f"“{one_line(made.before, _BEFORE)}”" if made.before else "no answer"
     if made.kind == "wrong":
         return typer.style("Corrected:", fg="yellow", bold=True) + f" {was}, said before, answers a similar question."
-    because = f" by {one_line(_title([made.cause]), max(40, width))}" if made.cause else ""
+    because = f" by {one_line(_title([made.cause]), _BEFORE)}" if made.cause else ""
     return typer.style("Changed", fg="yellow", bold=True) + f"{because}; before: {was}"
 
 
@@ -288,9 +265,9 @@ def _day(moment: str) -> str:
 def _where(source: Source) -> str:
     first, last = source.lines
     path = from_home(line(source.path))
-    # Elsewhere the numbers are those of the decoded text, which only `pkb show` prints.
     if source.place:
         return f"{path}: {line(source.place)}"
+    # Elsewhere the numbers are those of the decoded text, which only `pkb show` prints.
     return f"{path}:{first}-{last}" if source.own_lines else f"{path}, lines {first}-{last} of pkb show"
 
 
@@ -307,7 +284,10 @@ def _how(answered: AskResult) -> str:
     if reply.matched_question is not None:
         parts.append(f"same answer as “{one_line(reply.matched_question, 100)}”, similarity {reply.similarity:.0%}")
     if reply.age_s is not None:
-        parts.append(f"answered {_age(reply.age_s)} ago" + (", may be stale" if reply.stale else ""))
+        units = ((86400, "d"), (3600, "h"), (60, "min"), (0, "s"))
+        seconds, unit = next(one for one in units if reply.age_s >= one[0])
+        age = f"{reply.age_s / max(1, seconds):.0f} {unit}"
+        parts.append(f"answered {age} ago" + (", may be stale" if reply.stale else ""))
     if reply.writer == "quote" and not reply.synthesis:
         parts.append("quoted")
     if reply.model:
@@ -315,19 +295,3 @@ def _how(answered: AskResult) -> str:
     if answered.covered is not None and answered.covered < 1:
         parts.append(f"{answered.covered:.0%} of chunks have embeddings; keyword search covers all")
     return plain(" · ".join([*parts, *answered.trace.notices]))
-
-
-def _age(seconds: float) -> str:
-    for size, name in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds / size:.0f} {name}"
-    return f"{seconds:.0f} s"
-
-
-def _steps(answered: AskResult) -> str:
-    """Return the steps as a table, each with its milliseconds and what it found."""
-    steps = ((step.name, f"{step.ms:.1f}", plain(step.note)) for step in answered.trace.steps)
-    rows = [("step", "ms", "found"), *steps]
-    names, figures = (max(len(row[column]) for row in rows) for column in (0, 1))
-    heading, *lines = (f"{name:<{names}}  {ms:>{figures}}  {note}".rstrip() for name, ms, note in rows)
-    return "\n".join([typer.style(heading, bold=True), *lines])
