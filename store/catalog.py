@@ -127,16 +127,15 @@ def _below(root: str) -> tuple[bytes, bytes, bytes]:
 def follow_mail(ledger: Ledger, mail: Path) -> None:
     """Bring the paths of mail accounts up to date, whose folder was moved, or copied, with its home."""
     roots = [Path(os.fsdecode(path)) for (path,) in ledger.rows.execute("SELECT path FROM roots")]
-    for former in {place for one in roots for place in (one.parent, one.parent.parent) if _was_mail(place, one, mail)}:
+    former = set[Path]()
+    for root, place in ((one, above) for one in roots for above in (one.parent, one.parent.parent)):
+        account, is_own = root.relative_to(place), root.exists() and not (place.parent / "ledger.db").exists()
+        is_account = place.name == mail.name and "@" in account.parts[0] and (mail / account).is_dir()
+        if is_account and place != mail and not is_own:
+            former.add(place)
+    for place in former:
         with ledger.transaction():
-            _move_below(ledger, former, mail)
-
-
-def _was_mail(place: Path, root: Path, mail: Path) -> bool:
-    """Return whether a folder above a root was that of the mail accounts, and neither is now nor is a user's own."""
-    account, is_own = root.relative_to(place), root.exists() and not (place.parent / "ledger.db").exists()
-    is_account = place.name == mail.name and "@" in account.parts[0] and (mail / account).is_dir()
-    return is_account and place != mail and not is_own
+            _move_below(ledger, place, mail)
 
 
 def _move_below(ledger: Ledger, former: Path, now: Path) -> None:

@@ -283,7 +283,11 @@ class Tables:
     def damaged(self, *, reads: bool = False) -> dict[str, list[str]]:
         """Return the tables of which files are missing or not as they were written, with those files."""
         found = {name: self._files.damaged(name, reads=reads, whole=True) for name in self.names()}
-        found |= {name: [folder_of(name)] for name in found if not found[name] and not self._opens(name)}
+        for name in (name for name, files in found.items() if not files):
+            try:
+                self.count(name)
+            except DamagedTable:
+                found[name] = [folder_of(name)]
         return {name: files for name, files in found.items() if files}
 
     def repair(self) -> list[str]:
@@ -298,13 +302,6 @@ class Tables:
             self.drop(name)
             lost.append(name)
         return lost
-
-    def _opens(self, name: str) -> bool:
-        try:
-            self.count(name)
-        except DamagedTable:
-            return False
-        return True
 
     @contextmanager
     def _writing(self, name: str) -> Iterator[None]:
@@ -368,23 +365,17 @@ def _connect(folder: Path) -> Any:
 
 @contextmanager
 def _damage_of(name: str) -> Iterator[None]:
-    """Turn what LanceDB raises for files that are missing or damaged into DamagedTable."""
+    """Turn errors of LanceDB, and panics of its native code, that are due to the content of files into DamagedTable."""
     try:
         yield
     except BaseException as error:
-        if not _is_damage(error):
+        text = str(error)
+        known = isinstance(error, (OSError, RuntimeError, ValueError))
+        ours = "lance" in text.lower() or text.startswith("Invalid input")
+        is_damage = known and ours and not any(mark in text for mark in _SYSTEM)
+        if not is_damage and type(error).__name__ not in ("PanicException", "RustPanic"):
             raise
         raise DamagedTable(name) from None
-
-
-def _is_damage(error: BaseException) -> bool:
-    """Return whether an error of LanceDB, or a panic of its native code, is due to the content of files."""
-    if type(error).__name__ in ("PanicException", "RustPanic"):
-        return True
-    text = str(error)
-    known = isinstance(error, (OSError, RuntimeError, ValueError))
-    ours = "lance" in text.lower() or text.startswith("Invalid input")
-    return known and ours and not any(mark in text for mark in _SYSTEM)
 
 
 def _vectors(found: pa.Table) -> dict[str, Vectors]:
