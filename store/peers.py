@@ -279,8 +279,22 @@ class PeerSource:
 
     def read(self, key: Key, size: int, call: RemoteCall) -> BytesIO:
         """Return a node's file, which the caller verifies."""
+        file = BytesIO()
         with self.asked(call, "GET", NODE + key.hex()) as reply:
-            return _received(reply, size, call)
+            if reply.status == 404:
+                raise RemoteMiss("absent")
+            if reply.status != 200 or reply.length != size:
+                raise RemoteMiss("refused")
+            try:
+                while (left := size - file.tell()) and (chunk := reply.read1(min(left, _READ))):
+                    file.write(chunk)
+                    call.received += len(chunk)
+                    call.check()
+            except (OSError, HTTPException):
+                call.check()
+        if file.tell() < size:
+            raise RemoteMiss("unreachable")
+        return file
 
     @contextmanager
     def asked(self, call: RemoteCall, method: str, path: str, body: bytes | None = None) -> Iterator[HTTPResponse]:
@@ -307,22 +321,3 @@ def _shut(connection: HTTPSConnection) -> None:
     if there := connection.sock:
         with suppress(OSError):  # not the method of TLS, which changes what the reading thread uses
             socket.socket.shutdown(there, socket.SHUT_RDWR)
-
-
-def _received(reply: HTTPResponse, size: int, call: RemoteCall) -> BytesIO:
-    """Return the file of a reply; RemoteMiss if it has another size, or breaks off."""
-    if reply.status == 404:
-        raise RemoteMiss("absent")
-    if reply.status != 200 or reply.length != size:
-        raise RemoteMiss("refused")
-    file = BytesIO()
-    try:
-        while (left := size - file.tell()) and (chunk := reply.read1(min(left, _READ))):
-            file.write(chunk)
-            call.received += len(chunk)
-            call.check()
-    except (OSError, HTTPException):
-        call.check()
-    if file.tell() < size:
-        raise RemoteMiss("unreachable")
-    return file

@@ -16,7 +16,7 @@ from typing import Any
 from engine.kv.costs import Costs, Loader, Unit, hangs, within
 from engine.kv.costs import load as load_all
 from engine.kv.restore import LEAST_S, KvBinding, Prefilled, PromptReader, fetch, keep, look, offered, prefill
-from engine.models.kv_cache import Cache, Ropes, array, extend, take, tensor, unpack
+from engine.models.kv_cache import Ropes, array, extend, take, tensor, unpack
 from engine.models.kv_read import Arrays, OpenFiles, RangeReader, UnreadableCache, open_files
 from engine.models.types import Ids, LanguageModel
 from engine.types import Trace
@@ -71,29 +71,22 @@ def read(reading: PromptReader, segments: Sequence[Ids], trace: Trace, held: Exi
     run = _Blocks(reading.model, kept, system, take(first.cache, 0, len(system)), trace)
     parts = run.parts([path[-1] for path in reading.paths(segments)[1:]], held)
     with trace.step("prefill") as step:
-        _join(reading, reading.ropes, first.cache, len(system), blocks, parts)
+        place, links = len(system), Ids()  # the first tokens of each block are computed, the others moved
+        for ids in blocks:
+            links += tuple(ids[: reading.links])
+            if ids in parts:
+                if links:
+                    reading.model.prefill(first.cache, links)
+                extend(first.cache, moved(parts[ids].arrays, place - len(system), reading.ropes, reading.links))
+                links = ()
+            place += len(ids)
+        if links:
+            reading.model.prefill(first.cache, links)
         loaded = [len(ids) - reading.links if ids in parts and parts[ids].is_loaded else 0 for ids in blocks]
         step.note = " ".join(f"{there}/{len(ids)}" for ids, there in zip(blocks, loaded, strict=True)) + " reused"
     stored = partial(_keep, kept, system, first, parts, run.suspects, evict=trace.evicts)
     release = partial(kept.model.release, first.cache) if kept else lambda: None
     return PrefixCache(first.cache, (*first.reused, *loaded), stored, release)
-
-
-def _join(
-    reading: PromptReader, ropes: Ropes, cache: Cache, place: int, blocks: Sequence[Ids], parts: Mapping[Ids, BlockPart]
-) -> None:
-    """Append the blocks to a cache of the system segment: their first tokens computed, the others moved."""
-    system, links = place, Ids()
-    for ids in blocks:
-        links += tuple(ids[: reading.links])
-        if ids in parts:
-            if links:
-                reading.model.prefill(cache, links)
-            extend(cache, moved(parts[ids].arrays, place - system, ropes, reading.links))
-            links = ()
-        place += len(ids)
-    if links:
-        reading.model.prefill(cache, links)
 
 
 @dataclass(slots=True)

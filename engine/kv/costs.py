@@ -460,7 +460,14 @@ class Loader:
             self._slowness = min(_SLOWEST, passed / max(expected, 1e-9))
         with self._changed:
             while self._front < self.back:
-                wait = self._wait_s()
+                left = self.until - time.perf_counter()
+                computing = self.units[self._front].compute_s * self._slowness
+                if self.fixed is not None:
+                    wait = left if self._front >= self.fixed else 0.0
+                elif self._rest_s() > computing:
+                    wait = 0.0
+                else:
+                    wait = min(left, max(computing / _POLLS, _SHORTEST_S))
                 if self._stopped or wait <= 0:
                     taken, self._front, self._begun = self._front, self._front + 1, time.perf_counter()
                     if taken == self._claimed:  # the thread is still loading it, and is not waited for any longer
@@ -468,14 +475,6 @@ class Loader:
                     return taken
                 self._changed.wait(min(wait, _LONGEST_S))
             return None
-
-    def _wait_s(self) -> float:
-        """Return how long to wait for the thread before the unit in front is computed; not above 0 for not at all."""
-        left = self.until - time.perf_counter()
-        if self.fixed is not None:
-            return left if self._front >= self.fixed else 0.0
-        computing = self.units[self._front].compute_s * self._slowness
-        return 0.0 if self._rest_s() > computing else min(left, max(computing / _POLLS, _SHORTEST_S))
 
     def _rest_s(self) -> float:
         loaded, left = sum(map(_weight, self.units[self.back :])), self.units[self._front : self.back]

@@ -52,8 +52,16 @@ class ResidentModel:
 
     def get(self, key: Hashable, load: "Callable[[], Mlx]") -> "Mlx":
         """Return the model of this key, loading it in place of another; Locked after a long wait."""
-        if key != self._key:
-            self._wait()
+        until = time.monotonic() + TIMEOUT_S
+        try:
+            while key != self._key and not self.claim():
+                self._wanted.acquire()
+                self.yield_point()
+                if time.monotonic() > until:
+                    raise Locked("another pkb has the language model in memory", "try again when it is done")
+                time.sleep(_POLL_S)
+        finally:
+            self._wanted.release()
         if self._model is None or key != self._key:  # a question at the yield point may have loaded one
             self.forget()
             # Looked up at each call: it may be replaced.
@@ -94,15 +102,3 @@ class ResidentModel:
     def free(self) -> None:
         """Release the right to load a model; the model must be unloaded, or end with the process."""
         self._lease.release()
-
-    def _wait(self) -> None:
-        until = time.monotonic() + TIMEOUT_S
-        try:
-            while not self.claim():
-                self._wanted.acquire()
-                self.yield_point()
-                if time.monotonic() > until:
-                    raise Locked("another pkb has the language model in memory", "try again when it is done")
-                time.sleep(_POLL_S)
-        finally:
-            self._wanted.release()

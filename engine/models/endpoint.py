@@ -314,7 +314,13 @@ def describe(client: ServerClient) -> ServerInfo:
     if context:
         return ServerInfo(name, context)
     if digest := ollama_digest(client, name):
-        return ServerInfo(name, _ollama_context(client, name), digest)
+        # The context that it is loaded with, or that its file sets; what it was trained for does not help.
+        context = as_count(_row(client.values(f"{root}/api/ps"), "models", name).get("context_length"))
+        if not context:
+            parameters = as_dict(client.values(f"{root}/api/show", {"model": name})).get("parameters")
+            found = re.search(r"^num_ctx\s+(\d{1,9})\b", str(parameters), re.MULTILINE)
+            context = int(found[1]) if found else None
+        return ServerInfo(name, context, digest)
     lm_studio = _row(client.values(f"{root}/api/v0/models"), "data", name)
     return ServerInfo(name, as_count(lm_studio.get("loaded_context_length")))
 
@@ -350,16 +356,6 @@ def ollama_digest(client: ServerClient, name: str) -> str:
     """Return the digest of a model's files, or an empty string: only Ollama reports digests."""
     digest = _row(client.values(f"{client.endpoint.root}/api/tags"), "models", name).get("digest")
     return digest if isinstance(digest, str) else ""
-
-
-def _ollama_context(client: ServerClient, name: str) -> int | None:
-    """Return the context that a model is loaded with, or that its file sets; what it was trained for does not help."""
-    root = client.endpoint.root
-    if loaded := as_count(_row(client.values(f"{root}/api/ps"), "models", name).get("context_length")):
-        return loaded
-    parameters = as_dict(client.values(f"{root}/api/show", {"model": name})).get("parameters")
-    found = re.search(r"^num_ctx\s+(\d{1,9})\b", str(parameters), re.MULTILINE)
-    return int(found[1]) if found else None
 
 
 def _row(values: Any, key: str, name: str) -> dict[str, Any]:

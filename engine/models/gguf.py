@@ -438,7 +438,12 @@ def _splitting(header: GgufHeader) -> Splitting:
 
 
 def _byte_level(header: GgufHeader, found: Vocabulary) -> dict[str, Any]:
-    splitting = _splitting(header)
+    splitting, known, merges = _splitting(header), frozenset(found.tokens), list[tuple[str, str]]()
+    for line in header.of("tokenizer.ggml.merges", list):
+        left, blank, right = line.partition(" ") if isinstance(line, str) else ("", "", "")
+        if not blank or not {left, right, left + right} <= known:
+            raise header.refusal("its list of merges is damaged")
+        merges.append((left, right))
     steps: list[dict[str, Any]] = [
         {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
         for pattern in splitting.patterns
@@ -448,7 +453,7 @@ def _byte_level(header: GgufHeader, found: Vocabulary) -> dict[str, Any]:
         "normalizer": None,
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*steps, level]},
         "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
-        "model": _bpe(found, _merges(header, found), ignore_merges=splitting.whole),
+        "model": _bpe(found, merges, ignore_merges=splitting.whole),
     }
 
 
@@ -458,17 +463,6 @@ def _bpe(found: Vocabulary, merges: list[tuple[str, str]], **more: Any) -> dict[
         "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
         "vocab": {text: id for id, text in enumerate(found.tokens)}, "merges": merges, **more,
     }  # fmt: skip
-
-
-def _merges(header: GgufHeader, found: Vocabulary) -> list[tuple[str, str]]:
-    """Return the merges whose parts and result are tokens; PkbError if the list is damaged."""
-    known, merges = frozenset(found.tokens), list[tuple[str, str]]()
-    for line in header.of("tokenizer.ggml.merges", list):
-        left, blank, right = line.partition(" ") if isinstance(line, str) else ("", "", "")
-        if not blank or not {left, right, left + right} <= known:
-            raise header.refusal("its list of merges is damaged")
-        merges.append((left, right))
-    return merges
 
 
 def _scored(header: GgufHeader, found: Vocabulary) -> dict[str, Any]:

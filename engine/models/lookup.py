@@ -322,7 +322,19 @@ def find(name: str, revision: str | None, environ: Mapping[str, str]) -> Install
         if name.startswith(("/", ".", "~")):
             raise NoModel(f"the model folder {name} does not exist", "pkb model list")
         raise NoModel(f"{name} is neither a folder nor a name like org/name", "pkb model list")
-    return _cached(named[0], revision or named[1], environ)
+    name, revision = named[0], revision or named[1]
+    step = f"pkb model pull {name}" + (f"@{revision}" if revision else "")
+    step = "pkb model use FILE.gguf" if name.startswith(CONVERTED) else step
+    problems: list[str] = []
+    for commit in _commits(repository(name, environ), revision):
+        folder = repository(name, environ) / "snapshots" / commit
+        if not (missing := missing_files(folder)):
+            return InstalledModel(name, folder, commit)
+        problems.append(missing)
+    if problems:
+        raise NoModel(f"the model {name} is incomplete: {problems[0]}", step)
+    step = step if "/" in name else "pkb model pull ORG/NAME"  # the hub requires an organization
+    raise NoModel(f"model {name}{f' at {revision}' if revision else ''} is not installed", step)
 
 
 def installed(environ: Mapping[str, str]) -> list[InstalledModel]:
@@ -389,21 +401,6 @@ def missing_files(folder: Path) -> str:
 def _parts(local: InstalledModel) -> list[Path]:
     small = [local.folder / name for name in SUPPORT_FILES]
     return [*(path for path in small if path.is_file()), *local.weights]
-
-
-def _cached(name: str, revision: str, environ: Mapping[str, str]) -> InstalledModel:
-    step = f"pkb model pull {name}" + (f"@{revision}" if revision else "")
-    step = "pkb model use FILE.gguf" if name.startswith(CONVERTED) else step
-    problems: list[str] = []
-    for commit in _commits(repository(name, environ), revision):
-        folder = repository(name, environ) / "snapshots" / commit
-        if not (missing := missing_files(folder)):
-            return InstalledModel(name, folder, commit)
-        problems.append(missing)
-    if problems:
-        raise NoModel(f"the model {name} is incomplete: {problems[0]}", step)
-    step = step if "/" in name else "pkb model pull ORG/NAME"  # the hub requires an organization
-    raise NoModel(f"model {name}{f' at {revision}' if revision else ''} is not installed", step)
 
 
 def _commits(cached: Path, revision: str) -> Iterator[str]:
