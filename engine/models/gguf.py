@@ -9,12 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 
 from store.errors import PkbError
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 MAGIC, VERSIONS = b"GGUF", (2, 3)
 ALIGNMENT_KEY, ALIGNMENT = "general.alignment", 32
@@ -368,26 +371,31 @@ class Vocabulary:
     tokens: Sequence[str]
     types: Sequence[int]
 
+    @property
+    def ids(self) -> dict[str, int]:
+        """Return the id of each token."""
+        return {text: id for id, text in enumerate(self.tokens)}
+
     def of(self, *types: int) -> Iterable[tuple[int, str]]:
         """Yield the id and text of each token of some types."""
         return ((id, text) for id, text in enumerate(self.tokens) if self.types[id] in types)
 
 
-def tokenizer(header: GgufHeader) -> dict[str, Any]:
-    """Return tokenizer.json; PkbError if the header's tokenizer is of a kind that pkb cannot rebuild."""
-    found = _vocabulary(header)
-    match header.of("tokenizer.ggml.model", str):
-        case "gpt2":
-            parts = _byte_level(header, found)
-        case "llama":
-            parts = _scored(header, found)
-        case other:
-            raise header.refusal(f"pkb cannot rebuild its tokenizer, which is of the kind {other}")
-    return {
-        "version": "1.0", "truncation": None, "padding": None, "post_processor": None,
-        "added_tokens": [_added(header, found, id, text) for id, text in found.of(UNKNOWN, CONTROL, USER_DEFINED)],
-        **parts,
-    }  # fmt: skip
+def tokenizer(header: GgufHeader) -> "Tokenizer":
+    """Return its tokenizer; PkbError if that is damaged, or of a kind that pkb cannot rebuild."""
+    from tokenizers import AddedToken
+
+    found, kind, added = _vocabulary(header), header.of("tokenizer.ggml.model", str), list[AddedToken]()
+    if kind not in ("gpt2", "llama"):
+        raise header.refusal(f"pkb cannot rebuild its tokenizer, which is of the kind {kind}")
+    made = _scored(header, found) if kind == "llama" else _byte_level(header, found)
+    for id, text in found.of(UNKNOWN, CONTROL, USER_DEFINED):
+        is_special = found.types[id] != USER_DEFINED
+        # Phi 3's control tokens absorb the blanks after them, except at the beginning of a text.
+        strips = header.architecture == "phi3" and kind == "llama" and text not in ("<s>", "<unk>", "<|endoftext|>")
+        added.append(AddedToken(text, rstrip=strips and is_special, normalized=False, special=is_special))
+    made.add_tokens(added)
+    return made
 
 
 def tokenizer_config(header: GgufHeader) -> dict[str, Any]:
@@ -419,17 +427,6 @@ def _vocabulary(header: GgufHeader) -> Vocabulary:
     return Vocabulary(tokens, types)
 
 
-def _added(header: GgufHeader, found: Vocabulary, id: int, text: str) -> dict[str, Any]:
-    is_special = found.types[id] != USER_DEFINED
-    # Phi 3's control tokens absorb the blanks after them, except at the beginning of a text.
-    scored = header.fields.get("tokenizer.ggml.model") == "llama"
-    strips = header.architecture == "phi3" and scored and text not in ("<s>", "<unk>", "<|endoftext|>")
-    return {
-        "id": id, "content": text, "single_word": False, "lstrip": False, "rstrip": strips and is_special,
-        "normalized": False, "special": is_special,
-    }  # fmt: skip
-
-
 def _splitting(header: GgufHeader) -> Splitting:
     name = header.of("tokenizer.ggml.pre", str, "")
     if (found := SPLITTINGS.get(name)) is None:
@@ -437,52 +434,36 @@ def _splitting(header: GgufHeader) -> Splitting:
     return found
 
 
-def _byte_level(header: GgufHeader, found: Vocabulary) -> dict[str, Any]:
-    splitting, known, merges = _splitting(header), frozenset(found.tokens), list[tuple[str, str]]()
+def _byte_level(header: GgufHeader, found: Vocabulary) -> "Tokenizer":
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+
+    splitting, known, merges = _splitting(header), found.ids, list[tuple[str, str]]()
     for line in header.of("tokenizer.ggml.merges", list):
         left, blank, right = line.partition(" ") if isinstance(line, str) else ("", "", "")
-        if not blank or not {left, right, left + right} <= known:
+        if not blank or not {left, right, left + right} <= known.keys():
             raise header.refusal("its list of merges is damaged")
         merges.append((left, right))
-    steps: list[dict[str, Any]] = [
-        {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
-        for pattern in splitting.patterns
-    ]
-    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": splitting.is_gpt2}
-    return {
-        "normalizer": None,
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*steps, level]},
-        "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
-        "model": _bpe(found, merges, ignore_merges=splitting.whole),
-    }
+    made = Tokenizer(models.BPE(known, merges, ignore_merges=splitting.whole))
+    steps = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in splitting.patterns]
+    level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=splitting.is_gpt2)
+    made.pre_tokenizer, made.decoder = pre_tokenizers.Sequence([*steps, level]), decoders.ByteLevel()
+    return made
 
 
-def _bpe(found: Vocabulary, merges: list[tuple[str, str]], **more: Any) -> dict[str, Any]:
-    return {
-        "type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
-        "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
-        "vocab": {text: id for id, text in enumerate(found.tokens)}, "merges": merges, **more,
-    }  # fmt: skip
+def _scored(header: GgufHeader, found: Vocabulary) -> "Tokenizer":
+    from tokenizers import Tokenizer, decoders, models, normalizers
 
-
-def _scored(header: GgufHeader, found: Vocabulary) -> dict[str, Any]:
-    prefixed = header.of("tokenizer.ggml.add_space_prefix", bool, True)
-    steps: list[dict[str, Any]] = [{"type": "Prepend", "prepend": BLANK}] if prefixed else []
-    back: list[dict[str, Any]] = [{"type": "Replace", "pattern": {"String": BLANK}, "content": " "}]
-    back += [{"type": "ByteFallback"}, {"type": "Fuse"}]
-    if prefixed:
-        back.append({"type": "Strip", "content": " ", "start": 1, "stop": 0})
     unknown = special(header, "unknown")
     named = next(iter(found.of(UNKNOWN)), (0, found.tokens[0]))[1] if unknown is None else found.tokens[unknown]
-    return {
-        "normalizer": {
-            "type": "Sequence",
-            "normalizers": [*steps, {"type": "Replace", "pattern": {"String": " "}, "content": BLANK}],
-        },
-        "pre_tokenizer": None,
-        "decoder": {"type": "Sequence", "decoders": back},
-        "model": _bpe(found, _by_score(header, found), unk_token=named, fuse_unk=True, byte_fallback=True),
-    }
+    pairs = _by_score(header, found)
+    made = Tokenizer(models.BPE(found.ids, pairs, unk_token=named, fuse_unk=True, byte_fallback=True))
+    prefixed = header.of("tokenizer.ggml.add_space_prefix", bool, True)
+    before = [normalizers.Prepend(BLANK)] if prefixed else []
+    made.normalizer = normalizers.Sequence([*before, normalizers.Replace(" ", BLANK)])
+    after = [decoders.Strip(" ", 1, 0)] if prefixed else []
+    back = [decoders.Replace(BLANK, " "), decoders.ByteFallback(), decoders.Fuse(), *after]
+    made.decoder = decoders.Sequence(back)
+    return made
 
 
 def _by_score(header: GgufHeader, found: Vocabulary) -> list[tuple[str, str]]:

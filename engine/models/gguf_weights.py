@@ -227,16 +227,10 @@ def convert(plan: Plan, model: InstalledModel, environ: Mapping[str, str], tick:
 
 def _texts(plan: Plan) -> dict[str, str]:
     """Return the files besides the weights; PkbError if the tokenizer or the chat template cannot be used."""
-    from tokenizers import Tokenizer
-
     from engine.models.load import SPECIAL_TOKENS, TEMPLATE_KEY, frame
 
     header = plan.header
-    tokens = json.dumps(tokenizer(header), ensure_ascii=False)
-    try:
-        Tokenizer.from_buffer(tokens.encode())
-    except ValueError as error:
-        raise header.refusal(f"its tokenizer is damaged ({error})") from None
+    tokens = tokenizer(header).to_str()
     ends = (special(header, key) for key in ("eos", "eot"))
     found = config(header) | {"eos_token_id": list(dict.fromkeys(id for id in ends if id is not None))}
     found["dtype"] = "bfloat16" if plan.half == "BF16" else "float16"
