@@ -470,10 +470,7 @@ class KvFolder:
         return len(found)
 
     def remove_unlinked(self) -> int:
-        """Remove the nodes of documents that are not stored any more, with their descendants; return their number.
-
-        Those of which that is not known are removed, too.
-        """
+        """Remove the nodes of documents that are not stored, or not known, with all below; return their number."""
         sql = f"""SELECT key FROM kv_nodes WHERE state != 'deleting' AND (
                   (document IS NULL AND depth > 1) OR {NODES_OF_REMOVED})"""
         keys = [key for (key,) in self.ledger.rows.execute(sql)]

@@ -162,10 +162,7 @@ class Remote:
         return sizes
 
     def fetch(self, expected: Header, size: int, within_s: float) -> FetchedNode:
-        """Return the node with the key, root, parent, path and ids of a header, of a size that `find` told; RemoteMiss.
-
-        It takes at most `within_s`.
-        """
+        """Return the node of a header, of a size that `find` told, within some seconds; RemoteMiss."""
         if not self.is_available:
             raise RemoteMiss("unreachable")
         call, begun = RemoteCall(), self._now()
@@ -273,7 +270,7 @@ def masked(url: str) -> str:
 
 @lru_cache(maxsize=8)
 def open_remote(url: str, folder: Path) -> Remote:
-    """Return the place that `kv.remote` names, one object per process, so that its connection is reused.
+    """Return the place that `kv.remote` names, one object per process, which knows how fast it was.
 
     `folder` holds the keys. Nothing is contacted, and what is wrong with either shows as misses.
     """

@@ -65,10 +65,7 @@ class Adapter:
 
 
 def read_adapter(folder: Path, name: str, notes: Path | None = None) -> Adapter:
-    """Read an adapter's config and its weights' header; UsageError if it is not an adapter, PkbError if damaged.
-
-    The folder `notes` caches digests.
-    """
+    """Read an adapter's config and its weights' header; UsageError if it is not an adapter, PkbError if damaged."""
     config = _config(folder, name)
     rank, scale = _numbers(config, name)
     try:
@@ -309,10 +306,7 @@ class Wardrobe:
 
 
 def wardrobe_of(home: "Home", chosen: "AdapterSettings", folder: Path, model_digest: str) -> Wardrobe:
-    """Return the adapters that the settings choose for the model in a folder, known by its digest.
-
-    They are intact and made for this model.
-    """
+    """Return the intact adapters that the settings choose for the model in a folder, known by its digest."""
     tasks, collections = {"answer": chosen.answer, "predict": chosen.predict}, parse_collections(chosen.collections)
     own, found, problems = AdapterFolder(home.adapters, home.cache / "digests"), dict[str, Adapter](), list[str]()
     names = dict.fromkeys(filter(None, (*tasks.values(), *collections.values())))

@@ -145,10 +145,7 @@ def load_parts(
     threads: int | None,
     memory_share: float,
 ) -> tuple[Tokenizer, Any]:
-    """Set the memory limit and BLAS, then load the tokenizer and weights; PkbError if damaged or too large.
-
-    NoModel if MLX cannot compute here.
-    """
+    """Set memory limit and BLAS, load tokenizer and weights; PkbError if damaged or too large, NoModel without MLX."""
     if not runtime.has_backend():
         raise NoModel(runtime.NO_BACKEND, runtime.install_command())
     device = runtime.device()

@@ -130,10 +130,7 @@ class Mlx:
         return kv_cache.begin(self.model)
 
     def prefill(self, cache: Cache, ids: Sequence[int], *, adapted: bool = False) -> Captured:
-        """Prefill one whole segment, a sub-step at a time; an interrupt takes effect between two of them.
-
-        Returns the arrays to store that cannot be cut from the cache later.
-        """
+        """Prefill one whole segment, a sub-step at a time; an interrupt takes effect between two of them."""
         import mlx.core as mx
 
         assert kv_cache.length(cache) + len(ids) <= self.context, "the prompt is longer than the model's context"
@@ -181,10 +178,7 @@ class Mlx:
         return kv_cache.cut(cache, start, stop, captured)
 
     def restore(self, paths: Sequence[Path], shared: int | None = None) -> Cache:
-        """Return a cache restored from files, one per segment, of the last only `shared` tokens; UnreadableCache.
-
-        Arrays are read in the calling thread.
-        """
+        """Return a cache restored from files, one per segment, of the last only `shared` tokens; UnreadableCache."""
         cache = self.begin()
         if not self.reads_ranges:
             return kv_cache.restore(cache, paths)
@@ -218,7 +212,6 @@ class Mlx:
     def preference(self, cache: Cache, start: int, ids: Sequence[int], texts: tuple[str, str]) -> float | None:
         """Return the probability of the first of two texts against the second, after a last segment at `start`.
 
-        What the cache holds behind that is removed; None if it cannot be. Texts are compared by their first tokens.
         An activated adapter of the user's has learnt answers, not judging them: the model's role adapter does.
         """
         if not kv_cache.is_sliceable(cache):

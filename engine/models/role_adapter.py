@@ -39,10 +39,7 @@ class RoleAdapter:
 
 
 def find_adapter(folder: Path, notes: Path | None = None) -> RoleAdapter | None:
-    """Return the adapter for the model in a folder: its own, or one that comes with pkb; None if there is none.
-
-    The folder `notes` caches digests.
-    """
+    """Return the adapter for the model in a folder: its own, or one that comes with pkb; None if there is none."""
     own, base = folder / FILE, base_of(folder)
     shipped = (path for path in sorted(SHIPPED.glob("*.safetensors")) if base and base_in(path) == base)
     path = own if own.is_file() else next(shipped, None)

@@ -150,10 +150,7 @@ def private_tmp(cache: Path) -> Path:
 
 
 def remove_damaged_code(compiled: Path) -> None:
-    """Remove libraries that are not as MLX compiled them; it compiles them again.
-
-    A damaged one would compute something else, or crash.
-    """
+    """Remove libraries that are not as MLX compiled them: a damaged one would compute something else, or crash."""
     import shutil  # not needed for an exact hit
 
     for library in compiled.rglob("*.so"):
