@@ -12,11 +12,12 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from engine.ingest.mail import bare_title, is_reply, read_mail
+from engine.ingest.mail import is_reply, read_mail
 from engine.ingest.types import LEFT_OUT, ParseLimits
 from engine.inventory import optional_parts
 from engine.operations import OnProgress, absolute_path, place_of
 from engine.session import Session
+from engine.text.people import bare_title
 from engine.text.terminal import count, line
 from engine.text.words import FUNCTION_WORDS, RunIndex, WordRun, content_words, readings, word_runs, words
 from store.catalog import FormerNames

@@ -174,16 +174,13 @@ def document_of(source: "Source", rows: "Sequence[dict[str, Any]]") -> "list[dic
 def thread(opened: Session, title: str, people: Sequence[str]) -> "list[dict[str, Any]]":
     """Return the mails of a subject, with or without "Re:", to or from one of these people: newest first, as shown."""
     from engine.retrieval.evidence import shown
-    from engine.text.people import name_and_address, without_replies
+    from engine.text.people import bare_title, name_and_address
     from store.documents import titled_documents
-
-    def bare(title: str) -> str:
-        return " ".join(without_replies(title).casefold().split())
 
     def keys(people: Iterable[str]) -> set[str]:
         return {(name_and_address(one)[1] or one).casefold() for one in people}
 
-    found = titled_documents(opened.ledger, ("mail",), lambda _, other: bare(other) == bare(title) != "")
+    found = titled_documents(opened.ledger, ("mail",), lambda _, other: bare_title(other) == bare_title(title) != "")
     places = [place for one in found for place in opened.catalogue.places(one.id)[:1]]
     with opened.locks.reader():
         rows = shown(opened.reader, opened.catalogue, places)

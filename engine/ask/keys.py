@@ -402,7 +402,7 @@ def whole_of(ledger: Ledger, question: "Question", options: AskOptions) -> list[
 
     The thread is the only one whose subject has all words of its name.
     """
-    from engine.text.people import without_replies
+    from engine.text.people import bare_title
     from engine.text.question import synthesis
     from store.documents import titled_documents
 
@@ -415,7 +415,7 @@ def whole_of(ledger: Ledger, question: "Question", options: AskOptions) -> list[
         return []
     wanted = set(title_words(found.name)) - FUNCTION_WORDS
     mails = titled_documents(ledger, ("mail",), lambda _, title: wanted.issubset(plain_words(title)))
-    subjects = {without_replies(one.title).casefold() for one in mails}
+    subjects = {bare_title(one.title) for one in mails}
     return [one.id for one in reversed(mails)] if wanted and len(subjects) == 1 and len(mails) <= _THREAD else []
 
 

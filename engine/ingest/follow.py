@@ -96,7 +96,13 @@ class Debouncer:
 
     def due(self, now: float) -> list[DueFolder]:
         """Return the folders that are due, and reset them."""
-        return [self._take(root, known, now) for root, known in self._roots.items() if self._due_at(known) <= now]
+        found = list[DueFolder]()
+        for root, known in self._roots.items():
+            if self._due_at(known) <= now:
+                every = known.rescan <= now
+                found.append(DueFolder(root, known.folder if known.folder and not every else root, every))
+                known.rescan, known.folder = now + self._intervals.rescan if every else known.rescan, None
+        return found
 
     def next_due(self) -> float | None:
         """Return when the next folder is due if no more files change; None if no folder is followed."""
@@ -111,13 +117,6 @@ class Debouncer:
         if known.folder is None:
             return known.rescan
         return min(known.last + self._intervals.quiet, known.first + self._intervals.max_wait, known.rescan)
-
-    def _take(self, root: str, known: _Root, now: float) -> DueFolder:
-        if known.rescan <= now:
-            known.rescan, known.folder = now + self._intervals.rescan, None
-            return DueFolder(root, root, every=True)
-        folder, known.folder = known.folder or root, None
-        return DueFolder(root, folder)
 
 
 # Watches on folders.

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone
 from email.utils import parsedate_tz
-from functools import lru_cache
 from hashlib import blake2b
 
 from msgspec import structs
@@ -27,7 +26,7 @@ from engine.ingest.html import is_page
 from engine.ingest.mime import Leaf, MimePart, Nested, Tree, read_part, walk
 from engine.ingest.quotes import IN_FORWARD, IN_NEW_MAIL, IN_REPLY, QuoteRoles, paragraphs, passages_of
 from engine.ingest.types import ParseLimits, in_users_zone
-from engine.text.people import header_warnings
+from engine.text.people import LIST_TAG, REPLIED, bare_title, header_warnings
 from prompts import word_patterns
 from store.types import Document, DocumentPassage, FileText, ParsedItem, Role
 
@@ -40,14 +39,9 @@ _STANDARD = re.compile(
 )
 _COMMENT = re.compile(r"\([^()]*\)(?=.*\d)")  # amid a date
 _MESSAGE_ID = re.compile(r"<([^<>\s]{1,300})>")
-_WORDS = word_patterns("mail_programs")
-_ONE_TAG = r"\s*\[[^\[\]]{1,40}\]"
-_TAG = re.compile(_ONE_TAG)
-_REPLY = re.compile(
-    rf"(?:{_ONE_TAG})*+\s*(?:{_WORDS['reply']}|{_WORDS['forward']})\s{{0,3}}(?:[\[(]\d{{1,3}}[\])]|\^\d{{1,3}})?\s{{0,3}}[:：]",
-    re.IGNORECASE,
+_FORWARD = re.compile(
+    rf"(?:{LIST_TAG.pattern})*+\s*(?:{word_patterns('mail_programs')['forward']})\s{{0,3}}[:：]", re.IGNORECASE
 )
-_FORWARD = re.compile(rf"(?:{_ONE_TAG})*+\s*(?:{_WORDS['forward']})\s{{0,3}}[:：]", re.IGNORECASE)
 _FAILED = re.compile(r"\bdmarc=(?:fail|permerror)\b", re.IGNORECASE)
 
 
@@ -156,20 +150,12 @@ def _here(value: str) -> datetime | None:
 
 def is_reply(title: str) -> bool:
     """Return whether a subject has a reply or forward mark after any list tags."""
-    return _REPLY.match(title) is not None
+    return REPLIED.match(title) is not None
 
 
 def is_forward(title: str) -> bool:
     """Return whether a subject's first mark after any list tags is a forward mark."""
     return _FORWARD.match(title) is not None
-
-
-@lru_cache(maxsize=1 << 14)
-def bare_title(title: str) -> str:
-    """Return a subject without marks of replies and forwards and tags of lists, as all of a conversation have it."""
-    while mark := _REPLY.match(title) or _TAG.match(title):
-        title = title[mark.end() :]
-    return " ".join(title.casefold().split())
 
 
 def _addresses(headers: Headers, field: str, names: str) -> Sequence[Address]:
@@ -347,7 +333,7 @@ def _identity(envelope: Envelope, text: str) -> str:
         "mail",
         envelope.sent.astimezone(UTC).isoformat() if envelope.sent else "",
         *((one.address or one.name).lower() for one in people),
-        _TAG.sub("", envelope.title).strip(),
+        LIST_TAG.sub("", envelope.title).strip(),
         (_QUOTED_FROM.sub("From ", text) if ">From " in text else text).rstrip(),
     )
     return blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()

@@ -21,7 +21,7 @@ from engine.text.commitments import (
     is_mass_mail,
     says_done,
 )
-from engine.text.people import folded_address, folded_name, name_and_address, name_forms, without_replies
+from engine.text.people import bare_title, folded_address, folded_name, name_and_address, name_forms
 from engine.text.time_sensitive import plain_words
 from engine.text.words import Span, content_words, sentences, spoken_sentences
 from engine.types import OpenLoop, OpenLoopOptions, Passage, Report
@@ -79,7 +79,7 @@ class WholeDocument:
     @cached_property
     def thread(self) -> str:
         """Return its title without "Re:"; empty if it names no thread."""
-        title = " ".join(without_replies(self.first.title).casefold().split())
+        title = bare_title(self.first.title)
         return title if sum(map(str.isalpha, title)) >= _TITLE else ""
 
     @cached_property

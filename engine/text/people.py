@@ -237,7 +237,8 @@ def _name(person: str) -> str:
 
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
 _NAME_WORD = re.compile(r"[^\W_]+")
-_MAILBOXES = frozenset(word_patterns("mail_programs")["mailbox"].split("|"))
+_WORDS = word_patterns("mail_programs")
+_MAILBOXES = frozenset(_WORDS["mailbox"].split("|"))
 
 
 def name_forms(people: Iterable[str]) -> dict[str, str]:
@@ -284,14 +285,20 @@ def is_everyday_word(word: str) -> bool:
     return stem(word) in _common_words() or word in _common_words()
 
 
-_REPLIED = re.compile(r"\s*(?:re|aw|antw|fwd?|wg|sv|tr|rv)\s*(?:[\[(]\d{1,3}[\])])?\s*[:：]\s*", re.IGNORECASE)
+LIST_TAG = re.compile(r"\s*\[[^\[\]]{1,40}\]")  # in front of a subject
+REPLIED = re.compile(
+    rf"(?:{LIST_TAG.pattern})*+\s*(?:{_WORDS['reply']}|{_WORDS['forward']})"
+    r"\s{0,3}(?:[\[(]\d{1,3}[\])]|\^\d{1,3})?\s{0,3}[:：]",
+    re.IGNORECASE,
+)
 
 
-def without_replies(title: str) -> str:
-    """Return a subject without "Re:" and the like in front."""
-    while match := _REPLIED.match(title):
-        title = title[match.end() :]
-    return title
+@lru_cache(maxsize=1 << 14)
+def bare_title(title: str) -> str:
+    """Return a subject without marks of replies and forwards and tags of lists, as all of a conversation have it."""
+    while mark := REPLIED.match(title) or LIST_TAG.match(title):
+        title = title[mark.end() :]
+    return " ".join(title.casefold().split())
 
 
 _PRESENT = re.compile(
