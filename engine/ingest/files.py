@@ -32,6 +32,7 @@ from store.types import Document, FilePart, FileText, ParsedItem, replace
 if TYPE_CHECKING:
     from engine.ingest.office import OfficeFiles
 
+_ONE_MESSAGE = re.compile(r"\A\d|\.(?:eml|txt)\Z", re.IGNORECASE)  # programs count the names of such files
 UNKNOWN = "not mail or a transcript"
 _LEVELS = 2  # of archives in archives
 
@@ -121,15 +122,7 @@ def _read_open(
         yield _read_file(name, _read_whole(file, limits.message_bytes), limits)
     elif scan.ARCHIVE.match(head) or scan.is_tar(head):
         yield from _read_archive(file, name, limits, allowance, levels)
-    elif (
-        kind == "mbox"
-        or (  # of files with one message, programs count the names
-            kind == "mail"
-            and raw_kind is None
-            and not name[:1].isdigit()
-            and not name.lower().endswith((".eml", ".txt"))
-        )
-    ):
+    elif kind == "mbox" or (kind == "mail" and raw_kind is None and _ONE_MESSAGE.search(name) is None):
         yield from _read_mbox(file, limits)
     elif kind in ("mail", "emlx", "outlook"):
         item = _read_message(_read_whole(file, limits.message_bytes), kind, limits)

@@ -101,8 +101,6 @@ _INVISIBLE = re.compile(r"<(script|style|head|title)\b[^>]*+>.*?(?:</\1\s*>|\Z)|
 _BREAK = re.compile(r"</?(?:p|div|br|tr|li|h[1-6]|table|ul|ol|blockquote|pre|hr)\b[^<>]*+>", re.I)
 _TAG = re.compile(r"</?[a-zA-Z!][^<>]*+>?")
 _EMPTY_LINES = re.compile(r"\n\s*\n")
-
-
 _PAGE = re.compile(r"\s*(?:<\?xml[^<>]*>\s*|<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body|meta)\b", re.I | re.S)
 _TAGGED = re.compile(
     r"</?(?:a|b|body|br|center|dd|div|dl|dt|em|font|h[1-6]|head|hr|html|i|img|li|meta|ol|p|pre|span|strong|style|table|tbody"

@@ -300,7 +300,22 @@ def read_mail(
     own = assemble(said, quotes, envelope.date, tree)[0] if len(said) < len(sections) else text
     if not text and not part.headers.fields and not tree.problems:
         return ParsedItem(item, None, problem="empty")
-    document = Document(
+    document = _document(envelope, own, text, passages)
+    offset = _offset(raw, part, tree.found, text)
+    kinds = ("no-date",) if envelope.date and not (envelope.sent or envelope.received) else ()  # its mailbox has one
+    return ParsedItem(item, document, offset, "; ".join(tree.problems) or None, kinds)
+
+
+def _quote_roles(envelope: Envelope) -> QuoteRoles:
+    if is_forward(envelope.title):
+        return IN_FORWARD
+    title = bare_title(envelope.title)
+    answers = is_reply(envelope.title) or set(envelope.links) - {envelope.message_id}
+    return replace(IN_REPLY, title=title if len(title) > 3 else "") if answers else IN_NEW_MAIL
+
+
+def _document(envelope: Envelope, own: str, text: str, passages: tuple[DocumentPassage, ...]) -> Document:
+    return Document(
         id=_identity(envelope, own),
         kind="mail",
         title=envelope.title,
@@ -313,17 +328,6 @@ def read_mail(
         received=envelope.received,
         warnings=envelope.warnings,
     )
-    offset = _offset(raw, part, tree.found, text)
-    kinds = ("no-date",) if envelope.date and not (envelope.sent or envelope.received) else ()  # its mailbox has one
-    return ParsedItem(item, document, offset, "; ".join(tree.problems) or None, kinds)
-
-
-def _quote_roles(envelope: Envelope) -> QuoteRoles:
-    if is_forward(envelope.title):
-        return IN_FORWARD
-    title = bare_title(envelope.title)
-    answers = is_reply(envelope.title) or set(envelope.links) - {envelope.message_id}
-    return replace(IN_REPLY, title=title if len(title) > 3 else "") if answers else IN_NEW_MAIL
 
 
 def _identity(envelope: Envelope, text: str) -> str:

@@ -490,24 +490,20 @@ class Ingest:
                 reader = partial(read, raw_kind=root.kind, limits=limits, root=root.path)
                 before, self._files = self._files, self._files + len(own)
                 yield Progress("read", before, self._files)
-                for step in parse_batches(own, root.collection, reader, self._knowledge.is_indexed, self._tombstones()):
+                is_forgotten = partial(self._is_forgotten, Tombstones(self._ledger))
+                for step in parse_batches(own, root.collection, reader, self._knowledge.is_indexed, is_forgotten):
                     if isinstance(step, int):
                         yield Progress("read", before + step, self._files)
                     else:
                         yield from self._commit(step)
                 yield Progress("read", self._files, self._files)
 
-    def _tombstones(self) -> Callable[[Document, str], bool]:
-        """Return a test for forgotten documents; with `restore` it lifts the tombstone."""
-        tombstones = Tombstones(self._ledger)
-
-        def is_forgotten(document: Document, path: str) -> bool:
-            found = tombstones.found(document, path)
-            if found and self._restore:
-                tombstones.remove(found)
-            return bool(found) and not self._restore
-
-        return is_forgotten if len(tombstones) else lambda _document, _path: False
+    def _is_forgotten(self, tombstones: Tombstones, document: Document, path: str) -> bool:
+        """Return whether a document has a tombstone; with `restore` that is lifted."""
+        found = tombstones.found(document, path) if len(tombstones) else None
+        if found and self._restore:
+            tombstones.remove(found)
+        return bool(found) and not self._restore
 
     def _commit(self, batch: ParsedBatch) -> Iterator[Progress]:
         self.summary.read += batch.read

@@ -40,11 +40,9 @@ _DAY_AND_NAME = re.compile(
 )
 _TITLED_RULE = re.compile(r"[-_=*\s]{3,}[^\W\d_][^-_=]{2,60}?[-_=*\s]{3,}$")
 _DATED = re.compile(r"(?<!\d)(?:(?:19|20)\d\d|\d\d?([./-])\d\d?\1\d\d)(?!\d)")
-
 _WHEN = r"\d{1,2}/\d{1,2}/(?:19|20)?\d\d\s{1,3}\d{1,2}:\d\d(?::\d\d)?\s?(?:[AP]M)?"
 NOTES_DATE = re.compile(rf"(?:{_WHEN}|\d{{1,2}}:\d\d(?::\d\d)? [AP]M)$", re.IGNORECASE)
 NOTES_ON = re.compile(rf".{{2,120}} on (?:{_WHEN}|\d{{1,2}}/\d{{1,2}}/(?:19|20)?\d\d)$", re.IGNORECASE)
-
 SENT_FROM = re.compile(rf"(?:{_WORDS['signed']})(?:\b|(?<=的))[^.?!]{{1,60}}\.?$", re.IGNORECASE)
 SIGNED_STARTS = {words[:4].lower() for words in _WORDS["signed"].split("|")}
 _LINKED = re.compile(r"\s?[(<\[]\s?https?://[^\s()<>]+\s?[)>\]]")
@@ -54,10 +52,7 @@ LEGAL, BANNER = re.compile(_WORDS["legal"]), re.compile(_WORDS["banner"])
 LEGAL_HINTS = ("onfiden", "ntended", "ertraulich", "isclaim", "ONFIDENTIAL", "estinataire", "rivileged")
 PHONE = re.compile(r"(?:\+|\(|\b)\d[\d ()./-]{6,20}\d\b")
 CONTACT = re.compile(r"(?:https?://|www\.)\S{3}|\S@\S{3}")
-
-
 _ARMOUR = re.compile(r"-----(?:BEGIN|END) PGP SIGN[A-Z ]{4,16}-----|Hash: [A-Z][A-Z\d, -]{2,40}$")
-
 _COLONS, _ENDS, _RULES = frozenset(":："), frozenset(":：>"), frozenset("-_=*—")
 _BLOCK, _EARLY = 24, 40  # lines of a header; characters of an attribution that begin with its day
 

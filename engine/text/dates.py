@@ -132,14 +132,15 @@ def _unit(match: re.Match[str], today: date) -> Iterator[Days]:
 def _counted(match: re.Match[str], today: date) -> Iterator[Days]:
     """Read "3 days ago" as that day, give or take half of the unit; "in the last 3 days" as what ends today."""
     size = {"day": 1, "week": 7, "month": 30, "year": 365}[match["size"].casefold()]
-    days = (_COUNTS.get(match["count"].casefold()) or int(match["count"])) * size
+    days = (COUNTS.get(match["count"].casefold()) or int(match["count"])) * size
     if days < 36500:
         ago, slack = today - timedelta(days), timedelta(size // 2)
         yield Days(ago - slack, ago + slack) if match[0].casefold().endswith("ago") else Days(ago, today)
 
 
-_COUNTS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "ten": 10}
-_COUNT, _SIZE = rf"(?P<count>\d{{1,4}}|{'|'.join(_COUNTS)})", r"(?P<size>day|week|month|year)s?"
+COUNTS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8}
+COUNTS |= {"nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "fifteen": 15, "twenty": 20, "thirty": 30}
+_COUNT, _SIZE = rf"(?P<count>\d{{1,4}}|{'|'.join(COUNTS)})", r"(?P<size>day|week|month|year)s?"
 _SEPARATED = r"(?P<a>\d{1,2})(?P<sep>[/.])(?P<b>\d{1,2})(?P=sep)(?P<y>(?:19|20)?\d\d)"
 _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Iterable[Days]]], ...] = tuple(
     (re.compile(rf"\b(?:{pattern})(?!\w)", re.IGNORECASE), read)

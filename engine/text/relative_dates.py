@@ -45,14 +45,9 @@ _ENGLISH |= {
 }
 _BEHIND = re.compile(r"(\w+)\s+(next|last|que\s+viene)", re.I)  # vendredi prochain
 _FOREIGN_PART = re.compile(rf"(?<=\w)\s+{FOREIGN_PART}$", re.I)
-_NUMBERS = (
-    "a=1 an=1 one=1 two=2 three=3 four=4 five=5 six=6 seven=7 eight=8 nine=9 ten=10 eleven=11 twelve=12 fifteen=15 "
-    "twenty=20 thirty=30"
-)
 _ORDINAL = re.compile(
     rf"\b(?:(?P<tens>twenty|thirty)[\s-])?(?P<one>{'|'.join(ORDINALS)})\b|\b(?P<thirty>thirtieth)\b", re.I
 )
-_COUNTS = {word: int(count) for word, count in (pair.split("=") for pair in _NUMBERS.split())}
 _FROM_NOW = re.compile(
     rf"(?:in|within)\s+(?P<count>\w+)\s+(?P<unit>{UNIT})|(?P<other>\w+)\s+(?P<size>{UNIT})\s+(?:from|(?P<ago>ago|back))",
     re.I,
@@ -127,7 +122,7 @@ def _relative(text: str, today: date, past: bool) -> dates.Days | None:
         return dates.Days(today - timedelta(days=5 * size), today - timedelta(days=2 * size))
     if match := _FROM_NOW.match(text):
         said, size = match["count"] or match["other"], _unit_days(match["unit"] or match["size"])
-        if (count := int(said) if said.isdecimal() else _COUNTS.get(said.lower())) is None:
+        if (count := int(said) if said.isdecimal() else dates.COUNTS.get(said.lower())) is None:
             return None
         middle, slack = today + timedelta(days=-count * size if match["ago"] else count * size), timedelta(size // 2)
         return dates.Days(middle - slack, middle + slack)

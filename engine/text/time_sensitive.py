@@ -50,17 +50,12 @@ def time_sensitivity(question: str) -> Sensitivity | None:
     return "day" if within or "day" in parts else None
 
 
-def is_time_sensitive(question: str) -> bool:
-    """Return whether the answer to a question expires with the day it is given on, or sooner."""
-    return time_sensitivity(question) is not None
-
-
 def is_timeless(question: str) -> bool:
     """Return whether a question shows that its meaning is fixed: it asks about the past, and not from today."""
     tokens = plain_words(question)
     lists = word_lists("deictic")
     past = {phrase[0] for language in _languages(tokens) for phrase in lists[language]["past"]}
-    return not past.isdisjoint(tokens) and not is_time_sensitive(question)
+    return not past.isdisjoint(tokens) and not time_sensitivity(question)
 
 
 def moment(question: str, now: datetime, *, dated: bool) -> str | None:

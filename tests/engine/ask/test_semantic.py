@@ -18,7 +18,7 @@ from engine.llm.generate import GenerateOptions, generate
 from engine.models.kv_read import OpenFiles, RangeReader, ReadAt, UnreadableCache
 from engine.session import Session
 from engine.text.question import Question, understand
-from engine.text.time_sensitive import is_time_sensitive
+from engine.text.time_sensitive import time_sensitivity
 from engine.types import AskOptions, AskResult, Evidence, Source, Trace
 from store.kv_files import Tensor
 from store.types import Chunk, Vectors, replace
@@ -150,7 +150,7 @@ def test_a_question_that_names_another_day_tomorrow_expires_with_its_day(when: s
     text = f"Who came to rehearsal {when}?".replace(" ", space)
     then = understand(text, NOW + timedelta(days=later)).dates
     if [one for one in understand(text, NOW).dates if not one.yearly] != [one for one in then if not one.yearly]:
-        assert is_time_sensitive(text)
+        assert time_sensitivity(text)
 
 
 @dataclass(frozen=True, slots=True)

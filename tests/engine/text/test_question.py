@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from engine.text.dates import Days, find
 from engine.text.question import ASKING_WORDS, AnswerType, understand
-from engine.text.time_sensitive import is_time_sensitive
+from engine.text.time_sensitive import time_sensitivity
 from engine.text.words import FUNCTION_WORDS, words
 
 NOW = datetime(2024, 5, 15, 12)  # a Wednesday
@@ -162,7 +162,7 @@ def test_a_yearly_interval_holds_in_every_year() -> None:
     ],
 )
 def test_a_question_whose_answer_depends_on_the_day_is_time_sensitive(text: str) -> None:
-    assert is_time_sensitive(text)
+    assert time_sensitivity(text)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_a_question_whose_answer_depends_on_the_day_is_time_sensitive(text: str)
     ],
 )
 def test_a_question_about_a_fixed_fact_is_not_time_sensitive(text: str) -> None:
-    assert not is_time_sensitive(text)
+    assert not time_sensitivity(text)
 
 
 def test_words_are_distinct_and_in_order() -> None:
@@ -245,4 +245,4 @@ def test_a_relative_day_has_the_words_of_its_date(text: str, expected: str) -> N
 )
 def test_a_question_about_the_next_event_is_time_sensitive(text: str, coming: bool) -> None:
     assert understand(text, NOW).coming is coming
-    assert is_time_sensitive(text) or not coming
+    assert time_sensitivity(text) or not coming

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from engine.text import dates
 from engine.text.dates import NEAR_WORDS
 from engine.text.question import understand
-from engine.text.time_sensitive import PhraseIndex, is_time_sensitive, is_timeless, moment, time_sensitivity, word_lists
+from engine.text.time_sensitive import PhraseIndex, is_timeless, moment, time_sensitivity, word_lists
 from tests.effort import examples
 
 SET = Path(__file__).parents[2] / "data" / "deictic_questions.txt"
@@ -50,8 +50,8 @@ def written(half: str) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("half", ["tune", "judge"])
 def test_nearly_all_questions_that_move_are_known_and_few_others(half: str) -> None:
-    moving = [is_time_sensitive(question) for kind, question in written(half) if kind != "timeless"]
-    fixed = [is_time_sensitive(question) for kind, question in written(half) if kind == "timeless"]
+    moving = [time_sensitivity(question) is not None for kind, question in written(half) if kind != "timeless"]
+    fixed = [time_sensitivity(question) is not None for kind, question in written(half) if kind == "timeless"]
     assert (len(moving), len(fixed)) == (84, 48)
     assert moving.count(True) >= 0.95 * len(moving)
     assert fixed.count(True) <= 0.05 * len(fixed)
@@ -65,12 +65,12 @@ def test_questions_that_move_are_not_shown_to_be_timeless(half: str) -> None:
 
 @pytest.mark.parametrize("word", NEAR_WORDS)
 def test_every_day_near_today_that_texts_resolve_is_time_sensitive(word: str) -> None:
-    assert is_time_sensitive(f"Regatta Ann {word}?")
+    assert time_sensitivity(f"Regatta Ann {word}?")
 
 
 @pytest.mark.parametrize("said", RELATIVE)
 def test_every_relative_date_is_time_sensitive(said: str) -> None:
-    assert is_time_sensitive(f"What did Ann write {said}?")
+    assert time_sensitivity(f"What did Ann write {said}?")
 
 
 @pytest.mark.parametrize(
