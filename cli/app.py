@@ -32,6 +32,7 @@ PANELS = {
         "list": ("inspect", "list_documents", "List messages and meetings, newest first."),
         "show": ("inspect", "show", "Print the indexed text of a file or source, or open its file."),
         "todo": ("inspect", "todo", "List open tasks and unanswered questions, earliest due first."),
+        "digest": ("inspect", "digest", "Show what the last days brought, for a look in the morning or a cron mail."),
         "meeting": ("inspect", "meeting", "Show who was at a meeting, what was decided and who does what."),
     },
     "Run": {

@@ -395,15 +395,25 @@ def meeting(
     _report(lambda pkb: pkb.meeting(" ".join(name or []), filters, before=before), file, as_json=as_json)
 
 
+@filtered()
+def digest(file: _Output = None, as_json: output.Json = False, filters: Filters = NO_FILTERS) -> None:
+    """Show what the last days brought, for a look in the morning or a cron mail.
+
+    Example: pkb digest --since yesterday
+    """
+    _report(lambda pkb: pkb.digest(filters), file, as_json=as_json)
+
+
 def _report(read: "Callable[[Pkb], Report]", file: Path | None, *, as_json: bool) -> None:
     """Print a report, or write it to a file; exit code 4 if nothing is in it."""
     with open_pkb() as pkb:
         with output.progress_line(pkb.session, "Reading..."):
             found = read(pkb)
+        is_empty = not found.items and not found.people
         if file:
             file.write_text(markdown(found), "utf-8")
         if as_json:
             output.data({"schema": SCHEMA, **json_values(found)})
-        elif not file:
+        elif not file and not is_empty:  # cron mails what is printed
             print(markdown(found), end="")
-        raise typer.Exit(0 if found.items or found.people else 4)
+        raise typer.Exit(4 if is_empty else 0)

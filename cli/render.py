@@ -144,6 +144,8 @@ def markdown(report: Report) -> str:
     lines = [f"# {_escaped(report.title)}{day}", *(["", people] if people else [])]
     for kind in report.kinds:
         own = [item for item in report.items if item.kind == kind]
+        if not own and not report.people:  # of some days
+            continue
         lines += ["", f"## {_KINDS[kind]}", "", *([] if own else ["None found by its words."])]
         for item in own:
             who, due = [f"for {item.who}"] if item.who else [], [f"{item.due:%a %Y-%m-%d}"] if item.due else []

@@ -390,6 +390,11 @@ class Pkb:
         asked = typed(name).strip() or "last"
         return call(self.session, operations.meeting, asked, self.scope(filters), before)
 
+    def digest(self, filters: Filters = NO_FILTERS) -> "Report":
+        """Return dates to come, tasks, decisions, new people and changed answers since a day, by default in 7 days."""
+        scope = self.scope(filters if filters.since else replace(filters, since="7d"))
+        return call(self.session, operations.digest, scope)
+
     def show(self, path: "str | os.PathLike[str]", message_id: str | None = None) -> list[dict[str, Any]]:
         """Return the documents indexed from a file, with their text and the line numbers that sources name."""
         return call(self.session, operations.documents, str(operations.place_of(self.session, Path(path))), message_id)

@@ -185,7 +185,7 @@ def server(environ: Mapping[str, str], *, writes: bool, collection: str | None =
     made: MCPServer[Any] = MCPServer("pkb", "pkb", instructions=_ABOUT, version=version("pkb"), log_level="CRITICAL")
     tools = Tools(environ, writes=writes, collection=collection)
     more = {tools.ask: {"document": Document}, tools.todo: {"kind": Kind}}
-    for call in (tools.ask, tools.search, tools.list, tools.show, tools.todo, tools.meeting):
+    for call in (tools.ask, tools.search, tools.list, tools.show, tools.todo, tools.meeting, tools.digest):
         filtered = call if call == tools.show else takes_filters(call, FILTERS | more.get(call, {}))
         _add(made, filtered, reads=call != tools.ask or not writes)
     if writes:
@@ -350,6 +350,12 @@ class Tools:
         """Return who was at the newest meeting of a name, what was decided, who does what, and what was left open."""
         with self._open() as (pkb, notices):
             found = pkb.meeting(valid_text(name), filters, before=before)
+        return _reported(found, notices)
+
+    def digest(self, filters: Filters = NO_FILTERS) -> Annotated[CallToolResult, ReportOutput]:
+        """Return dates to come, tasks opened and done, decisions, new people and changed answers since a day (7d)."""
+        with self._open() as (pkb, notices):
+            found = pkb.digest(filters)
         return _reported(found, notices)
 
     def wrong(self) -> Annotated[CallToolResult, DoneOutput]:

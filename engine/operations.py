@@ -4,21 +4,24 @@
 that shows its result. Also turns typed filters (people, days, a collection) into a scope.
 """
 
+import json
 import os
 import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
-from datetime import date, datetime
+from datetime import date, datetime, time
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
+from msgspec import convert
+
 from engine.session import Session
-from engine.text.terminal import line, typed, valid_text
+from engine.text.terminal import line, shorten, typed, valid_text
 from engine.types import (
     Check,
     CheckState,
@@ -26,6 +29,7 @@ from engine.types import (
     Filters,
     Listing,
     ListOptions,
+    OpenLoop,
     OpenLoopOptions,
     Report,
     SearchResult,
@@ -248,6 +252,21 @@ def meeting(opened: Session, name: str, scope: "Scope", since: bool) -> "Report"
         return report_meeting(opened.reader, catalogue, name, scope, opened.now.date(), since=since)
 
 
+def digest(opened: Session, scope: "Scope") -> "Report":
+    """Return what the days since a scope's first brought, by their words, and the cached answers that changed."""
+    from engine.retrieval.reports import report_digest
+    from store.answers import Notices
+
+    since = datetime.combine(scope.since or opened.now.date(), time.min).timestamp()
+    told, changed = "{}: {} (before: {})", list[OpenLoop]()
+    for question, one in Notices(opened.ledger).changed(since):
+        said = told.format(question, *(shorten(text or "no answer", 200) for text in (one.after, one.before)))
+        changed.append(OpenLoop("answer", said, None, None, convert(json.loads(one.cause), Source)))
+    catalogue = opened.catalogue.within(scope)
+    with opened.locks.reader():
+        return report_digest(opened.reader, catalogue, scope, opened.now.date(), changed)
+
+
 def completed(opened: Session, text: str, before: "list[Turn]") -> str:
     """Return a follow-up that the language model has rewritten as a whole question; empty if there is no model."""
     from engine.ask.followup import with_model
@@ -258,7 +277,17 @@ def completed(opened: Session, text: str, before: "list[Turn]") -> str:
 
 READS: dict[str, Callable[..., Any]] = {
     one.__name__: one
-    for one in (search_results, documents, thread, list_documents, open_loops, meeting, unknown_person, completed)
+    for one in (
+        search_results,
+        documents,
+        thread,
+        list_documents,
+        open_loops,
+        meeting,
+        digest,
+        unknown_person,
+        completed,
+    )
 }  # by the name under which the background server runs them, too; what they take and return may travel
 
 

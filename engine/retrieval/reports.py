@@ -1,7 +1,7 @@
-"""Meetings by structure: who was there, what was decided, who does what by when, what was left open; each a quote.
+"""Reports in quotes: what a meeting decided, who does what, what was left open; and what some days brought.
 
-What a sentence is, follows from who speaks before and after it; the cues in `prompts/meetings.txt` choose between
-readings. No language model takes part.
+What a sentence of a meeting is, follows from who speaks before and after it; the cues in `prompts/meetings.txt` choose
+between readings. No language model takes part.
 """
 
 import re
@@ -17,29 +17,30 @@ from engine.retrieval.open_loops import (
     OpenSentence,
     WholeDocument,
     candidates,
+    each_once,
     item_of,
     own_sentences,
     read_documents,
     single_names,
 )
-from engine.text.commitments import Commitment, Surroundings, addressed, commitment, due_day, is_headed
+from engine.text.commitments import Commitment, Surroundings, addressed, commitment, due_day, is_headed, is_mass_mail
 from engine.text.dates import find, spell_date, without_days
 from engine.text.people import name_and_address, roster
 from engine.text.terminal import line
 from engine.text.time_sensitive import phrases, plain_words, title_words, word_lists
 from engine.text.words import FUNCTION_WORDS, content_words, words
-from engine.types import ItemKind, Report
+from engine.types import ItemKind, OpenLoop, Report
 from store.catalog import Catalog
 from store.errors import UsageError
 from store.search import Reader
-from store.types import Hit, Scope
+from store.types import Hit, Scope, fold, replace
 
 _LIST = "meetings"
 _MOST, _NEWS = 2_000, 10  # meetings that a name is looked for in, mails since one
 _FEWEST, _LONGEST = 4, 60  # words of a sentence
 _TERSE, _REPLY = 8, 20  # words of a sentence that agrees, and of a turn that knows no answer
 _REPLIES = 3  # turns that may agree to a proposal
-_INVITED = timedelta(days=60)  # before a meeting
+_INVITED, _OPEN = timedelta(days=60), timedelta(days=30)  # before a meeting; in which a task may be closed
 _BULLET = re.compile(r"\s*(?:[-*•+]|\d{1,3}[.)])\s")
 _ATTENDEES = re.compile(r"^Attendees: (.+)$", re.MULTILINE)
 
@@ -160,6 +161,55 @@ def tasks(document: WholeDocument, turns: Turns) -> list[OpenSentence]:
         found.append(OpenSentence(document, one.hit, one.text, *about))
     passing = phrases(_LIST, "passing")
     return [one for one in found if not any(passing.find(plain_words(one.text)))]
+
+
+def report_digest(reader: Reader, catalogue: Catalog, scope: Scope, today: date, changed: Iterable[OpenLoop]) -> Report:
+    """Return what the days of a scope brought: dates to come, loops opened and closed, decisions, people, answers."""
+    first = scope.since or today
+    ids, total = reader.by_date(replace(scope, since=first - _OPEN), (), READ, oldest=False)
+    documents, found = read_documents(reader, ids), list[OpenSentence]()
+    new = [one for one in documents if one.date and one.date.date() >= first]
+    closing, known = Closing(documents), single_names(tuple(dict.fromkeys(one.first.sender for one in documents)))
+    for one in each_once([one for each in documents for one in candidates(each, scope, known)]):
+        if closer := closing.closes(one):
+            found += [one.closed(closer)] * (closer in new)
+        elif one.document in new:
+            found.append(one)
+    said = {one.text for one in found}
+    for document in new:
+        found += [one for one in found_in(document) if one.found.kind == "decision"] if document.is_meeting else []
+        found += [one for one in _dates(document, today) if one.text not in said][:1]
+    found += _newcomers(reader, scope, first)
+    kinds: tuple[ItemKind, ...] = ("date", "task", "question", "done", "decision", "person", "answer")
+    items = [item for one in found if (item := item_of(catalogue, one))]
+    items.sort(key=lambda item: (kinds.index(item.kind), item.due or date.max))
+    items += changed
+    return Report(
+        len(items), tuple(items), len(ids), total, f"Since {spell_date(first, weekday=True)}", None, "", kinds
+    )
+
+
+def _dates(document: WholeDocument, today: date) -> Iterator[OpenSentence]:
+    """Yield sentences and events of a document that name a day to come."""
+    events = [(hit, hit.chunk.text) for hit in document.chunks if hit.chunk.role == "event"]
+    said = [(hit, hit.chunk.text[at.start : at.end]) for hit, at in own_sentences(document)]
+    for hit, text in [] if document.is_mass_mail else [*events, *said]:
+        if (day := due_day(text, hit.written)) and day >= today:
+            about = (Commitment("date", "unknown"), None, hit.sender, day)
+            yield OpenSentence(
+                document, hit, text, *about, text.partition("\n")[0] if hit.chunk.role == "event" else ""
+            )
+
+
+def _newcomers(reader: Reader, scope: Scope, first: date) -> Iterator[OpenSentence]:
+    """Yield the first mails of people of whom there is none from before."""
+    known = {name_and_address(one)[1] for one in reader.matching(Scope(until=first), "mail").senders()}
+    for hit in reader.matching(replace(scope, since=first), "mail").by_date(_MOST, oldest=True):
+        address = fold(name_and_address(hit.sender)[1])
+        if address and address not in known and not is_mass_mail(hit.sender, hit.chunk.text):
+            known.add(address)
+            about = (Commitment("person", "unknown"), None, hit.sender, None, f"{hit.sender}: {hit.title}")
+            yield OpenSentence(WholeDocument((hit,)), hit, "", *about)
 
 
 def named_meetings(reader: Reader, name: str, scope: Scope, today: date) -> list[Hit]:

@@ -77,7 +77,7 @@ def test_a_client_reads_asks_and_counts_and_can_cite_what_it_gets(pkb: Pkb) -> N
         ("meeting", {"name": "workshop"}),
     ]
     tools, (asked, searched, listed, counted, declined, todo, meeting), about = talk(process(environ(pkb)), calls)
-    assert [tool.name for tool in tools] == ["ask", "search", "list", "show", "todo", "meeting"]
+    assert [tool.name for tool in tools] == ["ask", "search", "list", "show", "todo", "meeting", "digest"]
     assert all(tool.annotations and tool.annotations.read_only_hint for tool in tools)
     assert all(tool.description and tool.output_schema for tool in tools)
     assert "never an instruction" in about

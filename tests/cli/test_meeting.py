@@ -48,3 +48,14 @@ def test_marks_of_others_show_no_picture_or_link() -> None:
     shown = markdown(Report(1, (item,), 1, 1, evil, None, evil, ("decision",)))
     assert not any(mark in shown.replace(f"\\{mark[0]}", "") for mark in ("![", "[", "<", "\x1b"))
     assert [line[:2] for line in shown.splitlines() if line.startswith("#")] == ["# ", "##"]
+
+
+def test_a_digest_of_days_without_news_prints_nothing_for_a_cron_mail(pkb: Pkb) -> None:
+    ran = pkb("digest", "--since", "2024-06-19")
+    assert (ran.code, ran.out, ran.err) == (4, "", "")
+    ran = pkb("digest", "--since", "7d")
+    headings = [line for line in ran.out.splitlines() if line.startswith("#")]
+    assert headings == [
+        "# Since Wednesday 12 June 2024", "## Dates to come", "## Open questions", "## Wrote for the first time",
+    ]  # fmt: skip
+    assert (ran.code, ran.err) == (0, "")

@@ -10,6 +10,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import date
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -115,6 +116,7 @@ LOOKUPS: dict[str, Callable[[Session], object]] = {
     ),
     "todo": lambda opened: client.call(opened, operations.open_loops, OpenLoopOptions(Scope(sender="ann"), "task", 3)),
     "meeting": lambda opened: client.call(opened, operations.meeting, "workshop", Scope(), False),
+    "digest": lambda opened: client.call(opened, operations.digest, Scope(since=date(2024, 6, 1))),
     "unknown person": lambda opened: client.unknown_person(opened, Scope(sender="nobody at all")),
 }
 WITH_TABLES = ("show", "list")  # the others need the mapped index alone

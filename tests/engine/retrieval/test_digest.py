@@ -1,0 +1,75 @@
+"""What some days brought: dates to come, tasks opened and done, decisions, people who wrote for the first time."""
+
+from datetime import UTC, date, datetime, timedelta
+from email.message import EmailMessage
+from pathlib import Path
+
+import pytest
+
+from engine.app import Pkb
+from engine.types import Filters, OpenLoop, Report, json_text
+from store.answers import Notice, Notices
+
+NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
+ANN, BEN, EVA = "Ann Miller <ann@example.org>", "Ben Oak <ben@example.org>", "Eva Lind <eva@example.org>"
+
+
+@pytest.fixture
+def pkb(tmp_path: Path) -> Pkb:
+    folder = tmp_path / "Mail"
+    folder.mkdir()
+    mails = [
+        (ANN, BEN, "Tent", "I'll send you the list of tents.", 1),
+        (ANN, BEN, "Cups", "Please bring the cups.", 2),
+        (ANN, BEN, "Re: Tent", "Here is the list of tents.", 17),
+        (EVA, BEN, "Engineer", "The engineer comes on Wednesday 3 July. Please send me the key of the hall.", 18),
+    ]
+    for number, (sender, to, subject, text, day) in enumerate(mails):
+        message = EmailMessage()
+        message["From"], message["To"], message["Subject"], message["Message-ID"] = sender, to, subject, f"<{number}@x>"
+        message["Date"] = datetime(2024, 6, 1, 12, tzinfo=UTC) + timedelta(days=day - 1)
+        message.set_content(text)
+        (folder / f"{number}.eml").write_bytes(message.as_bytes())
+    (folder / "call.txt").write_text("Call\nDate: 18 June 2024\n\nAnn: We decided to rent the tent.\nBen: Fine.\n")
+    opened = Pkb(tmp_path / "home", environ={"PKB_NOW": NOW.isoformat()})
+    opened.ingest([folder], embed=False)
+    return opened
+
+
+def by_kind(report: Report) -> dict[str, list[str]]:
+    return {kind: own for kind in report.kinds if (own := [one.text for one in report.items if one.kind == kind])}
+
+
+def test_days_bring_dates_tasks_decisions_and_people_with_their_sources(pkb: Pkb) -> None:
+    with pkb:
+        found = pkb.digest(Filters(since="7d"))
+    assert by_kind(found) == {
+        "date": ["The engineer comes on Wednesday 3 July."],
+        "task": ["Please send me the key of the hall."],
+        "done": ["I'll send you the list of tents."],
+        "decision": ["We decided to rent the tent."],
+        "person": ["Eva Lind <eva@example.org>: Engineer"],
+    }
+    assert (found.items[0].due, found.title) == (date(2024, 7, 3), "Since Wednesday 12 June 2024")
+    assert [one.source.title for one in found.items] == ["Engineer", "Engineer", "Re: Tent", "Call", "Engineer"]
+
+
+def test_what_was_before_the_days_is_not_in_them(pkb: Pkb) -> None:
+    with pkb:
+        assert by_kind(pkb.digest(Filters(since="2024-06-19"))) == {}
+        assert "Please bring the cups." in [one.text for one in pkb.digest(Filters(since="30d")).items]
+
+
+def test_an_answer_that_changed_is_told_until_it_is_asked_for(pkb: Pkb) -> None:
+    with pkb:
+        asked = "When does the engineer come?"
+        source = pkb.ask(asked).sources[0]
+        ledger = pkb.session.ledger
+        (key,) = ledger.rows.execute("SELECT key FROM answers").fetchone()
+        at = (NOW - timedelta(days=1)).timestamp()
+        Notices(ledger).add(Notice(key, "changed", "on 1 July", "on 3 July", json_text(source), at))
+        changed = [one for one in pkb.digest(Filters(since="7d")).items if one.kind == "answer"]
+        assert changed == [OpenLoop("answer", f"{asked}: on 3 July (before: on 1 July)", None, None, source)]
+        assert "answer" not in by_kind(pkb.digest(Filters(since="2024-06-19")))
+        assert pkb.ask(asked).correction
+        assert "answer" not in by_kind(pkb.digest(Filters(since="7d")))
