@@ -30,6 +30,7 @@ PANELS = {
         "chat": ("chat", "chat", "Ask several questions in a conversation, with follow-ups."),
         "search": ("inspect", "search", "Show the best matching passages, without answering."),
         "list": ("inspect", "list_documents", "List messages and meetings, newest first."),
+        "people": ("inspect", "people", "Show who somebody is: addresses, phone numbers, title, with sources."),
         "show": ("inspect", "show", "Print the indexed text of a file or source, or open its file."),
         "todo": ("inspect", "todo", "List open tasks and unanswered questions, earliest due first."),
         "digest": ("inspect", "digest", "Show what the last days brought, for a look in the morning or a cron mail."),

@@ -14,7 +14,7 @@ import typer
 
 from cli import output
 from cli.output import Tick, agreed, bars, duration, open_pkb
-from engine.operations import missing_vectors, noted, refuse_missing, unfit_places
+from engine.operations import missing_vectors, noted, refuse_missing
 from engine.text.terminal import count, line, size
 from engine.types import SCHEMA
 from store.errors import NoModel, PkbError, UsageError
@@ -43,6 +43,13 @@ _Poll = Annotated[
     str | None,
     typer.Option("--poll", metavar="TIME", help="With --watch: poll this often instead of using file events."),
 ]
+
+
+def _warn_of_place(pkb: "Pkb") -> None:
+    from engine.health import unfit_places
+
+    for check in unfit_places(pkb.session.home):
+        output.say(f"pkb: warning: {check.found}; try: {check.next_step}")
 
 
 def ingest(
@@ -85,8 +92,7 @@ def ingest(
         raise UsageError("--restore needs the files or folders to restore", "pkb ingest FILE --restore")
     began = time.perf_counter()
     with open_pkb() as pkb:
-        for check in unfit_places(pkb.session.home):
-            output.say(f"pkb: warning: {check.found}; try: {check.next_step}")
+        _warn_of_place(pkb)
         fetched, failed = pkb.fetch(paths or [], ask=ask_password, keep=offer_keeping, restore=restore,
                                     progress=partial(bars, quiet=as_json))  # fmt: skip
         with bars(quiet=as_json) as tick:

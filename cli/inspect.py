@@ -12,7 +12,7 @@ import typer
 
 from cli import output
 from cli.output import InDocument, filtered, open_pkb
-from cli.render import markdown, show_open_loop, show_source, warnings
+from cli.render import markdown, show_open_loop, show_person, show_source, warnings
 from engine import operations
 from engine.text.terminal import cells, count, line, one_line, plain, valid_text
 from engine.types import NO_FILTERS, SCHEMA, Filters, Listing, ListOptions, Report, json_values
@@ -228,7 +228,7 @@ _WHO, _DAY, _NARROWEST = 26, len("2024-05-14"), 60  # columns
 
 @filtered()
 def list_documents(
-    title: Annotated[list[str] | None, typer.Argument(metavar="TITLE", help="Words of the title, in any case.")] = None,
+    title: Annotated[list[str] | None, typer.Argument(metavar="TITLE", help="Words of the title, or a name.")] = None,
     number: Annotated[int, typer.Option("-n", metavar="N", min=0, help="How many to list; 0 for all.")] = 20,
     oldest: Annotated[bool, typer.Option("--oldest", help="List the oldest first.")] = False,
     about: Annotated[
@@ -252,9 +252,12 @@ def list_documents(
         scope = pkb.scope(filters)
         words = tuple(valid_text(" ".join(title or [])).split())
         with output.progress_line(pkb.session, "Listing..."):
-            found = pkb.list_documents(
-                ListOptions(scope, words, 0 if count_only else number or None, oldest, valid_text(about or ""))
-            )
+            options = ListOptions(scope, words, 0 if count_only else number or None, oldest, valid_text(about or ""))
+            found = pkb.list_documents(options)
+            for role in ("sender", "recipient") if words and not (scope.sender or scope.recipient) else ():
+                if not found.total:  # then it may be somebody's name
+                    scope = replace(options.scope, **{role: " ".join(words)})
+                    found = pkb.list_documents(replace(options, scope=scope, title=()))
         if as_json:
             output.data({"schema": SCHEMA, "total": found.total, "documents": found.documents})
         elif count_only:
@@ -317,6 +320,28 @@ def _cut(text: str, width: int) -> str:
     while text and cells(text) >= width:
         text = text[:-1]
     return f"{text.rstrip()}…"
+
+
+def people(
+    name: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="A name, or an address.")] = None,
+    number: Annotated[int, typer.Option("-n", metavar="N", min=1, help="How many people to show.")] = 20,
+    collection: output.Collection = None,
+    as_json: output.Json = False,
+) -> None:
+    """Show who somebody is: addresses, phone numbers, title, with sources.
+
+    Example: pkb people ann pereira
+    """
+    with open_pkb() as pkb:
+        with output.progress_line(pkb.session, "Reading..."):
+            found = pkb.people(" ".join(name or []), limit=number, collection=collection)
+        if as_json:
+            output.data({"schema": SCHEMA, "people": found})
+        for one in found if not as_json else ():
+            show_person(one)
+        if not found or (name and found[1:]):
+            output.say(f"pkb: {'several people fit' if found else 'nobody fits'}; try: pkb people ADDRESS")
+        raise typer.Exit(0 if found else 4)
 
 
 _Kind = Annotated[Literal["task", "question"] | None, typer.Option("--kind", help="Only tasks or questions.")]

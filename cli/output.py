@@ -265,7 +265,7 @@ FILTERS = {"sender": Sender, "recipient": Recipient, "since": Since, "until": Un
 
 def filtered(**others: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of `FILTERS`, and others, in place of the `filters` that it takes."""
-    from engine.types import takes_filters
+    from engine.app import takes_filters
 
     return lambda command: takes_filters(command, FILTERS | others)
 

@@ -17,7 +17,7 @@ import typer
 from cli import output
 from engine.text.terminal import cited_numbers, count, line, one_line, plain, unstyled, wrap
 from engine.text.time_sensitive import FUNCTION_WORDS
-from engine.types import Answer, AskResult, Correction, OpenLoop, Report, Source, grouped, json_values
+from engine.types import Answer, AskResult, Correction, OpenLoop, Person, Report, Source, grouped, json_values
 
 _WORD = re.compile(r"\w+")
 _INDENT = "    "
@@ -157,6 +157,24 @@ def markdown(report: Report) -> str:
 
 def _escaped(text: str) -> str:
     return _MARKUP.sub(r"\\\1", one_line(text, _WHOLE))
+
+
+def show_person(one: Person) -> None:
+    """Print a person's name and addresses, then a line for each fact, with who says so and where."""
+    _print(
+        typer.style(one_line(one.name, 80), bold=True) + f" <{line(', '.join(one.addresses))}>" * bool(one.addresses)
+    )
+    last = f", last {_day(one.last)}" if one.last else ""
+    _print(typer.style(f"{_INDENT}{count(one.wrote, 'document')} from, {one.received:,} to{last}", dim=True))
+    for said, others in (("also", one.spellings), ("perhaps the same", one.similar)):
+        if others:
+            _print(f"{_INDENT}{said}: {line(', '.join(others))}", indent=_INDENT)
+    for fact in one.facts:
+        kind = f"{fact.kind}{f' ({line(fact.label)})' * bool(fact.label)}{', before' * fact.older}"
+        _print(f"{_INDENT}{kind}: {typer.style(one_line(fact.value, _QUOTE), bold=not fact.older)}", indent=_INDENT)
+        about = [f"says {one_line(fact.by, 60)}" if fact.by else "", _day(fact.source.date) if fact.source.date else ""]
+        notes = (f"! {one_line(note, 120)}" for note in warnings(json_values(fact.source)))
+        _print(typer.style(_INDENT * 2 + " · ".join(filter(None, [*about, _where(fact.source), *notes])), dim=True))
 
 
 # Why a quote is not an answer, by the synthesis that a question needs.

@@ -8,16 +8,16 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar
 
 from engine import operations
 from engine.operations import CACHE_USES, CacheUse, OnProgress, absolute_path, scope_of
 from engine.serve.client import ask_server, call, unknown_person, work
 from engine.session import Session, session
-from engine.text.terminal import typed
+from engine.text.terminal import typed, valid_text
 from engine.types import NO_FILTERS, AskOptions, Filters, OpenLoopOptions
 from store.errors import Locked, NoModel, PkbError, disk_failure
 from store.types import Scope, replace
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         LoopKind,
         OnText,
         OpenLoop,
+        Person,
         Report,
         SearchResult,
         Source,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from store.history import HistoryEntry
     from store.integrity import Finding
 
+T = TypeVar("T")
 _RECENT = "30d"  # in which open loops are looked for
 _ALL = 1_000_000  # jobs of an idle run by default
 
@@ -395,6 +397,10 @@ class Pkb:
         scope = self.scope(filters if filters.since else replace(filters, since="7d"))
         return call(self.session, operations.digest, scope)
 
+    def people(self, name: str = "", *, limit: int = 20, collection: str | None = None) -> "tuple[Person, ...]":
+        """Return the people whom a name or an address may stand for, with what is told of them; else who wrote most."""
+        return call(self.session, operations.people, valid_text(name), self.scope(collection=collection), limit)
+
     def show(self, path: "str | os.PathLike[str]", message_id: str | None = None) -> list[dict[str, Any]]:
         """Return the documents indexed from a file, with their text and the line numbers that sources name."""
         return call(self.session, operations.documents, str(operations.place_of(self.session, Path(path))), message_id)
@@ -514,3 +520,20 @@ class Pkb:
     def unknown_person(self, scope: "Scope") -> str | None:
         """Return the people in a scope who sent and received no indexed message."""
         return unknown_person(self.session, scope)
+
+
+def takes_filters(call: Callable[..., T], options: Mapping[str, Any]) -> Callable[..., T]:
+    """Return a function with these options, by name and annotation, in place of `filters`, which `call` takes."""
+    import inspect
+
+    @wraps(call)
+    def run(**given: Any) -> T:
+        return call(filters=Filters(**{name: given.pop(name, None) for name in options}), **given)
+
+    own, parameters = inspect.signature(call), list[inspect.Parameter]()
+    for one in own.parameters.values():
+        spread = [one.replace(name=name, default=None, annotation=kind) for name, kind in options.items()]
+        parameters += spread if one.name == "filters" else [one]
+    vars(run)["__signature__"] = own.replace(parameters=parameters)
+    run.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": own.return_annotation}
+    return run

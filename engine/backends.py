@@ -97,25 +97,32 @@ class Retriever:
             return embedder.embed_question(text)
 
     def count(self, question: "Question", options: "AskOptions", trace: "Trace") -> "Evidence | None":
-        """Return the answer to an exact question about the archive as evidence; None for any other question."""
+        """Return the answer to an exact question about the archive, a meeting or a person; None for any other."""
         from engine.text.time_sensitive import meeting_question, plain_words
         from prompts import word_patterns
 
-        asked = meeting_question(question.text)
-        asks = not {*word_patterns("archive")["asks"].split("|")}.isdisjoint(plain_words(question.text))
-        if not asked and not asks:
+        asked, meeting, scope = {*plain_words(question.text)}, meeting_question(question.text), options.scope
+        of_archive, of_people = (
+            not asked.isdisjoint(word_patterns(name)["asks"].split("|")) for name in ("archive", "people")
+        )
+        if not (meeting or of_archive or of_people):
             return None
-        from engine.ask.archive import find_exact, find_meeting
-
         self._opened.before_retrieval()
-        parts, scope = (self._opened.reader, self._opened.catalogue.within(options.scope)), options.scope
-        quotes, found = not isinstance(self, Generative) or self.roles, None
+        parts, found = (self._opened.reader, self._opened.catalogue.within(scope)), None
         with self._opened.locks.reader():
-            if asked:
-                found = find_meeting(*parts, asked, scope, question.day, quotes=quotes)
-            if asks and not found:
-                found = find_exact(*parts, question, scope, lambda: self._opened.me, trace)
-            return found
+            if meeting or of_archive:
+                from engine.ask.archive import find_exact, find_meeting
+
+                if meeting:
+                    quotes = not isinstance(self, Generative) or bool(self.roles)
+                    found = find_meeting(*parts, meeting, scope, question.day, quotes=quotes)
+                if of_archive and not found:
+                    found = find_exact(*parts, question, scope, lambda: self._opened.me, trace)
+            if of_people and not found:
+                from engine.ask.contacts import find_person
+
+                found = find_person(*parts, question, scope, trace)
+        return found
 
     def retrieve(
         self, question: "Question", vector: "Vectors | None", options: "AskOptions", trace: "Trace"

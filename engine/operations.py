@@ -23,21 +23,19 @@ from msgspec import convert
 from engine.session import Session
 from engine.text.terminal import line, shorten, typed, valid_text
 from engine.types import (
-    Check,
-    CheckState,
     Evidence,
     Filters,
     Listing,
     ListOptions,
     OpenLoop,
     OpenLoopOptions,
+    Person,
     Report,
     SearchResult,
     Source,
     Trace,
 )
 from store.errors import Locked, PkbError, UsageError
-from store.home import Home, existing
 from store.types import Scope, replace
 
 if TYPE_CHECKING:
@@ -267,6 +265,15 @@ def digest(opened: Session, scope: "Scope") -> "Report":
         return report_digest(opened.reader, catalogue, scope, opened.now.date(), changed)
 
 
+def people(opened: Session, name: str, scope: "Scope", limit: int) -> tuple[Person, ...]:
+    """Return up to `limit` people whom a name or an address may stand for, with what is told of them; without, all."""
+    from engine.ask.contacts import people
+
+    catalogue = opened.catalogue
+    with opened.locks.reader():
+        return tuple(people(opened.reader, catalogue, name, scope, limit))
+
+
 def completed(opened: Session, text: str, before: "list[Turn]") -> str:
     """Return a follow-up that the language model has rewritten as a whole question; empty if there is no model."""
     from engine.ask.followup import with_model
@@ -285,6 +292,7 @@ READS: dict[str, Callable[..., Any]] = {
         open_loops,
         meeting,
         digest,
+        people,
         unknown_person,
         completed,
     )
@@ -300,39 +308,6 @@ def types_of(operation: Callable[..., Any]) -> tuple[Any, Any]:
         names["Turn"] = Turn
     _, *taken, returned = get_type_hints(operation, names).values()
     return GenericAlias(tuple, tuple(taken)), returned
-
-
-_ENOUGH_DISK, _LEAST_DISK = 2 << 30, 200 << 20  # bytes
-
-
-def unfit_places(home: Home) -> list[Check]:
-    """Return why it is not safe to write to this home: the problems that `doctor` finds with its folder and space.
-
-    Where it cannot be written to at all, nothing: the error of the first write says so.
-    """
-    if not os.access(existing(home.data), os.R_OK | os.W_OK | os.X_OK):
-        return []
-    return [check for check in (home_check(home), space_check(home)) if check.state == "bad"]
-
-
-def home_check(home: Home) -> Check:
-    """Check that the folder of a home is there, writable and private."""
-    place = existing(home.data)
-    if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
-        found = f"{place} is not a folder that you can read and write"
-        return Check("home", "bad", found, "fix its permissions, or set PKB_HOME to another folder")
-    if place != home.data:
-        return Check("home", "note", f"{home.data} will be created by the first ingest", "pkb ingest FOLDER")
-    mode = home.data.stat().st_mode & 0o777
-    found = f"{home.data}, mode {mode:o}"
-    return Check("home", "bad", found, "pkb doctor --data --repair") if mode & 0o077 else Check("home", "ok", found)
-
-
-def space_check(home: Home) -> Check:
-    """Check the free space on the disk of a home."""
-    free = shutil.disk_usage(existing(home.data)).free
-    state: CheckState = "ok" if free >= _ENOUGH_DISK else "note" if free >= _LEAST_DISK else "bad"
-    return Check("space", state, f"{free / 1e9:.1f} GB free", None if state == "ok" else "free some disk space")
 
 
 def check(opened: Session, *, read_data: bool, repair: bool) -> "tuple[list[Finding], Repaired]":

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from enum import IntEnum
-from functools import wraps
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct, convert, field, to_builtins
 
@@ -25,12 +24,13 @@ if TYPE_CHECKING:
     from store.types import Hit, Vectors
 
 
-T = TypeVar("T")
 json_values = to_builtins  # of a value, as `--json` shows it
 SCHEMA = 2  # of every JSON object that a command prints; raised when a key changes its meaning or goes away
 Tier = Literal["exact", "semantic", "prefix", "blocks", "full"]
 Writer = Literal["model", "quote"]
 Grade = Literal["answer", "closest"]  # how sure an answer is
+LoopKind = Literal["task", "question"]
+CheckState = Literal["ok", "note", "bad"]
 FIRST_MAIL = "nobody wrote from this address before"  # what an answer says of a source that is new
 STAGES = ("embed", "match", "retrieve", "load", "prefill", "first_token", "decode", "total")
 
@@ -366,7 +366,7 @@ class Evidence(Struct, frozen=True):
 
     `chunks` are the ids of all their chunks; `nearest` has the cosines of the ranked chunks, best first. The first
     `leading` passages of a follow-up are of the answer before, whose quote was `said`. A header or the archive may give
-    the answer: `fact`, its first `told` letters highlighted. `scored` may answer, `shown` are a model's passages.
+    the answer: `fact`, its first `told` letters highlighted, by `quotes`. `scored` may answer, `shown` a model reads.
     """
 
     passages: tuple[Passage, ...]
@@ -378,6 +378,7 @@ class Evidence(Struct, frozen=True):
     typed: str = ""
     fact: str = ""
     told: int | None = None
+    quotes: tuple[str, ...] = ()
     scored: tuple[Any, ...] = ()
     shown: tuple[int, ...] = ()
 
@@ -427,7 +428,6 @@ class Listing(Struct, frozen=True):
     documents: list[dict[str, Any]]
 
 
-LoopKind = Literal["task", "question"]
 ItemKind = LoopKind | Literal["decision", "done", "mail", "date", "person", "answer"]
 
 
@@ -447,23 +447,6 @@ class Filters(Struct, frozen=True):
 
 
 NO_FILTERS = Filters()
-
-
-def takes_filters(call: Callable[..., T], options: Mapping[str, Any]) -> Callable[..., T]:
-    """Return a function with these options, by name and annotation, in place of `filters`, which `call` takes."""
-    import inspect
-
-    @wraps(call)
-    def run(**given: Any) -> T:
-        return call(filters=Filters(**{name: given.pop(name, None) for name in options}), **given)
-
-    own, parameters = inspect.signature(call), list[inspect.Parameter]()
-    for one in own.parameters.values():
-        spread = [one.replace(name=name, default=None, annotation=kind) for name, kind in options.items()]
-        parameters += spread if one.name == "filters" else [one]
-    vars(run)["__signature__"] = own.replace(parameters=parameters)
-    run.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": own.return_annotation}
-    return run
 
 
 class OpenLoop(Struct, frozen=True):
@@ -502,7 +485,28 @@ class Report(Struct, frozen=True):
     kinds: tuple[ItemKind, ...] = ()
 
 
-CheckState = Literal["ok", "note", "bad"]
+class PersonFact(Struct, frozen=True):
+    """A phone number, title, organisation or address of a person; `label` is the line of a phone, or home or work."""
+
+    kind: str
+    value: str
+    label: str
+    by: str  # who says so; empty for the person themselves
+    older: bool  # than another value of this kind and label
+    source: Source
+
+
+class Person(Struct, frozen=True):
+    """A person of the archive, with the documents that are from and to them; `facts` are in order, newest first."""
+
+    name: str
+    addresses: tuple[str, ...]
+    spellings: tuple[str, ...]
+    wrote: int
+    received: int
+    last: str | None  # ISO
+    facts: tuple[PersonFact, ...]
+    similar: tuple[str, ...]  # others who may be the same
 
 
 class Check(Struct, frozen=True):
@@ -515,8 +519,6 @@ class Check(Struct, frozen=True):
 
 
 Checks = dict[str, Callable[[], Check]]  # by name; each may raise, which is a finding, too
-
-
 OnText = Callable[[str], None]  # called with each new piece of an answer
 
 

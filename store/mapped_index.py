@@ -143,6 +143,10 @@ class IndexView:
         """Return the documents within a scope, of a kind, with all these words, but for those without any chunk."""
         return Matches(self, [one.documents(scope, words, kind, meetings) for one in self.shards])
 
+    def having(self, words: Sequence[str], scope: Scope, limit: int) -> list[Hit]:
+        """Return the newest chunks within a scope that have all these words, newest first."""
+        return Matches(self, [one.having(words, scope) for one in self.shards]).by_date(limit)
+
     def is_in_names(self, part: str) -> bool:
         """Return whether a folded text is a part of anybody's name or address."""
         names, sought = ("sender_values", "recipients_values"), part.encode("utf-8", "replace")

@@ -386,6 +386,15 @@ class Shard:
             inside &= np.where(spoken, spoke, sent)
         return np.flatnonzero(inside if kind is None else inside & (spoken == (kind == "transcript")))
 
+    def having(self, words: Sequence[str], scope: Scope) -> NDArray[np.int64]:
+        """Return the chunks within a scope that have all these words."""
+        inside, held = self.within(scope), dict(self._held(words))
+        for word in words:
+            own = np.zeros(self.size, np.bool_)
+            own[self.arrays["chunks"][held.get(word, slice(0))]] = True
+            inside = inside & own
+        return np.flatnonzero(inside)
+
     def senders(self, chunks: NDArray[np.int64]) -> Counter[str]:
         """Count the chunks of each sender, folded."""
         numbers, counts = np.unique(self.arrays["sender"][chunks], return_counts=True)

@@ -180,9 +180,11 @@ def _adds_rest(fields: dict[str, str]) -> bool:
     return True
 
 
-def _asked(text: str) -> str:
+def plainly(text: str) -> str:
     """Return a question in lower case, without marks that mean nothing here."""
-    text = re.sub(r"\b(what|who|when|which)'s\b", r"\1 is", text.lower().replace("’", "'").replace("e-mail", "email"))
+    text = re.sub(
+        r"\b(what|who|when|where|which)'s\b", r"\1 is", text.lower().replace("’", "'").replace("e-mail", "email")
+    )
     return " ".join(re.sub(r"[?!:;\"“”„]|[.,](?=\s|\Z)", " ", text).split())
 
 
@@ -196,7 +198,7 @@ class _Archive(Struct, frozen=True):
 
     def queries(self, question: Question, scope: Scope) -> list[ArchiveQuery]:
         """Return the query that a question is, one for each person that it may name; Unclear if it is none."""
-        asked = _asked(question.text)
+        asked = plainly(question.text)
         times = dates.limits(asked, question.day)
         names = re.findall(rf"\bfrom ({dates.ENGLISH_MONTH})\b(?! \d)", asked)
         is_topic = re.search(rf" (?:{word_patterns('archive')['topic']}) .* on ", asked)

@@ -6,7 +6,7 @@ sentences, and not why they have their scores.
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, time
 from itertools import chain
 from typing import TYPE_CHECKING, get_args
@@ -27,7 +27,6 @@ from engine.ask.candidates import (
     wanted,
 )
 from engine.ask.followup import WHO_SAID, followed, reason_said, says_nothing
-from engine.ask.question_features import plain
 from engine.ask.updates import latest, says_change, soonest
 from engine.llm.prompt import Segments, system_ids
 from engine.models.types import LanguageModel
@@ -43,7 +42,7 @@ from engine.text.relative_dates import (
     event_times,
     time_constraint,
 )
-from engine.text.spans import Found, Kind, find, line_named, line_of, time_of, whole
+from engine.text.spans import Found, Kind, find, time_of, whole
 from engine.text.time_sensitive import Aspect, whole_document_question
 from engine.text.words import words
 from engine.types import Answer, Evidence, GeneratedAnswer, Grade, Passage, Trace, resting
@@ -194,10 +193,9 @@ def _turn_name(one: Candidate) -> str | None:
 
 
 def _record(question: Question, reads: Sequence[Passage]) -> SelectedSentence | None:
-    """Return the best answer from a calendar or contacts, unless other mail says that it has changed."""
-    said = _card(question, reads) if question.names else None
-    said = said or (_event(question, reads) if question.asked in COMING and not question.dates else None)
-    others = (one for one in reads if said and one.hits[0].chunk.role != "event" and not _is_card(one))
+    """Return the best answer from a calendar, unless other mail says that it has changed."""
+    said = _event(question, reads) if question.asked in COMING and not question.dates else None
+    others = (one for one in reads if said and one.hits[0].chunk.role != "event")
     changed = (frozenset(words(f"{one.header} {one.text}")) for one in others if says_change(one.text))
     return None if any(question.subject <= told for told in changed) else said
 
@@ -228,88 +226,6 @@ def _event(question: Question, reads: Sequence[Passage]) -> SelectedSentence | N
     lines = [(line, at) for at, read in named for line in read.text.split("\n") if line.startswith(f"{CANCELLED}: ")]
     off = [replace(_alone(f"cancelled: {line.partition(': ')[2]}", at), quote=line) for line, at in lines]
     return off[0] if off else None
-
-
-def _is_card(read: Passage) -> bool:
-    """Return whether a passage is a contact, and no mail that looks like one."""
-    return read.text.startswith(f"Contact: {read.hits[0].title}\n") and not (read.sender or read.date)
-
-
-def _card(question: Question, reads: Sequence[Passage]) -> SelectedSentence | None:
-    """Return the field that is asked for from somebody's contact; from all contacts of that name."""
-    names, found = [{*words(name)} for name in question.names], list[tuple[str, str, int]]()
-    asked = {*question.content}.intersection(words(plain(question.text))).difference(*names)
-    if question.asked == "place":
-        asked = {_PLACES.get(word, word) for word in asked}
-    elif line := line_named(question.text):
-        said = (word for word in question.text.split() if line_named(word))
-        asked = asked.difference(*map(words, said)).union(words("work" if line == "office" else line))
-    for at, read in enumerate(reads):
-        who, *lines = read.text.split("\n") if _is_card(read) else [""]
-        labels = [(words(one.partition(": ")[0]), one) for one in lines if any(name <= {*words(who)} for name in names)]
-        fits = [(len(label), number, one) for number, (label, one) in enumerate(labels) if asked and asked <= {*label}]
-        found += [(who.partition(": ")[2], min(fits)[2], at)] if fits else []
-    found.sort()
-    told = [line.partition(": ")[2] for _, line, _ in found]
-    several = "; ".join(f"{who}: {value}" for (who, *_), value in zip(found, told, strict=True))
-    return replace(_alone(several if told[1:] else told[0], found[0][2]), quote=found[0][1]) if found else None
-
-
-_PLACES = {"liv": "address", "work": "organisation"}  # the field that says where somebody lives or works
-
-
-_WHOLE = 2.0  # what a whole name counts more than a part of one
-_SIGNATURE = 72  # characters of its lines at most
-_NAMESAKE = 0.6  # support of an address beside a part of the name that is asked for
-
-
-def _contact(question: Question, reads: Sequence[Passage], kind: Kind) -> SelectedSentence | None:
-    """Find the address or number of the person that the question names, or less surely that of a namesake.
-
-    Where several people of the name have one, all of them are the answer.
-    """
-    names, best, fit, people = [set(words(name)) for name in question.names if words(name)], None, 0.4, dict[str, str]()
-    for index, read in enumerate(reads):
-        for part in () if read.is_outranked() else (read.sender, *read.recipients, read.header, read.text):
-            for one in find(part, kind):
-                if kind == "phone" and not _is_line_asked(question.text, line_of(part, one)):
-                    continue
-                own, near = set(words(part[one.start : one.end])), set(words(part[max(0, one.start - 60) : one.end]))
-                near |= _signed(part[: one.start], read.author_at(one.start)) if part is read.text else set()
-                held = ((len(name & near) + len(name & own)) / len(name) for name in names)
-                whole_name = any(name <= near | own for name in names)
-                value = max(held, default=0.0) + _WHOLE * whole_name
-                if whole_name and part in (read.sender, *read.recipients) and (who := _name(part)) != part:
-                    people.setdefault(who, part[one.start : one.end])
-                if value > fit:
-                    best, fit = _alone(part[one.start : one.end], index), value
-    if best and fit > _WHOLE and len(others := _different(people)) > 1:
-        best = _alone("; ".join(f"{who}: {found}" for who, found in others.items()), best.source)
-    return best and replace(best, support=1.0 if fit > _WHOLE else _NAMESAKE)
-
-
-def _signed(above: str, author: str) -> set[str]:
-    """Return the author's name if a text ends in their signature, below a line that has it; all lines are short."""
-    name = set(words(author))
-    for line in reversed(above.split("\n")):
-        if len(line) > _SIGNATURE:
-            break
-        if not name.isdisjoint(words(line)):
-            return name
-    return set()
-
-
-def _different(people: Mapping[str, str]) -> dict[str, str]:
-    """Return the address of each person; one whose name is part of another's, or whose address is, is the same."""
-    parts = {who: set(words(who)) for who in people}
-    whole = (who for who in people if not any(parts[who] < other for other in parts.values()))
-    return {who: people[who] for who in {people[who].casefold(): who for who in whole}.values()}
-
-
-def _is_line_asked(question: str, line: str) -> bool:
-    """Return whether a number of this line answers; a fax, mobile or pager must be labelled as such."""
-    asked = line_named(question)
-    return line == asked or (asked in ("", "home", "office") and line not in ("fax", "pager"))
 
 
 def _name(speaker: str) -> str:
@@ -455,11 +371,11 @@ def _is_of_name(question: Question, kind: Kind | None) -> bool:
 def _exact(
     question: Question, kind: Kind | None, reads: Sequence[Passage], found: Sequence[Candidate]
 ) -> SelectedSentence | None:
-    """Return the answer by rules: the address or number of the person that a question names, or a mail's sender."""
+    """Return the answer by rules: of a calendar, or a mail's sender."""
     if record := _record(question, reads):
         return record
-    if kind and _is_of_name(question, kind):
-        return _contact(question, reads, kind)
+    if _is_of_name(question, kind):
+        return None
     sent = _SENT.match(question.text) if reads else None
     is_told = sent and share(content(question), frozenset(words(f"{reads[0].header} {reads[0].text}"))) >= _TOLD
     best = max(found, key=lambda one: one.score, default=None)
@@ -580,7 +496,7 @@ def _fact(aspect: Aspect, hit: Hit, text: Callable[[], str]) -> str:
 
 def answer_fact(question: Question, evidence: Evidence, trace: Trace, model: str | None) -> GeneratedAnswer:
     """Return the header's answer; `model` names the language model in use, if any."""
-    ms, fact, sources = trace.ms(), evidence.fact, evidence.sources([""] * len(evidence.passages))
+    ms, fact, sources = trace.ms(), evidence.fact, evidence.sources(evidence.quotes or [""] * len(evidence.passages))
     end = len(fact.removesuffix(SPOKE)) if evidence.told is None else evidence.told
     ms, span = ms | {"first_token": ms["total"]}, (0, end) if end else None
     return GeneratedAnswer(Answer(question.text, fact, "full", "quote", model, sources, ms, span))

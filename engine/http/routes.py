@@ -65,6 +65,10 @@ def application(environ: Mapping[str, str], *, port: int, token: str, names: Seq
         "list": _list,
         "show": _show,
         "todo": _todo,
+        "people": lambda pkb, params: {
+            "schema": SCHEMA,
+            "people": pkb.people(params.get("name", ""), collection=params.get("collection") or None),
+        },
         "stats": lambda pkb, _: pkb.stats(),
         "ahead": ahead.typed,
     }

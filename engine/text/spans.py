@@ -245,19 +245,20 @@ def _days_and_times(text: str) -> tuple[list[Found], list[Found]]:
 
 # Lines of a phone, by the words that name them beside its number.
 _LINES = {
-    "fax": re.compile(r"\b(?:tele)?fax\b|\bfacsimile\b|\btelecopier\b|\(f\)", re.IGNORECASE),
-    "mobile": re.compile(r"\bmobile\b|\bcell(?:ular|phone)?\b|\bhandy\b|\bnatel\b|\bportable\b|\(m\)", re.IGNORECASE),
+    "fax": re.compile(r"\b(?:tele)?fax\b|\bfacsimile\b|\btelecopier\b|\(f\)|(?<![\w.])f:", re.IGNORECASE),
+    "mobile": re.compile(
+        r"\bmobile\b|\bcell(?:ular|phone)?\b|\bhandy\b|\bnatel\b|\bportable\b|\([cm]\)|(?<![\w.])[cm]:", re.IGNORECASE
+    ),
     "pager": re.compile(r"\bpager\b|\bbeeper\b", re.IGNORECASE),
-    "home": re.compile(r"\b(?:home|private)\b|\(h\)", re.IGNORECASE),
-    "office": re.compile(r"\b(?:office|work|desk|direct)\b|\([ow]\)", re.IGNORECASE),
+    "home": re.compile(r"\b(?:home|private)\b|\(h\)|(?<![\w.])h:", re.IGNORECASE),
+    "office": re.compile(r"\b(?:office|work|desk|direct)\b|\([ow]\)|(?<![\w.])[ow]:", re.IGNORECASE),
 }
 _LABEL = 24  # characters beside a number that may name its line
 
 
 def line_named(text: str) -> str:
-    """Return the line of a phone that a text names first, such as "fax"; "" if it names none."""
-    places = [(match.start(), line) for line, pattern in _LINES.items() if (match := pattern.search(text))]
-    return min(places, default=(0, ""))[1]
+    """Return the line of a phone that a text names, such as "fax", of "work, fax" too; "" if it names none."""
+    return next((line for line, pattern in _LINES.items() if pattern.search(text)), "")
 
 
 def line_of(text: str, number: Found) -> str:

@@ -110,6 +110,7 @@ def words_of(archive: Lab) -> dict[str, st.SearchStrategy[Any]]:
     ]
     titles = ["Rent", "Shed key", "Re: Shed key", "Budget meeting", "plan", "lee", "nothing"]
     return {
+        "name": st.sampled_from([*people, ""]),
         "sender": st.sampled_from(people), "recipient": st.sampled_from([*people, "bob"]),
         "since": st.sampled_from(["2023", "2024-06-01", "2024-06-11"]),
         "until": st.sampled_from(["2024-06-09", "2024"]),
@@ -175,7 +176,7 @@ def test_no_tool_of_a_limited_server_tells_of_another_collection(
     archive: Lab, words_of: Mapping[str, st.SearchStrategy[Any]], writes: bool
 ) -> None:
     known = tools(archive.environ, writes=writes)
-    assert {"ask", "search", "list", "show", "todo"} <= known.keys()
+    assert {"ask", "search", "list", "show", "todo", "people"} <= known.keys()
     if writes:
         known.pop("ingest")  # below: it changes the home
 
@@ -198,7 +199,7 @@ def routes(environ: Mapping[str, str]) -> tuple[TestClient, dict[str, dict[str, 
         assert isinstance(route, Route)
         if route.path.startswith("/v1/") and "models" not in route.path and "GET" in (route.methods or ()):
             found[route.path] = {
-                name: {} for name in ("q", "title", "kind", "document", "path", "message_id", *FILTERS)
+                name: {} for name in ("q", "name", "title", "kind", "document", "path", "message_id", *FILTERS)
             }
     return client, found
 
@@ -211,7 +212,7 @@ def test_no_route_limited_to_a_collection_tells_of_another(
     archive: Lab, words_of: Mapping[str, st.SearchStrategy[Any]]
 ) -> None:
     client, known = routes(archive.environ)
-    assert {"/v1/search", "/v1/list", "/v1/todo"} <= known.keys()
+    assert {"/v1/search", "/v1/list", "/v1/todo", "/v1/people"} <= known.keys()
     limited = {path: names for path, names in known.items() if path not in WHOLE}
 
     @FEW
@@ -300,6 +301,7 @@ def test_a_view_is_as_if_there_were_no_other_collection(archive: Lab, tmp_path: 
         *(("search", {"query": query, "sender": "ann"}) for query in QUESTIONS[::3]),
         *(("list", {"sender": sender}) for sender in ("ann", "lee", "mo", "bob")),
         *(("todo", {"kind": kind, "since": "2023"}) for kind in ("task", "question")),
+        *(("people", {"name": name}) for name in ("", "ann", "lee", "mo", "bob")),
         ("show", {"path": "finch/late.eml"}),
     ]
     for name, asked in calls:
@@ -369,7 +371,7 @@ def test_a_server_of_a_collection_that_is_none_names_no_other(archive: Lab) -> N
 def test_structured_content_has_the_warnings_notices_and_the_mark_of_the_text(archive: Lab) -> None:
     warned, calls = 0, {
         "search": {"query": "An impostor writes"}, "list": {}, "ask": {"question": "Who writes?"},
-        "todo": {"since": "2023"}, "show": {"path": f"{archive.mail}/finch/late.eml"},
+        "todo": {"since": "2023"}, "people": {}, "show": {"path": f"{archive.mail}/finch/late.eml"},
     }  # fmt: skip
     for name, asked in calls.items():
         row = json.loads(called(archive.environ, name, asked, writes=False))

@@ -105,6 +105,8 @@ COMMANDS: list[list[str]] = [
     ["show", EVERYTHING, "--open"],
     ["todo"],
     ["todo", "--from", EVERYTHING],
+    ["people"],
+    ["people", EVERYTHING],
     ["stats"],
     ["doctor", "--data"],
     ["doctor", "--data", "--read-data"],

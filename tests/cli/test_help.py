@@ -18,6 +18,7 @@ HARMLESS = {
     "search",
     "list",
     "todo",
+    "people",
     "stats",
     "doctor",
     "config get",

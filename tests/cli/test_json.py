@@ -134,6 +134,10 @@ def test_what_meeting_prints_is_as_documented(pkb: Pkb) -> None:
     compare("pkb meeting", [pkb("meeting", name, "--json").row for name in ("committee", "handover")])
 
 
+def test_what_people_prints_is_as_documented(pkb: Pkb) -> None:
+    compare("pkb people", [pkb("people", name, "--json").row for name in ("ann", "tobias", "")], every=False)
+
+
 @pytest.mark.slow
 def test_what_forget_prints_is_as_documented(pkb: Pkb) -> None:
     pkb("ask", "who has the spare key to the workshop?")

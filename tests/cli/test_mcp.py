@@ -75,9 +75,14 @@ def test_a_client_reads_asks_and_counts_and_can_cite_what_it_gets(pkb: Pkb) -> N
         ("ask", {"question": "Who won the chess game on Mars?"}),
         ("todo", {"since": "2024-05", "kind": "task", "limit": 3}),
         ("meeting", {"name": "workshop"}),
+        ("people", {"name": "ann"}),
     ]
-    tools, (asked, searched, listed, counted, declined, todo, meeting), about = talk(process(environ(pkb)), calls)
-    assert [tool.name for tool in tools] == ["ask", "search", "list", "show", "todo", "meeting", "digest"]
+    tools, (asked, searched, listed, counted, declined, todo, meeting, people), about = talk(
+        process(environ(pkb)), calls
+    )
+    assert [tool.name for tool in tools] == [
+        "ask", "search", "list", "show", "todo", "meeting", "digest", "people",
+    ]  # fmt: skip
     assert all(tool.annotations and tool.annotations.read_only_hint for tool in tools)
     assert all(tool.description and tool.output_schema for tool in tools)
     assert "never an instruction" in about
@@ -96,8 +101,9 @@ def test_a_client_reads_asks_and_counts_and_can_cite_what_it_gets(pkb: Pkb) -> N
     assert meeting.structured_content["people"].startswith("Dele Marsh, Gus Tindall")
     assert "Priya orders it from Kettlewick.\n    → decision\n" in text(meeting)
     expected = pkb("todo", "--since", "2024-05", "--kind", "task", "-n", "3", "--json").row["items"]
-    people = [(one["who"], one["asked_by"], one["due"]) for one in todo.structured_content["items"]]
-    assert people == [(one["who"], one["asked_by"], one["due"]) for one in expected]
+    assert people.structured_content["people"] == pkb("people", "ann", "--json").row["people"]
+    found = [(one["who"], one["asked_by"], one["due"]) for one in todo.structured_content["items"]]
+    assert found == [(one["who"], one["asked_by"], one["due"]) for one in expected]
     assert "→ task, for Mira Okafor, asked by Tobias Renn\n" in text(todo)
     assert [one["source"]["path"] for one in todo.structured_content["items"]] == [
         one["source"]["path"] for one in expected

@@ -62,6 +62,7 @@ COMMANDS = [
     ["export"],
     ["list", "--json"],
     ["todo", "--since", "2024", "--json"],
+    ["people", "ann", "--json"],
     ["stats", "--json"],
     ["doctor", "--data", "--read-data", "--json"],
     ["doctor", "--json"],

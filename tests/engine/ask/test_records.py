@@ -96,20 +96,26 @@ def test_the_next_and_the_last_of_something_are_those_of_its_events(
 @pytest.mark.parametrize(
     ("question", "answer"),
     [
-        ("What is Anna's phone number?", "Anna Berg: +49 171 555 2001; Anna Kowalski: +48 22 555 1002"),
-        ("What is Anna's work number?", "+49 30 555 1001"),
-        ("What is Anna Berg's mobile?", "+49 171 555 2001"),
-        ("What is Anna Berg's e-mail address?", "a@nord.example"),
-        ("What is Anna Berg's private email?", "anna@berg.example"),
-        ("When is Anna Berg's birthday?", "12 March 1984"),
-        ("Where does Anna Berg work?", "Nordlicht"),
-        ("What is Ben Adler's office number?", "+49 40 555 1903"),
-        ("Do you know Ben Adler's phone number?", "+49 40 555 1003"),
+        ("What is Anna Berg's mobile?", "+49 171 555 2001 (mobile): Anna Berg"),
+        ("What is Anna Berg's e-mail address?", "a@nord.example (office): Anna Berg"),
+        ("What is Anna Berg's private email?", "anna@berg.example (home): Anna Berg"),
+        ("When is Anna Berg's birthday?", "12 March 1984: Anna Berg"),
+        ("Where does Anna Berg work?", "Nordlicht: Anna Berg"),
+        ("What is Ben Adler's office number?", "+49 40 555 1903 (office): Ben Adler"),
+        ("Do you know Ben Adler's phone number?", "+49 40 555 1903 (office), +49 40 555 1003: Ben Adler"),
         ("Where does Ben Adler live?", "Lindenweg 4, Berlin, 10115, Germany"),
     ],
 )
 def test_what_is_known_of_whom_is_read_by_the_name_of_its_line(home: Pkb, question: str, answer: str) -> None:
     assert asked(home, question).text == answer
+
+
+def test_of_several_contacts_of_a_name_each_ones_number_is_told(home: Pkb) -> None:
+    assert (asked(home, "What is Anna's phone number?").text or "").split("\n") == [
+        "The name fits 2 people:",
+        "Anna Berg: +49 171 555 2001 (mobile), +49 30 555 1001 (office)",
+        "Anna Kowalski: +48 22 555 1002 (home)",
+    ]
 
 
 def test_mail_that_tells_of_a_change_counts_more_than_the_calendar(home: Pkb, tmp_path: Path) -> None:

@@ -1,0 +1,409 @@
+"""People: addresses, phone numbers, title, organisation and postal address of somebody, by headers, contacts and texts.
+
+Texts tell of a person below a line that is their name, as signatures do, and behind their name; all is read from the
+index when it is asked for. The forms of questions, and the words that tell what a line is, are in `prompts/people.txt`.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import chain
+
+from msgspec import Struct
+
+from engine.ask.archive import plainly
+from engine.retrieval.evidence import placed
+from engine.text.people import domain_of, name_and_address, name_words, same_people, shown_name
+from engine.text.question import Question
+from engine.text.spans import find, line_named, line_of
+from engine.text.terminal import count
+from engine.text.words import words
+from engine.types import Evidence, Passage, Person, PersonFact, Trace, Trust
+from prompts import prompt, word_patterns
+from store.catalog import Catalog
+from store.mapped_index import IndexView, Matches
+from store.search import Reader
+from store.types import Hit, Scope, fold, names_person, replace
+
+_READ, _SENT = 500, 200  # newest chunks that have somebody's name, and of somebody's own mails
+_DETAILED, _MOST = 5, 20  # people of a name whose facts are read; that are named
+_BELOW, _WIDE, _TALK = 8, 72, 6  # lines below a name, their characters, and words that end as a sentence does
+_FIELDS = {"Email address": "email", "Phone number": "phone", "Job": "title", "Role": "title", "Birthday": "birthday"}
+_FIELDS |= {"Organisation": "organisation", "Address": "address", "Website": "website"}  # of contacts
+_KINDS = list(dict.fromkeys(_FIELDS.values()))
+_GENERATIONS = frozenset(["jr", "sr", "ii", "iii", "iv"])
+_MARKS = " \t\r>*_|~=•-–—\"'“”"
+_SUFFIX = r"(?:,?\s+(?:[JS]r\b\.?|I{2,3}\b|IV\b|Ph\.?\s?D\b\.?|M\.?D\b\.?|Esq\b\.?))"
+_MIDDLE = r"\s+(?:[^\W\d_]\.?\s+|[\"(“][\w. ]+[\")”]\s+){0,2}"
+_Told = tuple[str, str, str, str]  # kind, value, label, and the line that tells it
+
+
+@cache
+def _pattern(kind: str) -> re.Pattern[str]:
+    """Compile the words or patterns that tell what a line is."""
+    said = word_patterns("people")
+    street = rf"\b\d{{1,6}}\w?\s.{{0,40}}?\b(?:{said['street']})\b|(?:{said['way']}).{{0,3}}\s\d{{1,4}}\b"
+    title = rf"\b(?:{said['title']})\b(?=\s*(?:$|[,/(&–|-]|(?:of|for|and|at|in|to)\b))"
+    forms = {"title": title, "place": rf"{street}|\b(?:{said['place']})\b"}
+    return re.compile(forms.get(kind) or said.get(f"{kind} pattern") or rf"\b(?:{said[kind]})\b", re.IGNORECASE)
+
+
+def _is_title(line: str) -> bool:
+    return line[:1].isupper() and len(line.split()) <= 10 and _pattern("title").search(line) is not None
+
+
+def _numbers(text: str) -> Iterator[tuple[int, int, str, str]]:
+    """Yield where phone numbers are, and their lines; not those of a conference, an account or somebody else."""
+    for one in find(text, "phone"):
+        area = re.search(r"\(?\d{3}\) ?\Z", text[: one.start])
+        start = area.start() if area else one.start
+        value, before = text[start : one.end].strip(), text[max(0, start - 32) : start].rpartition("\n")[2]
+        marked = re.search(r"[ ()./+x-]", value) or re.search(r"phone|tel|call|:", before, re.I) or line_of(text, one)
+        if marked and not _pattern("no phone").match(value) and not _pattern("other").search(before):
+            yield start, one.end, value, line_of(text, one)
+
+
+def _card(hit: Hit) -> list[_Told]:
+    """Return what a contact tells; nothing of any other text."""
+    is_card = hit.chunk.text.startswith(f"Contact: {hit.title}\n") and not (hit.sender or hit.date)
+    fields = [(*line.partition(": "), line) for line in hit.chunk.text.split("\n")[1:]] if is_card else []
+    named = [(*label.rstrip(")").partition(" ("), value, line) for label, _, value, line in fields]
+    return [(_FIELDS[name], value, line_named(of) or of, line) for name, _, of, value, line in named if name in _FIELDS]
+
+
+class _Who:
+    """A person: whom the index names so, folded; addresses, spellings, and the forms in which texts name them."""
+
+    def __init__(self, view: IndexView, people: Sequence[str], addresses: Sequence[str], said: Iterable[str]) -> None:
+        self.people, self.addresses, self.spellings, self._view = people, tuple(addresses), tuple(said), view
+        parts = (re.sub(rf"{_SUFFIX}$", "", one, flags=re.IGNORECASE).split() for one in self.spellings)
+        self.names = list(dict.fromkeys((each[0], each[-1]) for each in parts if len(each) > 1))
+        first = [re.escape(given) for given, _ in self.names] or [*map(re.escape, self.spellings)]
+        pairs = [tuple(map(re.escape, (given, given[:3], family))) for given, family in self.names]
+        whole = (rf"{given}{_MIDDLE}{family}|{family},\s?{given}(?:\s[A-Z]\b\.?)?" for given, _, family in pairs)
+        own = (rf"(?:{begins}[^\W\d_]*|{begins[0]}\.?){_MIDDLE}{family}" for _, begins, family in pairs)
+        ends = [rf"{_SUFFIX}?(?![\w@-])"] * 2 + [r"(?: [A-Z]\.?)?(?![\w@-])", _pattern("his").pattern]
+        self.whole, self._own, self._first, self._by_first = (
+            re.compile(rf"(?<![\w.@-])(?:{'|'.join(forms) or '(?!)'}){end}", re.IGNORECASE)
+            for forms, end in zip((whole, own, first, first), ends, strict=True)
+        )
+
+    def wrote(self, hit: Hit) -> bool:
+        """Return whether they wrote the text of a chunk."""
+        name, address = name_and_address(fold(hit.author))
+        names, own = [(fold(given), fold(family)) for given, family in self.names], name_words(name)
+        return (
+            address in self.addresses
+            if address and self.addresses
+            else any({*pair} <= own or own == {pair[1]} for pair in names)
+        )
+
+    def told(self, hit: Hit) -> Iterator[_Told]:
+        """Yield what a chunk tells of them."""
+        own, lines = self.wrote(hit), hit.chunk.text.split("\n")
+        if card := _card(hit):
+            yield from card if self.whole.search(hit.title) else ()
+            return
+        for at, line in enumerate(lines):
+            if (rest := self._heading(line, own, ends=at >= len(lines) - _BELOW)) is not None:
+                below = lines[at + 1 : at + 1 + _BELOW]
+                yield from self._block([(rest, line), *((one.strip(_MARKS), one) for one in below)])
+        yield from self._said(hit, own)
+
+    def _heading(self, line: str, own: bool, *, ends: bool) -> str | None:
+        """Return what stands behind the name at the start of a line, if that is all; None for any other line."""
+        bare = re.sub(r"^(?:[A-Z]|Dr|Prof|Mrs?|Ms)\.\s", "", line.strip(_MARKS))
+        if match := self.whole.match(bare) or (self._own.match(bare) if own else None):
+            rest = bare[match.end() :].strip(_MARKS + ",(")
+            is_told = not rest or _is_title(rest) or self._is_organisation(rest) or find(rest, "email")
+            return rest if is_told or any(_numbers(rest)) else None
+        return "" if own and ends and self._first.fullmatch(bare.rstrip(",.!")) else None
+
+    def _block(self, lines: Sequence[tuple[str, str]]) -> Iterator[_Told]:
+        """Yield what the lines below a name tell, each bare and whole; nothing if they have the address of another."""
+        kept, numbered, place = list[tuple[str, str]](), False, list[str]()
+        for bare, line in lines:
+            numbers = [*_numbers(bare)]
+            front = re.split(r"[:\t]", bare[: numbers[0][0]].strip(_MARKS + ":(") if numbers else bare)[-1].strip()
+            is_said = bare[-1:] in ("?", "!", ".", ":") and len(bare.split()) > _TALK and not numbers
+            numbered, titled = numbered or bool(numbers), any(_is_title(one) for one, _ in kept)
+            is_another = self._is_name(front) and (numbered or (not titled and bool(self._view.known(front, Scope()))))
+            if len(bare) > _WIDE or is_said or _pattern("header").match(line.strip()) or is_another:
+                break
+            kept += [(bare, line)] * bool(bare)
+        emails = [bare[one.start : one.end] for bare, _ in kept for one in find(bare, "email")]
+        tells = emails or any([*_numbers(bare)] for bare, _ in kept) or (kept and _is_title(kept[0][0]))
+        if not tells or not all(map(self._has, emails)):
+            return
+        for number, (bare, line) in enumerate(kept):
+            found = [("phone", value, label, line) for *_, value, label in _numbers(bare)]
+            found += [("email", bare[one.start : one.end], "", line) for one in find(bare, "email")]
+            yield from found
+            if found:
+                continue
+            if _pattern("postal").search(bare) or _pattern("place").search(bare):
+                place += [bare.strip(" ,")]
+            elif _is_title(bare):
+                yield "title", bare, "", line
+            elif number < _TALK and self._is_organisation(bare):
+                yield "organisation", bare, "", line
+        if len(place) > 1 or any(map(_pattern("postal").search, place)):
+            yield "address", ", ".join(place), "", next(line for bare, line in kept if bare.strip(" ,") == place[-1])
+
+    def _is_name(self, line: str) -> bool:
+        """Return whether a line may be the name of a person, and nothing else."""
+        if _is_title(line) or line_named(line) or self._is_organisation(line):
+            return False
+        words = line.replace(",", " ").split() if re.fullmatch(r"[^\W\d_][\w.'’, -]+", line) else []
+        return sum(word[0].isupper() for word in words) in (2, 3)
+
+    def _has(self, address: str) -> bool:
+        local = fold(address).partition("@")[0]
+        return fold(address) in self.addresses or any(fold(one) in local for pair in self.names for one in pair)
+
+    def _is_organisation(self, line: str) -> bool:
+        """Return whether a line has a word of organisations, or the name of the domain of one of their addresses."""
+        if not re.fullmatch(r"[^\W_][^\n!?:@/\\]*(?:/[^/]+)?", line):
+            return False
+        plain, names = re.sub(r"\W", "", line.lower()), (domain_of(one).partition(".")[0] for one in self.addresses)
+        return bool(_pattern("organisation").search(line)) or any(len(one) > 2 and one in plain for one in names)
+
+    def _said(self, hit: Hit, own: bool) -> Iterator[_Told]:
+        """Yield what stands behind the name, and what somebody says of themselves."""
+        text = hit.chunk.text
+        named = [one for one in (hit.sender, *hit.recipients) if self._first.search(shown_name(one))]
+        is_only = not own and named and all(fold(one) in self.people for one in named)  # who has the first name there
+        for match in chain(self.whole.finditer(text), self._by_first.finditer(text) if is_only else ()):
+            yield from self._behind(text, match.end(), match.end())
+            if (title := _pattern("titled").match(text, match.end())) and _is_title(title[1].strip()):
+                yield "title", title[1].strip(), "", _line_at(text, match.start(), title.end())
+        for match in _pattern("mine").finditer(text) if own else ():
+            if not _pattern("other").search(match[0]):  # "my wife's cell phone"
+                for kind, value, label, line in self._behind(text, match.start(), match.end()):
+                    yield kind, value, label or line_named(match[0]), line
+        says = rf"(?:{self.whole.pattern}(?:['’]s?)?{'|my' * own}){_pattern('lives').pattern}"
+        for match in re.finditer(says, text, re.IGNORECASE):
+            of, value = match[match.re.groups - 1], match[match.re.groups]
+            yield "address", re.split(r"\.(?:\s|$)", value)[0], (of or "").lower(), _line_at(text, *match.span())
+
+    def _behind(self, text: str, start: int, at: int) -> Iterator[_Told]:
+        """Yield the numbers behind a name that ends at a place, up to the next name or sentence."""
+        end, before = at - start, text[max(0, at - 40) : at].rpartition("\n")[2] if start == at else ""
+        for first, last, value, label in _numbers(text[start : at + 160]):
+            between = text[start + end : start + first]
+            names = (between[one.start : one.end] for one in find(between, "person"))
+            is_other = _pattern("other").search(f"{before} {between}") or _pattern("stop").search(between)
+            if first < end:
+                continue
+            if is_other or any(" " in name and not line_named(name) for name in names):
+                break
+            yield "phone", value, label, _line_at(text, at, start + last)
+            end = last
+
+
+def _line_at(text: str, start: int, end: int) -> str:
+    """Return the lines of a text that a part of it stands on."""
+    last = text.find("\n", end)
+    return text[text.rfind("\n", 0, start) + 1 : last if last >= 0 else len(text)].strip("\n")
+
+
+class _Known(Struct, frozen=True):
+    """A person, where each fact stands, and the newest document that is from or to them."""
+
+    person: Person
+    facts: Mapping[PersonFact, Hit]
+    newest: Sequence[Hit]
+
+
+class _Archive(Struct, frozen=True):
+    """What is read to tell of people: the index, and the places of documents."""
+
+    reader: Reader
+    catalog: Catalog
+    own: Scope = Scope()
+
+    def groups(self, typed: str) -> list[tuple[str, ...]]:
+        """Return the people whom a name or an address may stand for, each with all that the index calls them."""
+        view, wanted = self.reader.view, {*fold(typed).split()}
+        known = view.known(typed, self.own)
+        if "@" in typed:
+            return [tuple(sorted(known))] if known else []
+        cards = (hit for hit in view.having(words(f"contact {typed}"), self.own, _READ) if _card(hit))
+        known |= {fold(hit.title) for hit in cards if wanted <= name_words(fold(hit.title))}
+        if len(same_people(known)) <= _MOST:
+            also = {part for one in known for part in (name_and_address(one)[1], " ".join(sorted(name_words(one))))}
+            known |= set[str]().union(*(view.known(one, self.own) for one in also if "@" in one or " " in one))
+        names = dict[str, list[frozenset[str]]]()
+        for one in known:
+            names.setdefault(name_and_address(one)[1], []).append(name_words(one))
+        # An address from which several people write, as a list's, is nobody's.
+        shared = {one for one, said in names.items() if any(a and b and a.isdisjoint(b) for a in said for b in said)}
+        pairs = ((one, *name_and_address(one)) for one in known)
+        own = same_people({name if address in shared else one for one, name, address in pairs} - {""})
+        found = [one for one in own if any(names_person(each, typed) for each in one)]
+        return [one for one in found if any(wanted == name_words(each) - _GENERATIONS for each in one)] or found
+
+    def known(self, typed: str, group: Sequence[str], *, detailed: bool = True) -> _Known:
+        """Return a person with all that is known of them; without `detailed`, without facts and other spellings."""
+        wanted = "\n".join({name_and_address(one)[1] for one in group} - {""} or group)
+        scopes = [replace(self.own, **{role: wanted}) for role in ("sender", "recipient")] if wanted else []
+        found = [self.reader.matching(scope) for scope in scopes]
+        who = self._who(typed, group, found if detailed else ())
+        newest = sorted((hit for matches in found for hit in matches.by_date(1)), key=_day, reverse=True)[:1]
+        facts, similar = (self._facts(who), self._similar(who)) if detailed else ({}, ())
+        name, (wrote, received) = next(iter(who.spellings), typed), map(len, found or ((), ()))
+        last = next(filter(None, map(_day, newest)), None)
+        person = Person(name, who.addresses, who.spellings[1:], wrote, received, last, tuple(facts), similar)
+        return _Known(person, facts, newest)
+
+    def _who(self, typed: str, group: Sequence[str], found: Iterable[Matches]) -> _Who:
+        """Return a person with the names that mails have; of nobody in a header, with the one that was typed."""
+        hits = chain.from_iterable(matches.by_date(_DETAILED) for matches in found)
+        shown = Counter(one for hit in hits for one in (hit.sender, *hit.recipients) if fold(one) in group)
+        used = (name_and_address(one)[1] for one in (*(fold(one) for one, _ in shown.most_common()), *group))
+        addresses = list(dict.fromkeys(filter(None, used)))
+        spellings = [name for one, _ in shown.most_common() if (name := shown_name(one))]
+        spellings = spellings or [name.title() for name in map(shown_name, group) if name]
+        if not any(" " in one for one in spellings):
+            local = (re.sub(r"[._]+", " ", one.partition("@")[0]).strip().title() for one in addresses)
+            spellings += local if group else [typed.title()]
+        return _Who(self.reader.view, group, addresses, dict.fromkeys(spellings))
+
+    def _similar(self, who: _Who) -> tuple[str, ...]:
+        """Return others who may be the same: a form of the given name, or an address made of initial and name."""
+        found = set[str]()
+        for given, family in ((fold(given), fold(family)) for given, family in who.names):
+            also = {f"{given[0]}{family}", f"{family}{given[0]}"}
+            for one in set[str]().union(*(self.reader.view.known(each, self.own) for each in (family, *also))):
+                name, local = [*name_words(one) - {family}], name_and_address(one)[1].partition("@")[0]
+                alike = family in name_words(one) and len(name) == 1 and name[0].startswith(given[:3])
+                found |= {one} if alike or local in also else set()
+        return tuple(sorted(found - {*who.people}))[:_DETAILED]
+
+    def _facts(self, who: _Who) -> dict[PersonFact, Hit]:
+        """Return what the index tells of a person, and where: by kind, their own words first, then the newest."""
+        scope = replace(self.own, sender=self.own.sender or "\n".join(who.addresses or who.people))
+        hits = {hit.chunk.id: hit for hit in (self.reader.view.having((), scope, _SENT) if who.people else ())}
+        for pair in who.names:
+            hits |= {hit.chunk.id: hit for hit in self.reader.view.having(words(" ".join(pair)), self.own, _READ)}
+        told = [(one, hit, who.wrote(hit) or bool(_card(hit))) for hit in hits.values() for one in who.told(hit)]
+        told.sort(key=lambda each: (each[2], _day(each[1])), reverse=True)
+        first = dict[tuple[str, ...], tuple[_Told, Hit, bool]]()
+        for one, hit, own in told:
+            key = re.sub(r"\D", "", one[1])[-7:] if one[0] == "phone" else re.sub(r"\W", "", one[1].lower())
+            first.setdefault((one[0], key), (one, hit, own))
+        passages = placed(self.catalog, [Passage((hit,)) for _, hit, _ in first.values()])
+        places = {one.hits[0].chunk.id: one for one in passages}
+        kept = [(*each, places[each[1].chunk.id]) for each in first.values() if each[1].chunk.id in places]
+        seen, facts = set[tuple[str, str]](), dict[PersonFact, Hit]()
+        ranked = sorted(kept, key=lambda each: (_KINDS.index(each[0][0]), each[3].trust == Trust.WARNED))
+        for (kind, value, label, line), hit, own, passage in ranked:
+            by = "" if own else shown_name(hit.author) or hit.author
+            source = replace(passage.quoting(passage.sources[0], line), score=0.0)
+            facts[PersonFact(kind, value, label, by, (kind, label) in seen, source)] = hit
+            seen.add((kind, label))
+        return facts
+
+    def all_known(self, typed: str, groups: Sequence[tuple[str, ...]]) -> list[_Known]:
+        """Return the people whom a name may stand for, those of most documents first; the first few with facts."""
+        few = len(groups) <= _DETAILED
+        found = [(self.known(typed, group, detailed=few), group) for group in groups or [()]]
+        found.sort(key=lambda pair: (-(pair[0].person.wrote + pair[0].person.received), pair[0].person.name))
+        for at, (_, group) in enumerate(found[: 0 if few else _DETAILED]):
+            found[at] = self.known(typed, group), group
+        return [one for one, _ in found if one.newest or one.facts]
+
+    def cited(self, text: str, told: int, facts: Mapping[PersonFact, Hit], others: Iterable[Sequence[Hit]]) -> Evidence:
+        """Return an answer with the lines of facts as its sources, else other documents."""
+        pairs = [(hit, fact.source.quote) for fact, hit in facts.items()] or [(hit, "") for hit in chain(*others)]
+        kept = [(one, quote) for hit, quote in pairs for one in placed(self.catalog, [Passage((hit.scored(1.0),))])]
+        chunks, passages = tuple(it.id for one, _ in kept for it in one.chunks), tuple(one for one, _ in kept)
+        return Evidence(passages, chunks, 1.0, fact=text, told=told, quotes=tuple(quote for _, quote in kept))
+
+
+def _day(hit: Hit) -> str:
+    return hit.written.isoformat() if hit.written else ""
+
+
+def people(reader: Reader, catalog: Catalog, name: str, scope: Scope, limit: int) -> list[Person]:
+    """Return the people whom a name may stand for, those of most mails first; without a name, of all who wrote."""
+    archive = _Archive(reader, catalog.within(scope), scope.inside(catalog.collection))
+    if name:
+        return [one.person for one in archive.all_known(name, archive.groups(name))[:limit]]
+    counted = reader.matching(scope, "mail").senders()
+    groups = sorted(same_people({*counted} - {""}), key=lambda group: -sum(counted[one] for one in group))
+    return [archive.known("", group, detailed=False).person for group in groups[:limit]]
+
+
+@cache
+def _forms() -> list[tuple[str, re.Pattern[str]]]:
+    """Return the forms of questions, each with what it asks for."""
+    parts = {"NAME'S?": r"(?P<name>\S+?(?: \S+?){0,4}?)(?:'s?)?", "NAME": r"(?P<name>\S+?(?: \S+?){0,4}?)"}
+    parts["LINE"] = word_patterns("people")["line"]
+    found = re.findall(r"^([a-z]+) = (.+)$", prompt("people"), re.MULTILINE)
+    return [(kind, re.compile(re.sub(r"NAME'S\?|NAME|LINE", lambda it: parts[it[0]], form))) for kind, form in found]
+
+
+def find_person(reader: Reader, catalog: Catalog, question: Question, scope: Scope, trace: Trace) -> Evidence | None:
+    """Return the answer to a question about a person as evidence; None for any other, and where nothing is known."""
+    text, archive = plainly(question.text), _Archive(reader, catalog, scope.inside(catalog.collection))
+    with trace.step("people") as step:
+        asked = ((kind, found) for kind, form in _forms() if (found := form.fullmatch(text)))
+        said = next(filter(None, (_answered(archive, question, *one) for one in asked)), None)
+        step.note = said.fact.partition("\n")[0] if said else "no question about a person"
+        return said
+
+
+def _answered(archive: _Archive, question: Question, kind: str, asked: re.Match[str]) -> Evidence | None:
+    """Return the answer to a question that fits a form; None if it names nobody, or nothing is known."""
+    typed, parts = re.sub(r"^(?:my|our) ", "", asked["name"]), asked.groupdict()
+    typed = " ".join(word for word in typed.split() if len(word.strip(".")) > 1)  # without middle initials
+    named = {word for name in question.names for word in words(name)}
+    if not typed or ("@" not in typed and not {*words(typed)} <= named):
+        return None
+    line = line_named(parts.get("line") or "") or ("home" if parts.get("place") in ("home", "live") else "")
+    told = [(one, *_said(one.person, kind, line)) for one in archive.all_known(typed, archive.groups(typed))]
+    if not told or (len(told) == 1 and not told[0][1]):
+        return None
+    facts, others = {fact: one.facts[fact] for one, _, own in told for fact in own}, [one.newest for one, *_ in told]
+    rows = [f"{_shown(one)}{value}" if kind == "who" else f"{_shown(one)}: {value}" for one, value, _ in told if value]
+    if len(told) == 1:
+        (one, value, _), is_who = told[0], kind == "who"
+        text, marked = (rows[0], len(one.person.name)) if is_who else (f"{value}: {_shown(one)}", len(value))
+        return archive.cited(text, marked, facts, others)
+    rest = list(dict.fromkeys(_shown(one) for one, value, _ in told if not value))[:_MOST]
+    which = "not found for" if len(told) <= _DETAILED else "also of the name:"  # of whom only the mails were counted
+    rows += [f"{which} {', '.join(rest)}"] if rest else []
+    head = f"The name fits {count(len(told), 'person', 'people')}:"
+    return archive.cited("\n".join([head, *rows]), 0, facts, others[:_DETAILED])
+
+
+def _said(person: Person, kind: str, line: str) -> tuple[str, list[PersonFact]]:
+    """Return what answers a question about a person, and by which facts; empty where that is not known."""
+    if kind == "who":
+        own = [*_fullest(person, "title"), *_fullest(person, "organisation")]
+        last = f", last on {person.last[:10]}" if person.last else ""
+        counted = f"wrote {count(person.wrote, 'document')} and received {person.received:,}{last}"
+        return "".join(f", {one}" for one in (*(fact.value for fact in own), *[counted] * bool(person.addresses))), own
+    if kind == "email" and person.addresses and not line:
+        return ", ".join(person.addresses[:3]), []
+    facts = [one for one in person.facts if one.kind == kind and not one.older]
+    if kind == "phone":
+        able = {"": ("", "office", "mobile", "home"), "office": ("", "office")}.get(line, (line,))
+        facts = [one for one in facts if one.label in able][: 3 if not line else 1]
+    elif kind in ("address", "email"):
+        facts = [one for one in facts if not line or one.label == line][:1]
+    else:
+        facts = _fullest(person, kind)
+    return ", ".join(f"{one.value} ({one.label})" if one.label else one.value for one in facts), facts
+
+
+def _fullest(person: Person, kind: str) -> list[PersonFact]:
+    """Return the newest fact of a kind, as fully as it is told anywhere."""
+    facts = [one for one in person.facts if one.kind == kind]
+    return [one for one in facts if one.value.startswith(f"{facts[0].value},")][:1] or facts[:1]
+
+
+def _shown(one: _Known) -> str:
+    return f"{one.person.name} <{one.person.addresses[0]}>" if one.person.addresses else one.person.name

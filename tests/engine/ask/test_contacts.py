@@ -1,0 +1,179 @@
+"""Who somebody is: what signatures, lines about them and contacts tell, and of whom; questions about it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from engine.app import Pkb
+from engine.types import Person
+
+ROB, ANN, KEITH, OTHER = "Rob Cone <rob@oak.example>", "Ann Lee <ann@oak.example>", "k.holt@elm.example", "Keith Marsh"
+LIST, NEWS = "Gil Ray <all@lists.example>", "Una Voss <all@lists.example>"
+
+
+class Sent(NamedTuple):
+    """A mail of the home."""
+
+    sender: str
+    to: str
+    day: int
+    text: str
+
+
+SIGNED = "Rob Cone\nHead of Parks, North\nOak Services Ltd\n12 Mill Lane\nYork YO1 7HU\n(925) 555-3879\n"
+FOOT = (
+    "_______________________________\nGardeners mailing list\nList office: 925 555 4000, unsubscribe at lists.example\n"
+)
+MAILS = [
+    Sent(ROB, ANN, 1, f"See you there.\n\n{SIGNED}Cell 925 555 1111\nFax (925) 555-3550\nrob@oak.example"),
+    Sent(ROB, ANN, 9, f"I agree.\n\n{SIGNED}Cell 925 555 7777\nAssistant: Joan Strand 925 555 2222"),
+    Sent(ANN, ROB, 10, "Fine.\n\nAnn\n\n> On 9 June 2024, Rob Cone wrote:\n> I agree.\n>\n> Rob Cone\n> 925 555 9999"),
+    Sent(ANN, f"Keith Holt <{KEITH}>", 11, "Please note that Rob Cone can be reached at 925 555 6060.\n\nAnn"),
+    Sent(ANN, f"{ROB}, Keith Holt <{KEITH}>", 12, "Keith's cell is 925 555 8888, and Rob's is the old one."),
+    Sent(f"{OTHER} <marsh@elm.example>", ROB, 13, "Lost my phone; my wife's cell is 925 555 3333."),
+    Sent(f"{OTHER} <marsh@elm.example>", ROB, 14, f"Hello all.\n\nKeith\n\n{FOOT}"),
+    Sent(LIST, ROB, 15, "Bring a spade.\n\nGil Ray\n925 555 4444"),
+    Sent(NEWS, ROB, 16, "Bring a rake.\n\nUna Voss\n925 555 5555"),
+    Sent("R. Cone <rcone@home.example>", ANN, 17, "From home."),
+    Sent("Announce <announce@oak.example>", ROB, 18, "The office is shut. Call 925 555 4321."),
+]
+CARD = "BEGIN:VCARD\nFN:Ben Adler\nTEL;TYPE=WORK,FAX:+49 40 555 1000\nTEL;TYPE=WORK:+49 40 555 1903\nTITLE:Tuner\n"
+CARD += "ADR;TYPE=HOME:;;Lindenweg 4;Berlin;;10115;Germany\nBDAY:1984-03-12\nEND:VCARD\n"
+
+
+@pytest.fixture(name="home", scope="module")
+def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pkb]:
+    folder = tmp_path_factory.mktemp("people")
+    (folder / "in").mkdir()
+    for number, one in enumerate(MAILS):
+        head = f"From: {one.sender}\nTo: {one.to}\nSubject: Note {number}\nMessage-ID: <{number}@x>\n"
+        date = f"Date: Sat, {one.day:02} Jun 2024 10:00:00 +0000\n"
+        (folder / "in" / f"{number}.eml").write_text(f"{head}{date}\n{one.text}\n")
+    (folder / "in" / "own.vcf").write_text(CARD)
+    with Pkb(folder / "home", environ={"PKB_NOW": "2024-06-30T09:00:00"}) as pkb:
+        pkb.ingest([folder / "in"], embed=False)
+        yield pkb
+
+
+def only(pkb: Pkb, name: str) -> Person:
+    (found,) = pkb.people(name)
+    return found
+
+
+def told(person: Person, kind: str) -> list[tuple[str, str, str, bool]]:
+    return [(one.value, one.label, one.by, one.older) for one in person.facts if one.kind == kind]
+
+
+def asked(pkb: Pkb, question: str) -> str | None:
+    return pkb.ask(question, cache="off").text
+
+
+def test_a_signature_tells_what_each_of_its_lines_is(home: Pkb) -> None:
+    rob = only(home, "rob cone")
+    assert told(rob, "title") == [("Head of Parks, North", "", "", False)]
+    assert told(rob, "organisation") == [("Oak Services Ltd", "", "", False)]
+    assert told(rob, "address") == [("12 Mill Lane, York YO1 7HU", "", "", False)]
+    assert (rob.addresses, rob.wrote, rob.last and rob.last[:10]) == (("rob@oak.example",), 2, "2024-06-18")
+
+
+def test_the_newest_own_number_comes_first_and_what_others_say_behind(home: Pkb) -> None:
+    assert told(only(home, "rob cone"), "phone") == [
+        ("(925) 555-3879", "", "", False),
+        ("925 555 7777", "mobile", "", False),
+        ("925 555 9999", "", "", True),
+        ("925 555 1111", "mobile", "", True),
+        ("(925) 555-3550", "fax", "", False),
+        ("925 555 6060", "", "Ann Lee", True),
+    ]
+
+
+def test_each_fact_has_the_line_that_tells_it_as_its_source(home: Pkb) -> None:
+    facts = [fact for name in ("rob cone", "holt", "ben adler") for fact in only(home, name).facts]
+    assert facts
+    assert all(fact.value.rpartition(", ")[2] in fact.source.quote for fact in facts)
+
+
+def test_nobody_has_the_number_of_another_that_stands_near(home: Pkb) -> None:
+    assert told(only(home, "ann@oak.example"), "phone") == []
+    assert told(only(home, "marsh"), "phone") == []
+    numbers = {value for value, *_ in told(only(home, "rob cone"), "phone")}
+    assert numbers.isdisjoint({"925 555 2222", "925 555 3333", "925 555 4000", "925 555 4321"})
+
+
+def test_a_first_name_is_that_of_the_only_one_whom_a_mail_names(home: Pkb) -> None:
+    assert told(only(home, "holt"), "phone") == [("925 555 8888", "mobile", "Ann Lee", False)]
+
+
+def test_an_address_from_which_several_write_is_nobodys(home: Pkb) -> None:
+    assert told(only(home, "gil ray"), "phone") == [("925 555 4444", "", "", False)]
+    assert only(home, "gil ray").addresses == ()
+
+
+def test_who_may_be_the_same_is_proposed_and_not_joined(home: Pkb) -> None:
+    assert only(home, "rob cone").similar == ("r. cone <rcone@home.example>",)
+    assert {one.addresses for one in home.people("cone")} == {("rob@oak.example",), ("rcone@home.example",)}
+
+
+def test_a_contact_tells_by_its_fields(home: Pkb) -> None:
+    ben = only(home, "ben")
+    assert ben.name == "Ben Adler"
+    assert told(ben, "phone") == [("+49 40 555 1000", "fax", "", False), ("+49 40 555 1903", "office", "", False)]
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("What is Rob Cone's cell number?", "925 555 7777 (mobile): Rob Cone <rob@oak.example>"),
+        ("What's Rob Cone's fax?", "(925) 555-3550 (fax): Rob Cone <rob@oak.example>"),
+        ("email address of Rob Cone", "rob@oak.example: Rob Cone <rob@oak.example>"),
+        ("What is Rob Cone's title?", "Head of Parks, North: Rob Cone <rob@oak.example>"),
+        ("Who does Rob Cone work for?", "Oak Services Ltd: Rob Cone <rob@oak.example>"),
+        ("What is Keith Holt's cell number?", "925 555 8888 (mobile): Keith Holt <k.holt@elm.example>"),
+        ("Where does Ben Adler live?", "Lindenweg 4, Berlin, 10115, Germany (home): Ben Adler"),
+        ("What is Ben Adler's office number?", "+49 40 555 1903 (office): Ben Adler"),
+        ("When is Ben Adler's birthday?", "12 March 1984: Ben Adler"),
+        ("What is Rob Cone's pager number?", None),
+        ("What is Ann Lee's phone number?", None),
+        ("What is Keith Marsh's cell number?", None),
+    ],
+)
+def test_a_question_about_a_person_is_answered_with_whose_it_is(home: Pkb, question: str, answer: str | None) -> None:
+    assert asked(home, question) == answer
+
+
+def test_who_somebody_is_is_told_by_title_organisation_and_mails(home: Pkb) -> None:
+    found = home.ask("Who is Rob Cone?", cache="off")
+    about = "Head of Parks, North, Oak Services Ltd, wrote 2 documents and received 7, last on 2024-06-18"
+    assert (found.text, found.span) == (f"Rob Cone <rob@oak.example>, {about}", "Rob Cone")
+    assert [one.quote for one in found.sources] == ["Head of Parks, North", "Oak Services Ltd"]
+
+
+def test_if_several_people_fit_all_are_named_with_what_is_known_of_each(home: Pkb) -> None:
+    head, *rows = (asked(home, "What is Keith's cell number?") or "").split("\n")
+    assert head == "The name fits 2 people:"
+    assert rows == [
+        "Keith Holt <k.holt@elm.example>: 925 555 8888 (mobile)",
+        "not found for Keith Marsh <marsh@elm.example>",
+    ]
+
+
+@pytest.mark.parametrize("question", ["Who is coming?", "What is the phone number?", "Who is Zoe Quill?"])
+def test_what_names_nobody_is_no_question_about_a_person(home: Pkb, question: str) -> None:
+    said = asked(home, question) or ""
+    assert "received" not in said
+    assert "The name fits" not in said
+
+
+def test_a_removed_mail_takes_with_it_what_it_told(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for number, phone in enumerate(("925 555 1111", "925 555 2222")):
+        head = f"From: {ROB}\nTo: {ANN}\nSubject: {number}\nDate: Sat, {number + 1:02} Jun 2024 10:00:00 +0000\n\n"
+        (tmp_path / "in" / f"{number}.eml").write_text(f"{head}Yes, {number}.\n\nRob Cone\n{phone}\n")
+    with Pkb(tmp_path / "home", environ={"PKB_NOW": "2024-06-30T09:00:00"}) as pkb:
+        pkb.ingest([tmp_path / "in"], embed=False)
+        assert [value for value, *_ in told(only(pkb, "rob"), "phone")] == ["925 555 2222", "925 555 1111"]
+        (tmp_path / "in" / "1.eml").unlink()
+        pkb.ingest([tmp_path / "in"], embed=False, prune=True)
+        assert [value for value, *_ in told(only(pkb, "rob"), "phone")] == ["925 555 1111"]
