@@ -61,7 +61,9 @@ def _known(one: Provenance, addresses: _Addresses, introduces: Callable[[str, st
     others = [(sender, other) for sender in senders if (other := _clash(sender, addresses(sender.name)))]
     strange = [(sender, other) for sender, other in others if not introduces(other, sender.address)]
     odd = [each for each in one.warnings if not each.startswith(ROUTES) or _is_unusual(each, one, addresses)]
-    warnings = tuple(dict.fromkeys([*odd, *(_clash_note(*pair) for pair in strange)]))
+    like = {True: "looks like", False: "the name is that of"}
+    clashes = (f"{like[each.name.startswith(LOOK_ALIKE)]} {shorten(other, 60)}" for each, other in strange)
+    warnings = tuple(dict.fromkeys([*odd, *clashes]))
     own, known = {each.address or each.name for each in senders}, len(strange) < len(others) or not senders
     trust = Trust.WARNED if warnings else Trust.KNOWN if known or _is_known(own, addresses) else Trust.NEW
     rows = (row for each in one.people[:_PEOPLE] for row in addresses(each.name) if trust == Trust.NEW)
@@ -128,21 +130,14 @@ def _clash(sender: NamedAddress, known: Sequence[KnownAddress]) -> str | None:
     """Return the address whose name or looks a sender has; None if they are their own."""
     for sends in (True, False):
         pool = [one for one in known if one.sends is sends and one.address]
-        others = [one.address for one in _first(pool) if not _is_own(sender, one.address)]
-        if others and [one.address for one in _first(pool)] != [sender.address]:
+        first = [one.address for one in _first(pool)]
+        # The organisation that has a sender's name and domain is no other.
+        domain = domain_of(sender.address)
+        is_organisation = domain.partition(".")[0] in sender.name.split()
+        others = [one for one in first if one != sender.address and not (is_organisation and domain_of(one) == domain)]
+        if others and first != [sender.address]:
             return others[0]
     return None
-
-
-def _is_own(sender: NamedAddress, address: str) -> bool:
-    """Return whether an address is a sender's, or one of the organisation that has their name and their domain."""
-    domain = domain_of(address)
-    named = domain.partition(".")[0] in sender.name.split()
-    return address == sender.address or (named and domain == domain_of(sender.address))
-
-
-def _clash_note(sender: NamedAddress, other: str) -> str:
-    return f"{'looks like' if sender.name.startswith(LOOK_ALIKE) else 'the name is that of'} {shorten(other, 60)}"
 
 
 def _first(pool: Sequence[KnownAddress], least: float = 1.0) -> list[KnownAddress]:
@@ -208,8 +203,7 @@ def find(
     """Retrieve for a question and its vector; a document whose last file vanished a moment ago is left out."""
     with trace.step("retrieve") as step:
         found, catalogue = retrieve(bank, vector, question, scope, k, RetrievalLimits()), catalogue.within(scope)
-        known = known_of(catalogue, [hit.chunk.document for one in found.passages for hit in one.all_hits], bank)
-        passages = _graded([one for passage in found.passages if (one := _placed(catalogue, passage, known))])
+        passages = _graded(placed(catalogue, found.passages, bank))
         step.note = (
             f"{len(found.ranked)} candidates, {len(passages)} sources, {found.covered:.0%} of chunks have vectors"
         )
@@ -242,8 +236,7 @@ def find_after(
         scope = replace(options.scope, document=there[0].chunk.document if there else own[0])
         ranked = retrieve(bank, vector, question, scope, len(hits), RetrievalLimits()).ranked
         ordered = {hit.chunk.id: hit.scored(1.0) for hit in (*there, *ranked, *hits)}
-        joined, known = join(list(ordered.values()), _LEADING, RetrievalLimits().joined), known_of(catalogue, own, bank)
-        leading = tuple(one for passage in joined if (one := _placed(catalogue, passage, known)))
+        leading = tuple(placed(catalogue, join(list(ordered.values()), _LEADING, RetrievalLimits().joined), bank))
         step.note = f"{len(leading)} sources of the answer before"
     held = {chunk.id for one in leading for chunk in one.chunks}
     others = [one for one in found.passages if not held & {chunk.id for chunk in one.chunks}]
@@ -261,9 +254,7 @@ def find_whole(
         order = {document: number for number, document in enumerate(documents)}
         hits = [hit for hit in bank.chunks_of(documents, options.scope) if len(order) == 1 or hit.chunk.role != "quote"]
         hits.sort(key=lambda hit: (order[hit.chunk.document], hit.chunk.position))
-        joined = _joined([hit.scored(1.0) for hit in hits])
-        known = known_of(catalogue, documents, bank)
-        passages = tuple(one for some in joined if (one := _placed(catalogue, Passage(some), known)))
+        passages = tuple(placed(catalogue, map(Passage, _joined([hit.scored(1.0) for hit in hits])), bank))
         step.note = f"all {len(passages)} passages of {count(len(documents), 'document')}"
     return Evidence(passages, tuple(chunk.id for one in passages for chunk in one.chunks), 1.0)
 
@@ -278,9 +269,7 @@ def reread(bank: Reader, catalogue: Catalog, chunks: Sequence[str], scores: Sequ
     if len(stored) < len(chunks) or len(joined) != len(scores):
         return Evidence((), (), 0.0)
     scored = (_with_score(Passage(hits), score) for hits, score in zip(joined, scores, strict=True))
-    known = known_of(catalogue, [stored[id].chunk.document for id in chunks], bank)
-    passages = _graded([one for passage in scored if (one := _placed(catalogue, passage, known))])
-    return Evidence(passages, tuple(chunks), 0.0)
+    return Evidence(_graded(placed(catalogue, scored, bank)), tuple(chunks), 0.0)
 
 
 def _joined(hits: Sequence[Hit]) -> list[tuple[Hit, ...]]:
@@ -295,10 +284,11 @@ def _joined(hits: Sequence[Hit]) -> list[tuple[Hit, ...]]:
     return found
 
 
-def placed(catalogue: Catalog, passages: Sequence[Passage]) -> list[Passage]:
+def placed(catalogue: Catalog, passages: Iterable[Passage], bank: Searchable | None = None) -> list[Passage]:
     """Return passages with their places, without those whose document is in no file any more."""
-    known = known_of(catalogue, [passage.document for passage in passages])
-    return [one for passage in passages if (one := _placed(catalogue, passage, known))]
+    found = list(passages)
+    known = known_of(catalogue, [hit.chunk.document for one in found for hit in one.all_hits], bank)
+    return [one for passage in found if (one := _placed(catalogue, passage, known))]
 
 
 def _graded(passages: Sequence[Passage]) -> tuple[Passage, ...]:
@@ -380,8 +370,12 @@ def _source(
 def shown(reader: Reader, catalogue: Catalog, places: Sequence[Place]) -> list[dict[str, Any]]:
     """Return the documents at these places, in order, as plain values."""
     kept = reader.documents([place.document for place in places])
-    known = known_of(catalogue, list(kept), reader)
-    return [_shown(kept[one.document], one, known.get(one.document)) for one in places if one.document in kept]
+    known, found = known_of(catalogue, list(kept), reader), list[dict[str, Any]]()
+    for place in (one for one in places if one.document in kept):
+        row, first = kept[place.document], (place.lines_before or 0) + 1
+        lines = {"lines": [first, first + row["text"].count("\n")], "text": row["text"]}
+        found.append({"schema": SCHEMA, **_about(row, place, known.get(place.document)), **lines})
+    return found
 
 
 def listed(reader: Reader, catalogue: Catalog, options: ListOptions, of: Sequence[str] | None = None) -> Listing:
@@ -395,12 +389,6 @@ def listed(reader: Reader, catalogue: Catalog, options: ListOptions, of: Sequenc
             about = _about(rows[id], places[0], known.get(id))
             found.append({"schema": SCHEMA, **about, "copies": len(places) - 1})
     return Listing(total, found)
-
-
-def _shown(row: dict[str, Any], place: Place, known: Known | None) -> dict[str, Any]:
-    first = (place.lines_before or 0) + 1
-    lines = {"lines": [first, first + row["text"].count("\n")], "text": row["text"]}
-    return {"schema": SCHEMA, **_about(row, place, known), **lines}
 
 
 def _about(row: dict[str, Any], place: Place, known: Known | None) -> dict[str, Any]:
