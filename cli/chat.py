@@ -4,7 +4,7 @@ import operator
 import sys
 import time
 from _thread import interrupt_main
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -33,7 +33,6 @@ from engine.types import (
     AskResult,
     Filters,
     FollowedAnswer,
-    Source,
     Step,
     grouped,
 )
@@ -209,70 +208,6 @@ class ChatTurn:
     reply: Answer
 
 
-def show_last(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) -> None:
-    """Print the last answer in full, with a line for each source that does not support it."""
-    last = _last(said)
-    if as_json:
-        output.data(last.reply.to_json() | {"question": last.typed, "asked": last.asked})
-        return
-    show_answer(last.result, streamed=False, explain=False, more="")
-    print(flush=True)
-
-
-def show_document(said: Sequence[ChatTurn], number: str, opened: Session, as_json: bool) -> None:
-    """Print the document of a source of the last answer, as `pkb show` does."""
-    source = _source(said, number)
-    with output.progress_line(opened, "Reading..."):
-        rows = document_of(source, call(opened, documents, source.path, source.message_id))
-    for row in rows:
-        output.data(row) if as_json else print_document(row, source.lines)
-
-
-def open_source(said: Sequence[ChatTurn], number: str, opened: Session, as_json: bool) -> None:
-    """Open the file of a source of the last answer, as `pkb show N --open` does."""
-    source = _source(said, number)
-    operations.open_source(opened, source, f"/show {number}")
-    if as_json:
-        output.data({"schema": SCHEMA, "number": int(number), "source": source})
-
-
-def _source(said: Sequence[ChatTurn], number: str) -> Source:
-    """Return the source of the last answer that was typed as a number."""
-    groups = grouped(_last(said).reply.sources)
-    if not (number.isdecimal() and len(number) < 4 and 0 < int(number) <= len(groups)):
-        raise UsageError(f"no source {one_line(number, 20) or 'without a number'} of {len(groups)}", "/answer")
-    return groups[int(number) - 1][0]
-
-
-def history(said: Sequence[ChatTurn], _: str, opened: Session, as_json: bool) -> None:
-    """Print what was asked in this conversation, and what was answered."""
-    if as_json:
-        rows = [{"question": one.typed, "asked": one.asked, "answer": one.reply.text} for one in said]
-        output.data({"schema": SCHEMA, "history": rows})
-        return
-    for number, one in enumerate(said, 1):
-        print(f"{number:>3}  {one_line(one.typed, 200)}")
-        if one.asked not in (None, one.typed):
-            print(f"     → {one_line(one.asked or '', 200)}")
-        print(f"     {one_line(one.reply.text or 'no answer', 200)}")
-    print(flush=True)
-
-
-COMMANDS: dict[str, Callable[[Sequence[ChatTurn], str, Session, bool], None]] = {
-    "/answer": show_last,
-    "/show": show_document,
-    "/open": open_source,
-    "/history": history,
-    "/help": lambda *_: print(_HELP, flush=True),
-}
-
-
-def _last(said: Sequence[ChatTurn]) -> ChatTurn:
-    if not said:
-        raise UsageError("no question asked yet", "/help")
-    return said[-1]
-
-
 class Conversation:
     """A conversation; mutable: it grows."""
 
@@ -286,15 +221,64 @@ class Conversation:
         name, _, rest = typed.strip().partition(" ")
         if typed.strip().casefold() in _ENDS:
             return False
-        if name == "/wrong":
+        if name == "/answer":
+            self._show_last()
+        elif name in ("/show", "/open"):
+            self._show_source(rest.strip(), opened, opens=name == "/open")
+        elif name == "/history":
+            self._show_history()
+        elif name == "/wrong":
             self._wrong(opened)
+        elif name == "/help":
+            print(_HELP, flush=True)
         elif name.startswith("/"):
-            if name not in COMMANDS:
-                raise UsageError(f"no command {one_line(name, 40)}", "/help")
-            COMMANDS[name](self._said, rest.strip(), opened, self._as_json)
+            raise UsageError(f"no command {one_line(name, 40)}", "/help")
         elif name:
             self._ask(typed.strip(), opened)
         return True
+
+    def _last(self) -> ChatTurn:
+        if not self._said:
+            raise UsageError("no question asked yet", "/help")
+        return self._said[-1]
+
+    def _show_last(self) -> None:
+        """Print the last answer in full, with a line for each source that does not support it."""
+        last = self._last()
+        if self._as_json:
+            output.data(last.reply.to_json() | {"question": last.typed, "asked": last.asked})
+            return
+        show_answer(last.result, streamed=False, explain=False, more="")
+        print(flush=True)
+
+    def _show_source(self, number: str, opened: Session, *, opens: bool) -> None:
+        """Print the document of a source of the last answer, or open its file, as `pkb show` does."""
+        groups = grouped(self._last().reply.sources)
+        if not (number.isdecimal() and len(number) < 4 and 0 < int(number) <= len(groups)):
+            raise UsageError(f"no source {one_line(number, 20) or 'without a number'} of {len(groups)}", "/answer")
+        source = groups[int(number) - 1][0]
+        if opens:
+            operations.open_source(opened, source, f"/show {number}")
+            if self._as_json:
+                output.data({"schema": SCHEMA, "number": int(number), "source": source})
+            return
+        with output.progress_line(opened, "Reading..."):
+            rows = document_of(source, call(opened, documents, source.path, source.message_id))
+        for row in rows:
+            output.data(row) if self._as_json else print_document(row, source.lines)
+
+    def _show_history(self) -> None:
+        """Print what was asked in this conversation, and what was answered."""
+        if self._as_json:
+            rows = [{"question": one.typed, "asked": one.asked, "answer": one.reply.text} for one in self._said]
+            output.data({"schema": SCHEMA, "history": rows})
+            return
+        for number, one in enumerate(self._said, 1):
+            print(f"{number:>3}  {one_line(one.typed, 200)}")
+            if one.asked not in (None, one.typed):
+                print(f"     → {one_line(one.asked or '', 200)}")
+            print(f"     {one_line(one.reply.text or 'no answer', 200)}")
+        print(flush=True)
 
     def _ask(self, typed: str, opened: Session) -> None:
         condensed, took = self._condense(typed, opened)
@@ -334,7 +318,7 @@ class Conversation:
         from engine.ask.semantic import reject_answer
         from store.history import History
 
-        last, asked = _last(self._said), History(opened.ledger).last()
+        last, asked = self._last(), History(opened.ledger).last()
         mine = asked is not None and asked.question == (last.asked or last.typed)
         taken = reject_answer(opened.ledger, opened.now) if mine else None
         if taken is None:

@@ -7,8 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -179,33 +178,25 @@ def _launchd(action: Action, command: Command) -> list[ScheduleFile]:
     domain = f"gui/{os.getuid()}"
     if action == "status":
         return [_seen(agent)]
+    _outcome("launchctl", "bootout", f"{domain}/{LABEL}")  # it may not be loaded
     if action == "uninstall":
-        _outcome("launchctl", "bootout", f"{domain}/{LABEL}")  # it may not be loaded
         return [_removed(agent)]
-    written = [_put(agent, launchd(command))]
-    _outcome("launchctl", "bootout", f"{domain}/{LABEL}")
-    with _or_undone(written):
-        _must("launchctl", "bootstrap", domain, str(agent))
-    return written
+    return _installed({agent: launchd(command)}, ("launchctl", "bootstrap", domain, str(agent)))
 
 
 def _systemd(action: Action, command: Command) -> list[ScheduleFile]:
     folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
-    units = {f"{UNIT}.service": systemd_service(command), f"{UNIT}.timer": SYSTEMD_TIMER}
-    timer = f"{UNIT}.timer"
+    timer, systemctl = f"{UNIT}.timer", ("systemctl", "--user")
+    units = {folder / f"{UNIT}.service": systemd_service(command), folder / timer: SYSTEMD_TIMER}
     if action == "status":
-        return [_seen(folder / name) for name in units]
-    if action == "uninstall":
-        if (folder / timer).exists():
-            _must("systemctl", "--user", "disable", "--now", timer)
-        removed = [_removed(folder / name) for name in units]
-        _must("systemctl", "--user", "daemon-reload")
-        return removed
-    written = [_put(folder / name, text) for name, text in units.items()]
-    with _or_undone(written):
-        _must("systemctl", "--user", "daemon-reload")
-        _must("systemctl", "--user", "enable", "--now", timer)
-    return written
+        return [_seen(path) for path in units]
+    if action == "install":
+        return _installed(units, (*systemctl, "daemon-reload"), (*systemctl, "enable", "--now", timer))
+    if (folder / timer).exists():
+        _must(*systemctl, "disable", "--now", timer)
+    removed = [_removed(path) for path in units]
+    _must(*systemctl, "daemon-reload")
+    return removed
 
 
 def _cron(action: Action, command: Command) -> list[ScheduleFile]:
@@ -229,16 +220,18 @@ _WAYS: dict[Way, Callable[[Action, Command], list[ScheduleFile]]] = {
 }
 
 
-@contextmanager
-def _or_undone(written: Sequence[ScheduleFile]) -> Iterator[None]:
-    """Remove the files just written if the scheduler does not accept them."""
+def _installed(files: Mapping[Path, str], *commands: tuple[str, ...]) -> list[ScheduleFile]:
+    """Write files and run commands; files just written are removed if the scheduler does not accept them."""
+    written = [_put(path, text) for path, text in files.items()]
     try:
-        yield
+        for command in commands:
+            _must(*command)
     except PkbError:
         for one in written:
             if one.changed:
                 Path(one.where).unlink(missing_ok=True)
         raise
+    return written
 
 
 def _state(action: Action, one: ScheduleFile) -> str:
@@ -411,13 +404,10 @@ def idle(
             raise UsageError(f"--{action} cannot be combined with other options than --json", "pkb idle --status")
         arrange(action, as_json=as_json)
         return
+    from engine.idle.scheduler import running_s
     from engine.idle.types import IdleReport, IdleRequest
 
-    began = time.monotonic()
-    if sys.argv[1:2] == ["idle"]:  # with this process, which was started for it
-        from engine.idle.scheduler import running_s
-
-        began -= running_s()
+    began = time.monotonic() - (running_s() if sys.argv[1:2] == ["idle"] else 0)  # with a process started for it
     request = IdleRequest(began, duration("--budget", budget), most, predictions, dry_run, force)
     with open_pkb() as pkb:
         try:

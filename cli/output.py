@@ -19,7 +19,6 @@ from store.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress
 
     from engine.app import Pkb
     from engine.session import Session
@@ -198,7 +197,21 @@ def bars(*, quiet: bool, stay: bool = True) -> Iterator[Tick]:
     if quiet or not _can_redraw():
         yield lambda step, done, total: None
         return
-    shown = _progress(stay=stay)
+    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Figure(ProgressColumn):
+        """What is done, of how much, and how fast."""
+
+        def render(self, task: Task) -> Text:
+            if task.finished or not task.completed:
+                return Text(f"{task.completed:,.0f}" if task.completed else "")
+            of = f"/{task.total:,.0f}" if task.total else ""
+            return Text(f"{task.completed:,.0f}{of}" + (f" {task.speed:,.0f}/s" if task.speed else ""))
+
+    left = TimeRemainingColumn(compact=True, elapsed_when_finished=True)  # of a finished step, the time that it took
+    columns = (TextColumn("{task.description}"), BarColumn(_BAR), Figure(), left)
+    shown = Progress(*columns, console=console(stderr=True), transient=not stay)
 
     def move(step: str, done: int, total: int | None) -> None:
         """Move the bar of a step; the first call draws it, so that an earlier error is printed alone."""
@@ -223,25 +236,6 @@ def bars(*, quiet: bool, stay: bool = True) -> Iterator[Tick]:
 def _can_redraw() -> bool:
     """Return whether messages go to a terminal that can erase a line."""
     return sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
-
-
-def _progress(*, stay: bool) -> "Progress":
-    """Return progress bars with each step's count, speed and time left, or the time that a finished step took."""
-    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
-    from rich.text import Text
-
-    class Figure(ProgressColumn):
-        """What is done, of how much, and how fast."""
-
-        def render(self, task: Task) -> Text:
-            if task.finished or not task.completed:
-                return Text(f"{task.completed:,.0f}" if task.completed else "")
-            of = f"/{task.total:,.0f}" if task.total else ""
-            return Text(f"{task.completed:,.0f}{of}" + (f" {task.speed:,.0f}/s" if task.speed else ""))
-
-    left = TimeRemainingColumn(compact=True, elapsed_when_finished=True)
-    columns = (TextColumn("{task.description}"), BarColumn(_BAR), Figure(), left)
-    return Progress(*columns, console=console(stderr=True), transient=not stay)
 
 
 Sender = Annotated[str | None, typer.Option("--from", metavar="PERSON", help="Only messages from this person.")]

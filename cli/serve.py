@@ -77,12 +77,8 @@ def serve(
         if foreground:
             _here(opened)
         stopped = _stop(opened) if stop else None
-        if not stop and not status:  # it is started where it does not run yet
-            if not opened.there:
-                raise NoStore
-            if (link := reach_or_start(opened, _TIMEOUT_S)) is None:
-                raise PkbError("the background server does not start", "pkb serve --foreground")
-            link.close()
+        if not stop and not status:
+            _start(opened)
         row = _state(opened) | {"stopped": stopped}
     if as_json:
         output.data(row)
@@ -142,6 +138,15 @@ def _stop(opened: Session) -> int | None:
     if not stop(opened.home, _TIMEOUT_S):
         raise Locked("the background server is still answering a question", "pkb serve --stop")
     return pid
+
+
+def _start(opened: Session) -> None:
+    """Start it, where it does not run yet, and wait until it can be asked."""
+    if not opened.there:
+        raise NoStore
+    if (link := reach_or_start(opened, _TIMEOUT_S)) is None:
+        raise PkbError("the background server does not start", "pkb serve --foreground")
+    link.close()
 
 
 def _state(opened: Session) -> dict[str, Any]:

@@ -65,16 +65,6 @@ def _share(share: float) -> str:
 _LABEL = 12  # columns
 
 
-def show_figures(row: dict[str, Any]) -> None:
-    """Print the figures of `pkb stats`, the savings first."""
-    if row["tiers"]:
-        _print([("saved", _saved(row))])
-        _show_tiers(row)
-    _print([*kv_lines(row), *_idle_lines(row["idle"]), *_size_lines(row), *_index_lines(row)])
-    if not row["tiers"]:
-        _print([("asked", "nothing yet; try: pkb ask QUESTION")])
-
-
 def _print(rows: Iterable[Line]) -> None:
     """Print lines, each under its label or the one above it, on a terminal wrapped at its width."""
     from rich.text import Text  # not before there is something to show
@@ -211,5 +201,10 @@ def stats(as_json: Annotated[bool, typer.Option("--json", help="Print the statis
         row = pkb.stats()
     if as_json:
         output.data(row)
-    else:
-        show_figures(row)
+        return
+    if row["tiers"]:  # the savings first
+        _print([("saved", _saved(row))])
+        _show_tiers(row)
+    _print([*kv_lines(row), *_idle_lines(row["idle"]), *_size_lines(row), *_index_lines(row)])
+    if not row["tiers"]:
+        _print([("asked", "nothing yet; try: pkb ask QUESTION")])
