@@ -97,9 +97,8 @@ class Candidate(Struct, frozen=True):
 
 def content(question: Question) -> tuple[str, ...]:
     """Return the words of the question that say what it is about."""
-    empty = TASK_WORDS
-    if question.asked in COMING:  # a meeting has a day and a place, which the talk at it need not be about
-        empty = empty - _MEETING
+    # A meeting has a day and a place, which the talk at it need not be about.
+    empty = TASK_WORDS - _MEETING if question.asked in COMING else TASK_WORDS
     return tuple(word for word in question.content if word not in empty) or question.content
 
 
@@ -141,7 +140,14 @@ def _read(question: Question, read: Passage, index: int, kind: Kind | None, when
         spans = tuple(
             one for one in parts if kind and _may_answer(text[one.start : one.end], question, written, kind, when)
         )
-        speaker, label = _speaker(read, span)
+        # In a mail anybody can write "Ann:" in front of a line, and what it quotes or forwards is not its sender's.
+        author, label = read.author_at(span.start), span.speaker or ""
+        if read.is_meeting:
+            author, label = span.speaker or ("" if read.recipients else read.sender), ""
+        elif label and not set(words(label)) <= set(words(author)):
+            author = ""
+        else:
+            label = ""
         soonest = when.soonest(text, written)
         if soonest and kind in ("date", "time"):
             said = soonest.span if kind == "date" else time_of(text, soonest.span)
@@ -149,21 +155,9 @@ def _read(question: Question, read: Passage, index: int, kind: Kind | None, when
         # All that was written on that day is of it.
         day = None if is_of_day(question, written) else when.spoken(text, written)
         begins = soonest.begins if soonest else None
-        told = (when.told(text, day) | frozenset(words(label)), speaker, spans, day)
+        told = (when.told(text, day) | frozenset(words(label)), author or None, spans, day)
         found.append(Candidate(index, place, span, text, *told, begins=begins, written=written))
     return found
-
-
-def _speaker(read: Passage, span: Span) -> tuple[str | None, str]:
-    """Return who says a sentence; and the name in front of it, where that only says so.
-
-    In a mail anybody can write "Ann:" in front of a line, and what it quotes or forwards is not its sender's.
-    """
-    if read.is_meeting:
-        return span.speaker or (None if read.recipients else read.sender) or None, ""
-    author, label = read.author_at(span.start), span.speaker or ""
-    is_own = not label or set(words(label)) <= set(words(author))
-    return (author or None, "") if is_own else (None, label)
 
 
 def _may_answer(span: str, question: Question, written: datetime | None, kind: Kind, when: TimeConstraint) -> bool:
@@ -267,13 +261,23 @@ def read_sources(
     reader: "SpanReader", question: Question, reads: Sequence[Passage], found: Sequence[Candidate]
 ) -> Reading:
     """Have the sources read: reading only the best ones first would save a tenth of the time."""
-    known, marks = [one for one in found if _has_span(question, one, reads)], _Marks()
+    names, known, marks = named(question), list[Candidate](), _Marks()
+    for one in found:  # with content and, in a meeting, about a person that the question names, if known
+        asked = names.intersection(words(" ".join(reads[one.read].recipients))) if reads[one.read].is_meeting else None
+        if not (NO_ANSWER.fullmatch(one.text) or asks(one.text)) and not (
+            asked and asked.isdisjoint(words(f"{one.speaker or ''} {one.text}"))
+        ):
+            known.append(one)
     chunks = list(_chunks(reads))
     texts = reader.read(question.text, [(one.header, one.text) for one in chunks])
     for chunk, windows in zip(chunks, texts, strict=True):
         for key, mark in _marks(question, chunk, windows, [one for one in known if chunk.holds(one)]):
             marks[key] = max(mark, marks.get(key, mark), key=lambda one: one.score)
-    marked = [_marked(one, marks.get((one.read, one.place)), reads) for one in known]
+    marked = list[Candidate]()
+    for one in known:
+        mark = marks.get((one.read, one.place))
+        score = mark.score + RETRIEVAL * reads[one.read].score if mark else -100.0
+        marked.append(replace(one, mark=mark, score=score))
     best = max(marked, key=lambda one: one.score, default=None)
     if best is None or best.mark is None:
         return Reading(marked, 0.0)
@@ -337,28 +341,23 @@ def _marks(
     question: Question, chunk: _Chunk, windows: "Sequence[WindowScores]", inside: Sequence[Candidate]
 ) -> "Iterator[tuple[tuple[int, int], Mark]]":
     """Yield the best span of each sentence, that of who says it where a person is asked for, and it is the likelier."""
+
+    def is_speaker(mark: "Mark", one: Candidate) -> bool:
+        """Return whether a span is the name in front of a turn or of a mail, of whoever says a sentence."""
+        source = chunk.header[mark.start :] if mark.start < 0 else chunk.text[mark.start :]
+        name = source[: mark.end - mark.start].casefold()
+        return bool(name) and name in (one.speaker or "").casefold()
+
     for window in windows:
         marks = ((one, window.best(max(0, one.span.start - chunk.at), one.span.end - chunk.at)) for one in inside)
         found = [(one, mark) for one, mark in marks if mark]
         by = window.best(-len(chunk.header), len(chunk.text)) if question.asked == "person" and found else None
-        said = [pair for pair in found if by and pair[0].speaker and _is_speaker(by, pair[0], chunk)]
+        said = [pair for pair in found if by and pair[0].speaker and is_speaker(by, pair[0])]
         most = max(said, key=lambda pair: pair[1].evidence, default=None)
         for one, mark in found:
             is_said = by and most and one is most[0] and by.score > mark.score
             span = (one.span.start, one.span.start) if is_said else (mark.start + chunk.at, mark.end + chunk.at)
             yield (one.read, one.place), replace(by if by and is_said else mark, start=span[0], end=span[1])
-
-
-def _is_speaker(mark: "Mark", one: Candidate, chunk: _Chunk) -> bool:
-    """Return whether a span is the name in front of a turn or of a mail, of whoever says a sentence."""
-    source = chunk.header[mark.start :] if mark.start < 0 else chunk.text[mark.start :]
-    name = source[: mark.end - mark.start].casefold()
-    return bool(name) and name in (one.speaker or "").casefold()
-
-
-def _marked(one: Candidate, mark: "Mark | None", reads: Sequence[Passage]) -> Candidate:
-    score = mark.score + RETRIEVAL * reads[one.read].score if mark else -100.0
-    return replace(one, mark=mark, score=score)
 
 
 def support_of(question: Question, reads: Sequence[Passage], found: Sequence[Candidate], best: Candidate) -> float:
@@ -411,12 +410,3 @@ def _about(persons: frozenset[str], turn: Sequence[Candidate]) -> float:
     mine, yours = sum(word in ME for word in said), sum(word in YOU for word in said)
     first = (mine + 0.5) / (mine + yours + 1)
     return 1 - first if persons.isdisjoint(words(turn[0].speaker or "")) else first
-
-
-def _has_span(question: Question, one: Candidate, reads: Sequence[Passage]) -> bool:
-    """Return whether a sentence has content and, in a meeting, is about a person that the question names, if known."""
-    if NO_ANSWER.fullmatch(one.text) or asks(one.text):
-        return False
-    read = reads[one.read]
-    asked = named(question).intersection(*[words(" ".join(read.recipients))]) if read.is_meeting else frozenset[str]()
-    return not asked or not asked.isdisjoint(words(f"{one.speaker or ''} {one.text}"))

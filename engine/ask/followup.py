@@ -135,20 +135,18 @@ def lacks(text: str, *, first: bool = False) -> Literal["question", "subject", "
     line = core(text)
     if len(line) > _LONG or len(line.split()) > _LONGEST or not line + bare(text):
         return None
-    if _ABOUT.fullmatch(line) or _is_part(line, joined=line != bare(text), is_question="?" in text and not first):
+    # Only a place, a day or a name: "in Rome?", "and the tickets?".
+    joined, words_said = line != bare(text), line.split()
+    is_part = (joined or ("?" in text and not first)) and len(words_said) <= _BRIEF
+    is_part = is_part and not re.search(rf"^{_WORD}\b|\b{_HELPER}\b", line, re.I)
+    is_named = joined or bool(re.match(rf"{_PREPOSITION} ", line, re.I)) or all(one[0].isupper() for one in words_said)
+    if _ABOUT.fullmatch(line) or (is_part and is_named):
         return "subject"
     if re.fullmatch(_WORD, line, re.IGNORECASE):
         return "question"
     if references(line):
         return "reference"
     return "unclear" if not set(words(line)) - _SILENT or (_ONE.search(line) and len(line.split()) <= _SHORT) else None
-
-
-def _is_part(line: str, *, joined: bool, is_question: bool) -> bool:
-    """Whether a question is only a place, a day or a name: "in Rome?", "and the tickets?"."""
-    if not (joined or is_question) or len(line.split()) > _BRIEF or re.search(rf"^{_WORD}\b|\b{_HELPER}\b", line, re.I):
-        return False
-    return joined or bool(re.match(rf"{_PREPOSITION} ", line, re.I)) or all(word[0].isupper() for word in line.split())
 
 
 def references(line: str) -> list[re.Match[str]]:

@@ -101,21 +101,17 @@ def reword(question: str, names: Names) -> Wording:
     archive does not know, but not those of English function words.
     UsageError if nothing is left of it.
     """
-    text = _even(question)
-    if not text:
+    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", question).translate(_APOSTROPHES))
+    if not (text := _unframed(" ".join(text.split()).rstrip(_TRAILING))):
         raise UsageError("the question is empty", 'pkb ask "when is rehearsal?"')
+    text = text.lower() if " " in text and _opened(text).isupper() else text  # as it is when it is read again
     found = list(_WORD.finditer(text))
     spelled = _spelled(text, found, names)
-    for match in reversed(found):
-        text = text[: match.start()] + (spelled.get(match) or _lowered(match[0])) + text[match.end() :]
+    for match in reversed(found):  # a function word in lower case, unless its capitals may be an abbreviation's
+        is_common = match[0].lower() in common_words("en") and match[0] not in _ABBREVIATIONS
+        word = spelled.get(match) or (match[0].lower() if is_common else match[0])
+        text = text[: match.start()] + word + text[match.end() :]
     return Wording(_opened(text) + "?", frozenset(spelled.values()))
-
-
-def _even(question: str) -> str:
-    """Normalize a question: NFKC, single spaces, straight apostrophes, no punctuation at the end, no polite frame."""
-    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", question).translate(_APOSTROPHES))
-    text = _unframed(" ".join(text.split()).rstrip(_TRAILING))
-    return text.lower() if " " in text and _opened(text).isupper() else text  # as it is when it is read again
 
 
 def _unframed(text: str) -> str:
@@ -129,15 +125,10 @@ def _unframed(text: str) -> str:
     if found is None:
         return text
     own = text[found.end() :]
-    return _reordered(own) if found["asked"] else own
-
-
-def _reordered(text: str) -> str:
-    """Return "when rehearsal is" as "when is rehearsal"; a text in another order as it is."""
-    found = _embedded().match(text)
+    found = _embedded().match(own) if found["asked"] else None
     if found is None or not _CLAUSES.isdisjoint(found["noun"].lower().split()):
-        return text
-    return f"{found['asking']} {found['verb']} {found['noun']}{text[found.end() :]}"
+        return own
+    return f"{found['asking']} {found['verb']} {found['noun']}{own[found.end() :]}"
 
 
 @cache
@@ -158,12 +149,6 @@ def _embedded() -> re.Pattern[str]:
     noun = r"(?:(?i:the|an?|my|our|your|his|her|its|their|this|these|those)\b|[A-Z])[\w.' -]{1,50}?|[\w'-]+"
     verb = r"(?i:is|are|was|were)\b(?!')"
     return re.compile(rf"\A(?P<asking>{asking}) (?!{verb})(?P<noun>{noun}) (?P<verb>{verb})")
-
-
-def _lowered(word: str) -> str:
-    """Return a function word in lower case, unless its capitals may be an abbreviation's; any other word as it is."""
-    lower = word.lower()
-    return lower if lower in common_words("en") and word not in _ABBREVIATIONS else word
 
 
 def _opened(text: str) -> str:
@@ -222,7 +207,9 @@ def same_answer(one: str | None, other: str | None, span: str = "", other_span: 
     shorter, longer = sorted((_content(one), _content(other)), key=len)
     extra = Counter(longer) - Counter(shorter)  # a negation or a number more can change an answer
     says_else = (_NEGATION.fullmatch(word) or any(map(str.isdigit, word)) for word in extra)
-    return _nearly_contains(longer, shorter) and not any(says_else)
+    left = iter(longer)
+    is_part = bool(shorter) and all(word in left for word in shorter)  # in order
+    return is_part and 2 * len(shorter) >= _SAME_F1 * (len(shorter) + len(longer)) and not any(says_else)
 
 
 def _content(text: str) -> list[str]:
@@ -236,13 +223,6 @@ def is_negated(text: str) -> bool:
     from engine.text.words import words
 
     return any(map(_NEGATION.fullmatch, words(text)))
-
-
-def _nearly_contains(longer: list[str], shorter: list[str]) -> bool:
-    """Return whether a list holds another in order, and is not much longer."""
-    left = iter(longer)
-    in_order = all(word in left for word in shorter)
-    return bool(shorter) and in_order and 2 * len(shorter) >= _SAME_F1 * (len(shorter) + len(longer))
 
 
 def key(question: str, scope: Scope, writer: str, moment: str | None) -> Key:
@@ -286,11 +266,6 @@ def is_model(writer: str) -> bool:
     return writer.startswith(_MODEL)
 
 
-def reads_scores(writer: str) -> bool:
-    """Return whether an answer depends on the scores of its sources: a quoted one, alone or beside a model's."""
-    return not is_model(writer) or any(f"/{name} " in writer for name in (_ROLES, _GATE))
-
-
 class PendingQuestion(Struct, frozen=True):
     """One question on its way; `generation` is that of the knowledge bank when it was begun."""
 
@@ -332,8 +307,7 @@ def wording_of(ledger: Ledger, text: str) -> Wording:
 
 def key_of(backend: Backend, ledger: Ledger, text: str, options: AskOptions, now: datetime) -> Key:
     """Return the key of a question; UsageError if it is empty."""
-    backend = backend.within(options.scope)
-    return _key(backend, ledger, _in_document(ledger, text, options, now), now)
+    return _key(backend.within(options.scope), ledger, *_in_document(ledger, text, options, now), now)
 
 
 _NAMED = 3  # addresses in a notice
@@ -359,16 +333,8 @@ def matched_senders(ledger: Ledger, scope: Scope) -> list[str]:
     return [f"--from {shorten(sender, 40)} fits {len(found)} addresses: {shown}{more}"]
 
 
-class _Asked(Struct, frozen=True):
-    """A question with its standard wording and options; `whole` if it asks about a whole document."""
-
-    wording: Wording
-    options: AskOptions
-    whole: bool = False
-
-
-def _in_document(ledger: Ledger, text: str, options: AskOptions, now: datetime) -> _Asked:
-    """Put a question about a whole document into its standard wording, and limit it to that document."""
+def _in_document(ledger: Ledger, text: str, options: AskOptions, now: datetime) -> tuple[Wording, AskOptions, bool]:
+    """Return a question's wording, its options, and whether it is about a whole document, which it is limited to."""
     found = None if options.after and not options.after.typed else whole_document_question(text)
     if found and found.name and options.scope == Scope():
         document = named_document(ledger, found.name, now)
@@ -376,8 +342,8 @@ def _in_document(ledger: Ledger, text: str, options: AskOptions, now: datetime) 
     elif found and found.name:
         found = None
     if found is None or options.scope.document is None:
-        return _Asked(wording_of(ledger, text), options)
-    return _Asked(Wording(WORDINGS[found.aspect]), options, whole=True)
+        return wording_of(ledger, text), options, False
+    return Wording(WORDINGS[found.aspect]), options, True
 
 
 def named_document(ledger: Ledger, name: str, now: datetime) -> str | None:
@@ -419,11 +385,10 @@ def whole_of(ledger: Ledger, question: "Question", options: AskOptions) -> list[
     return [one.id for one in reversed(mails)] if wanted and len(subjects) == 1 and len(mails) <= _THREAD else []
 
 
-def _key(backend: Backend, ledger: Ledger, asked: _Asked, now: datetime) -> Key:
+def _key(backend: Backend, ledger: Ledger, wording: Wording, options: AskOptions, whole: bool, now: datetime) -> Key:
     embedded = ledger.get("vectors") or ""  # the table of vectors, which is named for the embedder that made them
-    writer, text = f"{backend.fingerprint}/{embedded}/{asked.options.k}", asked.wording.text
-    at = None if asked.whole else moment(text, now, dated=is_model(backend.fingerprint))
-    return key(text, asked.options.scope, writer, at)
+    at = None if whole else moment(wording.text, now, dated=is_model(backend.fingerprint))
+    return key(wording.text, options.scope, f"{backend.fingerprint}/{embedded}/{options.k}", at)
 
 
 def begin(backend: Backend, ledger: Ledger, text: str, options: AskOptions, now: datetime) -> PendingQuestion:
@@ -431,9 +396,10 @@ def begin(backend: Backend, ledger: Ledger, text: str, options: AskOptions, now:
     trace = Trace()
     with trace.step("key"):
         # The generation is read first: any later change makes this answer stale.
-        generation, asked = ledger.generation, _in_document(ledger, text, options, now)
-        key = _key(backend, ledger, asked, now)
-        return PendingQuestion(text, asked.options, key, generation, now, trace, asked.wording)
+        generation = ledger.generation
+        wording, options, whole = _in_document(ledger, text, options, now)
+        key = _key(backend, ledger, wording, options, whole, now)
+        return PendingQuestion(text, options, key, generation, now, trace, wording)
 
 
 def understood(ledger: Ledger, text: str, now: datetime) -> "Question":
@@ -468,8 +434,9 @@ def gather_context(backend: Backend, ask: PendingQuestion, asked: EmbeddedQuesti
 
 
 def fingerprint(evidence: "Evidence", writer: str) -> tuple[str, ...]:
-    """Name all that a writer reads of the evidence; a model alone does not read the scores."""
-    return evidence.fingerprint(scored=reads_scores(writer))
+    """Name all that a writer reads of the evidence; a model alone does not read the scores, as quotes do."""
+    scored = not is_model(writer) or any(f"/{name} " in writer for name in (_ROLES, _GATE))
+    return evidence.fingerprint(scored=scored)
 
 
 def store_answer(
@@ -489,7 +456,11 @@ def store_answer(
     text, tier = (json.dumps(reply.to_json()), reply.tier) if reply else ("", "full")
     made = (ask.generation, tier, ask.now.timestamp(), ask.trace.ms()["total"])
     kept = CachedAnswer(*_about(ask), text, asked.read, *made, state=state, origin=origin, source=source)
-    bank.put(ask.key.digest, kept, room.bytes, vector_of(asked), floor_of(ask, asked, room), asked.embedder)
+    # The cosine above which a new chunk is among the nearest; none is in one document, or without vectors.
+    nearest, floor = asked.evidence.nearest[: room.refresh_k], None
+    if asked.vector is not None and not ask.options.scope.document:
+        floor = nearest[-1] if len(nearest) == room.refresh_k else 0.0
+    bank.put(ask.key.digest, kept, room.bytes, vector_of(asked), floor, asked.embedder)
     link_documents(bank.ledger, ask.key.digest, documents_of(asked.evidence))
     return kept
 
@@ -518,14 +489,6 @@ def pending_entry(ask: PendingQuestion, read: tuple[str, ...]) -> CachedAnswer:
 def vector_of(asked: EmbeddedQuestion) -> bytes | None:
     """Return a question's vector as bytes of float32, as the ledger stores it; None without an embedder."""
     return None if asked.vector is None else asked.vector.astype("float32").tobytes()
-
-
-def floor_of(ask: PendingQuestion, asked: QueryContext, room: BankBudget) -> float | None:
-    """Return the cosine above which a new chunk is among the nearest; None if none can be, or without vectors."""
-    if asked.vector is None or ask.options.scope.document:
-        return None
-    nearest = asked.evidence.nearest[: room.refresh_k]
-    return nearest[-1] if len(nearest) == room.refresh_k else 0.0
 
 
 def _about(ask: PendingQuestion) -> tuple[str, str, str, str | None]:

@@ -33,14 +33,14 @@ from engine.ask.keys import (
 from engine.text.terminal import shorten
 from engine.text.time_sensitive import instruction_end
 from engine.types import FIRST_MAIL, Answer, AskOptions, AskResult, Backend, Correction, OnText, Source, grouped
-from store.answers import AnswerBank, CachedAnswer, Notice, Notices, RejectedAnswers, Verifications
+from store.answers import AnswerBank, CachedAnswer, Notices, RejectedAnswers, Verifications
 from store.database import Ledger
 from store.errors import PkbError, UsageError
 from store.history import History, HistoryEntry, RetrievalLog, link_documents
 from store.types import Scope, replace
 
 if TYPE_CHECKING:
-    from engine.ask.semantic import SemanticLookup, SemanticRules
+    from engine.ask.semantic import SemanticRules
     from engine.types import Evidence, GeneratedAnswer
     from store.search import Near
 
@@ -62,8 +62,8 @@ class ServedFrom(Struct, frozen=True):
 def remember(
     ledger: Ledger,
     text: str,
-    at: "datetime",
-    reply: "Answer",
+    at: datetime,
+    reply: Answer,
     served: ServedFrom,
     saved_ms: float,
     evidence: "Evidence | None",
@@ -126,7 +126,11 @@ class Asker:
         if (backend := self._backend.within(options.scope)) is not self._backend:
             return Asker(self._ledger, backend, self._room, self._rules).exact(text, options, now)
         ask = begin(self._backend, self._ledger, text, options, now)
-        kept = self._match(ask)
+        with ask.trace.step("match") as step:
+            kept = self._bank.find(ask.key.digest) if ask.options.read_bank else None
+            step.note = _match_note(ask, kept)
+        if kept and kept.state != "answered":  # only deferred, or precomputed
+            kept = None
         if kept and kept.generation == ask.generation:
             return self._serve(ask, kept, ask.generation)
         return Miss(self, ask, kept)
@@ -138,13 +142,18 @@ class Asker:
             return followed
         ask = replace(ask, options=replace(ask.options, after=None))
         embedded = embed(self._backend, ask)
-        lookup = self._lookup(ask, embedded) if kept is None else None
-        near = lookup.find(ask, embedded) if lookup else None
-        if near:
-            return self._serve_similar(ask, embedded, near)
+        may_serve = kept is None and ask.options.read_bank and embedded.vector is not None
+        if may_serve and (rules := self._rules()):
+            from engine.ask.semantic import SemanticLookup
+
+            if near := SemanticLookup(self._backend, self._ledger, rules).find(ask, embedded):
+                return self._serve_similar(ask, embedded, near)
         asked = gather_context(self._backend, ask, embedded)
         if kept and kept.evidence == asked.read:
-            return self._serve(ask, self._follow(ask, kept, asked.evidence), ask.generation, asked.evidence)
+            moved = relocate(kept, asked.evidence)  # its sources are where they are now
+            if moved != kept and ask.options.write_bank:
+                self._bank.put(ask.key.digest, moved, self._room.bytes)
+            return self._serve(ask, moved, ask.generation, asked.evidence)
         if kept and ask.options.stale_ok:
             return self._serve(ask, kept, kept.generation, asked.evidence, stale=True)
         # Where another was kept, nothing is said before the two were compared.
@@ -161,20 +170,6 @@ class Asker:
         written = self._backend.generate(asked.question, asked.evidence, ask.trace, say)
         return self._made(ask, asked, None, written) if written.reply.answered or not completed else None
 
-    def _match(self, ask: PendingQuestion) -> CachedAnswer | None:
-        """Find the answer that was given to this question, not one that was only deferred or precomputed."""
-        with ask.trace.step("match") as step:
-            kept = self._bank.find(ask.key.digest) if ask.options.read_bank else None
-            step.note = _match_note(ask, kept)
-        return kept if kept and kept.state == "answered" else None
-
-    def _follow(self, ask: PendingQuestion, kept: CachedAnswer, evidence: "Evidence") -> CachedAnswer:
-        """Return a cached answer with the current places of its sources, since files are moved."""
-        moved = relocate(kept, evidence)
-        if moved != kept and ask.options.write_bank:
-            self._bank.put(ask.key.digest, moved, self._room.bytes)
-        return moved
-
     def _serve(
         self,
         ask: PendingQuestion,
@@ -190,14 +185,6 @@ class Asker:
                 self._bank.record_use(ask.key.digest, generation, ask.now.timestamp(), kept.evidence)
         reply, served = _served(ask, kept, stale=stale), ServedFrom(ask.key.digest, stale, ask.key.digest)
         return self._answered(ask, reply, served, kept.made_ms - reply.ms["total"], evidence)
-
-    def _lookup(self, ask: PendingQuestion, asked: EmbeddedQuestion) -> "SemanticLookup | None":
-        """Return the lookup of cached questions with the same answer; None if it is off."""
-        if not ask.options.read_bank or asked.vector is None or (rules := self._rules()) is None:
-            return None
-        from engine.ask.semantic import SemanticLookup
-
-        return SemanticLookup(self._backend, self._ledger, rules)
 
     def _serve_similar(self, ask: PendingQuestion, asked: EmbeddedQuestion, near: "Near") -> AskResult:
         """Return another question's answer, and owe this one its own."""
@@ -245,8 +232,11 @@ class Asker:
             ask.trace.notices.append("you marked this answer as wrong")
         if notice is None:
             return reply
-
-        return replace(reply, correction=correction_of(notice, reply))
+        made = None
+        if not same_answer(notice.before, reply.text, other_span=reply.span):  # else it says what was before the change
+            cause = convert(json.loads(notice.cause), Source) if notice.cause else None
+            made = Correction(notice.kind, notice.before or None, reply.correction.cause if reply.correction else cause)
+        return replace(reply, correction=made)
 
 
 def _served(ask: PendingQuestion, kept: CachedAnswer, *, stale: bool) -> Answer:
@@ -295,24 +285,13 @@ def change_of(cached: CachedAnswer, reply: Answer, evidence: "Evidence") -> Corr
     before, seen = answer_of(cached), cached.origin == "user" or cached.uses > 0
     if not seen or same_answer(before.text, reply.text, before.span, reply.span):
         return None
-    return Correction("changed", before.text, _cause(cached, reply, evidence))
-
-
-def _cause(cached: CachedAnswer, reply: Answer, evidence: "Evidence") -> Source | None:
-    """Return the message that changed an answer: the new answer's source if it is new, else the best new message."""
+    # The message that changed it: the new answer's source if it is new, else the best new message.
     known = set(cached.evidence)
     new = [read for read in evidence.passages if not known.issuperset(chunk.id for chunk in read.chunks)]
     places = [read.sources[0] for read in new if read.sources]
     rests = reply.sources[0].path if reply.answered and reply.sources else None
-    return next((one for one in places if one.path == rests), next(iter(places), None))
-
-
-def correction_of(notice: Notice, reply: Answer) -> Correction | None:
-    """Return the correction of a stored notice; None if the reply repeats the answer from before the change."""
-    if same_answer(notice.before, reply.text, other_span=reply.span):
-        return None
-    cause = convert(json.loads(notice.cause), Source) if notice.cause else None
-    return Correction(notice.kind, notice.before or None, reply.correction.cause if reply.correction else cause)
+    cause = next((one for one in places if one.path == rests), next(iter(places), None))
+    return Correction("changed", before.text, cause)
 
 
 Reread = Callable[[Sequence[str], Sequence[float], Scope], "Evidence"]
@@ -329,10 +308,18 @@ def last_answer(ledger: Ledger, reread: Reread) -> Answer:
         raise UsageError("no question was asked yet", 'pkb ask "when is rehearsal?"')
     if last.key is None:
         raise PkbError("the last question was asked without the answer cache, so its sources are not stored", _AGAIN)
-    cached = _shown(ledger, last.key, last)
+    key: bytes | None = last.key
+    if last.tier == "semantic":  # the answer that was shown is the matched question's
+        key = pending.matched if (pending := Verifications(ledger).find(last.key)) else None
+    cached = AnswerBank(ledger).find(key) if key else None
     if cached is None or cached.state != "answered" or cached.created > last.at:
         raise PkbError("the last answer was removed or replaced since", _AGAIN)
-    return _relocated(ledger, cached, reread)
+    answer = answer_of(cached)
+    if cached.generation == ledger.generation:
+        return answer
+    evidence = reread(cached.evidence, answer.scores, scope_of(cached.scope))
+    whole = len(evidence.passages) == len(answer.scores)
+    return answer.relocate(evidence.sources) if whole else answer
 
 
 def source_of(answer: Answer, number: int) -> Source:
@@ -343,21 +330,3 @@ def source_of(answer: Answer, number: int) -> Source:
     if not 0 < number <= len(groups):
         raise UsageError(f"no source {number}: the last answer has {len(groups)}", "pkb show 1")
     return groups[number - 1][0]
-
-
-def _shown(ledger: Ledger, key: bytes, last: HistoryEntry) -> CachedAnswer | None:
-    """Return the entry whose answer was shown, of a paraphrase hit that of the matched question; None if it is gone."""
-    if last.tier != "semantic":
-        return AnswerBank(ledger).find(key)
-    pending = Verifications(ledger).find(key)
-    return AnswerBank(ledger).find(pending.matched) if pending else None
-
-
-def _relocated(ledger: Ledger, cached: CachedAnswer, reread: Reread) -> Answer:
-    """Return an answer with the current places of its sources, because files are moved."""
-    answer = answer_of(cached)
-    if cached.generation == ledger.generation:
-        return answer
-    evidence = reread(cached.evidence, answer.scores, scope_of(cached.scope))
-    whole = len(evidence.passages) == len(answer.scores)
-    return answer.relocate(evidence.sources) if whole else answer

@@ -109,13 +109,16 @@ def settled(question: Question, evidence: "Evidence") -> "Evidence":
     found = candidates(question, evidence.passages, kind, time_constraint(question, kind))
     all_claims = _claims(question, evidence.passages, found)
     claims = [one for one in all_claims if one.covers >= _TOUCHES]
-    lost = [one for one in claims if _loses(one, claims)]
+    lost = list[_Claim]()  # what differs from claims of more trust that cover as much of the question
+    for one in claims:
+        least = max(_CLAIMS, _AS_MUCH * one.covers)
+        above = [other for other in claims if other.outranks(one) and other.covers >= least]
+        lost += [one] if any(map(one.differs, above)) and not any(map(one.agrees, above)) else []
     told = [one for one in claims if one.covers >= _SURE and not one.read.is_meeting]
     sure = [one for one in told if not any(one is other for other in lost)]
     rivals = [one for one in sure if any(one.origin != other.origin and one.differs(other) for other in sure)]
     beside = _beside([one for one in all_claims if not any(one is other for other in lost)])
-    marked = [_marked(one, lost, [*lost, *rivals], beside) for one in evidence.passages]
-    marked = [one if one.rival else replace(one, rival=_left_out(question, one)) for one in marked]
+    marked = [_marked(question, one, lost, [*lost, *rivals], beside) for one in evidence.passages]
     return replace(evidence, passages=tuple(marked), scored=() if lost else tuple(found))
 
 
@@ -126,14 +129,6 @@ def _beside(claims: Sequence[_Claim]) -> _Claim | None:
     known = [one for one in claims if best and one.trust == Trust.KNOWN and one.answers and not one.agrees(best)]
     known = [one for one in known if one.is_worth_telling]
     return max(known, key=lambda one: (one.covers, one.said.score), default=None)
-
-
-def _left_out(question: Question, read: Passage) -> str:
-    """Return a sentence that might have answered, but was left out as it dictates the answer."""
-    asked, title = content(question), _title_words(read)
-    texts = (read.text[span.start : span.end] for span in read.sentences())
-    told = (one for one in texts if instruction_end(one) and share(asked, frozenset(words(one)) | title) >= _SURE)
-    return next(told, "")
 
 
 def _claims(question: Question, reads: Sequence[Passage], found: Sequence[Candidate]) -> list[_Claim]:
@@ -165,20 +160,19 @@ def _answers(question: Question, one: Candidate, kind: Kind | None) -> tuple[fro
     return tuple(frozenset(words(part)) - FUNCTION_WORDS for part in parts)
 
 
-def _loses(one: _Claim, claims: Sequence[_Claim]) -> bool:
-    """Return whether a claim differs from one of more trust that covers as much of the question."""
-    least = max(_CLAIMS, _AS_MUCH * one.covers)
-    above = [other for other in claims if other.outranks(one) and other.covers >= least]
-    return any(map(one.differs, above)) and not any(map(one.agrees, above))
-
-
-def _marked(read: Passage, lost: Sequence[_Claim], rivals: Sequence[_Claim], beside: _Claim | None) -> Passage:
+def _marked(
+    question: Question, read: Passage, lost: Sequence[_Claim], rivals: Sequence[_Claim], beside: _Claim | None
+) -> Passage:
     own = (one for one in rivals if one.read is read and one.is_worth_telling)
     best = max(own, key=lambda one: one.said.score, default=None)
     least = max((one.trust for one in lost if one.read.document == read.document), default=-1)
     outranked = frozenset(hit.chunk.id for hit in read.hits if read.trust_of(hit) <= least)
-    said, known = (one.said.text if one else "" for one in (best, beside))
-    return replace(read, rival=said, beside=known if beside and beside.read is read else "", outranked=outranked)
+    # Else a sentence that might have answered, but was left out as it dictates the answer.
+    asked, title = content(question), _title_words(read)
+    texts = (read.text[span.start : span.end] for span in read.sentences())
+    told = (one for one in texts if instruction_end(one) and share(asked, frozenset(words(one)) | title) >= _SURE)
+    rival, known = best.said.text if best else next(told, ""), beside.said.text if beside else ""
+    return replace(read, rival=rival, beside=known if beside and beside.read is read else "", outranked=outranked)
 
 
 def latest(
