@@ -122,7 +122,9 @@ def _from_sentence(question: Question, best: Candidate, kind: Kind | None) -> Se
     if kind and spans and (best.mark is None or (kind in _READ and kind != "number")):
         return _span(question, replace(best, spans=spans), kind)
     if kind == "date" and best.written and _PAST.search(question.text) and _FIRST.search(best.text):
-        return _on_own_day(best)  # its date most likely says when
+        # Its date most likely says when; never so that it could be taken for what the sentence tells.
+        day, name = spell_date(best.written), _turn_name(best)
+        return SelectedSentence(f"{f'{name}, ' if name else 'written '}{day}: {_flat(best.text)}", best.read)
     if kind == "person" and best.speaker and _FIRST.search(best.text) and not find(best.marked, "person"):
         return _by_speaker(best, best.speaker)
     if best.mark is None and kind in _READ and kind != "person":
@@ -134,14 +136,6 @@ def _in_sentence(best: Candidate, span: Found) -> SelectedSentence:
     said, text = _spoken(best), _flat(best.text[span.start : span.end])
     start = len(said) - len(_flat(best.text)) + len(_flat(best.text[: span.start] + "|")) - 1
     return SelectedSentence(said, best.read, (start, start + len(text)), span=(span.start, span.end))
-
-
-def _on_own_day(best: Candidate) -> SelectedSentence:
-    """Return a sentence with when it was written; never so that it could be taken for what it tells."""
-    assert best.written
-    day, name = spell_date(best.written), _turn_name(best)
-    said = f"{name}, {day}: {_flat(best.text)}" if name else f"written {day}: {_flat(best.text)}"
-    return SelectedSentence(said, best.read)
 
 
 def _by_speaker(best: Candidate, speaker: str) -> SelectedSentence:
@@ -317,8 +311,13 @@ def quote_after(question: Question, evidence: Evidence, settings: QuoteSettings)
     behind = [] if evidence.typed else [replace(typed, text=f"{line} {_flat(evidence.said).rstrip('.')}?")]
     found = candidates(typed, reads, None, NONE)
     said = next((one for one in found if one.text == evidence.said), None)
-    if WHO_SAID.fullmatch(core(question.text)):
-        return _by_whom(said, reads, len(evidence.passages))
+    if WHO_SAID.fullmatch(core(question.text)):  # who spoke or wrote what was said before
+        read = reads[said.read] if said else None
+        who = said and read and (said.speaker or (not read.is_meeting and read.author_at(said.span.start)))
+        if not said or not who:
+            return Quote(None, None, None, ("",) * len(evidence.passages), 0.0)
+        quotes = tuple(said.text if at == said.read else "" for at in range(len(evidence.passages)))
+        return Quote(name := _name(who), (0, len(name)), said.read, quotes, 1.0)
     if behind and bare and _WHY.match(line):
         asked, reading = typed, Reading(reason_said(found, said) if said else [], 1.0)
     else:
@@ -329,15 +328,6 @@ def quote_after(question: Question, evidence: Evidence, settings: QuoteSettings)
             reading = replace(reading, support=1.0)
     quoted = quote(asked, reads, settings, reading=reading)
     return replace(quoted, quotes=(*quoted.quotes, *[""] * (len(evidence.passages) - len(reads))))
-
-
-def _by_whom(said: Candidate | None, reads: Sequence[Passage], count: int) -> Quote:
-    """Return who spoke or wrote what was said before, or that nobody knows."""
-    who = said and (said.speaker or (not reads[said.read].is_meeting and reads[said.read].author_at(said.span.start)))
-    if not said or not who:
-        return Quote(None, None, None, ("",) * count, 0.0)
-    quotes = tuple(said.text if read == said.read else "" for read in range(count))
-    return Quote(name := _name(who), (0, len(name)), said.read, quotes, 1.0)
 
 
 def _reading(
@@ -357,8 +347,7 @@ def _reading(
 
 
 def _read(question: Question, reads: Sequence[Passage], reader: "SpanReader | None") -> Reading:
-    kind = wanted(question)
-    when = time_constraint(question, kind)
+    when = time_constraint(question, kind := wanted(question))
     found = candidates(question, reads, kind, when)
     return read_sources(reader, question, reads, found) if reader else read_words(question, reads, found, when)
 
@@ -396,13 +385,6 @@ def write(
     question: Question, evidence: Evidence, trace: Trace, least: float, reader: "SpanReader | None" = None
 ) -> GeneratedAnswer:
     """Answer from the evidence, or say that nothing supports an answer by at least so much."""
-    return GeneratedAnswer(quoted_answer(question, evidence, trace, least, reader)[0])
-
-
-def quoted_answer(
-    question: Question, evidence: Evidence, trace: Trace, least: float, reader: "SpanReader | None" = None
-) -> tuple[Answer, float]:
-    """Return the answer that `write` gives, and the probability that the evidence holds one."""
     with trace.step("write") as step:
         settings = QuoteSettings(least=least, reader=reader)
         if evidence.leading or WHO_SAID.fullmatch(core(question.text)):
@@ -410,13 +392,15 @@ def quoted_answer(
         else:
             quoted = quote(question, evidence.passages, settings, evidence.scored)
         step.note = _note(quoted)
-        lead = quoted.source or 0
-        sources = resting(evidence.sources(_checked(evidence, quoted), lead), quoted.span)
+        lead, pairs = quoted.source or 0, zip(evidence.passages, quoted.quotes, strict=True)
+        assert all(said in read.text for read, said in pairs), "a quote is not in its source"
+        sources = resting(evidence.sources(quoted.quotes, lead), quoted.span)
     ms = trace.ms()
     found = {name: getattr(quoted, name) for name in ("highlight", "synthesis", "grade", "before")}
     found |= {"context": _beside(evidence.passages[lead], sources[0].quote) if quoted.span and sources else None}
     ms |= {"first_token": ms["total"]}
-    return Answer(question.text, quoted.answer, "full", "quote", None, sources, ms, lead=lead, **found), quoted.support
+    reply = Answer(question.text, quoted.answer, "full", "quote", None, sources, ms, lead=lead, **found)
+    return GeneratedAnswer(reply)
 
 
 def _beside(read: Passage, quote: str) -> str:
@@ -433,13 +417,6 @@ def _note(quoted: Quote) -> str:
         return f"declined: no passage answers a question of kind {quoted.synthesis}"
     verdict = "declined" if quoted.answer is None else "answered"
     return f"support {quoted.support:.2f}: {verdict}{quoted.reason and f': {quoted.reason}'}"
-
-
-def _checked(evidence: Evidence, quoted: Quote) -> list[str]:
-    """Assert that a quote is a part of its source."""
-    pairs = list(zip(evidence.passages, quoted.quotes, strict=True))
-    assert all(said in read.text for read, said in pairs), "a quote is not in its source"
-    return [said for _, said in pairs]
 
 
 def draft_answers(model: LanguageModel, question: Question, evidence: Evidence, segments: Segments) -> list[list[int]]:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, time
 from functools import cache, lru_cache
 from itertools import pairwise
 
-from engine.ask.keys import ASKED_FOR, BEFORE_IT, GREETING, QUESTION_WORD, WONDERING
+from engine.ask.keys import ASKED_FOR, BEFORE_IT, GREETING, QUESTION_WORD
 from engine.text.question import Question, understand
 from engine.text.words import base, irregular_verbs
 from prompts import prompt, word_patterns
@@ -39,7 +39,7 @@ _BE, _HAVE, _DO = _WORDS["be"], _WORDS["have"], _WORDS["do"]
 _DONE_TO, _AUXILIARY = _BE | _WORDS["getting"], _BE | _HAVE | _DO | _WORDS["modal"]
 _WAYS, PREPOSITIONS, _NEGATIONS, _PLACES = (_WORDS[one] for one in ("ways", "prepositions", "negations", "places"))
 _ENGLISH, _FREE, _LIGHT = _WORDS["english"], _WORDS["free"], _WORDS["adverbs"] | _WORDS["light"]
-_EXACTLY, _SCHEDULED, _GOING, _UNITS = (_WORDS[one] for one in ("exactly", "scheduled", "going", "units"))
+_EXACTLY, _SCHEDULED, _GOING = (_WORDS[one] for one in ("exactly", "scheduled", "going"))
 _TELLING = _WORDS["telling"]
 _EXTRA = 3  # words between a form of "be" and its participle
 _SUBJECTS = frozenset(("i", "you", "he", "she", "we", "they", "it"))
@@ -55,7 +55,6 @@ class QuestionFeatures:
     heads: tuple[bool, ...]  # of each: whether it is a verb, or what somebody has
     roles: tuple[str, ...]  # of each: agent, object, owner, or the preposition that it belongs to; empty: none of these
     asked_for: str  # whether who or what is asked for does it (doer), has it done (done), or is it; empty: not known
-    unit: str  # of time that is asked for, such as month; empty for a year or any
     asking: str
     subject: frozenset[str]  # who or what an auxiliary is about; empty: not known
     english: bool
@@ -82,7 +81,7 @@ def question_features(question: Question) -> QuestionFeatures:
         plain, [low in named or (one.isupper() and one.isalpha()) for one, low in zip(found, plain, strict=True)]
     )
     light = _SCHEDULED if question.asked in ("date", "time", "place") else frozenset[str]()
-    telling = [place for place, word in enumerate(plain) if words.tells(place) and word not in light]
+    telling = [place for place, word in enumerate(plain) if _tells(word) and word not in light]
     content = [base(found[place].casefold()) for place in telling]
     which = [(form, plain[place]) for form, place in zip(content, telling, strict=True)]
     asking = _among(plain, _ASKING)
@@ -93,7 +92,6 @@ def question_features(question: Question) -> QuestionFeatures:
         heads=tuple(words.is_head(place) for place in telling),
         roles=tuple(words.role(place) for place in telling),
         asked_for=words.asked_for(),
-        unit=words.unit(),
         asking=asking[0] if asking else "",
         subject=words.subject(),
         english=not _ENGLISH.isdisjoint(plain),
@@ -128,27 +126,12 @@ class _Words:
                     break  # somebody is keeping others informed
         return False
 
-    def _gets_done(self) -> bool:
-        """Return whether the subject gets something done to it: "did Ann get paid"."""
-        return any(word == "get" and is_past(self._at(place + 1)) for place, word in enumerate(self.plain))
-
     def _is_progressive(self) -> bool:
-        """Return whether something is being done: a form of "be" before a word in -ing that is not a noun."""
+        """Return whether something is being done: a form of "be" before a word in -ing."""
         return any(
-            word in _BE and self.plain[at].endswith("ing") and not self._is_noun(at)
+            word in _BE and any(each.endswith("ing") for each in self.plain[place + 1 : place + 2 + _EXTRA])
             for place, word in enumerate(self.plain)
-            for at in range(place + 1, min(len(self.plain), place + 2 + _EXTRA))
         )
-
-    def _is_noun(self, place: int) -> bool:
-        before = self._at(place - 1)
-        return is_determiner(before) or before in PREPOSITIONS or before == OWNER
-
-    def tells(self, place: int) -> bool:
-        """Return whether a word is part of what is asked about; "name" is as a verb: "what did Ann name it"."""
-        before = self._at(place - 1)
-        is_verb = self.plain[place] == "name" and (before in _SUBJECTS or (place > 0 and self.is_name[place - 1]))
-        return is_verb or _tells(self.plain[place])
 
     def tenses(self) -> frozenset[str]:
         """Return the tenses of a question; a verb's own form says it where no auxiliary does."""
@@ -179,8 +162,8 @@ class _Words:
         if word in PREPOSITIONS:
             modifies = is_name and not acts and bool(behind) and _tells(behind) and not behind.endswith("ing")
             return "" if modifies else word
-        if word in _DO and self._gets_done():
-            return "object"
+        if word in _DO and any(one == "get" and is_past(then) for one, then in pairwise(self.plain)):
+            return "object"  # did Ann get paid
         if word in _DO:
             return "agent" if is_name or not is_past(self.plain[place]) else ""
         if not (acts or word in _AUXILIARY or word in _ASKING):
@@ -207,17 +190,12 @@ class _Words:
             word = self.plain[before]
             joined = is_name and (self.is_name[before] or word == "and")
             if word == OWNER and not is_name:
-                before = self._start_of_name(before - 1) - 1
+                before -= 2
                 continue
-            if not (joined or is_determiner(word)):
+            if not (joined or word in _DETERMINERS):
                 break
             before -= 1
         return before
-
-    def _start_of_name(self, place: int) -> int:
-        while place > 0 and self.is_name[place] and self.is_name[place - 1]:
-            place -= 1
-        return place
 
     def inverted(self) -> int | None:
         """Return the place of the first auxiliary before its subject, except a form of "be"."""
@@ -230,7 +208,7 @@ class _Words:
         if aux is None:
             return frozenset()
         place = aux + 1
-        while is_determiner(self._at(place)) and self._at(place) not in _PERSONS:
+        while self._at(place) in _DETERMINERS and self._at(place) not in _PERSONS:
             place += 1
         end = self._end_of_name(place)
         if self._at(end) == OWNER:
@@ -258,13 +236,8 @@ class _Words:
     def _begins_subject(self, place: int) -> bool:
         word = self._at(place)
         return bool(word) and (
-            is_determiner(word) or word in _SUBJECTS or self.is_name[place] or self._at(place + 1) == OWNER
+            word in _DETERMINERS or word in _SUBJECTS or self.is_name[place] or self._at(place + 1) == OWNER
         )
-
-    def unit(self) -> str:
-        """Return the unit of time behind "what" or "which"."""
-        behind = (then for word, then in pairwise(self.plain) if word in ("what", "which") and then in _UNITS)
-        return next(behind, "")
 
 
 def _tells(word: str) -> bool:
@@ -299,17 +272,6 @@ OWNER = "'s"  # follows a name or noun that owns the next word
 
 _TOLD = r"(?:tell|remind|show|give|let|find|get|send)"
 _ME = rf"(?:{ASKED_FOR})?(?:please )?{_TOLD} (?:me|us)(?: again)?(?: know)?(?: please)?"
-# In front of a question: "could you tell me who ...", "I'd like to know when ...".
-_LEAD = re.compile(
-    rf"\A\W*(?:(?:{GREETING}\W*)*"
-    rf"(?:{_ME}(?: about)?|(?:can|could) you (?:remember|recall|say)"
-    r"|(?:do|does|did|would|might) (?:you|anyone|anybody|somebody|we) (?:happen to )?(?:still )?"
-    r"(?:know|remember|recall|say)(?: again)?"
-    rf"|{WONDERING}|i(?: want| need) to know|i wonder|i forg[eo]t|(?:any|no) idea|remind me again)\b\W*"
-    rf"(?={BEFORE_IT}{QUESTION_WORD})"
-    rf"|(?:{GREETING}\W*)+(?=\w))",
-    re.IGNORECASE,
-)
 # In front of what is asked for: "please give me Ann's email", "I'm looking for the address of Ann".
 _WANTED = re.compile(
     rf"\A\W*(?:{GREETING}\W*)*"
@@ -342,8 +304,8 @@ _SIGNS = str.maketrans("’‘ʼ`´‐‑‒–—", "'''''-----")
 _TOKEN = re.compile(r"\d+(?:[.,:/-]\d+)*(?:st|nd|rd|th)?(?![^\W\d_])|[^\W_]+(?:'[^\W_]+)*|[+&#%$€£]")
 _SHORT = {"won't": "will not", "can't": "can not", "cannot": "can not", "shan't": "shall not", "let's": "let us"}
 _CLITICS = {"'re": "are", "'ve": "have", "'ll": "will", "'m": "am", "'d": "would"}
-_HELD = frozenset(("it", "there", "that", "here", "he", "she", "this"))  # "'s" behind them is "is"
-_ASKS = frozenset(("what", "which", "who", "whom", "whose", "when", "where", "why", "how"))
+_WHAT_IS = "what which who whom whose when where why how it there that here he she this"  # before "'s" that is "is"
+_IS = frozenset(_WHAT_IS.split())
 _LONGEST_QUESTION = 1000  # characters
 _SHORTEST = 4  # letters of a word in -ed that is not a past tense: "need", "seed"
 _DETERMINERS = frozenset(
@@ -374,17 +336,12 @@ def plain(text: str) -> str:
 
 
 def _framed(text: str) -> str:
-    """Return a question without polite frames, with one kind of signs."""
+    """Return a question with one kind of signs, without what is said around it: "please give me", "again"."""
     bare = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
     text = unicodedata.normalize("NFKC", bare).translate(_SIGNS)
     text = re.sub(r"(?<=s)' (?=\w)", "'s ", " ".join(text.split()).rstrip(" ?!."))
-    return _without_frame(text)
-
-
-def _without_frame(text: str) -> str:
-    """Return a question without what is said around it: "could you tell me", "please", "again"."""
     tail = _TAIL.search(text)
-    text = _LEAD.sub("", text[: tail.start()] if tail else text)
+    text = text[: tail.start()] if tail else text
     if found := _WANTED.match(text):
         text = "what be " + text[found.end() :]
     elif (tail or _OWNED_ALONE.match(text)) and not _ASKING_WORD.search(text) and not _VERBAL.search(text):
@@ -411,15 +368,10 @@ def _spelled(token: str) -> list[str]:
         if low.endswith(clitic):
             return [token[: -len(clitic)], full]
     if low.endswith("'s"):
-        return [token[:-2].replace("'", ""), "is" if low[:-2] in _ASKS | _HELD else OWNER]
+        return [token[:-2].replace("'", ""), "is" if low[:-2] in _IS else OWNER]
     return [token.replace("'", "")]
 
 
 def is_past(low: str) -> bool:
     """Return whether a word, in lower case, is the past or the participle of a verb, by its form."""
     return low in irregular_verbs() or (low.endswith("ed") and len(low) > _SHORTEST and low.isalpha())
-
-
-def is_determiner(low: str) -> bool:
-    """Return whether a word precedes a noun and names nothing."""
-    return low in _DETERMINERS

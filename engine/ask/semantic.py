@@ -6,6 +6,7 @@ also for a model that wrote nothing else, and a quote stands in for what none be
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from engine.ask.candidates import Candidate, candidates, is_beyond, read_sources, wanted
-from engine.ask.extract import QuoteSettings, quote, quoted_answer
+from engine.ask.extract import QuoteSettings, quote, write
 from engine.ask.keys import (
     BankBudget,
     EmbeddedQuestion,
@@ -72,8 +73,11 @@ def entails(
     """Return whether the model confirms an answer; None if the prompt before the question is not in the KV cache."""
     with trace.step("check") as step, ExitStack() as held:
         reading = load()
-        before = segments_of(reading, question, evidence, now, most, order).ids[:-1]
-        if not _is_prefix_cached(reading, before):
+        before, cached = segments_of(reading, question, evidence, now, most, order).ids[:-1], reading.caches_prefixes
+        if reading.kept is not None:
+            index, root = reading.kept.store.index, reading.kept.root
+            cached = all(index.uses(path_keys(root, path)[-1]) is not None for path in reading.paths(before))
+        if not cached:
             step.note = "KV cache missing"
             return None
         found = read(reading, before, Trace(), held)
@@ -103,14 +107,6 @@ def check_ids(model: LanguageModel, question: str, answer: str) -> Ids:
     return (*model.tokens(said), *model.frame.closing)
 
 
-def _is_prefix_cached(reading: PromptReader, before: Sequence[Ids]) -> bool:
-    """Return whether the whole prompt before the question is in the KV cache."""
-    if reading.kept is None:
-        return reading.caches_prefixes
-    index, root = reading.kept.store.index, reading.kept.root
-    return all(index.uses(path_keys(root, path)[-1]) is not None for path in reading.paths(before))
-
-
 def reject_answer(ledger: Ledger, now: datetime, collection: str | None = None) -> HistoryEntry | None:
     """Drop the last answer from the cache and return its question; None if it is not cached, or of another collection.
 
@@ -125,20 +121,14 @@ def reject_answer(ledger: Ledger, now: datetime, collection: str | None = None) 
             return None
         if collection not in (None, scope_of(cached.scope).collection):
             return None
-        answer = answer_of(cached).text if cached.state == "answered" else _record_wrong_hit(ledger, last.key, now)
+        answer = answer_of(cached).text if cached.state == "answered" else None
+        if cached.state != "answered" and (pending := Verifications(ledger).find(last.key)):
+            AnswerBank(ledger).raise_tau(pending.matched, above(pending.similarity))
+            Verifications(ledger).resolve(last.key, correct=False, at=now.timestamp())
+            answer = pending.served
         RejectedAnswers(ledger).add(last.key, answer or "", now.timestamp())
         AnswerBank(ledger).drop(last.key)
     return last
-
-
-def _record_wrong_hit(ledger: Ledger, key: bytes, now: datetime) -> str | None:
-    """Count a served paraphrase answer as wrong, and return its text; None if the last hit was of another kind."""
-    pending = Verifications(ledger).find(key)
-    if pending is None:
-        return None
-    AnswerBank(ledger).raise_tau(pending.matched, above(pending.similarity))
-    Verifications(ledger).resolve(key, correct=False, at=now.timestamp())
-    return pending.served
 
 
 def above(similarity: float) -> float:
@@ -198,25 +188,19 @@ class SemanticLookup:
 
     def _judged(self, ask: PendingQuestion, asked: EmbeddedQuestion, near: "Near") -> "Near | str":
         """Return the cached question if its answer may be served, with current sources; else the reason."""
-        if reason := self._why_refused(near):
-            return reason
+        answer, doubted = answer_of(near.answer).text, self._wrong.find(near.key)
+        if near.answer.tau is not None and near.similarity < near.answer.tau:
+            return f"below its own threshold of {near.answer.tau:.3f}"
+        if answer is None:
+            return "has no answer"
+        if doubted and doubted[0] == answer:
+            return "its answer was marked wrong"
         kept = understood(self._ledger, near.answer.question, ask.now)
         reason = why_different(asked.question, kept) if self._rules.guard else None
         if reason is not None:
             return reason
         self._verified += 1
         return self._verify(ask, asked, kept, near)
-
-    def _why_refused(self, near: "Near") -> str | None:
-        """Return why an answer may be given to no other question."""
-        if near.answer.tau is not None and near.similarity < near.answer.tau:
-            return f"below its own threshold of {near.answer.tau:.3f}"
-        answer = answer_of(near.answer).text
-        if answer is None:
-            return "has no answer"
-        if (doubted := self._wrong.find(near.key)) and doubted[0] == answer:
-            return "its answer was marked wrong"
-        return None
 
     def _verify(self, ask: PendingQuestion, asked: EmbeddedQuestion, kept: Question, near: "Near") -> "Near | str":
         """Return the cached question if its answer is still valid, and valid for this question; else the reason."""
@@ -226,7 +210,11 @@ class SemanticLookup:
         asks = rules.check and cached.writer == "model"  # a quote is checked by quoting alone
         fresh, evidence = near, None
         if near.answer.generation != ask.generation:
-            fresh, evidence = self._retrieved(ask, near)
+            wording = wording_of(self._ledger, near.answer.question)
+            again = gather_context(self._backend, replace(ask, wording=wording, trace=Trace()))
+            evidence = again.evidence
+            if again.read == near.answer.evidence:  # its sources may have moved
+                fresh = replace(near, answer=relocate(near.answer, evidence))
         elif quotes or asks:
             evidence = settled(kept, self._backend.reread(near.answer.evidence, cached.scores))
         if evidence and fingerprint(evidence, ask.key.writer) != near.answer.evidence:
@@ -242,14 +230,6 @@ class SemanticLookup:
             return "the model rejects it"
         return fresh
 
-    def _retrieved(self, ask: PendingQuestion, near: "Near") -> "tuple[Near, Evidence]":
-        """Retrieve for a question once more; return it with the current places of its sources."""
-        wording = wording_of(self._ledger, near.answer.question)
-        again = gather_context(self._backend, replace(ask, wording=wording, trace=Trace()))
-        if again.read != near.answer.evidence:
-            return near, again.evidence
-        return replace(near, answer=relocate(near.answer, again.evidence)), again.evidence
-
 
 def defer_verification(
     ledger: Ledger, budget: BankBudget, ask: PendingQuestion, asked: EmbeddedQuestion, near: "Near"
@@ -257,18 +237,13 @@ def defer_verification(
     """Count the use of the matched answer, and mark this question as pending verification."""
     bank, at, served = AnswerBank(ledger), ask.now.timestamp(), answer_of(near.answer).text or ""
     with ask.trace.step("count"):
-        _relocate_sources(bank, budget, near)
+        cached = bank.find(near.key)
+        if cached and cached.evidence == near.answer.evidence and cached.reply != near.answer.reply:
+            bank.put(near.key, near.answer, budget.bytes)  # with the new places of its sources
         bank.record_use(near.key, ask.generation, at, near.answer.evidence)
         pending = pending_entry(ask, near.answer.evidence)
         bank.put(ask.key.digest, pending, budget.bytes, vector_of(asked), None, asked.embedder)
         Verifications(ledger).add(PendingVerification(ask.key.digest, near.key, near.similarity, served, at))
-
-
-def _relocate_sources(bank: AnswerBank, budget: BankBudget, near: "Near") -> None:
-    """Store the new places of the matched answer's sources, because its generation is about to be raised."""
-    cached = bank.find(near.key)
-    if cached and cached.evidence == near.answer.evidence and cached.reply != near.answer.reply:
-        bank.put(near.key, near.answer, budget.bytes)
 
 
 LITTLE = 0.2  # of a question's words that say what it is about: so many may be missing where its answer stands
@@ -301,41 +276,29 @@ def why_unlike(
 
 def _entailed(new: Question, cached: Question, source: Passage) -> bool:
     """Return whether the source of the answer holds most words that only one of the two questions has."""
-    left, supported = unmatched_words(new, cached), set(words(f"{source.header} {source.text}"))
-    return all(
-        len(_missing(question, unmatched, supported)) <= LITTLE * len(question_features(question).content)
-        for question, unmatched in ((new, left.new), (cached, left.cached))
-    )
-
-
-def _missing(question: Question, more: Sequence[str], there: set[str]) -> list[str]:
-    """Return those of a question's base forms that are not there."""
-    own = question_features(question)
-    written = zip(own.content, own.written, strict=True)
-    return [token for form, token in written if form in more and not there.issuperset(words(token))]
-
-
-_NONE = frozenset[int]()
+    supported = set(words(f"{source.header} {source.text}"))
+    for question, unmatched in zip((new, cached), unmatched_words(new, cached), strict=True):
+        own = question_features(question)
+        alone = (token for form, token in zip(own.content, own.written, strict=True) if form in unmatched)
+        if sum(not supported.issuperset(words(token)) for token in alone) > LITTLE * len(own.content):
+            return False
+    return True
 
 
 @cache
-def _memberships() -> dict[str, frozenset[int]]:
-    """Return the groups of each base form, by number."""
-    found: dict[str, set[int]] = {}
-    for number, group in enumerate(word_groups("synonyms")):
-        for word in group:
-            found.setdefault(base(word), set()).add(number)
-    return {word: frozenset(groups) for word, groups in found.items()}
+def _synonyms() -> dict[str, set[str]]:
+    """Return the base forms beside each, of all groups that it is in."""
+    found = defaultdict[str, set[str]](set)
+    for group in word_groups("synonyms"):
+        forms = set(map(base, group))
+        for form in forms:
+            found[form] |= forms
+    return found
 
 
 def synonymous(one: str, other: str) -> bool:
     """Whether two base forms ask for the same: equal, of one root, or synonyms."""
-    return one == other or bool(_shared(one, other)) or one_root(one, other)
-
-
-def _shared(one: str, other: str) -> frozenset[int]:
-    groups = _memberships()
-    return groups.get(one, _NONE) & groups.get(other, _NONE)
+    return one == other or other in _synonyms().get(one, ()) or one_root(one, other)
 
 
 _WHY = {
@@ -354,27 +317,19 @@ _WHY = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class UnmatchedWords:
-    """The words of a new and a cached question without a partner in the other, as base forms."""
-
-    new: tuple[str, ...]
-    cached: tuple[str, ...]
-
-
 def why_different(new: Question, cached: Question) -> str | None:
     """Return why two questions may not share an answer; None if they may, provided that the evidence agrees."""
     one, two = question_features(new), question_features(cached)
     pairs = _aligned(one.content, two.content)
-    left = _left(one.content, two.content, pairs)
+    left = unmatched_words(new, cached)
+    # The evidence may support one more word in one of the two, but no other action or owner.
+    more = [*_narrowing(left[0], one), *_narrowing(left[1], two)]
     new, cached = normal_question(new), normal_question(cached)
     scheduled = new.asked in ("date", "time", "place")
     doubts = {
         "language": not (one.english and two.english) and one.content != two.content,
-        "kind": new.asked != cached.asked
-        or (new.asked == "other" and one.asking != two.asking)
-        or one.unit != two.unit,
-        "names": not one.names.isdisjoint(left.new) or not two.names.isdisjoint(left.cached),
+        "kind": new.asked != cached.asked or (new.asked == "other" and one.asking != two.asking),
+        "names": not one.names.isdisjoint(left[0]) or not two.names.isdisjoint(left[1]),
         "numbers": one.numbers != two.numbers,
         "dates": new.dates != cached.dates,
         "negation": one.negations != two.negations,
@@ -383,7 +338,7 @@ def why_different(new: Question, cached: Question) -> str | None:
         "role": _other_role(one, two, pairs),
         "way": bool((one.ways ^ two.ways) - _VAGUE_WAYS),
         "place": one.places != two.places,
-        "words": not _tolerable(left, one, two),
+        "words": more not in ([], [False]),
     }
     return next((_WHY[part] for part in _WHY if doubts[part]), None)
 
@@ -395,10 +350,12 @@ def asks_in_same_words(new: Question, cached: Question) -> bool:
     return same and (one.persons, one.ways) == (two.persons, two.ways)
 
 
-def unmatched_words(new: Question, cached: Question) -> UnmatchedWords:
-    """Return the words of each question that have no partner in the other."""
+def unmatched_words(new: Question, cached: Question) -> tuple[list[str], list[str]]:
+    """Return the words of each question that have no partner in the other, as base forms."""
     one, two = question_features(new).content, question_features(cached).content
-    return _left(one, two, _aligned(one, two))
+    pairs = _aligned(one, two)
+    ours, theirs = {one[a] for a, _ in pairs}, {two[b] for _, b in pairs}
+    return [word for word in one if word not in ours], [word for word in two if word not in theirs]
 
 
 def _aligned(one: Sequence[str], two: Sequence[str]) -> list[tuple[int, int]]:
@@ -413,21 +370,8 @@ def _aligned(one: Sequence[str], two: Sequence[str]) -> list[tuple[int, int]]:
     return sorted(pairs.items())
 
 
-def _left(one: Sequence[str], two: Sequence[str], pairs: Sequence[tuple[int, int]]) -> UnmatchedWords:
-    """Return the unpaired words, except those with a partner elsewhere in their question."""
-    ours, theirs = {one[a] for a, _ in pairs}, {two[b] for _, b in pairs}
-    first = tuple(word for word in one if word not in ours)
-    return UnmatchedWords(first, tuple(word for word in two if word not in theirs))
-
-
 # Say little beside a noun that says what is done: "make an edit".
 _LIGHT_VERBS = frozenset(map(base, ("make", "give", "have", "take", "get", "do")))
-
-
-def _tolerable(left: UnmatchedWords, one: QuestionFeatures, two: QuestionFeatures) -> bool:
-    """Return whether the evidence may support one more word in one of the two, but no other action or owner."""
-    more = [*_narrowing(left.new, one), *_narrowing(left.cached, two)]
-    return more in ([], [False])
 
 
 _LONG = 7  # words of a question that is hardly another one for one word more
@@ -477,12 +421,10 @@ def _other_role(one: QuestionFeatures, two: QuestionFeatures, pairs: Sequence[tu
     named = [
         (one.roles[a], two.roles[b]) for a, b in pairs if one.content[a] in one.names or two.content[b] in two.names
     ]
-    return any(_turned(*roles) or (roles[0] != roles[1] and roles[::-1] in named) for roles in named)
-
-
-def _turned(one: str, two: str) -> bool:
-    """Return whether two roles of a name contradict each other."""
-    return one != two and frozenset((one, two)) not in _ALIKE_ROLES and _NEUTRAL.isdisjoint((one, two))
+    other = [roles for roles in named if roles[0] != roles[1]]
+    return any(
+        (frozenset(roles) not in _ALIKE_ROLES and _NEUTRAL.isdisjoint(roles)) or roles[::-1] in named for roles in other
+    )
 
 
 # Fitted on answers of two models to judged questions; docs/log/answers.md has the figures.
@@ -510,7 +452,7 @@ class Judge:
             asked = self.question.text
             return Answer(asked, said.answer, "full", "model", None, sources, {}, lead=one.read, grade="answer")
         evidence = replace(self.evidence, scored=self.found)
-        return quoted_answer(self.question, evidence, Trace(asked=False), self.least, self.reader)[0]
+        return write(self.question, evidence, Trace(asked=False), self.least, self.reader).reply
 
     def likeliest(self, most: int) -> tuple[int, ...]:
         """Return the indices of the sources with the sentences that are likeliest to answer, in order of rank."""
@@ -549,7 +491,7 @@ def judge_of(question: Question, evidence: Evidence, least: float, reader: "Span
 
 def part_of_quote(question: Question, evidence: Evidence, least: float, said: ParsedAnswer) -> Answer:
     """Return the quoted answer, or the part of it that a model wrote: for models too small to be trusted."""
-    quoted, _ = quoted_answer(question, evidence, Trace(asked=False), least)
+    quoted = write(question, evidence, Trace(asked=False), least).reply
     own = content_words(said.answer or "")
     is_part = bool(own) and own <= content_words(quoted.text or "")
     return replace(quoted, text=said.answer, writer="model", highlight=None) if is_part else quoted
