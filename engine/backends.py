@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from engine.llm.resident import ResidentModel
     from engine.models.adapters import Adapter
     from engine.models.lookup import InstalledModel
+    from engine.models.minilm import SpanReader
     from engine.models.mlx import Mlx
     from engine.models.openai import ServerModel
-    from engine.models.reader import SpanReader
     from engine.models.role_adapter import RoleAdapter
     from engine.models.types import Embedder
     from engine.settings import KvSettings, Settings

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from engine.kv.restore import PromptReader
     from engine.llm.prompt import Order
     from engine.llm.resident import ResidentModel
-    from engine.models.reader import SpanReader
+    from engine.models.minilm import SpanReader
     from engine.models.types import Embedder
     from engine.types import AskOptions, Backend
     from store.catalog import Catalog, Guess
@@ -314,7 +314,7 @@ class Session:
     @cached_property
     def span_reader(self) -> "SpanReader | None":
         """Return the reader, which marks answers in texts; None without the embedder's weights."""
-        from engine.models.reader import open_reader
+        from engine.models.minilm import open_reader
 
         return open_reader(self.reader_version) if self.reader_version else None
 

@@ -23,7 +23,7 @@ from engine.types import Grade, Passage
 from store.types import replace
 
 if TYPE_CHECKING:
-    from engine.models.reader import Mark, SpanReader, WindowScores
+    from engine.models.minilm import Mark, SpanReader, WindowScores
 
 
 ME = frozenset(["i", "me", "my", "mine", "myself", "we", "us", "our", "ours"])
@@ -275,9 +275,9 @@ def read_sources(
             marks[key] = max(mark, marks.get(key, mark), key=lambda one: one.score)
     marked = list[Candidate]()
     for one in known:
-        mark = marks.get((one.read, one.place))
-        score = mark.score + RETRIEVAL * reads[one.read].score if mark else -100.0
-        marked.append(replace(one, mark=mark, score=score))
+        best_mark = marks.get((one.read, one.place))
+        score = best_mark.score + RETRIEVAL * reads[one.read].score if best_mark else -100.0
+        marked.append(replace(one, mark=best_mark, score=score))
     best = max(marked, key=lambda one: one.score, default=None)
     if best is None or best.mark is None:
         return Reading(marked, 0.0)

@@ -51,7 +51,7 @@ from store.search import Reader
 from store.types import Hit, Scope, replace
 
 if TYPE_CHECKING:
-    from engine.models.reader import SpanReader
+    from engine.models.minilm import SpanReader
 
 
 _PAST = re.compile(r"\b(?:did|was|were|has|had|have)\b", re.IGNORECASE)

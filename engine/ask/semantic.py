@@ -52,7 +52,7 @@ from store.kv_index import path_keys
 from store.types import replace
 
 if TYPE_CHECKING:
-    from engine.models.reader import SpanReader
+    from engine.models.minilm import SpanReader
     from store.search import Near
 
 _VERDICTS = ("yes", "no")

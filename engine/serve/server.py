@@ -1,24 +1,353 @@
-"""The resident process: accepts connections, queues their requests, sends the results, and stops when idle.
+"""The resident process: one thread serves all connections, another works off the queue of their requests.
 
-One thread serves all connections. Knows frames but not questions.
+The first knows frames but no questions; the second no sockets: its results go to the `send` of each request. The
+process stops when idle.
 """
 
 import asyncio
 import os
 import signal
 import socket
+import sqlite3
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
+from importlib import import_module
 from importlib.metadata import version
 from math import inf
+from threading import Condition, Thread
 from typing import Any
 
-from engine.serve.process import HEAD, Broken, Frame, decode, encode, length_of, own_peer
-from engine.serve.worker import QueuedRequest, RequestQueue
+from engine.llm.resident import ResidentModel
+from engine.operations import READS, types_of
+from engine.serve.process import (
+    HEAD,
+    Broken,
+    Frame,
+    Request,
+    answer,
+    decode,
+    encode,
+    length_of,
+    own_peer,
+    under,
+    unpack,
+)
+from engine.session import Session
+from engine.settings import Settings
+from engine.types import AskOptions, Trace, json_values
+from store.errors import NoModel, PkbError
 from store.locks import Lease
+from store.types import replace
+
+_HEADROOM = 1.15  # of the memory that a model may use: tables, embedder and buffers beside it
+
+
+class WorkerState:
+    """The open home of a resident process, for one thread; `yield_point` is called between two steps of a model."""
+
+    def __init__(self, environ: Mapping[str, str], yield_point: Callable[[], None]) -> None:
+        self._environ = environ
+        self._base = Session(environ)
+        self.models = ResidentModel(self._base.home.locks, yield_point)
+        self._tried = False  # to load the configured model
+        self._warming_up = False  # the model is warming up
+
+    @contextmanager
+    def session(self, asked: Request) -> Iterator[Session]:
+        """Open a session for one question: its own settings and time, on the state that is open already."""
+        time.tzset()  # the time zone may have changed
+        opened = self._opened(under(self._base.settings, asked.settings))
+        opened.now, opened.keeps_tensors, opened.collection = asked.now, asked.keeps_tensors, asked.collection
+        ledger = opened.ledger
+        before = ledger.epoch
+        ledger.renew(asked.epoch)
+        try:
+            yield opened
+        finally:
+            ledger.renew(before)  # of the idle jobs that this question interrupts
+            vars(opened).clear()  # it refers to itself, and would hold what it read until garbage collection
+
+    def _opened(self, settings: Settings) -> Session:
+        """Return a session on what is open already; without a loaded embedder it looks for one itself."""
+        base, opened = self._base, Session(self._environ)
+        opened.settings, opened.models = settings, self.models
+        opened.ledger = base.lasting_ledger  # on a full disk the client answers
+        opened.tables, opened.mapped = base.tables, base.mapped
+        if settings.embed == base.settings.embed:
+            with suppress(NoModel):
+                opened.embedder, opened.question_vectors = base.embedder, base.question_vectors
+        return opened
+
+    def own(self) -> Session:
+        """Return a session for the process's own jobs: the settings and the time as they are now."""
+        opened = self._opened(self._base.settings)
+        # After any waiting question: planning idle jobs retrieves hundreds of times.
+        opened.before_retrieval = lambda: self.models.yield_point()
+        return opened
+
+    def open(self) -> None:
+        """Import and open what every request needs."""
+        _ = self.own().asker
+
+    def warm(self) -> None:
+        """Run a question without a model, to import and open what the next one needs."""
+        from engine.ask.extract import write
+        from engine.ask.keys import begin, gather_context
+
+        opened = self.own()
+        ask = begin(opened.backend, opened.ledger, "what", AskOptions(), opened.now)
+        asked = gather_context(opened.backend, ask)
+        write(asked.question, asked.evidence, ask.trace, opened.settings.ask.decline_below, opened.span_reader)
+        _ = opened.asker, opened.rules()  # which import what they are made of
+
+    @property
+    def model(self) -> str | None:
+        """Return the name of the model that is ready to answer."""
+        return None if self._warming_up else self.models.loaded
+
+    @property
+    def lacks_model(self) -> bool:
+        """Return whether the configured model is still to be loaded."""
+        return self._base.settings.model.is_local and not self._tried and self.models.loaded is None
+
+    def load(self) -> None:
+        """Load the configured model, unless another process has one in memory."""
+        if self.lacks_model and self.models.claim():
+            self._tried = self._warming_up = True  # a failure is repeated, and reported, by the next question
+            try:
+                opened = self.own()
+                if load := opened.load_model:
+                    model = load().model
+                    for name in ("engine.llm.generate", "engine.ask.extract"):
+                        import_module(name)
+                    cache, ids = model.begin(), model.tokens("When?")
+                    model.prefill(cache, ids)  # kernels are compiled at the first step, longer than an answer takes
+                    next(model.decode(cache, ids, 1), None)
+            finally:
+                self._warming_up = False
+
+    def close(self) -> None:
+        """Close the files of the home; a loaded model stays."""
+        self.models.close()
+        self.roll_back()
+        if "ledger" in self._base.__dict__:
+            self._base.ledger.close()
+        self._base = Session(self._environ)
+
+    def roll_back(self) -> None:
+        """Roll back an interrupted transaction."""
+        if "ledger" in self._base.__dict__:
+            self._base.ledger.roll_back()
+
+    def yield_model(self) -> bool:
+        """Unload the model if another process is waiting to load one; returns whether it was unloaded."""
+        if not self.models.wanted:
+            return False
+        self.models.forget()
+        self.models.free()
+        self._tried = False
+        return True
+
+    def needs_other_model(self, asked: Request) -> bool:
+        """Return whether a question needs another model than the configured one."""
+        own, parts = self._base.settings.model, ("name", "revision")
+        other = replace(own, **{part: asked.settings.get(f"model.{part}", "") for part in parts})
+        return other.is_local and other != own
+
+    def is_large(self) -> bool:
+        """Return whether this process exceeds its share of memory, after freeing as much as it can."""
+        from engine.models.runtime import release, resident, total
+
+        most = total() * self._base.settings.model.memory_share * _HEADROOM
+        if resident() > most:
+            self.close()
+            release()
+        return resident() > most
+
+
+_OUTSIDE = (PkbError, OSError, RuntimeError, ValueError, sqlite3.Error)  # failures that are not bugs in pkb
+_LOOK_S = 0.25  # between checks of the model's locks
+Send = Callable[[str, Mapping[str, Any]], None]
+
+
+class Cancelled(KeyboardInterrupt):
+    """The client has closed its connection: an interrupt over the socket."""
+
+
+@dataclass(slots=True, eq=False)
+class QueuedRequest:
+    """A client's request; `send` sends a frame back."""
+
+    frame: Frame
+    send: Send
+    cancelled: bool = False
+    answered: bool = False  # what remains is caching for later questions
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether questions interrupt it: idle jobs, and reading ahead."""
+        return str(self.frame["kind"]) in ("idle", "ahead")
+
+
+class RequestQueue(Thread):
+    """Runs the requests of all clients; `done` is called after each, and at the end: `sound` unless by a bug."""
+
+    def __init__(self, environ: Mapping[str, str], done: Callable[[], None]) -> None:
+        super().__init__(name="requests", daemon=True)
+        self._state, self._done = WorkerState(environ, self.yield_point), done
+        self._waiting, self._idle = deque[QueuedRequest](), deque[QueuedRequest]()
+        self._changed, self._ended, self.running = Condition(), False, list[QueuedRequest]()
+        self.answered, self.large, self.sound = 0, False, False
+
+    @property
+    def model(self) -> str | None:
+        """Return the name of the model that is ready to answer."""
+        return self._state.model
+
+    def add(self, job: QueuedRequest) -> None:
+        """Queue a request."""
+        with self._changed:
+            (self._idle if job.is_idle else self._waiting).append(job)
+            self._changed.notify()
+
+    def end(self) -> None:
+        """Have the thread end at its next yield point."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify()
+
+    def run(self) -> None:
+        """Warm up, then run the requests."""
+        try:
+            self._quietly(self._state.open)
+            if not self._waiting:  # else it is the first request that imports and opens the rest
+                self._quietly(self._state.warm)
+            while job := self._next():
+                self._do(job)
+            self.sound = True
+        finally:
+            self._state.close()
+            self._ended = True
+            self._done()
+
+    def yield_point(self) -> None:
+        """Interrupt a cancelled request; in idle jobs, run waiting questions first."""
+        while self._is_idle_run and (job := self._first_waiting()):
+            if self._needs_all(job):
+                raise Cancelled
+            self._do(self._waiting.popleft())
+        if self._ended or (self.running and self.running[-1].cancelled):
+            raise Cancelled
+        if self._is_idle_run:
+            self._state.models.yield_to_questions()
+
+    def _quietly(self, work: Callable[[], object]) -> None:
+        """Run a warm-up step; the next question repeats, and reports, its failure."""
+        try:
+            work()
+        except (Cancelled, *_OUTSIDE):
+            self._state.close()
+
+    def _next(self) -> QueuedRequest | None:
+        """Wait for the next request; meanwhile unload the model if another process wants one, and reload it later."""
+        while not self._ended:
+            with self._changed:
+                if self._waiting or self._idle:
+                    return (self._waiting or self._idle).popleft()
+                looks = self._state.models.claimed or self._state.lacks_model
+                self._changed.wait(_LOOK_S if looks else None)
+                found = self._waiting or self._idle or self._ended
+            if not found and not self._state.yield_model():
+                self._quietly(self._state.load)
+        return None
+
+    def _do(self, job: QueuedRequest) -> None:
+        self.running.append(job)
+        try:
+            if not job.cancelled:
+                kinds = {"ask": self._ask, "idle": self._idle_run, "ahead": self._ahead, "call": self._call}
+                kinds[job.frame["kind"]](job)
+        except (Cancelled, Broken, *_OUTSIDE):
+            if len(self.running) > 1:  # files of the idle jobs that it interrupted stay open
+                self._state.roll_back()
+            else:
+                self._state.close()
+            if not job.answered:  # the client then runs it itself, and reports the error
+                job.send("declined", {})
+        finally:
+            self.running.pop()
+            self.large = self.large or (not self.running and self._state.is_large())
+            self._done()
+
+    @property
+    def _is_idle_run(self) -> bool:
+        return bool(self.running) and self.running[-1].is_idle
+
+    def _first_waiting(self) -> QueuedRequest | None:
+        """Return the first waiting request, after dropping those whose clients are gone."""
+        while self._waiting and self._waiting[0].cancelled:
+            self._waiting.popleft()
+        return self._waiting[0] if self._waiting else None
+
+    def _needs_all(self, job: QueuedRequest) -> bool:
+        """Return whether a request needs idle jobs, or reading ahead, to end first: either for another model."""
+        asked = [one.frame.get("request") for one in (job, self.running[-1]) if one.frame["kind"] != "idle"]
+        try:
+            return any(self._state.needs_other_model(unpack(Request, one)) for one in asked)
+        except Broken:
+            return False
+
+    def _ask(self, job: QueuedRequest) -> None:
+        asked = unpack(Request, job.frame.get("request"))
+
+        def say(text: str) -> None:
+            job.send("piece", {"text": text})
+
+        with self._state.session(asked) as opened:
+            answered = opened.asker.ask(asked.text, asked.options, asked.now, say if asked.streams else None)
+            self.answered, job.answered = self.answered + 1, True
+            job.send("answered", {"answer": answer(answered)})
+            answered.keep()
+
+    def _ahead(self, job: QueuedRequest) -> None:
+        """Read the sources of a question while it is typed; the server replaces its frame when more is."""
+        from engine.ask.keys import begin, gather_context
+
+        frame: Frame | None = None
+        with suppress(Cancelled, PkbError):  # whatever is wrong, the question says it
+            while frame is not job.frame:
+                frame = job.frame
+                asked, goes_on = unpack(Request, frame.get("request")), partial(lambda read: job.frame is read, frame)
+                with self._state.session(asked) as opened:
+                    options = opened.limited(asked.options)
+                    backend = opened.backend.within(options.scope)
+                    found = gather_context(backend, begin(backend, opened.ledger, asked.text, options, asked.now))
+                    backend.prefill(found.question, found.evidence, Trace(asked=False, goes_on=goes_on))
+        job.send("done", {})
+
+    def _call(self, job: QueuedRequest) -> None:
+        if (operation := READS.get(str(job.frame.get("name")))) is None:
+            raise Broken("an operation of another name")
+        given = unpack(types_of(operation)[0], job.frame.get("given"))
+        with self._state.session(unpack(Request, job.frame.get("request"))) as opened:
+            job.send("found", {"result": json_values(operation(opened, *given))})
+
+    def _idle_run(self, job: QueuedRequest) -> None:
+        from engine.idle.scheduler import run_idle
+        from engine.idle.types import IdleRequest
+
+        def tell(step: str, done: int, total: int | None) -> None:
+            job.send("piece", {"progress": [step, done, total]})
+
+        opened = self._state.own()
+        opened.now = datetime.fromisoformat(str(job.frame.get("now")))
+        job.send("done", {"report": json_values(run_idle(opened, unpack(IdleRequest, job.frame.get("request")), tell))})
+
 
 _MAX_UNSENT = 16 << 20  # bytes, for a client that does not read them
 _BEAT_S = 0.5  # between heartbeats; a client waits four times as long before it takes this process for hung

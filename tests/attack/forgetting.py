@@ -254,7 +254,7 @@ def http() -> None:
 def resident() -> None:
     """Answer a question in the resident process, whose client reads slowly."""
     from engine.serve.process import request
-    from engine.serve.worker import QueuedRequest, RequestQueue
+    from engine.serve.server import QueuedRequest, RequestQueue
     from engine.types import AskOptions
 
     with _open(model=True) as pkb:

@@ -23,7 +23,7 @@ from engine.ask.keys import begin, gather_context
 from engine.ask.semantic import judge_of
 from engine.llm.generate import cite, parse
 from engine.llm.prompt import PromptChunk, answer_prompt, candidates
-from engine.models.reader import SpanReader
+from engine.models.minilm import SpanReader
 from engine.text.question import Question
 from engine.types import AskOptions, Evidence
 from tests.bench.judged import read_lines, wilson

@@ -35,8 +35,7 @@ from engine.ask.keys import (
 )
 from engine.ask.semantic import SemanticLookup, SemanticRules
 from engine.ask.updates import settled
-from engine.models.minilm import MiniLM
-from engine.models.reader import SpanReader
+from engine.models.minilm import MiniLM, SpanReader
 from engine.retrieval.retrieve import RetrievalLimits, Searchable, retrieve
 from engine.text.question import Question, understand
 from engine.text.time_sensitive import moment

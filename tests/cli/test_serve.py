@@ -20,7 +20,7 @@ import pytest
 from msgspec.inspect import CustomType, type_info
 
 from engine import operations
-from engine.serve import client, server, worker
+from engine.serve import client, server
 from engine.serve import process as resident
 from engine.serve.process import (
     announce,
@@ -581,5 +581,5 @@ def parts(found: Any) -> Iterator[Any]:
 
 
 def test_the_background_server_names_no_operation() -> None:
-    texts = [Path(str(module.__file__)).read_text("utf-8") for module in (resident, server, worker)]
+    texts = [Path(str(module.__file__)).read_text("utf-8") for module in (resident, server)]
     assert [name for name in operations.READS for text in texts if re.search(rf"\b{name}\(|\"{name}\"", text)] == []

@@ -19,7 +19,7 @@ from engine.llm.resident import ResidentModel
 from engine.models.load import load
 from engine.models.mlx import Mlx
 from engine.serve.process import request
-from engine.serve.worker import Cancelled, QueuedRequest, RequestQueue
+from engine.serve.server import Cancelled, QueuedRequest, RequestQueue
 from engine.session import session
 from engine.types import AskOptions
 from store.errors import Locked

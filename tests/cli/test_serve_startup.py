@@ -12,7 +12,7 @@ from threading import Timer
 import pytest
 
 from engine.serve.process import TRIES, ConnectionLost
-from engine.serve.worker import WorkerState
+from engine.serve.server import WorkerState
 from store.locks import Lease
 from tests.cli.serving import Served, wait
 from tests.demo import NANO
@@ -21,7 +21,7 @@ KEY = "Who has the spare key to the workshop?"
 REPAIRED = "How many bicycles were repaired on the repair day?"  # which the bundled model answers
 FIRST = """
 import os, sys
-from engine.serve.worker import WorkerState
+from engine.serve.server import WorkerState
 from engine.serve.process import Request, answer, request, unpack
 from engine.session import Session
 from engine.types import AskOptions

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 
-from engine.models.reader import Mark, SpanReader
+from engine.models.minilm import Mark, SpanReader
 from tests.bench.metrics import terms
 from tests.reader.examples import Example, Public, made
 

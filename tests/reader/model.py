@@ -10,8 +10,7 @@ from safetensors.numpy import save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
-from engine.models.minilm import EPSILON, HEADS, open_tensors
-from engine.models.reader import PARTS
+from engine.models.minilm import EPSILON, HEADS, PARTS, open_tensors
 from tests.reader.windows import Batch
 
 HELD = -1e4  # logit of a token that is no answer
@@ -45,7 +44,7 @@ class Norm(nn.LayerNorm):  # type: ignore[misc]
 class Reader(nn.Module):  # type: ignore[misc]
     """Scores for each token that an answer starts, ends or is borne there, and for each row that it is relevant.
 
-    The names of parameters are those of the file that `engine.models.reader` loads.
+    The names of parameters are those of the file that `engine.models.minilm` loads.
     """
 
     def __init__(self, base: Tensors, rank: int, drop: float = 0.1) -> None:

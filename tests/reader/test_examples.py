@@ -7,7 +7,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from engine.models.lookup import TOKENS, find_weights
-from engine.models.reader import MOST, SpanReader
+from engine.models.minilm import MOST, SpanReader
 from engine.models.tokens import open_tokenizer
 from store.errors import NoModel
 from tests.reader.examples import Example, Public, Reading, Window, headers, made, places

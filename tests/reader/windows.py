@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.models.reader import HEADER, MOST, QUESTION, SPAN, WINDOW
+from engine.models.minilm import HEADER, MOST, QUESTION, SPAN, WINDOW
 from engine.text.words import sentences
 from tests.reader.examples import Example, Window
 

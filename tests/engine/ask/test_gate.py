@@ -7,7 +7,7 @@ import pytest
 
 from engine.ask.semantic import judge_of, part_of_quote
 from engine.llm.generate import ParsedAnswer
-from engine.models.reader import SpanReader
+from engine.models.minilm import SpanReader
 from engine.text.question import understand
 from engine.types import Answer, Evidence, Source
 from store.types import Chunk

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from engine.ask.extract import Quote, QuoteSettings, quote, quote_after, write
-from engine.models.reader import SpanReader
+from engine.models.minilm import SpanReader
 from engine.text.question import understand
 from engine.types import Evidence, Passage, Source, Trace
 from store.types import replace

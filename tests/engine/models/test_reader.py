@@ -7,7 +7,7 @@ import pytest
 
 from engine.models import lookup
 from engine.models.lookup import MINILM_WEIGHTS, TOKENS, reader_version
-from engine.models.reader import KEPT, MOST, SPAN, SpanReader
+from engine.models.minilm import KEPT, MOST, SPAN, SpanReader
 from store.errors import NoModel
 from tests.engine.models.test_minilm import find_weights_or_skip
 
