@@ -4,7 +4,6 @@
 that shows its result. Also turns typed filters (people, days, a collection) into a scope.
 """
 
-import json
 import os
 import re
 import shutil
@@ -18,16 +17,13 @@ from pathlib import Path
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
-from msgspec import convert
-
 from engine.session import Session
-from engine.text.terminal import line, shorten, typed, valid_text
+from engine.text.terminal import line, typed, valid_text
 from engine.types import (
     Evidence,
     Filters,
     Listing,
     ListOptions,
-    OpenLoop,
     OpenLoopOptions,
     Person,
     Report,
@@ -255,12 +251,8 @@ def digest(opened: Session, scope: "Scope") -> "Report":
     from engine.retrieval.reports import report_digest
     from store.answers import Notices
 
-    since = datetime.combine(scope.since or opened.now.date(), time.min).timestamp()
-    told, changed = "{}: {} (before: {})", list[OpenLoop]()
-    for question, one in Notices(opened.ledger).changed(since):
-        said = told.format(question, *(shorten(text or "no answer", 200) for text in (one.after, one.before)))
-        changed.append(OpenLoop("answer", said, None, None, convert(json.loads(one.cause), Source)))
-    catalogue = opened.catalogue.within(scope)
+    since, catalogue = datetime.combine(scope.since or opened.now, time.min), opened.catalogue.within(scope)
+    changed = [] if scope.collection or opened.collection else Notices(opened.ledger).changed(since.timestamp())
     with opened.locks.reader():
         return report_digest(opened.reader, catalogue, scope, opened.now.date(), changed)
 

@@ -30,6 +30,7 @@ Tier = Literal["exact", "semantic", "prefix", "blocks", "full"]
 Writer = Literal["model", "quote"]
 Grade = Literal["answer", "closest"]  # how sure an answer is
 LoopKind = Literal["task", "question"]
+ItemKind = LoopKind | Literal["decision", "done", "mail", "date", "person", "answer"]
 CheckState = Literal["ok", "note", "bad"]
 FIRST_MAIL = "nobody wrote from this address before"  # what an answer says of a source that is new
 STAGES = ("embed", "match", "retrieve", "load", "prefill", "first_token", "decode", "total")
@@ -426,9 +427,6 @@ class Listing(Struct, frozen=True):
 
     total: int
     documents: list[dict[str, Any]]
-
-
-ItemKind = LoopKind | Literal["decision", "done", "mail", "date", "person", "answer"]
 
 
 class Filters(Struct, frozen=True):

@@ -109,7 +109,7 @@ def find_meeting(
     hits = named_meetings(reader, asked.name, scope, day) if is_told and (quotes or len(kinds) != 1) else []
     if not hits or not hits[0].is_meeting:
         return None
-    head = present(reader, hits[0]) if asked.aspect == "people" else _day(hits[0])
+    head = present(reader, hits[0], scope.collection) if asked.aspect == "people" else _day(hits[0])
     told, cited = [f"{head}: {_title(hits[0])}{f' (the newest of {len(hits)})' * bool(hits[1:])}"], hits[:1]
     found = found_in(read_documents(reader, [hits[0].chunk.document])[0]) if kinds else []
     for kind in kinds:

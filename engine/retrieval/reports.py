@@ -4,12 +4,13 @@ What a sentence of a meeting is, follows from who speaks before and after it; th
 between readings. No language model takes part.
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, timedelta
 from itertools import groupby, pairwise
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from engine.retrieval.open_loops import (
     READ,
@@ -26,10 +27,11 @@ from engine.retrieval.open_loops import (
 from engine.text.commitments import Commitment, Surroundings, addressed, commitment, due_day, is_headed, is_mass_mail
 from engine.text.dates import find, spell_date, without_days
 from engine.text.people import name_and_address, roster
-from engine.text.terminal import line
+from engine.text.terminal import line, shorten
 from engine.text.time_sensitive import phrases, plain_words, title_words, word_lists
 from engine.text.words import FUNCTION_WORDS, content_words, words
-from engine.types import ItemKind, OpenLoop, Report
+from engine.types import ItemKind, OpenLoop, Report, Source
+from store.answers import Notice
 from store.catalog import Catalog
 from store.errors import UsageError
 from store.search import Reader
@@ -163,7 +165,9 @@ def tasks(document: WholeDocument, turns: Turns) -> list[OpenSentence]:
     return [one for one in found if not any(passing.find(plain_words(one.text)))]
 
 
-def report_digest(reader: Reader, catalogue: Catalog, scope: Scope, today: date, changed: Iterable[OpenLoop]) -> Report:
+def report_digest(
+    reader: Reader, catalogue: Catalog, scope: Scope, today: date, changed: Iterable[tuple[str, Notice]]
+) -> Report:
     """Return what the days of a scope brought: dates to come, loops opened and closed, decisions, people, answers."""
     first = scope.since or today
     ids, total = reader.by_date(replace(scope, since=first - _OPEN), (), READ, oldest=False)
@@ -183,10 +187,16 @@ def report_digest(reader: Reader, catalogue: Catalog, scope: Scope, today: date,
     kinds: tuple[ItemKind, ...] = ("date", "task", "question", "done", "decision", "person", "answer")
     items = [item for one in found if (item := item_of(catalogue, one))]
     items.sort(key=lambda item: (kinds.index(item.kind), item.due or date.max))
-    items += changed
+    items += (_changed(*one) for one in changed)
     return Report(
         len(items), tuple(items), len(ids), total, f"Since {spell_date(first, weekday=True)}", None, "", kinds
     )
+
+
+def _changed(question: str, notice: Notice) -> OpenLoop:
+    after, before = (shorten(text or "no answer", 200) for text in (notice.after, notice.before))
+    cause = convert(json.loads(notice.cause), Source)
+    return OpenLoop("answer", f"{question}: {after} (before: {before})", None, None, cause)
 
 
 def _dates(document: WholeDocument, today: date) -> Iterator[OpenSentence]:
@@ -203,7 +213,9 @@ def _dates(document: WholeDocument, today: date) -> Iterator[OpenSentence]:
 
 def _newcomers(reader: Reader, scope: Scope, first: date) -> Iterator[OpenSentence]:
     """Yield the first mails of people of whom there is none from before."""
-    known = {name_and_address(one)[1] for one in reader.matching(Scope(until=first), "mail").senders()}
+    known = {
+        name_and_address(one)[1] for one in reader.matching(replace(scope, since=None, until=first), "mail").senders()
+    }
     for hit in reader.matching(replace(scope, since=first), "mail").by_date(_MOST, oldest=True):
         address = fold(name_and_address(hit.sender)[1])
         if address and address not in known and not is_mass_mail(hit.sender, hit.chunk.text):
@@ -237,14 +249,16 @@ def _subject(title: str) -> list[str]:
     return [word for word in words(title) if word not in FUNCTION_WORDS]
 
 
-def present(reader: Reader, hit: Hit) -> str:
+def present(reader: Reader, hit: Hit, collection: str | None) -> str:
     """Return who was at a meeting: listed or speaking, and who was invited, by the newest invitation to its day."""
     text = str(reader.documents([hit.chunk.document])[hit.chunk.document]["text"])
     found, named = roster(text, hit.recipients), _subject(" ".join(title_words(hit.title)))
     if hit.date is None or not named:
         return found
     day = hit.date.date()
-    sent = reader.matching(Scope(since=day - _INVITED, until=day + timedelta(1)), "mail", named).by_date(_NEWS)
+    sent = reader.matching(Scope(None, None, day - _INVITED, day + timedelta(1), collection), "mail", named).by_date(
+        _NEWS
+    )
     own = sorted(reader.chunks_of([one.chunk.document for one in sent], Scope()), key=lambda one: str(one.date))
     told = [one.chunk.text for one in own if one.chunk.role == "event" and spell_date(day) in one.chunk.text]
     people = [match[1].split(", ") for text in told if (match := _ATTENDEES.search(text))][-1:]
@@ -265,8 +279,12 @@ def report_meeting(
     hit, document = hits[0], read_documents(reader, [hits[0].chunk.document])[0]
     if since:
         found = _since(reader, document, _subject(" ".join(title_words(name))), scope)
-        return report(catalogue, found, ("task", "question", "done", "mail"), present(reader, hit), hit)
-    return report(catalogue, found_in(document), ("decision", "task", "question"), present(reader, hit), hit)
+        return report(
+            catalogue, found, ("task", "question", "done", "mail"), present(reader, hit, scope.collection), hit
+        )
+    return report(
+        catalogue, found_in(document), ("decision", "task", "question"), present(reader, hit, scope.collection), hit
+    )
 
 
 def report(
