@@ -106,7 +106,8 @@ def find_meeting(
     """
     kinds = _WANTED.get(asked.aspect, [*_NAMES])
     is_told = asked.aspect in {*_WANTED, "minutes"} and (asked.name or (scope.document and kinds))
-    hits = named_meetings(reader, asked.name, scope, day) if is_told and (quotes or len(kinds) != 1) else []
+    fits = is_told and (quotes or len(kinds) != 1) and not (asked.whole and scope.document)
+    hits = named_meetings(reader, asked.name, scope, day, whole=asked.whole) if fits else []
     if not hits or not hits[0].is_meeting:
         return None
     head = present(reader, hits[0], scope.collection) if asked.aspect == "people" else _day(hits[0])

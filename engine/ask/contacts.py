@@ -367,10 +367,12 @@ def _answered(archive: _Archive, question: Question, kind: str, asked: re.Match[
     if not told or (len(told) == 1 and not told[0][1]):
         return None
     facts, others = {fact: one.facts[fact] for one, _, own in told for fact in own}, [one.newest for one, *_ in told]
-    rows = [f"{_shown(one)}{value}" if kind == "who" else f"{_shown(one)}: {value}" for one, value, _ in told if value]
+    names = [one.person.name if kind == "email" else _shown(one) for one, *_ in told]
+    values = [value if kind == "who" else f": {value}" for _, value, _ in told]
+    rows = [f"{name}{said}" for name, said, (_, value, _) in zip(names, values, told, strict=True) if value]
     if len(told) == 1:
         (one, value, _), is_who = told[0], kind == "who"
-        text, marked = (rows[0], len(one.person.name)) if is_who else (f"{value}: {_shown(one)}", len(value))
+        text, marked = (rows[0], len(one.person.name)) if is_who else (f"{value}: {names[0]}", len(value))
         return archive.cited(text, marked, facts, others)
     rest = list(dict.fromkeys(_shown(one) for one, value, _ in told if not value))[:_MOST]
     which = "not found for" if len(told) <= _DETAILED else "also of the name:"  # of whom only the mails were counted

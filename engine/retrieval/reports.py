@@ -224,24 +224,27 @@ def _newcomers(reader: Reader, scope: Scope, first: date) -> Iterator[OpenSenten
             yield OpenSentence(WholeDocument((hit,)), hit, "", *about)
 
 
-def named_meetings(reader: Reader, name: str, scope: Scope, today: date) -> list[Hit]:
+def named_meetings(reader: Reader, name: str, scope: Scope, today: date, *, whole: bool = False) -> list[Hit]:
     """Return the first chunks of the meetings that a name fits, newest first.
 
-    Its words are of the title or of who spoke, but for its days and words such as "last" and, if need be, "call".
+    Its words are of the title or of who spoke, but for its days and words such as "last" and, if need be, "call"; with
+    `whole` they are the title.
     A name without others fits the only meeting, or all but chats if it asks for the last.
     """
     if scope.document:
         return sorted(reader.chunks_of([scope.document], scope), key=lambda hit: hit.chunk.position)[:1]
     days, lists = find(name, today), word_lists(_LIST)["en"]
-    said = [one for one in without_days(plain_words(name), days) if (one,) not in (*lists["newest"], *lists["any"])]
+    every = [one for one in without_days(plain_words(name), days) if (one,) not in lists["newest"]]
+    said = [one for one in every if (one,) not in lists["any"]]
     there = reader.matching(scope, "transcript").by_date(_MOST)
     there = [one for one in there if not days or (one.date and any(each.holds(one.date.date()) for each in days))]
-    for wanted in (said, title_words(" ".join(said))):
+    for wanted in (every if every[1:] else said, said, title_words(" ".join(said))):
         sought = _subject(" ".join(wanted))
-        fit = [one for one in there if {*sought}.issubset(words(" ".join((one.title, *one.recipients))))]
+        said_of = ((one, _subject(one.title), words(" ".join((one.title, *one.recipients)))) for one in there)
+        fit = [one for one, title, all_words in said_of if (title == sought if whole else {*sought} <= {*all_words})]
         if sought and fit:
             return fit
-    is_any = days or len(there) == 1 or any((one,) in lists["newest"] for one in plain_words(name))
+    is_any = days or len(there) == 1 > whole or any((one,) in lists["newest"] for one in plain_words(name))
     return [one for one in there if "chat" not in plain_words(one.title)] if is_any and not sought else []
 
 

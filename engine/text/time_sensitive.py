@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, lru_cache
-from itertools import chain
+from itertools import chain, product
 from typing import Literal, get_args
 
 from prompts import prompt
@@ -179,10 +179,11 @@ _OPENERS = ("summarize", "summarise", "recap")  # "Summarize the budget meeting"
 
 @dataclass(frozen=True, slots=True)
 class WholeDocumentQuestion:
-    """What a question asks about a whole document, and the words that name the document, empty if none do."""
+    """What a question asks about a whole document, and the words that name it: none, some, or all of its title."""
 
     aspect: Aspect
     name: str = ""
+    whole: bool = False
 
 
 def whole_document_question(text: str) -> WholeDocumentQuestion | None:
@@ -211,7 +212,18 @@ def meeting_question(text: str) -> WholeDocumentQuestion | None:
         before, said, after = text.lower().partition(" ".join(phrase))
         if said:
             text = f"{before or 'what came out '}at the last meeting{after}"
-    return whole_document_question(text) or whole_document_question(f"{text} meeting")
+    found, parts = whole_document_question(text) or whole_document_question(f"{text} meeting"), text.split()
+    if found and found.name:
+        return found
+    ends = range(max(len(parts) - 2, 3), len(parts) + 1)
+    for start, end in product((3, 2), ends):  # "Who was at | the workshop meeting?", "When did | it | take place?"
+        tail, name = " ".join(parts[end:]), " ".join(parts[start:end])
+        aspect = _aspect(plain_words(f"{' '.join(parts[:start])} document {tail}"))
+        named = [word for word in plain_words(name) if word not in _anywhere("frame")]
+        is_title = bool(named) and _anywhere("document").isdisjoint(named)
+        if aspect in ("date", "people") and title_words(tail) == tail.split() and (is_title or named[1:]):
+            return WholeDocumentQuestion(aspect, name, whole=is_title)
+    return found
 
 
 def title_words(name: str) -> list[str]:

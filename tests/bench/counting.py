@@ -365,4 +365,4 @@ def smollm2() -> tuple[dict[str, Any], dict[str, Any]]:
     assert spec is not None, f"the package {PACKAGE} is not installed; run: make setup"
     file = next(Path(next(iter(spec.submodule_search_locations or ()))).glob("*.gguf"))
     header = gguf.read(file)
-    return json.loads(json.dumps(gguf.tokenizer(header))), gguf.tokenizer_config(header)
+    return json.loads(gguf.tokenizer(header).to_str()), gguf.tokenizer_config(header)

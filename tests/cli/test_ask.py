@@ -141,7 +141,7 @@ def test_a_question_that_is_no_text_is_asked_with_marks_in_place_of_it(pkb: Pkb)
 def test_explain_adds_one_key_and_the_steps(pkb: Pkb) -> None:
     row = answer(pkb, KEY, "--explain")
     assert list(row) == [*KEYS, "explain"]
-    steps = ["key", "match", "understand", "embed", "similar", "open", "retrieve", "import", "write"]
+    steps = ["key", "match", "understand", "people", "embed", "similar", "open", "retrieve", "import", "write"]
     assert [step["name"] for step in row["explain"]] == steps
     assert [step["name"] for step in answer(pkb, KEY, "--explain")["explain"]] == ["key", "match", "count"]
 

@@ -255,3 +255,23 @@ def test_a_hit_credits_the_question_that_was_prepared(pkb: Pkb) -> None:
     pkb.idle()
     counts = {one.source: (one.predicted, one.credited) for one in PredictionLog(pkb.session.ledger).all()}
     assert (counts["standing/who was there"], counts["standing/when was it"]) == ((2, 1.0), (2, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("When was the budget review?", "Friday 3 May 2024: Budget review"),
+        ("When did the budget review take place?", "Friday 3 May 2024: Budget review"),
+        ("When was the workshop meeting?", "Monday 3 June 2024: Workshop meeting"),
+        ("Who was at the workshop meeting?", "Eve Fox, Gus Hill (who spoke): Workshop meeting"),
+        ("Who attended the workshop meeting?", "Eve Fox, Gus Hill (who spoke): Workshop meeting"),
+    ],
+)
+def test_a_title_alone_names_a_meeting(tmp_path: Path, question: str, answer: str) -> None:
+    files = [tmp_path / "2024-05-03 Budget review.txt", tmp_path / "2024-06-03 Workshop meeting.txt"]
+    files[0].write_text("Ann Lee: The hall costs more.\nBob Roy: We pay it.\n")
+    files[1].write_text("Eve Fox: The lathe is here.\nGus Hill: Good.\n")
+    with Pkb(tmp_path / "home") as opened:
+        opened.ingest(files, embed=False)
+        assert opened.ask(question, cache="off").text == answer
+        assert opened.ask("When was the review of the lathe?", cache="off").text != "Friday 3 May 2024: Budget review"

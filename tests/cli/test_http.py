@@ -318,8 +318,9 @@ def test_another_address_is_served_under_tls_to_those_with_the_token(tmp_path: P
         with pytest.raises(URLError, match="CERTIFICATE_VERIFY_FAILED"):
             status(f"{found.api}/models", token, ssl.create_default_context())
     before = pem.read_bytes()
-    with http_endpoint(environ, "--host", ELSEWHERE):
+    with http_endpoint(environ, "--host", ELSEWHERE) as found:
         assert pem.read_bytes() == before  # a client that has pinned it goes on
+        assert status(f"{found.api}/models", token, context) == 200
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address")

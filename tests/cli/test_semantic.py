@@ -189,5 +189,5 @@ def test_what_is_not_asked_in_english_is_lent_nothing(bank: Pkb) -> None:
 
 
 def test_what_stands_in_somebodys_mail_is_not_the_address(bank: Pkb) -> None:
-    assert ask(bank, "What's Ida Quist's email?")["answer"] == "ida@example.org"
+    assert ask(bank, "What's Ida Quist's email?")["answer"] == "ida@example.org: Ida Quist"
     assert ask(bank, "What's in Ida Quist's email?")["tier"] != "semantic"

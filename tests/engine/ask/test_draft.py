@@ -13,7 +13,7 @@ from store.types import Chunk
 from tests.engine.ask.passages import passage
 from tests.engine.llm.scripted_model import ScriptedModel
 
-WHAT = "What is Ben's email address?"
+WHAT = "When is the rehearsal?"
 NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
 
 
@@ -23,7 +23,7 @@ def read(name: str, day: int, text: str) -> Passage:
 
 
 EVIDENCE = Evidence(
-    (read("Ben", 12, "My new address is ben@example.org or ask Cem."), read("Ann", 3, "Sing well.")),
+    (read("Ben", 12, "The rehearsal is on 24 June or ask Cem."), read("Ann", 3, "Sing well.")),
     ("Ben", "Ann"),
     1.0,
 )
@@ -44,8 +44,8 @@ def guessed(question: str, said: str) -> str:
 @pytest.mark.parametrize(
     ("question", "said", "guess"),
     [
-        (WHAT, "ben@example.org", "[2]"),  # what was asked for, and the number of its chunk
-        (WHAT, "is ben@example.org", "or ask Cem. [2]"),  # the sentence
+        (WHAT, "24 June", "[2]"),  # what was asked for, and the number of its chunk
+        (WHAT, "The rehearsal", "is on 24 June"),  # the sentence
         (WHAT, "Sing", "well. [2] From: Ben"),  # something else that was read
         (WHAT, "Tuesday", ""),
     ],
