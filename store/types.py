@@ -270,10 +270,6 @@ class FileState(Struct, frozen=True, gc=False):
         """Return whether `stat` tells the same `now`."""
         return replace(self, digest=now.digest) == now
 
-    def is_same_but_marked(self, now: "FileState") -> bool:
-        """Return whether a file is `now` as it was, and is read again only because it was marked (an mtime below 0)."""
-        return self.mtime_ns < 0 and (self.size, self.inode) == (now.size, now.inode)
-
 
 Row = dict[str, Any]
 

@@ -23,12 +23,9 @@ from store.jobs import JobCost
 from store.types import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from engine.idle.prefetch import PrefetchContext, PrefetchPlan
     from engine.kv.restore import PromptReader
     from engine.models.types import LanguageModel
-    from store.answers import CachedAnswer
     from store.types import Chunk, Hit
 
 
@@ -229,7 +226,10 @@ class IdlePlanner:
             return None
         from engine.idle.prefetch import plan_restores
 
-        return plan_restores(context, self._most_used(), refused=refused)
+        bank = AnswerBank(self.session.ledger)  # of answers whose prompts may be needed again
+        found = (bank.find(key) for key in most_used(self.session.ledger, self._reasker.writer_key, _ENTRIES))
+        wanted = ((cached, refresh.demand(cached)) for cached in found if cached)
+        return plan_restores(context, wanted, refused=refused)
 
     @property
     def _reasker(self) -> Reasker:
@@ -257,12 +257,6 @@ class IdlePlanner:
             return None
         parts = (session.order, settings.model.max_tokens, settings.ask.k, settings.idle.ahead)
         return PrefetchContext(reader, self._reasker, *parts, session.locks.reader, self.begin_planning())
-
-    def _most_used(self) -> "Iterator[tuple[CachedAnswer, float]]":
-        """Yield the stored answers whose prompts may be needed again, and how often they were requested."""
-        bank = AnswerBank(self.session.ledger)
-        found = (bank.find(key) for key in most_used(self.session.ledger, self._reasker.writer_key, _ENTRIES))
-        return ((cached, refresh.demand(cached)) for cached in found if cached)
 
     def _tasks(self) -> list[MaintenanceTask]:
         """Return the maintenance tasks; once `is_over`, no further file is checked."""

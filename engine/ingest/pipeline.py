@@ -218,7 +218,8 @@ def commit_batch(ledger: Ledger, knowledge: Knowledge, batch: ParsedBatch, versi
 def _replaced(catalogue: Catalog, versions: Versions, file: FileRead) -> list[Replacement]:
     if file.former is None:
         before, file.former = catalogue.state(file.path), catalogue.former_places(file.path)
-        file.anew = before is not None and before.is_same_but_marked(file.state)
+        now = file.state  # as before, and read again only because it was marked, by an mtime below 0
+        file.anew = bool(before and before.mtime_ns < 0 and (before.size, before.inode) == (now.size, now.inode))
     if file.anew and file.complete:
         # In an unchanged file, what an earlier version read and this one fails on stays.
         bugs = {problem.item for problem in file.problems if problem.reason.startswith(BUG)}

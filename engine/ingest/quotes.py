@@ -297,7 +297,10 @@ def _headers(lines: Sequence[str], at: int, depth: int, sent: datetime | None) -
         yield at, depth, Origin(date_in_header(bare[rule.end() :], sent), _person(rule["who"]))
     elif _is_mark(bare):
         yield at, depth, Origin(_header_date(window, here + 1, sent), _header_author(window, here + 1))
-    elif starts_header_block(window, here) and not _follows_field(window[here - 1] if here else ""):
+    elif starts_header_block(window, here) and not (
+        (field := _LABELLED.match(window[here - 1][:WIDEST]) if here else None)
+        and (FIELD.match(field[0]) or _PERSON.match(field[1].strip()))
+    ):
         above = lines_above_header(window, here)
         origin = Origin(_header_date(window, here - above, sent), _header_author(window, here - above))
         if origin.date or not any(_is_mark(line.strip()) for line in window[:here]):  # else the mark's date holds
@@ -310,11 +313,6 @@ def _headers(lines: Sequence[str], at: int, depth: int, sent: datetime | None) -
 
 def _is_mark(line: str) -> bool:
     return (FORWARDED.match(line[:WIDEST]) or ORIGINAL.match(line[:WIDEST])) is not None
-
-
-def _follows_field(above: str) -> bool:
-    found = _LABELLED.match(above[:WIDEST])
-    return found is not None and bool(FIELD.match(found[0]) or _PERSON.match(found[1].strip()))
 
 
 def _header_author(window: Sequence[str], at: int) -> str:

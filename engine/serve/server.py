@@ -237,10 +237,12 @@ class RequestQueue(Thread):
 
     def yield_point(self) -> None:
         """Interrupt a cancelled request; in idle jobs, run waiting questions first."""
-        while self._is_idle_run and (job := self._first_waiting()):
-            if self._needs_all(job):
+        while self._is_idle_run and self._waiting:
+            if not self._waiting[0].cancelled and self._needs_all(self._waiting[0]):
                 raise Cancelled
-            self._do(self._waiting.popleft())
+            job = self._waiting.popleft()
+            if not job.cancelled:  # by a client that is gone
+                self._do(job)
         if self._ended or (self.running and self.running[-1].cancelled):
             raise Cancelled
         if self._is_idle_run:
@@ -287,12 +289,6 @@ class RequestQueue(Thread):
     @property
     def _is_idle_run(self) -> bool:
         return bool(self.running) and self.running[-1].is_idle
-
-    def _first_waiting(self) -> QueuedRequest | None:
-        """Return the first waiting request, after dropping those whose clients are gone."""
-        while self._waiting and self._waiting[0].cancelled:
-            self._waiting.popleft()
-        return self._waiting[0] if self._waiting else None
 
     def _needs_all(self, job: QueuedRequest) -> bool:
         """Return whether a request needs idle jobs, or reading ahead, to end first: either for another model."""
@@ -397,7 +393,8 @@ class Server:
         self._accepting = await asyncio.start_unix_server(self._talk, sock=self._listener)
         self._requests.start()
         while self._requests.is_alive() and time.monotonic() < self._quit_at + _GRACE_S:
-            waits = self._busy() or self._has_pending()
+            is_unsent = any(one.unsent for one in self._connections)  # which is waited for within the grace period
+            waits = self._busy() or (is_unsent and time.monotonic() - self._last < _GRACE_S)
             if self._stopping and not waits:
                 break
             with suppress(TimeoutError):
@@ -418,10 +415,6 @@ class Server:
 
     def _busy(self) -> bool:
         return any(one.job for one in self._connections)
-
-    def _has_pending(self) -> bool:
-        """Return whether output is unsent, within the grace period."""
-        return time.monotonic() - self._last < _GRACE_S and any(one.unsent for one in self._connections)
 
     def _quit(self) -> None:
         """Stop as soon as the current request can be cancelled."""

@@ -270,7 +270,10 @@ def _blocks(text: str, *, labelled: bool = True) -> list[tuple[int, int, str | N
         if not body:
             last = 0
             continue
-        if head is None and last >= FULL_LINE and not _starts_block(body, widest - last):
+        # A list item starts a block, and so does a line whose first word had room on the one above.
+        word, room = body.split(maxsplit=1)[0], widest - last
+        starts = _OPENER.match(body) or (not word[0].islower() and len(word) + _RAGGED < room)
+        if head is None and last >= FULL_LINE and not starts:
             first, _, name, new = blocks[-1]
             blocks[-1] = (first, start + len(body), name, new)
         else:
@@ -278,12 +281,6 @@ def _blocks(text: str, *, labelled: bool = True) -> list[tuple[int, int, str | N
             blocks.append((start + skip, start + len(body), head[0] if head else None, head is not None))
         last = len(body)
     return blocks
-
-
-def _starts_block(line: str, room: int) -> bool:
-    """Return whether a line starts a new block: it is a list item, or its first word had room on the line above."""
-    first = line.split(maxsplit=1)[0]
-    return _OPENER.match(line) is not None or (not first[0].islower() and len(first) + _RAGGED < room)
 
 
 def _split(text: str, start: int, end: int) -> list[tuple[int, int]]:

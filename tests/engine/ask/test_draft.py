@@ -44,7 +44,7 @@ def guessed(question: str, said: str) -> str:
 @pytest.mark.parametrize(
     ("question", "said", "guess"),
     [
-        (WHAT, "24 June", "[2]"),  # what was asked for, and the number of its chunk
+        (WHAT, "24 June", "2024 [2]"),  # what was asked for, spelled out, and the number of its chunk
         (WHAT, "The rehearsal", "is on 24 June"),  # the sentence
         (WHAT, "Sing", "well. [2] From: Ben"),  # something else that was read
         (WHAT, "Tuesday", ""),
