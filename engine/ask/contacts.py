@@ -29,6 +29,7 @@ from store.types import Hit, Scope, fold, names_person, replace
 _READ, _SENT = 500, 200  # newest chunks that have somebody's name, and of somebody's own mails
 _DETAILED, _MOST = 5, 20  # people of a name whose facts are read; that are named
 _BELOW, _WIDE, _TALK = 8, 72, 6  # lines below a name, their characters, and words that end as a sentence does
+_NEAR, _LATIN = 4, "\u0250"  # words from a name to its number, and the first character of another script
 _FIELDS = {"Email address": "email", "Phone number": "phone", "Job": "title", "Role": "title", "Birthday": "birthday"}
 _FIELDS |= {"Organisation": "organisation", "Address": "address", "Website": "website"}  # of contacts
 _KINDS = list(dict.fromkeys(_FIELDS.values()))
@@ -116,8 +117,9 @@ class _Who:
         bare = re.sub(r"^(?:[A-Z]|Dr|Prof|Mrs?|Ms)\.\s", "", line.strip(_MARKS))
         if match := self.whole.match(bare) or (self._own.match(bare) if own else None):
             rest = bare[match.end() :].strip(_MARKS + ",(")
-            is_told = not rest or _is_title(rest) or self._is_organisation(rest) or find(rest, "email")
-            return rest if is_told or any(_numbers(rest)) else None
+            is_told = not rest or _is_title(rest) or (rest[0].isupper() and self._is_organisation(rest))
+            is_near = any(len(rest[:first].split()) < _NEAR for first, *_ in _numbers(rest))  # else it is a sentence
+            return rest if is_told or is_near or find(rest, "email") else None
         return "" if own and ends and self._first.fullmatch(bare.rstrip(",.!")) else None
 
     def _block(self, lines: Sequence[tuple[str, str]]) -> Iterator[_Told]:
@@ -234,11 +236,13 @@ class _Archive(Struct, frozen=True):
         if len(same_people(known)) <= _MOST:
             also = {part for one in known for part in (name_and_address(one)[1], " ".join(sorted(name_words(one))))}
             known |= set[str]().union(*(view.known(one, self.own) for one in also if "@" in one or " " in one))
-        names = dict[str, list[frozenset[str]]]()
+        names = dict[tuple[str, bool], list[frozenset[str]]]()
         for one in known:
-            names.setdefault(name_and_address(one)[1], []).append(name_words(one))
-        # An address from which several people write, as a list's, is nobody's.
-        shared = {one for one, said in names.items() if any(a and b and a.isdisjoint(b) for a in said for b in said)}
+            own_words = name_words(one)
+            key = name_and_address(one)[1], max(map(max, own_words), default="") < _LATIN
+            names.setdefault(key, []).append(own_words)
+        # An address from which several people write, as a list's, is nobody's; one name may be in two scripts.
+        shared = {it for (it, _), said in names.items() if any(a and b and a.isdisjoint(b) for a in said for b in said)}
         pairs = ((one, *name_and_address(one)) for one in known)
         own = same_people({name if address in shared else one for one, name, address in pairs} - {""})
         found = [one for one in own if any(names_person(each, typed) for each in one)]

@@ -457,9 +457,7 @@ class HttpConnection(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         """Begin, in place of the connection that has waited longest if there are too many."""
         super().connection_made(transport)
-        transport.set_write_buffer_limits(
-            1, 0
-        )  # writing is paused while anything is unread; asyncio pauses TLS at 0 bytes
+        transport.set_write_buffer_limits(1, 0)  # paused while anything is unread; asyncio pauses TLS at 0 bytes
         others = [one for one in self.connections if isinstance(one, HttpConnection) and one is not self]
         if len(others) >= _CONNECTIONS:  # those that are being answered stay
             waiting = (one for one in others if one._owes() or one.conn.their_state is not h11.DONE)

@@ -280,14 +280,11 @@ def report_meeting(
     if not hits or not hits[0].is_meeting:
         raise UsageError(f"no meeting fits {line(name)}", "pkb list")
     hit, document = hits[0], read_documents(reader, [hits[0].chunk.document])[0]
+    people = present(reader, hit, scope.collection)
     if since:
         found = _since(reader, document, _subject(" ".join(title_words(name))), scope)
-        return report(
-            catalogue, found, ("task", "question", "done", "mail"), present(reader, hit, scope.collection), hit
-        )
-    return report(
-        catalogue, found_in(document), ("decision", "task", "question"), present(reader, hit, scope.collection), hit
-    )
+        return report(catalogue, found, ("task", "question", "done", "mail"), people, hit)
+    return report(catalogue, found_in(document), ("decision", "task", "question"), people, hit)
 
 
 def report(

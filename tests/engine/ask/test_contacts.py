@@ -10,6 +10,7 @@ from engine.app import Pkb
 from engine.types import Person
 
 ROB, ANN, KEITH, OTHER = "Rob Cone <rob@oak.example>", "Ann Lee <ann@oak.example>", "k.holt@elm.example", "Keith Marsh"
+UMA = "Uma Ford <uma@elm.example>"
 LIST, NEWS = "Gil Ray <all@lists.example>", "Una Voss <all@lists.example>"
 
 
@@ -38,6 +39,12 @@ MAILS = [
     Sent(NEWS, ROB, 16, "Bring a rake.\n\nUna Voss\n925 555 5555"),
     Sent("R. Cone <rcone@home.example>", ANN, 17, "From home."),
     Sent("Announce <announce@oak.example>", ROB, 18, "The office is shut. Call 925 555 4321."),
+    Sent("Desk <desk@elm.example>", ANN, 19, "Uma Ford is away all week, call me at 925 555 0001.\n"),
+    Sent("Desk <desk@elm.example>", ANN, 19, "Uma Ford asked for the number of the baker: 925 555 0002."),
+    Sent(UMA, ANN, 20, "Let me know when you are there: the inn is 925 555 0003. My old number was 925 555 0004."),
+    Sent(UMA, ANN, 21, "Please do not call me at 925 555 0005 any more, my number is 925 555 0006."),
+    Sent(UMA, ANN, 22, "My hotel is the Swan, 925 555 0007."),
+    Sent("王芳 <fang@elm.example>", "Fang Wang <fang@elm.example>", 22, "你好"),
 ]
 CARD = "BEGIN:VCARD\nFN:Ben Adler\nTEL;TYPE=WORK,FAX:+49 40 555 1000\nTEL;TYPE=WORK:+49 40 555 1903\nTITLE:Tuner\n"
 CARD += "ADR;TYPE=HOME:;;Lindenweg 4;Berlin;;10115;Germany\nBDAY:1984-03-12\nEND:VCARD\n"
@@ -177,3 +184,11 @@ def test_a_removed_mail_takes_with_it_what_it_told(tmp_path: Path) -> None:
         (tmp_path / "in" / "1.eml").unlink()
         pkb.ingest([tmp_path / "in"], embed=False, prune=True)
         assert [value for value, *_ in told(only(pkb, "rob"), "phone")] == ["925 555 1111"]
+
+
+def test_a_number_of_something_else_is_nobodys(home: Pkb) -> None:
+    assert [value for value, *_ in told(only(home, "uma ford"), "phone")] == ["925 555 0006"]
+
+
+def test_somebody_whose_name_is_written_in_two_scripts_has_their_address(home: Pkb) -> None:
+    assert only(home, "fang wang").addresses == ("fang@elm.example",)
