@@ -105,7 +105,9 @@ def find_meeting(
     None where the document's header answers, or, without `quotes`, a model.
     """
     kinds = _WANTED.get(asked.aspect, [*_NAMES])
-    is_told = asked.aspect in {*_WANTED, "minutes"} and (asked.name or (scope.document and kinds))
+    of_mail = rf"(?:\w+ ){{0,2}}(?:{word_patterns('archive')['mail']}|thread)(?: (?:from|to|by|of|on|about|with) .*)?"
+    is_named = asked.name and not re.fullmatch(of_mail, asked.name.lower())
+    is_told = asked.aspect in {*_WANTED, "minutes"} and (is_named or (scope.document and kinds))
     fits = is_told and (quotes or len(kinds) != 1) and not (asked.whole and scope.document)
     hits = named_meetings(reader, asked.name, scope, day, whole=asked.whole) if fits else []
     if not hits or not hits[0].is_meeting:

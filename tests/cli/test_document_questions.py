@@ -275,3 +275,8 @@ def test_a_title_alone_names_a_meeting(tmp_path: Path, question: str, answer: st
         opened.ingest(files, embed=False)
         assert opened.ask(question, cache="off").text == answer
         assert opened.ask("When was the review of the lathe?", cache="off").text != "Friday 3 May 2024: Budget review"
+
+
+@pytest.mark.parametrize(("about", "is_told"), [("meeting with Ann", True), ("last email from Ann", False)])
+def test_a_question_about_a_mail_is_about_no_meeting(pkb: Pkb, about: str, is_told: bool) -> None:
+    assert ("Budget meeting" in (pkb.ask(f"What was decided in the {about}?").text or "")) is is_told
