@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from errno import EADDRINUSE
 from functools import partial
 from importlib.resources import files
+from ipaddress import ip_address
 from pathlib import Path
 from sqlite3 import Error as DatabaseError
 from threading import Event, Lock
@@ -489,11 +490,8 @@ class HttpConnection(H11Protocol):
         """Answer a malformed request with a short error, unless the response has begun; then close."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             body = json.dumps(error(msg, "invalid_request_error", status)).encode()
-            about = HEADERS | {
-                "Content-Type": "application/json",
-                "Content-Length": f"{len(body)}",
-                "Connection": "close",
-            }
+            about = HEADERS | {"Content-Type": "application/json", "Content-Length": f"{len(body)}"}
+            about |= {"Connection": "close"}
             answer = h11.Response(status_code=status, headers=list(about.items())), h11.Data(body), h11.EndOfMessage()
             self.transport.write(b"".join(self.conn.send(event) or b"" for event in answer))
         self.transport.close()
@@ -528,6 +526,16 @@ def _in_address(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
+def _as_sent(name: str) -> str:
+    """Return a name or an address of this machine as browsers send it; UsageError for anything else."""
+    with suppress(ValueError):
+        return str(ip_address(name))
+    with suppress(ValueError):  # of no name
+        if re.fullmatch(r"[\w-]+(\.[\w-]+)*", sent := name.lower().encode("idna").decode()):
+            return sent
+    raise UsageError(f"{line(name)} is neither a name nor an address", "pkb config set serve.hosts 192.168.1.5")
+
+
 def serve(
     environ: Mapping[str, str],
     host: str,
@@ -547,7 +555,7 @@ def serve(
     if host in _ANY and not names:
         raise UsageError(f"at {host} clients need a name for this machine", "pkb config set serve.hosts 192.168.1.5")
     home.data.mkdir(mode=0o700, parents=True, exist_ok=True)  # before anything is ingested, the page says what to type
-    names = [*dict.fromkeys([*([host] if is_open and host not in _ANY else []), *names])]
+    names = [*dict.fromkeys(map(_as_sent, [*([host] if is_open and host not in _ANY else []), *names]))]
     listener = _listen(host, port)
     certificate = web_certificate(home.data / "http.pem", names) if is_open and tls else None
     token = read_token(home.data / _TOKEN, renew=renew)

@@ -151,13 +151,12 @@ def open_questions(turns: Turns) -> list[Said]:
 def tasks(document: WholeDocument, turns: Turns) -> list[OpenSentence]:
     """Return who is to do what: promises, requests, items of lists, and requests to which somebody else says yes."""
     names, found = single_names(document.first.recipients), list(candidates(document, Scope()))
+    spoken = Surroundings(spoken=True, names=names)
     others = [(one, addressed(one.text, names)) for one in _listed(turns, "tasks")]
     for (*_, one), (reply, *_) in pairwise(turns):
         agrees = reply.speaker != one.speaker and reply.begins("consent") and not reply.has("dissent")
-        asked = (
-            commitment(one.text.rstrip(" ?"), Surroundings(spoken=True, names=names)) if one.asks and agrees else None
-        )
-        others += [(one, reply.speaker)] * (asked is not None and asked.doer == "reader")
+        if one.asks and agrees and (asked := commitment(one.text.rstrip(" ?"), spoken)) and asked.doer == "reader":
+            others.append((one, reply.speaker))
     for one, who in others:
         about = (Commitment("task", "unknown"), who, one.speaker or "", due_day(one.text, one.hit.written))
         found.append(OpenSentence(document, one.hit, one.text, *about))
@@ -205,17 +204,14 @@ def _dates(document: WholeDocument, today: date) -> Iterator[OpenSentence]:
     said = [(hit, hit.chunk.text[at.start : at.end]) for hit, at in own_sentences(document)]
     for hit, text in [] if document.is_mass_mail else [*events, *said]:
         if (day := due_day(text, hit.written)) and day >= today:
-            about = (Commitment("date", "unknown"), None, hit.sender, day)
-            yield OpenSentence(
-                document, hit, text, *about, text.partition("\n")[0] if hit.chunk.role == "event" else ""
-            )
+            title = text.partition("\n")[0] if hit.chunk.role == "event" else ""
+            yield OpenSentence(document, hit, text, Commitment("date", "unknown"), None, hit.sender, day, title)
 
 
 def _newcomers(reader: Reader, scope: Scope, first: date) -> Iterator[OpenSentence]:
     """Yield the first mails of people of whom there is none from before."""
-    known = {
-        name_and_address(one)[1] for one in reader.matching(replace(scope, since=None, until=first), "mail").senders()
-    }
+    before = reader.matching(replace(scope, since=None, until=first), "mail").senders()
+    known = {name_and_address(one)[1] for one in before}
     for hit in reader.matching(replace(scope, since=first), "mail").by_date(_MOST, oldest=True):
         address = fold(name_and_address(hit.sender)[1])
         if address and address not in known and not is_mass_mail(hit.sender, hit.chunk.text):
@@ -259,9 +255,8 @@ def present(reader: Reader, hit: Hit, collection: str | None) -> str:
     if hit.date is None or not named:
         return found
     day = hit.date.date()
-    sent = reader.matching(Scope(None, None, day - _INVITED, day + timedelta(1), collection), "mail", named).by_date(
-        _NEWS
-    )
+    days = Scope(None, None, day - _INVITED, day + timedelta(1), collection)
+    sent = reader.matching(days, "mail", named).by_date(_NEWS)
     own = sorted(reader.chunks_of([one.chunk.document for one in sent], Scope()), key=lambda one: str(one.date))
     told = [one.chunk.text for one in own if one.chunk.role == "event" and spell_date(day) in one.chunk.text]
     people = [match[1].split(", ") for text in told if (match := _ATTENDEES.search(text))][-1:]

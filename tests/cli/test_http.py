@@ -326,7 +326,7 @@ def test_another_address_is_served_under_tls_to_those_with_the_token(tmp_path: P
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address")
 def test_names_that_are_configured_reach_it_and_a_proxy_may_end_tls(tmp_path: Path, fresh: Pkb) -> None:
     environ = {**environment(tmp_path), "PKB_DAEMON": "off"}
-    fresh("config", "set", "serve.hosts", "pkb.example.org host.docker.internal", env=environ)
+    fresh("config", "set", "serve.hosts", "PKB.example.org host.docker.internal", env=environ)
     with http_endpoint(environ, "--host", "0.0.0.0", "--no-tls") as found:
         port = found.api.rpartition(":")[2].removesuffix("/v1")
         assert found.page.startswith(f"http://pkb.example.org:{port}/#token=")
@@ -346,6 +346,10 @@ def test_every_address_at_once_needs_a_name(fresh: Pkb) -> None:
     gone = fresh("serve", "--http", "--host", "192.0.2.1", "--port", "0")
     assert (gone.code, gone.err.startswith("pkb: cannot listen at 192.0.2.1, port 0: ")) == (1, True)
     assert fresh("serve", "--host", "127.0.0.1").code == 2
+    for wrong in ("https://pkb.example.org", "[::1]", "ü" * 64):
+        assert fresh("config", "set", "serve.hosts", wrong).code == 0
+        refused = fresh("serve", "--http", "--host", "0.0.0.0")
+        assert (refused.code, "is neither a name nor an address" in refused.err) == (2, True)
 
 
 def test_before_anything_is_ingested_requests_are_told_what_to_type(tmp_path: Path) -> None:
