@@ -196,8 +196,8 @@ def _embed(pkb: "Pkb", when: When, *, quiet: bool) -> int:
             tell_keywords_only(pkb.session, error)
             return missing
     if when == "background":
-        # -P: a folder named cli in the working directory must not shadow ours
-        words = [sys.executable, "-P", "-c", "from cli.app import main; main()", "ingest", "--json"]
+        # -P: a folder named engine in the working directory must not shadow ours. It reads no other folder or account.
+        words = [sys.executable, "-P", "-c", "from engine.app import Pkb\nwith Pkb() as pkb: list(pkb.embed())"]
         subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                          start_new_session=True)  # fmt: skip
         output.say("embeddings follow in the background; you can ask now")

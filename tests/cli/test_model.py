@@ -331,11 +331,16 @@ main()
 
 
 @pytest.mark.slow
-def test_at_a_terminal_many_chunks_are_embedded_in_the_background(fresh: Pkb, note: Path) -> None:
+def test_at_a_terminal_many_chunks_are_embedded_in_the_background(fresh: Pkb, note: Path, tmp_path: Path) -> None:
     find_weights_or_skip()
+    other = tmp_path / "other"
+    other.mkdir()
+    fresh("ingest", str(other), "--json")
+    (other / note.name).write_text(f"{note.read_text()}\nMore.\n")
     code, written = at_terminal(fresh, "", [sys.executable, "-c", FEW, "ingest", str(note)])
     assert (code, "embeddings follow in the background; you can ask now" in written) == (0, True)
-    wait(lambda: fresh("ingest", "--vectors", "later", "--json").row["without_vector"] == 0)
+    wait(lambda: fresh("ingest", str(note), "--vectors", "later", "--json").row["without_vector"] == 0)
+    assert len(fresh("list", "--json").row["documents"]) == 1  # no other folder was read
 
 
 @pytest.mark.slow
