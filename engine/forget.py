@@ -202,7 +202,12 @@ def _left_out(
     """Return the mail that is left out of the index and named, within the scope, or has one of some Message-IDs."""
     named = {path for target in request.targets for path in _aside_named(opened, target, aside)}
     chosen = named if request.targets or request.deleted else aside.keys()
-    inside = {path for path in chosen if _is_within(opened, path, aside[path], request.scope)}
+    inside = set[str]()
+    for path in chosen:
+        above = [one.collection for one in opened.catalogue.roots() if Path(path).is_relative_to(one.path)]
+        about = {"recipients": "\n".join(aside[path]["recipients"]), "collections": above}
+        if is_within(aside[path] | {"kind": "mail", "local": None} | about, request.scope):
+            inside.add(path)
     return tuple((path, row) for path, row in aside.items() if path in inside or row["message_id"] in ids)
 
 
@@ -211,13 +216,6 @@ def _aside_named(opened: Session, target: str, aside: Mapping[str, Row]) -> list
     paths, wanted = _paths(opened, place_of(opened, Path(target))), target.strip().removeprefix("<").removesuffix(">")
     below = [path for path in aside if any(Path(path).is_relative_to(one) for one in paths)]
     return below or [path for path, row in aside.items() if row["message_id"] == wanted]
-
-
-def _is_within(opened: Session, path: str, row: Row, scope: Scope) -> bool:
-    """Return whether mail that is left out is within a scope, as documents are."""
-    collections = [one.collection for one in opened.catalogue.roots() if Path(path).is_relative_to(one.path)]
-    about = {"kind": "mail", "local": None, "recipients": "\n".join(row["recipients"]), "collections": collections}
-    return is_within(row | about, scope)
 
 
 def _unchanged(opened: Session, planned: ForgetPlan) -> ForgetPlan:

@@ -162,12 +162,9 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Iterable[
 
 def without_days(words: Sequence[str], days: Sequence[Days]) -> Sequence[str]:
     """Return the plain words of a text without those that name its days: "3", "may", "monday", "last week"."""
-    named = [*(name.lower() for name in (*MONTH_NAMES, *DAY_NAMES)), *_UNITS]
-
-    def is_day(word: str) -> bool:
-        return word[0].isdigit() or (len(word) > 2 and any(one.startswith(word) for one in named))
-
-    return [word for word in words if not is_day(word)] if days else words
+    named = [*(name.lower() for name in (*MONTH_NAMES, *DAY_NAMES)), *_UNITS] if days else []
+    said = (word for word in words if not (days and word[0].isdigit()))
+    return [word for word in said if len(word) < 3 or not any(one.startswith(word) for one in named)]
 
 
 @dataclass(frozen=True, slots=True)
