@@ -14,7 +14,7 @@ import typer
 
 from cli import output
 from cli.output import Tick, agreed, bars, duration, open_pkb
-from engine.operations import missing_vectors, noted, refuse_missing
+from engine.operations import missing_vectors, noted, refuse_missing, unfit_places
 from engine.text.terminal import count, line, size
 from engine.types import SCHEMA
 from store.errors import NoModel, PkbError, UsageError
@@ -46,8 +46,6 @@ _Poll = Annotated[
 
 
 def _warn_of_place(pkb: "Pkb") -> None:
-    from engine.health import unfit_places
-
     for check in unfit_places(pkb.session.home):
         output.say(f"pkb: warning: {check.found}; try: {check.next_step}")
 

@@ -110,15 +110,16 @@ class Retriever:
         self._opened.before_retrieval()
         parts, found = (self._opened.reader, self._opened.catalogue.within(scope)), None
         with self._opened.locks.reader():
-            if meeting or of_archive:
-                from engine.ask.archive import find_exact, find_meeting
+            if meeting:
+                from engine.retrieval.reports import find_meeting
 
-                if meeting:
-                    quotes = not isinstance(self, Generative) or bool(self.roles)
-                    found = find_meeting(*parts, meeting, scope, question.day, quotes=quotes)
-                if of_archive and not found:
-                    found = find_exact(*parts, question, scope, lambda: self._opened.me, trace)
-            if of_people and not found:
+                quotes = not isinstance(self, Generative) or bool(self.roles)
+                found = find_meeting(*parts, meeting, scope, question.day, quotes=quotes)
+            if of_archive and not found:
+                from engine.ask.archive import find_exact
+
+                found = find_exact(*parts, question, scope, lambda: self._opened.me, trace)
+            if of_people and not (found or meeting):
                 from engine.ask.contacts import find_person
 
                 found = find_person(*parts, question, scope, trace)

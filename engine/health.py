@@ -3,9 +3,7 @@
 Changes no data, and prints nothing. Checks go on where a package is missing or the home is damaged.
 """
 
-import os
 import platform
-import shutil
 import sqlite3
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +19,7 @@ from engine.models.lookup import find, reader_version
 from engine.models.runtime import device, install_command, needed_by, threads_of, total
 from engine.session import Session
 from engine.settings import KvSettings, ModelSettings, Settings
-from engine.types import SCHEMA, Check, Checks, CheckState, json_values
+from engine.types import SCHEMA, Check, Checks, json_values
 from store.answers import AnswerBank, Notices, RejectedAnswers, Verifications
 from store.errors import NoModel, PkbError, UsageError, explain
 from store.history import DayCount, History, TierCount
@@ -71,9 +69,9 @@ def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, 
     checks: Checks = {
         "python": _python,
         "sqlite": _sqlite,
-        "home": lambda: home_check(home),
+        "home": lambda: operations.home_check(home),
         "disk": lambda: _disk_kind(home, settings.home.place),
-        "space": lambda: space_check(home),
+        "space": lambda: operations.space_check(home),
         "memory": _memory,
         "packages": _packages,
         "embedder": lambda: _embedder(settings.embed.model, environ),
@@ -393,36 +391,3 @@ def _counts(tallies: Mapping[str, CountTotal]) -> dict[str, int]:
 
 def _rounded(value: float) -> float:
     return round(float(value), 3)
-
-
-_ENOUGH_DISK, _LEAST_DISK = 2 << 30, 200 << 20  # bytes
-
-
-def unfit_places(home: Home) -> list[Check]:
-    """Return why it is not safe to write to this home: the problems that `doctor` finds with its folder and space.
-
-    Where it cannot be written to at all, nothing: the error of the first write says so.
-    """
-    if not os.access(existing(home.data), os.R_OK | os.W_OK | os.X_OK):
-        return []
-    return [check for check in (home_check(home), space_check(home)) if check.state == "bad"]
-
-
-def home_check(home: Home) -> Check:
-    """Check that the folder of a home is there, writable and private."""
-    place = existing(home.data)
-    if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
-        found = f"{place} is not a folder that you can read and write"
-        return Check("home", "bad", found, "fix its permissions, or set PKB_HOME to another folder")
-    if place != home.data:
-        return Check("home", "note", f"{home.data} will be created by the first ingest", "pkb ingest FOLDER")
-    mode = home.data.stat().st_mode & 0o777
-    found = f"{home.data}, mode {mode:o}"
-    return Check("home", "bad", found, "pkb doctor --data --repair") if mode & 0o077 else Check("home", "ok", found)
-
-
-def space_check(home: Home) -> Check:
-    """Check the free space on the disk of a home."""
-    free = shutil.disk_usage(existing(home.data)).free
-    state: CheckState = "ok" if free >= _ENOUGH_DISK else "note" if free >= _LEAST_DISK else "bad"
-    return Check("space", state, f"{free / 1e9:.1f} GB free", None if state == "ok" else "free some disk space")

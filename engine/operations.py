@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 from engine.session import Session
 from engine.text.terminal import line, typed, valid_text
 from engine.types import (
+    Check,
+    CheckState,
     Evidence,
     Filters,
     Listing,
@@ -32,6 +34,7 @@ from engine.types import (
     Trace,
 )
 from store.errors import Locked, PkbError, UsageError
+from store.home import Home, existing
 from store.types import Scope, replace
 
 if TYPE_CHECKING:
@@ -554,3 +557,36 @@ def _day(flag: str, day: str, now: datetime, *, end: bool = False) -> date:
     except (ValueError, OverflowError):
         example = "2024-05-03, 2024-05, 2024, 30d, yesterday or last week"
         raise UsageError(f"{flag} {day} is not a day like {example}", "pkb ask --help") from None
+
+
+_ENOUGH_DISK, _LEAST_DISK = 2 << 30, 200 << 20  # bytes
+
+
+def unfit_places(home: Home) -> list[Check]:
+    """Return why it is not safe to write to this home: the problems that `doctor` finds with its folder and space.
+
+    Where it cannot be written to at all, nothing: the error of the first write says so.
+    """
+    if not os.access(existing(home.data), os.R_OK | os.W_OK | os.X_OK):
+        return []
+    return [check for check in (home_check(home), space_check(home)) if check.state == "bad"]
+
+
+def home_check(home: Home) -> Check:
+    """Check that the folder of a home is there, writable and private."""
+    place = existing(home.data)
+    if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
+        found = f"{place} is not a folder that you can read and write"
+        return Check("home", "bad", found, "fix its permissions, or set PKB_HOME to another folder")
+    if place != home.data:
+        return Check("home", "note", f"{home.data} will be created by the first ingest", "pkb ingest FOLDER")
+    mode = home.data.stat().st_mode & 0o777
+    found = f"{home.data}, mode {mode:o}"
+    return Check("home", "bad", found, "pkb doctor --data --repair") if mode & 0o077 else Check("home", "ok", found)
+
+
+def space_check(home: Home) -> Check:
+    """Check the free space on the disk of a home."""
+    free = shutil.disk_usage(existing(home.data)).free
+    state: CheckState = "ok" if free >= _ENOUGH_DISK else "note" if free >= _LEAST_DISK else "bad"
+    return Check("space", state, f"{free / 1e9:.1f} GB free", None if state == "ok" else "free some disk space")

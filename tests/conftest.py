@@ -107,11 +107,11 @@ def _built_once() -> Iterator[None]:
 
     Commands in this process would do so each time; whoever changes one of these files does so in a folder of a test.
     """
-    from engine.models import minilm, tokens  # numpy, which collecting needs not
+    from engine.models import minilm, types  # numpy, which collecting needs not
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
-        opened = _once(tokens.open_tokenizer)
+        opened = _once(types.open_tokenizer)
         patch.setattr(minilm, "open_tokenizer", opened)
         patch.setattr(lookup, "_digest", _once(vars(lookup)["_digest"]))
         yield

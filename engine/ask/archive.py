@@ -5,22 +5,19 @@ The forms are in `prompts/archive.txt`; a question is understood only if all of 
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from datetime import date, timedelta
+from datetime import timedelta
 from functools import cache
 from itertools import chain, product
 
 from msgspec import Struct
 
-from engine.retrieval.evidence import placed
-from engine.retrieval.open_loops import read_documents
-from engine.retrieval.reports import found_in, named_meetings, present
+from engine.retrieval.evidence import cited, day_of, title_of
 from engine.text import dates
 from engine.text.people import identities, name_and_address, name_words, same_people
 from engine.text.question import Question
 from engine.text.terminal import count, shorten
-from engine.text.time_sensitive import WholeDocumentQuestion
 from engine.text.words import FUNCTION_WORDS, words
-from engine.types import Evidence, Passage, Trace
+from engine.types import Evidence, Trace
 from prompts import prompt, word_patterns
 from store.catalog import Catalog
 from store.errors import UsageError
@@ -91,37 +88,6 @@ def find_exact(
             return None
         step.note = found.fact.partition("\n")[0]
         return found
-
-
-_WANTED = {"decisions": ["decision"], "tasks": ["task"], "open": ["question"], "people": [], "date": []}
-_NAMES = {"decision": "decision", "task": "action item", "question": "open question"}
-
-
-def find_meeting(
-    reader: Reader, catalog: Catalog, asked: WholeDocumentQuestion, scope: Scope, day: date, *, quotes: bool
-) -> Evidence | None:
-    """Return the answer to a question about the meeting that it names, or that is the scope's document, as evidence.
-
-    None where the document's header answers, or, without `quotes`, a model.
-    """
-    kinds = _WANTED.get(asked.aspect, [*_NAMES])
-    of_mail = rf"(?:\w+ ){{0,2}}(?:{word_patterns('archive')['mail']}|thread)(?: (?:from|to|by|of|on|about|with) .*)?"
-    is_named = asked.name and not re.fullmatch(of_mail, asked.name.lower())
-    is_told = asked.aspect in {*_WANTED, "minutes"} and (is_named or (scope.document and kinds))
-    fits = is_told and (quotes or len(kinds) != 1) and not (asked.whole and scope.document)
-    hits = named_meetings(reader, asked.name, scope, day, whole=asked.whole) if fits else []
-    if not hits or not hits[0].is_meeting:
-        return None
-    head = present(reader, hits[0], scope.collection) if asked.aspect == "people" else _day(hits[0])
-    told, cited = [f"{head}: {_title(hits[0])}{f' (the newest of {len(hits)})' * bool(hits[1:])}"], hits[:1]
-    found = found_in(read_documents(reader, [hits[0].chunk.document])[0]) if kinds else []
-    for kind in kinds:
-        own = [one for one in found if one.found.kind == kind]
-        cited += [hit for hit in dict.fromkeys(one.hit for one in own) if hit not in cited]
-        told += [f"[{cited.index(one.hit) + 1}] {one.quoted}" for one in own] or [
-            f"no {_NAMES[kind]} found by its words"
-        ]
-    return _Archive(reader, catalog, tuple).cited("\n".join(told), len(head), cited)
 
 
 def documents_about(reader: Reader, catalog: Catalog, scope: Scope, about: str) -> list[str]:
@@ -319,20 +285,20 @@ class _Archive(Struct, frozen=True):
         if query.operation == "count" or not total:
             many = sum(map(len, files.values())) if query.attachments == "all" else total
             text = f"{count(many, 'attachment')} in {told}." if many and query.attachments == "all" else f"{told}."
-            return self.cited(text, len(f"{many:,}"), hits)
+            return cited(self.catalog, text, len(f"{many:,}"), hits)
         if query.operation == "top":
             return self._top(query, found)
         if query.operation == "list":
             which = f", the newest {len(hits)}" if len(hits) < total else ", newest first" if total > 1 else ""
-            rows = (" · ".join([_day(hit), _title(hit), *files.get(hit.chunk.document, ())]) for hit in hits)
-            return self.cited("\n".join([f"{told}{which}:", *rows]), len(f"{total:,}"), hits)
+            rows = (" · ".join([day_of(hit), title_of(hit), *files.get(hit.chunk.document, ())]) for hit in hits)
+            return cited(self.catalog, "\n".join([f"{told}{which}:", *rows]), len(f"{total:,}"), hits)
         ends = [end for end in ("first", "last") if end in query.operation or query.operation == "both"]
         shown = [found.by_date(1, oldest=end == "first")[0] for end in ends]
         if any(hit.date is None for hit in shown):
             raise Unclear
         about = query.told(1, shown).removeprefix("1 ")
-        rows = (f"{_day(hit)}: the {end} {about}, “{_title(hit)}”" for end, hit in zip(ends, shown, strict=True))
-        return self.cited("\n".join(rows), len(_day(shown[0])), list(dict.fromkeys(shown)))
+        rows = (f"{day_of(hit)}: the {end} {about}, “{title_of(hit)}”" for end, hit in zip(ends, shown, strict=True))
+        return cited(self.catalog, "\n".join(rows), len(day_of(shown[0])), list(dict.fromkeys(shown)))
 
     def _top(self, query: ArchiveQuery, found: Matches) -> Evidence:
         """Return who wrote most, without those whom the question names, and its asker."""
@@ -353,7 +319,7 @@ class _Archive(Struct, frozen=True):
         hits = [one for matches in own for one in matches.by_date(1)]
         names = [_name(who, hits) for who in best]
         head = f"{' and '.join(names)}: {sums[first[0]]:,}{' each' * bool(best[1:])} of {query.told(len(found), hits)}."
-        return self.cited(head, len(names[0]), hits)
+        return cited(self.catalog, head, len(names[0]), hits)
 
     def choice(self, queries: Sequence[ArchiveQuery]) -> Evidence:
         """Return how many documents there are of each person that a name fits."""
@@ -361,12 +327,7 @@ class _Archive(Struct, frozen=True):
         newest = [matches.by_date(1) for matches, _ in found]
         lines = (one.told(len(own) + self._spare(one), hits) for (own, one), hits in zip(found, newest, strict=True))
         head = f"The name fits {count(len(queries), 'person', 'people')}:"
-        return self.cited("\n".join([head, *lines]), 0, list(chain.from_iterable(newest)))
-
-    def cited(self, text: str, highlight: int, hits: Sequence[Hit]) -> Evidence:
-        """Return an answer with documents as its sources, as evidence; its first letters are highlighted."""
-        kept = placed(self.catalog, [Passage((hit.scored(1.0),)) for hit in hits])
-        return Evidence(tuple(kept), tuple(it.id for one in kept for it in one.chunks), 1.0, fact=text, told=highlight)
+        return cited(self.catalog, "\n".join([head, *lines]), 0, list(chain.from_iterable(newest)))
 
 
 def _limited(scope: Scope, role: str, who: Who | None) -> Scope:
@@ -382,11 +343,3 @@ def _name(who: Who, hits: Sequence[Hit]) -> str:
     addresses = ", ".join([*dict.fromkeys(address for _, address in parts if address)][:_NAMED])
     name = "you" if who.is_me else shorten(next(names, ""), 60)
     return f"{name} <{addresses}>" if name and addresses else name or addresses
-
-
-def _day(hit: Hit) -> str:
-    return dates.spell_date(hit.date, weekday=True) if hit.date else "no date"
-
-
-def _title(hit: Hit) -> str:
-    return shorten(" ".join(hit.title.split()), 80) or "no subject"

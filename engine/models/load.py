@@ -25,8 +25,7 @@ from engine.models.lookup import TOKENS, architecture, missing_files, read_confi
 from engine.models.mlx import SUB_STEP, Mlx, load_weights, open_lazily
 from engine.models.role_adapter import AttachedAdapter, RoleAdapter, attach
 from engine.models.runtime import Device
-from engine.models.tokens import Tokens, open_tokenizer
-from engine.models.types import Frame
+from engine.models.types import Frame, Tokens, open_tokenizer
 from store.errors import NoModel, PkbError
 from store.kv_files import SUFFIX, Header, write
 

@@ -182,12 +182,12 @@ MINILM_WEIGHTS = "model.safetensors"
 def find_weights(folder: Path | None = None) -> Path:
     """Return the folder of the embedder's weights: given, of PKB_MINILM, installed or downloaded; NoModel if none."""
     named = folder or (Path(os.environ[FOLDER_VARIABLE]) if os.environ.get(FOLDER_VARIABLE) else None)
-    candidates = [named] if named else [one / "model" for one in PACKAGED[MINILM].folders(os.environ)]
-    with suppress(NoModel):
-        candidates += [] if named else [find(EMBEDDER, None, os.environ).folder]
-    for candidate in candidates:
+    for candidate in [named] if named else [one / "model" for one in PACKAGED[MINILM].folders(os.environ)]:
         if all((candidate / name).is_file() for name in (MINILM_WEIGHTS, TOKENS)):
             return candidate
+    with suppress(NoModel):
+        if not named:
+            return find(EMBEDDER, None, os.environ).folder
     where, step = (f"in {named}", f"unset {FOLDER_VARIABLE}") if named else ("installed", f"pkb model pull {MINILM}")
     raise NoModel(f"the embedding model all-MiniLM-L6-v2 is not {where}", step)
 

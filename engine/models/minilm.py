@@ -34,8 +34,7 @@ from engine.models.lookup import (
     find_weights,
     fingerprint,
 )
-from engine.models.tokens import TokenIds, Tokens, batches, open_tokenizer
-from engine.models.types import Embedder
+from engine.models.types import Embedder, TokenIds, Tokens, batches, open_tokenizer
 from store.errors import NoModel, PkbError, UsageError
 from store.types import Vectors
 

@@ -24,8 +24,7 @@ from engine.models.kv_cache import BufferPool, Cache, CacheForm, Captured
 from engine.models.kv_read import OpenFiles, RangeReader, ReadAt, open_files
 from engine.models.role_adapter import AttachedAdapter
 from engine.models.runtime import Device, device
-from engine.models.tokens import Spelling, Tokens, first_line
-from engine.models.types import Drafter, Frame, Meter, Size
+from engine.models.types import Drafter, Frame, Meter, Size, Spelling, Tokens, first_line
 from store.kv_files import Tensor, borders
 
 Step = Callable[[Any], Any]  # ids (rows,) -> the likeliest next id after each (rows,), evaluated asynchronously

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from engine.models.types import Embedder
 from engine.retrieval.retrieve import RetrievalLimits, Searchable, join, retrieve
+from engine.text.dates import spell_date
 from engine.text.people import FORTNIGHTS, LOOK_ALIKE, READERS, ROUTES, WAYS, domain_of, ways_of
 from engine.text.question import Question
 from engine.text.terminal import count, shorten
@@ -289,6 +290,22 @@ def placed(catalogue: Catalog, passages: Iterable[Passage], bank: Searchable | N
     found = list(passages)
     known = known_of(catalogue, [hit.chunk.document for one in found for hit in one.all_hits], bank)
     return [one for passage in found if (one := _placed(catalogue, passage, known))]
+
+
+def cited(catalog: Catalog, text: str, highlight: int, hits: Iterable[Hit]) -> Evidence:
+    """Return an answer with documents as its sources, as evidence; its first letters are highlighted."""
+    kept = placed(catalog, [Passage((hit.scored(1.0),)) for hit in hits])
+    return Evidence(tuple(kept), tuple(it.id for one in kept for it in one.chunks), 1.0, fact=text, told=highlight)
+
+
+def day_of(hit: Hit) -> str:
+    """Return the day of a document in words."""
+    return spell_date(hit.date, weekday=True) if hit.date else "no date"
+
+
+def title_of(hit: Hit) -> str:
+    """Return the title of a document on one line."""
+    return " ".join(hit.title.split())[:80] or "no subject"
 
 
 def _graded(passages: Sequence[Passage]) -> tuple[Passage, ...]:

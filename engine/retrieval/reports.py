@@ -12,25 +12,33 @@ from itertools import groupby, pairwise
 
 from msgspec import Struct, convert
 
+from engine.retrieval.evidence import cited, day_of, title_of
 from engine.retrieval.open_loops import (
     READ,
     Closing,
+    Commitment,
     OpenSentence,
+    Surroundings,
     WholeDocument,
+    addressed,
     candidates,
+    commitment,
+    due_day,
     each_once,
+    is_headed,
+    is_mass_mail,
     item_of,
     own_sentences,
     read_documents,
     single_names,
 )
-from engine.text.commitments import Commitment, Surroundings, addressed, commitment, due_day, is_headed, is_mass_mail
 from engine.text.dates import find, spell_date, without_days
 from engine.text.people import name_and_address, roster
 from engine.text.terminal import line, shorten
-from engine.text.time_sensitive import phrases, plain_words, title_words, word_lists
+from engine.text.time_sensitive import WholeDocumentQuestion, phrases, plain_words, title_words, word_lists
 from engine.text.words import FUNCTION_WORDS, content_words, words
-from engine.types import ItemKind, OpenLoop, Report, Source
+from engine.types import Evidence, ItemKind, OpenLoop, Report, Source
+from prompts import word_patterns
 from store.answers import Notice
 from store.catalog import Catalog
 from store.errors import UsageError
@@ -305,3 +313,34 @@ def _since(reader: Reader, document: WholeDocument, named: Sequence[str], scope:
         if document.date and hit.date and hit.date > document.date:
             about = (Commitment("mail", "unknown"), None, hit.sender, None)
             yield OpenSentence(WholeDocument((hit,)), hit, "", *about, hit.title)
+
+
+_WANTED = {"decisions": ["decision"], "tasks": ["task"], "open": ["question"], "people": [], "date": []}
+_NAMES = {"decision": "decision", "task": "action item", "question": "open question"}
+
+
+def find_meeting(
+    reader: Reader, catalog: Catalog, asked: WholeDocumentQuestion, scope: Scope, day: date, *, quotes: bool
+) -> Evidence | None:
+    """Return the answer to a question about the meeting that it names, or that is the scope's document, as evidence.
+
+    None where the document's header answers, or, without `quotes`, a model.
+    """
+    kinds = _WANTED.get(asked.aspect, [*_NAMES])
+    of_mail = rf"(?:\w+ ){{0,2}}(?:{word_patterns('archive')['mail']}|thread)(?: (?:from|to|by|of|on|about|with) .*)?"
+    is_named = asked.name and not re.fullmatch(of_mail, asked.name.lower())
+    is_told = asked.aspect in {*_WANTED, "minutes"} and (is_named or (scope.document and kinds))
+    fits = is_told and (quotes or len(kinds) != 1) and not (asked.whole and scope.document)
+    hits = named_meetings(reader, asked.name, scope, day, whole=asked.whole) if fits else []
+    if not hits or not hits[0].is_meeting:
+        return None
+    head = present(reader, hits[0], scope.collection) if asked.aspect == "people" else day_of(hits[0])
+    told, hits_of = [f"{head}: {title_of(hits[0])}{f' (the newest of {len(hits)})' * bool(hits[1:])}"], hits[:1]
+    found = found_in(read_documents(reader, [hits[0].chunk.document])[0]) if kinds else []
+    for kind in kinds:
+        own = [one for one in found if one.found.kind == kind]
+        hits_of += [hit for hit in dict.fromkeys(one.hit for one in own) if hit not in hits_of]
+        told += [f"[{hits_of.index(one.hit) + 1}] {one.quoted}" for one in own] or [
+            f"no {_NAMES[kind]} found by its words"
+        ]
+    return cited(catalog, "\n".join(told), len(head), hits_of)

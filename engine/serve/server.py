@@ -99,6 +99,8 @@ class WorkerState:
         from engine.ask.extract import write
         from engine.ask.keys import begin, gather_context
 
+        for name in ("engine.ask.archive", "engine.ask.contacts", "engine.retrieval.reports"):
+            import_module(name)
         opened = self.own()
         ask = begin(opened.backend, opened.ledger, "what", AskOptions(), opened.now)
         asked = gather_context(opened.backend, ask)

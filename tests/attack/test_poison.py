@@ -13,7 +13,7 @@ from engine.ingest.mail import read_mail
 from engine.ingest.types import ParseLimits
 from engine.llm.prompt import chunk_segment, question_segment
 from engine.models.load import frame
-from engine.models.tokens import Tokens, open_tokenizer
+from engine.models.types import Tokens, open_tokenizer
 from tests.attack.lab import EVIL, NOW, Lab, mail
 from tests.attack.poison import FACTS, PLANTED, TOKENS, Poison, corpus, honest
 from tests.conftest import SHARED

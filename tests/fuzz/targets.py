@@ -24,9 +24,10 @@ from engine.ingest.types import ParseLimits, UnreadableItem
 from engine.kv import sharing
 from engine.llm import generate, prompt, stopping
 from engine.models import endpoint, gguf, openai
+from engine.retrieval import open_loops
 from engine.serve import process
 from engine.settings import Settings, parse
-from engine.text import commitments, dates, people, question, relative_dates, spans, terminal, words
+from engine.text import dates, people, question, relative_dates, spans, terminal, words
 from engine.text.time_sensitive import is_timeless, time_sensitivity, whole_document_question
 from store import kv_files, peers
 from store.catalog import BUG
@@ -193,8 +194,8 @@ def _spans(data: bytes) -> None:
         for found in spans.find(text, kind)[:20]:
             spans.whole(text, found, kind)
     for span in words.sentences(text):
-        commitments.commitment(text[span.start : span.end], commitments.Surroundings())
-        commitments.due_day(text[span.start : span.end], NOW)
+        open_loops.commitment(text[span.start : span.end], open_loops.Surroundings())
+        open_loops.due_day(text[span.start : span.end], NOW)
     words.spoken_sentences(text, {"Ann", "Bob"})
 
 

@@ -11,7 +11,7 @@ from random import Random
 import torch
 
 from engine.models.lookup import MINILM_WEIGHTS, READER, TOKENS, find_weights
-from engine.models.tokens import open_tokenizer
+from engine.models.types import open_tokenizer
 from tests.reader.examples import Public, headers, readings
 from tests.reader.measure import measured
 from tests.reader.model import loaded

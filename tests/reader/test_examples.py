@@ -8,7 +8,7 @@ from tokenizers import Tokenizer
 
 from engine.models.lookup import TOKENS, find_weights
 from engine.models.minilm import MOST, SpanReader
-from engine.models.tokens import open_tokenizer
+from engine.models.types import open_tokenizer
 from store.errors import NoModel
 from tests.reader.examples import Example, Public, Reading, Window, headers, made, places
 from tests.reader.lookalikes import Vocabulary, lookalike

@@ -17,7 +17,7 @@ from typing import Any
 from engine.models.lookup import TOKENS
 from engine.models.mlx import Mlx
 from engine.models.runtime import load_blas
-from engine.models.tokens import open_tokenizer
+from engine.models.types import open_tokenizer
 from tests.bench.home import NANO
 
 RANK, SCALE, LAYERS = 8, 20.0, 16  # mlx-lm's defaults

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 
 from engine.llm.prompt import PromptChunk, answer_prompt
-from engine.models.tokens import open_tokenizer
+from engine.models.types import open_tokenizer
 from engine.retrieval.retrieve import RetrievalLimits, retrieve
 from engine.text.question import understand
 from store.types import Scope

@@ -7,7 +7,7 @@ import pytest
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from engine.models.load import TODAY, Framing, find_template, frame
-from engine.models.tokens import Tokens, open_tokenizer
+from engine.models.types import Tokens, open_tokenizer
 from store.errors import PkbError
 
 NAMES = {"bos_token": "<s>", "eos_token": "</s>"}

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from engine.models.lookup import find_weights
 from engine.models.minilm import BATCH, MAX_TOKENS, MiniLM
-from engine.models.tokens import batches
-from engine.models.types import Embedder
+from engine.models.types import Embedder, batches
 from store.errors import NoModel
 from tests.effort import examples
 

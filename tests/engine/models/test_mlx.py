@@ -19,8 +19,7 @@ from engine.models import kv_cache, runtime
 from engine.models.load import Trial, load
 from engine.models.mlx import Mlx
 from engine.models.runtime import Device, device
-from engine.models.tokens import Spelling
-from engine.models.types import Drafter, Frame, LanguageModel
+from engine.models.types import Drafter, Frame, LanguageModel, Spelling
 from store.errors import NoModel, PkbError
 from tests.engine.models.shapes import CONTROLS, KINDS, TEXT, make, write
 

@@ -13,8 +13,7 @@ from tokenizers import Tokenizer
 from engine.models import minilm
 from engine.models.lookup import find
 from engine.models.minilm import END_TOKEN, QWEN3_TOKENS, TASK, Qwen3, find_model
-from engine.models.tokens import Tokens
-from engine.models.types import Embedder
+from engine.models.types import Embedder, Tokens
 from store.errors import NoModel, PkbError, UsageError
 from tests.engine.models.embedders import SHAPE, end_of, make_qwen3, naive
 from tests.engine.models.shapes import CONTROLS, KINDS, TEXT, WORDS, bpe, make

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from engine.models.tokens import TORN, Spelling, Tokens, first_line, open_tokenizer
+from engine.models.types import TORN, Spelling, Tokens, first_line, open_tokenizer
 from tests.engine.models.shapes import CONTROLS, TEXT, WORDS, bpe
 
 BPE = bpe()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text.commitments import (
+from engine.retrieval.open_loops import (
     Commitment,
     Surroundings,
     addressed,
