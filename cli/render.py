@@ -150,8 +150,9 @@ def markdown(report: Report) -> str:
         for item in own:
             who, due = [f"for {item.who}"] if item.who else [], [f"{item.due:%a %Y-%m-%d}"] if item.due else []
             about = f" ({', '.join([*who, *due])})" if who or due else ""
-            place = f"{_title([item.source])}, {_where(item.source)}"
-            lines += [f"- {_escaped(item.text + about)}", f"  {_escaped(place)}"]
+            told = [f"{_title([item.source])}, {_where(item.source)}"]
+            told += (f"! {note}" for note in warnings(json_values(item.source)))
+            lines += [f"- {_escaped(item.text + about)}", *(f"  {_escaped(one)}" for one in told)]
     return "\n".join([*lines, ""])
 
 

@@ -59,3 +59,10 @@ def test_a_digest_of_days_without_news_prints_nothing_for_a_cron_mail(pkb: Pkb) 
         "# Since Wednesday 12 June 2024", "## Dates to come", "## Open questions", "## Wrote for the first time",
     ]  # fmt: skip
     assert (ran.code, ran.err) == (0, "")
+
+
+def test_a_report_warns_of_whom_a_source_may_not_be_from() -> None:
+    source = Source("/a", None, "Pay", None, (1, 1), 0.0, "Pay.", warnings=("the name is that of ann@example.org",))
+    item = OpenLoop("person", "Ann <eve@example.net>: Pay", None, None, source)
+    shown = markdown(Report(1, (item,), 1, 1, "Since Monday", None, "", ("person",)))
+    assert "\n  \\! the name is that of ann@example.org\n" in shown
