@@ -261,12 +261,15 @@ class _Archive(Struct, frozen=True):
         person = Person(name, who.addresses, who.spellings[1:], wrote, received, last, tuple(facts), similar)
         return _Known(person, facts, newest)
 
-    def _who(self, typed: str, group: Sequence[str], found: Iterable[Matches]) -> _Who:
+    def _who(self, typed: str, group: Sequence[str], found: Sequence[Matches]) -> _Who:
         """Return a person with the names that mails have; of nobody in a header, with the one that was typed."""
         hits = chain.from_iterable(matches.by_date(_DETAILED) for matches in found)
         shown = Counter(one for hit in hits for one in (hit.sender, *hit.recipients) if fold(one) in group)
         used = (name_and_address(one)[1] for one in (*(fold(one) for one, _ in shown.most_common()), *group))
-        addresses = list(dict.fromkeys(filter(None, used)))
+        sent = found[0].senders() if found else Counter[str]()  # a few new mails by another of the name come last
+        addresses = sorted(
+            dict.fromkeys(filter(None, used)), key=lambda one: -sum(sent[it] for it in group if one in it)
+        )
         spellings = [name for one, _ in shown.most_common() if (name := shown_name(one))]
         spellings = spellings or [name.title() for name in map(shown_name, group) if name]
         if not any(" " in one for one in spellings):

@@ -44,6 +44,8 @@ MAILS = [
     Sent(UMA, ANN, 20, "Let me know when you are there: the inn is 925 555 0003. My old number was 925 555 0004."),
     Sent(UMA, ANN, 21, "Please do not call me at 925 555 0005 any more, my number is 925 555 0006."),
     Sent(UMA, ANN, 22, "My hotel is the Swan, 925 555 0007."),
+    *(Sent("Kai Berg <kai@oak.example>", ANN, day, "Fine by me.") for day in range(1, 8)),
+    *(Sent("Kai Berg <kai@evil.example>", ANN, day, "Write to me here.") for day in range(20, 25)),
     Sent("王芳 <fang@elm.example>", "Fang Wang <fang@elm.example>", 22, "你好"),
 ]
 CARD = "BEGIN:VCARD\nFN:Ben Adler\nTEL;TYPE=WORK,FAX:+49 40 555 1000\nTEL;TYPE=WORK:+49 40 555 1903\nTITLE:Tuner\n"
@@ -192,3 +194,7 @@ def test_a_number_of_something_else_is_nobodys(home: Pkb) -> None:
 
 def test_somebody_whose_name_is_written_in_two_scripts_has_their_address(home: Pkb) -> None:
     assert only(home, "fang wang").addresses == ("fang@elm.example",)
+
+
+def test_a_few_new_mails_by_somebody_of_the_same_name_do_not_come_first(home: Pkb) -> None:
+    assert only(home, "kai berg").addresses == ("kai@oak.example", "kai@evil.example")
