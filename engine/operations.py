@@ -277,21 +277,9 @@ def completed(opened: Session, text: str, before: "list[Turn]") -> str:
     return with_model(model.load)(text, before) if model else ""
 
 
-READS: dict[str, Callable[..., Any]] = {
-    one.__name__: one
-    for one in (
-        search_results,
-        documents,
-        thread,
-        list_documents,
-        open_loops,
-        meeting,
-        digest,
-        people,
-        unknown_person,
-        completed,
-    )
-}  # by the name under which the background server runs them, too; what they take and return may travel
+_OWN = search_results, documents, thread, list_documents, open_loops, meeting, digest, people, unknown_person, completed
+# By the name under which the background server runs them, too; what they take and return may travel.
+READS: dict[str, Callable[..., Any]] = {one.__name__: one for one in _OWN}
 
 
 def types_of(operation: Callable[..., Any]) -> tuple[Any, Any]:

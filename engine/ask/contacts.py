@@ -94,11 +94,8 @@ class _Who:
         """Return whether they wrote the text of a chunk."""
         name, address = name_and_address(fold(hit.author))
         names, own = [(fold(given), fold(family)) for given, family in self.names], name_words(name)
-        return (
-            address in self.addresses
-            if address and self.addresses
-            else any({*pair} <= own or own == {pair[1]} for pair in names)
-        )
+        is_named = any({*pair} <= own or own == {pair[1]} for pair in names)
+        return address in self.addresses if address and self.addresses else is_named
 
     def told(self, hit: Hit) -> Iterator[_Told]:
         """Yield what a chunk tells of them."""
