@@ -362,9 +362,10 @@ def find_person(reader: Reader, catalog: Catalog, question: Question, scope: Sco
 def _answered(archive: _Archive, question: Question, kind: str, asked: re.Match[str]) -> Evidence | None:
     """Return the answer to a question that fits a form; None if it names nobody, or nothing is known."""
     typed, parts = re.sub(r"^(?:my|our) ", "", asked["name"]), asked.groupdict()
-    typed = " ".join(word for word in typed.split() if len(word.strip(".")) > 1)  # without middle initials
+    is_firm = kind == "email" and typed.startswith("the ")  # "the council's email": a name that has no capital here
+    typed = " ".join(word for word in typed.split()[is_firm:] if len(word.strip(".")) > 1)  # without middle initials
     named = {word for name in question.names for word in words(name)}
-    if not typed or ("@" not in typed and not {*words(typed)} <= named):
+    if not typed or not (is_firm or "@" in typed or {*words(typed)} <= named):
         return None
     line = line_named(parts.get("line") or "") or ("home" if parts.get("place") in ("home", "live") else "")
     told = [(one, *_said(one.person, kind, line)) for one in archive.all_known(typed, archive.groups(typed))]

@@ -46,6 +46,7 @@ MAILS = [
     Sent(UMA, ANN, 22, "My hotel is the Swan, 925 555 0007."),
     *(Sent("Kai Berg <kai@oak.example>", ANN, day, "Fine by me.") for day in range(1, 8)),
     *(Sent("Kai Berg <kai@evil.example>", ANN, day, "Write to me here.") for day in range(20, 25)),
+    Sent("Otter Council <office@otter.example>", ANN, 20, "The bridge is shut."),
     Sent("王芳 <fang@elm.example>", "Fang Wang <fang@elm.example>", 22, "你好"),
 ]
 CARD = "BEGIN:VCARD\nFN:Ben Adler\nTEL;TYPE=WORK,FAX:+49 40 555 1000\nTEL;TYPE=WORK:+49 40 555 1903\nTITLE:Tuner\n"
@@ -198,3 +199,8 @@ def test_somebody_whose_name_is_written_in_two_scripts_has_their_address(home: P
 
 def test_a_few_new_mails_by_somebody_of_the_same_name_do_not_come_first(home: Pkb) -> None:
     assert only(home, "kai berg").addresses == ("kai@oak.example", "kai@evil.example")
+
+
+@pytest.mark.parametrize("question", ["What is the council's email address?", "what is the email of the council?"])
+def test_a_firm_is_named_without_a_capital(home: Pkb, question: str) -> None:
+    assert (asked(home, question) or "").startswith("office@otter.example: Otter Council")
