@@ -301,7 +301,8 @@ class Notices:
     def changed(self, since: float) -> list[tuple[str, Notice]]:
         """Return the notices of changes since a time, in seconds since the epoch, each with its question."""
         sql = f"""SELECT question, {", ".join(f"notices.{name}" for name in _NOTICE.split(", "))} FROM notices
-                  JOIN answers USING (key) WHERE notices.at >= ? AND notices.cause != '' ORDER BY notices.at"""
+                  JOIN answers USING (key) WHERE notices.at >= ? AND notices.cause != '' AND {intact("notices")}
+                  ORDER BY notices.at"""
         return [(question, Notice(*row)) for question, *row in self._rows.execute(sql, (since,))]
 
     def count(self) -> int:

@@ -71,5 +71,8 @@ def test_an_answer_that_changed_is_told_until_it_is_asked_for(pkb: Pkb) -> None:
         changed = [one for one in pkb.digest(Filters(since="7d")).items if one.kind == "answer"]
         assert changed == [OpenLoop("answer", f"{asked}: on 3 July (before: on 1 July)", None, None, source)]
         assert "answer" not in by_kind(pkb.digest(Filters(since="2024-06-19")))
+        ledger.rows.execute("UPDATE notices SET crc = crc + 1")
+        assert "answer" not in by_kind(pkb.digest(Filters(since="7d")))  # a damaged row is not believed
+        ledger.rows.execute("UPDATE notices SET crc = crc - 1")
         assert pkb.ask(asked).correction
         assert "answer" not in by_kind(pkb.digest(Filters(since="7d")))
