@@ -441,4 +441,6 @@ def _report(read: "Callable[[Pkb], Report]", file: Path | None, *, as_json: bool
             output.data({"schema": SCHEMA, **json_values(found)})
         elif not file and not is_empty:  # cron mails what is printed
             print(markdown(found), end="")
+        if is_empty and sys.stderr.isatty():  # a person, who would wonder
+            output.say("pkb: nothing found; try: pkb digest --since 30d")
         raise typer.Exit(4 if is_empty else 0)

@@ -1,10 +1,15 @@
 """`pkb meeting` and `pkb before` over the bundled meetings: Markdown on a terminal and in a file, JSON, exit codes."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from cli.render import markdown
 from engine.types import OpenLoop, Report, Source
 from tests.cli.conftest import Pkb
+from tests.demo import environment
 
 
 def test_a_meeting_is_shown_as_markdown_with_a_source_under_each_line(pkb: Pkb) -> None:
@@ -53,6 +58,12 @@ def test_marks_of_others_show_no_picture_or_link() -> None:
 def test_a_digest_of_days_without_news_prints_nothing_for_a_cron_mail(pkb: Pkb) -> None:
     ran = pkb("digest", "--since", "2024-06-19")
     assert (ran.code, ran.out, ran.err) == (4, "", "")
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "cli.app", "digest", "--since", "2024-06-19"]
+    subprocess.run(command, env=environment(pkb.folder), stderr=theirs, check=False)
+    assert os.read(ours, 4096).endswith(b"pkb: nothing found; try: pkb digest --since 30d\r\n")
+    for end in (ours, theirs):
+        os.close(end)
     ran = pkb("digest", "--since", "7d")
     headings = [line for line in ran.out.splitlines() if line.startswith("#")]
     assert headings == [
