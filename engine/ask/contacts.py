@@ -226,7 +226,7 @@ class _Archive(Struct, frozen=True):
         """Return the people whom a name or an address may stand for, each with all that the index calls them."""
         view, wanted = self.reader.view, {*fold(typed).split()}
         known = view.known(typed, self.own)
-        if "@" in typed:
+        if re.search(r"[^\s<]@[^\s>]", typed):  # an address as a whole
             return [tuple(sorted(known))] if known else []
         cards = (hit for hit in view.having(words(f"contact {typed}"), self.own, _READ) if _card(hit))
         known |= {fold(hit.title) for hit in cards if wanted <= name_words(fold(hit.title))}

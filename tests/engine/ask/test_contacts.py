@@ -204,3 +204,7 @@ def test_a_few_new_mails_by_somebody_of_the_same_name_do_not_come_first(home: Pk
 @pytest.mark.parametrize("question", ["What is the council's email address?", "what is the email of the council?"])
 def test_a_firm_is_named_without_a_capital(home: Pkb, question: str) -> None:
     assert (asked(home, question) or "").startswith("office@otter.example: Otter Council")
+
+
+def test_a_domain_is_not_one_person(home: Pkb) -> None:
+    assert {"Rob Cone", "Ann Lee"} <= {one.name for one in home.people("@oak.example")}
