@@ -406,7 +406,7 @@ class RequestGuard:
 
     def _refusal(self, path: str, headers: Headers) -> tuple[int, str] | None:
         """Return the status and the reason to refuse a request; None if it is allowed."""
-        host, origin = headers.get("host", ""), headers.get("origin")
+        host, origin = headers.get("host", "").lower(), headers.get("origin")
         if host not in self._hosts:
             return 403, f"this server answers only as {' or '.join(self._names)}"
         if origin not in (None, f"http://{host}", f"https://{host}"):

@@ -331,7 +331,7 @@ def test_names_that_are_configured_reach_it_and_a_proxy_may_end_tls(tmp_path: Pa
         port = found.api.rpartition(":")[2].removesuffix("/v1")
         assert found.page.startswith(f"http://pkb.example.org:{port}/#token=")
         url, token = f"http://{ELSEWHERE}:{port}/v1/models", {"Authorization": f"Bearer {found.token}"}
-        for host in ("pkb.example.org", f"host.docker.internal:{port}"):
+        for host in ("pkb.example.org", "PKB.Example.ORG", f"host.docker.internal:{port}"):
             assert status(url, {**token, "Host": host}) == 200
         assert status(url, {**token, "Host": "evil.example.org"}) == 403
         for origin, expected in {"https://pkb.example.org": 200, "https://evil.example.org": 403}.items():
