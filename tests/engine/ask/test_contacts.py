@@ -27,6 +27,7 @@ SIGNED = "Rob Cone\nHead of Parks, North\nOak Services Ltd\n12 Mill Lane\nYork Y
 FOOT = (
     "_______________________________\nGardeners mailing list\nList office: 925 555 4000, unsubscribe at lists.example\n"
 )
+BANK = "USt-IdNr.: DE 123 456 789\nIBAN: DE89 3704 0044 0532 0130 00\nVAT No: 123 456 7890"
 MAILS = [
     Sent(ROB, ANN, 1, f"See you there.\n\n{SIGNED}Cell 925 555 1111\nFax (925) 555-3550\nrob@oak.example"),
     Sent(ROB, ANN, 9, f"I agree.\n\n{SIGNED}Cell 925 555 7777\nAssistant: Joan Strand 925 555 2222"),
@@ -47,6 +48,7 @@ MAILS = [
     *(Sent("Kai Berg <kai@oak.example>", ANN, day, "Fine by me.") for day in range(1, 8)),
     *(Sent("Kai Berg <kai@evil.example>", ANN, day, "Write to me here.") for day in range(20, 25)),
     Sent("Otter Council <office@otter.example>", ANN, 20, "The bridge is shut."),
+    Sent("Uwe Kranz <uwe@kranz.example>", ANN, 20, f"Uwe Kranz\nTel.: +49 30 555 1234\n{BANK}"),
     Sent("王芳 <fang@elm.example>", "Fang Wang <fang@elm.example>", 22, "你好"),
 ]
 CARD = "BEGIN:VCARD\nFN:Ben Adler\nTEL;TYPE=WORK,FAX:+49 40 555 1000\nTEL;TYPE=WORK:+49 40 555 1903\nTITLE:Tuner\n"
@@ -208,3 +210,7 @@ def test_a_firm_is_named_without_a_capital(home: Pkb, question: str) -> None:
 
 def test_a_domain_is_not_one_person(home: Pkb) -> None:
     assert {"Rob Cone", "Ann Lee"} <= {one.name for one in home.people("@oak.example")}
+
+
+def test_the_numbers_of_a_bank_or_a_tax_office_are_no_phones(home: Pkb) -> None:
+    assert [value for value, *_ in told(only(home, "uwe kranz"), "phone")] == ["+49 30 555 1234"]
