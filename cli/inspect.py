@@ -17,6 +17,7 @@ from engine import operations
 from engine.text.terminal import cells, count, line, one_line, plain, valid_text
 from engine.types import NO_FILTERS, SCHEMA, Filters, Listing, ListOptions, Report, json_values
 from store.errors import UsageError
+from store.home import replacing
 from store.types import replace
 
 if TYPE_CHECKING:
@@ -436,7 +437,8 @@ def _report(read: "Callable[[Pkb], Report]", file: Path | None, *, as_json: bool
             found = read(pkb)
         is_empty = not found.items and not found.people
         if file:
-            file.write_text(markdown(found), "utf-8")
+            with replacing(file) as written:  # for its owner alone, whatever was there
+                written.write(markdown(found).encode())
         if as_json:
             output.data({"schema": SCHEMA, **json_values(found)})
         elif not file and not is_empty:  # cron mails what is printed
