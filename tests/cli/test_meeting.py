@@ -1,6 +1,7 @@
 """`pkb meeting` and `pkb before` over the bundled meetings: Markdown on a terminal and in a file, JSON, exit codes."""
 
 import os
+import stat
 import subprocess
 import sys
 
@@ -28,8 +29,10 @@ def test_a_meeting_is_shown_as_markdown_with_a_source_under_each_line(pkb: Pkb) 
 
 def test_a_report_goes_to_a_file_instead(pkb: Pkb) -> None:
     file = pkb.folder / "minutes.md"
+    file.write_text("older, and for everybody")
     ran = pkb("meeting", "workshop", "--output", str(file))
     assert (ran.code, ran.out) == (0, "")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert file.read_text("utf-8") == pkb("meeting", "workshop").out
 
 
