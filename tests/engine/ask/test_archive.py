@@ -106,7 +106,6 @@ def test_a_question_that_is_understood_is_counted(session: Session, question: st
         "How many unread mails did Gus send?", "How many mails did Gus send tomorrow?", "How many mails did Zoe send?",
         "How many mails did Gus and Ann send?", "how many messages did Gus send", "who sent the rudest mail",
         "How many mails did Gus send about it?", "How many mails did Gus send about taxes?", "list mails",
-        "mails from Gus about the party on Friday", "How many mails did Oak send?", "when was the last meeting",
         "What did Gus last write to me?", "How many mails did Gus send in early May?", "mails with Gus",
     ],
 )  # fmt: skip
