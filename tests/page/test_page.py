@@ -68,9 +68,11 @@ def test_the_question_stands_in_the_address_and_survives_a_reload(page: "Page") 
     assert page.locator(".turn").count() == 2  # it still stands there
     assert first.locator("h2").evaluate("(title) => title === document.activeElement")
     page.reload()
+    page.locator(".turn").wait_for()
     page.locator("[aria-busy]").wait_for(state="detached")
     assert page.locator(".turn h2").all_inner_texts() == [CONCERT]
     page.go_forward()
+    page.locator(".turn").nth(1).wait_for()
     page.locator("[aria-busy]").wait_for(state="detached")
     assert page.locator(".turn").count() == 2
 
