@@ -27,7 +27,7 @@ _BEFORE = 160  # characters of an earlier answer
 
 
 def _print(text: str, *, stderr: bool = False, indent: str = "", whole: bool = False) -> None:
-    """Print styled text: on a terminal wrapped at its width, unless `whole`; styles never with NO_COLOR.
+    """Print styled text, wrapped to the width of a terminal unless `whole`; NO_COLOR turns styles off.
 
     FORCE_COLOR keeps the styles in a pipe, as for less -R.
     """

@@ -1,4 +1,4 @@
-"""The catalogue of sources: roots, files, places of documents, problems; who sent each document, and its first day.
+"""The catalogue of sources: roots, files, where documents are, problems; who sent each document, and its first day.
 
 Knows paths, ids and names, no text. Names are compared as the engine folds them: they come in as plain text.
 """

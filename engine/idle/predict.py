@@ -445,7 +445,7 @@ _SWAPPED = {"when is ": "Where is ", "when was ": "Where was ", "where is ": "Wh
 def from_forms(
     hits: Sequence[Hit], past: Sequence[str], is_over: Callable[[], bool] = lambda: False
 ) -> list[Prediction]:
-    """Return past questions filled in with something else from chunks, newest first, and with where for when.
+    """Return past questions about other names and subjects of new chunks, newest first, and with where for when.
 
     OutOfTime before a chunk once `is_over`.
     """

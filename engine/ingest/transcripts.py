@@ -401,7 +401,7 @@ def _document(name: str, text: str, turns: Sequence[DocumentPassage], title: str
     if date and not date.utcoffset():  # without a zone, or the UTC of a machine: in the user's
         local = in_users_zone(date) if date.tzinfo is FLOATING else date.astimezone()
     return Document(
-        # The same in every zone of a user.
+        # The id must not depend on the time zone of the user.
         id=content_id("transcript", title, date.isoformat() if date else "", text),
         kind="transcript",
         title=title,

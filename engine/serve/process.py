@@ -1,6 +1,6 @@
-"""The resident process of a home: the frames that it speaks in, its socket, identity, start and stop, and a connection.
+"""The resident process of a home: how to start, find, identify and stop it, and the messages sent over its socket.
 
-Frames are JSON, whose parts are checked against types by msgspec. Only its owner can connect: the socket's folder is
+Messages (frames) are JSON; msgspec checks their parts against types. Only its owner can connect: the socket's folder is
 private, and both sides check the user id of the other.
 """
 
