@@ -1,1 +1,1 @@
-"""The HTTP endpoint of `pkb serve --http`: on loopback alone, for OpenAI's clients and for the page."""
+"""The HTTP endpoint of `pkb serve --http`: for OpenAI's clients and the page, on loopback unless told otherwise."""
