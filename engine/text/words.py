@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from engine.text.time_sensitive import FUNCTION_WORDS as FUNCTION_WORDS
 from prompts import word_groups
-from store.types import plain_text, plain_words, turns
+from store.types import plain_words, turns
 
 # `re` does not count Indic vowel signs as letters, but they are part of the word.
 _LETTER = r"(?:[^\W_]|[\u0900-\u0963\u0966-\u0dff])"
@@ -319,6 +319,7 @@ def _ends_sentence(text: str, start: int, end: int, stop: re.Match[str]) -> bool
 
 _LEAST, _ENOUGH = 6, 24.0  # different words of a run, and bits: a word has as many as it halves the number of texts
 _THREE, _WIDEST = 3, 50  # words
+_MOST_WORDS = 1000  # in a pattern
 _FRONT = re.compile(  # marks of quotes, initials, numbers, times and speakers in front of a line
     r"(?:[ \t]*+(?:[|>]|[^\W\d_]{1,12}>|<[^<>\n]{1,60}>|\[[^\[\]\n]{1,40}\]|\d[\d:.,/)-]*+(?=\s|$)(?:[ \t]*+-->.*)?))*+"
     r"[ \t]*+(?:[*_]*+[^\W\d_][^:\n\"?!]{0,60}:[*_]*+(?=\s|$))?"
@@ -342,6 +343,7 @@ class WordRun(Struct, frozen=True):
 
     words: str
     three: str
+    rarest: str  # of the three
 
 
 def word_runs(text: str, bits: Mapping[str, float]) -> list[tuple[WordRun, int]]:
@@ -356,7 +358,8 @@ def word_runs(text: str, bits: Mapping[str, float]) -> list[tuple[WordRun, int]]
             end += 1
         if enough:
             at = max(range(start, end - _THREE + 1), key=lambda at: sum(weights[at : at + _THREE]))
-            run = WordRun(f" {' '.join(words[start:end])} ", " ".join(words[at : at + _THREE]))
+            rarest = words[max(range(at, at + _THREE), key=weights.__getitem__)]
+            run = WordRun(f" {' '.join(words[start:end])} ", " ".join(words[at : at + _THREE]), rarest)
             found.append((run, number))
     return found
 
@@ -367,16 +370,22 @@ class RunIndex:
     def __init__(self, runs: Iterable[WordRun]) -> None:
         self._by_word: dict[str, set[WordRun]] = {}
         for run in runs:
-            self._by_word.setdefault(max(run.three.split(), key=len), set()).add(run)
+            self._by_word.setdefault(run.rarest, set()).add(run)
+
+    @property
+    def pattern(self) -> str:
+        """Return a regular expression of all texts that may hold a run, whatever its case; "" for too many words."""
+        if len(self._by_word) > _MOST_WORDS:
+            return ""
+        words = "|".join(filter(str.isascii, self._by_word)) or "$a"
+        return rf"[^\x00-\x7f]|[a-z]-[ \t]*\r?\n|(?:^|[^a-z0-9])(?:{words})(?:[^a-z0-9]|$)"
 
     def found(self, text: str) -> set[WordRun]:
         """Return the runs in a text."""
         texts = {text, _HYPHEN.sub("", text)}
-        plain = " ".join(map(plain_text, texts))  # in which a word may stand within another
-        held = [word for word in self._by_word if word in plain]
-        near = [run for word in held for run in self._by_word[word] if all(map(plain.__contains__, run.three.split()))]
-        there = {word for one in texts for word in plain_words(one)} if near else set[str]()  # of few texts
-        near, found = [run for run in near if there.issuperset(run.three.split())], set[WordRun]()
+        there = {word for one in texts for word in plain_words(one)}
+        likely = (run for word in self._by_word.keys() & there for run in self._by_word[word])
+        near, found = [run for run in likely if there.issuperset(run.three.split())], set[WordRun]()
         for words in map(plain_words, readings(text) if near else ()):
             threes, joined = {*map(" ".join, zip(words, words[1:], words[2:], strict=False))}, f" {' '.join(words)} "
             found.update(run for run in near if run.three in threes and run.words in joined)

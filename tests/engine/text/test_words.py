@@ -1,10 +1,16 @@
 """Tokenization and stemming, in any script."""
 
+import re
+from collections import defaultdict
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text.words import FUNCTION_WORDS, stem, words
+from engine.text.words import FUNCTION_WORDS, RunIndex, stem, word_runs, words
+
+Form = Callable[[str], str]
 
 
 @given(st.text())
@@ -121,3 +127,18 @@ def test_an_address_is_one_word_beside_punctuation(address: str) -> None:
     assert [
         address in words(f"{before}{address}{after}") for before, after in (("<", ">"), ("to:", ","), ("", "."))
     ] == [True] * 3
+
+
+SAID = "Amber brook cedar dune ember fjord grove kite haven lotus iris amber jade."
+FORMS = (str, str.upper, lambda word: f"{word[:2]}-\n{word[2:]}", lambda word: word.replace("e", "\uff45"))
+GAPS = (" ", "\n> ", "\nAnn: ", "_", "... ", " \n> 12 ")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(st.integers(0, 4), st.lists(st.sampled_from(GAPS), min_size=8, max_size=12))
+def test_the_pattern_of_runs_is_in_every_text_that_holds_one(form: Form, start: int, gaps: list[str]) -> None:
+    bits = defaultdict(lambda: 5.0, haven=9.0)
+    index = RunIndex(run for one in (SAID, SAID[:33], SAID[18:]) for run, _ in word_runs(one, bits))
+    text = "".join(form(word) + gap for word, gap in zip(SAID[:-1].split()[start:], gaps, strict=False))
+    assert index.found(text)
+    assert re.search(f"(?i){index.pattern}", text)
