@@ -105,4 +105,4 @@ def _show(answered: AskResult, streamed: bool, *, as_json: bool, explain: bool, 
         row = answered.reply.to_json() | {"notices": answered.trace.notices}
         output.data(row | {"explain": answered.trace.to_json()} if explain else row)
     else:
-        show_answer(answered, streamed=streamed, explain=explain, more="" if every else "pkb ask --all")
+        show_answer(answered, streamed=streamed, explain=explain, more="" if every else "add --all")

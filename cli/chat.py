@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 _STOPPED = 130
-_ENDS = ("/quit", "quit", "exit")
+_ENDS, _HELPS = ("/quit", "quit", "exit"), ("/help", "help", "?")
 _PAUSE_S, _SOON_S = 0.3, 0.05  # in typing, after which sources are read; before a signal is sent again
 
 
@@ -229,7 +229,7 @@ class Conversation:
             self._show_history()
         elif name == "/wrong":
             self._wrong(opened)
-        elif name == "/help":
+        elif typed.strip().casefold() in _HELPS:
             print(_HELP, flush=True)
         elif name.startswith("/"):
             raise UsageError(f"no command {one_line(name, 40)}", "/help")

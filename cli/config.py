@@ -9,7 +9,7 @@ from cli import output
 from cli.output import Json, session
 from engine.session import Session
 from engine.settings import KvSettings, chosen, find, keys, meanings, save
-from engine.text.terminal import count, line, size, valid_text
+from engine.text.terminal import count, line, size, valid_text, wrap
 from engine.types import SCHEMA
 
 config = typer.Typer(help="Show and change settings.", rich_markup_mode=None)
@@ -81,10 +81,9 @@ def show(
         ]
         output.data({"schema": SCHEMA, "settings": rows})
         return
-    lines = {key: f"{key} = {value}" + (f"  ({where[key]})" if origin else "") for key, value in values.items()}
-    width = max(map(len, lines.values()))
-    for key, shown in lines.items():
-        print(line(f"{shown:<{width}}  # {meanings()[key]}"))
+    for key, value in values.items():
+        print(line(f"{key} = {value}" + (f"  ({where[key]})" if origin else "")))
+        print(wrap(f"    {meanings()[key]}", output.width(), "    "))
 
 
 def me(

@@ -426,5 +426,10 @@ def idle(
     if verbose or dry_run:
         show(report.results)
     if report.reason and (verbose or sys.stderr.isatty() or (dry_run and not report.results)):  # cron would mail it
-        output.say(f"pkb: {'stopped early' if report.results else 'nothing done'}: {report.reason}")
+        step = (
+            ""
+            if force or report.results or report.reason.startswith(("nothing", "another"))
+            else "; try: pkb idle --force"
+        )
+        output.say(f"pkb: {'stopped early' if report.results else 'nothing done'}: {report.reason}{step}")
     sum_up(report.results, seconds)

@@ -12,7 +12,7 @@ import typer
 
 from cli import output
 from cli.output import InDocument, filtered, open_pkb
-from cli.render import markdown, show_open_loop, show_person, show_source, warnings
+from cli.render import markdown, show_open_loop, show_person, show_report, show_source, warnings
 from engine import operations
 from engine.text.terminal import cells, count, line, one_line, plain, valid_text
 from engine.types import NO_FILTERS, SCHEMA, Filters, Listing, ListOptions, Report, json_values
@@ -108,7 +108,8 @@ def search(
     """
     with open_pkb() as pkb:
         scope = pkb.scope(filters)
-        query = valid_text(" ".join(words))
+        if not (query := valid_text(" ".join(words))).strip():
+            raise UsageError("there are no words to search for", "pkb search WORDS")
         with output.progress_line(pkb.session):
             found = pkb.find(query, scope, k)
         if as_json:
@@ -394,11 +395,16 @@ def _notices(pkb: "Pkb", found: Report, scope: "Scope") -> list[str]:
 
 def _nothing(pkb: "Pkb", documents: int, scope: "Scope") -> str:
     """Return that nothing is open, and the year to try, which is that of the newest document."""
-    ever = ListOptions(replace(scope, since=None, until=None), limit=1)
-    newest = [row["date"] for row in pkb.list_documents(ever).documents if row["date"]]
-    advice = f"; try: pkb todo --since {newest[0][:4]}" if newest else ""
+    newest = _newest(pkb, scope)
+    advice = f"; try: pkb todo --since {newest[:4]}" if newest else ""
     where = f"nothing is open in {count(documents, 'document')}" if documents else "nothing from these dates"
     return where + advice
+
+
+def _newest(pkb: "Pkb", scope: "Scope") -> str:
+    """Return the date of the newest document, whatever days are asked for; empty if there is none."""
+    ever = ListOptions(replace(scope, since=None, until=None), limit=1)
+    return next((row["date"] or "" for row in pkb.list_documents(ever).documents), "")
 
 
 _Output = Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write it to a file, as Markdown.")]
@@ -442,7 +448,7 @@ def _report(read: "Callable[[Pkb], Report]", file: Path | None, *, as_json: bool
         if as_json:
             output.data({"schema": SCHEMA, **json_values(found)})
         elif not file and not is_empty:  # cron mails what is printed
-            print(markdown(found), end="")
+            show_report(found)
         if is_empty and sys.stderr.isatty():  # a person, who would wonder
-            output.say("pkb: nothing found; try: pkb digest --since 30d")
+            output.say(f"pkb: nothing found; try: pkb digest --since {_newest(pkb, pkb.scope())[:7] or '30d'}")
         raise typer.Exit(4 if is_empty else 0)

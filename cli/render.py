@@ -6,7 +6,7 @@ Styled without rich, whose import takes a quarter of an exact hit.
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from itertools import islice
 from pathlib import Path
@@ -41,7 +41,7 @@ def _print(text: str, *, stderr: bool = False, indent: str = "", whole: bool = F
 
 
 def show_answer(
-    answered: AskResult, *, streamed: bool, explain: bool, more: str = "pkb ask --all", brief: bool = False
+    answered: AskResult, *, streamed: bool, explain: bool, more: str = "add --all", brief: bool = False
 ) -> None:
     """Print an answer, unless it was streamed, and the sources that hold it; how it was found goes to stderr.
 
@@ -138,10 +138,20 @@ _KINDS = {
 _MARKUP = re.compile(r"([\\`*_\[\]<>#|~&!])")
 
 
-def markdown(report: Report) -> str:
+def show_report(report: Report) -> None:
+    """Print a report: for people on a terminal, and in a pipe as Markdown."""
+    on_terminal = sys.stdout.isatty()
+    _print(markdown(report, (lambda text: one_line(text, _WHOLE)) if on_terminal else _escaped).rstrip(), indent="  ")
+
+
+def _escaped(text: str) -> str:
+    return _MARKUP.sub(r"\\\1", one_line(text, _WHOLE))
+
+
+def markdown(report: Report, written: Callable[[str], str] = _escaped) -> str:
     """Return a report as Markdown; marks in it are escaped, so that no message shows a link or a picture."""
-    day, people = f" · {_day(report.date)}" if report.date else "", _escaped(report.people)
-    lines = [f"# {_escaped(report.title)}{day}", *(["", people] if people else [])]
+    day, people = f" · {_day(report.date)}" if report.date else "", written(report.people)
+    lines = [f"# {written(report.title)}{day}", *(["", people] if people else [])]
     for kind in report.kinds:
         own = [item for item in report.items if item.kind == kind]
         if not own and not report.people:  # of some days
@@ -152,12 +162,8 @@ def markdown(report: Report) -> str:
             about = f" ({', '.join([*who, *due])})" if who or due else ""
             told = [f"{_title([item.source])}, {_where(item.source)}"]
             told += (f"! {note}" for note in warnings(json_values(item.source)))
-            lines += [f"- {_escaped(item.text + about)}", *(f"  {_escaped(one)}" for one in told)]
+            lines += [f"- {written(item.text + about)}", *(f"  {written(one)}" for one in told)]
     return "\n".join([*lines, ""])
-
-
-def _escaped(text: str) -> str:
-    return _MARKUP.sub(r"\\\1", one_line(text, _WHOLE))
 
 
 def show_person(one: Person) -> None:

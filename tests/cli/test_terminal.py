@@ -198,7 +198,7 @@ def test_a_long_quote_is_cut_and_never_its_answer(before: str, said: str, after:
 
 def test_other_sources_are_counted_and_listed_on_demand(pkb: Pkb) -> None:
     short, long = pkb("ask", KEY).out, pkb("ask", KEY, "--all").out
-    assert short.endswith(" more sources: pkb ask --all\n")
+    assert short.endswith(" more sources: add --all\n")
     numbers = [line[1] for line in long.splitlines() if line.startswith("[")]
     assert sorted(numbers) == ["1", "2", "3", "4", "5"]
     assert long.startswith(short.rpartition("\n\n")[0])
@@ -417,3 +417,12 @@ def test_footnotes_number_every_source_that_an_answer_names(numbers: tuple[int, 
 @pytest.mark.parametrize("text", ["see [3] there", "[2024] was good", "[x] done", " [3] said", "[3]said"])
 def test_a_bracket_elsewhere_names_no_source(text: str) -> None:
     assert cited_numbers(text) == frozenset()
+
+
+def test_on_a_terminal_a_report_has_no_escapes_of_markdown_and_settings_fit(pkb: Pkb) -> None:
+    report = terminal(pkb.folder, "digest", "--since", "2024-06-01", COLUMNS="80")
+    assert "Tollmouth Library <library@example.org>" in report
+    assert "\\" not in report
+    assert pkb("digest", "--since", "2024-06-01").out.count("\\<") > 1
+    settings = terminal(pkb.folder, "config", "show", COLUMNS="80").splitlines()
+    assert max(map(len, (one for one in settings if one.startswith(" ")))) <= 80
