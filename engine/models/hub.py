@@ -20,7 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 from zipfile import ZipFile
 
 from engine.models.lookup import (
@@ -34,6 +34,7 @@ from engine.models.lookup import (
     hub_cache,
     repository,
 )
+from engine.text.terminal import one_line
 from store.errors import Locked, NoModel, PkbError, UsageError
 from store.home import locate
 
@@ -122,7 +123,23 @@ _LIBRARY = {  # plain HTTP to one host; no telemetry, no log messages
     "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     "HF_HUB_DISABLE_UPDATE_CHECK": "1", "HF_HUB_VERBOSITY": "critical",
 }  # fmt: skip
-_INDEX = "https://pypi.org/simple"
+_INDEX, _NO_INDEX = "https://pypi.org/simple", "unset PIP_INDEX_URL UV_DEFAULT_INDEX"
+
+
+def _index(environ: Mapping[str, str]) -> str:
+    """Return the address of the package index, without the name that uv takes before it; PkbError if it is none."""
+    named = environ.get("UV_DEFAULT_INDEX") or environ.get("PIP_INDEX_URL") or _INDEX
+    address = re.sub(r"^[\w.-]+=", "", named.strip()).rstrip("/")
+    try:
+        parts = urlsplit(address)
+        known = parts.scheme in ("http", "https") and parts.port != 0 and bool((parts.hostname or "").encode("idna"))
+    except ValueError:
+        known = False
+    if not (known and address.isprintable()):
+        raise PkbError(f"{one_line(named, 60)} is not the address of a package index", _NO_INDEX)
+    return address
+
+
 _NEEDED = (*SUPPORT_FILES, INDEX)
 _MAX_HTTP = 50_000_000_000  # bytes of one file: the library's limit over plain HTTP
 
@@ -215,12 +232,11 @@ class Hub:
         from huggingface_hub.file_download import http_get
 
         client_error: type[Exception] = HfHubHTTPError.__bases__[0]
-        named = self._environ.get("UV_DEFAULT_INDEX") or self._environ.get("PIP_INDEX_URL") or _INDEX
-        again = f"pkb model pull {name}"
+        index, again = _index(self._environ), f"pkb model pull {name}"
         try:
-            page = get_session().get(f"{named.rstrip('/')}/{found.package}/", follow_redirects=True).raise_for_status()
+            page = get_session().get(f"{index}/{found.package}/", follow_redirects=True).raise_for_status()
             if (link := re.search(f'href="([^"#]*{re.escape(file)})["#]', page.text)) is None:
-                raise PkbError(f"the package index has no {file}", "unset PIP_INDEX_URL UV_DEFAULT_INDEX")
+                raise PkbError(f"the package index has no {file}", _NO_INDEX)
             http_get(urljoin(str(page.url), link[1]), into, resume_size=into.tell(), expected_size=found.bytes)
         except client_error as error:
             raise PkbError(f"cannot download {file} from the package index ({type(error).__name__})", again) from None

