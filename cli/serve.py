@@ -96,7 +96,7 @@ def _http(host: str | None, port: int | None, *, tls: bool, renew: bool, as_json
             output.data({"schema": SCHEMA, **shown, "certificate": endpoint.certificate and str(endpoint.certificate)})
         else:
             print(f"page  {endpoint.page}\nAPI   {endpoint.api}, key {endpoint.token}", flush=True)
-            if endpoint.host != LOOPBACK:
+            if endpoint.is_open:
                 pin = f"its certificate: {endpoint.certificate}" if endpoint.certificate else "without TLS"
                 output.say(f"pkb: other machines can connect, {pin}")
             output.say("pkb: anyone with the token can read your messages; Ctrl-C ends it")

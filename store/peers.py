@@ -203,7 +203,8 @@ def web_certificate(path: Path, names: Sequence[str]) -> Path:
     with suppress(PkbError, ValueError, x509.ExtensionNotFound):
         kept = x509.load_der_x509_certificate(_certificate(path))
         found = kept.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        if found == wanted and kept.not_valid_after_utc > now + timedelta(days=30):
+        is_private = path.stat().st_mode & 0o077 == 0  # else somebody may have read the key
+        if is_private and found == wanted and kept.not_valid_after_utc > now + timedelta(days=30):
             return path
     key, name = generate_private_key(SECP256R1()), x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "pkb")])
     builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from errno import EADDRINUSE
 from functools import partial
 from importlib.resources import files
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
+from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, SIGTERM, pthread_sigmask
 from sqlite3 import Error as DatabaseError
 from threading import Event, Lock
 from typing import Any
@@ -443,7 +444,6 @@ def error(message: str, kind: str, code: int | str, next_step: str | None = None
 
 PORT = 8642
 _TOKEN = "http.token"
-_ANY = ("0.0.0.0", "::")  # every address of this machine
 _WAITING = 128  # connections that are not accepted yet
 _GRACE_S = 3
 _CONNECTIONS = 64  # at a time
@@ -505,6 +505,7 @@ class HttpAddress:
     port: int
     token: str
     certificate: Path | None  # None without TLS
+    is_open: bool  # to other machines
 
     @property
     def root(self) -> str:
@@ -551,29 +552,51 @@ def serve(
     An address other than loopback has TLS by a certificate of its own, unless it is turned off. `names` are those of
     this machine that requests may be for, beside the address itself.
     """
-    home, is_open = locate(environ), host not in (LOOPBACK, "localhost")
-    if host in _ANY and not names:
+    home, address = locate(environ), _address(host)
+    if (is_any := address.is_unspecified) and not names:
         raise UsageError(f"at {host} clients need a name for this machine", "pkb config set serve.hosts 192.168.1.5")
     home.data.mkdir(mode=0o700, parents=True, exist_ok=True)  # before anything is ingested, the page says what to type
-    names = [*dict.fromkeys(map(_as_sent, [*([host] if is_open and host not in _ANY else []), *names]))]
-    listener = _listen(host, port)
-    certificate = web_certificate(home.data / "http.pem", names) if is_open and tls else None
-    token = read_token(home.data / _TOKEN, renew=renew)
-    shown = names[0] if is_open else LOOPBACK
-    endpoint = HttpAddress(shown, listener.getsockname()[1], token, certificate)
-    app = application(environ, port=endpoint.port, token=endpoint.token, names=names)
-    # No log: a traceback in it could hold mail.
-    config = uvicorn.Config(
-        app, http=HttpConnection, log_config=None, log_level="critical", access_log=False, lifespan="off", ws="none",
-        server_header=False, timeout_keep_alive=_IDLE_S, timeout_graceful_shutdown=_GRACE_S,
-        ssl_certfile=certificate,
-    )  # fmt: skip
-    ready(endpoint)
-    uvicorn.Server(config).run(sockets=[listener])
+    is_own = str(address) in (LOOPBACK, "::1")
+    own = [] if is_any or str(address) == LOOPBACK else [str(address) if is_own else host]
+    names = [*dict.fromkeys(map(_as_sent, [*own, *names]))]
+    with _listen(str(address), port) as listener:
+        certificate = None if is_own or not tls else web_certificate(home.data / "http.pem", names)
+        token = read_token(home.data / _TOKEN, renew=renew)
+        shown = LOOPBACK if str(address) == LOOPBACK else names[0]
+        endpoint = HttpAddress(shown, listener.getsockname()[1], token, certificate, not address.is_loopback)
+        app = application(environ, port=endpoint.port, token=endpoint.token, names=names)
+        # No log: a traceback in it could hold mail.
+        config = uvicorn.Config(
+            app, http=HttpConnection, log_config=None, log_level="critical", access_log=False, lifespan="off",
+            ws="none", server_header=False, timeout_keep_alive=_IDLE_S, timeout_graceful_shutdown=_GRACE_S,
+            ssl_certfile=certificate,
+        )  # fmt: skip
+        ready(endpoint)
+        with asyncio.Runner() as runner:
+            # A signal that comes while the loop is made would leave a half of it, about which asyncio complains.
+            before = pthread_sigmask(SIG_BLOCK, {SIGINT, SIGTERM})
+            try:
+                runner.get_loop()
+            finally:
+                pthread_sigmask(SIG_SETMASK, before)
+            runner.run(uvicorn.Server(config).serve([listener]))
+
+
+def _address(host: str) -> IPv4Address | IPv6Address:
+    """Return the address that a name, or another spelling such as 0, stands for; UsageError if there is none."""
+    try:
+        found = ip_address(str(socket.getaddrinfo(host, None, _family(host), socket.SOCK_STREAM)[0][4][0]))
+    except (OSError, ValueError):
+        raise UsageError(f"{line(host)} is not an address of this machine", "pkb serve --help") from None
+    return getattr(found, "ipv4_mapped", None) or found
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    listener = socket.socket(_family(host), socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))

@@ -22,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.http.completions import ChatRequest, parse
+from engine.http.routes import HttpAddress, serve
 from store.errors import UsageError
 from tests.cli.conftest import Pkb
 from tests.cli.http_endpoint import Served, http_endpoint
@@ -321,6 +322,27 @@ def test_another_address_is_served_under_tls_to_those_with_the_token(tmp_path: P
     with http_endpoint(environ, "--host", ELSEWHERE) as found:
         assert pem.read_bytes() == before  # a client that has pinned it goes on
         assert status(f"{found.api}/models", token, context) == 200
+    pem.chmod(0o644)
+    with http_endpoint(environ, "--host", ELSEWHERE):
+        assert pem.read_bytes() != before  # another user may have read the key
+        assert stat.S_IMODE(pem.stat().st_mode) == 0o600
+
+
+def test_only_an_address_that_other_machines_reach_is_said_to_be_one(tmp_path: Path) -> None:
+    environ = {**environment(tmp_path), "PKB_DAEMON": "off"}
+    found = list[HttpAddress]()
+
+    def ready(address: HttpAddress) -> None:
+        found.append(address)
+        raise KeyboardInterrupt
+
+    for host in ("127.1", "localhost", *(["::1", ELSEWHERE] if sys.platform == "linux" else [])):
+        with pytest.raises(KeyboardInterrupt):
+            serve(environ, host, 0, ready, names=[], tls=True, renew=False)
+        assert (found[-1].is_open, found[-1].certificate is None) == (False, host != ELSEWHERE)
+        assert found[-1].root.startswith(
+            {"::1": "http://[::1]:", ELSEWHERE: "https://127.0.0.2:"}.get(host, "http://127.0.0.1:")
+        )
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address")
@@ -343,6 +365,9 @@ def test_every_address_at_once_needs_a_name(fresh: Pkb) -> None:
     assert (ran.code, ran.err) == (
         2, "pkb: at 0.0.0.0 clients need a name for this machine; try: pkb config set serve.hosts 192.168.1.5\n",
     )  # fmt: skip
+    assert fresh("serve", "--http", "--host", "0").err == ran.err.replace("0.0.0.0", "0")  # which is the same address
+    nowhere = fresh("serve", "--http", "--host", "nowhere.invalid").err
+    assert nowhere == "pkb: nowhere.invalid is not an address of this machine; try: pkb serve --help\n"
     gone = fresh("serve", "--http", "--host", "192.0.2.1", "--port", "0")
     assert (gone.code, gone.err.startswith("pkb: cannot listen at 192.0.2.1, port 0: ")) == (1, True)
     assert fresh("serve", "--host", "127.0.0.1").code == 2
