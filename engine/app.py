@@ -402,8 +402,10 @@ class Pkb:
         return call(self.session, operations.people, valid_text(name), self.scope(collection=collection), limit)
 
     def show(self, path: "str | os.PathLike[str]", message_id: str | None = None) -> list[dict[str, Any]]:
-        """Return the documents indexed from a file, with their text and the line numbers that sources name."""
-        return call(self.session, operations.documents, str(operations.place_of(self.session, Path(path))), message_id)
+        """Return the documents indexed from a file, or of a URI mid:ID, with text and the lines that sources name."""
+        is_uri = str(path).startswith("mid:")
+        place = str(path) if is_uri else str(operations.place_of(self.session, Path(path)))
+        return call(self.session, operations.documents, place, message_id)
 
     def last_answer(self) -> "Answer":
         """Return the answer to the question asked last; PkbError if it is not cached."""

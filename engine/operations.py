@@ -138,11 +138,16 @@ def unknown_person(opened: Session, scope: "Scope") -> str | None:
 
 
 def documents(opened: Session, path: str, message_id: str | None) -> "list[dict[str, Any]]":
-    """Return the documents that a file holds, as kept, with the lines that sources name."""
+    """Return the documents that a file holds, or those of a Message-ID, with the lines that sources name."""
     from engine.retrieval.evidence import shown
 
-    wanted = (message_id or "").strip("<>")
-    places = [p for p in opened.catalogue.places_in(path) if not wanted or p.message_id == wanted]
+    known, wanted = opened.catalogue, (message_id or "").strip("<>")
+    places = [p for p in known.places_in(path) if not wanted or p.message_id == wanted]
+    if path.startswith("mid:"):  # RFC 2392
+        from urllib.parse import unquote
+
+        found = known.documents_with_message_id(unquote(path.removeprefix("mid:")))
+        places = [p for one in found for p in known.places(one)[:1] if p.item >= 0]
     with opened.locks.reader():
         return shown(opened.reader, opened.catalogue, places)
 

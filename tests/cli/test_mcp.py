@@ -11,7 +11,8 @@ from threading import Event
 from typing import Any
 
 import anyio
-from mcp import Client, StdioServerParameters
+import pytest
+from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import CallToolResult, Tool
 
@@ -136,6 +137,47 @@ def test_a_document_is_read_in_parts_by_the_lines_that_sources_name(pkb: Pkb) ->
     assert "this file is not indexed" in text(other)
 
 
+def test_documents_are_resources_by_the_ids_that_results_give(pkb: Pkb) -> None:
+    async def read() -> tuple[Any, Any, list[str], list[str]]:
+        async with Client(server(environ(pkb), writes=False)) as client:
+            listed = (await client.list_resources()).resources
+            templates = (await client.list_resource_templates()).resource_templates
+            found = await client.call_tool("search", {"query": "spare key to the workshop"})
+            ids = [listed[0].uri, (found.structured_content or {})["passages"][0]["id"]]
+            texts = list[str]()
+            for uri in ids:
+                (one,) = (await client.read_resource(uri)).contents
+                texts.append(getattr(one, "text", ""))
+            for wrong in ("mid:nobody@example.org", "file:///etc/passwd"):
+                with pytest.raises(MCPError, match="this file is not indexed"):
+                    await client.read_resource(wrong)
+            return listed, templates, ids, texts
+
+    listed, templates, ids, texts = asyncio.run(read())
+    newest = pkb("list", "--json").row["documents"][0]
+    assert (listed[0].name, listed[0].uri) == (newest["title"], f"mid:{newest['message_id']}")
+    assert [one.uri_template for one in templates] == ["mid:{message_id}", "file:///{+path}"]
+    assert ids[1].startswith("file:///")
+    assert all(one.startswith("<messages-") for one in texts)
+    assert "From today I keep the spare key" in texts[1]
+    assert pkb("show", ids[0], "--json").row["path"] == newest["path"]
+
+
+def test_prompts_hold_a_digest_and_a_meeting(pkb: Pkb) -> None:
+    async def read() -> tuple[list[str], list[str]]:
+        async with Client(server(environ(pkb), writes=False)) as client:
+            names = [one.name for one in (await client.list_prompts()).prompts]
+            given = {"digest": {"since": "2024-06-01"}, "meeting": {"name": "workshop"}}
+            made = [await client.get_prompt(name, given[name]) for name in names]
+            return names, [getattr(one.messages[0].content, "text", "") for one in made]
+
+    names, (digest, meeting) = asyncio.run(read())
+    assert names == ["digest", "meeting"]
+    assert "gazebo" in digest
+    assert "Priya orders it from Kettlewick" in meeting
+    assert "<messages-" in meeting
+
+
 def kept(pkb: Pkb) -> tuple[int, list[str | None]]:
     """Return how many answers are cached, and the keys of the questions that were asked."""
     with closing(open_ledger(pkb.folder / "home" / "ledger.db")) as ledger:
@@ -187,7 +229,7 @@ def test_errors_say_what_to_do_and_leave_the_server_running(fresh: Pkb) -> None:
     _, results, _ = served(environ(fresh), calls)
     assert all(one.is_error for one in results)
     assert "try: pkb ingest" in text(results[0])
-    assert "less than or equal to 50" in text(results[1])
+    assert text(results[1]) == "search: limit: input should be less than or equal to 50"
     assert "--since the 99th is not a day" in text(results[2])
 
 
