@@ -40,6 +40,9 @@ def serve(
         str | None, typer.Option("--host", metavar="ADDRESS", help="Address of --http, 127.0.0.1 if not given.")
     ] = None,
     no_tls: Annotated[bool, typer.Option("--no-tls", help="Serve --host without TLS, as behind a proxy.")] = False,
+    record: Annotated[
+        bool, typer.Option("--record", help="Record the questions of all clients of --http as yours.")
+    ] = False,
     new_token: Annotated[bool, typer.Option("--new-token", help="Replace the token of --http.")] = False,
     share: Annotated[
         str | None,
@@ -61,10 +64,12 @@ def serve(
     if (http or share is not None) and (status or stop or foreground):
         own, step = ("--http", "pkb serve --http") if http else ("--share", "pkb serve --share HOST:PORT")
         raise UsageError(f"--status, --stop and --foreground are for the background server, not for {own}", step)
-    if not http and (port is not None or host is not None or no_tls or new_token):
-        raise UsageError("--host, --port, --no-tls and --new-token are for --http", "pkb serve --http --port 8080")
+    if not http and (port is not None or host is not None or no_tls or new_token or record):
+        raise UsageError(
+            "--host, --port, --no-tls, --record and --new-token are for --http", "pkb serve --http --port 8080"
+        )
     if http:
-        _http(host, port, tls=not no_tls, renew=new_token, as_json=as_json)
+        _http(host, port, tls=not no_tls, renew=new_token, record=record, as_json=as_json)
         return
     if share is not None:
         _share(share, as_json=as_json)
@@ -86,7 +91,7 @@ def serve(
         _show(row)
 
 
-def _http(host: str | None, port: int | None, *, tls: bool, renew: bool, as_json: bool) -> None:
+def _http(host: str | None, port: int | None, *, tls: bool, renew: bool, record: bool, as_json: bool) -> None:
     """Serve over HTTP until interrupted."""
     from engine.http.routes import LOOPBACK, PORT, HttpAddress, serve
 
@@ -104,7 +109,8 @@ def _http(host: str | None, port: int | None, *, tls: bool, renew: bool, as_json
     with session() as opened:
         opened.refuse_unsafe()
         names = opened.settings.serve.hosts.split()
-    serve(os.environ, host or LOOPBACK, PORT if port is None else port, ready, names=names, tls=tls, renew=renew)
+    port = PORT if port is None else port
+    serve(os.environ, host or LOOPBACK, port, ready, names=names, tls=tls, renew=renew, record=record)
 
 
 def _share(listen: str, *, as_json: bool) -> None:

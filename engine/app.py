@@ -5,6 +5,7 @@ report progress to a function. Everything heavy (LanceDB, a language model) is o
 """
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
@@ -17,9 +18,9 @@ from engine import operations
 from engine.operations import CACHE_USES, CacheUse, OnProgress, absolute_path, scope_of
 from engine.serve.client import ask_server, call, unknown_person, work
 from engine.session import Session, session
-from engine.text.terminal import typed, valid_text
+from engine.text.terminal import opening, run_opener, typed, valid_text
 from engine.types import NO_FILTERS, AskOptions, Filters, OpenLoopOptions
-from store.errors import Locked, NoModel, PkbError, disk_failure
+from store.errors import Locked, NoModel, PkbError, UsageError, disk_failure
 from store.types import Scope, replace
 
 if TYPE_CHECKING:
@@ -438,6 +439,13 @@ class Pkb:
         operations.open_source(self.session, source, f"pkb show {number}")
         return source
 
+    def open_file(self, path: str, message_id: str | None = None) -> None:
+        """Open an indexed file as `open_source` does; UsageError if it is not indexed."""
+        instead = f"pkb show {path}"
+        if not (rows := self.show(path, message_id)):
+            raise UsageError(f"{path} is not indexed", "pkb list --paths")
+        run_opener(opening(rows[0]["path"], message_id, instead, self.session.environ, sys.platform), instead)
+
     def idle(
         self,
         *,
@@ -479,11 +487,11 @@ class Pkb:
 
         return doctor(self.session)
 
-    def reject(self) -> "HistoryEntry":
-        """Drop the last answer from the cache, as wrong; returns its question. PkbError if there is none."""
+    def reject(self, question: str | None = None) -> "HistoryEntry":
+        """Drop the last answer, or that to a question, from the cache, as wrong; PkbError if there is none."""
         from engine.ask.semantic import reject_answer
 
-        last = reject_answer(self.session.lasting_ledger, self.session.now, self.session.collection)
+        last = reject_answer(self.session.lasting_ledger, self.session.now, self.session.collection, question)
         if last is None:
             raise PkbError("the last question has no cached answer", 'pkb ask "QUESTION" --cache refresh')
         return last

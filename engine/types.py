@@ -532,7 +532,7 @@ class FollowedAnswer(Struct, frozen=True):
 class AskOptions(Struct, frozen=True, forbid_unknown_fields=True):
     """How to ask: within what, from how many sources, and whether the bank may answer and may learn.
 
-    With `after` the document of that answer comes first. Without `record` nothing is left of the question.
+    With `after` the document of that answer comes first. Without `record` it is not in the history.
     """
 
     scope: Scope = Scope()

@@ -80,9 +80,10 @@ class History:
         self._rows.execute("DELETE FROM history WHERE id <= ?", (newest - MAX_QUESTIONS,))
         return newest
 
-    def last(self) -> HistoryEntry | None:
-        """Return the question asked last."""
-        row = self._rows.execute(f"SELECT {_COLUMNS} FROM history ORDER BY id DESC LIMIT 1").fetchone()
+    def last(self, question: str | None = None) -> HistoryEntry | None:
+        """Return the question asked last, or when that one was."""
+        sql = f"SELECT {_COLUMNS} FROM history WHERE question = coalesce(?, question) ORDER BY id DESC LIMIT 1"
+        row = self._rows.execute(sql, (question,)).fetchone()
         return HistoryEntry(*row) if row else None
 
     def newest(self) -> int | None:

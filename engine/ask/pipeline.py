@@ -206,7 +206,7 @@ class Asker:
         if before:
             reply = replace(reply, correction=change_of(before, reply, asked.evidence))
         answered = self._answered(ask, reply, ServedFrom(ask.key.digest), ask.trace.saved_s * 1000, asked.evidence)
-        return replace(answered, keep=written.keep) if ask.options.record else answered
+        return replace(answered, keep=written.keep) if ask.options.record or ask.options.write_bank else answered
 
     def _answered(
         self, ask: PendingQuestion, reply: Answer, served: ServedFrom, saved_ms: float, evidence: "Evidence | None"

@@ -107,15 +107,17 @@ def check_ids(model: LanguageModel, question: str, answer: str) -> Ids:
     return (*model.tokens(said), *model.frame.closing)
 
 
-def reject_answer(ledger: Ledger, now: datetime, collection: str | None = None) -> HistoryEntry | None:
-    """Drop the last answer from the cache and return its question; None if it is not cached, or of another collection.
+def reject_answer(
+    ledger: Ledger, now: datetime, collection: str | None = None, question: str | None = None
+) -> HistoryEntry | None:
+    """Drop the last answer, or the last to a question, from the cache; None if it is not cached, or of elsewhere.
 
     Asked again, the question is answered from scratch. An answer made for it is never served for another question; one
     of another question is no longer served for questions of the same or a lower similarity.
     """
     with ledger.transaction():
         ledger.renew()
-        last = History(ledger).last()
+        last = History(ledger).last(question)
         cached = AnswerBank(ledger).find(last.key) if last and last.key else None
         if last is None or last.key is None or cached is None:
             return None

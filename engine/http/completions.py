@@ -58,11 +58,12 @@ class ChatRequest:
     cache: CacheUse
     footnotes: bool
     after: FollowedAnswer | None
+    record: bool  # as the user's own question
     filled_in: str | None = None  # the response to a client's own task: there is no question then
 
 
-def parse(body: Any) -> ChatRequest:
-    """Parse a request; UsageError names the field that is wrong."""
+def parse(body: Any, *, record: bool = False) -> ChatRequest:
+    """Parse a request, which is recorded if it says so, or by default; UsageError names the field that is wrong."""
     given = _of(dict, body, "the body")
     if (model := given.get("model", MODEL)) != MODEL:
         raise UsageError(f"no model {one_line(str(model), 60)}, only {MODEL}", "GET /v1/models")
@@ -85,8 +86,14 @@ def parse(body: Any) -> ChatRequest:
         cache=_cache(_field(str, own, "cache", "use")),
         footnotes=_field(bool, own, "footnotes", True),
         after=_after(own.get("after")),
+        record=_field(bool, own, "record", record),
         filled_in=filled_in,
     )
+
+
+def text_field(body: Any, name: str) -> str | None:
+    """Return a text of a body, None if it has none; UsageError if the body is no object, or the field no text."""
+    return _text(_of(dict, body, "the body").get(name), name)
 
 
 # What an answer cannot keep to is refused: ignored, the client would take the answer for something else.
@@ -193,7 +200,7 @@ def _turns(said: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 def ask(pkb: Pkb, asked: ChatRequest, say: OnText | None) -> AskResult:
     """Answer a request; `say` is given the text of a generated answer while it is written."""
     scope = pkb.scope(asked.filters)
-    question, options = _completed(pkb, asked, pkb.options(scope, asked.k, asked.cache))
+    question, options = _completed(pkb, asked, replace(pkb.options(scope, asked.k, asked.cache), record=asked.record))
     return pkb.answer(question, options, say)
 
 
@@ -207,8 +214,11 @@ def _completed(pkb: Pkb, asked: ChatRequest, options: AskOptions) -> tuple[str, 
     condensed = condense(asked.question, turns, follow_up_writer(pkb.session))
     if condensed.asked is None:
         return asked.question, replace(options, read_bank=False, write_bank=False, after=asked.after)
-    after = asked.after if condensed.by != "itself" else None
-    return condensed.asked, replace(options, after=after and replace(after, typed=asked.question))
+    if condensed.by == "itself":
+        return condensed.asked, options
+    # What only the client knows of may rest on what was forgotten since.
+    after, writes = asked.after, options.write_bank and options.record
+    return condensed.asked, replace(options, write_bank=writes, after=after and replace(after, typed=asked.question))
 
 
 def footnotes(reply: Answer) -> str:

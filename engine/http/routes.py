@@ -19,7 +19,7 @@ from functools import partial
 from importlib.resources import files
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
-from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, SIGTERM, pthread_sigmask
+from signal import SIG_BLOCK, SIG_UNBLOCK, SIGINT, SIGTERM, pthread_sigmask
 from sqlite3 import Error as DatabaseError
 from threading import Event, Lock
 from typing import Any
@@ -42,6 +42,7 @@ from engine.serve.client import ReadAhead
 from engine.text.terminal import line, shorten, valid_text
 from engine.types import NO_FILTERS, SCHEMA, AskResult, Filters, ListOptions, json_text
 from store.errors import Locked, NoModel, NoStore, PkbError, UsageError, as_pkb_error
+from store.history import latest
 from store.home import locate, replacing
 from store.peers import web_certificate
 from store.types import replace
@@ -51,7 +52,7 @@ _CLOSED = 499  # nobody reads it
 _DONE = "data: [DONE]\n\n"  # ends a stream of events
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _FILTERS = ("sender", "recipient", "since", "until", "collection")
-_PASSAGES, _MOST_PASSAGES, _LISTED, _MOST_LISTED = 10, 50, 20, 1000
+_PASSAGES, _MOST_PASSAGES, _LISTED, _MOST_LISTED, _RECENT = 10, 50, 20, 1000, 5
 _STATUS: Mapping[type[PkbError], int] = {UsageError: 400, NoStore: 409, Locked: 503, NoModel: 503}
 _OUTSIDE = (OSError, RuntimeError, ValueError, DatabaseError)  # failures that are not bugs in pkb
 
@@ -59,8 +60,20 @@ Params = QueryParams
 _Event = str | AskResult | PkbError | None  # a piece of an answer, the answer, what went wrong, the end
 
 
-def application(environ: Mapping[str, str], *, port: int, token: str, names: Sequence[str] = ()) -> "RequestGuard":
-    """Return the ASGI application of a home, reached on loopback or by some names of this machine."""
+def application(
+    environ: Mapping[str, str],
+    *,
+    port: int,
+    token: str,
+    names: Sequence[str] = (),
+    record: bool = False,
+    opens: bool = False,
+) -> "RequestGuard":
+    """Return the ASGI application of a home, reached on loopback or by some names of this machine.
+
+    With `record` the questions of all clients are the user's, else those of the page; with `opens` the page can have
+    files opened here.
+    """
     ahead = _Ahead()
     gets: dict[str, Callable[[Pkb, Params], Any]] = {
         "search": _search,
@@ -72,13 +85,16 @@ def application(environ: Mapping[str, str], *, port: int, token: str, names: Seq
             "people": pkb.people(params.get("name", ""), collection=params.get("collection") or None),
         },
         "stats": lambda pkb, _: pkb.stats(),
+        "recent": lambda pkb, _: {"schema": SCHEMA, "questions": latest(pkb.session.ledger, _RECENT), "opens": opens},
         "ahead": ahead.typed,
     }
+    posts = {"wrong": _wrong} | ({"open": _open} if opens else {})
     routes = [Route(f"/v1/{name}", partial(_answer_get, environ, give), methods=["GET"]) for name, give in gets.items()]
+    routes += [Route(f"/v1/{name}", partial(_answer_post, environ, do), methods=["POST"]) for name, do in posts.items()]
     routes += [
         Route("/v1/models", _models, methods=["GET"]),
         Route("/v1/models/{name}", _models, methods=["GET"]),
-        Route("/v1/chat/completions", partial(_complete, environ, ahead), methods=["POST"]),
+        Route("/v1/chat/completions", partial(_complete, environ, ahead, record=record), methods=["POST"]),
         Route("/", _file, methods=["GET"]),
         Route("/{name}", _file, methods=["GET"]),
     ]
@@ -104,9 +120,21 @@ async def _unknown(request: Request, found: Exception) -> Response:
 
 
 def _answer_get(environ: Mapping[str, str], give: Callable[[Pkb, Params], Any], request: Request) -> Response:
+    return _answer(environ, lambda pkb: give(pkb, request.query_params))
+
+
+async def _answer_post(environ: Mapping[str, str], do: Callable[[Pkb, Any], Any], request: Request) -> Response:
+    try:
+        given = _decoded(await _body(request))
+    except PkbError as found:
+        return _failed(found)
+    return await asyncio.to_thread(_answer, environ, lambda pkb: do(pkb, given))
+
+
+def _answer(environ: Mapping[str, str], give: Callable[[Pkb], Any]) -> Response:
     try:
         with Pkb(server=True, environ=environ) as pkb:
-            return _json(give(pkb, request.query_params))
+            return _json(give(pkb))
     except (PkbError, *_OUTSIDE) as found:
         return _failed(as_pkb_error(found))
 
@@ -139,6 +167,16 @@ def _todo(pkb: Pkb, params: Params) -> Any:
     limit = _number(params, "limit", _LISTED, 0, _MOST_LISTED)
     found = pkb.open_loops(pkb.open_loop_options(_filters(params, "document", "kind"), limit or None))
     return {"schema": SCHEMA, "items": found.items}
+
+
+def _wrong(pkb: Pkb, given: Any) -> Any:
+    last = pkb.reject(completions.text_field(given, "question"))
+    return {"schema": SCHEMA, "question": last.question, "tier": last.tier}
+
+
+def _open(pkb: Pkb, given: Any) -> Any:
+    pkb.open_file(completions.text_field(given, "path") or "", completions.text_field(given, "message_id"))
+    return {"schema": SCHEMA}
 
 
 class _Ahead:
@@ -194,10 +232,10 @@ class _Gone(Exception):
     """The client has closed the connection."""
 
 
-async def _complete(environ: Mapping[str, str], ahead: "_Ahead", request: Request) -> Response:
+async def _complete(environ: Mapping[str, str], ahead: "_Ahead", request: Request, *, record: bool = False) -> Response:
     """Answer a chat completion, streamed if the request asks for it; a client's own task without opening the home."""
     try:
-        asked = completions.parse(_decoded(await _body(request)))
+        asked = completions.parse(_decoded(await _body(request)), record=record)
     except PkbError as found:
         return _failed(found)
     if asked.filled_in is not None:
@@ -445,7 +483,7 @@ def error(message: str, kind: str, code: int | str, next_step: str | None = None
 PORT = 8642
 _TOKEN = "http.token"
 _WAITING = 128  # connections that are not accepted yet
-_GRACE_S = 3
+_GRACE_S, _ENDING = 3, (SIGINT, SIGTERM)
 _CONNECTIONS = 64  # at a time
 _REQUEST_S, _IDLE_S = 10, 75  # for a request to arrive, or an answer to be read; between two requests
 
@@ -546,11 +584,13 @@ def serve(
     names: Sequence[str],
     tls: bool,
     renew: bool,
+    record: bool = False,
 ) -> None:
     """Serve a home until a signal; `ready` is called once requests are accepted. PkbError if the port is taken.
 
     An address other than loopback has TLS by a certificate of its own, unless it is turned off. `names` are those of
-    this machine that requests may be for, beside the address itself.
+    this machine that requests may be for, beside the address itself. With `record` the questions of all clients are
+    recorded as the user's.
     """
     home, address = locate(environ), _address(host)
     if (is_any := address.is_unspecified) and not names:
@@ -564,7 +604,8 @@ def serve(
         token = read_token(home.data / _TOKEN, renew=renew)
         shown = LOOPBACK if str(address) == LOOPBACK else names[0]
         endpoint = HttpAddress(shown, listener.getsockname()[1], token, certificate, not address.is_loopback)
-        app = application(environ, port=endpoint.port, token=endpoint.token, names=names)
+        opens = is_own and names in ([], ["::1"])  # else who uses the page may be at another machine
+        app = application(environ, port=endpoint.port, token=token, names=names, record=record, opens=opens)
         # No log: a traceback in it could hold mail.
         config = uvicorn.Config(
             app, http=HttpConnection, log_config=None, log_level="critical", access_log=False, lifespan="off",
@@ -572,14 +613,20 @@ def serve(
             ssl_certfile=certificate,
         )  # fmt: skip
         ready(endpoint)
-        with asyncio.Runner() as runner:
-            # A signal that comes while the loop is made would leave a half of it, about which asyncio complains.
-            before = pthread_sigmask(SIG_BLOCK, {SIGINT, SIGTERM})
-            try:
-                runner.get_loop()
-            finally:
-                pthread_sigmask(SIG_SETMASK, before)
-            runner.run(uvicorn.Server(config).serve([listener]))
+        pthread_sigmask(SIG_BLOCK, _ENDING)
+        try:
+            _Server(config).run([listener])
+        finally:
+            pthread_sigmask(SIG_UNBLOCK, _ENDING)
+
+
+class _Server(uvicorn.Server):
+    """Takes signals once it handles them: asyncio complains about a loop that one cuts off while it is made."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin."""
+        await super().startup(sockets)
+        pthread_sigmask(SIG_UNBLOCK, _ENDING)
 
 
 def _address(host: str) -> IPv4Address | IPv6Address:

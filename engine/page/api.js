@@ -42,11 +42,16 @@ export async function get(path, params = {}, signal = undefined) {
   return (await request(query.size ? `${path}?${query}` : path, { signal })).json();
 }
 
+const json = (body) => ({ method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } });
+
+export async function post(path, body) {
+  return (await request(path, json(body))).json();
+}
+
 // Ask; `onText` is called with each new piece. Returns the answer, and its text as it was streamed.
 export async function ask(messages, options, onText, signal) {
-  const body = JSON.stringify({ model: "pkb", messages, stream: true, pkb: options });
-  const headers = { "Content-Type": "application/json" };
-  const response = await request("/v1/chat/completions", { method: "POST", body, headers, signal });
+  const asked = json({ model: "pkb", messages, stream: true, pkb: options });
+  const response = await request("/v1/chat/completions", { ...asked, signal });
   let answer = null, text = "";
   for await (const data of events(response.body)) {
     if (data === "[DONE]") break;

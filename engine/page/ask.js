@@ -1,4 +1,4 @@
-// Questions and answers: one conversation, the newest turn first.
+// Questions and answers: one conversation, the newest turn last.
 
 import * as api from "./api.js";
 import { $, age, announce, count, day, duration, h, marked, oneLine, percent, plain, sentence } from "./dom.js";
@@ -9,10 +9,13 @@ const REMEMBERED = 6; // earlier turns that are sent along
 const FULL = 3; // sources that are shown at once
 const LONG = 220; // characters, from which an answer is set smaller
 const WORDS = 3, PAUSE = 300; // words of a question, and milliseconds without a key, before its sources are read
-const WAITING = "Searching your messages";
+const WAITING = "Searching your messages", READING = "Reading what was found";
+const SLOW = 2; // seconds, after which they are counted
+const RECENT = 50; // documents whose writers are asked about in the examples
 let turns = []; // what was asked and answered
 let running = null;
 let typing; // the timer of the pause
+let waiting; // that of the seconds
 
 export const stop = () => running?.abort() ?? false;
 export const isRunning = () => running !== null;
@@ -34,6 +37,26 @@ export function start() {
   addEventListener("popstate", resume);
 }
 
+// What was asked before, and questions that the newest documents can answer, to begin with.
+export async function suggest() {
+  const [{ questions, opens }, { documents }] = await Promise.all([api.get("/v1/recent"), api.get("/v1/list", { limit: RECENT })]);
+  const groups = [["Recent questions", questions], ["For example", examples(documents)]].filter(([, list]) => list.length);
+  $("suggested").replaceChildren(...groups.map(([title, list]) => h("section", {}, h("h2", {}, title),
+    h("ol", {}, list.map((one) => h("li", {}, h("button", { type: "button", class: "quiet", dir: "auto", click: () => ask(one) }, plain(one))))))));
+  $("suggested").hidden = !groups.length;
+  return opens;
+}
+
+function examples(documents) {
+  const times = new Map();
+  for (const { kind, sender } of documents) if (kind === "mail") times.set(sender, (times.get(sender) ?? 0) + 1);
+  const [most] = [...times].sort(([, one], [, other]) => other - one), name = most && oneLine(most[0].split(" <")[0]);
+  return [
+    ...name ? [`When did ${name} last write?`, `How many mails did ${name} send?`] : [],
+    ...documents.some(({ kind }) => kind !== "mail") ? ["What was decided in the last meeting?"] : [],
+  ];
+}
+
 // Show the question of the address: where its answer stands, or asked (again, after a reload).
 export function resume() {
   const question = addressed(), turn = turns.findLast((one) => one.whole === question)?.turn;
@@ -53,6 +76,7 @@ export function renew() {
   $("new-button").hidden = true;
   $("view-ask").classList.remove("begun");
   $("ask-input").focus();
+  suggest().catch(() => {}); // what there is stays
 }
 
 // Have a local model read the sources of what is typed so far: its first word then comes sooner.
@@ -68,7 +92,7 @@ async function ask(question, cache = "use", isNew = true) {
   const turn = made(question), before = messages(), control = (running = Object.assign(new AbortController(), { question }));
   begin(turn);
   try {
-    const options = { ...filters(), cache, footnotes: false, ...before.length ? followed() : {} };
+    const options = { ...filters(), cache, record: true, footnotes: false, ...before.length ? followed() : {} };
     const said = await api.ask([...before, { role: "user", content: question }], options, (text) => stream(turn, text), control.signal);
     finish(turn, said);
     const whole = said.answer.question || question; // a follow-up means nothing without the turns before it
@@ -109,33 +133,40 @@ function begin(turn) {
   $("new-button").hidden = false;
   $("ask-button").hidden = true;
   $("stop-button").hidden = false;
-  $("turns").prepend(turn.article);
+  $("turns").append(turn.article);
   turn.answer.classList.add("pending");
   turn.answer.textContent = WAITING;
+  const since = Date.now();
+  clearInterval(waiting);
+  waiting = setInterval(() => {
+    const seconds = Math.round((Date.now() - since) / 1000);
+    if (seconds >= SLOW) turn.answer.textContent = `${READING}, ${seconds} s`;
+  }, 1000);
   reveal(turn);
   announce("Answering");
 }
 
 function reveal(turn) {
   turn.title.focus({ preventScroll: true });
-  turn.article.scrollIntoView({ block: "nearest" });
-  if ($("turns").firstChild === turn.article) scrollTo({ top: 0 });
+  turn.article.scrollIntoView({ block: "start" });
 }
 
 function end() {
   running = null;
+  clearInterval(waiting);
   $("ask-button").hidden = false;
   $("stop-button").hidden = true;
 }
 
 function stream(turn, text) {
+  clearInterval(waiting);
   turn.answer.classList.toggle("long", text.length > LONG);
   turn.answer.textContent = plain(text);
 }
 
 function fail(turn, error) {
+  if (turn.answer.classList.contains("pending") && [WAITING, READING].some((said) => turn.answer.textContent.startsWith(said))) turn.answer.textContent = "";
   turn.answer.classList.remove("pending");
-  if (turn.answer.textContent === WAITING) turn.answer.textContent = "";
   if (error.name === "AbortError") {
     turn.below.append(h("p", { class: "how" }, "Stopped"));
     return announce("Stopped");
@@ -155,6 +186,7 @@ function finish(turn, { answer }) {
   turn.above.append(...understood(turn.question, answer), ...corrected(answer.correction), ...graded(answer));
   turn.below.append(how(turn, answer), ...noted(answer));
   showSources(turn, answer);
+  if (document.activeElement === turn.title) turn.article.scrollIntoView({ block: "start" }); // there is room for it now
   const groups = grouped(answer.sources).length;
   announce(`${text} ${words(answer)}. ${groups ? count(groups, "source") : "No sources"}.`);
 }
@@ -220,7 +252,20 @@ function how(turn, answer) {
   const cached = ["exact", "semantic"].includes(answer.tier);
   const again = h("button", { type: "button", class: "quiet", click: () => afresh(turn) }, "Ask again without the cache");
   const copied = h("button", { type: "button", class: "quiet", click: () => copy(answer, copied) }, "Copy");
-  return h("p", { class: "how" }, words(answer) + model, (cached || answer.stale) && again, answer.answered && copied);
+  const wrong = h("button", { type: "button", class: "quiet", click: () => reject(turn, answer, wrong) }, "Wrong");
+  return h("p", { class: "how" }, words(answer) + model, (cached || answer.stale) && again, answer.answered && copied, wrong);
+}
+
+// Drop an answer from the cache: the next time, the question is answered from scratch.
+async function reject(turn, answer, button) {
+  try {
+    await api.post("/v1/wrong", { question: answer.question || turn.question });
+    button.replaceWith(h("span", {}, "Marked as wrong"));
+    announce("Marked as wrong");
+  } catch (error) {
+    turn.below.append(h("p", { class: "warning" }, sentence(plain(error.message))));
+    announce(error.message);
+  }
 }
 
 // Copy an answer with the source that it rests on.

@@ -60,6 +60,7 @@ async function begin() {
     $("ask-lead").prepend(`${stats.about(found)}. `);
     if (await todo.exists()) $("todo-link").hidden = $("todo-key").hidden = false;
     if (location.hash === "#todo") route();
+    viewer.allowOpening(await ask.suggest());
     ask.resume();
   } catch (error) {
     notice(error);

@@ -1,12 +1,14 @@
 // One document: its indexed text with line numbers, the cited lines marked.
 
-import { Failure, get } from "./api.js";
+import { Failure, get, post } from "./api.js";
 import { $, day, h, oneLine, plain, time } from "./dom.js";
 
 const BLOCK = 200; // lines that a browser lays out at once
 let shown = null; // the document on show
 let siblings = null; // all documents of its file, once asked for
 let loading = new AbortController();
+let opens = false; // whether the server is on this machine, and opens files
+export const allowOpening = (allowed) => (opens = allowed);
 
 // Why a source or a document may not be what it says it is.
 export function warnings(one) {
@@ -66,11 +68,19 @@ function about(found) {
     ["From", plain(found.sender)],
     [found.kind === "mail" ? "To" : "With", list],
     ["Date", found.date && time(found.date)],
-    ["File", h("span", { class: "path" }, plain(found.path))],
+    ["File", [h("span", { class: "path" }, plain(found.path)), opens && h("button", { type: "button", class: "quiet", click: () => openFile(found) }, "Open")]],
     ["Note", warnings(found).join("; ")],
   ];
   const made = rows.filter(([, value]) => value).map(([label, value]) => h("div", {}, h("dt", {}, label), h("dd", {}, h("bdi", {}, value))));
   return h("dl", {}, made);
+}
+
+async function openFile({ path, message_id }) {
+  try {
+    await post("/v1/open", { path, message_id });
+  } catch (error) {
+    $("viewer-about").append(h("p", { class: "warning" }, plain(error.message)));
+  }
 }
 
 // The cited lines, and from where to where to mark in each: the quote, where it is found in them and not all they say.

@@ -170,7 +170,9 @@ def run_opener(command: Sequence[str], instead: str) -> None:
     try:
         import subprocess  # slow to load
 
-        code = subprocess.run(command, check=False).returncode
+        # The system's opener names each browser that it does not find; an own program may need the terminal.
+        errors = subprocess.DEVNULL if name in _SYSTEM.values() else None
+        code = subprocess.run(command, check=False, stderr=errors).returncode
     except OSError as error:
         raise PkbError(f"cannot run {name}: {(error.strerror or '').lower()}", instead) from None
     if code:

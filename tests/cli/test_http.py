@@ -148,6 +148,52 @@ def test_what_stands_for_nothing_alone_is_asked_of_the_answer_before_and_not_cac
     assert row["sources"][0]["path"] == source["path"]
 
 
+def test_questions_of_clients_are_cached_but_are_the_users_only_if_they_say_so(http: Served) -> None:
+    question = "Who plays the piano at the rehearsal?"
+    recent = http.get("/v1/recent").row["questions"]
+    assert [ask(http, question).model_extra["pkb"]["tier"] for _ in range(2)][1] == "exact"
+    assert http.get("/v1/recent").row["questions"] == recent
+    ask(http, question, extra_body={"pkb": {"record": True}})
+    assert http.get("/v1/recent").row["questions"] == [question, *recent][:5]
+
+
+def test_every_question_is_recorded_if_the_server_says_so(home: Path) -> None:
+    with http_endpoint({**environment(home), "PKB_DAEMON": "off"}, "--record") as found:
+        found.get("/v1/chat/completions", {"messages": [{"role": "user", "content": "Who has the tandem?"}]})
+        assert found.get("/v1/recent").row["questions"][0] == "Who has the tandem?"
+
+
+def test_an_answer_is_marked_as_wrong_by_its_question(http: Served) -> None:
+    for question in (CONCERT, KEY):
+        ask(http, question, extra_body={"pkb": {"record": True}})
+    assert http.get("/v1/wrong", {"question": CONCERT}).row["question"] == CONCERT
+    assert [ask(http, one).model_extra["pkb"]["tier"] for one in (CONCERT, KEY)] == ["full", "exact"]
+    assert http.get("/v1/wrong", {"question": "never asked"}).status == 500
+
+
+@pytest.mark.parametrize("path", ["/v1/wrong", "/v1/open"])
+def test_what_changes_or_opens_something_is_as_guarded_as_a_question(http: Served, path: str) -> None:
+    assert http.get(path, {}, token="wrong").status == 401
+    assert http.get(path, {}, Origin="https://evil.example.org").status == 403
+    assert http.get(path, b"{").status == 400
+    assert http.get(path, []).row["error"]["message"] == "the body is not a JSON object"
+    assert http.get(path).status == 405
+
+
+def test_only_indexed_files_are_opened_and_only_for_a_page_on_this_machine(home: Path, tmp_path: Path) -> None:
+    environ = {**environment(home), "PKB_DAEMON": "off", "PKB_OPENER": "touch"}
+    with http_endpoint(environ) as found:
+        refused = found.get("/v1/open", {"path": "/etc/passwd"})
+        assert (refused.status, refused.row["error"]["message"]) == (400, "/etc/passwd is not indexed")
+        path = found.get("/v1/list?limit=1").row["documents"][0]["path"]
+        assert found.get("/v1/open", {"path": path}).status == 200
+        assert found.get("/v1/recent").row["opens"]
+    (tmp_path / "config.toml").write_text('[serve]\nhosts = "pkb.example.org"\n')
+    with http_endpoint({**environ, "PKB_CONFIG": str(tmp_path / "config.toml")}) as found:
+        assert found.get("/v1/open", {"path": path}).status == 404
+        assert not found.get("/v1/recent").row["opens"]
+
+
 def test_filters_limit_a_question_and_a_decline_says_so(http: Served) -> None:
     made = ask(http, KEY, extra_body={"pkb": {"since": "2024-06", "cache": "off", "k": 2}})
     own = made.model_extra["pkb"]

@@ -18,9 +18,9 @@ KNOWS = "#ask-lead:has-text('documents in')"  # the page, once it knows what is 
 
 
 @contextmanager
-def serve(home: Path) -> Iterator[str]:
+def serve(home: Path, **variables: str) -> Iterator[str]:
     """Serve the page of a home until the block ends; yields its address."""
-    with http_endpoint({**environment(home), "PKB_DAEMON": "off"}) as served:
+    with http_endpoint({**environment(home), "PKB_DAEMON": "off", **variables}) as served:
         yield served.page
 
 

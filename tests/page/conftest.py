@@ -1,5 +1,6 @@
 """The page in headless Chromium, served from a home with the bundled mail and with hostile mail."""
 
+import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,13 +54,24 @@ def browser() -> "Iterator[Browser]":
 
 
 @pytest.fixture(scope="session")
-def page_url(browser: "Browser", made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def opened_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file in which the program that files are opened in writes their paths."""
+    return tmp_path_factory.mktemp("opened") / "files"
+
+
+@pytest.fixture(scope="session")
+def page_url(
+    browser: "Browser", made: Path, opened_files: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
     """Return the address of the page, token included, of a home with the bundled and with hostile mail."""
     home = tmp_path_factory.mktemp("page") / "demo"
     shutil.copytree(made, home)
     ingested = pkb(home, "ingest", str(_hostile(home / "hostile")))
     assert ingested.returncode == 0, ingested.stderr
-    with serve(home) as address:
+    opener = home / "opener"
+    opener.write_text(f'#!/bin/sh\necho "$1" >> {shlex.quote(str(opened_files))}\n')
+    opener.chmod(0o700)
+    with serve(home, PKB_OPENER=str(opener)) as address:
         yield address
 
 

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -55,13 +56,13 @@ def test_an_answer_comes_with_its_source_and_how_it_was_found(page: "Page") -> N
 def test_a_question_that_is_asked_again_says_that_its_answer_is_cached(page: "Page") -> None:
     ask(page, KEY)
     ask(page, KEY)
-    assert page.locator(".turn").first.locator(".how").last.inner_text().startswith("from cache, ")
+    assert page.locator(".turn").last.locator(".how").last.inner_text().startswith("from cache, ")
 
 
 def test_the_question_stands_in_the_address_and_survives_a_reload(page: "Page") -> None:
     ask(page, CONCERT)
     ask(page, "And where?")
-    first, second = page.locator(".turn").nth(1), page.url
+    first, second = page.locator(".turn").first, page.url
     assert "q=" in second
     assert "And+where" not in second  # which alone means nothing
     page.go_back()
@@ -85,6 +86,56 @@ def test_an_answer_is_copied_with_its_source(page: "Page") -> None:
     copied = str(page.evaluate("navigator.clipboard.readText()"))
     assert KEEPER in copied
     assert "workshop meeting" in copied.splitlines()[-1]
+
+
+def test_an_answer_marked_as_wrong_is_made_anew(page: "Page") -> None:
+    ask(page, CONCERT)
+    ask(page, KEY)
+    page.locator(".turn").first.get_by_role("button", name="Wrong").click()  # not of the last one
+    page.locator(".turn").first.get_by_text("Marked as wrong").wait_for()
+    ask(page, CONCERT)
+    assert page.locator(".turn").last.locator(".how").last.inner_text().startswith("quoted in")
+    ask(page, KEY)
+    assert page.locator(".turn").last.locator(".how").last.inner_text().startswith("from cache")
+
+
+def test_a_document_is_opened_in_its_program(page: "Page", opened_files: Path) -> None:
+    ask(page, CONCERT)
+    page.locator(".source .open").first.click()
+    with page.expect_response("**/v1/open") as answer:
+        page.locator("#viewer").get_by_role("button", name="Open").click()
+    assert answer.value.ok
+    assert opened_files.read_text("utf-8").splitlines()[-1] == page.locator("#viewer .path").inner_text()
+
+
+def test_an_empty_start_suggests_questions_and_the_newest_turn_is_the_last(page: "Page") -> None:
+    suggested = page.locator("#suggested").get_by_role("button")
+    suggested.get_by_text("How many mails did Tobias Renn send?").click()
+    page.locator("[aria-busy]").wait_for(state="detached")
+    assert page.locator(".answer").inner_text().startswith("10 mails from Tobias Renn")
+    assert not page.locator("#suggested").is_visible()
+    ask(page, CONCERT)
+    assert page.locator(".turn h2").last.inner_text() == CONCERT
+    turn, field = page.locator(".turn").last.bounding_box(), page.locator("#ask-form").bounding_box()
+    assert turn
+    assert field
+    assert turn["y"] < field["y"]
+    page.keyboard.press("Escape")
+    page.keyboard.press("n")
+    page.locator("#suggested").get_by_text("Recent questions").wait_for()
+    assert page.locator("#suggested li").first.inner_text() == CONCERT
+
+
+def test_a_wait_is_counted_in_words(page: "Page") -> None:
+    page.route(COMPLETIONS, lambda route: None)
+    page.keyboard.press("/")
+    page.keyboard.type(KEY)
+    page.keyboard.press("Enter")
+    page.get_by_text("Searching your messages").wait_for()
+    page.get_by_text(re.compile(r"^Reading what was found, \d s$")).wait_for()
+    page.keyboard.press("Escape")
+    page.locator(".turn").get_by_text("Stopped").wait_for()
+    assert page.locator(".answer").inner_text() == ""
 
 
 def test_asked_again_without_the_cache_the_question_stands_once(page: "Page") -> None:
