@@ -67,7 +67,6 @@ def parse(body: Any, *, record: bool = False) -> ChatRequest:
     given = _of(dict, body, "the body")
     if (model := given.get("model", MODEL)) != MODEL:
         raise UsageError(f"no model {one_line(str(model), 60)}, only {MODEL}", "GET /v1/models")
-    _refuse_unkept(given)
     said = list(_messages(_of(list, given.get("messages"), "messages")))
     while said and said[-1][0] == "assistant" and not said[-1][1].strip():  # where the answer is to be written
         said.pop()
@@ -76,6 +75,8 @@ def parse(body: Any, *, record: bool = False) -> ChatRequest:
     if not said or said[-1][0] != "user" or not said[-1][1].strip():
         raise UsageError("the last message must be the user's question")
     own, filled_in = _field(dict, given, "pkb", {}), _filled_in([text for role, text, _ in said if role == "user"])
+    if filled_in is None:
+        _refuse_unkept(given)
     return ChatRequest(
         question="" if filled_in else typed(said[-1][1].strip()),
         before=tuple(_turns([one[:2] for one in said[:-1]]))[-_EARLIER:],
@@ -121,21 +122,32 @@ _FORM = re.compile(r'\{\s*"(\w{1,40})"\s*:\s*(["\[])')  # of what is wanted: a J
 _CHAT_END = re.compile(r"</(\w{1,40})>\s*\Z")
 _SAYS = re.compile(r"\s*\w{1,20}:\s")
 _LONGEST_TITLE = 60  # characters
+_ABOUT_TITLE = ("title", "(?:chat|conversation)", "words?")  # in the line that asks for one
+_TITLE = re.compile(
+    "".join(rf"(?=[^\n]*\b{word}\b)" for word in _ABOUT_TITLE) + r"[^\n]+\n\n(?:\w+:\n)?", re.IGNORECASE
+)
 
 
 def _filled_in(said: Sequence[str]) -> str | None:
     """Return the response to a client's own task (a title, an empty list of tags); None for a question.
 
-    A task is one message under headings, which shows the form of a JSON object and ends with a chat between tags.
+    A task is one message under headings, which shows the form of a JSON object and ends with a chat between tags; or a
+    line that asks for a title of a chat in so many words, and the chat below it.
     """
+    if len(said) == 1 and (wanted := _TITLE.match(said[0])):
+        return _title(said[0][wanted.end() :])
     if len(said) != 1 or len(_HEADING.findall(said[0])) < 2:
         return None
     form, end = _FORM.search(said[0]), _CHAT_END.search(said[0])
     if form is None or end is None:
         return None
     chat = said[0][: end.start()].rpartition(f"<{end[1]}>")[2]
-    title = one_line(_SAYS.sub("", chat, count=1).strip().partition("\n")[0], _LONGEST_TITLE)
-    return json.dumps({form[1]: title if form[2] == '"' else []}, ensure_ascii=False)
+    return json.dumps({form[1]: _title(chat) if form[2] == '"' else []}, ensure_ascii=False)
+
+
+def _title(chat: str) -> str:
+    """Return the first line of a chat, without who says it."""
+    return one_line(_SAYS.sub("", chat, count=1).strip().partition("\n")[0], _LONGEST_TITLE)
 
 
 def _of(kind: Any, value: Any, name: str) -> Any:
