@@ -198,13 +198,13 @@ AdapterName = Annotated[str, typer.Argument(metavar="NAME", help="As `pkb adapte
 
 @adapter.command("add")
 def add_files(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where mlx-lm saved it.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where mlx-lm or PEFT saved it.")],
     name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="What to call it (default: the folder's name)")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Copy an adapter that mlx-lm trained for the model in use.
+    """Copy a LoRA adapter that mlx-lm or PEFT trained for the model in use.
 
     Example: pkb adapter add ~/adapters/mail --name mail
     """

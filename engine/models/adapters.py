@@ -1,4 +1,4 @@
-"""LoRA adapters as mlx-lm saves them: read and checked, put on a loaded model and taken off, kept in a home.
+"""LoRA adapters as mlx-lm and PEFT save them: read and checked, put on a loaded model and taken off, kept in a home.
 
 An ordinary adapter acts on every token, so its KV tensors are its own. An activated one (arXiv 2504.12397) acts on the
 last segment of a prompt and on what is generated: the tensors of everything before are the base model's. MLX is
@@ -6,6 +6,7 @@ imported inside functions, because BLAS must be loaded before it.
 """
 
 import json
+import math
 import re
 import shutil
 import struct
@@ -43,7 +44,20 @@ _MOST_CONFIG = 1 << 20  # bytes
 _MOST_SCALE = 1e4
 _KNOWN = 2  # adapters whose factors stay in memory: two may take turns
 _NEXT = "pkb adapter list"
-_PEFT = ("adapter_model.safetensors", "adapter_model.bin")
+PEFT_WEIGHTS = "adapter_model.safetensors"
+_PEFT_DOWN, _PEFT_UP, _PEFT_MODEL = ".lora_A.weight", ".lora_B.weight", "base_model.model."  # parts of tensors' names
+_NOT_FACTORS = {  # settings of PEFT that change more than linear layers by one product each
+    "use_dora": "it is DoRA, which cannot be taken off a loaded model",
+    "modules_to_save": "it replaces whole layers",
+    "trainable_token_indices": "it replaces rows of the embedding",
+    "target_parameters": "it is on expert layers",
+    "layer_replication": "it repeats layers of the model",
+    "rank_pattern": "its rank differs by layer",
+    "alpha_pattern": "its scale differs by layer",
+    "lora_bias": "it has biases",
+    "alora_invocation_tokens": "it acts from some tokens of its own on",
+}
+_CHANGES_BASE = ("pissa", "olora", "corda", "loftq")  # ways to begin a training that change the base model's weights
 _DAMAGED = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, struct.error)
 
 
@@ -84,11 +98,8 @@ def read_adapter(folder: Path, name: str, notes: Path | None = None) -> Adapter:
 def _config(folder: Path, name: str) -> Mapping[str, Any]:
     """Return the config of an adapter that pkb can put on a model; UsageError naming a kind that it cannot."""
     path = folder / CONFIG
-    if not path.is_file() or not (folder / WEIGHTS).is_file():
-        if any((folder / peft).is_file() for peft in _PEFT):
-            raise UsageError(f"{name} is an adapter of PEFT; pkb needs mlx-lm's form, with {WEIGHTS}", _NEXT)
-        missing = CONFIG if not path.is_file() else WEIGHTS
-        raise UsageError(f"{name} is not an mlx-lm adapter: {missing} is missing", "pkb adapter add FOLDER")
+    if not path.is_file():
+        raise UsageError(f"{name} is not an adapter: {CONFIG} is missing", "pkb adapter add FOLDER")
     try:
         if path.stat().st_size > _MOST_CONFIG:
             raise ValueError("too long")
@@ -97,6 +108,10 @@ def _config(folder: Path, name: str) -> Mapping[str, Any]:
             raise ValueError("no object")
     except _DAMAGED as error:
         raise PkbError(f"adapter {name} is damaged: {CONFIG}: {_reason(error)}", _NEXT) from error
+    if not (folder / (weights := _weights_of(found))).is_file():
+        raise UsageError(f"{name} is not an adapter: {weights} is missing", "pkb adapter add FOLDER")
+    if "peft_type" in found:
+        _check_peft(found, name)
     if (kind := found.get("fine_tune_type", "lora")) == "dora":
         raise UsageError(f"{name} is a DoRA adapter, which cannot be taken off a loaded model; train LoRA", _NEXT)
     if kind == "full":
@@ -104,6 +119,48 @@ def _config(folder: Path, name: str) -> Mapping[str, Any]:
     if kind != "lora":
         raise UsageError(f"{name} has the unknown fine_tune_type {str(kind)[:40]!r}; pkb uses lora", _NEXT)
     return found
+
+
+def _weights_of(config: Mapping[str, Any]) -> str:
+    return PEFT_WEIGHTS if "peft_type" in config else WEIGHTS
+
+
+def _check_peft(config: Mapping[str, Any], name: str) -> None:
+    """Raise UsageError naming why an adapter of PEFT is none that pkb can put on a model."""
+    reasons = [why for key, why in _NOT_FACTORS.items() if config.get(key)]
+    if config["peft_type"] != "LORA":
+        reasons.insert(0, f"its kind is {str(config['peft_type'])[:40]}, not LORA")
+    if config.get("bias", "none") != "none":
+        reasons.append("it changes biases")
+    if str(config.get("init_lora_weights")).lower().startswith(_CHANGES_BASE):
+        reasons.append(f"its training changed the base model ({str(config['init_lora_weights'])[:40]})")
+    if reasons:
+        raise UsageError(f"pkb cannot use {name}, an adapter of PEFT: {reasons[0]}", _NEXT)
+
+
+def _from_peft(folder: Path, config: Mapping[str, Any], name: str) -> None:
+    """Rewrite an adapter of PEFT, which adds scale * B @ A to a weight, in mlx-lm's form: A and B transposed."""
+    import mlx.core as mx
+
+    rank, alpha, scale = config.get("r"), config.get("lora_alpha"), None
+    if isinstance(rank, int) and rank > 0 and isinstance(alpha, (int, float)):
+        scale = alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
+    try:
+        factors_of(folder / PEFT_WEIGHTS, _PEFT_UP, _PEFT_DOWN)
+        found: Any = mx.load(str(folder / PEFT_WEIGHTS))
+        turned = dict[str, Any]()
+        for one, factor in found.items():
+            layer = one.removeprefix(_PEFT_MODEL).removesuffix(_PEFT_UP).removesuffix(_PEFT_DOWN)
+            turned[layer + (UP if one.endswith(_PEFT_UP) else DOWN)] = mx.contiguous(factor.T)
+        mx.eval(list(turned.values()))
+    except (ValueError, LookupError, TypeError, RuntimeError) as error:
+        raise PkbError(f"adapter {name} is damaged: {PEFT_WEIGHTS}: {_reason(error)}", _NEXT) from error
+    said = {"lora_parameters": {"rank": rank, "scale": scale}, "model": config.get("base_model_name_or_path")}
+    with replacing(folder / CONFIG, lasting=True) as file:
+        file.write(json.dumps(said).encode())
+    with replacing(folder / WEIGHTS, lasting=True) as file:
+        mx.save_safetensors(file, turned)
+    (folder / PEFT_WEIGHTS).unlink()
 
 
 def _numbers(config: Mapping[str, Any], name: str) -> tuple[int, float]:
@@ -246,7 +303,7 @@ class AdapterFolder:
             raise PkbError(f"adapter {name} is damaged: {_ABOUT}: {_reason(error)}", step) from error
 
     def add(self, source: Path, name: str, base: str, model: str, check: Callable[[Adapter], None]) -> KeptAdapter:
-        """Copy an adapter's two files under a new name, once `check` has accepted the copy.
+        """Copy an adapter's two files, in mlx-lm's form, under a new name, once `check` has accepted the copy.
 
         UsageError if the name is taken, or the folder holds no adapter that pkb can use.
         """
@@ -256,11 +313,13 @@ class AdapterFolder:
         # Some disks do not tell Mail from mail.
         if taken := next((one for one in self.names() if one.casefold() == name.casefold()), None):
             raise UsageError(f"there is an adapter {taken} already", f"pkb adapter rm {taken}, or add it with --name")
-        _config(source, name)  # before anything is copied
+        config = _config(source, name)  # before anything is copied
         try:
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
             with TemporaryDirectory(prefix=".part-", dir=self._path, ignore_cleanup_errors=True) as made:
-                _copy(source, (part := Path(made)) / "1", name)
+                _copy(source, (part := Path(made)) / "1", name, _weights_of(config))
+                if "peft_type" in config:
+                    _from_peft(part / "1", config, name)
                 check(read_adapter(part / "1", name))
                 with replacing(part / _ABOUT, lasting=True) as file:
                     file.write(json.dumps({"version": 1, "base": base, "model": model}).encode())
@@ -283,10 +342,10 @@ class AdapterFolder:
         return self._path / name
 
 
-def _copy(source: Path, target: Path, name: str) -> None:
+def _copy(source: Path, target: Path, name: str, weights: str) -> None:
     """Copy config and weights, each a regular file of limited size; PkbError naming one that is not."""
     target.mkdir(mode=0o700)
-    for file, most in ((CONFIG, _MOST_CONFIG), (WEIGHTS, MOST_BYTES)):
+    for file, most in ((CONFIG, _MOST_CONFIG), (weights, MOST_BYTES)):
         try:
             if (source / file).stat().st_size > most:
                 raise UsageError(f"{name}: {file} is larger than {most:,} bytes", _NEXT)

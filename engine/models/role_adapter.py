@@ -83,8 +83,11 @@ def read_header(file: Any) -> dict[str, Any]:
     return found
 
 
-def factors_of(path: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each tensor in an adapter's weights; ValueError if the file is not wholly made of factors."""
+def factors_of(path: Path, down: str = DOWN, up: str = UP) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each tensor in an adapter's weights; ValueError if the file is not wholly made of factors.
+
+    The names of factors end in `down` and `up`, in the order in which they are multiplied.
+    """
     with path.open("rb") as file:
         header = read_header(file)
         rest = path.stat().st_size - file.tell()
@@ -100,14 +103,14 @@ def factors_of(path: Path) -> dict[str, tuple[int, ...]]:
         raise ValueError("the file is cut off" if end > rest else "the file is too long")
     shapes = {name: tuple(map(int, one["shape"])) for name, one in header.items()}
     for name, shape in shapes.items():
-        suffix, partner = next(((one, two) for one, two in ((DOWN, UP), (UP, DOWN)) if name.endswith(one)), ("", ""))
+        suffix, partner = next(((one, two) for one, two in ((down, up), (up, down)) if name.endswith(one)), ("", ""))
         if not suffix:
             raise ValueError(f"{name[:80]} is not a LoRA factor")
         if (other := name.removesuffix(suffix) + partner) not in shapes:
             raise ValueError(f"{name[:80]} has no partner")
         if len(shape) != 2:
             raise ValueError(f"{name[:80]} is not a matrix")
-        if name.endswith(DOWN) and shape[1] != shapes[other][0]:
+        if name.endswith(down) and shape[1] != shapes[other][0]:
             raise ValueError(f"{name[:80]} does not fit its partner")
     return shapes
 

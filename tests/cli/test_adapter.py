@@ -15,6 +15,7 @@ from tests.cli.test_json import compare
 from tests.demo import NANO
 from tests.engine.models.adapter_kit import make_adapter
 from tests.engine.models.shapes import KINDS, make
+from tests.engine.models.test_peft_adapters import saved_by_peft
 
 WHEN = "When is the picnic?"
 
@@ -74,6 +75,14 @@ def test_an_activated_one_loads_the_tensors_of_the_base(words: Pkb, saved: Path)
     row = words("ask", WHEN, "--json").row
     assert (row["tier"], row["adapter"]) == ("prefix", "own")
     assert row["tokens"]["computed"] < row["tokens"]["reused"]
+
+
+def test_one_of_peft_is_used_like_any_other(words: Pkb, tmp_path: Path) -> None:
+    saved_by_peft(NANO, tmp_path / "peft", r=4, lora_alpha=1e-6)
+    row = words("adapter", "add", str(tmp_path / "peft"), "--name", "mail", "--json").row
+    assert (row["rank"], "somebody/else" in row["warning"]) == (4, True)
+    words("adapter", "use", "mail")
+    assert words("ask", WHEN, "--json").row["adapter"] == "mail"
 
 
 def test_a_strong_one_is_heard(words: Pkb, saved: Path) -> None:

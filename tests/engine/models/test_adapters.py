@@ -214,12 +214,15 @@ def test_lora_on_an_embedding_is_refused_by_name(folder: Path, tmp_path: Path) -
         check_fit(opened(folder, tmp_path).model, found)
 
 
-def test_an_adapter_of_peft_and_a_folder_without_one_are_told_apart(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"is not an mlx-lm adapter: adapter_config.json is missing"):
+def test_a_folder_without_an_adapter_is_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"is not an adapter: adapter_config.json is missing"):
         read_adapter(tmp_path, "empty")
-    (tmp_path / "adapter_model.safetensors").touch()
-    with pytest.raises(UsageError, match="is an adapter of PEFT"):
-        read_adapter(tmp_path, "peft")
+    (tmp_path / CONFIG).write_text("{}", "utf-8")
+    with pytest.raises(UsageError, match=r"is not an adapter: adapters.safetensors is missing"):
+        read_adapter(tmp_path, "empty")
+    (tmp_path / CONFIG).write_text('{"peft_type": "LORA"}', "utf-8")
+    with pytest.raises(UsageError, match=r"is not an adapter: adapter_model.safetensors is missing"):
+        read_adapter(tmp_path, "empty")
 
 
 @pytest.mark.parametrize(
