@@ -327,6 +327,7 @@ class LocalModel(Generative):
         self._found, self._digest, self._role, self.adapter = found, digest, role, adapter
         self._bits = kv.bits if kv.reuse != "off" else 0
         self._keeps = opened.keeps_tensors and kv.reuse != "off" and not opened.ledger.temporary
+        self._rounding = f"a peer's KV in {kv.remote_bits} bits" if kv.remote and kv.remote_bits and self._keeps else ""
         self.name, self.drafts = found.name, opened.settings.experiment.drafts
         self.roles = role is not None and (adapter is None or adapter.activated)
         options = [
@@ -335,13 +336,14 @@ class LocalModel(Generative):
             f"{self._bits} bits" if self._bits else "",
             f"{self.drafts} guessed" if self.drafts != usual.drafts else "",
             f"adapter {adapter.digest}" if adapter else "",
+            self._rounding,
         ]
         self.fingerprint = self._named(digest, *options)
         shown = [
             f"with adapter {adapter.name}" if adapter else "",
             "in blocks" if kv.reuse == "blocks" else "",
             f"KV in {self._bits} bits" if self._bits else "",
-            "a peer's KV" if kv.remote and self._keeps else "",
+            self._rounding or ("a peer's KV" if kv.remote and self._keeps else ""),
         ]
         self.about = ", ".join(filter(None, shown))
 
@@ -413,12 +415,14 @@ class LocalModel(Generative):
         store = open_store(opened.home, opened.ledger, settings.kv, sub_step, settings.experiment.score)
         store.collect()
         parts = {"form": form.name, "sub_step": str(model.sub_step), "adapter": model.kv_adapter}
-        root = root_of(parts | self._arithmetic(model))
+        exact = root_of(parts | self._arithmetic(model))
+        root = root_of(parts | self._arithmetic(model) | {"remote": self._rounding}) if self._rounding else exact
         if model.kv_adapter:
             store.note_adapter(root, model.kv_adapter)
-        costs = MeasuredCosts(opened.ledger, root.key.hex(), model.name)
-        remote = open_remote(settings.kv.remote, opened.home.share) if settings.kv.remote else None
-        return KvBinding(store, root, model, costs, remote=remote)
+        costs = MeasuredCosts(opened.ledger, exact.key.hex(), model.name)
+        where = (settings.kv.remote, opened.home.share, settings.kv.remote_bits)
+        remote = open_remote(*where) if settings.kv.remote else None
+        return KvBinding(store, root, model, costs, remote=remote, exact=exact)
 
 
 _NEVER = sys.maxsize  # longer than any segment: no prefix of one is reused

@@ -135,6 +135,9 @@ class KvSettings(Struct, frozen=True):
             like=(r"https://[^\s#/]+:\d+#[a-z0-9-]+", "https://HOST:PORT#PEER"),
         ),
     ] = ""
+    remote_bits: Annotated[
+        int, _option("bits of a number of KV from there; 0: as stored, 5: rounded", among=(0, 5))
+    ] = 0
 
 
 _ADAPTER = (r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", "a name that pkb adapter list shows, or empty")

@@ -158,11 +158,16 @@ def size_of(header: Header, tensors: Sequence[Tensor]) -> int:
 
 def write(path: Path, header: Header, tensors: Sequence[Tensor]) -> None:
     """Write a node's file atomically, through a temporary one beside it; OSError."""
-    text = encode(header, _payloads(tensors, summed=True))
     with replacing(path, path.with_suffix(PARTIAL), lasting=True) as file:
-        file.write(len(text).to_bytes(_LENGTH, "little") + text)
-        for tensor in tensors:
-            file.write(memoryview(tensor.buffer).cast("B"))
+        write_to(file, header, tensors)
+
+
+def write_to(file: BinaryIO, header: Header, tensors: Sequence[Tensor]) -> None:
+    """Write a node's file into an open one."""
+    text = encode(header, _payloads(tensors, summed=True))
+    file.write(len(text).to_bytes(_LENGTH, "little") + text)
+    for tensor in tensors:
+        file.write(memoryview(tensor.buffer).cast("B"))
 
 
 def verify(node: Path | BinaryIO) -> Header:

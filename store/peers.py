@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from store.errors import PkbError, UsageError
 from store.home import replacing
 from store.kv_files import Key
-from store.remote import MOST_KEYS, RemoteCall, RemoteMiss
+from store.remote import MOST_KEYS, RemoteCall, RemoteMiss, inflated
 
 if TYPE_CHECKING:
     from cryptography.x509 import Name
@@ -225,7 +225,7 @@ def _certificate(path: Path) -> bytes:
         raise PkbError(f"{path} does not contain a certificate", step) from None
 
 
-HAVE, NODE = "/kv/have", "/kv/"
+HAVE, NODE, ROUNDED = "/kv/have", "/kv/", "/kv/5/"
 MOST_BODY = MOST_KEYS * 40  # bytes of a list of keys or of sizes
 _CONNECT_S, _SILENT_S = 2.0, 30.0  # after which a thread that nobody waits for any more ends
 _READ = 256 << 10
@@ -261,11 +261,11 @@ def parse_address(url: str) -> PeerAddress:
 
 
 class PeerSource:
-    """The nodes that one peer has; each request has a connection of its own."""
+    """The nodes that one peer has, as they are or rounded; each request has a connection of its own."""
 
-    def __init__(self, address: Callable[[], PeerAddress], book: PeerBook) -> None:
+    def __init__(self, address: Callable[[], PeerAddress], book: PeerBook, *, is_rounded: bool = False) -> None:
         """`address` is asked for before each connection, and may raise PkbError."""
-        self._address, self._book = address, book
+        self._address, self._book, self._is_rounded = address, book, is_rounded
 
     def sizes(self, keys: Sequence[Key], call: RemoteCall) -> Sequence[int]:
         """Return the bytes of the files of nodes that the peer has, 0 for one that it has not."""
@@ -281,21 +281,23 @@ class PeerSource:
     def read(self, key: Key, size: int, call: RemoteCall) -> BytesIO:
         """Return a node's file, which the caller verifies."""
         file = BytesIO()
-        with self.asked(call, "GET", NODE + key.hex()) as reply:
+        with self.asked(call, "GET", (ROUNDED if self._is_rounded else NODE) + key.hex()) as reply:
             if reply.status == 404:
                 raise RemoteMiss("absent")
-            if reply.status != 200 or reply.length != size:
+            length = reply.length or 0
+            if reply.status != 200 or not (0 < length <= size if self._is_rounded else length == size):
                 raise RemoteMiss("refused")
             try:
-                while (left := size - file.tell()) and (chunk := reply.read1(min(left, _READ))):
+                while (left := length - call.sent) and (chunk := reply.read1(min(left, _READ))):
                     file.write(chunk)
-                    call.received += len(chunk)
+                    call.sent += len(chunk)
+                    call.received = call.sent * size // length
                     call.check()
             except (OSError, HTTPException):
                 call.check()
-        if file.tell() < size:
+        if call.sent < length:
             raise RemoteMiss("unreachable")
-        return file
+        return inflated(file.getvalue(), size) if self._is_rounded else file
 
     @contextmanager
     def asked(self, call: RemoteCall, method: str, path: str, body: bytes | None = None) -> Iterator[HTTPResponse]:

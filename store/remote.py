@@ -1,24 +1,26 @@
 """KV nodes from another place: which of a path it has, and their files, verified and within a time.
 
 Whatever the other side does, an answer costs at most the time allowed, and a wrong one is a miss. Knows no protocol:
-a `RemoteSource` fetches the bytes. Stores nothing.
+a `RemoteSource` fetches the bytes. Stores nothing. Where the link is slow, nodes come rounded: `rounded`, `restored`.
 """
 
 import re
 import time
+import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from http.client import HTTPException
 from io import BytesIO
+from math import inf, sqrt
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
-from typing import Protocol, TypeVar
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 from store.errors import PkbError
-from store.kv_files import BadNode, Header, Key, Tensor, TreeRoot, child_key, verify
+from store.kv_files import BadNode, Header, Key, Tensor, TreeRoot, child_key, verify, write_to
 from store.types import replace
 
 T = TypeVar("T")
@@ -51,7 +53,8 @@ class RemoteCall:
     def __init__(self) -> None:
         self._lock, self._ended = Lock(), ""
         self._close: Callable[[], object] = lambda: None
-        self.received = 0  # bytes so far
+        self.received = 0  # bytes of the node so far
+        self.sent = 0  # bytes that it took to send them, where they are fewer
 
     def guard(self, close: Callable[[], object]) -> None:
         """Have `close` called when the request is ended; RemoteMiss if it was."""
@@ -87,10 +90,12 @@ class RemoteSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FetchedNode:
-    """A node's file in memory, verified."""
+    """A node's file in memory, verified; bytes that came, and the error of its numbers, a share of their spread."""
 
     header: Header
     file: BytesIO
+    sent: int = 0
+    error: float = 0.0
 
     @property
     def tensors(self) -> list[Tensor]:
@@ -100,6 +105,105 @@ class FetchedNode:
             Tensor(one.name, one.dtype, one.shape, data[first + one.begin : first + one.end])
             for one in self.header.payloads
         ]
+
+
+BITS = 5  # of a rounded number, about, once compressed
+_BOUND, _DEEPEST = 0.03, 2.0  # of errors, as a share of the spread in a layer; times as much in the last (SparKV III-C)
+_KV, _ERROR, _STEP, _MEAN = re.compile(r"(\d+)\.[kv]"), "error", ".step", ".mean"
+_SMALL, _LARGE = 1 << 7, 1 << 15  # steps that fit into 8 and 16 bits
+_SLACK = 1 << 16  # bytes of a header that names steps and means
+
+
+def rounded(file: BinaryIO) -> bytes:
+    """Return a node's file, compressed, with keys and values as steps off their channel's mean, wider in higher layers.
+
+    The Huffman code of deflate takes about 5 bits for a number. `error` is the root of the mean square error, as a
+    share of the spread. BadNode.
+    """
+    whole, errors, found = BytesIO(file.read()), list[float](), list[Tensor]()
+    node = FetchedNode(verify(whole), whole)
+    layers = [int(name[1]) if (name := _KV.fullmatch(one.name)) else None for one in node.tensors]
+    last = max(filter(None, layers), default=1)
+    for layer, one in zip(layers, node.tensors, strict=True):
+        is_kv = layer is not None and one.shape[2:3] == (len(node.header.ids),) and len(one.buffer) > 0
+        parts, error = _steps(one, 1 + (_DEEPEST - 1) * (layer or 0) / last) if is_kv else ([one], 0.0)
+        found += parts
+        errors.append(error)
+    found.append(_tensor(_ERROR, "F32", [sqrt(sum(errors) / max(1, len(errors)))]))
+    write_to(made := BytesIO(), node.header, found)
+    coder = zlib.compressobj(1, zlib.DEFLATED, -zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, zlib.Z_HUFFMAN_ONLY)
+    return coder.compress(made.getbuffer()) + coder.flush()
+
+
+def _steps(one: Tensor, growth: float) -> tuple[list[Tensor], float]:
+    """Return keys or values as steps and what they mean, with their mean square error; with extremes, as they are."""
+    import numpy as np
+
+    with np.errstate(all="ignore"):  # what is not finite is sent as it is
+        values = _numbers(one)
+        mean = _tensor(one.name + _MEAN, one.dtype, values.mean(axis=2, keepdims=True))
+        middle, spread = _numbers(mean), float(values.std())
+        step = np.float32(2 * _BOUND * growth * spread)
+        steps = np.rint((values - middle) / step)
+        most = float(np.abs(steps).max())
+        if not (0 < spread < inf and most < _LARGE):
+            return [one], 0.0
+        again = _numbers(_tensor(one.name, one.dtype, middle + steps * step))
+        error = float(np.square(again - values).mean()) / spread**2
+    packed = _tensor(one.name, "I8" if most < _SMALL else "I16", steps)
+    return [packed, mean, _tensor(one.name + _STEP, "F32", [step])], error
+
+
+def inflated(data: bytes, size: int) -> BytesIO:
+    """Return the file of steps that `rounded` has compressed, for a node of `size` bytes; BadNode."""
+    coder = zlib.decompressobj(-zlib.MAX_WBITS)
+    try:
+        return BytesIO(coder.decompress(data, 2 * size + _SLACK))
+    except zlib.error:
+        raise BadNode("checksum") from None
+
+
+def _restored(node: FetchedNode) -> FetchedNode:
+    """Return a node with numbers from one with steps; ValueError, LookupError."""
+    import numpy as np
+
+    by_name, found = {one.name: one for one in node.tensors}, list[Tensor]()
+    for name, one in by_name.items():
+        if mean := by_name.get(name + _MEAN):
+            step = _numbers(by_name[name + _STEP])
+            if mean.shape != (*one.shape[:2], 1, one.shape[3]) or step.shape != (1,):
+                raise ValueError("another shape")
+            with np.errstate(all="ignore"):
+                one = _tensor(name, mean.dtype, _numbers(mean) + _numbers(one) * step)
+        if name != _ERROR and not name.endswith((_MEAN, _STEP)):
+            found.append(one)
+    write_to(file := BytesIO(), node.header, found)
+    return FetchedNode(verify(file), file, node.sent, float(_numbers(by_name[_ERROR])[0]))
+
+
+_NUMPY = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "I8": "i1", "I16": "<i2"}
+
+
+def _numbers(tensor: Tensor) -> Any:
+    """Return a tensor in single precision."""
+    import numpy as np
+
+    raw = np.frombuffer(tensor.buffer, _NUMPY[tensor.dtype]).reshape(tensor.shape)
+    return (raw.astype("<u4") << 16).view("<f4") if tensor.dtype == "BF16" else raw.astype("<f4")
+
+
+def _tensor(name: str, dtype: str, numbers: Any) -> Tensor:
+    """Return numbers as a tensor, rounded to its dtype."""
+    import numpy as np
+
+    found = np.ascontiguousarray(numbers, "<f4")
+    shape = found.shape
+    if dtype == "BF16":
+        found = found.view("<u4")
+        found = (found + 0x7FFF + ((found >> 16) & 1)) >> 16  # to even
+    elif dtype in ("I8", "I16"):
+        found = np.clip(np.rint(found), *((-127, 127) if dtype == "I8" else (1 - _LARGE, _LARGE - 1)))
+    return Tensor(name, dtype, shape, found.astype(_NUMPY[dtype]).tobytes())
 
 
 # Times, amounts and the seconds that they took: a few, and none that is old, so that a link that changes is noticed.
@@ -116,9 +220,11 @@ def _rate(recent: _Recent, now: float) -> float | None:
 class Remote:
     """The nodes of another place, for any number of threads. After a failure it is left alone for a while."""
 
-    def __init__(self, source: RemoteSource, now: Callable[[], float] = time.monotonic) -> None:
-        """`now` returns seconds of a clock that never goes back."""
-        self._source, self._now = source, now
+    def __init__(
+        self, source: RemoteSource, now: Callable[[], float] = time.monotonic, *, is_rounded: bool = False
+    ) -> None:
+        """`now` returns seconds of a clock that never goes back; files of a source that `is_rounded` have steps."""
+        self._source, self._now, self.is_rounded = source, now, is_rounded
         self._lock, self._calls, self._cancelled = Lock(), dict[RemoteCall, SimpleQueue[object]](), False
         self._alone_until, self._silent_s = now(), 0.0
         self.last_failure = ""
@@ -138,7 +244,7 @@ class Remote:
 
     @property
     def rate(self) -> float | None:
-        """Return the bytes that came in a second of late, on average; None where none did."""
+        """Return the bytes of nodes that came in a second of late, with what decoding took; None where none did."""
         return _rate(self._transfers, self._now())
 
     def find(self, keys: Sequence[Key], within_s: float = ANSWER_S) -> Sequence[int]:
@@ -167,15 +273,16 @@ class Remote:
             raise RemoteMiss("unreachable")
         call, begun = RemoteCall(), self._now()
 
-        def work(call: RemoteCall) -> tuple[Header, BytesIO]:
+        def work(call: RemoteCall) -> FetchedNode:
             file = self._source.read(expected.key, size, call)
             header = verify(file)
             if replace(header, payloads=()) != replace(expected, payloads=()):
                 raise BadNode("mismatch")
-            return header, file
+            found = FetchedNode(header, file, call.sent or size)
+            return _restored(found) if self.is_rounded else found
 
         try:
-            (header, file), _ = self._run(call, within_s, work)
+            found, _ = self._run(call, within_s, work)
         except RemoteMiss as miss:
             if miss.reason == "cancelled" and not call.received:
                 # It tells what it has, and sends nothing of it before all was computed.
@@ -187,7 +294,7 @@ class Remote:
         finally:
             self._transfers.append((self._now(), call.received, self._now() - begun))
         self._silent_s = 0.0
-        return FetchedNode(header, file)
+        return found
 
     def cancel(self) -> None:
         """End all requests that run in other threads, and refuse further ones until the next `find`."""
@@ -269,16 +376,17 @@ def masked(url: str) -> str:
 
 
 @lru_cache(maxsize=8)
-def open_remote(url: str, folder: Path) -> Remote:
+def open_remote(url: str, folder: Path, bits: int = 0) -> Remote:
     """Return the place that `kv.remote` names, one object per process, which knows how fast it was.
 
-    `folder` holds the keys. Nothing is contacted, and what is wrong with either shows as misses.
+    `folder` holds the keys; with `bits` nodes come rounded. Nothing is contacted, and what is wrong with either shows
+    as misses.
     """
-    return Remote(source_of(url, folder))
+    return Remote(source_of(url, folder, bits), is_rounded=bool(bits))
 
 
-def source_of(url: str, folder: Path) -> RemoteSource:
+def source_of(url: str, folder: Path, bits: int = 0) -> RemoteSource:
     """Return a function that fetches bytes from a URL, which is read at the first request."""
     from store.peers import PeerBook, PeerSource, parse_address
 
-    return PeerSource(lambda: parse_address(url), PeerBook(folder))
+    return PeerSource(lambda: parse_address(url), PeerBook(folder), is_rounded=bool(bits))

@@ -15,7 +15,7 @@ from typing import Any
 
 from engine.kv.costs import Costs, Loader, Unit, hangs, within
 from engine.kv.costs import load as load_all
-from engine.kv.restore import LEAST_S, KvBinding, Prefilled, PromptReader, fetch, keep, look, offered, prefill
+from engine.kv.restore import LEAST_S, KvBinding, Prefilled, PromptReader, fetch, keep, look, offered, prefill, said
 from engine.models.kv_cache import Ropes, array, extend, take, tensor, unpack
 from engine.models.kv_read import Arrays, OpenFiles, RangeReader, UnreadableCache, open_files
 from engine.models.types import Ids, LanguageModel
@@ -41,6 +41,7 @@ class BlockPart:
     node: Node | None = None
     seconds: float = 0.0
     is_loaded: bool = True
+    fetched: FetchedNode | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +112,11 @@ class _Blocks:
             tokens = sum(one.unit.tokens for one in come)
             step.note = f"{tokens} tokens" if come else "nothing"
             step.note += f", {left} computed meanwhile" if come and (left := sum(map(len, wanted)) - tokens) else ""
+            sent, rounding = said([part.fetched for part in parts.values() if part.fetched])
+            step.note += f", {sent / 1e6:.1f} MB fetched{rounding}" if sent else ""
         if come and self.trace.asked:
             computing = sum(part.seconds for part in parts.values() if not part.is_loaded)
-            self._account(self.kept, come, time.perf_counter() - begun - computing)
+            self._account(self.kept, come, sent, time.perf_counter() - begun - computing)
         return parts
 
     def _sources(self, kept: KvBinding, wanted: Sequence[Ids], held: ExitStack) -> list[_Source]:
@@ -137,7 +140,7 @@ class _Blocks:
         if not missing or kept.remote is None or kept.costs is None:
             return []
         with self.trace.step("remote") as step:
-            headers = [headers_of(kept.root, (self.system, ids))[-1] for ids in missing]
+            headers = [headers_of(kept.exact or kept.root, (self.system, ids))[-1] for ids in missing]
             units = offered(kept.remote, kept.costs.costs, headers, [len(self.system)] * len(missing))
             found = zip(missing, units, headers, strict=True)
             sources = [_Source(ids, unit, header=header) for ids, unit, header in found if unit]
@@ -200,7 +203,7 @@ class _Blocks:
             else:
                 start = reader.starts[places[one.ids]] if reader else 0
                 own = {name: each[..., start : start + len(one.ids), :] for name, each in loaded.items()}
-            yield one.ids, BlockPart(own, one.node, one.unit.compute_s)
+            yield one.ids, BlockPart(own, one.node, one.unit.compute_s, fetched=fetched.get(one.ids))
 
     def _computed(self, ids: Ids) -> BlockPart:
         layers = [(self.base[f"{at}.k"], self.base[f"{at}.v"]) for at in range(len(self.base) // 2)]
@@ -211,14 +214,13 @@ class _Blocks:
             self.kept.costs.record_prefill(start, start + len(ids), seconds)
         return BlockPart(arrays, None, seconds, is_loaded=False)
 
-    def _account(self, kept: KvBinding, come: Sequence[_Source], spent: float) -> None:
+    def _account(self, kept: KvBinding, come: Sequence[_Source], sent: int, spent: float) -> None:
         saved, away = sum(one.unit.compute_s for one in come) - spent, [one.unit for one in come if one.header]
         self.trace.saved_s += max(0.0, saved)
         if nodes := tuple(one.node for one in come if one.node):
             kept.store.record_use(Match(nodes, None), saved)
         if away:
-            counts = sum(unit.tokens for unit in away), sum(unit.size for unit in away)
-            kept.store.record_fetched(*counts, 0.0 if nodes else saved)
+            kept.store.record_fetched(sum(unit.tokens for unit in away), sent, 0.0 if nodes else saved)
 
 
 def _keep(

@@ -27,7 +27,7 @@ from engine.types import Trace
 from store.kv_files import Header, Node, TreeRoot, borders, cached_share, read_through
 from store.kv_index import Match
 from store.kv_store import KvStore
-from store.remote import FetchedNode, Remote, RemoteMiss, headers_of
+from store.remote import BITS, FetchedNode, Remote, RemoteMiss, headers_of
 
 T = TypeVar("T")
 LEAST_S = 1.0  # least time to wait for a disk: one that slept needs some
@@ -44,7 +44,8 @@ class KvBinding:
     """Where a model's KV cache is stored: a store, and the root that names all that its tensors depend on.
 
     `planner` divides cached tokens between loading and computing, by what both cost here; without `costs` all are
-    loaded, in the calling thread. `remote` is another place that may have nodes.
+    loaded, in the calling thread. `remote` is another place that may have nodes, under the root `exact` where they come
+    rounded: those kept here have a root of their own.
     """
 
     store: KvStore
@@ -54,6 +55,7 @@ class KvBinding:
     planner: Planner = auto
     read_at: ReadAt = os.preadv
     remote: Remote | None = None
+    exact: TreeRoot | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +362,10 @@ def borrow(kept: KvBinding, match: Match, found: Restored | None, segments: Sequ
     if remote is None or costs is None or not complete or not kept.model.reads_ranges:
         return here
     with trace.step("remote") as step:
-        headers, starts = headers_of(kept.root, segments)[first:], list(accumulate(map(len, segments), initial=0))
+        headers, starts = (
+            headers_of(kept.exact or kept.root, segments)[first:],
+            list(accumulate(map(len, segments), initial=0)),
+        )
         units = [unit for unit in takewhile(bool, offered(remote, costs.costs, headers, starts[first:-1])) if unit]
         if not units or kept.planner(units).way == "compute":
             step.note = "computing is sooner" if units else _NOTHING.get(remote.last_miss, "no answer")
@@ -369,12 +374,13 @@ def borrow(kept: KvBinding, match: Match, found: Restored | None, segments: Sequ
         fetched, front = _fetched(kept, remote, costs, here, headers, units)
         result = _appended(kept, front, units, fetched, measured=measured) if fetched else front
         come, taken = [units[number] for number in fetched], time.perf_counter() - begun
+        sent, rounding = said(list(fetched.values()))
         if come and trace.asked:
             saved = sum(unit.compute_s for unit in units) - taken if measured else 0.0
-            kept.store.record_fetched(sum(u.tokens for u in come), sum(u.size for u in come), saved)
+            kept.store.record_fetched(sum(u.tokens for u in come), sent, saved)
             trace.saved_s += max(0.0, saved)
         meanwhile = sum(result.present[first:]) - sum(result.loaded[first:])
-        step.note = f"{len(come)} of {len(units)} segments fetched, {sum(u.size for u in come) / 1e6:.1f} MB"
+        step.note = f"{len(come)} of {len(units)} segments fetched, {sent / 1e6:.1f} MB{rounding}"
         step.note += f", {meanwhile} tokens computed meanwhile" if meanwhile else ""
     return result
 
@@ -395,6 +401,13 @@ def offered(remote: Remote, costs: Costs, headers: Sequence[Header], starts: Seq
 def fetch(remote: Remote, header: Header, unit: Unit) -> FetchedNode:
     """Fetch a node, within a time that depends on what computing it takes; RemoteMiss."""
     return remote.fetch(header, unit.size, max(LEAST_S, _PATIENCE * unit.compute_s))
+
+
+def said(fetched: Sequence[FetchedNode]) -> tuple[int, str]:
+    """Return the bytes that came, and how far rounded numbers are off; empty where they are exact."""
+    error = max((one.error for one in fetched), default=0.0)
+    rounding = f" in {BITS} bits, error {error:.1%} of the spread" if error else ""
+    return sum(one.sent for one in fetched), rounding
 
 
 def _fetched(

@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler
+from io import BytesIO
 from socketserver import TCPServer, ThreadingMixIn
 from sqlite3 import Error as DatabaseError
 from typing import Any, BinaryIO
@@ -24,8 +25,8 @@ from store.errors import PkbError, UsageError
 from store.home import Home, open_identity
 from store.kv_files import KEY_BYTES, BadNode, Key, opened
 from store.kv_index import KvFolder, open_readonly
-from store.peers import HAVE, MOST_BODY, NODE, PeerAddress, PeerBook, parse_address
-from store.remote import ANSWER_S, MOST_KEYS, Remote, masked, source_of
+from store.peers import HAVE, MOST_BODY, NODE, ROUNDED, PeerAddress, PeerBook, parse_address
+from store.remote import ANSWER_S, BITS, MOST_KEYS, Remote, masked, rounded, source_of
 
 _CONNECTIONS = 32  # at a time, of peers and of strangers that have not been refused yet
 _HANDSHAKE_S, _SILENT_S = 5.0, 10.0
@@ -159,12 +160,15 @@ class SharingHandler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def do_GET(self) -> None:
-        """Send a node's file, which can be read on even if the node is evicted meanwhile."""
-        name = self.path.removeprefix(NODE)
-        key = bytes.fromhex(name) if self.path.startswith(NODE) and _KEY.fullmatch(name) else b""
+        """Send a node's file, which can be read on even if the node is evicted meanwhile, or its rounded form."""
+        form = ROUNDED if self.path.startswith(ROUNDED) else NODE
+        name = self.path.removeprefix(form)
+        key = bytes.fromhex(name) if self.path.startswith(form) and _KEY.fullmatch(name) else b""
         try:
-            with opened(self._nodes.path_of(key)) as file:
-                left, until = size_of(self._nodes, key, file), time.monotonic() + _LONGEST_S
+            with opened(self._nodes.path_of(key)) as kept:
+                size, until = size_of(self._nodes, key, kept), time.monotonic() + _LONGEST_S
+                data = rounded(kept) if form == ROUNDED else b""
+                file, left = (BytesIO(data), len(data)) if data else (kept, size)
                 self._begin(200, left, "application/octet-stream")
                 while left and time.monotonic() < until and (block := file.read(min(_BLOCK, left))):
                     self.wfile.write(block)
@@ -197,7 +201,8 @@ def doctor(home: Home, settings: Settings, environ: Mapping[str, str]) -> Checks
             found = f"{masked(url).partition('#')[0]} gives no answer: {remote.last_failure}"
             return Check("remote", "note", f"{found}; nothing is read from there", "pkb peer list")
         late = f", and a question waits {ANSWER_S * 1000:.0f} ms at most" if latency > ANSWER_S else ""
-        return Check("remote", "note" if late else "ok", f"answers in {latency * 1000:.0f} ms{late}")
+        form = f"; its KV comes in {BITS} bits" if settings.kv.remote_bits else ""
+        return Check("remote", "note" if late else "ok", f"answers in {latency * 1000:.0f} ms{late}{form}")
 
     return {"remote": check} if url else {}
 

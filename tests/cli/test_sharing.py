@@ -95,6 +95,27 @@ def test_a_laptop_reads_what_the_desktop_has_prefilled_and_answers_the_same(mach
     assert after["tokens"]["reused"] == sum(len(header.ids) for header in cached_nodes(desktop.folder))
 
 
+@pytest.mark.slow
+def test_a_laptop_behind_a_slow_link_reads_rounded_kv_and_says_so(machines: tuple[Pkb, Pkb]) -> None:
+    desktop, laptop = machines
+    run(desktop, "ask", KEY, "--model", str(NANO), "--json")
+    run(laptop, "ask", OTHER, "--model", str(NANO), "--json")
+    for one, other, name in ((desktop, laptop, "laptop"), (laptop, desktop, "desktop")):
+        run(one, "peer", "add", name, run(other, "peer", "id").out.strip())
+    with share({**environment(desktop.folder), "PKB_DAEMON": "off"}) as (_, port):
+        url = f"https://127.0.0.1:{port}#desktop"
+        run(laptop, "config", "set", "kv.remote", url)
+        run(laptop, "config", "set", "kv.remote_bits", "5")
+        (found,) = [row for row in run(laptop, "doctor", "--json").row["checks"] if row["name"] == "remote"]
+        assert "its KV comes in 5 bits" in found["found"]
+        steps = run(laptop, "ask", KEY, "--model", str(NANO), "--explain", "--json").row["explain"]
+    notes = {step["name"]: step["note"] for step in steps}
+    assert "a peer's KV in 5 bits" in notes["model"]
+    assert "nothing" in notes["match"] or notes["match"].startswith("0 of")  # exact nodes are not in its tree
+    if "computing is sooner" not in notes["remote"]:
+        assert "in 5 bits, error" in notes["remote"]
+
+
 def borrow(laptop: Pkb, desktop: Path, url: str) -> int:
     """Store on a laptop all nodes of a desktop below those that it has; returns how many."""
     remote = open_remote(url, laptop.folder / "home" / "share")

@@ -1,5 +1,6 @@
 """Nodes from another machine's store: the logits are those of computing, whatever the other side does."""
 
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
@@ -9,6 +10,7 @@ from pathlib import Path
 from random import Random
 from tempfile import mkdtemp
 from threading import Event
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +26,7 @@ from engine.models.runtime import gpu_parts
 from engine.settings import LINKS
 from engine.types import Trace
 from store.kv_files import Key, TreeRoot, root_of
-from store.remote import Remote, RemoteCall, RemoteMiss
+from store.remote import Remote, RemoteCall, RemoteMiss, inflated, rounded
 from tests.effort import examples, slow_only
 from tests.engine.ask.equivalence_box import EVENTS, ROOT, SUB_STEP, Box, Ids, Logits, decoded, some, spoil
 from tests.engine.llm.kit import without
@@ -98,13 +100,16 @@ def laptop(model: Mlx, tmp_path: Path) -> Iterator[Box]:
         yield box
 
 
-def asked(laptop: Box, desktop: Desktop, planner: Planner = auto, root: TreeRoot = ROOT) -> tuple[Prefilled, str]:
+def asked(
+    laptop: Box, desktop: Desktop, planner: Planner = auto, root: TreeRoot = ROOT, *, is_rounded: bool = False
+) -> tuple[Prefilled, str]:
     """Prefill the prompt on the laptop and store it; returns what was read, and the note of the step."""
-    segments, trace, remote = prompt(laptop.model)[:-1], Trace(), Remote(desktop)
+    segments, trace, remote = prompt(laptop.model)[:-1], Trace(), Remote(desktop, is_rounded=is_rounded)
     costs = MeasuredCosts(laptop.ledger, "root")
     for position in range(0, 600, 100):  # computing is slow, so that fetching is worth waiting for
         costs.record_prefill(position, position + 100, 1.0)
-    binding = KvBinding(laptop.store, root, laptop.model, costs, planner, remote=remote)
+    exact = desktop.root if is_rounded else None
+    binding = KvBinding(laptop.store, root, laptop.model, costs, planner, remote=remote, exact=exact)
     with ExitStack() as held:
         held.callback(remote.cancel)
         read = prefill(PromptReader(laptop.model, binding), segments, trace, held)
@@ -114,10 +119,14 @@ def asked(laptop: Box, desktop: Desktop, planner: Planner = auto, root: TreeRoot
 
 def equal(laptop: Box, read: Prefilled) -> bool:
     """Return whether 32 steps behind a cache have the logits of those behind a computed one."""
-    segments = prompt(laptop.model)
-    computed = prefill(PromptReader(laptop.model), segments[:-1], Trace(), ExitStack())
-    one, other = (decoded(laptop.model, cache, segments[-1], 32)[0] for cache in (read.cache, computed.cache))
+    last = prompt(laptop.model)[-1]
+    one, other = (decoded(laptop.model, cache, last, 32)[0] for cache in (read.cache, computed(laptop)))
     return np.array_equal(one, other)
+
+
+def computed(laptop: Box) -> Any:
+    """Return a cache of the prompt of which nothing was loaded or fetched."""
+    return prefill(PromptReader(laptop.model), prompt(laptop.model)[:-1], Trace(), ExitStack()).cache
 
 
 def test_what_the_desktop_has_prefilled_is_fetched_and_stored(laptop: Box, desktop: Desktop) -> None:
@@ -253,15 +262,65 @@ class AnyNode(Desktop):
         return BytesIO(found.read_bytes())
 
 
-def in_blocks(laptop: Box, source: Desktop | None, segments: Sequence[Ids]) -> tuple[tuple[int, ...], Logits]:
+class Rounding(AnyNode):
+    """Another machine that sends its nodes rounded."""
+
+    def read(self, key: Key, size: int, call: RemoteCall) -> BytesIO:
+        """Return the steps of a node."""
+        sent = rounded(super().read(key, size, call))
+        call.sent, call.received = len(sent), size
+        return inflated(sent, size)
+
+
+OWN = root_of({"model": "test", "remote": "5 bits"})  # of what came rounded
+
+
+def test_rounded_nodes_are_marked_with_their_error_and_kept_apart_from_exact_ones(
+    laptop: Box, desktop: Desktop
+) -> None:
+    read, note = asked(laptop, Rounding(desktop.box), root=OWN, is_rounded=True)
+    assert read.reused == LENGTHS
+    assert re.fullmatch(r"4 of 4 segments fetched, 0\.\d MB in 5 bits, error 2\.\d% of the spread", note)
+    last = prompt(laptop.model)[-1]
+    first, exact = (decoded(laptop.model, cache, last, 8)[0] for cache in (read.cache, computed(laptop)))
+    assert not np.array_equal(first, exact)
+    assert np.abs(first[0] - exact[0]).max() < 0.1 * np.abs(exact[0]).max()
+    laptop.close()
+    laptop.open()
+    read, note = asked(laptop, Rounding(desktop.box), root=OWN, is_rounded=True)
+    assert (read.reused, note) == (LENGTHS, "nothing there")
+    assert np.array_equal(decoded(laptop.model, read.cache, last, 8)[0], first)
+    read, note = asked(laptop, desktop)  # the exact ones are fetched all the same
+    assert (read.reused, note.startswith("4 of 4 segments fetched")) == (LENGTHS, True)
+    assert equal(laptop, read)
+
+
+def test_rounded_blocks_are_marked_with_their_error_and_kept_apart(laptop: Box, desktop: Desktop) -> None:
+    segments = prompt(laptop.model)
+    in_blocks(desktop.box, None, segments)
+    trace = Trace()
+    reused, found = in_blocks(laptop, Rounding(desktop.box), segments, OWN, trace)
+    assert reused == (LENGTHS[0], *(length - LINKS for length in LENGTHS[1:]))
+    notes = {step.name: step.note for step in trace.steps}
+    assert re.search(r"\d tokens, 0\.\d MB fetched in 5 bits, error [12]\.\d% of the spread", notes["load"])
+    exact = without(laptop.model, segments, links=LINKS)
+    assert not np.array_equal(found, exact)
+    assert np.array_equal(in_blocks(laptop, None, segments, OWN)[1], found)
+    assert np.array_equal(in_blocks(laptop, None, segments)[1], exact)
+
+
+def in_blocks(
+    laptop: Box, source: Desktop | None, segments: Sequence[Ids], root: TreeRoot = ROOT, trace: Trace | None = None
+) -> tuple[tuple[int, ...], Logits]:
     """Prefill a prompt in blocks on the laptop and store it; returns what was reused, and the logits behind it."""
     costs = MeasuredCosts(laptop.ledger, "root")
     for position in range(0, 600, 100):
         costs.record_prefill(position, position + 100, 1.0)
-    remote = Remote(source) if source else None
-    binding = KvBinding(laptop.store, ROOT, laptop.model, costs, remote=remote)
+    remote = Remote(source, is_rounded=root != ROOT) if source else None
+    binding = KvBinding(laptop.store, root, laptop.model, costs, remote=remote, exact=ROOT)
     with ExitStack() as held:
-        read = blocks.read(PromptReader(laptop.model, binding, movable(laptop.model)), segments[:-1], Trace(), held)
+        reader = PromptReader(laptop.model, binding, movable(laptop.model))
+        read = blocks.read(reader, segments[:-1], trace or Trace(), held)
         found = laptop.model.logits(read.cache, segments[-1])
         read.keep()
         read.release()
