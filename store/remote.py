@@ -139,19 +139,21 @@ def _steps(one: Tensor, growth: float) -> tuple[list[Tensor], float]:
     """Return keys or values as steps and what they mean, with their mean square error; with extremes, as they are."""
     import numpy as np
 
+    is_whole = one.dtype == "I8"
     with np.errstate(all="ignore"):  # what is not finite is sent as it is
         values = _numbers(one)
-        mean = _tensor(one.name + _MEAN, one.dtype, values.mean(axis=2, keepdims=True))
-        middle, spread = _numbers(mean), float(values.std())
-        step = np.float32(2 * _BOUND * growth * spread)
-        steps = np.rint((values - middle) / step)
+        mean = _tensor(one.name + _MEAN, "I8" if is_whole else "BF16", values.mean(axis=2, keepdims=True))
+        spread = float(values.std())
+        step = 2 * _BOUND * growth * spread
+        width = _tensor(one.name + _STEP, one.dtype, [max(1, step // 1) if is_whole else step])  # names the dtype, too
+        steps = np.rint((values - _numbers(mean)) / _numbers(width))
         most = float(np.abs(steps).max())
         if not (0 < spread < inf and most < _LARGE):
             return [one], 0.0
-        again = _numbers(_tensor(one.name, one.dtype, middle + steps * step))
+        again = _numbers(_tensor(one.name, one.dtype, _numbers(mean) + steps * _numbers(width)))
         error = float(np.square(again - values).mean()) / spread**2
     packed = _tensor(one.name, "I8" if most < _SMALL else "I16", steps)
-    return [packed, mean, _tensor(one.name + _STEP, "F32", [step])], error
+    return [packed, mean, width], error
 
 
 def inflated(data: bytes, size: int) -> BytesIO:
@@ -170,11 +172,11 @@ def _restored(node: FetchedNode) -> FetchedNode:
     by_name, found = {one.name: one for one in node.tensors}, list[Tensor]()
     for name, one in by_name.items():
         if mean := by_name.get(name + _MEAN):
-            step = _numbers(by_name[name + _STEP])
+            step = by_name[name + _STEP]
             if mean.shape != (*one.shape[:2], 1, one.shape[3]) or step.shape != (1,):
                 raise ValueError("another shape")
             with np.errstate(all="ignore"):
-                one = _tensor(name, mean.dtype, _numbers(mean) + _numbers(one) * step)
+                one = _tensor(name, step.dtype, _numbers(mean) + _numbers(one) * _numbers(step))
         if name != _ERROR and not name.endswith((_MEAN, _STEP)):
             found.append(one)
     write_to(file := BytesIO(), node.header, found)

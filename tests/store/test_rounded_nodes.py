@@ -147,7 +147,7 @@ def test_steps_that_do_not_fit_are_a_miss(change: str) -> None:
     inside = inflated(source.sent, source.size)
     tensors = {one.name: one for one in FetchedNode(verify(inside), inside).tensors}
     odd = {
-        "mean": Tensor("0.k.mean", "F32", (1, 1, 1, 64), bytes(256)),
+        "mean": Tensor("0.k.mean", "BF16", (1, 1, 1, 64), bytes(128)),
         "step": Tensor("0.k.step", "F32", (2,), bytes(8)),
         "error": Tensor("error", "F32", (0,), b""),
     }
