@@ -122,7 +122,7 @@ class Retriever:
             if of_people and not (found or meeting):
                 from engine.ask.contacts import find_person
 
-                found = find_person(*parts, question, scope, trace)
+                found = find_person(*parts, question, scope, lambda: self._opened.me, trace)
         return found
 
     def retrieve(

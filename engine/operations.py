@@ -271,7 +271,7 @@ def people(opened: Session, name: str, scope: "Scope", limit: int) -> tuple[Pers
 
     catalogue = opened.catalogue
     with opened.locks.reader():
-        return tuple(people(opened.reader, catalogue, name, scope, limit))
+        return tuple(people(opened.reader, catalogue, name, scope, limit, lambda: opened.me))
 
 
 def completed(opened: Session, text: str, before: "list[Turn]") -> str:

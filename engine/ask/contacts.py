@@ -6,22 +6,22 @@ index when it is asked for. The forms of questions, and the words that tell what
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import chain
+from itertools import chain, combinations, product
 
 from msgspec import Struct
 
 from engine.ask.archive import plainly
-from engine.retrieval.evidence import placed
-from engine.text.people import domain_of, name_and_address, name_words, same_people, shown_name
+from engine.retrieval.evidence import introduces, placed
+from engine.text.people import domain_of, identities, name_and_address, name_words, same_people, shown_name
 from engine.text.question import Question
 from engine.text.spans import find, line_named, line_of
 from engine.text.terminal import count
 from engine.text.words import words
 from engine.types import Evidence, Passage, Person, PersonFact, Trace, Trust
 from prompts import prompt, word_patterns
-from store.catalog import Catalog
+from store.catalog import Catalog, provenance_of
 from store.mapped_index import IndexView, Matches
 from store.search import Reader
 from store.types import Hit, Scope, fold, names_person, replace
@@ -76,8 +76,16 @@ def _card(hit: Hit) -> list[_Told]:
 class _Who:
     """A person: whom the index names so, folded; addresses, spellings, and the forms in which texts name them."""
 
-    def __init__(self, view: IndexView, people: Sequence[str], addresses: Sequence[str], said: Iterable[str]) -> None:
+    def __init__(
+        self,
+        view: IndexView,
+        people: Sequence[str],
+        addresses: Sequence[str],
+        said: Iterable[str],
+        is_meant: Callable[[Hit], bool] = lambda _: True,
+    ) -> None:
         self.people, self.addresses, self.spellings, self._view = people, tuple(addresses), tuple(said), view
+        self._is_meant = is_meant  # by a text with the name, which others may have, too
         parts = (re.sub(rf"{_SUFFIX}$", "", one, flags=re.IGNORECASE).split() for one in self.spellings)
         self.names = list(dict.fromkeys((each[0], each[-1]) for each in parts if len(each) > 1))
         first = [re.escape(given) for given, _ in self.names] or [*map(re.escape, self.spellings)]
@@ -95,11 +103,13 @@ class _Who:
         name, address = name_and_address(fold(hit.author))
         names, own = [(fold(given), fold(family)) for given, family in self.names], name_words(name)
         is_named = any({*pair} <= own or own == {pair[1]} for pair in names)
-        return address in self.addresses if address and self.addresses else is_named
+        return address in self.addresses if address and self.addresses else is_named and self._is_meant(hit)
 
     def told(self, hit: Hit) -> Iterator[_Told]:
         """Yield what a chunk tells of them."""
         own, lines = self.wrote(hit), hit.chunk.text.split("\n")
+        if not own and not self._is_meant(hit):
+            return
         if card := _card(hit):
             yield from card if self.whole.search(hit.title) else ()
             return
@@ -215,12 +225,21 @@ class _Known(Struct, frozen=True):
     newest: Sequence[Hit]
 
 
+def _addresses(group: Iterable[str]) -> frozenset[str]:
+    return frozenset({name_and_address(one)[1] for one in group} - {""})
+
+
+def _names(group: Iterable[str]) -> frozenset[frozenset[str]]:
+    return frozenset(said for one in group for said in identities(one) if isinstance(said, frozenset))
+
+
 class _Archive(Struct, frozen=True):
-    """What is read to tell of people: the index, and the places of documents."""
+    """What is read to tell of people: the index, the places of documents, and who the user is."""
 
     reader: Reader
     catalog: Catalog
     own: Scope = Scope()
+    me: Callable[[], tuple[str, ...]] = tuple
 
     def groups(self, typed: str) -> list[tuple[str, ...]]:
         """Return the people whom a name or an address may stand for, each with all that the index calls them."""
@@ -230,10 +249,18 @@ class _Archive(Struct, frozen=True):
             return [tuple(sorted(known))] if known else []
         cards = (hit for hit in view.having(words(f"contact {typed}"), self.own, _READ) if _card(hit))
         known |= {fold(hit.title) for hit in cards if wanted <= name_words(fold(hit.title))}
+        found = [one for one in self.apart(known) if any(names_person(each, typed) for each in one)]
+        whole = [one for one in found if any(wanted == name_words(each) - _GENERATIONS for each in one)]
+        # Behind several of one name, whoever of them a text means that has no address.
+        return [*whole, *[()] * (len([one for one in whole if _addresses(one)]) > 1)] or found
+
+    def _whole(self, known: Iterable[str]) -> set[str]:
+        """Return people with whatever else their names and addresses are called, if they are few; lists as names."""
+        known, names = {*known}, dict[tuple[str, bool], list[frozenset[str]]]()
         if len(same_people(known)) <= _MOST:
             also = {part for one in known for part in (name_and_address(one)[1], " ".join(sorted(name_words(one))))}
-            known |= set[str]().union(*(view.known(one, self.own) for one in also if "@" in one or " " in one))
-        names = dict[tuple[str, bool], list[frozenset[str]]]()
+            more = (self.reader.view.known(one, self.own) for one in also if "@" in one or " " in one)
+            known |= set[str]().union(*more)
         for one in known:
             own_words = name_words(one)
             key = name_and_address(one)[1], max(map(max, own_words), default="") < _LATIN
@@ -241,16 +268,101 @@ class _Archive(Struct, frozen=True):
         # An address from which several people write, as a list's, is nobody's; one name may be in two scripts.
         shared = {it for (it, _), said in names.items() if any(a and b and a.isdisjoint(b) for a in said for b in said)}
         pairs = ((one, *name_and_address(one)) for one in known)
-        own = same_people({name if address in shared else one for one, name, address in pairs} - {""})
-        found = [one for one in own if any(names_person(each, typed) for each in one)]
-        return [one for one in found if any(wanted == name_words(each) - _GENERATIONS for each in one)] or found
+        return {name if address in shared else one for one, name, address in pairs} - {""}
+
+    def apart(self, known: Iterable[str]) -> list[tuple[str, ...]]:
+        """Group people who are the same one; those of one name only if their addresses are shown to be one person's.
+
+        Those at one organisation are, but for numbered ones. A name alone is left out if several have it.
+        """
+        known, ties = self._whole(known), list[tuple[str, ...]]()
+
+        def keys(one: str) -> Sequence[object]:
+            _, address = name_and_address(one)
+            is_own = _pattern("provider").match(domain_of(address)) or re.search(r"[^\W\d]\d{1,2}@", address)
+            name = *_names([one]), address if is_own else domain_of(address)
+            found = [*[address] * bool(address), *[name] * (len(name) > 1), *(tie for tie in ties if one in tie)]
+            return found or [one]
+
+        by_name = dict[frozenset[str], list[tuple[str, ...]]]()
+        for group in same_people(known, keys):
+            for name in _names(group) if _addresses(group) else ():
+                by_name.setdefault(name, []).append(group)
+        few = (several for several in by_name.values() if len(several) <= _DETAILED)
+        pairs = chain.from_iterable(combinations(several, 2) for several in few)
+        ties += [(*one, *other) for one, other in pairs if self._is_tied(one, other)]
+        found = same_people(known, keys)
+        for group in [one for one in found if not _addresses(one)]:
+            if owners := [one for one in found if _addresses(one) and _names(one) & _names(group)]:
+                found.remove(group)
+                found[found.index(owners[0])] += group if len(owners) == 1 else ()
+        return found
+
+    def _is_tied(self, one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+        """Return whether the addresses of two of a name are one person's: yours, on one contact, or told by the older.
+
+        A newer one alone may be anybody who uses the name.
+        """
+        own, others, mine = _addresses(one), _addresses(other), {*self.me()}
+        if own & mine and others & mine:
+            return True
+        said = words(" ".join(["contact", *next(iter(_names(one)))]))
+        cards = ({fold(told[1]) for told in _card(hit)} for hit in self.reader.view.having(said, self.own, _READ))
+        if any(own & card and others & card for card in cards):
+            return True
+        scopes = [replace(self.own, sender="\n".join(each)) for each in (own, others)]
+        sent = [self.reader.matching(scope).by_date(1, oldest=True) for scope in scopes]
+        days = [_day(hits[0]) if hits else "" for hits in sent]
+        tells = [bool(days[0]) and self._tells(one, others), bool(days[1]) and self._tells(other, own)]
+        return all(tells) or (tells[0] and days[0] < (days[1] or "~")) or (tells[1] and days[1] < (days[0] or "~"))
+
+    def _tells(self, group: tuple[str, ...], others: Iterable[str]) -> bool:
+        """Return whether mail of somebody, without a warning, says that an address is theirs, or is signed with it."""
+        who, telling = self._who("", group, ()), list[str]()
+        for old, new in product(_addresses(group), others):
+            if introduces(self.catalog, self.reader, old, new):
+                return True
+            hits = self.reader.view.having(words(new), replace(self.own, sender=old), _DETAILED)
+            own = [hit for hit in hits if hit.chunk.role == "body" and who.wrote(hit)]
+            telling += [hit.chunk.document for hit in own if any(new == fold(told[1]) for told in who.told(hit))]
+        return any(not one.warnings for one in provenance_of(self.catalog.ledger, telling).values())
+
+    def _meant(self, group: Sequence[str], names: Collection[frozenset[str]]) -> Callable[[Hit], bool]:
+        """Return which texts with the name of a person are about them, if others have it, too.
+
+        Those whose header or text has their address alone of these, or whose writer writes to them alone, or they to
+        the writer; of nobody's address, those about none of the others.
+        """
+        there = set[str]().union(*(self.reader.view.known(" ".join(sorted(one)), self.own) for one in names))
+        every = [_addresses(one) for one in self.apart(there) if not _names(one).isdisjoint(names)]
+        rivals = [one for one in every if one and one.isdisjoint(_addresses(group))]
+
+        def between(writer: str, some: Iterable[str]) -> bool:
+            ends = (("sender", "recipient"), ("recipient", "sender"))
+            return any(len(self.reader.matching(replace(self.own, **{a: writer, b: "\n".join(some)}))) for a, b in ends)
+
+        own = _addresses(group)
+        able = [own, *rivals] if own else rivals
+
+        def is_meant(hit: Hit) -> bool:
+            shown = re.findall(
+                r"[^\s<>()\"',;:]+@[\w.-]+\w", fold("\n".join((hit.sender, *hit.recipients, hit.chunk.text)))
+            )
+            writer = name_and_address(fold(hit.author or hit.sender))[1]
+            found = [one for one in able if writer in one] or [one for one in able if not one.isdisjoint(shown)]
+            found = found or [one for one in able if writer and between(writer, one)]
+            return found == [own] if own else len(found) != 1
+
+        return is_meant if rivals else lambda _: True
 
     def known(self, typed: str, group: Sequence[str], *, detailed: bool = True) -> _Known:
         """Return a person with all that is known of them; without `detailed`, without facts and other spellings."""
         wanted = "\n".join({name_and_address(one)[1] for one in group} - {""} or group)
         scopes = [replace(self.own, **{role: wanted}) for role in ("sender", "recipient")] if wanted else []
         found = [self.reader.matching(scope) for scope in scopes]
-        who = self._who(typed, group, found if detailed else ())
+        names = _names(group) or {frozenset(fold(typed).split())}
+        is_meant = self._meant(group, names) if detailed else None
+        who = self._who(typed, group, found if detailed else (), is_meant)
         newest = sorted((hit for matches in found for hit in matches.by_date(1)), key=_day, reverse=True)[:1]
         facts, similar = (self._facts(who), self._similar(who)) if detailed else ({}, ())
         name, (wrote, received) = next(iter(who.spellings), typed), map(len, found or ((), ()))
@@ -258,7 +370,13 @@ class _Archive(Struct, frozen=True):
         person = Person(name, who.addresses, who.spellings[1:], wrote, received, last, tuple(facts), similar)
         return _Known(person, facts, newest)
 
-    def _who(self, typed: str, group: Sequence[str], found: Sequence[Matches]) -> _Who:
+    def _who(
+        self,
+        typed: str,
+        group: Sequence[str],
+        found: Sequence[Matches],
+        is_meant: Callable[[Hit], bool] | None = None,
+    ) -> _Who:
         """Return a person with the names that mails have; of nobody in a header, with the one that was typed."""
         hits = chain.from_iterable(matches.by_date(_DETAILED) for matches in found)
         shown = Counter(one for hit in hits for one in (hit.sender, *hit.recipients) if fold(one) in group)
@@ -272,7 +390,7 @@ class _Archive(Struct, frozen=True):
         if not any(" " in one for one in spellings):
             local = (re.sub(r"[._]+", " ", one.partition("@")[0]).strip().title() for one in addresses)
             spellings += local if group else [typed.title()]
-        return _Who(self.reader.view, group, addresses, dict.fromkeys(spellings))
+        return _Who(self.reader.view, group, addresses, dict.fromkeys(spellings), is_meant or (lambda _: True))
 
     def _similar(self, who: _Who) -> tuple[str, ...]:
         """Return others who may be the same: a form of the given name, or an address made of initial and name."""
@@ -330,13 +448,17 @@ def _day(hit: Hit) -> str:
     return hit.written.isoformat() if hit.written else ""
 
 
-def people(reader: Reader, catalog: Catalog, name: str, scope: Scope, limit: int) -> list[Person]:
+def people(
+    reader: Reader, catalog: Catalog, name: str, scope: Scope, limit: int, me: Callable[[], tuple[str, ...]] = tuple
+) -> list[Person]:
     """Return the people whom a name may stand for, those of most mails first; without a name, of all who wrote."""
-    archive = _Archive(reader, catalog.within(scope), scope.inside(catalog.collection))
+    archive = _Archive(reader, catalog.within(scope), scope.inside(catalog.collection), me)
     if name:
         return [one.person for one in archive.all_known(name, archive.groups(name))[:limit]]
     counted = reader.matching(scope, "mail").senders()
-    groups = sorted(same_people({*counted} - {""}), key=lambda group: -sum(counted[one] for one in group))
+    often = sorted(same_people({*counted} - {""}), key=lambda group: -sum(counted[one] for one in group))[:limit]
+    parts = [[own for own in archive.apart(one) if _addresses(own) & _addresses(one)] or [one] for one in often]
+    groups = sorted(chain(*parts), key=lambda group: -sum(counted[one] for one in group))
     return [archive.known("", group, detailed=False).person for group in groups[:limit]]
 
 
@@ -349,9 +471,11 @@ def _forms() -> list[tuple[str, re.Pattern[str]]]:
     return [(kind, re.compile(re.sub(r"NAME'S\?|NAME|LINE", lambda it: parts[it[0]], form))) for kind, form in found]
 
 
-def find_person(reader: Reader, catalog: Catalog, question: Question, scope: Scope, trace: Trace) -> Evidence | None:
+def find_person(
+    reader: Reader, catalog: Catalog, question: Question, scope: Scope, me: Callable[[], tuple[str, ...]], trace: Trace
+) -> Evidence | None:
     """Return the answer to a question about a person as evidence; None for any other, and where nothing is known."""
-    text, archive = plainly(question.text), _Archive(reader, catalog, scope.inside(catalog.collection))
+    text, archive = plainly(question.text), _Archive(reader, catalog, scope.inside(catalog.collection), me)
     with trace.step("people") as step:
         asked = ((kind, found) for kind, form in _forms() if (found := form.fullmatch(text)))
         said = next(filter(None, (_answered(archive, question, *one) for one in asked)), None)
@@ -379,10 +503,11 @@ def _answered(archive: _Archive, question: Question, kind: str, asked: re.Match[
         (one, value, _), is_who = told[0], kind == "who"
         text, marked = (rows[0], len(one.person.name)) if is_who else (f"{value}: {names[0]}", len(value))
         return archive.cited(text, marked, facts, others)
-    rest = list(dict.fromkeys(_shown(one) for one, value, _ in told if not value))[:_MOST]
+    rest = list(dict.fromkeys(_shown(one) for one, value, _ in told if not value and one.newest))[:_MOST]
     which = "not found for" if len(told) <= _DETAILED else "also of the name:"  # of whom only the mails were counted
     rows += [f"{which} {', '.join(rest)}"] if rest else []
-    head = f"The name fits {count(len(told), 'person', 'people')}:"
+    several = sum(bool(one.person.addresses) for one, *_ in told) or len(told)
+    head = f"The name fits {count(several, 'person', 'people')}:"
     return archive.cited("\n".join([head, *rows]), 0, facts, others[:_DETAILED])
 
 

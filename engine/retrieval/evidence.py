@@ -51,16 +51,15 @@ def known_of(catalogue: Catalog, documents: Iterable[str], bank: Searchable | No
     A name's owner is decided by all visible documents of the catalogue; an address may be introduced in the bank.
     """
     addresses = cache(partial(addresses_of, catalogue.ledger, catalogue.collection))
-    introduces = partial(_introduces, catalogue, bank)
     found = provenance_of(catalogue.ledger, list(dict.fromkeys(documents)))
-    return {name: _known(one, addresses, introduces) for name, one in found.items()}
+    return {name: _known(one, addresses, partial(introduces, catalogue, bank)) for name, one in found.items()}
 
 
-def _known(one: Provenance, addresses: _Addresses, introduces: Callable[[str, str], bool]) -> Known:
+def _known(one: Provenance, addresses: _Addresses, is_told: Callable[[str, str], bool]) -> Known:
     """Return facts about a document; senders keep their identity under an address that they introduced."""
     senders = [sender for sender in one.people if sender.sends]
     others = [(sender, other) for sender in senders if (other := _clash(sender, addresses(sender.name)))]
-    strange = [(sender, other) for sender, other in others if not introduces(other, sender.address)]
+    strange = [(sender, other) for sender, other in others if not is_told(other, sender.address)]
     odd = [each for each in one.warnings if not each.startswith(ROUTES) or _is_unusual(each, one, addresses)]
     like = {True: "looks like", False: "the name is that of"}
     clashes = (f"{like[each.name.startswith(LOOK_ALIKE)]} {shorten(other, 60)}" for each, other in strange)
@@ -103,7 +102,7 @@ def _is_unusual(route: str, one: Provenance, addresses: _Addresses) -> bool:
     return usual.isdisjoint(ways_of(sender, [route])) and not any(map(is_by_list, rows, rows.values()))
 
 
-def _introduces(catalogue: Catalog, bank: Searchable | None, old: str, new: str) -> bool:
+def introduces(catalogue: Catalog, bank: Searchable | None, old: str, new: str) -> bool:
     """Return whether mail from one address, with no warning, says that another is its writer's new one."""
     scope = Scope(sender=old, collection=catalogue.collection)
     hits = bank.by_words(words(new), scope, _INTRODUCING) if bank else []

@@ -5,7 +5,7 @@ Knows no mail and no store: a person is a name, an address, or both, as in `Ann 
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -394,8 +394,8 @@ def identities(person: str) -> tuple[str | frozenset[str], ...]:
     return (*filter(None, [address]), *([said] if len(said) > 1 else [])) or (person,)
 
 
-def same_people(people: Iterable[str]) -> list[tuple[str, ...]]:
-    """Group people, folded, who are the same one: by an address, or by a name of at least two words."""
+def same_people(people: Iterable[str], keys: Callable[[str], Sequence[object]] = identities) -> list[tuple[str, ...]]:
+    """Group people, folded, who are the same one: by an address, or by a name of at least two words; or other keys."""
     above, groups, people = dict[object, object](), dict[object, list[str]](), sorted(people)
 
     def top(key: object) -> object:
@@ -404,9 +404,9 @@ def same_people(people: Iterable[str]) -> list[tuple[str, ...]]:
         return key
 
     for one in people:
-        first, *others = identities(one)
+        first, *others = keys(one)
         for other in others:
             above[top(other)] = top(first)
     for one in people:
-        groups.setdefault(top(identities(one)[0]), []).append(one)
+        groups.setdefault(top(keys(one)[0]), []).append(one)
     return [tuple(group) for group in groups.values()]

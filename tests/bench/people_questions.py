@@ -100,10 +100,11 @@ def judged(kind: str, said: str | None, one: Someone) -> str:
     """Return right, none, or strange: which may be right by a line that the scan did not read."""
     if not said:
         return "none"
-    first = said.partition("\n")[0]
+    first, *others = said.split("\n")
+    first = next((row for row in others if one.address in row.casefold()), first)  # of several of the name
     if kind in ("phone", "mobile"):
         wanted = one.mobiles if kind == "mobile" else set(+one.numbers)
-        told = {re.sub(r"\D", "", number)[-7:] for number in NUMBER.findall(first.partition(": ")[0])}
+        told = {re.sub(r"\D", "", number)[-7:] for number in NUMBER.findall(first)}
         return "right" if told and told <= set(+one.numbers) and told & wanted else "strange"
     if kind == "title":
         value = first.partition(": ")[0].casefold()

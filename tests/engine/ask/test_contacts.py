@@ -47,6 +47,19 @@ MAILS = [
     Sent(UMA, ANN, 22, "My hotel is the Swan, 925 555 0007."),
     *(Sent("Kai Berg <kai@oak.example>", ANN, day, "Fine by me.") for day in range(1, 8)),
     *(Sent("Kai Berg <kai@evil.example>", ANN, day, "Write to me here.") for day in range(20, 25)),
+    Sent("Liv Moss <liv@oak.example>", ANN, 2, "Here it is.\n\nLiv Moss\nGardener\n925 555 0101"),
+    *(Sent("Liv Moss <liv@evil.example>", ROB, day, "Call me.\n\nLiv Moss\n925 555 0102") for day in range(3, 8)),
+    Sent(ANN, "Joe Dunn <joe@elm.example>", 9, "Ask Liv Moss, cell 925 555 0103.\n"),
+    Sent("Joe Dunn <joe@elm.example>", ANN, 10, "I think that Liv Moss, fax 925 555 0104, knows.\n"),
+    Sent("Noa Wren <noa@oak.example>", ANN, 3, "My new address is nwren@elm.example from now on.\n"),
+    Sent("Noa Wren <nwren@elm.example>", ANN, 9, "I am there.\n\nNoa Wren\n925 555 0105"),
+    Sent("Ida Pool <ida@oak.example>", ANN, 3, "Fine.\n\nIda Pool\n925 555 0106"),
+    Sent("Ida Pool <ida@evil.example>", ANN, 9, "My old address was ida@oak.example.\n\nIda Pool\nida@oak.example"),
+    Sent("Sol Hart <s.hart@oak.example>", ANN, 3, "Fine by me."),
+    Sent("Sol Hart <sol@oak.example>", ANN, 9, "Fine.\n\nSol Hart\n925 555 0107"),
+    Sent("Sol Hart <sol2@oak.example>", ANN, 9, "Fine.\n\nSol Hart\n925 555 0108"),
+    Sent("Eva Lind <eva@gmail.com>", ANN, 9, "Fine."),
+    Sent("Eva Lind <lind@gmail.com>", ANN, 9, "Fine."),
     Sent("Otter Council <office@otter.example>", ANN, 20, "The bridge is shut."),
     Sent("Uwe Kranz <uwe@kranz.example>", ANN, 20, f"Uwe Kranz\nTel.: +49 30 555 1234\n{BANK}"),
     Sent("王芳 <fang@elm.example>", "Fang Wang <fang@elm.example>", 22, "你好"),
@@ -157,7 +170,7 @@ def test_a_question_about_a_person_is_answered_with_whose_it_is(home: Pkb, quest
 
 def test_who_somebody_is_is_told_by_title_organisation_and_mails(home: Pkb) -> None:
     found = home.ask("Who is Rob Cone?", cache="off")
-    about = "Head of Parks, North, Oak Services Ltd, wrote 2 documents and received 7, last on 2024-06-18"
+    about = "Head of Parks, North, Oak Services Ltd, wrote 2 documents and received 12, last on 2024-06-18"
     assert (found.text, found.span) == (f"Rob Cone <rob@oak.example>, {about}", "Rob Cone")
     assert [one.quote for one in found.sources] == ["Head of Parks, North", "Oak Services Ltd"]
 
@@ -199,8 +212,46 @@ def test_somebody_whose_name_is_written_in_two_scripts_has_their_address(home: P
     assert only(home, "fang wang").addresses == ("fang@elm.example",)
 
 
-def test_a_few_new_mails_by_somebody_of_the_same_name_do_not_come_first(home: Pkb) -> None:
-    assert only(home, "kai berg").addresses == ("kai@oak.example", "kai@evil.example")
+def addresses(pkb: Pkb, name: str) -> list[tuple[str, ...]]:
+    return [one.addresses for one in pkb.people(name)]
+
+
+def test_a_name_with_addresses_at_two_places_is_two_people(home: Pkb) -> None:
+    assert addresses(home, "kai berg") == [("kai@oak.example",), ("kai@evil.example",)]
+    assert home.people("kai berg")[0].similar == ("kai berg <kai@evil.example>",)
+
+
+def test_each_of_a_name_has_their_own_number(home: Pkb) -> None:
+    assert asked(home, "What is Liv Moss's number?") == (
+        "The name fits 2 people:\n"
+        "Liv Moss <liv@evil.example>: 925 555 0102\n"
+        "Liv Moss <liv@oak.example>: 925 555 0103 (mobile), 925 555 0101"
+    )
+
+
+def test_a_text_with_a_name_is_about_whoever_its_writer_writes_with(home: Pkb) -> None:
+    evil, oak, unknown = home.people("liv moss")
+    assert (evil.addresses, told(evil, "phone")) == (("liv@evil.example",), [("925 555 0102", "", "", False)])
+    assert ("925 555 0103", "mobile", "Ann Lee", False) in told(oak, "phone")
+    assert (unknown.addresses, told(unknown, "phone")) == ((), [("925 555 0104", "fax", "Joe Dunn", False)])
+
+
+def test_an_address_alone_is_one_of_a_name(home: Pkb) -> None:
+    found = [value for value, *_ in told(only(home, "liv@oak.example"), "phone")]
+    assert sorted(found) == ["925 555 0101", "925 555 0103"]
+
+
+def test_the_older_address_tells_the_newer_and_not_the_other_way_round(home: Pkb) -> None:
+    assert addresses(home, "noa wren") == [("nwren@elm.example", "noa@oak.example")]
+    assert addresses(home, "ida pool") == [("ida@evil.example",), ("ida@oak.example",)]
+
+
+def test_addresses_of_a_name_at_one_organisation_are_one_persons_but_for_numbered_ones(home: Pkb) -> None:
+    assert addresses(home, "sol hart") == [("sol@oak.example", "s.hart@oak.example"), ("sol2@oak.example",)]
+
+
+def test_addresses_at_a_provider_are_those_of_several_people(home: Pkb) -> None:
+    assert addresses(home, "eva lind") == [("eva@gmail.com",), ("lind@gmail.com",)]
 
 
 @pytest.mark.parametrize("question", ["What is the council's email address?", "what is the email of the council?"])
