@@ -114,7 +114,7 @@ class Retriever:
                 from engine.retrieval.reports import find_meeting
 
                 quotes = not isinstance(self, Generative) or bool(self.roles)
-                found = find_meeting(*parts, meeting, scope, question.day, quotes=quotes)
+                found = find_meeting(*parts, meeting, scope, question.day, self._opened.me, quotes=quotes)
             if of_archive and not found:
                 from engine.ask.archive import find_exact
 

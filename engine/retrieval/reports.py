@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, timedelta
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 
 from msgspec import Struct, convert
 
@@ -33,8 +33,8 @@ from engine.retrieval.open_loops import (
     single_names,
 )
 from engine.text.dates import find, spell_date, without_days
-from engine.text.people import name_and_address, roster
-from engine.text.terminal import line, shorten
+from engine.text.people import name_and_address, name_words, roster
+from engine.text.terminal import count, line, shorten
 from engine.text.time_sensitive import WholeDocumentQuestion, phrases, plain_words, title_words, word_lists
 from engine.text.words import FUNCTION_WORDS, content_words, words
 from engine.types import Evidence, ItemKind, OpenLoop, Report, Source
@@ -315,17 +315,81 @@ def _since(reader: Reader, document: WholeDocument, named: Sequence[str], scope:
             yield OpenSentence(WholeDocument((hit,)), hit, "", *about, hit.title)
 
 
+_ME, _MEETINGS = ("i", "me", "my"), 20  # meetings that are read for what somebody is to do
+_PERSON = re.compile(
+    r"(?:the |our )?(?P<who>\S+(?: \S+){0,2}?)(?: (?:from|at|in|of|on|during|after) (?P<rest>.+)| meeting)"
+)
+
+
+def _tasks_of(
+    reader: Reader, catalog: Catalog, said: str, known: frozenset[str], hits: Sequence[Hit], scope: Scope
+) -> Evidence | None:
+    """Return what somebody is to do by a meeting, or by all, newest first, without what later messages say is done.
+
+    None if they are in no meeting.
+    """
+    names = {name_words(one) or frozenset(words(one.partition("@")[0])) for one in known}
+    sought = {" ".join(one) for one in names} if said.lower() in _ME else [said]
+    named = chain.from_iterable(reader.matching(scope, "transcript", words(one)).by_date(_MOST) for one in sought)
+    there = [*hits] or sorted(dict.fromkeys(named), key=lambda one: str(one.date), reverse=True)
+    rows, cites = list[str](), list[Hit]()
+    for hit in there[:_MEETINGS]:
+        document = read_documents(reader, [hit.chunk.document])[0]
+        own = [one for one in tasks(document, turns_of(document)) if one.who and _is_of(one.who, names, hit.recipients)]
+        if own and not hits:
+            later = reader.matching(Scope(since=hit.date and hit.date.date()), None, _subject(hit.title)).by_date(_NEWS)
+            closing = Closing(read_documents(reader, [one.chunk.document for one in later]))
+            own = [one for one in own if not closing.closes(one)]
+        cites += dict.fromkeys(one.hit for one in own)
+        rows += [f"{day_of(hit)}: {title_of(hit)}"] if own else []
+        rows += [f"[{cites.index(one.hit) + 1}] {one.quoted}" for one in own]
+    if not there:
+        return None
+    number = sum(row.startswith("[") for row in rows)
+    head = (
+        f"{count(number, 'action item') if number else 'No action item'} for {'you' if said.lower() in _ME else said}"
+    )
+    which = f"the newest {_MEETINGS} of " if len(there) > _MEETINGS else ""
+    about = f"{' found by its words' * (not number)} in {which}{count(len(there), 'meeting')}"
+    text = "\n".join([f"{head}{about}{', newest first' * (number > 1)}{':' * bool(rows)}", *rows])
+    return cited(catalog, text, len(head), cites or there[:_NEWS])
+
+
+def _is_of(who: str, names: Iterable[frozenset[str]], present: Iterable[str]) -> bool:
+    """Return whether somebody who is to do something has one of these names, and nobody else there may be meant."""
+
+    def fits(own: frozenset[str]) -> bool:
+        return any(own and (own <= name or name <= own) for name in names)
+
+    said = name_words(fold(who))
+    return fits(said) and all(fits(other) for one in present if said <= (other := name_words(fold(one))))
+
+
 _WANTED = {"decisions": ["decision"], "tasks": ["task"], "open": ["question"], "people": [], "date": []}
 _NAMES = {"decision": "decision", "task": "action item", "question": "open question"}
 
 
 def find_meeting(
-    reader: Reader, catalog: Catalog, asked: WholeDocumentQuestion, scope: Scope, day: date, *, quotes: bool
+    reader: Reader,
+    catalog: Catalog,
+    asked: WholeDocumentQuestion,
+    scope: Scope,
+    day: date,
+    me: Sequence[str],
+    *,
+    quotes: bool,
 ) -> Evidence | None:
     """Return the answer to a question about the meeting that it names, or that is the scope's document, as evidence.
 
-    None where the document's header answers, or, without `quotes`, a model.
+    None where the document's header answers, or, without `quotes`, a model. Somebody's action items are looked for in
+    all meetings if it names none.
     """
+    if asked.aspect == "tasks" and (person := _PERSON.fullmatch(asked.name)):
+        said, rest = person["who"], person["rest"] or ""
+        known = {*me} if said.lower() in _ME else reader.view.known(fold(said), Scope())
+        if known:
+            hits = named_meetings(reader, rest, scope, day)[:1] if rest or scope.document else []
+            return _tasks_of(reader, catalog, said, frozenset(known), hits, scope) if hits or not rest else None
     kinds = _WANTED.get(asked.aspect, [*_NAMES])
     of_mail = rf"(?:\w+ ){{0,2}}(?:{word_patterns('archive')['mail']}|thread)(?: (?:from|to|by|of|on|about|with) .*)?"
     is_named = asked.name and not re.fullmatch(of_mail, asked.name.lower())

@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from itertools import chain, product
 from typing import Literal, get_args
 
-from prompts import prompt
+from prompts import prompt, word_patterns
 
 Sensitivity = Literal["clock", "day"]  # what the meaning of a question moves with
 
@@ -206,8 +206,14 @@ def whole_document_question(text: str) -> WholeDocumentQuestion | None:
 
 
 def meeting_question(text: str) -> WholeDocumentQuestion | None:
-    """Parse a question about a meeting, which "last time we met" and "the design review" name, too."""
+    """Parse a question about a meeting, which "last time we met" and "the design review" name, too.
+
+    "Ann's action items" are those "for Ann", who is then a part of the name.
+    """
     text = text.rstrip("?")
+    for form in word_patterns("people")["tasks pattern"].split("||"):
+        if owner := re.fullmatch(form, text.strip(), re.IGNORECASE):
+            text = f"what are the action items for {owner['who']} {owner['rest'] or ''}".strip()
     for phrase in chain.from_iterable(parts.get("again", ()) for parts in word_lists(_LIST).values()):
         before, said, after = text.lower().partition(" ".join(phrase))
         if said:

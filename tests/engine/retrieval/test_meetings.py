@@ -109,6 +109,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pkb]:
     folder = tmp_path_factory.mktemp("meetings")
     (folder / "new").mkdir()
     call = "FCR call\nDate: 3 June 2024\n\nAnn Lee: I'll send the list of stalls to Bob.\n"
+    for day, who in ((1, "Bob Roy"), (2, "Eva Roy")):
+        said = f"Stalls {day}\nDate: {day} May 2024\n\n{who}: I'll order the {day} tables.\nAnn Lee: Okay.\n"
+        (folder / "new" / f"{day}.txt").write_text(f"{said}Ann Lee: Bob, please call the hall.\n" * (day == 1) or said)
     said = "Bob Roy: Will it rain on that day?\nAnn Lee: No idea.\nBob Roy: I'll call the caretaker.\n"
     (folder / "new" / "fcr.txt").write_text(call + said)
     sent = [("Re: FCR call", "Here is the list of stalls.", 5), ("FCR call on Friday", "It is in the hall.", 6)]
@@ -137,6 +140,43 @@ def test_a_meeting_has_its_people_and_quotes_with_speaker_and_place(home: Pkb) -
     assert (first.text, first.source.speaker) == ("Then we open on Sundays, as a trial.", "Dele Marsh")
     assert second.source.quote == "Priya orders it from Kettlewick."
     assert second.source.path.endswith("2024-02-27 workshop meeting.vtt")
+
+
+def asked(pkb: Pkb, question: str) -> str | None:
+    return pkb.ask(question, cache="off").text
+
+
+def test_action_items_for_somebody_are_theirs_in_all_meetings_the_newest_first(home: Pkb) -> None:
+    bobs = (
+        "3 action items for Bob Roy in 2 meetings, newest first:\n"
+        "Monday 3 June 2024: FCR call\n"
+        "[1] Bob Roy: “I'll call the caretaker.”\n"
+        "Wednesday 1 May 2024: Stalls 1\n"
+        "[2] Bob Roy: “I'll order the 1 tables.”\n"
+        "[2] Ann Lee: “Bob, please call the hall.” (for Bob)"
+    )
+    assert asked(home, "What are the action items for Bob Roy?") == bobs
+    assert asked(home, "what are Bob Roy's action items") == bobs
+
+
+def test_of_somebodys_action_items_those_that_a_message_says_are_done_are_left_out(home: Pkb) -> None:
+    assert asked(home, "action items for Ann Lee") == "No action item for Ann Lee found by its words in 3 meetings"
+
+
+def test_of_a_meeting_that_is_named_only_somebodys_action_items_are_told(home: Pkb) -> None:
+    assert asked(home, "What are the action items for Ann Lee from the FCR call?") == (
+        "1 action item for Ann Lee in 1 meeting:\n"
+        "Monday 3 June 2024: FCR call\n"
+        "[1] Ann Lee: “I'll send the list of stalls to Bob.”"
+    )
+    none = "No action item for Eva found by its words in 1 meeting"
+    assert asked(home, "What are the action items for Eva from the FCR call?") == none
+
+
+def test_a_name_that_several_have_is_that_of_the_one_at_the_meeting(home: Pkb) -> None:
+    assert asked(home, "What are Roy's action items from stalls 2?") == (
+        "1 action item for Roy in 1 meeting:\nThursday 2 May 2024: Stalls 2\n[1] Eva Roy: “I'll order the 2 tables.”"
+    )
 
 
 @pytest.mark.parametrize(
