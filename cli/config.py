@@ -108,7 +108,8 @@ def me(
         print(line(", ".join(own)))
     else:
         for one in guesses:
-            print(line(f"{one.address}: in {count(one.mails, 'mail')}, {one.sent:,} of them in folders of sent mail"))
+            sent, came = f"{one.sent:,} sent from folders of sent mail", f"{one.delivered:,} delivered to it"
+            print(line(f"{one.address}: in {count(one.mails, 'mail')}, {sent}, {came}"))
         output.say(f"pkb: say which are yours; try: pkb me {' '.join(own or ['YOU@EXAMPLE.ORG'])}")
 
 

@@ -521,19 +521,20 @@ def senders_named(ledger: Ledger, collection: str | None, wanted: str) -> list[s
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """An address that may be the user's: how many mails it is in, and how many it sent from folders of sent mail."""
+    """An address that may be the user's: how many mails it is in, sent from folders of sent mail, and was delivered."""
 
     address: str
     mails: int
     sent: int
     is_clear: bool
+    delivered: int = 0
 
 
 def guess_me(ledger: Ledger, folders: Iterable[str]) -> list[Guess]:
     """Return the five likeliest addresses of the user.
 
-    Clear are those with a tenth of the mail in `folders` of sent mail; else one in half of all mail, and in half as
-    much again as any other.
+    Clear are those with a tenth of the mail in `folders` of sent mail, or of that with a mailbox that it was delivered
+    to, if people use them; else one in half of all mail, and in half as much again as any other.
     """
     inside = " OR ".join(f"CAST(places.path AS TEXT) LIKE '%/{name}%'" for name in folders)
     sql = f"""SELECT value ->> 1, count(DISTINCT document) FROM places
@@ -543,9 +544,14 @@ def guess_me(ledger: Ledger, folders: Iterable[str]) -> list[Guess]:
     sql = """SELECT address, sum(documents) FROM people WHERE name LIKE '@%' AND name NOT LIKE '@ %'
              GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 20"""  # one look-alike for each address of a mail
     often = dict(ledger.rows.execute(sql).fetchall())
+    sql = """SELECT address, sum(documents) FROM people WHERE name LIKE '@ for %'
+             AND address IN (SELECT address FROM people WHERE name LIKE '@%' AND name NOT LIKE '@ %') GROUP BY 1"""
+    came = dict(ledger.rows.execute(sql).fetchall())
     (every,) = ledger.rows.execute("SELECT count(*) FROM titles WHERE kind = 'mail'").fetchone()
     first, second, *_ = *often.values(), 0, 0
-    least, alone = max(3, sum(sent.values()) / 10), [*often][: first >= max(every / 2, 1.5 * second, 3)]
-    clear = [one for one in sent if sent[one] >= least] or alone
-    ranked = sorted({*often, *sent}, key=lambda one: (-sent.get(one, 0), -often.get(one, 0), one))
-    return [Guess(one, often.get(one, 0), sent.get(one, 0), one in clear) for one in ranked[:5]]
+    alone = [*often][: first >= max(every / 2, 1.5 * second, 3)]
+    clear = [one for own in (sent, came) for one in own if own[one] >= max(3, sum(own.values()) / 10)] or alone
+    ranked = sorted(
+        {*often, *sent, *clear}, key=lambda one: (-sent.get(one, 0), -came.get(one, 0), -often.get(one, 0), one)
+    )
+    return [Guess(one, often.get(one, 0), sent.get(one, 0), one in clear, came.get(one, 0)) for one in ranked[:5]]

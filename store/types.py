@@ -57,7 +57,8 @@ class Document(Struct, frozen=True):
     """One mail message, transcript or file; `id` is a digest of its content, so that copies are the same document.
 
     `text` is what `pkb show` prints; passages point into its lines. `claimed` is the date that it gives itself where
-    that is later than when it was first seen, which then is its `date`; `received` is what its last mail server says.
+    that is later than when it was first seen, which then is its `date`; `received` is what its last mail server says,
+    and `delivered` the addresses of the mailbox that it came to.
     """
 
     id: str
@@ -72,6 +73,7 @@ class Document(Struct, frozen=True):
     claimed: datetime | None = None
     received: datetime | None = None
     warnings: tuple[str, ...] = ()  # of its header, in words
+    delivered: tuple[str, ...] = ()
 
 
 class ParsedItem(Struct, frozen=True):

@@ -42,6 +42,8 @@ _MESSAGE_ID = re.compile(r"<([^<>\s]{1,300})>")
 _FORWARD = re.compile(
     rf"(?:{LIST_TAG.pattern})*+\s*(?:{word_patterns('mail_programs')['forward']})\s{{0,3}}[:：]", re.IGNORECASE
 )
+_DELIVERED, _LONGEST_ADDRESS = re.compile(word_patterns("mail_programs")["delivered"]), 320
+_ADDRESS = re.compile(r"[^\s<>()\"',;:@]+@[^\s<>()\"',;:@]+")
 _FAILED = re.compile(r"\bdmarc=(?:fail|permerror)\b", re.IGNORECASE)
 
 
@@ -62,6 +64,7 @@ class Envelope:
     links: tuple[str, ...]  # the message's own id first, where it has one
     message_id: str | None
     received: datetime | None = None  # by the last mail server, whose Received field stands first
+    delivered: tuple[str, ...] = ()  # addresses of the mailbox that it came to, in lower case
     warnings: tuple[str, ...] = ()
 
 
@@ -94,8 +97,16 @@ def read_envelope(headers: Headers) -> Envelope:
         links=tuple(dict.fromkeys(own + others))[:MOST_LINKS],
         message_id=own[0] if own else None,
         received=received,
+        delivered=_delivered(headers),
         warnings=(*odd, *(f"the receiving server could not confirm the sender ({one})" for one in failed)),
     )
+
+
+def _delivered(headers: Headers) -> tuple[str, ...]:
+    """Return the addresses that the user's own server delivered a message to: it writes above what came with it."""
+    own = [headers.first(name) for name in headers.fields if _DELIVERED.fullmatch(name)]
+    found = (_ADDRESS.search(value[:_LONGEST_ADDRESS]) for value in own)
+    return tuple(dict.fromkeys(one[0].lower() for one in found if one))
 
 
 def _behind_list(headers: Headers, senders: Sequence[Address]) -> Sequence[Address]:
@@ -326,6 +337,7 @@ def _document(envelope: Envelope, own: str, text: str, passages: tuple[DocumentP
         text=text,
         passages=passages,
         received=envelope.received,
+        delivered=envelope.delivered,
         warnings=envelope.warnings,
     )
 

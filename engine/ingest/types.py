@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from msgspec import Struct
 
-from engine.text.people import LOOK_ALIKE, folded_address, folded_name, name_and_address, traces
+from engine.text.people import DELIVERED, LOOK_ALIKE, folded_address, folded_name, name_and_address, traces
 from store.catalog import BUG, NamedAddress, Provenance
 from store.errors import PkbError
 from store.types import OWN_ROLES, Document, FileText, ParsedItem, replace
@@ -239,4 +239,5 @@ def provenance(document: Document, seen: datetime) -> Provenance:
         sent = document.received or document.date  # whoever forges a mail writes its date, not when it was received
         traced = traces([one for one, _ in named], document.warnings, sent)
         people += [NamedAddress(name, one, sends=False) for name, one in traced]
+        people += [NamedAddress(f"{DELIVERED}{one}", one, sends=False) for one in document.delivered]
     return Provenance(seen.astimezone(UTC), document.warnings, tuple(dict.fromkeys(people)))

@@ -183,6 +183,31 @@ def test_the_guess_is_who_is_in_most_mails(session: Session) -> None:
     assert session.guesses[0].is_clear
 
 
+@pytest.mark.parametrize(
+    ("field", "is_told"),
+    [
+        ("Delivered-To: ann@work.example", True),
+        ("X-Original-To: <Ann@Work.example>", True),
+        ("Envelope-to: ann@work.example", True),
+        ("Original-Recipient: rfc822;ann@work.example", True),
+        ("X-Gm-Original-To: ann@work.example", True),
+        ("Delivered-To: ann@work.example\nDelivered-To: all@lists.example", True),
+        ("Delivered-To: box17@host.internal", False),  # which nobody writes to
+        ("X-Complaints-To: ann@work.example", False),
+    ],
+)
+def test_the_guess_is_whom_servers_delivered_mail_to(tmp_path: Path, field: str, is_told: bool) -> None:
+    for number in range(6):
+        to = "ann@work.example" if number == 0 else "all@lists.example"
+        head = f"{field}\nFrom: Gus <gus@oak.example>\nTo: {to}\nSubject: {number}\nMessage-ID: <{number}@x>\n"
+        (tmp_path / "mail").mkdir(exist_ok=True)
+        (tmp_path / "mail" / f"{number}.eml").write_text(f"{head}\nHello.\n")
+    session = SmallHome(tmp_path).open()
+    ingest(session, tmp_path / "mail", vectors=False)
+
+    assert ("ann@work.example" in session.me) == is_told
+
+
 def test_the_same_question_is_an_exact_hit_until_mail_comes(tmp_path: Path) -> None:
     home = SmallHome(tmp_path)
     home.write("1", "Hello.")
