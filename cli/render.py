@@ -295,7 +295,8 @@ def _where(source: Source) -> str:
     if source.place:
         return f"{path}: {line(source.place)}"
     # Elsewhere the numbers are those of the decoded text, which only `pkb show` prints.
-    return f"{path}:{first}-{last}" if source.own_lines else f"{path}, lines {first}-{last} of pkb show"
+    at = f" at {line(source.at)}" if source.at else ""
+    return f"{path}:{first}-{last}{at}" if source.own_lines else f"{path}, lines {first}-{last} of pkb show"
 
 
 def from_home(path: str) -> str:

@@ -69,6 +69,7 @@ class Source(Struct, frozen=True):
     author: str = ""  # of that part, where it is quoted or forwarded, as it says itself
     place: str = ""  # of that part, where it is from a file of an office program or an attached one: "a.pdf, page 3"
     speaker: str | None = None  # in a transcript, of what `quote` begins with
+    at: str = ""  # when that is said in a recording: "4:07", "1:02:30"
     date_claimed: str | None = None  # ISO; `date` is not later than `first_seen`
     first_seen: str | None = None  # ISO
     warnings: tuple[str, ...] = ()  # why the sender or the date may not be what it says

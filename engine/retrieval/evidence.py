@@ -10,6 +10,7 @@ from datetime import timedelta
 from difflib import get_close_matches
 from functools import cache, partial
 from math import inf
+from pathlib import Path
 from random import Random
 from statistics import fmean, pstdev
 from typing import Any
@@ -23,7 +24,7 @@ from engine.text.people import FORTNIGHTS, LOOK_ALIKE, READERS, ROUTES, WAYS, do
 from engine.text.question import Question
 from engine.text.terminal import count, shorten
 from engine.text.time_sensitive import phrases, plain_words, word_lists
-from engine.text.words import words
+from engine.text.words import FRONT, words
 from engine.types import FIRST_MAIL, SCHEMA, AskOptions, Evidence, Listing, ListOptions, Passage, Source, Trace, Trust
 from store.catalog import Catalog, KnownAddress, NamedAddress, Provenance, addresses_of, provenance_of
 from store.search import Reader
@@ -295,6 +296,44 @@ def cited(catalog: Catalog, text: str, highlight: int, hits: Iterable[Hit]) -> E
     """Return an answer with documents as its sources, as evidence; its first letters are highlighted."""
     kept = placed(catalog, [Passage((hit.scored(1.0),)) for hit in hits])
     return Evidence(tuple(kept), tuple(it.id for one in kept for it in one.chunks), 1.0, fact=text, told=highlight)
+
+
+_CLOCK = r"(?:\d{1,3}:)?\d{1,2}:\d{2}(?![\d:])"
+_CAPTION = re.compile(rf"\s*({_CLOCK})(?:[.,]\d+)?(?:\s*-->\s*|,){_CLOCK}")
+_IN_FRONT = re.compile(rf"\s*(?:[^\W\d_][^\d\[(:]{{0,40}}[\[(]|[\[(]?)({_CLOCK})(?:[.,]\d+)?[\])]?(?=[\s:-]|$)")
+_NAMED_ABOVE = re.compile(rf"\s*[^\W\d_][^\d:]{{0,40}}\s({_CLOCK})\s*$")
+_ABOVE, _BEGINS = 3, 8  # lines from a time down to what is said then; words by which that is found
+
+
+def timed(source: Source) -> Source:
+    """Return a source in a recording's file with the lines of its quote, and when that is said.
+
+    The same source if the file has no times there, or not these words any more.
+    """
+    path = Path(source.path)
+    if not source.own_lines or not path.is_file():
+        return source
+    first, last = source.lines
+    lines = path.read_text("utf-8", "replace").split("\n")[:last]
+    said = [(number, one) for number in range(first, len(lines) + 1) for one in _words_said(lines[number - 1])]
+    found, wanted = [one for _, one in said], plain_words(source.quote)
+    begins = wanted[:_BEGINS]
+    start = next((at for at in range(len(found)) if begins and found[at : at + len(begins)] == begins), None)
+    if start is None:
+        return source
+    number, end = said[start][0], said[min(start + len(wanted), len(said)) - 1][0]
+    above = lines[max(number - 1 - _ABOVE, 0) : number][::-1]
+    near = [*map(_CAPTION.match, above), *map(_IN_FRONT.match, above), *map(_NAMED_ABOVE.match, above[1:])]
+    clock = next((one[1] for one in near if one), None)
+    *hours, minutes, seconds = map(int, clock.split(":")) if clock else (0, 0)
+    hour = f"{hours[0]}:" if any(hours) else ""
+    shown = f"{hour}{minutes:0{2 if hour else 1}}:{seconds:02}"
+    return replace(source, lines=(number, end), at=shown) if clock else source
+
+
+def _words_said(line: str) -> list[str]:
+    """Return the plain words of a line without marks, times and speakers."""
+    return plain_words(re.sub(r"<[^<>]*>", " ", FRONT.sub("", line, count=1)))
 
 
 def day_of(hit: Hit) -> str:

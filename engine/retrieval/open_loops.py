@@ -12,7 +12,7 @@ from functools import cache, cached_property, lru_cache
 from itertools import chain
 from typing import Literal
 
-from engine.retrieval.evidence import placed
+from engine.retrieval.evidence import placed, timed
 from engine.text.people import bare_title, folded_address, folded_name, name_and_address, name_forms
 from engine.text.relative_dates import resolve
 from engine.text.spans import find
@@ -530,6 +530,7 @@ def item_of(catalogue: Catalog, one: OpenSentence, me: frozenset[str] = frozense
     if passage is None:
         return None
     source = passage.quoting(passage.sources[0], one.text)
+    source = timed(source) if one.document.is_meeting and one.text else source
     asked_by = _shown(one.by) if one.found.doer == "reader" else None
     said, source = " ".join((one.about or one.text).split()), replace(source, score=0.0)
     found = OpenLoop(one.found.kind, said, one.who, one.due, source, asked_by)

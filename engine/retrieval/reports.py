@@ -342,7 +342,7 @@ def _tasks_of(
             own = [one for one in own if not closing.closes(one)]
         cites += dict.fromkeys(one.hit for one in own)
         rows += [f"{day_of(hit)}: {title_of(hit)}"] if own else []
-        rows += [f"[{cites.index(one.hit) + 1}] {one.quoted}" for one in own]
+        rows += [_row(catalog, cites, one) for one in own]
     if not there:
         return None
     number = sum(row.startswith("[") for row in rows)
@@ -353,6 +353,12 @@ def _tasks_of(
     about = f"{' found by its words' * (not number)} in {which}{count(len(there), 'meeting')}"
     text = "\n".join([f"{head}{about}{', newest first' * (number > 1)}{':' * bool(rows)}", *rows])
     return cited(catalog, text, len(head), cites or there[:_NEWS])
+
+
+def _row(catalog: Catalog, cites: Sequence[Hit], one: OpenSentence) -> str:
+    """Return the number of its source, who said what, and when in a recording."""
+    item = item_of(catalog, one)
+    return f"[{cites.index(one.hit) + 1}] {one.quoted}{f' at {item.source.at}' if item and item.source.at else ''}"
 
 
 def _is_of(who: str, names: Iterable[frozenset[str]], present: Iterable[str]) -> bool:
@@ -404,7 +410,5 @@ def find_meeting(
     for kind in kinds:
         own = [one for one in found if one.found.kind == kind]
         hits_of += [hit for hit in dict.fromkeys(one.hit for one in own) if hit not in hits_of]
-        told += [f"[{hits_of.index(one.hit) + 1}] {one.quoted}" for one in own] or [
-            f"no {_NAMES[kind]} found by its words"
-        ]
+        told += [_row(catalog, hits_of, one) for one in own] or [f"no {_NAMES[kind]} found by its words"]
     return cited(catalog, "\n".join(told), len(head), hits_of)

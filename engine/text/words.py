@@ -320,7 +320,7 @@ def _ends_sentence(text: str, start: int, end: int, stop: re.Match[str]) -> bool
 _LEAST, _ENOUGH = 6, 24.0  # different words of a run, and bits: a word has as many as it halves the number of texts
 _THREE, _WIDEST = 3, 50  # words
 _MOST_WORDS = 1000  # in a pattern
-_FRONT = re.compile(  # marks of quotes, initials, numbers, times and speakers in front of a line
+FRONT = re.compile(  # marks of quotes, initials, numbers, times and speakers in front of a line
     r"(?:[ \t]*+(?:[|>]|[^\W\d_]{1,12}>|<[^<>\n]{1,60}>|\[[^\[\]\n]{1,40}\]|\d[\d:.,/)-]*+(?=\s|$)(?:[ \t]*+-->.*)?))*+"
     r"[ \t]*+(?:[*_]*+[^\W\d_][^:\n\"?!]{0,60}:[*_]*+(?=\s|$))?"
 )
@@ -331,7 +331,7 @@ _HYPHEN = re.compile(
 
 def readings(text: str) -> list[str]:
     """Return a text as it is, without its line prefixes, and also sorted by these: another text may interrupt it."""
-    fronts = [(line, _FRONT.match(line)) for line in text.split("\n")]
+    fronts = [(line, FRONT.match(line)) for line in text.split("\n")]
     split = [(re.sub(r"\s|[\d:.,]+", "", match[0]), line[match.end() :]) for line, match in fronts if match]
     bare = "\n".join(rest for _, rest in split)
     sorted_bare = "\n".join(rest for _, rest in sorted(split, key=lambda one: one[0]))

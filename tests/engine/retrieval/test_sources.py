@@ -1,10 +1,16 @@
-"""From ranked chunks to sources."""
+"""From ranked chunks to sources; when in a recording a source is said."""
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.retrieval.evidence import timed
 from engine.retrieval.retrieve import fold, join
-from store.types import Chunk, Hit
+from engine.types import Source
+from store.types import Chunk, Hit, replace
 
 PLACES = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), unique=True)
 
@@ -68,3 +74,46 @@ def test_the_same_text_in_another_document_is_folded_in_and_named() -> None:
 
 def test_folding_keeps_the_better_of_two_equals() -> None:
     assert [kept.chunk.document for kept, _ in fold([scored("b", 0, 2.0, "x"), scored("a", 0, 1.0, "x")])] == ["b"]
+
+
+def quoted(folder: Path, text: str, quote: str) -> Source:
+    """Return the source of a quote in a file with this text."""
+    (folder / "call.txt").write_text(text)
+    last = text.count("\n") + 1
+    return timed(Source(str(folder / "call.txt"), None, "Call", None, (1, last), 1.0, quote))
+
+
+@pytest.mark.parametrize(
+    ("text", "lines", "at"),
+    [
+        ("WEBVTT\n\n7\n00:01:02.500 --> 00:01:05.000\n<v Ann>Fine. We rent the\nblue tent.</v>\n", (5, 6), "1:02"),
+        ("1\n01:00:02,500 --> 01:00:05,000\nAnn: We rent the blue tent.\n", (3, 3), "1:00:02"),
+        ("0:00:07.100,0:00:09.000\nWe rent the blue tent.\n", (2, 2), "0:07"),
+        ("[00:12:30] Ann: We rent the blue tent.", (1, 1), "12:30"),
+        ("Ann Lee (12:30): We rent the blue tent.", (1, 1), "12:30"),
+        ("Ann Lee  12:30\nFine.\nWe rent the blue tent.", (3, 3), "12:30"),
+        ("Ann: The fair is at 14:30.\nAnn: We rent the blue tent.", (1, 2), ""),
+        ("Date: Monday 11 March 2024, 19:45\nAnn: We rent the blue tent.", (1, 2), ""),
+        ("00:01:02.500 --> 00:01:05.000\nAnn: It is changed.", (1, 2), ""),
+    ],
+)
+def test_a_source_in_a_recording_has_the_lines_and_the_time_of_its_quote(
+    tmp_path: Path, text: str, lines: tuple[int, int], at: str
+) -> None:
+    found = quoted(tmp_path, text, "We rent the blue tent.")
+    assert (found.lines, found.at) == (lines, at)
+
+
+def test_a_source_in_a_file_that_is_gone_or_decoded_has_no_time(tmp_path: Path) -> None:
+    source = Source(str(tmp_path / "none.vtt"), None, "Call", None, (1, 2), 1.0, "We rent it.")
+    assert timed(source) == source
+    decoded = replace(quoted(tmp_path, "[00:12] We rent it.", "We rent it."), own_lines=False, at="")
+    assert timed(decoded) == decoded
+
+
+@given(st.text("aB .:[]()<>-,0123\n"), st.text("aB 01:."))
+def test_lines_of_a_time_are_within_those_of_the_source(text: str, quote: str) -> None:
+    with TemporaryDirectory() as folder:
+        found = quoted(Path(folder), text, quote)
+    first, last = found.lines
+    assert 1 <= first <= last <= text.count("\n") + 1
