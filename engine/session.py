@@ -246,10 +246,13 @@ class Session:
             from engine.models.minilm import MiniLM
 
             return MiniLM(workers=os.cpu_count() or 1, notes=notes)
-        from engine.models.minilm import Qwen3, find_model
+        from engine.models.lookup import is_e5
+        from engine.models.minilm import E5, Qwen3, find_model
         from engine.models.runtime import threads_of
 
-        found, share = find_model(name, self.environ), self.settings.model.memory_share
+        if is_e5(name, (found := find_model(name, self.environ)).config):
+            return E5(found, workers=os.cpu_count() or 1, notes=notes)
+        share = self.settings.model.memory_share
         threads = threads_of(self.ledger)
         return Qwen3(found, cache=self.home.cache, notes=notes, threads=threads, memory_share=share)
 

