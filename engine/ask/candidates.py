@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from engine.ask.question_features import plain
-from engine.text.question import Question
+from engine.text.question import FOREIGN_KINDS, Question
 from engine.text.relative_dates import COMING, TimeConstraint, is_of_day, resolve
 from engine.text.spans import Found, Kind, find, time_of
 from engine.text.time_sensitive import instruction_end, plain_words
@@ -177,7 +177,7 @@ def _may_answer(span: str, question: Question, written: datetime | None, kind: K
 
 def asks(text: str) -> bool:
     """Return whether a sentence is a question, and not a request."""
-    return text.rstrip("\"”')*] ").endswith("?") and not _REQUEST.search(text)
+    return text.rstrip("\"”')*] ").endswith(("?", "？", "か。")) and not _REQUEST.search(text)
 
 
 _WORDING: tuple[tuple[Kind, str], ...] = (
@@ -210,6 +210,8 @@ _DEFINITION = re.compile(r"\s*[Ww]ho(?:['’]s| is| are| was| were)\s+[A-Z][\w.,
 
 def wanted(question: Question) -> Kind | None:
     """Return which kind of span a question asks for, if any."""
+    if question.foreign:
+        return question.asked if question.asked in FOREIGN_KINDS else None
     for kind, pattern in _KINDS:
         if pattern.search(question.text):
             return kind
@@ -292,12 +294,8 @@ def read_words(
     held = [_told(read).union(*(one.words for one in found if one.read == number)) for number, read in enumerate(reads)]
     told = max((share(asked, each) for each in held), default=0.0)
     said = max((share(asked, one.words) for one in found), default=0.0)
-    less = 0 if _is_foreign(question) else _LESS  # whose words for asking are counted, too: no answer says them
+    less = 0 if _ENGLISH.isdisjoint(plain_words(question.text)) else _LESS  # whose words for asking are counted, too: no answer says them
     return Reading(list(found), max(0.0, (told + said) / 2 - less), by_words=True)
-
-
-def _is_foreign(question: Question) -> bool:
-    return _ENGLISH.isdisjoint(plain_words(question.text))
 
 
 def is_beyond(question: Question, found: Sequence[Candidate]) -> bool:
@@ -305,7 +303,7 @@ def is_beyond(question: Question, found: Sequence[Candidate]) -> bool:
     best = max(found, key=lambda one: one.score, default=None)
     said = plain_words(best.text) if best else []
     is_foreign = len(said) >= _TELLING and _ENGLISH.isdisjoint(said)
-    return question.asked == "yes/no" or is_foreign or _is_foreign(question)
+    return question.asked == "yes/no" or question.foreign or is_foreign or _ENGLISH.isdisjoint(plain_words(question.text))
 
 
 def _told(read: Passage) -> frozenset[str]:

@@ -119,6 +119,8 @@ def _from_sentence(question: Question, best: Candidate, kind: Kind | None) -> Se
         marked = [one for one in find(best.text, kind) if one.start < last and first < one.end]
         marked = [one for one in marked if not _DIGIT.search(best.text[first : one.start])]  # "2 and a half (23 hours)"
         spans = tuple(marked) or (spans if kind in ("date", "time") else ())
+    if question.foreign and spans:
+        return _in_sentence(best, spans[0])
     if kind and spans and (best.mark is None or (kind in _READ and kind != "number")):
         return _span(question, replace(best, spans=spans), kind)
     if kind == "date" and best.written and _PAST.search(question.text) and _FIRST.search(best.text):

@@ -12,8 +12,9 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from engine.text import dates
-from engine.text.time_sensitive import Sensitivity, phrases, plain_words, time_sensitivity, word_lists
+from engine.text.time_sensitive import Sensitivity, is_foreign, phrases, plain_words, time_sensitivity, word_lists
 from engine.text.words import FUNCTION_WORDS, words
+from prompts import word_patterns
 
 AnswerType = Literal["date", "time", "place", "person", "number", "amount", "yes/no", "other"]
 
@@ -37,6 +38,7 @@ _WORDING: tuple[tuple[AnswerType, str], ...] = (
     ("other", r"what|which|why|how|summari[sz]e|describe|explain|tell"),
 )
 _KINDS = tuple((kind, re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE)) for kind, pattern in _WORDING)
+FOREIGN_KINDS: tuple[AnswerType, ...] = ("time", "amount", "number", "date")
 _AUXILIARY = re.compile(
     r"\W*(?:is|are|was|were|am|do|does|did|has|have|had|can|could|will|would|should|may|might|must)(?:n['’]t)?\b", re.I
 )
@@ -86,6 +88,8 @@ class Question(Struct, frozen=True):
     dates: tuple[dates.Days, ...]
     day: date  # on which it is asked
     clock: datetime | None = None  # when it is asked, if its meaning depends on the time of day
+    foreign: bool = False  # not in English
+    empty: frozenset[str] = frozenset()  # of its words, those that only ask, of another language
 
     @property
     def current(self) -> bool:
@@ -129,7 +133,7 @@ class Question(Struct, frozen=True):
         """Return the content words, or all words if there are only function words."""
         asking = _ASKED.get(self.asked, frozenset[str]()) | (_BEGINS if NEXT.search(self.text) else frozenset())
         asking |= _OCCURS if self.asked in ("date", "time", "place") and _TAKES_PLACE.search(self.text) else frozenset()
-        return tuple(word for word in self.words if word not in FUNCTION_WORDS | asking) or self.words
+        return tuple(word for word in self.words if word not in FUNCTION_WORDS | asking | self.empty) or self.words
 
     @property
     def day_words(self) -> tuple[str, ...]:
@@ -159,15 +163,28 @@ def understand(text: str, now: datetime, known: frozenset[str] = frozenset()) ->
 def _understand(text: str, now: datetime, known: frozenset[str], moves: Sensitivity | None) -> Question:
     # Of a question that means the same on any day, the dates that are the same then; those of no year are.
     found, *others = (dates.find(text, now.date() + timedelta(days)) for days in ((0,) if moves else (0, 1, 400)))
+    all_words, foreign = tuple(dict.fromkeys(words(text))), is_foreign(text)
     return Question(
         text=text,
-        words=tuple(dict.fromkeys(words(text))),
-        asked=_answer_type(text),
+        words=all_words,
+        asked=_foreign_type(text) if foreign else _answer_type(text),
         names=tuple(dict.fromkeys([*_quoted(text), *_names(text, known)])),
         dates=tuple(found if moves else (one for one in found if one.yearly or all(one in each for each in others))),
         day=now.date(),
         clock=now if moves == "clock" else None,
+        foreign=foreign,
+        empty=frozenset(all_words).difference(words(_foreign()["empty"].sub(" ", text))) if foreign else frozenset(),
     )
+
+
+@cache
+def _foreign() -> dict[str, re.Pattern[str]]:
+    return {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in word_patterns("languages").items()}
+
+
+def _foreign_type(text: str) -> AnswerType:
+    found = [(match.start(), kind) for kind in FOREIGN_KINDS if (match := _foreign()[f"asks {kind}"].search(text))]
+    return min(found, default=(0, "other"), key=lambda one: one[0])[1]
 
 
 def _answer_type(text: str) -> AnswerType:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 
 from engine.text import dates
-from engine.text.dates import WEEKDAYS, Days
+from engine.text.dates import MONTH_NAMES, WEEKDAYS, Days
 from engine.text.question import NEXT, Question
 from engine.text.spans import (
     COUNT,
@@ -45,6 +45,7 @@ _ENGLISH |= {
 }
 _BEHIND = re.compile(r"(\w+)\s+(next|last|que\s+viene)", re.I)  # vendredi prochain
 _FOREIGN_PART = re.compile(rf"(?<=\w)\s+{FOREIGN_PART}$", re.I)
+_NUMBERED = re.compile(r"(0?[1-9]|1[0-2])月(\d{1,2})[日号]")
 _ORDINAL = re.compile(
     rf"\b(?:(?P<tens>twenty|thirty)[\s-])?(?P<one>{'|'.join(ORDINALS)})\b|\b(?P<thirty>thirtieth)\b", re.I
 )
@@ -90,6 +91,8 @@ def resolve(span: str, written: datetime, past: bool = False) -> dates.Days | No
 
 def _in_english(text: str) -> str:
     """Return a date expression with the words of other languages in English, and "vendredi prochain" the other way."""
+    text = _NUMBERED.sub(lambda match: f"{match[2]} {MONTH_NAMES[int(match[1]) - 1]}", text)
+    text = re.sub(r"(?<=\d)(?:er|º)\b|\sde(?=\s)", "", text) if text[:1].isdigit() else text
     text = re.sub(r"[^\W\d_]+", lambda match: _ENGLISH.get(match.group().lower(), match.group()), text)
     behind = _BEHIND.fullmatch(text)
     return f"{'last' if behind[2] == 'last' else 'next'} {behind[1]}" if behind else text

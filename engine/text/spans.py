@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 from typing import Literal
 
 from engine.text.dates import NEAR_DAY
-from prompts import prompt
+from prompts import prompt, word_patterns
 
 Kind = Literal["date", "time", "duration", "place", "person", "number", "amount", "email", "phone", "link"]
 LONGEST = 2000  # characters of a text that are searched
@@ -101,15 +101,16 @@ _THERE = (
 )
 _MONEY = r"(?:[$€£¥]|\b(?:usd|eur|gbp|us\$))\s?\d[\d,.]{0,15}\s?(?:k\b|m\b|bn\b|million|billion|thousand)?"
 _UNITS = r"(?:%|(?:percent|dollars?|euros?|pounds?|cents?|bucks|usd|eur|gbp|chf|kg|km|miles?|mwh?|mmbtu|bcf|hours?)\b)"
+_OTHERS = word_patterns("languages")
 _ANY_CASE = frozenset[Kind](("date", "time", "duration", "number", "amount", "link"))
 _FINDERS: dict[Kind, str] = {
-    "date": rf"\b(?:{_DATE})",
-    "time": _CLOCK,
+    "date": rf"{_OTHERS['date']}|\b(?:{_DATE})",
+    "time": f"{_OTHERS['time']}|{_CLOCK}",
     "duration": rf"(?:(?:about|nearly|almost|over)\s)?\b{COUNT}[\s-]+(?:more\s)?{UNIT}|since\s\d{{4}}\b",
     "place": f"{_ROOM}|{_STREET}|{_SOMEWHERE}|{_THERE}",
     "person": rf"\b{_FULL_NAME}",
-    "number": rf"(?<![\w$€£.,])\d[\d,]{{0,15}}(?:\.\d+)?\s?%?(?![\w:/])|\b(?:{_WORDS}|twice|once)\b",
-    "amount": rf"{_MONEY}|(?<![\d.,])\b(?:\d[\d,.]{{0,15}}|{_WORDS})\s?(?!%|percent){_UNITS}",
+    "number": rf"{_OTHERS['number']}|(?<![\w$€£.,])\d[\d,]{{0,15}}(?:\.\d+)?\s?%?(?![\w:/])|\b(?:{_WORDS}|twice|once)\b",
+    "amount": rf"{_OTHERS['amount']}|{_MONEY}|(?<![\d.,])\b(?:\d[\d,.]{{0,15}}|{_WORDS})\s?(?!%|percent){_UNITS}",
     "email": r"(?<![\w.+'-])[\w.+'-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,6}",
     "phone": (
         r"(?<![\w.-])\+?(?:\(\d{2,5}\)|\d{1,5})(?:[ ./-]?(?:\(\d{1,5}\)|\d{2,5})){1,5}(?:\sx\d{1,6})?(?![\w-])"

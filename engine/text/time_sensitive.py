@@ -98,9 +98,23 @@ def word_lists(name: str) -> dict[str, dict[str, list[Phrase]]]:
 
 def _languages(tokens: Sequence[str]) -> list[str]:
     """Return the languages that a question may be in: those of its common words, if one has two of them, else all."""
+    counts = _common_in(tokens)
+    return [language for language in counts if counts[language]] if max(counts.values()) > 1 else list(counts)
+
+
+def _common_in(tokens: Sequence[str]) -> dict[str, int]:
     spaced = [language for language, parts in word_lists("deictic").items() if "common" in parts]
-    counts = {language: sum(token in common_words(language) for token in tokens) for language in spaced}
-    return [language for language in spaced if counts[language]] if max(counts.values()) > 1 else spaced
+    return {language: sum(token in common_words(language) for token in tokens) for language in spaced}
+
+
+@lru_cache(maxsize=1 << 12)
+def is_foreign(question: str) -> bool:
+    """Return whether a question is not in English, by its letters or by common words of another language."""
+    letters = [sign for sign in question if sign.isalpha()]
+    if 2 * sum(sign > "\u02ff" for sign in letters) > len(letters):
+        return True
+    counts = _common_in(plain_words(question))
+    return max(counts.values()) > 2 * counts["en"]
 
 
 class PhraseIndex:
