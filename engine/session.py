@@ -317,9 +317,13 @@ class Session:
     @cached_property
     def span_reader(self) -> "SpanReader | None":
         """Return the reader, which marks answers in texts; None without the embedder's weights."""
-        from engine.models.minilm import open_reader
+        from engine.models.minilm import E5, open_reader
 
-        return open_reader(self.reader_version) if self.reader_version else None
+        if not self.reader_version:
+            return None
+        reader, embedder = open_reader(self.reader_version), self.question_embedder
+        reader.languages = embedder if isinstance(embedder, E5) else None
+        return reader
 
     def model_for(self, task: str) -> "Generative | None":
         """Return the language model with the adapter of a task, such as predict; None if pkb quotes."""

@@ -20,10 +20,12 @@ from engine.text.spans import Found, Kind, find, time_of
 from engine.text.time_sensitive import instruction_end, plain_words
 from engine.text.words import FUNCTION_WORDS, Span, words
 from engine.types import Grade, Passage
+from prompts import word_patterns
 from store.types import replace
 
 if TYPE_CHECKING:
     from engine.models.minilm import Mark, SpanReader, WindowScores
+    from engine.models.types import Embedder
 
 
 ME = frozenset(["i", "me", "my", "mine", "myself", "we", "us", "our", "ours"])
@@ -296,6 +298,39 @@ def read_words(
     said = max((share(asked, one.words) for one in found), default=0.0)
     less = 0 if _ENGLISH.isdisjoint(plain_words(question.text)) else _LESS  # whose words for asking are counted, too: no answer says them
     return Reading(list(found), max(0.0, (told + said) / 2 - less), by_words=True)
+
+
+# Fitted on half of 100 questions in six languages, each also asked without the documents that answer it.
+_BASE, _WHOLE, _NEAR_IT, _COVERS, _AHEAD, _SHARED = -6.2, 9.2, 0.4, 0.87, 4.6, 0.2
+_CLOSING = re.compile(rf"(?:{word_patterns('languages')['closing']})", re.IGNORECASE)
+
+
+def read_meaning(
+    embedder: "Embedder", question: Question, reads: Sequence[Passage], found: Sequence[Candidate]
+) -> Reading:
+    """Return the sentences by how near their vectors, and those of their sources, are to the question's."""
+    kind, said = wanted(question), content(question)
+    told = [one for one in found if not (NO_ANSWER.fullmatch(one.text) or asks(one.text) or _CLOSING.match(one.text))]
+    told = [one for one in told if one.spans or not kind]
+    asked = embedder.embed_question(question.text)
+    rows = embedder.embed([f"{reads[one.read].hits[0].title}: {one.text}" for one in told])
+    known = [[float(hit.vector @ asked) for hit in read.hits if hit.vector is not None] for read in reads]
+    near = {(one.read, one.place): float(row @ asked) for one, row in zip(told, rows, strict=True)}
+    whole = [max(each, default=0.0) for each in known]
+
+    def scored(one: Candidate) -> Candidate:
+        own = near.get((one.read, one.place))
+        score = -100.0 if own is None else own + whole[one.read] + _SHARED * share(said, one.words)
+        return replace(one, score=score)
+
+    marked = [scored(one) for one in found]
+    if not told:
+        return Reading(marked, 0.0, by_words=True)
+    best = max(marked, key=lambda one: one.score)
+    lead = best.score - max((one.score for one in marked if one.read != best.read), default=best.score)
+    covers = share(said, best.words) + share(said, _told(reads[best.read]))
+    odds = _BASE + _WHOLE * whole[best.read] + _NEAR_IT * near[best.read, best.place] + _COVERS * covers
+    return Reading(marked, 1 / (1 + exp(-odds - _AHEAD * min(lead, 1.0))), by_words=True)
 
 
 def is_beyond(question: Question, found: Sequence[Candidate]) -> bool:

@@ -19,6 +19,7 @@ from engine.ask.candidates import (
     candidates,
     content,
     is_beyond,
+    read_meaning,
     read_sources,
     read_words,
     share,
@@ -339,7 +340,9 @@ def _reading(
 
     Where the best is of another day than is asked about, and none is of that, none answers.
     """
-    if settings.reader and not is_beyond(question, found):
+    if settings.reader and settings.reader.languages and question.foreign:
+        reading = read_meaning(settings.reader.languages, question, reads, found)
+    elif settings.reader and not is_beyond(question, found):
         reading = read_sources(settings.reader, question, reads, found)
     else:
         reading = read_words(question, reads, found, when)

@@ -507,6 +507,7 @@ class SpanReader:
     def __init__(self, folder: Path | None = None, *, weights: Path = READER) -> None:
         self._weights, self._folder = weights, find_weights(folder)
         self._kept = dict[bytes, list[WindowScores]]()
+        self.languages: E5 | None = None  # by which texts of other languages than English are compared
 
     def read(self, question: str, texts: Sequence[tuple[str, str]]) -> list[list[WindowScores]]:
         """Return the scores of the windows of each text, given with its header, in order; those read last are kept."""
