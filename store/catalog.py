@@ -193,9 +193,9 @@ class Catalog:
 
     def root_counts(self) -> list[tuple[SourceRoot, dict[str, int | str | None]]]:
         """Count what each root holds, inner roots too: files, documents, the first and the last date, the last read."""
-        sql = f"""SELECT (SELECT count(*) FROM files WHERE {_BELOW}), count(DISTINCT document), min(date), max(date),
+        sql = f"""SELECT (SELECT count(*) FROM files WHERE {_BELOW}), count(*), min(date), max(date),
                          (SELECT read FROM roots WHERE path = ?)
-                  FROM places JOIN documents ON id = document WHERE {_BELOW}"""
+                  FROM documents WHERE id IN (SELECT document FROM places WHERE {_BELOW})"""
         below = ((root, _below(root.path)) for root in self.roots())
         counted = ((root, self._rows.execute(sql, (*at, at[0], *at)).fetchone()) for root, at in below)
         return [
