@@ -260,6 +260,8 @@ def _invoke(args: list[str]) -> int:
     if not args and not locate(os.environ).ledger.exists():
         print(_WELCOME)
         return 0
+    if "--install-completion" in args:
+        _link_manual()
     expert = args == ["help", "expert"]
     words = args if args and args[0] != "help" else [*args[1:], "--help"][expert:]
     try:
@@ -275,6 +277,15 @@ def _invoke(args: list[str]) -> int:
             cause = cause.__context__
         raise
     return 0
+
+
+def _link_manual() -> None:
+    """Have `man` find the page of an own environment: `uv tool install` links programs alone."""
+    page, link = Path(sys.prefix, "share", "man", "man1", "pkb.1"), Path.home() / ".local/share/man/man1/pkb.1"
+    if page.is_file() and not link.exists():
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)  # of an environment that is gone
+        link.symlink_to(page)
 
 
 def _show_bugs() -> None:

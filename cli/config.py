@@ -12,13 +12,15 @@ from engine.settings import KvSettings, chosen, find, keys, meanings, save
 from engine.text.terminal import count, line, size, valid_text, wrap
 from engine.types import SCHEMA
 
+_Key = Annotated[
+    str,
+    typer.Argument(metavar="KEY", help="A setting, such as ask.k.", autocompletion=output.completes("setting")),
+]
 config = typer.Typer(help="Show and change settings.", rich_markup_mode=None)
 
 
 @config.command("get")
-def get(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="A setting, such as ask.k.")], as_json: Json = False
-) -> None:
+def get(key: _Key, as_json: Json = False) -> None:
     """Print one setting.
 
     Example: pkb config get ask.k
@@ -30,7 +32,7 @@ def get(
 
 @config.command("set")
 def put(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="A setting, such as ask.k.")],
+    key: _Key,
     value: Annotated[str, typer.Argument(metavar="VALUE", help="The new value.")],
     as_json: Json = False,
 ) -> None:

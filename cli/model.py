@@ -29,7 +29,12 @@ model = typer.Typer(help="Download, select and remove language models.", rich_ma
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="ORG/NAME, ORG/NAME@COMMIT or a folder, as list shows it.")]
 Usable = Annotated[
-    str, typer.Argument(metavar="NAME", help="As list shows it, a folder, a GGUF file, openai:URL#NAME, or quote.")
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="As list shows it, a folder, a GGUF file, openai:URL#NAME, or quote.",
+        autocompletion=output.completes("model"),
+    ),
 ]
 
 

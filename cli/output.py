@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import cache, partial
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
@@ -238,8 +238,48 @@ def _can_redraw() -> bool:
     return sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
 
 
-Sender = Annotated[str | None, typer.Option("--from", metavar="PERSON", help="Only messages from this person.")]
-Recipient = Annotated[str | None, typer.Option("--to", metavar="PERSON", help="Only messages to this person.")]
+Completed = Literal["person", "collection", "title", "setting", "model"]
+_IN_BASH = re.compile(r"([^\w@%+=:,./-])")  # what bash takes apart, unless it is escaped
+
+
+def completes(kind: Completed) -> Callable[[str], list[str]]:
+    """Return the function that a shell's completion calls with the beginning of a value."""
+
+    def complete(incomplete: str) -> list[str]:
+        from store.errors import PkbError
+
+        found = list[str]()
+        with suppress(PkbError):  # there is nothing to complete from
+            if kind == "setting":
+                from engine.settings import Settings, keys
+
+                found = [key for key in keys(Settings()) if key.startswith(incomplete)]
+            elif kind == "model":
+                from engine.models.lookup import installed
+
+                names = ["quote", *(model.name for model in installed(os.environ))]
+                found = [name for name in names if name.startswith(incomplete)]
+            else:
+                from store.catalog import beginning_with
+                from store.database import open_ledger
+                from store.home import locate
+
+                with closing(open_ledger(locate(os.environ).ledger)) as ledger:
+                    found = beginning_with(ledger, kind, incomplete)
+        in_bash = os.environ.get("_PKB_COMPLETE") == "complete_bash"
+        return [_IN_BASH.sub(r"\\\1", line(one)) if in_bash else line(one) for one in dict.fromkeys(found)]
+
+    return complete
+
+
+_person, _collection, _title, _model = (completes(one) for one in ("person", "collection", "title", "model"))
+Sender = Annotated[
+    str | None,
+    typer.Option("--from", metavar="PERSON", help="Only messages from this person.", autocompletion=_person),
+]
+Recipient = Annotated[
+    str | None, typer.Option("--to", metavar="PERSON", help="Only messages to this person.", autocompletion=_person)
+]
 Since = Annotated[
     str | None,
     typer.Option(
@@ -247,10 +287,17 @@ Since = Annotated[
     ),
 ]
 Until = Annotated[str | None, typer.Option("--until", metavar="DAY", help="Only up to and including this day.")]
-Collection = Annotated[str | None, typer.Option("--in", metavar="NAME", help="Only this collection.")]
+Collection = Annotated[
+    str | None, typer.Option("--in", metavar="NAME", help="Only this collection.", autocompletion=_collection)
+]
 InDocument = Annotated[
     str | None,
-    typer.Option("--doc", metavar="TITLE", help="Only this meeting or message: words of its title, or its file."),
+    typer.Option(
+        "--doc",
+        metavar="TITLE",
+        help="Only this meeting or message: words of its title, or its file.",
+        autocompletion=_title,
+    ),
 ]
 
 
@@ -269,7 +316,10 @@ NumberOfSources = Annotated[
     int | None, typer.Option("-k", metavar="N", min=1, max=50, help="Number of sources to retrieve (default: 5).")
 ]
 Model = Annotated[
-    str | None, typer.Option("--model", metavar="NAME", help="Language model to answer with; quote for none.")
+    str | None,
+    typer.Option(
+        "--model", metavar="NAME", help="Language model to answer with; quote for none.", autocompletion=_model
+    ),
 ]
 MostTokens = Annotated[
     int | None, typer.Option("--max-tokens", metavar="N", min=1, help="Most tokens to generate (default: 256).")

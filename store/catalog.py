@@ -5,6 +5,7 @@ Knows paths, ids and names, no text. Names are compared as the engine folds them
 
 import json
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from secrets import token_hex
+from typing import Literal
 
 from store.database import Ledger, intact, path_key
 from store.errors import DamagedLedger
@@ -555,3 +557,17 @@ def guess_me(ledger: Ledger, folders: Iterable[str]) -> list[Guess]:
         {*often, *sent, *clear}, key=lambda one: (-sent.get(one, 0), -came.get(one, 0), -often.get(one, 0), one)
     )
     return [Guess(one, often.get(one, 0), sent.get(one, 0), one in clear, came.get(one, 0)) for one in ranked[:5]]
+
+
+_BEGINNINGS = {
+    "person": """SELECT address FROM people WHERE address LIKE ? ESCAPE '~' AND address LIKE '%@%'
+                 GROUP BY address ORDER BY sum(documents) DESC""",
+    "collection": "SELECT DISTINCT collection FROM places WHERE collection LIKE ? ESCAPE '~' ORDER BY collection",
+    "title": "SELECT title FROM titles WHERE title LIKE ? ESCAPE '~' ORDER BY day DESC",
+}
+
+
+def beginning_with(ledger: Ledger, kind: Literal["person", "collection", "title"], text: str) -> list[str]:
+    """Return up to 20 addresses, collections or titles that begin with a text, in any case of its letters."""
+    pattern = re.sub("([%_~])", r"~\1", text) + "%"
+    return [one for (one,) in ledger.rows.execute(f"{_BEGINNINGS[kind]} LIMIT 20", (pattern,)) if one]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli.app import run
+from tests.demo import environment as of_home
 from tests.effort import PATIENCE_S
 
 SHELLS = ("bash", "zsh", "fish")
@@ -67,6 +68,37 @@ def test_bash_completes_commands_options_and_choices(
     code = BASH.format(words=typed, last=len(words) - 1)
     environment["SCRIPT"] = str(script(environment, "bash"))
     assert said(environment, bash, "--norc", "-c", code).split() == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("pkb", "ask", "--from", "gus"), ["gus.tindall@example.com"]),
+        (("pkb", "list", "--in", "t"), ["transcripts"]),
+        (("pkb", "ask", "--doc", "wor"), ["workshop\\ meeting"]),
+        (("pkb", "config", "get", "ask."), ["ask.k", "ask.decline_below"]),
+        (("pkb", "model", "use", "qu"), ["quote"]),
+        (("pkb", "ask", "--model", "qu"), ["quote"]),
+        (("pkb", "ask", "--to", "%"), [""]),
+    ],
+)
+def test_bash_completes_people_collections_titles_settings_and_models(
+    words: tuple[str, ...], expected: list[str], environment: dict[str, str], made: Path
+) -> None:
+    about = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1), "_PKB_COMPLETE": "complete_bash"}
+    assert said(of_home(made) | environment, "pkb", **about).splitlines() == expected
+
+
+def test_with_completion_man_finds_the_page(environment: dict[str, str]) -> None:
+    said(environment, "pkb", "--install-completion", "bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    link, page = Path(environment["HOME"], ".local/share/man/man1/pkb.1"), Path(sys.prefix, "share/man/man1/pkb.1")
+    assert link.exists() == page.exists()
+    assert not link.exists() or link.samefile(page)
+
+
+def test_before_anything_is_ingested_no_value_is_completed(environment: dict[str, str], tmp_path: Path) -> None:
+    about = {"COMP_WORDS": "pkb ask --from g", "COMP_CWORD": "3", "_PKB_COMPLETE": "complete_bash"}
+    assert said(of_home(tmp_path) | environment, "pkb", **about).split() == []
 
 
 @pytest.mark.parametrize("shell", SHELLS)
