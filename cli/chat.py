@@ -222,7 +222,12 @@ class Conversation:
         if typed.strip().casefold() in _ENDS:
             return False
         if name == "/answer":
-            self._show_last()
+            last = self._last()
+            if self._as_json:
+                output.data(last.reply.to_json() | {"question": last.typed, "asked": last.asked})
+            else:
+                show_answer(last.result, streamed=False, explain=False, more="")
+                print(flush=True)
         elif name in ("/show", "/open"):
             self._show_source(rest.strip(), opened, opens=name == "/open")
         elif name == "/history":
@@ -241,15 +246,6 @@ class Conversation:
         if not self._said:
             raise UsageError("no question asked yet", "/help")
         return self._said[-1]
-
-    def _show_last(self) -> None:
-        """Print the last answer in full, with a line for each source that does not support it."""
-        last = self._last()
-        if self._as_json:
-            output.data(last.reply.to_json() | {"question": last.typed, "asked": last.asked})
-            return
-        show_answer(last.result, streamed=False, explain=False, more="")
-        print(flush=True)
 
     def _show_source(self, number: str, opened: Session, *, opens: bool) -> None:
         """Print the document of a source of the last answer, or open its file, as `pkb show` does."""

@@ -45,11 +45,6 @@ _Poll = Annotated[
 ]
 
 
-def _warn_of_place(pkb: "Pkb") -> None:
-    for check in unfit_places(pkb.session.home):
-        output.say(f"pkb: warning: {check.found}; try: {check.next_step}")
-
-
 def ingest(
     paths: Annotated[
         list[Path] | None, typer.Argument(metavar="PATH...", help=f"{_PATHS}; default: everything indexed before.")
@@ -90,7 +85,8 @@ def ingest(
         raise UsageError("--restore needs the files or folders to restore", "pkb ingest FILE --restore")
     began = time.perf_counter()
     with open_pkb() as pkb:
-        _warn_of_place(pkb)
+        for check in unfit_places(pkb.session.home):
+            output.say(f"pkb: warning: {check.found}; try: {check.next_step}")
         fetched, failed = pkb.fetch(paths or [], ask=ask_password, keep=offer_keeping, restore=restore,
                                     progress=partial(bars, quiet=as_json))  # fmt: skip
         with bars(quiet=as_json) as tick:

@@ -258,6 +258,8 @@ def so_far(benefits: Mapping[str, JobBenefit]) -> list[dict[str, Any]]:
 
 def gather(opened: Session) -> dict[str, Any]:
     """Return all figures, as the reference of `--json` describes them."""
+    from engine.ingest.imap import shown_path
+
     chunks, missing = opened.ledger.count("chunks"), operations.missing_vectors(opened)
     history, chosen = History(opened.ledger), opened.settings.model
     tiers = history.by_tier()
@@ -269,7 +271,10 @@ def gather(opened: Session) -> dict[str, Any]:
         **{name: found for part in optional_parts() for name, found in part.stats(opened.settings).items()},
         "index": {**opened.catalogue.counts(), "chunks": chunks, "vectors": chunks - missing},
         "collections": opened.catalogue.by_collection(),
-        "folders": _folders(opened),
+        "folders": [
+            {"path": shown_path(opened.home.mail, root.path), "collection": root.collection, **counts}
+            for root, counts in opened.catalogue.root_counts()
+        ],
         "answers": _answers(opened),
         "kv": _kv(opened),
         "bytes": opened.home.sizes(),
@@ -317,15 +322,6 @@ def by_period(counts: Sequence[DayCount], length: int, most: int) -> list[dict[s
 
 def _start(day: date, length: int) -> date:
     return day - timedelta(day.weekday() % length)
-
-
-def _folders(opened: Session) -> list[dict[str, Any]]:
-    from engine.ingest.imap import shown_path
-
-    return [
-        {"path": shown_path(opened.home.mail, root.path), "collection": root.collection, **counts}
-        for root, counts in opened.catalogue.root_counts()
-    ]
 
 
 def _answers(opened: Session) -> dict[str, Any]:

@@ -201,8 +201,10 @@ def server(environ: Mapping[str, str], *, writes: bool, collection: str | None =
         _add(made, tools.wrong, reads=False)
         _add(made, tools.ingest, reads=False)
     any_path = ResourceSecurity(exempt_params=frozenset({"path"}))  # nothing but what is indexed is read
-    made.resource("mid:{message_id}", name="message", description="A message by its Message-ID.")(tools.message)
-    made.resource("file:///{+path}", name="file", description="An indexed file.", security=any_path)(tools.file)
+    message = made.resource("mid:{message_id}", name="message", description="A message by its Message-ID.")
+    message(lambda message_id: tools.resource(f"mid:{message_id}"))
+    file = made.resource("file:///{+path}", name="file", description="An indexed file.", security=any_path)
+    file(lambda path: tools.resource(f"/{path}"))
     for name, prompt in (("digest", tools.digest_prompt), ("meeting", tools.meeting_prompt)):
         made.add_prompt(Prompt.from_function(prompt, name=name))
     return made
@@ -374,22 +376,12 @@ class Tools:
         found = self.list(limit=_NEWEST).structured_content or {}
         about = ((one, [(one["date"] or "")[:10], one["sender"]]) for one in found["documents"])
         return [
-            Resource(
-                uri=one["id"], name=one["title"] or "no subject", description=" · ".join(filter(None, who)),
-                mime_type="text/plain",
-            )
+            Resource(uri=one["id"], name=one["title"] or "no subject", description=" · ".join(filter(None, who)))
             for one, who in about
-        ]  # fmt: skip
+        ]
 
-    def message(self, message_id: str) -> str:
-        """Return a message as text."""
-        return self._resource(f"mid:{message_id}")
-
-    def file(self, path: str) -> str:
-        """Return the documents of an indexed file as text."""
-        return self._resource(f"/{path}")
-
-    def _resource(self, path: str) -> str:
+    def resource(self, path: str) -> str:
+        """Return what was indexed from a file, or by the URI of a message, as text."""
         try:
             return _text(self.show(path, limit=_MOST_LINES))
         except ToolError as error:

@@ -404,7 +404,10 @@ class Server:
             self._changed.clear()
             if self._bug:
                 raise self._bug
-            self._send_heartbeats()
+            if time.monotonic() - self._last_heartbeat >= _BEAT_S:
+                self._last_heartbeat = time.monotonic()
+                for caller in [one for one in self._connections if one.job and not one.unsent]:
+                    self._send(caller, "beat", {})
             self._stop_if_due()
         sound = self._requests.is_alive() or self._requests.sound
         self._requests.end()
@@ -494,12 +497,6 @@ class Server:
         """Have a function called by the thread that serves the connections, unless that has ended."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(call, *given)
-
-    def _send_heartbeats(self) -> None:
-        if time.monotonic() - self._last_heartbeat >= _BEAT_S:
-            self._last_heartbeat = time.monotonic()
-            for caller in [one for one in self._connections if one.job and not one.unsent]:
-                self._send(caller, "beat", {})
 
     def _stop_if_due(self) -> None:
         """Stop if idle for too long, too large, or without the lock."""

@@ -21,12 +21,17 @@ from tests.demo import DATA, environment
 
 _HERE = Path(__file__).resolve().parents[2]
 _QUESTION = "Who has the spare key to the workshop?"
+_DECLINED = "Who won the chess game on Mars?"
+_IMPORT = "bare import"  # of the libraries that no command can do without
 _COMMANDS = {
+    _IMPORT: (),
     "ask": ("ask", _QUESTION, "--cache=off"),
     "exact hit": ("ask", _QUESTION),
+    "declined hit": ("ask", _DECLINED),
     "search": ("search", "workshop", "key"),
     "show": ("show", str(DATA / "mail" / "archive.mbox")),
     "list": ("list",),
+    "todo": ("todo", "--since", "2024"),
     "chat": ("chat",),
     "stats": ("stats",),
     "config show": ("config", "show"),
@@ -74,9 +79,9 @@ def _measured(folders: list[Path], names: list[str], rounds: int) -> Iterator[tu
 
 
 def _home(folder: Path, place: Path) -> dict[str, str]:
-    """Make a home with the code of a checkout: the demonstration's documents, and one answer."""
+    """Make a home with the code of a checkout: the demonstration's documents, one answer and one decline."""
     environ = {**environment(place), "PYTHONPATH": str(folder)}
-    for words in (("ingest", str(DATA)), ("ask", _QUESTION)):
+    for words in (("ingest", str(DATA)), ("ask", _QUESTION), ("ask", _DECLINED)):
         _run(folder, {**environ, "PKB_DAEMON": "off"}, words)
     return environ
 
@@ -98,7 +103,7 @@ def _spent(folder: Path, environ: Mapping[str, str], name: str) -> float | None:
 def _run(folder: Path, environ: Mapping[str, str], words: tuple[str, ...]) -> tuple[int, float]:
     """Run a command with the code of a checkout; return its exit code and its processor seconds."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "cli.app", *words],
+        [sys.executable, *(("-m", "cli.app", *words) if words else ("-c", "import rich.console, typer"))],
         cwd=folder, env=environ, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     assert process.stdin is not None
