@@ -253,12 +253,11 @@ def completes(kind: Completed) -> Callable[[str], list[str]]:
             if kind == "setting":
                 from engine.settings import Settings, keys
 
-                found = [key for key in keys(Settings()) if key.startswith(incomplete)]
+                found = list(keys(Settings()))
             elif kind == "model":
                 from engine.models.lookup import installed
 
-                names = ["quote", *(model.name for model in installed(os.environ))]
-                found = [name for name in names if name.startswith(incomplete)]
+                found = ["quote", *(one.name for one in installed(os.environ))]
             else:
                 from store.catalog import beginning_with
                 from store.database import open_ledger

@@ -1,7 +1,8 @@
 """`pkb stats`: the figures on one screen, or as JSON. Loads rich only to print them."""
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
 import typer
@@ -12,12 +13,6 @@ from cli.render import from_home
 from engine.text.terminal import count, duration, line, plain, size, wrap
 
 _REMOVED = {"evicted": "for lack of space", "deleted": "deleted"}  # any other reason: a missing or damaged file
-_REFUSED = {
-    "no_space": "for lack of space",
-    "daily_limit": "over the daily write limit",
-    "write_error": "after a write error",
-    "no_parent": "without their parent",
-}  # any other reason: another process was faster
 Line = tuple[str, str]
 _FOLDERS = 5  # listed
 _PATH = 26  # columns of a folder's path
@@ -38,24 +33,16 @@ def kv_lines(row: dict[str, Any]) -> Iterator[Line]:
     if cache["slow_loads"]:
         yield "slow loads", f"{cache['slow_loads']:,}, {duration(cache['lost_s'])} longer than computing"
     if cache["removed"]:
-        reasons = _reasons(cache["removed"], _REMOVED, "with a missing or damaged file")
+        merged = Counter[str]()
+        for reason, number in cache["removed"].items():
+            merged[_REMOVED.get(reason, "with a missing or damaged file")] += number
+        reasons = ", ".join(f"{number:,} {label}" for label, number in merged.most_common())
         full = "evicted" in cache["removed"] and cache["other_bytes"] < cache["budget"]
         more = f"; more room would have saved {duration(cache['more_would_save_s'])}" if full else ""
         yield "evicted", reasons + more
-    if cache["refused"]:
-        yield "not stored", _reasons(cache["refused"], _REFUSED, "already stored by another process")
     if cache["nodes"] or cache["written_by_day"]:
         today = f"{size(cache['written_today'])} of {size(cache['daily_budget'])} written today"
         yield "KV cache", f"{count(cache['nodes'], 'segment')}, {size(cache['bytes'])}; {today}"
-
-
-def _reasons(counts: Mapping[str, int], words: Mapping[str, str], others: str) -> str:
-    """Return how many for which reason, most frequent first."""
-    merged: dict[str, int] = {}
-    for reason, number in counts.items():
-        label = words.get(reason, others)
-        merged[label] = merged.get(label, 0) + number
-    return ", ".join(f"{number:,} {label}" for label, number in sorted(merged.items(), key=lambda one: -one[1]))
 
 
 def _share(share: float) -> str:

@@ -212,13 +212,6 @@ def test_where_the_rest_of_the_cache_fills_it_no_room_is_promised(pkb: Pkb) -> N
     assert "no KV cache is stored: other cache files take" in pkb("stats").out
 
 
-def test_refusals_are_named() -> None:
-    found = said("not stored", refused={"in_progress": 1, "daily_limit": 3, "no_parent": 4, "no_space": 2})
-    assert found == (
-        "4 without their parent, 3 over the daily write limit, 2 for lack of space, 1 already stored by another process"
-    )
-
-
 def test_the_bound_on_wrong_hits_stands_beside_their_count(pkb: Pkb) -> None:
     pkb("ask", NEW)
     assert pkb("stats", "--json").row["answers"]["false_hit_upper"] is None
