@@ -419,7 +419,7 @@ class LocalModel(Generative):
         root = root_of(parts | self._arithmetic(model) | {"remote": self._rounding}) if self._rounding else exact
         if model.kv_adapter:
             store.note_adapter(root, model.kv_adapter)
-        costs = MeasuredCosts(opened.ledger, exact.key.hex(), model.name)
+        costs = MeasuredCosts(opened.ledger, exact.key.hex())
         where = (settings.kv.remote, opened.home.share, settings.kv.remote_bits)
         remote = open_remote(*where) if settings.kv.remote else None
         return KvBinding(store, root, model, costs, remote=remote, exact=exact)

@@ -83,7 +83,8 @@ def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, 
     for part in optional_parts():
         checks |= part.doctor(home, settings, environ)
     if model.is_local:
-        checks |= {"kv": lambda: _kv_form(settings, environ), "kv costs": lambda: _kv_costs(home)}
+        checks |= {"kv": lambda: _kv_form(settings, environ)}
+        checks |= {"kv steps": lambda: _kv_steps(home)} if device() != "cpu" else {}
     for name, check in checks.items():
         try:
             found = check()
@@ -158,7 +159,7 @@ def _reader(home: Home) -> Check:
 
 
 def _compute(home: Home, settings: Settings, threads: int, environ: Mapping[str, str]) -> Check:
-    """Measure the speed of MLX, and say what is missing: a backend, or on a Linux CPU a fast BLAS library."""
+    """Say what is missing: a backend, or on a Linux CPU a fast BLAS library."""
     if not runtime.has_backend():
         needed = settings.model.is_local or settings.embed.model != "minilm"
         return Check("compute", "bad" if needed else "note", runtime.NO_BACKEND, runtime.install_command())
@@ -171,7 +172,7 @@ def _compute(home: Home, settings: Settings, threads: int, environ: Mapping[str,
     found = runtime.arithmetic()
     with_blas = f"{found['blas']}, {found['threads']} threads" if found["blas"] else "its own BLAS"
     gpu = f" ({found['architecture']}, {found['software']})" if "architecture" in found else ""
-    result = f"MLX {found['mlx']} on {found['device']}{gpu} with {with_blas}: {runtime.gflops():.0f} GFLOP/s in fp32"
+    result = f"MLX {found['mlx']} on {found['device']}{gpu} with {with_blas}"
     if found["blas"] or found["device"] != "cpu" or sys.platform != "linux":
         return Check("compute", "ok", result)
     step = "apt install libopenblas0-pthread" if runtime.wheel_library() else runtime.install_command()
@@ -230,18 +231,17 @@ def _kv_form(settings: Settings, environ: Mapping[str, str]) -> Check:
     return Check("kv", "ok", result) if stored.name else Check("kv", "note", result, "pkb model list")
 
 
-def _kv_costs(home: Home) -> Check:
+def _kv_steps(home: Home) -> Check:
     from contextlib import closing
 
-    from engine.kv.costs import calibrations, known_costs, spoken
+    from engine.kv.costs import calibrations
     from store.database import exists, open_copy, open_ledger
 
     if not exists(home.ledger):
-        return Check("kv costs", "note", "not measured yet", "pkb ingest FOLDER")
+        return Check("kv steps", "note", "not measured yet", "pkb ingest FOLDER")
     with closing(open_copy(home.ledger) if unsafe_place(home.data) else open_ledger(home.ledger)) as ledger:
-        steps = map(str, list(calibrations(ledger).values())[-1:])
-        found = "; ".join(filter(None, (*steps, spoken(known_costs(ledger)))))
-    return Check("kv costs", "ok" if found else "note", found or "not measured yet: questions measure them")
+        found = "".join(map(str, list(calibrations(ledger).values())[-1:]))
+    return Check("kv steps", "ok" if found else "note", found or "not measured yet: the first question measures them")
 
 
 _WEEK, _WEEKS, _DAYS = 7, 104, 28  # days of a week; most weeks and days that are listed

@@ -116,11 +116,11 @@ _DAY_S = 86_400.0  # after which loading is measured again: a slow disk may have
 class MeasuredCosts:
     """The costs of one model on this machine, kept in the ledger; mutable.
 
-    Prefill is kept for each root, which names model and arithmetic; loading for the machine. `model` is for users.
+    Prefill is kept for each root, which names model and arithmetic; loading for the machine.
     """
 
-    def __init__(self, ledger: Ledger, root: str, model: str = "", now: Callable[[], float] = time.time) -> None:
-        self._ledger, self._root, self._model, self._now = ledger, root, model, now
+    def __init__(self, ledger: Ledger, root: str, now: Callable[[], float] = time.time) -> None:
+        self._ledger, self._root, self._now = ledger, root, now
         kept = known_costs(ledger)
         self._at, self._costs = kept.at, kept.of(root)
         self._costs = self._saved = self.costs
@@ -155,18 +155,11 @@ class MeasuredCosts:
                 self._costs = replace(self._costs, **{name: other})
         self._at = max(self._at, kept.at)
         prefill = {root: one for root, one in kept.prefill.items() if root != self._root}
-        prefill |= {self._root: ModelCost(self._model, self._costs.prefill)}
+        prefill |= {self._root: self._costs.prefill}
         newest = dict(list(prefill.items())[-_MODELS:])
         learnt = KnownCosts(self._costs.cold, self._costs.warm, newest, self._at)
         self._ledger.set(_NAME, json.encode(learnt).decode())
         self._saved = self._costs
-
-
-class ModelCost(Struct, frozen=True, array_like=True):
-    """What prefill costs with one model."""
-
-    model: str
-    fit: CostFit
 
 
 class KnownCosts(Struct, frozen=True):
@@ -174,30 +167,12 @@ class KnownCosts(Struct, frozen=True):
 
     cold: CostFit = CostFit()
     warm: CostFit = CostFit()
-    prefill: dict[str, ModelCost] = {}
+    prefill: dict[str, CostFit] = {}
     at: float = 0.0  # when a load was measured last, seconds since the epoch
 
     def of(self, root: str) -> Costs:
         """Return the costs of one model."""
-        return Costs(self.prefill[root].fit if root in self.prefill else CostFit(), self.cold, self.warm)
-
-
-_LATER = 1000  # tokens before those whose speed is reported, beside that of the first
-_SHOWN, _MB = 100, 1e6  # tokens, bytes
-
-
-def spoken(known: KnownCosts) -> str:
-    """Describe speeds for users: of prefill with the model used last, and of loading; empty before any is known."""
-    parts = list[str]()
-    for one in list(known.prefill.values())[-1:]:
-        if one.fit.seconds(1, 0) is not None:
-            taken_s = [one.fit.seconds(*_attended(at, at + _SHOWN)) or 1e-9 for at in (0, _LATER)]
-            first, later = (f"{_SHOWN / taken:,.0f} tokens/s" for taken in taken_s)
-            parts.append(f"{one.model}: prefill {first} and {later} after {_LATER:,}")
-    for name, fit in (("cached by the system", known.warm), ("from disk", known.cold)):
-        if (taken := fit.seconds(1, _MB)) is not None:
-            parts.append(f"loading {1 / max(taken, 1e-9):,.0f} MB/s {name}")
-    return "; ".join(parts)
+        return Costs(self.prefill.get(root, CostFit()), self.cold, self.warm)
 
 
 def known_costs(ledger: Ledger) -> KnownCosts:

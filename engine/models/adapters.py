@@ -23,6 +23,7 @@ from engine.models.role_adapter import (
     MOST_BYTES,
     UP,
     AttachedAdapter,
+    Factors,
     base_of,
     factors_of,
     layer_of,
@@ -42,7 +43,6 @@ ACTIVATED = "activated"  # key of the config, which mlx-lm ignores
 MOST_RANK = 512
 _MOST_CONFIG = 1 << 20  # bytes
 _MOST_SCALE = 1e4
-_KNOWN = 2  # adapters whose factors stay in memory: two may take turns
 _NEXT = "pkb adapter list"
 PEFT_WEIGHTS = "adapter_model.safetensors"
 _PEFT_DOWN, _PEFT_UP, _PEFT_MODEL = ".lora_A.weight", ".lora_B.weight", "base_model.model."  # parts of tensors' names
@@ -229,21 +229,19 @@ def wear(model: Any, attached: AttachedAdapter, adapter: Adapter | None) -> None
     Layers are wrapped, never changed: the base's own layers stand in their places again afterwards, with the model's
     role adapter, if it has one. PkbError, and the base alone, if the adapter cannot be read or does not fit.
     """
-    name, known = adapter.digest if adapter else "", attached.known
+    name, found = adapter.digest if adapter else "", dict[str, Factors]()
     if attached.name == name:
         return
-    if adapter and name not in known:
+    if adapter:
         try:
             check_fit(model, adapter)
             factors = load_factors(adapter)
         except PkbError:
             wear(model, attached, None)
             raise
-        while len(known) >= _KNOWN:
-            known.pop(next(iter(known)))
         layers = [one.removesuffix(DOWN) for one in factors if one.endswith(DOWN)]
-        known[name] = {layer: (factors[layer + DOWN], factors[layer + UP], adapter.scale) for layer in layers}
-    replace_factors(model, attached, name, known[name] if adapter else {})
+        found = {layer: (factors[layer + DOWN], factors[layer + UP], adapter.scale) for layer in layers}
+    replace_factors(model, attached, name, found)
     attached.always = adapter is not None and not adapter.activated
 
 

@@ -144,13 +144,11 @@ Factors = tuple[Any, Any, float]  # down, up, and the scale of their product
 class AttachedAdapter:
     """The adapter inside a loaded model; it acts only within `acting`, or `always`.
 
-    `has_roles` is whether the model came with a role adapter, `name` the digest of another one that stands in for it,
-    and `known` has the factors of the last ones by digest and layer.
+    `has_roles` is whether the model came with a role adapter, `name` the digest of another one that stands in for it.
     """
 
     def __init__(self, *, has_roles: bool = False) -> None:
         self.acts, self.always, self.has_roles, self.name = False, False, has_roles, ""
-        self.known = dict[str, dict[str, Factors]]()
 
     @contextmanager
     def acting(self) -> Iterator[None]:

@@ -130,7 +130,6 @@ GPUS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # drivers of Linux, and of Li
 _CHECKSUM = ".crc32"  # the ending of the file beside a library
 _COMPILING_S = 60.0  # a compiled library that is younger may still be written to by another process
 _NVIDIA = ("nvidia-cublas", "nvidia-cudnn", "nvidia-cuda-nvrtc")  # distributions
-SIDE = 512  # of the square matrices that gflops multiplies
 
 
 _guarded = set[Path]()  # the folders whose code gets checksums when this process ends
@@ -289,22 +288,6 @@ def libraries() -> str:
 
     found = {str(one.name): one.version for one in distributions()}
     return ", ".join(f"{name} {found[name]}" for name in sorted(found) if name.startswith(_NVIDIA))
-
-
-def gflops() -> float:
-    """Measure MLX's matrix product in fp32, best of three, in GFLOP/s."""
-    from time import perf_counter
-
-    import mlx.core as mx
-
-    square = mx.random.normal((SIDE, SIDE), key=mx.random.key(0))
-    mx.eval(square @ square)
-    seconds = []
-    for _ in range(3):
-        start = perf_counter()
-        mx.eval(square @ square)
-        seconds.append(perf_counter() - start)
-    return float(2 * SIDE**3 / min(seconds) / 1e9)
 
 
 OVERHEAD = 300_000_000  # bytes besides the weights: libraries, tokenizer, KV cache of one prompt

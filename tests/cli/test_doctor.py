@@ -246,4 +246,4 @@ def test_whatever_a_models_config_says_doctor_ends(
     )
     found = list(examine(locate(environment(folder)), settings, 1, {}))
     names = [check.name for check in found]
-    assert names[names.index("model") + 1 :] == ["kv", "kv costs"]
+    assert names[names.index("model") + 1 :] == ["kv"]

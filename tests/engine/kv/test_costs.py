@@ -20,7 +20,6 @@ from engine.kv.costs import (
     calibration,
     calibrations,
     known_costs,
-    spoken,
 )
 from store.database import Ledger, open_ledger
 from store.kv_files import borders
@@ -104,7 +103,7 @@ def test_cold_and_cached_files_have_costs_of_their_own() -> None:
 
 def learnt(ledger: Ledger, root: str, *, now: float = 1e6, load_s: float = 0.1) -> MeasuredCosts:
     """Return costs that have seen three segments and two loads, saved."""
-    costs = MeasuredCosts(ledger, root, f"model {root}", lambda: now)
+    costs = MeasuredCosts(ledger, root, lambda: now)
     for start in (0, 100, 200):
         costs.record_prefill(start, start + 100, 0.5)
     for _ in range(2):
@@ -141,7 +140,7 @@ def test_loading_is_measured_anew_after_a_day(ledger: Ledger) -> None:
 
 
 def test_what_another_process_has_learnt_meanwhile_is_taken_over(ledger: Ledger) -> None:
-    here = MeasuredCosts(ledger, "a", "model a", lambda: 1e6)
+    here = MeasuredCosts(ledger, "a", lambda: 1e6)
     learnt(ledger, "a")
     here.record_load(1, 1_000_000, 1.0, 0.1)
     here.save()
@@ -174,16 +173,8 @@ def test_damaged_costs_start_anew(text: str) -> None:
         ledger.set("kv.costs", text)
         known = known_costs(ledger)
         assert min(known.warm.terms) >= 0
-        assert isinstance(spoken(known), str)
         learnt(ledger, "a")
         assert MeasuredCosts(ledger, "a", now=lambda: 1e6).costs.prefill_s(0, 100) is not None
-
-
-def test_speeds_are_told_in_words(ledger: Ledger) -> None:
-    assert spoken(known_costs(ledger)) == ""
-    learnt(ledger, "a")
-    assert spoken(known_costs(ledger)).startswith("model a: prefill 2")
-    assert "cached by the system" in spoken(known_costs(ledger))
 
 
 def h200(tokens: int) -> float:
