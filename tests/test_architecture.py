@@ -65,6 +65,7 @@ LIBRARIES = {
         "store/shards.py",
         "engine/retrieval/retrieve.py",
         "store/mapped_index.py",
+        "store/remote.py",
     ),
     "rank_bm25": ("engine/retrieval/retrieve.py",),
     "watchdog": ("engine/ingest/follow.py",),
