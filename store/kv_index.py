@@ -202,12 +202,6 @@ class KvIndex:
         """Return key, bytes and state of all nodes."""
         return self._rows.execute("SELECT key, bytes, state FROM kv_nodes").fetchall()
 
-    def total(self) -> tuple[int, int]:
-        """Return the bytes of all nodes, whatever their state, and how many are unfinished."""
-        row = self._rows.execute("SELECT coalesce(sum(bytes), 0), count(nullif(state, 'complete')) FROM kv_nodes")
-        size, unfinished = row.fetchone()
-        return int(size), int(unfinished)
-
     def sharing_prefix(self, parent: Key, ids: Sequence[int], sub_step: int) -> list[Node]:
         """Return the complete children of a node that share at least one sub-step with a segment."""
         sql = f"SELECT {_NODE} FROM kv_nodes WHERE parent = ? AND first = ? AND state = 'complete'"

@@ -88,7 +88,6 @@ def _ranked(node: Node, score: Score, now: float) -> tuple[float, float, Key]:
 
 _SLACK = 16 << 10  # for each file to be written, and once more: the growth of the folder itself
 _ROUNDS = 20  # of a reservation, when other processes take the space that it freed
-_NEAR = 1 / 16  # of the budget: with more than that left, the rows of the nodes tell what is held
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +107,13 @@ class KvBudget:
         self._folder, self._limits, self._score, self._now, self._others = kv_folder, limits, score, now, others
         self._index, self._counts = kv_folder.index, kv_folder.counts
         self.bytes = limits.budget
-        self._unknown: int | None = None  # bytes in the folder that no row tells of, when it was last listed
-        self._changed = 0  # st_mtime_ns: when this process last saw that a file was added or removed
 
     def reserve(self, node: Node, root: TreeRoot, sub_step: int, evict: bool = True) -> str:
         """Reserve the bytes of a node before its file is written, evicting others; returns the reason where refused."""
-        for number in range(_ROUNDS):
+        for _ in range(_ROUNDS):
             with self._folder.ledger.transaction():
                 self._folder.finish_removals()
-                excess = self._excess(node.bytes + _SLACK, listed=number > 0)
+                excess = self._excess(node.bytes + _SLACK)
                 chosen = self._choose(excess, {node.parent}) if evict and excess > 0 else []
                 refused = self._refusal(node, root) or ("no_space" if sum(one.bytes for one in chosen) < excess else "")
                 if refused:
@@ -150,22 +147,18 @@ class KvBudget:
         with self._folder.ledger.transaction():
             self._folder.finish_removals()
 
-    def shrink(self, budget: int, *, listed: bool = False) -> int:
-        """Set the budget and evict down to it; returns the bytes stored, more only if nothing else may be evicted.
-
-        If the folder was `listed` just now, it is not listed again.
-        """
+    def shrink(self, budget: int) -> int:
+        """Set the budget and evict down to it; returns the bytes stored, more only if nothing else may be evicted."""
         self.bytes = budget
         while True:
             with self._folder.ledger.transaction():
                 self._folder.finish_removals()
-                excess = self._excess(0, listed=listed)
+                excess = self._excess(0)
                 chosen = self._choose(excess, ()) if excess > 0 else []
                 self._mark_deleting(chosen)
             if not chosen:
                 return budget + excess
             self._folder.remove_files(one.key for one in chosen)
-            listed = True
 
     def _refusal(self, node: Node, root: TreeRoot) -> str:
         """Return why a node may not be written even if there is space."""
@@ -178,35 +171,16 @@ class KvBudget:
             return "in_progress"  # another process is writing it
         return "daily_limit" if self._counts.written(self._now()) + node.bytes > self._limits.daily else ""
 
-    def _excess(self, need: int, *, listed: bool = False) -> int:
-        """Return the bytes to evict before `need` more fit; negative if there is room for more.
-
-        Listing the folder finds what no row tells of, and takes longer the more it holds. It is left out where the
-        folder was `listed` just now, and far from the budget if nobody else has added or removed a file since then.
-        """
+    def _excess(self, need: int) -> int:
+        """Return the bytes to evict before `need` more fit beside all that is or will be there; below 0 for none."""
         self._folder.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        others, changed = self._others(), self._folder.folder.lstat().st_mtime_ns
-        if self._unknown is not None and (listed or changed == self._changed):
-            size, unfinished = self._index.total()
-            left = self.bytes - (size + self._unknown + others + _SLACK * (1 + unfinished)) - need
-            if listed or left > self.bytes * _NEAR:
-                self._changed = changed
-                return -left
-        self._changed = changed
-        return self._held_bytes() + others + need - self.bytes
-
-    def _held_bytes(self) -> int:
-        """Return the bytes of everything that is or will be in the folder, which is listed."""
-        files, known, unfinished = _sizes(self._folder.folder), 0, 0
-        total = self._folder.folder.lstat().st_size
+        files, unfinished = _sizes(self._folder.folder), 0
+        total = self._folder.folder.lstat().st_size + self._others()
         for key, size, state in self._index.sizes():
             name = key.hex()
             total += max(size, files.pop(name + SUFFIX, 0), files.pop(name + PARTIAL, 0))
-            known += size
             unfinished += state != "complete"
-        total += sum(files.values())
-        self._unknown = total - known
-        return total + _SLACK * (1 + unfinished)
+        return total + sum(files.values()) + _SLACK * (1 + unfinished) + need - self.bytes
 
     def _choose(self, excess: int, keep: Container[Key]) -> list[Node]:
         """Choose nodes to evict: none that is pinned, being written, or in `keep`."""
@@ -388,7 +362,7 @@ class KvStore:
                 self.counts.add("refused", refused, tokens=len(ids), size=size, seconds=seconds)
         finally:
             self.folder.writing = None
-            self.budget.shrink(self.budget.bytes, listed=True)
+            self.budget.shrink(self.budget.bytes)
         return None if refused else node
 
     def _size(self, header: Header, tensors: Sequence[Tensor]) -> int:

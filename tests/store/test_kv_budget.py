@@ -1,7 +1,6 @@
 """The KV budget: never exceeded by any writers, and what is evicted for it."""
 
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -34,15 +33,6 @@ def open_kept(tmp_path: Path) -> Iterator[Open]:
             return stack.enter_context(closing(Kept(tmp_path, budget=budget, daily=daily)))
 
         yield open_one
-
-
-@pytest.fixture
-def listings() -> Iterator[list[str]]:
-    """Yield a list that grows with each listing of a folder."""
-    found, listening = list[str](), [True]
-    sys.addaudithook(lambda event, args: found.append(str(args[0])) if listening and event == "os.scandir" else None)
-    yield found
-    listening.clear()
 
 
 def add(path: Path, size: int) -> None:
@@ -133,24 +123,6 @@ def test_a_foreign_file_in_the_folder_counts(open_kept: Open) -> None:
     add(kept.folder / "notes.txt", 600_000)
     keep(kept, B)
     assert (kept.has(A), kept.has(B), kept.used() <= ROOM) == (False, True, True)
-
-
-def test_the_folder_is_not_listed_far_from_the_budget(open_kept: Open, listings: list[str]) -> None:
-    kept = open_kept(PLENTY)
-    keep(kept, A)
-    listings.clear()
-    for number in range(9):
-        assert keep(kept, (number,))
-    assert listings == []
-
-
-def test_a_foreign_file_is_found_at_the_next_write(open_kept: Open, listings: list[str]) -> None:
-    kept = open_kept(PLENTY)
-    keep(kept, A)
-    add(kept.folder / "notes.txt", 1)
-    listings.clear()
-    keep(kept, B)
-    assert listings == [str(kept.folder)]
 
 
 def test_a_match_holds_on_to_its_nodes(open_kept: Open) -> None:
