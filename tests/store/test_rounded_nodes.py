@@ -95,7 +95,8 @@ def test_errors_stay_within_the_bound_of_their_layer_and_are_measured(dtype: str
     assert got.error == pytest.approx(np.sqrt(np.mean(squares)), rel=1e-3)
     assert got.error < 0.035
     bits = 8 * len(source.sent) / (len(wanted) * np.prod(SHAPE))
-    assert (got.sent, 4 < bits < 5.6) == (len(source.sent), True)
+    assert got.sent == len(source.sent)
+    assert 4 < bits < 5.6
 
 
 def test_what_is_not_keys_or_values_and_what_has_extremes_is_exact() -> None:
