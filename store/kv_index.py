@@ -164,14 +164,6 @@ class NodeRow:
     verified: Identity | None
 
 
-@dataclass(frozen=True, slots=True)
-class UnusedNode:
-    """A prefetched node that was never used: its key, and the bytes of its file."""
-
-    key: Key
-    bytes: int
-
-
 class KvIndex:
     """The rows of KV nodes and their pins."""
 
@@ -239,12 +231,12 @@ class KvIndex:
         for table in ("kv_nodes", "kv_pins", "job_outputs"):
             self._rows.executemany(f"DELETE FROM {table} WHERE key = ?", [(key,) for key in keys])
 
-    def unused(self, *kinds: str) -> list[UnusedNode]:
+    def unused(self, *kinds: str) -> list[Node]:
         """Return the leaves that these kinds of idle jobs made and nothing used, oldest first."""
-        sql = f"""SELECT key, bytes FROM kv_nodes JOIN job_outputs USING (key)
-                  WHERE kind IN ({", ".join("?" * len(kinds))}) AND kv_nodes.uses = 0 AND state = 'complete'
-                  AND {HOLDS_TEXT} AND key NOT IN (SELECT parent FROM kv_nodes) ORDER BY created, kv_nodes.rowid"""
-        return [UnusedNode(*row) for row in self._rows.execute(sql, kinds)]
+        made = f"SELECT key FROM job_outputs WHERE kind IN ({', '.join('?' * len(kinds))})"
+        sql = f"""SELECT {_NODE} FROM kv_nodes WHERE key IN ({made}) AND uses = 0 AND state = 'complete'
+                  AND {HOLDS_TEXT} AND key NOT IN (SELECT parent FROM kv_nodes) ORDER BY created, rowid"""
+        return [_node(row) for row in self._rows.execute(sql, kinds)]
 
     def totals(self) -> CountTotal:
         """Count the complete nodes, their tokens (four bytes each in a row), bytes, and seconds of computing."""

@@ -329,11 +329,6 @@ class KvStore:
             if seconds_saved < 0:
                 self.counts.add("slow", "all", tokens=tokens, size=size, seconds=-seconds_saved)
 
-    def record_computed(self, match: Match) -> None:
-        """Count a match that was computed again, because that is sooner than loading it."""
-        with self._ledger.transaction():
-            self.counts.add("computed", "all", tokens=match.tokens)
-
     def keep(
         self,
         root: TreeRoot,

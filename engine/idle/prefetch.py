@@ -20,13 +20,13 @@ from engine.llm.prompt import Order, Segments, block_of, chunk_ids, fit, in_bloc
 from engine.models.types import Ids
 from engine.types import Trace
 from store.answers import CachedAnswer
-from store.kv_files import DocumentSegment, Key, TreeRoot, grouped
-from store.kv_index import CountTotal, UnusedNode, path_keys
+from store.kv_files import DocumentSegment, Key, Node, TreeRoot, grouped
+from store.kv_index import CountTotal, path_keys
 from store.kv_store import KvStore
 from store.types import Chunk
 
 Path = tuple[Ids, ...]  # a segment behind those of its prefix
-Evictable = tuple[float, UnusedNode]  # a prefetched node, and the age of its chunk: its place among the newest ones
+Evictable = tuple[float, Node]  # a prefetched node, and the age of its chunk: its place among the newest ones
 
 _TOKEN_S = 1e-3  # to prefill one token, until one was
 
@@ -57,7 +57,7 @@ class WantedSegment:
     expected: float
     seconds: float
     bytes: int
-    instead: tuple[UnusedNode, ...] = ()
+    instead: tuple[Node, ...] = ()
 
 
 def key_of(root: TreeRoot, path: Path) -> Key:

@@ -148,7 +148,10 @@ def load_parts(
     if not runtime.has_backend():
         raise NoModel(runtime.NO_BACKEND, runtime.install_command())
     device = runtime.device()
-    runtime.require_fit(folder, name, device, memory_share)
+    required, allowed = runtime.needed_by(folder, device), int(runtime.total() * memory_share)
+    if required > allowed:
+        sizes = f"{required / 1e9:.1f} GB of memory; model.memory_share allows {allowed / 1e9:.1f} GB"
+        raise PkbError(f"{name} needs {sizes}", "pkb model list")
     runtime.private_tmp(cache)
     runtime.load_blas(threads)
     runtime.limit(memory_share)

@@ -21,7 +21,7 @@ from zlib import crc32
 
 from engine.models.lookup import HALF, SINGLE, WEIGHTS, bits, package_folders, read_config
 from store.database import Ledger
-from store.errors import PkbError, UsageError
+from store.errors import UsageError
 
 if TYPE_CHECKING:
     from ctypes import _NamedFuncPointer
@@ -311,16 +311,6 @@ def needed_by(folder: Path, device: Device) -> int:
     """Return the bytes that the model in a folder needs when loaded; NoModel if its config cannot be read."""
     config = read_config(folder)
     return needed(sum(path.stat().st_size for path in folder.glob(WEIGHTS)), bits(config), device)
-
-
-def require_fit(folder: Path, name: str, device: Device, share: float) -> None:
-    """Raise PkbError if a model needs more than a share of this machine's memory."""
-    required, allowed = needed_by(folder, device), int(total() * share)
-    if required > allowed:
-        raise PkbError(
-            f"{name} needs {required / 1e9:.1f} GB of memory; model.memory_share allows {allowed / 1e9:.1f} GB",
-            "pkb model list",
-        )
 
 
 def limit(share: float) -> None:

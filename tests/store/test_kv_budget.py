@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from store.jobs import JobAccount
 from store.kv_files import Node
-from store.kv_index import KvIndex, ProcessOwner, UnusedNode
+from store.kv_index import KvIndex, ProcessOwner
 from store.kv_store import size_on_disk
 from tests.effort import examples
 from tests.store.kit import home_in
@@ -415,5 +415,5 @@ def test_unused_prefetched_nodes_are_leaves_below_the_first_segment(open_kept: O
     assert [one.key for one in kept.store.index.unused("prefetch")] == [nodes[2].key, nodes[3].key]
     with kept.store.match(ROOT, (A, C)) as match:
         kept.store.record_use(match, 1.0)
-    assert kept.store.index.unused("prefetch") == [UnusedNode(nodes[3].key, nodes[3].bytes)]
+    assert [(one.key, one.bytes) for one in kept.store.index.unused("prefetch")] == [(nodes[3].key, nodes[3].bytes)]
     assert kept.store.index.unused("blocks") == []

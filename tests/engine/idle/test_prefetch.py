@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.idle.prefetch import Evictable, WantedSegment, make_room, most_retrieved
-from store.kv_index import UnusedNode
+from store.kv_files import Node
 
 ASKED = [("a", "b"), ("b", "c"), ("a", "c"), ("c",), ("d",)]
 HOT = -1.0  # age of a chunk that was retrieved
@@ -20,7 +20,7 @@ def wanted(*sizes: int) -> list[tuple[float, WantedSegment]]:
 
 def nodes(*sizes: int, first: float = 10.0) -> list[Evictable]:
     """Return prefetched nodes of these bytes, each older than the one before."""
-    return [(first + place, UnusedNode(bytes([place]), size)) for place, size in enumerate(sizes)]
+    return [(first + at, Node(bytes([at]), b"", b"", 2, (), size, 0.1, 0.0, 0.0, 0)) for at, size in enumerate(sizes)]
 
 
 def evicted(segments: Sequence[tuple[float, WantedSegment]], free: int, there: list[Evictable]) -> list[list[int]]:
