@@ -305,7 +305,7 @@ class WholeDocument:
         if self.is_meeting:
             return False
         text = "\n".join(hit.chunk.text for hit in self.chunks)
-        return len(self.recipients) > _MASS or is_mass_mail(self.first.sender, text)
+        return not 0 < len(self.recipients) <= _MASS or is_mass_mail(self.first.sender, text)
 
     @property
     def is_personal(self) -> bool:

@@ -33,7 +33,7 @@ from engine.retrieval.open_loops import (
     single_names,
 )
 from engine.text.dates import find, spell_date, without_days
-from engine.text.people import name_and_address, name_words, roster
+from engine.text.people import domain_of, name_and_address, name_words, roster
 from engine.text.terminal import count, line, shorten
 from engine.text.time_sensitive import WholeDocumentQuestion, phrases, plain_words, title_words, word_lists
 from engine.text.words import FUNCTION_WORDS, content_words, words
@@ -259,13 +259,19 @@ def _dates(document: WholeDocument, today: date) -> Iterator[OpenSentence]:
 def _newcomers(reader: Reader, scope: Scope, first: date) -> Iterator[OpenSentence]:
     """Yield the first mails of people of whom there is none from before."""
     before = reader.matching(replace(scope, since=None, until=first), "mail").senders()
-    known = {name_and_address(one)[1] for one in before}
+    known = {key for one in before for key in _known_as(one)}
     for hit in reader.matching(replace(scope, since=first), "mail").by_date(_MOST, oldest=True):
-        address = fold(name_and_address(hit.sender)[1])
-        if address and address not in known and not is_mass_mail(hit.sender, hit.chunk.text):
-            known.add(address)
+        keys = _known_as(fold(hit.sender))
+        if keys and known.isdisjoint(keys) and not is_mass_mail(hit.sender, hit.chunk.text):
+            known.update(keys)
             about = (Commitment("person", "unknown"), None, hit.sender, None, f"{hit.sender}: {hit.title}")
             yield OpenSentence(WholeDocument((hit,)), hit, "", *about)
+
+
+def _known_as(sender: str) -> list[object]:
+    """Return an address, and the name with the organisation, at which it may have several; none without an address."""
+    address, said = name_and_address(sender)[1], name_words(sender)
+    return [address, *[(said, domain_of(address))] * (len(said) > 1)] if address else []
 
 
 def named_meetings(reader: Reader, name: str, scope: Scope, today: date, *, whole: bool = False) -> list[Hit]:
