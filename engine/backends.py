@@ -109,11 +109,11 @@ class Retriever:
             return None
         self._opened.before_retrieval()
         parts, found = (self._opened.reader, self._opened.catalogue.within(scope)), None
+        quotes = not isinstance(self, Generative) or bool(self.roles)
         with self._opened.locks.reader():
             if meeting:
                 from engine.retrieval.reports import find_meeting
 
-                quotes = not isinstance(self, Generative) or bool(self.roles)
                 found = find_meeting(*parts, meeting, scope, question.day, self._opened.me, quotes=quotes)
             if of_archive and not found:
                 from engine.ask.archive import find_exact
@@ -122,7 +122,7 @@ class Retriever:
             if of_people and not (found or meeting):
                 from engine.ask.contacts import find_person
 
-                found = find_person(*parts, question, scope, lambda: self._opened.me, trace)
+                found = find_person(*parts, question, scope, lambda: self._opened.me, trace, quotes=quotes)
         return found
 
     def retrieve(

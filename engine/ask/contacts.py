@@ -472,13 +472,24 @@ def _forms() -> list[tuple[str, re.Pattern[str]]]:
 
 
 def find_person(
-    reader: Reader, catalog: Catalog, question: Question, scope: Scope, me: Callable[[], tuple[str, ...]], trace: Trace
+    reader: Reader,
+    catalog: Catalog,
+    question: Question,
+    scope: Scope,
+    me: Callable[[], tuple[str, ...]],
+    trace: Trace,
+    *,
+    quotes: bool = True,
 ) -> Evidence | None:
-    """Return the answer to a question about a person as evidence; None for any other, and where nothing is known."""
+    """Return the answer to a question about a person as evidence; None for any other, and where nothing is known.
+
+    Without `quotes` a model reads what there is about somebody, where nothing certain is asked.
+    """
     text, archive = plainly(question.text), _Archive(reader, catalog, scope.inside(catalog.collection), me)
     with trace.step("people") as step:
         asked = ((kind, found) for kind, form in _forms() if (found := form.fullmatch(text)))
-        said = next(filter(None, (_answered(archive, question, *one) for one in asked)), None)
+        able = (("who" if kind == "about" else kind, found) for kind, found in asked if quotes or kind != "about")
+        said = next(filter(None, (_answered(archive, question, *one) for one in able)), None)
         step.note = said.fact.partition("\n")[0] if said else "no question about a person"
         return said
 

@@ -7,7 +7,10 @@ from typing import NamedTuple
 import pytest
 
 from engine.app import Pkb
-from engine.types import Person
+from engine.ask.contacts import find_person
+from engine.ask.keys import understood
+from engine.types import Person, Trace
+from store.types import Scope
 
 ROB, ANN, KEITH, OTHER = "Rob Cone <rob@oak.example>", "Ann Lee <ann@oak.example>", "k.holt@elm.example", "Keith Marsh"
 UMA = "Uma Ford <uma@elm.example>"
@@ -265,3 +268,14 @@ def test_a_domain_is_not_one_person(home: Pkb) -> None:
 
 def test_the_numbers_of_a_bank_or_a_tax_office_are_no_phones(home: Pkb) -> None:
     assert [value for value, *_ in told(only(home, "uwe kranz"), "phone")] == ["+49 30 555 1234"]
+
+
+def test_tell_me_about_somebody_is_for_a_language_model_to_read_where_there_is_one(home: Pkb) -> None:
+    session, trace = home.session, Trace()
+    for text, is_left in (("Tell me about Rob Cone", True), ("Who is Rob Cone?", False)):
+        question = understood(session.ledger, text, session.now)
+        found = [
+            find_person(session.reader, session.catalogue, question, Scope(), tuple, trace, quotes=quotes)
+            for quotes in (True, False)
+        ]
+        assert [one is None for one in found] == [False, is_left]
