@@ -27,7 +27,7 @@ from engine.text.time_sensitive import (
     whole_document_question,
 )
 from engine.types import Answer, AskOptions, Backend, Trace, json_values
-from prompts import version
+from prompts import version, word_patterns
 from store.answers import AnswerBank, CachedAnswer, Origin, State, names_of
 from store.database import Ledger
 from store.errors import UsageError
@@ -311,6 +311,7 @@ def key_of(backend: Backend, ledger: Ledger, text: str, options: AskOptions, now
 
 
 _NAMED = 3  # addresses in a notice
+_END = 5  # newest mails of a thread whose status is asked
 _THREAD = 100  # mails; more of one subject are a newsletter or a series, of which the retrieved passages are read
 
 
@@ -366,23 +367,26 @@ def named_document(ledger: Ledger, name: str, now: datetime) -> str | None:
 def whole_of(ledger: Ledger, question: "Question", options: AskOptions) -> list[str]:
     """Return the documents that a question is about as a whole, oldest first: its meeting or mail, or a thread's mails.
 
-    The thread is the only one whose subject has all words of its name.
+    The thread is the only one whose subject has all words of its name; of one whose status is asked, its end.
     """
     from engine.text.people import bare_title
     from engine.text.question import synthesis
     from store.documents import titled_documents
 
-    if not synthesis(question.text):
+    status = re.fullmatch(word_patterns("people")["status pattern"], question.text.strip(" ?"), re.IGNORECASE)
+    if not (status or synthesis(question.text)):
         return []
     if options.scope.document and not options.after:
         return [options.scope.document]
     found = whole_document_question(question.text)
-    if not found or not found.name or options.scope != Scope():
+    name = status[1] if status else found.name if found else ""
+    if not name or options.scope != Scope():
         return []
-    wanted = set(title_words(found.name)) - FUNCTION_WORDS
+    wanted = set(title_words(name)) - FUNCTION_WORDS
     mails = titled_documents(ledger, ("mail",), lambda _, title: wanted.issubset(plain_words(title)))
     subjects = {bare_title(one.title) for one in mails}
-    return [one.id for one in reversed(mails)] if wanted and len(subjects) == 1 and len(mails) <= _THREAD else []
+    read = mails[:_END] if status else mails
+    return [one.id for one in reversed(read)] if wanted and len(subjects) == 1 and len(mails) <= _THREAD else []
 
 
 def _key(backend: Backend, ledger: Ledger, wording: Wording, options: AskOptions, whole: bool, now: datetime) -> Key:

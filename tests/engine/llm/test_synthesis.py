@@ -141,6 +141,17 @@ def test_a_question_about_a_mail_that_needs_no_synthesis_reads_no_thread(tmp_pat
     assert [len(one) for one in found] == [3, 0]
 
 
+def test_of_a_thread_whose_status_is_asked_the_end_is_read(tmp_path: Path, folder: Path) -> None:
+    for number in range(100, 108):
+        mail(folder, number, "The new organ", f"Letter number {number}.\n")
+    with opened(tmp_path, folder, "quote") as pkb:
+        ledger, now = pkb.session.ledger, datetime(2024, 6, 1, tzinfo=UTC)
+        asked = ("What is the status of the new organ?", "Summarize the mail about the new organ", "What is an organ?")
+        found = [whole_of(ledger, understood(ledger, one, now), AskOptions()) for one in asked]
+    assert [len(one) for one in found] == [5, 8, 0]
+    assert found[0] == found[1][-5:]
+
+
 def test_a_subject_of_very_many_mails_is_no_thread(tmp_path: Path, folder: Path) -> None:
     for number in range(100, 201):
         mail(folder, number, "Weekly letter", f"Letter number {number}.\n")
