@@ -84,7 +84,9 @@ class IngestSettings(Struct, frozen=True):
 class EmbedSettings(Struct, frozen=True):
     """Which model embeds."""
 
-    model: Annotated[str, _option("embedding model: minilm, multilingual, or a Qwen3 embedding model or an E5 by name or folder")] = "minilm"
+    model: Annotated[
+        str, _option("embedding model: minilm, multilingual, or a Qwen3 embedding model or an E5 by name or folder")
+    ] = "minilm"
 
 
 class ModelSettings(Struct, frozen=True):

