@@ -42,7 +42,9 @@ Usable = Annotated[
 def pull(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="ORG/NAME[@COMMIT], small, embedder, or multilingual; default: the best that fits."),
+        typer.Argument(
+            metavar="NAME", help="ORG/NAME[@COMMIT], small, embedder, or multilingual; default: the best that fits."
+        ),
     ] = None,
     yes: Yes = False,
     force: Annotated[bool, typer.Option("--force", help="Even if it does not fit in memory.")] = False,

