@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 
+from prompts import word_patterns
+
 DAY_NAMES = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 MONTH_NAMES = (
     *("January", "February", "March", "April", "May", "June"),
@@ -20,25 +22,12 @@ ENGLISH_MONTH = f"{'|'.join(MONTH_NAMES)}|{'|'.join(MONTHS)}|sept"  # a pattern 
 _MONTH = rf"(?P<month>{ENGLISH_MONTH})\b\.?"
 _DAY, _YEAR = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?", r"(?P<year>(?:19|20)\d\d)"
 _WEEKDAY = "|".join(WEEKDAYS)
-_NEAR_TEXT = (
-    (-2, "vorgestern|avant-hier|anteayer|l'altro ieri|eergisteren|anteontem"),
-    (-1, "yesterday|gestern|hier|ayer|ieri|gisteren|ontem"),
-    (0, "today|tonight|heute|aujourd'hui|hoy|oggi|vandaag|hoje"),
-    (1, "tomorrow|morgen|demain|mañana|domani|amanhã"),
-    (2, "übermorgen|après-demain|pasado mañana|dopodomani|overmorgen|depois de amanhã"),
-)
-NEAR_WORDS = {word: step for step, words in _NEAR_TEXT for word in words.split("|")}
-# These mean the morning, too: "guten Morgen", "heute Morgen", "por la mañana". As a noun, Morgen has a capital.
-_MORNING = r"(?<!guten\s)(?<!goede\s)(?<!heute\s)(?<!gestern\s)(?<!jeden\s)(?<!diesen\s)(?<!am\s)(?<!der\s)"
-_GUARDED = {
-    "morgen": rf"{_MORNING}(?:(?-i:morgen)|(?<![\w\W])(?-i:Morgen)(?=\s(?-i:[a-zäöü])))",
-    # "Here" in German and Dutch.
-    "hier": r"(?<!ist\s)(?<!sind\s)(?<!war\s)(?<!bin\s)(?<!von\s)(?<!bis\s)(?<!is\s)(?<!zijn\s)(?<!wir\s)(?<!ich\s)"
-    r"hier(?!\s(?:ist|sind|war|im|in|am|an|die|der|das|den|ein|kann|gibt|wird|is|zijn|het)\b)",
-    "mañana": r"(?<!la\s)(?<!esta\s)(?<!cada\s)mañana",
+_LISTED = word_patterns("languages")
+NEAR_WORDS = {
+    word: int(kind[5:]) for kind, words in _LISTED.items() if kind.startswith("near ") for word in words.split("|")
 }
 NEAR_DAY = "|".join(  # a pattern for IGNORECASE
-    _GUARDED.get(word, word.replace("'", "['’]").replace(" ", r"\s"))
+    _LISTED.get(f"only {word}") or word.replace("'", "['’]").replace(" ", r"\s")
     for word in sorted(NEAR_WORDS, key=len, reverse=True)
 )
 

@@ -37,12 +37,6 @@ from prompts import prompt
 
 LONGEST = 100  # characters of a date expression
 _ENGLISH = dict(pair.split("=") for pair in prompt("day_words").split())
-_ENGLISH |= {
-    word + ending: meant
-    for words, meant in (("nächste kommende", "next"), ("letzte vorige vergangene", "last"), ("diese", "this"))
-    for word in words.split()
-    for ending in ("", "n", "r", "s")
-}
 _BEHIND = re.compile(r"(\w+)\s+(next|last|que\s+viene)", re.I)  # vendredi prochain
 _FOREIGN_PART = re.compile(rf"(?<=\w)\s+{FOREIGN_PART}$", re.I)
 _NUMBERED = re.compile(r"(0?[1-9]|1[0-2])月(\d{1,2})[日号]")

@@ -21,20 +21,10 @@ MONTH = (
     r"|de[cz](?:ember|embre)?|décembre)\b\.?"
 )
 WEEKDAY = r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|(?:mon|tues?|wed|thu(?:rs?)?|fri|sat|sun)\b\.?)"
-_FOREIGN_DAY = (
-    r"(?:montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche"
-    r"|lunes|martes|miércoles|jueves|viernes|sábado|domingo"
-    r"|lunedì|martedì|mercoledì|giovedì|venerdì|sabato|domenica)"
-)
-_FOREIGN_UNIT = r"(?:woche|wochenende|monat|jahr|semaine|mois|année|semana|mes|año|settimana|mese|anno)"
-_FOREIGN_NEXT = (
-    rf"(?:(?:nächste|kommende|letzte|vorige|vergangene|diese)[nrs]?|próxim[oa])\s+(?:{_FOREIGN_DAY}|{_FOREIGN_UNIT})\b"
-    rf"|(?:{_FOREIGN_DAY}|{_FOREIGN_UNIT})\s+(?:prochaine?|derni(?:er|ère)|próxim[oa]|pasad[oa]|que\sviene|prossim[oa]|scors[oa])\b"
-)
-FOREIGN_PART = (
-    r"(?:morgen|früh|vormittag|nachmittag|abend|nacht|matin|soir|après-midi|mattina|pomeriggio|sera"
-    r"|(?:por|de)\sla\s(?:mañana|tarde|noche)|ochtend|middag|avond)\b"
-)
+_OTHERS = word_patterns("languages")
+_FOREIGN_DAY, FOREIGN_PART = _OTHERS["weekday"], _OTHERS["part"]
+_NAMED = rf"(?:{_FOREIGN_DAY}|{_OTHERS['unit']})"
+_FOREIGN_NEXT = rf"(?:{_OTHERS['before']})\s+{_NAMED}\b|{_NAMED}\s+(?:{_OTHERS['behind']})\b"
 _WORD = (
     r"(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen"
     r"|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|million|dozen)"
@@ -101,7 +91,6 @@ _THERE = (
 )
 _MONEY = r"(?:[$€£¥]|\b(?:usd|eur|gbp|us\$))\s?\d[\d,.]{0,15}\s?(?:k\b|m\b|bn\b|million|billion|thousand)?"
 _UNITS = r"(?:%|(?:percent|dollars?|euros?|pounds?|cents?|bucks|usd|eur|gbp|chf|kg|km|miles?|mwh?|mmbtu|bcf|hours?)\b)"
-_OTHERS = word_patterns("languages")
 _ANY_CASE = frozenset[Kind](("date", "time", "duration", "number", "amount", "link"))
 _FINDERS: dict[Kind, str] = {
     "date": rf"{_OTHERS['date']}|\b(?:{_DATE})",

@@ -36,9 +36,7 @@ def test_a_question_of_six_languages_asks_for_a_kind(text: str, asked: str) -> N
     assert (question.foreign, question.asked) == (True, asked)
 
 
-@pytest.mark.parametrize(
-    "text", ["When is rehearsal?", "Who met Anne in Le Havre?", "lunch?", "Was the die cast?"]
-)
+@pytest.mark.parametrize("text", ["When is rehearsal?", "Who met Anne in Le Havre?", "lunch?", "Was the die cast?"])
 def test_an_english_question_is_not_foreign(text: str) -> None:
     assert not understand(text, NOW).foreign
 
