@@ -60,6 +60,7 @@ COMMANDS = {name: about for panel in PANELS.values() for name, about in panel.it
 # Spellings of earlier versions, which this one still takes, and what they are now.
 RENAMED = {"watch": ("ingest", "--watch"), "check": ("doctor", "--data"), "open": ("show", "--open")}
 _SHORT = {"before": ("meeting", "--before")}
+_ALONE = {"model": "list", "adapter": "list", "peer": "list", "config": "show"}  # what a group does without a command
 _RENAMED_FLAGS = {"--no-cache": "--cache=off", "--fresh": "--cache=refresh", "--stale-ok": "--cache=stale"}
 _WELCOME = """\
 pkb answers questions about your own mail and meetings, on this machine. Start with one of:
@@ -228,6 +229,8 @@ def _run(args: list[str], *, as_json: bool) -> int:
 def current(args: list[str]) -> list[str]:
     """Return arguments in this version's spelling; a question alone is asked."""
     first = next(iter(args), "")
+    if args == [first] and first in _ALONE:
+        return [first, _ALONE[first]]
     if first in _SHORT:
         return [*_SHORT[first], *args[1:]]
     if first not in COMMANDS and first not in RENAMED and (len(first.split()) > 1 or first.endswith("?")):

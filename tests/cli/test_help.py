@@ -152,7 +152,7 @@ def test_the_version_is_that_of_the_package(fresh: Pkb) -> None:
         (["ask", "x", "-k", "many"], "invalid value for '-k'", "pkb ask --help"),
         (["search"], "missing argument 'WORDS'", "pkb search --help"),
         (["show"], "missing argument 'FILE'", "pkb show --help"),
-        (["config"], "missing command", "pkb config --help"),
+        (["config", "sohw"], "no such command 'sohw'. Did you mean 'show'?", "pkb config --help"),
         (["config", "nope"], "no such command 'nope'", "pkb config --help"),
         (["config", "get"], "missing argument 'KEY'", "pkb config get --help"),
         (["ingest", "--kind", "post", "x"], "invalid value for '--kind'", "pkb ingest --help"),
@@ -179,3 +179,8 @@ def test_show_prints_the_example_of_a_source(pkb: Pkb) -> None:
     ran = pkb("show", str(DATA / "mail" / "archive.mbox"), "--message-id", "<20240220180544.4502@example.org>")
     assert ran.code == 0
     assert re.findall("^(?:From|Message-ID): ", ran.out, re.MULTILINE) == ["Message-ID: ", "From: "]
+
+
+def test_a_group_without_a_command_lists_what_it_has(pkb: Pkb) -> None:
+    assert pkb("model").out == pkb("model", "list").out
+    assert pkb("config").out == pkb("config", "show").out
