@@ -365,7 +365,7 @@ def _label(state: str) -> str:
     return "--max" if state == "limit" else state
 
 
-_MANY = 1_000_000
+_MANY, _NOT_WAITING = 1_000_000, ("nothing", "another")  # how reasons begin that --force does not change
 
 
 def idle(
@@ -383,9 +383,7 @@ def idle(
             help="Precompute at most N predicted questions.",
         ),
     ] = _MANY,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the jobs and their reasons without running them.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the jobs and their reasons alone.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Run even on battery or while the machine is in use.")] = False,
     install: Annotated[bool, typer.Option("--install", help="Schedule it to run every hour.")] = False,
     uninstall: Annotated[bool, typer.Option("--uninstall", help="Remove the schedule.")] = False,
@@ -426,10 +424,6 @@ def idle(
     if verbose or dry_run:
         show(report.results)
     if report.reason and (verbose or sys.stderr.isatty() or (dry_run and not report.results)):  # cron would mail it
-        step = (
-            ""
-            if force or report.results or report.reason.startswith(("nothing", "another"))
-            else "; try: pkb idle --force"
-        )
+        step = "; try: pkb idle --force" * (not (force or report.results or report.reason.startswith(_NOT_WAITING)))
         output.say(f"pkb: {'stopped early' if report.results else 'nothing done'}: {report.reason}{step}")
     sum_up(report.results, seconds)

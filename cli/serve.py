@@ -29,10 +29,7 @@ def serve(
     status: Annotated[bool, typer.Option("--status", help="Show whether it is running, and its memory use.")] = False,
     stop: Annotated[bool, typer.Option("--stop", help="Stop it.")] = False,
     foreground: Annotated[bool, typer.Option("--foreground", help="Run in the foreground until interrupted.")] = False,
-    http: Annotated[
-        bool,
-        typer.Option("--http", help="Serve the page and an OpenAI-compatible API on this machine until interrupted."),
-    ] = False,
+    http: Annotated[bool, typer.Option("--http", help="Serve the page and an OpenAI-compatible API.")] = False,
     port: Annotated[
         int | None, typer.Option("--port", min=0, max=65535, help="Port of --http, 8642 if not given.")
     ] = None,
@@ -40,9 +37,7 @@ def serve(
         str | None, typer.Option("--host", metavar="ADDRESS", help="Address of --http, 127.0.0.1 if not given.")
     ] = None,
     no_tls: Annotated[bool, typer.Option("--no-tls", help="Serve --host without TLS, as behind a proxy.")] = False,
-    record: Annotated[
-        bool, typer.Option("--record", help="Record the questions of all clients of --http as yours.")
-    ] = False,
+    record: Annotated[bool, typer.Option("--record", help="Record the questions of all of its clients.")] = False,
     new_token: Annotated[bool, typer.Option("--new-token", help="Replace the token of --http.")] = False,
     share: Annotated[
         str | None,
@@ -65,9 +60,8 @@ def serve(
         own, step = ("--http", "pkb serve --http") if http else ("--share", "pkb serve --share HOST:PORT")
         raise UsageError(f"--status, --stop and --foreground are for the background server, not for {own}", step)
     if not http and (port is not None or host is not None or no_tls or new_token or record):
-        raise UsageError(
-            "--host, --port, --no-tls, --record and --new-token are for --http", "pkb serve --http --port 8080"
-        )
+        given = "--host, --port, --no-tls, --record and --new-token"
+        raise UsageError(f"{given} are for --http", "pkb serve --http --port 8080")
     if http:
         _http(host, port, tls=not no_tls, renew=new_token, record=record, as_json=as_json)
         return

@@ -1,4 +1,4 @@
-"""Chat completions in OpenAI's form: messages become one question, an answer becomes a message with footnotes.
+"""Chat completions in OpenAI's form: messages become one question, an answer a message with footnotes, or a stream.
 
 Only the last user message is asked. Earlier ones complete a follow-up, as in `pkb chat`; system messages and sampling
 parameters are ignored, and what pkb cannot do is refused. The field `pkb` of a request limits the question, that of a
@@ -7,21 +7,27 @@ response is the whole answer.
 Clients also send their own tasks, for a title or tags of a chat: those are answered here, without asking.
 """
 
+import asyncio
 import json
 import operator
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from sqlite3 import Error as DatabaseError
+from threading import Event
 from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 
 from engine.app import Pkb
 from engine.ask.followup import Turn, condense
 from engine.operations import CACHE_USES, CacheUse
 from engine.serve.client import follow_up_writer
-from engine.text.terminal import LONGEST_TEXT, cited_numbers, one_line, plain, typed, valid_text
+from engine.text.terminal import LONGEST_TEXT, cited_numbers, line, one_line, plain, shorten, typed, valid_text
 from engine.types import (
     NO_FILTERS,
     Answer,
@@ -31,8 +37,9 @@ from engine.types import (
     FollowedAnswer,
     OnText,
     Source,
+    json_text,
 )
-from store.errors import UsageError
+from store.errors import Locked, NoModel, NoStore, PkbError, UsageError, as_pkb_error
 from store.history import may_be_followed
 from store.types import replace
 
@@ -309,3 +316,161 @@ class Chunks:
 
 def _head(kind: str) -> dict[str, Any]:
     return {"id": f"chatcmpl-{uuid.uuid4().hex}", "object": kind, "created": int(time.time()), "model": MODEL}
+
+
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+_CLOSED = 499  # nobody reads it
+_DONE = "data: [DONE]\n\n"  # ends a stream of events
+_STATUS: Mapping[type[PkbError], int] = {UsageError: 400, NoStore: 409, Locked: 503, NoModel: 503}
+OUTSIDE = (OSError, RuntimeError, ValueError, DatabaseError)  # failures that are not bugs in pkb
+LONGEST_BODY = 1 << 20  # bytes of a request
+_LONGEST = 200  # characters of an error, which may name what was asked
+_NEXT: Mapping[int | str, str] = {  # to an error that does not say itself what to do
+    **dict.fromkeys((401, 403), "pkb serve --http"),  # which prints address and token
+    **dict.fromkeys((404, 405, "model_not_found"), "GET /v1/models"),
+    **dict.fromkeys((408, Locked.code), "the request again"),
+    **dict.fromkeys((PkbError.code, 500), "pkb doctor"),
+}
+_Event = str | AskResult | PkbError | None  # a piece of an answer, the answer, what went wrong, the end
+
+
+def error(message: str, kind: str, code: int | str, next_step: str | None = None) -> Mapping[str, Any]:
+    """Return an error as OpenAI's clients read it, with what to type, or to ask for, next."""
+    step = next_step or _NEXT.get(code, "the request again, corrected")
+    return {"error": {"message": shorten(message, _LONGEST), "type": kind, "param": None, "code": code, "next": step}}
+
+
+def json_response(row: Any, status: int = 200) -> Response:
+    """Return values as the JSON of a response."""
+    return Response(json_text(row), status, media_type="application/json")
+
+
+def failure(found: PkbError) -> Response:
+    """Return an error as a response."""
+    status = next((status for kind, status in _STATUS.items() if isinstance(found, kind)), 500)
+    kind = "invalid_request_error" if status == 400 else "server_error"
+    return json_response(error(line(found.message), kind, found.code, found.next_step), status)
+
+
+class _Gone(Exception):
+    """The client has closed the connection."""
+
+
+async def complete(
+    environ: Mapping[str, str], end_ahead: Callable[[], None], request: Request, *, record: bool = False
+) -> Response:
+    """Answer a chat completion, streamed if the request asks for it; a client's own task without opening the home."""
+    try:
+        asked = parse(decoded(await read_body(request)), record=record)
+    except PkbError as found:
+        return failure(found)
+    if asked.filled_in is not None:
+        if not asked.streams:
+            return json_response(completion(asked, None))
+        chunks = Chunks(asked)
+        told = [*map(_event, (chunks.begin(), *chunks.end(None))), _DONE]
+        return StreamingResponse(iter(told), media_type="text/event-stream")
+    await asyncio.to_thread(end_ahead)  # which waits for one that connects
+    gone, events = Event(), asyncio.Queue[_Event]()
+    loop = asyncio.get_running_loop()
+
+    def post(event: _Event) -> None:
+        loop.call_soon_threadsafe(events.put_nowait, event)
+
+    loop.run_in_executor(None, _work, environ, asked, post, gone).add_done_callback(lambda done: done.exception())
+    try:
+        first = await _unless_gone(request, events.get)
+    except _Gone:
+        gone.set()
+        return Response(status_code=_CLOSED)
+    if isinstance(first, PkbError):
+        return failure(first)
+    if first is None:
+        return failure(PkbError("this is a bug in pkb", "pkb doctor"))
+    if isinstance(first, AskResult) and not asked.streams:
+        return json_response(completion(asked, first))
+    return StreamingResponse(_stream(asked, first, events, gone), media_type="text/event-stream")
+
+
+async def read_body(request: Request) -> bytes:
+    """Read the body; UsageError if it is too long."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > LONGEST_BODY:
+            raise UsageError(f"the body is longer than {LONGEST_BODY:,} bytes")
+    return bytes(body)
+
+
+def decoded(body: bytes) -> Any:
+    """Return the JSON of a body; UsageError if it is none, or holds what no text may."""
+    try:
+        found = json.loads(body.decode())
+        written = json.dumps(found, ensure_ascii=False).encode()  # which half of a surrogate pair is refused by
+    except (ValueError, RecursionError):
+        raise UsageError("the body is not JSON") from None
+    if _NUL.search(written):
+        raise UsageError("the body has a NUL character")
+    return found
+
+
+async def _unless_gone(request: Request, wanted: Callable[[], Awaitable[_Event]]) -> _Event:
+    """Wait for an event; _Gone if the client goes away before it."""
+    waiting, leaving = asyncio.ensure_future(wanted()), asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait((waiting, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not waiting.done():
+            raise _Gone
+        return waiting.result()
+    finally:
+        waiting.cancel()
+        leaving.cancel()
+
+
+def _work(environ: Mapping[str, str], asked: ChatRequest, post: Callable[[_Event], object], gone: Event) -> None:
+    """Answer a question in a thread; `post` is given each piece, and the answer or what went wrong."""
+
+    def check() -> None:
+        if gone.is_set():
+            raise _Gone
+
+    def say(text: str) -> None:
+        check()
+        post(text)
+
+    try:
+        with Pkb(server=True, environ=environ) as pkb:
+            pkb.session.on_beat = check
+            result = ask(pkb, asked, say if asked.streams else None)
+            post(result)
+            result.keep()
+    except _Gone:
+        pass
+    except (PkbError, *OUTSIDE) as found:
+        post(as_pkb_error(found))
+    finally:
+        post(None)
+
+
+async def _stream(asked: ChatRequest, first: _Event, events: asyncio.Queue[_Event], gone: Event) -> AsyncIterator[str]:
+    """Yield an answer as server-sent events; a client that stops reading cancels the question."""
+    chunks = Chunks(asked)
+    try:
+        yield _event(chunks.begin())
+        event: _Event = first
+        while isinstance(event, str):
+            yield _event(chunks.piece(event))
+            event = await events.get()
+        if isinstance(event, AskResult):
+            for chunk in chunks.end(event):
+                yield _event(chunk)
+        else:
+            found = event or PkbError("this is a bug in pkb", "pkb doctor")
+            yield _event(error(line(found.message), "server_error", found.code, found.next_step))
+        yield _DONE
+    finally:
+        gone.set()
+
+
+def _event(row: Mapping[str, Any]) -> str:
+    return f"data: {json_text(row)}\n\n"

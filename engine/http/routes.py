@@ -11,7 +11,7 @@ import json
 import re
 import secrets
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from errno import EADDRINUSE
@@ -20,8 +20,7 @@ from importlib.resources import files
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from signal import SIG_BLOCK, SIG_UNBLOCK, SIGINT, SIGTERM, pthread_sigmask
-from sqlite3 import Error as DatabaseError
-from threading import Event, Lock
+from threading import Lock
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -31,33 +30,27 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from engine.app import Pkb
 from engine.http import completions
+from engine.http.completions import LONGEST_BODY, OUTSIDE, complete, decoded, error, failure, json_response, read_body
 from engine.serve.client import ReadAhead
-from engine.text.terminal import line, shorten, valid_text
-from engine.types import NO_FILTERS, SCHEMA, AskResult, Filters, ListOptions, json_text
-from store.errors import Locked, NoModel, NoStore, PkbError, UsageError, as_pkb_error
+from engine.text.terminal import line, valid_text
+from engine.types import NO_FILTERS, SCHEMA, Filters, ListOptions
+from store.errors import PkbError, UsageError, as_pkb_error
 from store.history import latest
 from store.home import locate, replacing
 from store.peers import web_certificate
 from store.types import replace
 
-_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
-_CLOSED = 499  # nobody reads it
-_DONE = "data: [DONE]\n\n"  # ends a stream of events
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _FILTERS = ("sender", "recipient", "since", "until", "collection")
 _PASSAGES, _MOST_PASSAGES, _LISTED, _MOST_LISTED, _RECENT = 10, 50, 20, 1000, 5
-_STATUS: Mapping[type[PkbError], int] = {UsageError: 400, NoStore: 409, Locked: 503, NoModel: 503}
-_OUTSIDE = (OSError, RuntimeError, ValueError, DatabaseError)  # failures that are not bugs in pkb
-
 Params = QueryParams
-_Event = str | AskResult | PkbError | None  # a piece of an answer, the answer, what went wrong, the end
 
 
 def application(
@@ -94,7 +87,7 @@ def application(
     routes += [
         Route("/v1/models", _models, methods=["GET"]),
         Route("/v1/models/{name}", _models, methods=["GET"]),
-        Route("/v1/chat/completions", partial(_complete, environ, ahead, record=record), methods=["POST"]),
+        Route("/v1/chat/completions", partial(complete, environ, ahead.end, record=record), methods=["POST"]),
         Route("/", _file, methods=["GET"]),
         Route("/{name}", _file, methods=["GET"]),
     ]
@@ -103,20 +96,10 @@ def application(
     return RequestGuard(made, port=port, token=token, names=names)
 
 
-def _json(row: Any, status: int = 200) -> Response:
-    return Response(json_text(row), status, media_type="application/json")
-
-
-def _failed(found: PkbError) -> Response:
-    status = next((status for kind, status in _STATUS.items() if isinstance(found, kind)), 500)
-    kind = "invalid_request_error" if status == 400 else "server_error"
-    return _json(error(line(found.message), kind, found.code, found.next_step), status)
-
-
 async def _unknown(request: Request, found: Exception) -> Response:
     status = found.status_code if isinstance(found, HTTPException) else 500
     said = {404: "there is nothing at this address", 405: "another method is wanted here"}
-    return _json(error(said.get(status, "the request failed"), "invalid_request_error", status), status)
+    return json_response(error(said.get(status, "the request failed"), "invalid_request_error", status), status)
 
 
 def _answer_get(environ: Mapping[str, str], give: Callable[[Pkb, Params], Any], request: Request) -> Response:
@@ -125,18 +108,18 @@ def _answer_get(environ: Mapping[str, str], give: Callable[[Pkb, Params], Any], 
 
 async def _answer_post(environ: Mapping[str, str], do: Callable[[Pkb, Any], Any], request: Request) -> Response:
     try:
-        given = _decoded(await _body(request))
+        given = decoded(await read_body(request))
     except PkbError as found:
-        return _failed(found)
+        return failure(found)
     return await asyncio.to_thread(_answer, environ, lambda pkb: do(pkb, given))
 
 
 def _answer(environ: Mapping[str, str], give: Callable[[Pkb], Any]) -> Response:
     try:
         with Pkb(server=True, environ=environ) as pkb:
-            return _json(give(pkb))
-    except (PkbError, *_OUTSIDE) as found:
-        return _failed(as_pkb_error(found))
+            return json_response(give(pkb))
+    except (PkbError, *OUTSIDE) as found:
+        return failure(as_pkb_error(found))
 
 
 def _search(pkb: Pkb, params: Params) -> Any:
@@ -215,8 +198,10 @@ async def _models(request: Request) -> Response:
     model = {"id": completions.MODEL, "object": "model", "created": 0, "owned_by": "pkb"}
     name = request.path_params.get("name")
     if name in (None, completions.MODEL):
-        return _json({"object": "list", "data": [model]} if name is None else model)
-    return _json(error(f"no such model, only {completions.MODEL}", "invalid_request_error", "model_not_found"), 404)
+        return json_response({"object": "list", "data": [model]} if name is None else model)
+    return json_response(
+        error(f"no such model, only {completions.MODEL}", "invalid_request_error", "model_not_found"), 404
+    )
 
 
 async def _file(request: Request) -> Response:
@@ -226,131 +211,6 @@ async def _file(request: Request) -> Response:
     if kind is None or found is None:
         raise HTTPException(404)
     return Response(found.read_bytes(), media_type=kind)
-
-
-class _Gone(Exception):
-    """The client has closed the connection."""
-
-
-async def _complete(environ: Mapping[str, str], ahead: "_Ahead", request: Request, *, record: bool = False) -> Response:
-    """Answer a chat completion, streamed if the request asks for it; a client's own task without opening the home."""
-    try:
-        asked = completions.parse(_decoded(await _body(request)), record=record)
-    except PkbError as found:
-        return _failed(found)
-    if asked.filled_in is not None:
-        if not asked.streams:
-            return _json(completions.completion(asked, None))
-        chunks = completions.Chunks(asked)
-        told = [*map(_event, (chunks.begin(), *chunks.end(None))), _DONE]
-        return StreamingResponse(iter(told), media_type="text/event-stream")
-    await asyncio.to_thread(ahead.end)  # which waits for one that connects
-    gone, events = Event(), asyncio.Queue[_Event]()
-    loop = asyncio.get_running_loop()
-
-    def post(event: _Event) -> None:
-        loop.call_soon_threadsafe(events.put_nowait, event)
-
-    loop.run_in_executor(None, _work, environ, asked, post, gone).add_done_callback(lambda done: done.exception())
-    try:
-        first = await _unless_gone(request, events.get)
-    except _Gone:
-        gone.set()
-        return Response(status_code=_CLOSED)
-    if isinstance(first, PkbError):
-        return _failed(first)
-    if first is None:
-        return _failed(PkbError("this is a bug in pkb", "pkb doctor"))
-    if isinstance(first, AskResult) and not asked.streams:
-        return _json(completions.completion(asked, first))
-    return StreamingResponse(_stream(asked, first, events, gone), media_type="text/event-stream")
-
-
-async def _body(request: Request) -> bytes:
-    """Read the body; UsageError if it is too long."""
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > LONGEST_BODY:
-            raise UsageError(f"the body is longer than {LONGEST_BODY:,} bytes")
-    return bytes(body)
-
-
-def _decoded(body: bytes) -> Any:
-    try:
-        found = json.loads(body.decode())
-        written = json.dumps(found, ensure_ascii=False).encode()  # which half of a surrogate pair is refused by
-    except (ValueError, RecursionError):
-        raise UsageError("the body is not JSON") from None
-    if _NUL.search(written):
-        raise UsageError("the body has a NUL character")
-    return found
-
-
-async def _unless_gone(request: Request, wanted: Callable[[], Awaitable[_Event]]) -> _Event:
-    """Wait for an event; _Gone if the client goes away before it."""
-    waiting, leaving = asyncio.ensure_future(wanted()), asyncio.ensure_future(request.receive())
-    try:
-        await asyncio.wait((waiting, leaving), return_when=asyncio.FIRST_COMPLETED)
-        if not waiting.done():
-            raise _Gone
-        return waiting.result()
-    finally:
-        waiting.cancel()
-        leaving.cancel()
-
-
-def _work(
-    environ: Mapping[str, str], asked: completions.ChatRequest, post: Callable[[_Event], object], gone: Event
-) -> None:
-    """Answer a question in a thread; `post` is given each piece, and the answer or what went wrong."""
-
-    def check() -> None:
-        if gone.is_set():
-            raise _Gone
-
-    def say(text: str) -> None:
-        check()
-        post(text)
-
-    try:
-        with Pkb(server=True, environ=environ) as pkb:
-            pkb.session.on_beat = check
-            result = completions.ask(pkb, asked, say if asked.streams else None)
-            post(result)
-            result.keep()
-    except _Gone:
-        pass
-    except (PkbError, *_OUTSIDE) as found:
-        post(as_pkb_error(found))
-    finally:
-        post(None)
-
-
-async def _stream(
-    asked: completions.ChatRequest, first: _Event, events: asyncio.Queue[_Event], gone: Event
-) -> AsyncIterator[str]:
-    """Yield an answer as server-sent events; a client that stops reading cancels the question."""
-    chunks = completions.Chunks(asked)
-    try:
-        yield _event(chunks.begin())
-        event: _Event = first
-        while isinstance(event, str):
-            yield _event(chunks.piece(event))
-            event = await events.get()
-        if isinstance(event, AskResult):
-            for chunk in chunks.end(event):
-                yield _event(chunk)
-        else:
-            found = event or PkbError("this is a bug in pkb", "pkb doctor")
-            yield _event(error(line(found.message), "server_error", found.code, found.next_step))
-        yield _DONE
-    finally:
-        gone.set()
-
-
-def _event(row: Mapping[str, Any]) -> str:
-    return f"data: {json_text(row)}\n\n"
 
 
 LOOPBACK = "127.0.0.1"
@@ -364,19 +224,11 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-LONGEST_BODY = 1 << 20  # bytes of a request
 _DRAINED, _LINGER_S = 4 * LONGEST_BODY, 1  # bytes that are read after an answer, and how long each part may take
 _ONCE = ("host", "origin", "authorization", "content-length", "content-type")
 _NO_ESCAPE = re.compile(rb"%(?![0-9a-fA-F]{2})")
 _API = "/v1/"
 _TOKEN_BYTES = 32
-_LONGEST = 200  # characters of an error, which may name what was asked
-_NEXT: Mapping[int | str, str] = {  # to an error that does not say itself what to do
-    **dict.fromkeys((401, 403), "pkb serve --http"),  # which prints address and token
-    **dict.fromkeys((404, 405, "model_not_found"), "GET /v1/models"),
-    **dict.fromkeys((408, Locked.code), "the request again"),
-    **dict.fromkeys((PkbError.code, 500), "pkb doctor"),
-}
 
 
 def read_token(path: Path, *, renew: bool = False) -> str:
@@ -438,7 +290,7 @@ class RequestGuard:
         if wrong := _malformed(scope) or self._refusal(scope["path"], Headers(scope=scope)):
             status, message = wrong
             kind = "authentication_error" if status == 401 else "invalid_request_error"
-            app = refusal = _json(error(message, kind, status), status)
+            app = refusal = json_response(error(message, kind, status), status)
             if status == 401:
                 refusal.headers["WWW-Authenticate"] = "Bearer"
         await app(scope, body.receive, with_headers)
@@ -472,12 +324,6 @@ def _malformed(scope: Scope) -> tuple[int, str] | None:
     except UnicodeDecodeError:
         found = "\0"
     return (400, "the address is not valid text") if "\0" in found or _NO_ESCAPE.search(address) else None
-
-
-def error(message: str, kind: str, code: int | str, next_step: str | None = None) -> Mapping[str, Any]:
-    """Return an error as OpenAI's clients read it, with what to type, or to ask for, next."""
-    step = next_step or _NEXT.get(code, "the request again, corrected")
-    return {"error": {"message": shorten(message, _LONGEST), "type": kind, "param": None, "code": code, "next": step}}
 
 
 PORT = 8642

@@ -241,8 +241,7 @@ def mcp() -> None:
 
 def http() -> None:
     """Stream an answer to an HTTP client that reads slowly."""
-    from engine.http.completions import parse
-    from engine.http.routes import _work
+    from engine.http.completions import _work, parse
     from engine.settings import save
 
     with _open() as pkb:

@@ -13,8 +13,9 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Route
 
+from engine.http.completions import LONGEST_BODY
 from engine.http.routes import _CONNECTIONS as CONNECTIONS
-from engine.http.routes import LONGEST_BODY, application
+from engine.http.routes import application
 from engine.text.terminal import LONGEST_TEXT
 from tests.cli.http_endpoint import Reply, Served, http_endpoint
 from tests.demo import environment

@@ -12,7 +12,8 @@ from urllib.parse import quote
 import pytest
 from starlette.requests import Request
 
-from engine.http.routes import _Ahead, _complete
+from engine.http.completions import complete
+from engine.http.routes import _Ahead
 from engine.serve.client import ReadAhead
 from engine.serve.process import lock_of, request
 from engine.session import session
@@ -148,7 +149,7 @@ def test_over_http_others_are_answered_while_a_question_waits_for_what_is_typed(
         return {"type": "http.request", "body": bodies.pop()}
 
     async def both() -> int:
-        asked = _complete(environment(tmp_path), ahead, Request({"type": "http", "headers": []}, receive))
+        asked = complete(environment(tmp_path), ahead.end, Request({"type": "http", "headers": []}, receive))
         asking = asyncio.ensure_future(asked)
         await asyncio.sleep(0.01)
         late.cancel()
