@@ -108,7 +108,8 @@ def _config(folder: Path, name: str) -> Mapping[str, Any]:
             raise ValueError("no object")
     except _DAMAGED as error:
         raise PkbError(f"adapter {name} is damaged: {CONFIG}: {_reason(error)}", _NEXT) from error
-    if not (folder / (weights := _weights_of(found))).is_file():
+    weights = PEFT_WEIGHTS if "peft_type" in found else WEIGHTS
+    if not (folder / weights).is_file():
         raise UsageError(f"{name} is not an adapter: {weights} is missing", "pkb adapter add FOLDER")
     if "peft_type" in found:
         _check_peft(found, name)
@@ -119,10 +120,6 @@ def _config(folder: Path, name: str) -> Mapping[str, Any]:
     if kind != "lora":
         raise UsageError(f"{name} has the unknown fine_tune_type {str(kind)[:40]!r}; pkb uses lora", _NEXT)
     return found
-
-
-def _weights_of(config: Mapping[str, Any]) -> str:
-    return PEFT_WEIGHTS if "peft_type" in config else WEIGHTS
 
 
 def _check_peft(config: Mapping[str, Any], name: str) -> None:
@@ -315,8 +312,9 @@ class AdapterFolder:
         try:
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
             with TemporaryDirectory(prefix=".part-", dir=self._path, ignore_cleanup_errors=True) as made:
-                _copy(source, (part := Path(made)) / "1", name, _weights_of(config))
-                if "peft_type" in config:
+                part, of_peft = Path(made), "peft_type" in config
+                _copy(source, part / "1", name, PEFT_WEIGHTS if of_peft else WEIGHTS)
+                if of_peft:
                     _from_peft(part / "1", config, name)
                 check(read_adapter(part / "1", name))
                 with replacing(part / _ABOUT, lasting=True) as file:
