@@ -18,7 +18,7 @@ from store.home import locate
 from store.kv_files import Header, TreeRoot, verify
 from store.kv_index import KvIndex
 from store.peers import PeerBook, PeerSource, parse_address
-from store.remote import Remote, RemoteCall, RemoteMiss, open_remote
+from store.remote import Remote, RemoteCall, RemoteMiss, open_remote, source_of
 from store.types import replace
 from tests.cli.conftest import Pkb, Ran
 from tests.demo import NANO, copied, environment
@@ -109,11 +109,19 @@ def test_a_laptop_behind_a_slow_link_reads_rounded_kv_and_says_so(machines: tupl
         (found,) = [row for row in run(laptop, "doctor", "--json").row["checks"] if row["name"] == "remote"]
         assert "its KV comes in 5 bits" in found["found"]
         steps = run(laptop, "ask", KEY, "--model", str(NANO), "--explain", "--json").row["explain"]
+        # Not the one that the question used: a busy machine may have been late, and is left alone then.
+        remote = Remote(source_of(url, laptop.folder / "home" / "share", 5), is_rounded=True)
+        nodes = cached_nodes(desktop.folder)
+        sizes = remote.find([header.key for header in nodes], PATIENCE_S)
+        found = [
+            remote.fetch(replace(one, payloads=()), size, PATIENCE_S) for one, size in zip(nodes, sizes, strict=True)
+        ]
+        remote.cancel()
     notes = {step["name"]: step["note"] for step in steps}
     assert "a peer's KV in 5 bits" in notes["model"]
-    assert "nothing" in notes["match"] or notes["match"].startswith("0 of")  # exact nodes are not in its tree
-    if "computing is sooner" not in notes["remote"]:
-        assert "in 5 bits, error" in notes["remote"]
+    assert notes["match"].startswith("0 of")  # exact nodes are not in its tree
+    assert all(0 < one.error < 0.04 for one in found)
+    assert sum(one.sent for one in found) < sum(sizes) / 3
 
 
 def borrow(laptop: Pkb, desktop: Path, url: str) -> int:
