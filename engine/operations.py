@@ -260,7 +260,8 @@ def digest(opened: Session, scope: "Scope") -> "Report":
     from store.answers import Notices
 
     since, catalogue = datetime.combine(scope.since or opened.now, time.min), opened.catalogue.within(scope)
-    changed = [] if scope.collection or opened.collection else Notices(opened.ledger).changed(since.timestamp())
+    is_part = scope.collection or opened.collection or scope.sender or scope.recipient
+    changed = [] if is_part else Notices(opened.ledger).changed(since.timestamp())
     with opened.locks.reader():
         return report_digest(opened.reader, catalogue, scope, opened.now.date(), changed)
 

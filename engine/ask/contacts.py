@@ -199,6 +199,8 @@ class _Who:
     def _behind(self, text: str, start: int, at: int) -> Iterator[_Told]:
         """Yield the numbers behind a name that ends at a place, up to the next name or sentence."""
         end, before = at - start, text[max(0, at - 40) : at].rpartition("\n")[2] if start == at else ""
+        if re.match(r"[^\n]*\brespectively\b", text[at:]):  # of several people
+            return
         for first, last, value, label in _numbers(text[start : at + 160]):
             between = text[start + end : start + first]
             names = (between[one.start : one.end] for one in find(between, "person"))

@@ -50,6 +50,7 @@ MAILS = [
     Sent(UMA, ANN, 22, "My hotel is the Swan, 925 555 0007."),
     *(Sent("Kai Berg <kai@oak.example>", ANN, day, "Fine by me.") for day in range(1, 8)),
     *(Sent("Kai Berg <kai@evil.example>", ANN, day, "Write to me here.") for day in range(20, 25)),
+    Sent(UMA, ANN, 23, "Ina Falk or Ola Brink can help: 925 555 0111 and 925 555 0112, respectively."),
     Sent("Liv Moss <liv@oak.example>", ANN, 2, "Here it is.\n\nLiv Moss\nGardener\n925 555 0101"),
     *(Sent("Liv Moss <liv@evil.example>", ROB, day, "Call me.\n\nLiv Moss\n925 555 0102") for day in range(3, 8)),
     Sent(ANN, "Joe Dunn <joe@elm.example>", 9, "Ask Liv Moss, cell 925 555 0103.\n"),
@@ -237,6 +238,10 @@ def test_a_text_with_a_name_is_about_whoever_its_writer_writes_with(home: Pkb) -
     assert (evil.addresses, told(evil, "phone")) == (("liv@evil.example",), [("925 555 0102", "", "", False)])
     assert ("925 555 0103", "mobile", "Ann Lee", False) in told(oak, "phone")
     assert (unknown.addresses, told(unknown, "phone")) == ((), [("925 555 0104", "fax", "Joe Dunn", False)])
+
+
+def test_of_numbers_of_several_people_in_turn_none_is_told(home: Pkb) -> None:
+    assert [home.people(name) for name in ("ina falk", "ola brink")] == [(), ()]
 
 
 def test_an_address_alone_is_one_of_a_name(home: Pkb) -> None:
