@@ -6,7 +6,7 @@ index when it is asked for. The forms of questions, and the words that tell what
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, combinations, product
 
@@ -329,27 +329,26 @@ class _Archive(Struct, frozen=True):
             telling += [hit.chunk.document for hit in own if any(new == fold(told[1]) for told in who.told(hit))]
         return any(not one.warnings for one in provenance_of(self.catalog.ledger, telling).values())
 
-    def _meant(self, group: Sequence[str], names: Collection[frozenset[str]]) -> Callable[[Hit], bool]:
+    def _meant(self, typed: str, group: Sequence[str]) -> Callable[[Hit], bool]:
         """Return which texts with the name of a person are about them, if others have it, too.
 
         Those whose header or text has their address alone of these, or whose writer writes to them alone, or they to
         the writer; of nobody's address, those about none of the others.
         """
+        names, own = _names(group) or {frozenset(fold(typed).split())}, _addresses(group)
         there = set[str]().union(*(self.reader.view.known(" ".join(sorted(one)), self.own) for one in names))
-        every = [_addresses(one) for one in self.apart(there) if not _names(one).isdisjoint(names)]
-        rivals = [one for one in every if one and one.isdisjoint(_addresses(group))]
+        groups = self.apart(there) if _addresses(there) - own else []
+        every = [_addresses(one) for one in groups if not _names(one).isdisjoint(names)]
+        rivals = [one for one in every if one and one.isdisjoint(own)]
+        able = [own, *rivals] if own else rivals
 
         def between(writer: str, some: Iterable[str]) -> bool:
             ends = (("sender", "recipient"), ("recipient", "sender"))
             return any(len(self.reader.matching(replace(self.own, **{a: writer, b: "\n".join(some)}))) for a, b in ends)
 
-        own = _addresses(group)
-        able = [own, *rivals] if own else rivals
-
         def is_meant(hit: Hit) -> bool:
-            shown = re.findall(
-                r"[^\s<>()\"',;:]+@[\w.-]+\w", fold("\n".join((hit.sender, *hit.recipients, hit.chunk.text)))
-            )
+            text = fold("\n".join((hit.sender, *hit.recipients, hit.chunk.text)))
+            shown = re.findall(r"[^\s<>()\"',;:]+@[\w.-]+\w", text)
             writer = name_and_address(fold(hit.author or hit.sender))[1]
             found = [one for one in able if writer in one] or [one for one in able if not one.isdisjoint(shown)]
             found = found or [one for one in able if writer and between(writer, one)]
@@ -362,9 +361,7 @@ class _Archive(Struct, frozen=True):
         wanted = "\n".join({name_and_address(one)[1] for one in group} - {""} or group)
         scopes = [replace(self.own, **{role: wanted}) for role in ("sender", "recipient")] if wanted else []
         found = [self.reader.matching(scope) for scope in scopes]
-        names = _names(group) or {frozenset(fold(typed).split())}
-        is_meant = self._meant(group, names) if detailed else None
-        who = self._who(typed, group, found if detailed else (), is_meant)
+        who = self._who(typed, group, found if detailed else ())
         newest = sorted((hit for matches in found for hit in matches.by_date(1)), key=_day, reverse=True)[:1]
         facts, similar = (self._facts(who), self._similar(who)) if detailed else ({}, ())
         name, (wrote, received) = next(iter(who.spellings), typed), map(len, found or ((), ()))
@@ -372,13 +369,7 @@ class _Archive(Struct, frozen=True):
         person = Person(name, who.addresses, who.spellings[1:], wrote, received, last, tuple(facts), similar)
         return _Known(person, facts, newest)
 
-    def _who(
-        self,
-        typed: str,
-        group: Sequence[str],
-        found: Sequence[Matches],
-        is_meant: Callable[[Hit], bool] | None = None,
-    ) -> _Who:
+    def _who(self, typed: str, group: Sequence[str], found: Sequence[Matches]) -> _Who:
         """Return a person with the names that mails have; of nobody in a header, with the one that was typed."""
         hits = chain.from_iterable(matches.by_date(_DETAILED) for matches in found)
         shown = Counter(one for hit in hits for one in (hit.sender, *hit.recipients) if fold(one) in group)
@@ -392,7 +383,8 @@ class _Archive(Struct, frozen=True):
         if not any(" " in one for one in spellings):
             local = (re.sub(r"[._]+", " ", one.partition("@")[0]).strip().title() for one in addresses)
             spellings += local if group else [typed.title()]
-        return _Who(self.reader.view, group, addresses, dict.fromkeys(spellings), is_meant or (lambda _: True))
+        is_meant = [self._meant(typed, group)] if found or not group else []
+        return _Who(self.reader.view, group, addresses, dict.fromkeys(spellings), *is_meant)
 
     def _similar(self, who: _Who) -> tuple[str, ...]:
         """Return others who may be the same: a form of the given name, or an address made of initial and name."""

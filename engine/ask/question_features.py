@@ -75,7 +75,9 @@ def question_features(question: Question) -> QuestionFeatures:
     literal = sorted(word for word in words_asked if not _is_function(word.rpartition(" ")[2]))
     question = normal_question(question)
     found = tokens(question.text)
-    plain = [_lowered(token, question.text) for token in found]
+    # Without acronyms, and with the month of May as it is: both are also other words.
+    lone = {one for one in found if len(one) > 1 and one.isupper() and one.isalpha() and not question.text.isupper()}
+    plain = ["" if one in lone else one if one == "May" else one.casefold() for one in found]
     named = {word.casefold() for name in question.names for word in tokens(name)} - {OWNER}
     words = _Words(
         plain, [low in named or (one.isupper() and one.isalpha()) for one, low in zip(found, plain, strict=True)]
@@ -260,12 +262,6 @@ def _is_function(word: str) -> bool:
 
 def _among(plain: Iterable[str], table: dict[str, str]) -> list[str]:
     return [table[word] for word in plain if word in table]
-
-
-def _lowered(token: str, text: str) -> str:
-    """Return a word in lower case; "" for an acronym, and the month of May as it is, for both are also other words."""
-    is_acronym = len(token) > 1 and token.isupper() and token.isalpha() and not text.isupper()
-    return "" if is_acronym else token if token == "May" else token.casefold()
 
 
 OWNER = "'s"  # follows a name or noun that owns the next word

@@ -315,12 +315,10 @@ def soonest(reads: Sequence[Passage], found: Sequence[Candidate], best: Candidat
     coming = [one for one in found if one.begins and share(about, one.words) >= least]
     changed = [(one.written, _title_words(reads[one.read])) for one in coming if says_change(one.text)]
 
-    def is_outdated(one: Candidate) -> bool:
-        title = _title_words(reads[one.read])
-        newer = (other for at, other in changed if one.written and at and one.written < at)
-        return any(title == other or len(about) > 1 for other in newer)
-
-    left = [one for one in coming if not is_outdated(one)]
+    left = list[Candidate]()
+    for one in coming:  # without those that a newer document changed
+        newer = [other for at, other in changed if one.written and at and one.written < at]
+        left += [one] if _title_words(reads[one.read]) not in newer and not (newer and len(about) > 1) else []
     return min(left, key=lambda one: (one.begins or datetime.max, one.read, one.place), default=best)
 
 

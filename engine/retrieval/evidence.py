@@ -323,7 +323,8 @@ def timed(source: Source) -> Source:
         return source
     first, last = source.lines
     lines = path.read_text("utf-8", "replace").split("\n")[:last]
-    said = [(number, one) for number in range(first, len(lines) + 1) for one in _words_said(lines[number - 1])]
+    bare = (re.sub(r"<[^<>]*>", " ", FRONT.sub("", line, count=1)) for line in lines[first - 1 :])
+    said = [(number, one) for number, line in enumerate(bare, first) for one in plain_words(line)]
     found, wanted = [one for _, one in said], plain_words(source.quote)
     begins = wanted[:_BEGINS]
     start = next((at for at in range(len(found)) if begins and found[at : at + len(begins)] == begins), None)
@@ -337,11 +338,6 @@ def timed(source: Source) -> Source:
     hour = f"{hours[0]}:" if any(hours) else ""
     shown = f"{hour}{minutes:0{2 if hour else 1}}:{seconds:02}"
     return replace(source, lines=(number, end), at=shown) if clock else source
-
-
-def _words_said(line: str) -> list[str]:
-    """Return the plain words of a line without marks, times and speakers."""
-    return plain_words(re.sub(r"<[^<>]*>", " ", FRONT.sub("", line, count=1)))
 
 
 def day_of(hit: Hit) -> str:
