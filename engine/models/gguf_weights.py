@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, dequantize
 from numpy.typing import NDArray
+from safetensors.numpy import save_file
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from engine.models.gguf import (
     GgufHeader,
@@ -31,12 +33,9 @@ from engine.models.gguf import (
     tokenizer,
     tokenizer_config,
 )
-from engine.models.lookup import BITS, CONFIG, TOKENS, InstalledModel, repository
+from engine.models.lookup import BITS, CONFIG, MINILM_WEIGHTS, TOKENS, InstalledModel, repository
 from store.errors import Locked
 from store.locks import Lease
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 Bytes = NDArray[np.uint8]
 GROUP = 32  # values that share a scale and an offset
@@ -255,8 +254,10 @@ def _write(plan: Plan, path: Path, tick: Callable[[int], None]) -> None:
     for part in (part for one in plan.tensors for part in one.parts):
         entries[part.name] = {"dtype": part.dtype, "shape": part.shape, "data_offsets": (at, at + part.bytes)}
         at += part.bytes
+    text = json.dumps(entries).encode()
+    text += b" " * (-len(text) % 8)
     with plan.header.path.open("rb") as source, path.open("wb") as file:
-        file.write(_opening(entries))
+        file.write(len(text).to_bytes(8, "little") + text)
         for one in plan.tensors:
             source.seek(one.place.start)
             for array in _arrays(plan, one, source.read(one.place.bytes), found):
@@ -268,13 +269,6 @@ def _write(plan: Plan, path: Path, tick: Callable[[int], None]) -> None:
         raise plan.header.refusal(_CHANGED)
 
 
-def _opening(entries: Mapping[str, Any]) -> bytes:
-    """Return the header of a safetensors file."""
-    text = json.dumps(entries).encode()
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text
-
-
 # The tensors of multilingual-e5-small in the wheel's own file, and in BERT's: 4 bits as in GGUF's Q4_0, and floats.
 E5_FILE = "e5-small-q4.bin"
 _E5_PARTS = {
@@ -283,7 +277,6 @@ _E5_PARTS = {
     "fi": "intermediate.dense", "fo": "output.dense", "oln": "output.LayerNorm",
     "word": "word_embeddings", "pos": "position_embeddings", "type": "token_type_embeddings", "ln": "LayerNorm",
 }  # fmt: skip
-_E5_ENDS = {"w": ".weight", "b": ".bias", "": ".weight"}
 
 
 def unpack_e5(folder: Path) -> None:
@@ -296,38 +289,29 @@ def unpack_e5(folder: Path) -> None:
     pieces = [data[at + first : at + end].decode() for first, end in pairwise(ends)]
     at += size + 8 + struct.unpack_from("<4xI", data, at + size)[0]  # behind a table of signs, which are NFKC's
     _unigram(list(zip(pieces, scores.tolist(), strict=True))).save(str(folder / TOKENS))
-    entries, tensors, (left,) = dict[str, Any](), list[NDArray[Any]](), struct.unpack_from("<i", data, at)
+    tensors, (left,) = dict[str, NDArray[Any]](), struct.unpack_from("<i", data, at)
     at += 4
     for _ in range(left):
         (length,) = struct.unpack_from("<H", data, at)
         layer, part, *kind = data[at + 2 : at + 2 + length].decode().split(".")
-        packed, _, start, size = struct.unpack_from("<BIQQ", data, at + 2 + length)
+        is_packed, _, start, size = struct.unpack_from("<BIQQ", data, at + 2 + length)
         at += 2 + length + 21
-        array = np.frombuffer(data, np.uint8 if packed else "<f4", size // (1 if packed else 4), start)
-        if packed:
-            array = dequantize(array.reshape(-1, 18), GGMLQuantizationType.Q4_0).reshape(-1)
-            shape = (width, -1) if part == "fo" else (-1, width)
-            array = array.reshape(shape).astype(np.float16 if part == "word" else np.float32)
-        elif part in ("pos", "type"):
-            array = array.reshape(-1, width)
+        array = np.frombuffer(data, np.uint8 if is_packed else "<f4", size // (1 if is_packed else 4), start)
+        if is_packed:
+            array = dequantize(array.reshape(-1, 18), GGMLQuantizationType.Q4_0)
+        if is_packed or part in ("pos", "type"):
+            array = array.reshape((width, -1) if part == "fo" else (-1, width))
         name = "embeddings" if layer == "emb" else f"encoder.layer.{layer[1:]}"
-        name = f"{name}.{_E5_PARTS[part]}{_E5_ENDS[kind[0] if kind else '']}"
-        begin = sum(one.nbytes for one in tensors)
-        dtype = "F16" if array.dtype == np.float16 else "F32"
-        entries[name] = {"dtype": dtype, "shape": array.shape, "data_offsets": (begin, begin + array.nbytes)}
-        tensors.append(array)
-    with (folder / "model.safetensors").open("wb") as file:
-        file.write(_opening(entries))
-        file.writelines(np.ascontiguousarray(one).data for one in tensors)
+        name = f"{name}.{_E5_PARTS[part]}.{'bias' if kind == ['b'] else 'weight'}"
+        tensors[name] = np.ascontiguousarray(array, np.float16 if part == "word" else np.float32)
+    save_file(tensors, folder / MINILM_WEIGHTS)
     about = {"model_type": "bert", "hidden_size": width, "num_hidden_layers": layers, "num_attention_heads": heads}
     (folder / CONFIG).write_text(json.dumps(about), "utf-8")
     (folder / E5_FILE).unlink()
 
 
-def _unigram(pieces: list[tuple[str, float]]) -> "Tokenizer":
+def _unigram(pieces: list[tuple[str, float]]) -> Tokenizer:
     """Return the tokenizer of XLM-RoBERTa's pieces, of which the first are <s>, <pad>, </s> and <unk>."""
-    from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
-
     made = Tokenizer(models.Unigram(pieces, unk_id=3, byte_fallback=False))
     made.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(r"\s+"), " ")])
     made.pre_tokenizer = pre_tokenizers.Metaspace()

@@ -309,8 +309,6 @@ _CENTRE = "the der le el и 的 です 1 2 3 a to in on mail date name 会 で n
 class E5(MiniLM):
     """A multilingual E5 on BERT, which reads what is a query and what a passage in front of a text."""
 
-    multilingual = True
-
     def __init__(self, local: InstalledModel, *, workers: int = 1, notes: Path) -> None:
         self._local, self._folder, self._notes, self._workers = local, local.folder, notes, workers
 
@@ -359,8 +357,6 @@ def find_model(name: str, environ: Mapping[str, str]) -> InstalledModel:
 
 class Qwen3(Embedder):
     """The embedder; `cache` is the home's cache folder, and `notes` a folder that caches the digest of the weights."""
-
-    multilingual = True
 
     def __init__(self, local: InstalledModel, *, cache: Path, notes: Path, threads: int, memory_share: float) -> None:
         self._local, self._cache, self._notes = local, cache, notes

@@ -130,8 +130,6 @@ def flops(size: Size, meter: Meter) -> float:
 class Embedder(Protocol):
     """Turns text into unit vectors; equal fingerprints mean interchangeable vectors."""
 
-    multilingual = False
-
     @property
     def fingerprint(self) -> str:
         """Name the weights, tokenizer and pooling by digest."""

@@ -7,6 +7,7 @@ recognised by word lists in the prompts. Uses the wording alone. Knows no store 
 import re
 from datetime import date, datetime, time, timedelta
 from functools import cache, lru_cache
+from operator import itemgetter
 from typing import Literal, get_args
 
 from msgspec import Struct
@@ -167,7 +168,7 @@ def _understand(text: str, now: datetime, known: frozenset[str], moves: Sensitiv
     return Question(
         text=text,
         words=all_words,
-        asked=_foreign_type(text) if foreign else _answer_type(text),
+        asked=_answer_type(text),
         names=tuple(dict.fromkeys([*_quoted(text), *_names(text, known)])),
         dates=tuple(found if moves else (one for one in found if one.yearly or all(one in each for each in others))),
         day=now.date(),
@@ -182,13 +183,11 @@ def _foreign() -> dict[str, re.Pattern[str]]:
     return {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in word_patterns("languages").items()}
 
 
-def _foreign_type(text: str) -> AnswerType:
-    found = [(match.start(), kind) for kind in FOREIGN_KINDS if (match := _foreign()[f"asks {kind}"].search(text))]
-    return min(found, default=(0, "other"), key=lambda one: one[0])[1]
-
-
 def _answer_type(text: str) -> AnswerType:
     """Return the answer type of the first question word; an auxiliary verb at the start asks for yes or no."""
+    if is_foreign(text):
+        asks = [(_foreign()[f"asks {kind}"].search(text), kind) for kind in FOREIGN_KINDS]
+        return min(((match.start(), kind) for match, kind in asks if match), default=(0, "other"), key=itemgetter(0))[1]
     text = POLITE.sub("", text)
     if _AUXILIARY.match(text):
         return "yes/no"
