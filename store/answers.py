@@ -95,7 +95,12 @@ class AnswerBank:
             self._make_room(budget - size, key)
             self._write(key, answer, size)
             if vector is not None:
-                self._put_vector(key, vector, table_of(embedder) if embedder else self.ledger.get("vectors") or "")
+                table = table_of(embedder) if embedder else self.ledger.get("vectors") or ""
+                same = "SELECT 1 FROM question_vectors WHERE key = ? AND embedder = ? AND vector = ?"
+                if self._rows.execute(same, (key, table, vector)).fetchone() is None:  # else it keeps its number
+                    self._rows.execute("DELETE FROM question_vectors WHERE key = ?", (key,))
+                    sql = "INSERT INTO question_vectors (key, embedder, vector) VALUES (?, ?, ?)"
+                    self._rows.execute(sql, (key, table, vector))
             if vector is not None or floor is not None:
                 self._rows.execute("UPDATE question_vectors SET floor = ? WHERE key = ?", (floor, key))
 
@@ -160,14 +165,6 @@ class AnswerBank:
         sql = f"""INSERT INTO answers (key, {ANSWER_COLUMNS}, bytes) VALUES ({", ".join("?" * 18)})
                   ON CONFLICT (key) DO UPDATE SET {_OVER}, tau = coalesce(tau, excluded.tau)"""
         self._rows.execute(sql, (key, *new, *made, *origin, 0, answer.created, size))
-
-    def _put_vector(self, key: bytes, vector: bytes, embedder: str) -> None:
-        """Store a vector under a new number, unless it is already stored."""
-        same = "SELECT 1 FROM question_vectors WHERE key = ? AND embedder = ? AND vector = ?"
-        if self._rows.execute(same, (key, embedder, vector)).fetchone() is None:
-            self._rows.execute("DELETE FROM question_vectors WHERE key = ?", (key,))
-            sql = "INSERT INTO question_vectors (key, embedder, vector) VALUES (?, ?, ?)"
-            self._rows.execute(sql, (key, embedder, vector))
 
 
 def answer_from_row(row: Sequence[Any]) -> CachedAnswer:

@@ -81,23 +81,17 @@ def release(ledger: Ledger, documents: Iterable[str]) -> set[str]:
     return orphaned
 
 
-def decode_anew(ledger: Ledger, version: str) -> None:
-    """Mark all files to be read again, and all documents to be indexed again, if another version decoded them."""
-    if ledger.get(_DECODED_BY) == version:
-        return
-    with ledger.transaction():
-        Catalog(ledger).mark_below_changed("/")
-        ledger.rows.execute("UPDATE documents SET rechunk = 1")
-        ledger.set(_DECODED_BY, version)
-
-
-def retry_failed(ledger: Ledger, version: str) -> None:
-    """Mark the files on which pkb itself failed to be read again, if another version read them."""
-    if ledger.get(_TRIED_BY) == version:
-        return
-    with ledger.transaction():
-        Catalog(ledger).mark_failed_changed()
-        ledger.set(_TRIED_BY, version)
+def read_anew(ledger: Ledger, parsers: str, version: str) -> None:
+    """Mark what others read to be read again: everything by other `parsers`, what failed by another version of pkb."""
+    if ledger.get(_DECODED_BY) != parsers:
+        with ledger.transaction():
+            Catalog(ledger).mark_below_changed("/")
+            ledger.rows.execute("UPDATE documents SET rechunk = 1")
+            ledger.set(_DECODED_BY, parsers)
+    if ledger.get(_TRIED_BY) != version:
+        with ledger.transaction():
+            Catalog(ledger).mark_failed_changed()
+            ledger.set(_TRIED_BY, version)
 
 
 def newest_documents(ledger: Ledger, limit: int) -> list[str]:
@@ -187,7 +181,10 @@ class Knowledge:
         former_names = names_of_text(self._tables, removes)
         linked = self._asked_of([row for row in old if row["document"] in removes], old, entries)
         with self._tables.change() as acknowledge:
-            self._delete([*rewritten, *removes])
+            if rewritten or removes:
+                self._tables.delete("documents", among("id", [*rewritten, *removes]))
+                self._tables.delete("chunks", going)
+                self._tables.delete(self._ledger.vectors, going)
             if entries:
                 self._tables.add("documents", [document_row(entry) for entry in entries])
                 self._tables.add("chunks", [row for entry in entries for row in chunk_rows(entry)])
@@ -331,12 +328,6 @@ class Knowledge:
             self._ledger.rows.executemany("INSERT OR IGNORE INTO quoting VALUES (?, ?)", quoted)
             if entry.provenance:
                 catalog.put_provenance(self._ledger, entry.document.id, entry.provenance)
-
-    def _delete(self, documents: Sequence[str]) -> None:
-        if documents:
-            self._tables.delete("documents", among("id", documents))
-            self._tables.delete("chunks", among("document", documents))
-            self._tables.delete(self._ledger.vectors, among("document", documents))
 
     def _insert_rows(self, entry: IndexedDocument) -> None:
         one = entry.document

@@ -168,7 +168,13 @@ class Eraser:
 
         def record() -> None:
             mark_removed(self._ledger, chunks, now)
-            _drop_asked_of(self._ledger, _with_earlier_versions(self._ledger, documents))
+            ever = _with_earlier_versions(self._ledger, documents)
+            questions, named, rows = asked_of(self._ledger, ever), (json.dumps(sorted(ever)),), self._ledger.rows
+            rows.execute(f"DELETE FROM rejected_answers WHERE key IN {_OF_THEM}", named)
+            _drop_questions(self._ledger, sorted(questions))
+            rows.execute("DELETE FROM question_documents WHERE document IN (SELECT value FROM json_each(?1))", named)
+            rows.execute("DELETE FROM jobs")  # planned again
+            rows.execute("DELETE FROM answers WHERE origin = 'predicted' AND uses = 0 AND source LIKE 'history/%'")
             drop_derived(self._ledger, now)
             catalogue.replace(places)
             FormerNames(self._ledger).remove(documents)
@@ -262,16 +268,6 @@ def answers_to(ledger: Ledger, questions: Sequence[str]) -> int:
     """Count the cached answers to some questions."""
     sql = "SELECT count(*) FROM answers WHERE question IN (SELECT value FROM json_each(?))"
     return int(ledger.rows.execute(sql, (json.dumps(questions),)).fetchone()[0])
-
-
-def _drop_asked_of(ledger: Ledger, documents: Collection[str]) -> None:
-    """Delete the questions that were ever answered from documents or removed chunks, and predictions from those."""
-    questions, named = asked_of(ledger, documents), (json.dumps(sorted(documents)),)
-    ledger.rows.execute(f"DELETE FROM rejected_answers WHERE key IN {_OF_THEM}", named)
-    _drop_questions(ledger, sorted(questions))
-    ledger.rows.execute("DELETE FROM question_documents WHERE document IN (SELECT value FROM json_each(?1))", named)
-    ledger.rows.execute("DELETE FROM jobs")  # planned again
-    ledger.rows.execute("DELETE FROM answers WHERE origin = 'predicted' AND uses = 0 AND source LIKE 'history/%'")
 
 
 _FEW = 3  # removed documents with the same name: more suggest a mailbox

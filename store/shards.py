@@ -97,7 +97,12 @@ def joined(parts: Sequence[tuple[Arrays, NDArray[np.bool_]]]) -> Arrays:
     texts = [text for arrays, keep in parts for text in _texts(arrays, "hits", np.flatnonzero(keep))]
     found |= _blob("hits", [texts[i] for i in order])
     for name in _INTERNED:
-        found |= _joined_values(parts, name, order)
+        known, numbers = dict[bytes, int](), list[NDArray[np.int64]]()
+        for arrays, keep in parts:
+            used, own = np.unique(arrays[name][keep], return_inverse=True)
+            values = _texts(arrays, f"{name}_values", used)
+            numbers.append(np.array([known.setdefault(value, len(known)) for value in values], np.int64)[own])
+        found |= {name: _narrow(np.concatenate(numbers)[order]), **_blob(f"{name}_values", list(known))}
     return found | _joined_postings(parts, place)
 
 
@@ -113,17 +118,6 @@ def with_vectors(arrays: Arrays, vectors: Mapping[str, Vectors], *, anew: bool) 
         if (place := places.get(digest(name))) is not None:
             matrix[place], embedded[place] = vector, True
     return {**arrays, "vectors": matrix, "embedded": embedded}
-
-
-def _joined_values(
-    parts: Sequence[tuple[Arrays, NDArray[np.bool_]]], name: str, order: NDArray[np.int64]
-) -> dict[str, NDArray[Any]]:
-    known, numbers = dict[bytes, int](), list[NDArray[np.int64]]()
-    for arrays, keep in parts:
-        used, own = np.unique(arrays[name][keep], return_inverse=True)
-        values = _texts(arrays, f"{name}_values", used)
-        numbers.append(np.array([known.setdefault(value, len(known)) for value in values], np.int64)[own])
-    return {name: _narrow(np.concatenate(numbers)[order]), **_blob(f"{name}_values", list(known))}
 
 
 def _joined_postings(
@@ -331,7 +325,10 @@ class Shard:
 
     def score_words(self, query: Query) -> NDArray[np.float64]:
         """Return each chunk's BM25 score, 0 where it has none of the words."""
-        total, norms = np.zeros(self.size), self._norms(query.mean_words)
+        if self._norm is None or self._norm[0] != query.mean_words:
+            lengths = self.arrays["length"].astype(np.float64)
+            self._norm = (query.mean_words, K1 * (1.0 - B + B * lengths / max(1.0, query.mean_words)))
+        total, norms = np.zeros(self.size), self._norm[1]
         for word, held in self._held([*query.weights]):
             chunks = self.arrays["chunks"][held].astype(np.intp)
             counts = self.arrays["counts"][held].astype(np.float64)
@@ -349,12 +346,6 @@ class Shard:
         for word, key, place in zip(words, keys, np.searchsorted(known, keys).tolist(), strict=True):
             if place < len(known) and known[place] == key:
                 yield word, slice(int(ends[place - 1]) if place else 0, int(ends[place]))
-
-    def _norms(self, mean_words: float) -> NDArray[np.float64]:
-        if self._norm is None or self._norm[0] != mean_words:
-            lengths = self.arrays["length"].astype(np.float64)
-            self._norm = (mean_words, K1 * (1.0 - B + B * lengths / max(1.0, mean_words)))
-        return self._norm[1]
 
     def within(self, scope: Scope) -> NDArray[np.bool_]:
         """Return which chunks count and are in a scope."""

@@ -79,7 +79,7 @@ def _quick_import() -> Iterator[None]:
     """
     checks = vars(import_module("overrides")) if sys.version_info < (3, 12) else {}
     override, collects = checks.get("override"), gc.isenabled()
-    checks["override"] = _override
+    checks["override"] = lambda method: setattr(method, "__override__", True) or method
     gc.disable()
     try:
         yield
@@ -88,11 +88,6 @@ def _quick_import() -> Iterator[None]:
         gc.freeze()  # thousands of classes, which need not be looked at again
         if collects:
             gc.enable()
-
-
-def _override(method: Any) -> Any:
-    method.__override__ = True
-    return method
 
 
 # A client of remote databases, of whose classes a local one uses none: half of the time that LanceDB takes to import.

@@ -413,8 +413,7 @@ class Ingest:
         """Run all steps for one root."""
         self._knowledge.recover()
         rules = [str(PARSER_VERSION), *sorted(self._limits.leave_out), *["attachments"] * self._limits.attachments]
-        documents_store.decode_anew(self._ledger, " ".join(rules))
-        documents_store.retry_failed(self._ledger, version("pkb"))
+        documents_store.read_anew(self._ledger, " ".join(rules), version("pkb"))
         yield Progress("scan", 0)
         found = self._scan(root)
         gone = [one for path in sorted(found.gone) for one in self._catalogue.former_places(os.fsdecode(path))]
