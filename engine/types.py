@@ -348,9 +348,8 @@ class Passage(Struct, frozen=True):
         if hit is None:
             return replace(source, quote=quote)
         written = hit.chunk.written.isoformat() if hit.chunk.written else None
-        author, place = hit.chunk.author if hit.is_quoted else "", hit.chunk.place
-        source = replace(source, role=hit.chunk.role, author=author, place=place, written=written)
-        return replace(source, quote=quote, speaker=hit.speaker_of(quote))
+        source = replace(source, role=hit.chunk.role, place=hit.chunk.place, written=written, quote=quote)
+        return replace(source, author=hit.chunk.author if hit.is_quoted else "", speaker=hit.speaker_of(quote))
 
     @property
     def header(self) -> str:
