@@ -49,8 +49,7 @@ _LIST = "meetings"
 _MOST, _NEWS = 2_000, 10  # meetings that a name is looked for in, mails since one
 _FEWEST, _LONGEST = 4, 60  # words of a sentence
 _TERSE, _REPLY = 8, 20  # words of a sentence that agrees, and of a turn that knows no answer
-_SPEECH = 20  # most sentences of a turn that may decide: who speaks longer tells of decisions elsewhere
-_REPLIES, _NEAR = 3, 6  # turns that may agree to a proposal; sentences that one which sums up announces
+_REPLIES = 3  # turns that may agree to a proposal
 _INVITED, _OPEN = timedelta(days=60), timedelta(days=30)  # before a meeting; in which a task may be closed
 _BULLET = re.compile(r"\s*(?:[-*•+]|\d{1,3}[.)])\s")
 _ATTENDEES = re.compile(r"^Attendees: (.+)$", re.MULTILINE)
@@ -104,42 +103,9 @@ def decisions(turns: Turns) -> list[Said]:
     found = _listed(turns, "decisions")
     for at, said in enumerate(turns):
         for number, one in enumerate(said):
-            said_so = not one.has("not") and _is_decided(turns, at, number)
-            if _FEWEST <= len(one.tokens) <= _LONGEST and (said_so or _is_settled(turns, at, number)):
+            if _FEWEST <= len(one.tokens) <= _LONGEST and not one.has("not") and _is_decided(turns, at, number):
                 found.append(one)
     return found
-
-
-def _is_settled(turns: Turns, at: int, number: int) -> bool:
-    """Return whether a plan is put to all who do not object, sums up, concludes, or answers somebody who takes it."""
-    said, one = turns[at], turns[at][number]
-    broken_off = one.text.endswith(("…", "...")) and one.tokens[-1] in FUNCTION_WORDS
-    if broken_off or one.has("doubt") or not one.has("plan"):
-        return False
-    before, after = said[:number], said[number + 1 :]
-    asker, reply = _others(turns, at - 1, one), _others(turns, at + 1, one)
-    agrees = bool(reply) and len(reply[0].tokens) <= _TERSE and reply[0].begins("consent") and not reply[0].asks
-    agrees = agrees and not any(other.begins("dissent", 1) for other in reply[:2])
-    if after and after[0].asks and after[0].has("put"):
-        return agrees or any(other.begins("consent") for other in after[1:2])
-    if one.asks:
-        answers = turns[at + 2] if agrees and at + 2 < len(turns) else []
-        asked = one.begins("proposal", 5) and not (after or one.begins("what", 2))
-        return asked and bool(answers) and answers[0].speaker == one.speaker and answers[0].begins("consent")
-    takes = any(other.begins("consent") for other in (one, *before[-1:]))
-    put = any(other.asks and other.has("put") for other in before[-1:])
-    sums = one.begins("plan", 5) and any(other.has("summary") for other in before[-_NEAR:])
-    if sums or (takes and (put or one.begins("closing", 4))):
-        return True
-    proposes = one.begins("proposal", 5) and sum(len(other.tokens) for other in after) < _TERSE
-    echoes = reply and reply[0].begins("consent") and len(content_words(one.text) & content_words(reply[0].text)) > 1
-    return proposes and bool(echoes or (agrees and any(other.asks for other in asker[-3:])))
-
-
-def _others(turns: Turns, at: int, one: Said) -> list[Said]:
-    """Return a turn if it is there, and somebody else's."""
-    there = turns[at] if 0 <= at < len(turns) else []
-    return there if there and there[0].speaker != one.speaker else []
 
 
 def _is_decided(turns: Turns, at: int, number: int) -> bool:
@@ -154,7 +120,7 @@ def _is_decided(turns: Turns, at: int, number: int) -> bool:
         return not one.asks and bool(content_words(one.text))
     if is_headed(one.text, _LIST, "heading") or any(len(it.tokens) < _FEWEST and it.begins("agreed", 2) for it in last):
         return True
-    ends = (end for _, end in phrases(_LIST, "decided").find(one.tokens) if len(said) <= _SPEECH)
+    ends = (end for _, end in phrases(_LIST, "decided").find(one.tokens))
     if any(len(content_words(" ".join(one.tokens[end:]))) > 1 for end in ends):
         return one.tokens[-1] not in FUNCTION_WORDS  # else it was broken off
     concludes = one.begins("conclusion") and any(len(it.tokens) < 3 and it.begins("consent") for it in last)
@@ -195,16 +161,10 @@ def tasks(document: WholeDocument, turns: Turns) -> list[OpenSentence]:
     names, found = single_names(document.first.recipients), list(candidates(document, Scope()))
     spoken = Surroundings(spoken=True, names=names)
     others = [(one, addressed(one.text, names)) for one in _listed(turns, "tasks")]
-    for said, (reply, *_) in pairwise(turns):
-        differs = reply.speaker != said[0].speaker and not reply.has("dissent")
-        takes = differs and len(reply.tokens) <= _REPLY and reply.begins("take", 3)
-        for one, after in zip(said, [*said[1:], None], strict=True):
-            asks = one.has("ask") and not one.has("now") and len(content_words(one.text)) > 1
-            is_asked = (found_one := commitment(one.text.rstrip(" ?"), spoken)) and found_one.doer == "reader"
-            if one in said[-2:] and ((differs and is_asked and reply.begins("consent")) or (takes and asks)):
-                others.append((one, reply.speaker))  # "Could you merge it? That would be good."
-            elif after and one.asks and is_asked and not one.has("now") and after.begins("thanks"):
-                others.append((one, addressed(one.text, names)))  # who is asked may nod
+    for (*_, one), (reply, *_) in pairwise(turns):
+        agrees = reply.speaker != one.speaker and reply.begins("consent") and not reply.has("dissent")
+        if one.asks and agrees and (asked := commitment(one.text.rstrip(" ?"), spoken)) and asked.doer == "reader":
+            others.append((one, reply.speaker))
     for one, who in others:
         about = (Commitment("task", "unknown"), who, one.speaker or "", due_day(one.text, one.hit.written))
         found.append(OpenSentence(document, one.hit, one.text, *about))

@@ -1,10 +1,10 @@
-"""Meetings: how many of the decisions and action items that a reader found are found.
+"""Meetings: how many of the decisions and action items that the calls' own minutes list are found.
 
     python -m tests.bench.meeting_items ../shared/data/zoom [--home FOLDER] [--show]
 
 tests/data/meeting_items.txt names each by file, turn and sentence. An item counts as found if pkb lists one of its
-sentences under its kind. Files are split in two by a digest of their names: rules were changed by looking at the first
-half, and the second counts. `--show` prints what is missing, and of the second half only what is listed.
+sentences under its kind. Files are split in two by a digest of their names, for rules that are fitted to the first half.
+`--show` prints what is missing, and of the second half only what is listed.
 """
 
 import argparse
