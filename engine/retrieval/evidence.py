@@ -209,8 +209,8 @@ def find(
     embedder: Embedder | None = None,
 ) -> Evidence:
     """Retrieve for a question and its vector; a document whose last file vanished a moment ago is left out."""
-    knows_it = embedder and not (question.foreign and embedder.fingerprint.startswith("minilm:"))
-    limits = FOREIGN if question.foreign and knows_it else RetrievalLimits()
+    knows_it = question.foreign and embedder and not embedder.fingerprint.startswith("minilm:")
+    limits = FOREIGN if knows_it else RetrievalLimits()
     with trace.step("retrieve") as step:
         found, catalogue = retrieve(bank, vector, question, scope, k, limits), catalogue.within(scope)
         passages = _graded(placed(catalogue, found.passages, bank))
