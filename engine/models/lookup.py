@@ -326,9 +326,9 @@ def find(name: str, revision: str | None, environ: Mapping[str, str]) -> Install
     With a revision (commit or branch), only the cache is searched; without one, branch main is meant.
     """
     if name == MULTILINGUAL:
-        if missing_files(folder := locate(environ).models / PACKAGED[name].module):
+        if missing_files(unpacked := locate(environ).models / PACKAGED[name].module):
             raise NoModel("the multilingual embedding model is not installed", f"pkb model pull {name}")
-        return InstalledModel(name, folder, None)
+        return InstalledModel(name, unpacked, None)
     named, folder = split(name), None
     with suppress(RuntimeError):  # "~user" without a home
         folder = Path(name).expanduser().absolute()
