@@ -216,7 +216,7 @@ _DEFINITION = re.compile(r"\s*[Ww]ho(?:['’]s| is| are| was| were)\s+[A-Z][\w.,
 def wanted(question: Question) -> Kind | None:
     """Return which kind of span a question asks for, if any."""
     if question.foreign:
-        return question.asked if question.asked in FOREIGN_KINDS else None
+        return next((kind for kind in FOREIGN_KINDS if kind == question.asked), None)
     for kind, pattern in _KINDS:
         if pattern.search(question.text):
             return kind

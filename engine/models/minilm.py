@@ -310,12 +310,12 @@ class E5(MiniLM):
     """A multilingual E5 on BERT, which reads what is a query and what a passage in front of a text."""
 
     def __init__(self, local: InstalledModel, *, workers: int = 1, notes: Path) -> None:
-        self._local, self._folder, self._notes, self._workers = local, local.folder, notes, workers
+        self._local, self._folder, self._digests, self._workers = local, local.folder, notes, workers
 
     @cached_property
     def fingerprint(self) -> str:
         """Name the weights, tokenizer and pooling by digest."""
-        return f"e5:{fingerprint(self._local, self._notes)}:{E5_POOLING}"
+        return f"e5:{fingerprint(self._local, self._digests)}:{E5_POOLING}"
 
     def embed_question(self, text: str) -> Vectors:
         """Return the unit row of a question: (width,)."""
@@ -327,12 +327,14 @@ class E5(MiniLM):
 
     def _rows(self, tokens: Sequence[Sequence[int]]) -> Vectors:
         rows = super()._rows(tokens) - self._centre
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        return rows
 
     @cached_property
     def _centre(self) -> Vectors:
         common = self._tokenizer.encode_batch([f"passage: {word}" for word in _CENTRE.split()])
-        return encode(self._bert, [one.ids for one in common]).mean(0)
+        centre: Vectors = encode(self._bert, [one.ids for one in common]).mean(0)
+        return centre
 
 
 ARCHITECTURE = "qwen3"

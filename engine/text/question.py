@@ -39,7 +39,7 @@ _WORDING: tuple[tuple[AnswerType, str], ...] = (
     ("other", r"what|which|why|how|summari[sz]e|describe|explain|tell"),
 )
 _KINDS = tuple((kind, re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE)) for kind, pattern in _WORDING)
-FOREIGN_KINDS: tuple[AnswerType, ...] = ("time", "amount", "number", "date")
+FOREIGN_KINDS: tuple[Literal["time", "amount", "number", "date"], ...] = ("time", "amount", "number", "date")
 _AUXILIARY = re.compile(
     r"\W*(?:is|are|was|were|am|do|does|did|has|have|had|can|could|will|would|should|may|might|must)(?:n['’]t)?\b", re.I
 )
