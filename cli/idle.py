@@ -329,7 +329,6 @@ def row(report: "IdleReport", seconds: float, *, dry_run: bool) -> dict[str, Any
         "done": sum(one.state == "done" for one in results),
         "bytes": sum(one.spent.bytes for one in results),
         "seconds": round(seconds, 3),
-        "flops": round(sum(spent.flops for spent in report.spent.values())),
         "kinds": [
             {"job": kind, "units": spent.units, "seconds": round(spent.seconds, 4)}
             for kind, spent in report.spent.items()

@@ -192,7 +192,6 @@ class JobCost(Struct, frozen=True):
     seconds: float = 0.0
     read: int = 0
     written: int = 0
-    flops: float = 0.0
     bytes: int = 0
 
     def __add__(self, more: "JobCost") -> "JobCost":

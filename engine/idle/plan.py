@@ -110,15 +110,13 @@ class IdlePlanner:
 
     def measure(self) -> JobCost:
         """Return the model's work so far, and the bytes written to the KV cache."""
-        from engine.models.types import flops
         from store.kv_index import KvCounts
 
         size = sum(KvCounts(self.session.ledger).written_by_day().values())
         if self.reader is None:
             return JobCost(bytes=size)
         meter = self.reader.model.meter
-        work = flops(self.reader.model.size, meter)
-        return JobCost(read=meter.prefilled, written=meter.generated, flops=work, bytes=size)
+        return JobCost(read=meter.prefilled, written=meter.generated, bytes=size)
 
     def load(self) -> "PromptReader":
         """Return the model, loaded."""

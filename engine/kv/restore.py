@@ -14,20 +14,23 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, pairwise, takewhile
 from math import inf
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.kv.costs import Costs, Loader, LoadPlan, MeasuredCosts, Planner, Unit, auto, hangs, within
 from engine.kv.costs import compute as compute_all
 from engine.kv.costs import load as load_all
 from engine.models.kv_cache import Ropes
 from engine.models.kv_read import OpenFiles, ReadAt, UnreadableCache, open_files
-from engine.models.types import Ids, KvSliceable, LanguageModel
+from engine.models.types import Ids, LanguageModel
 from engine.settings import LINKS
 from engine.types import Trace
 from store.kv_files import Header, Node, TreeRoot, borders, cached_share, read_through
 from store.kv_index import Match
 from store.kv_store import KvStore
 from store.remote import BITS, FetchedNode, Remote, RemoteMiss, headers_of
+
+if TYPE_CHECKING:
+    from engine.models.mlx import Mlx
 
 T = TypeVar("T")
 LEAST_S = 1.0  # least time to wait for a disk: one that slept needs some
@@ -50,7 +53,7 @@ class KvBinding:
 
     store: KvStore
     root: TreeRoot
-    model: KvSliceable
+    model: "Mlx"
     costs: MeasuredCosts | None = None
     planner: Planner = auto
     read_at: ReadAt = os.preadv

@@ -24,7 +24,7 @@ from engine.models.kv_cache import BufferPool, Cache, CacheForm, Captured
 from engine.models.kv_read import OpenFiles, RangeReader, ReadAt, open_files
 from engine.models.role_adapter import AttachedAdapter
 from engine.models.runtime import Device, device
-from engine.models.types import Drafter, Frame, Meter, Size, Spelling, Tokens, first_line
+from engine.models.types import Drafter, Frame, Meter, Spelling, Tokens, first_line
 from store.kv_files import Tensor, borders
 
 Step = Callable[[Any], Any]  # ids (rows,) -> the likeliest next id after each (rows,), evaluated asynchronously
@@ -156,18 +156,6 @@ class Mlx:
         return first_line(pieces) if self.one_line else pieces
 
     @property
-    def size(self) -> Size:
-        """Return the sizes that its FLOPs are computed from; without attention if the config lacks its width."""
-        from mlx_lm.utils import get_total_parameters
-
-        args = self.model.args
-        width, heads = getattr(args, "hidden_size", 0), getattr(args, "num_attention_heads", 1)
-        table = getattr(args, "vocab_size", 0) * width
-        tables = 1 if getattr(args, "tie_word_embeddings", True) else 2  # an embedding look-up multiplies nothing
-        attention = heads * (getattr(args, "head_dim", None) or width // heads)
-        return Size(get_total_parameters(self.model) - tables * table, table, len(self.model.layers), attention)
-
-    @property
     def form(self) -> CacheForm:
         """Return how its KV cache can be stored."""
         return kv_cache.form(self.begin(), self.bits)
@@ -230,7 +218,7 @@ class Mlx:
 
     def _write(self, cache: Cache, ids: Sequence[int], most: int, drafts: Drafter | None) -> Generator[str, None, None]:
         def undo(count: int) -> None:
-            self.meter.reject(count)
+            self.meter.generated -= count
             kv_cache.trim(cache, count)
 
         spelling, first = Spelling(self.vocabulary), self._likeliest(cache, self._last(cache, ids)[:, -1:])
@@ -269,7 +257,8 @@ class Mlx:
         return self._rows(cache, mx.array(list(ids[last:])), adapted=True)
 
     def _rows(self, cache: Cache, ids: Any, *, decoding: bool = False, adapted: bool = False) -> Any:
-        self.meter.count(len(ids), kv_cache.length(cache), decoding=decoding)
+        self.meter.generated += len(ids) * decoding
+        self.meter.prefilled += len(ids) * (not decoding)
         self.yield_point()  # before adapters are changed: it may run another prompt
         wear(self.model, self.adapter, self.wears)
         with self.adapter.acting() if adapted else nullcontext():

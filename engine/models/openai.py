@@ -21,7 +21,7 @@ from engine.models.endpoint import (
     invalid,
     refusal,
 )  # fmt: skip
-from engine.models.types import Drafter, Frame, Meter, Size
+from engine.models.types import Drafter, Frame, Meter
 from engine.settings import ModelSettings
 from store.errors import PkbError
 
@@ -159,7 +159,6 @@ class ServerModel:
     digest: str = ""  # of the model's files, if the server reports it
     last: Completion = field(default_factory=Completion)
     meter: Meter = field(default_factory=Meter)
-    size: Size = field(default_factory=lambda: Size(0, 0, 0, 0))  # nothing is computed in this process
     sub_step: int = 1
     frame: Frame = field(default_factory=Frame)
     has_roles: bool = False

@@ -1,4 +1,4 @@
-"""The protocols of embedders and language models, tokenizers, speculative drafts and FLOP counts.
+"""The protocols of embedders and language models, tokenizers and speculative drafts.
 
 Text never becomes a control token, and no character is split. Knows no prompts.
 """
@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from engine.models.kv_read import OpenFiles, RangeReader, ReadAt
-from store.kv_files import Tensor
 from store.types import Vectors
 
 if TYPE_CHECKING:
@@ -76,55 +74,12 @@ class Drafter:
 Ids = tuple[int, ...]  # of the tokens of a segment
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
-    """The sizes that FLOPs are computed from: parameters of layers and head, number of layers, width of attention.
-
-    `width` is that of all query heads together.
-    """
-
-    parameters: int
-    head_parameters: int
-    layers: int
-    width: int
-
-
 @dataclass(slots=True)
 class Meter:
-    """Counts of tokens prefilled and generated, of rejected drafts, and of pairs that attention compared; mutable.
-
-    `pairs` counts, for each token, all tokens before its step and all of its step.
-    """
+    """Counts of tokens prefilled and generated, without rejected drafts; mutable."""
 
     prefilled: int = 0
     generated: int = 0
-    rejected: int = 0
-    pairs: int = 0
-
-    def count(self, tokens: int, before: int, *, decoding: bool) -> None:
-        """Count the tokens of one step, after `before` others."""
-        if decoding:
-            self.generated += tokens
-        else:
-            self.prefilled += tokens
-        self.pairs += tokens * (before + tokens)
-
-    def reject(self, tokens: int) -> None:
-        """Recount a number of generated tokens as rejected drafts."""
-        self.generated -= tokens
-        self.rejected += tokens
-
-
-def flops(size: Size, meter: Meter) -> float:
-    """Return the floating-point operations of the counted steps.
-
-    2 for each parameter and token (a product and a sum), and 4 for each layer, unit of width and pair of tokens: 2 for
-    queries with keys and 2 for weights with values (Hoffmann et al. 2022, appendix F, without softmax and norms). The
-    head counts for decoded tokens only: prefill computes no logits.
-    """
-    decoded = meter.generated + meter.rejected
-    products = size.parameters * (meter.prefilled + decoded) + size.head_parameters * decoded
-    return 2.0 * products + 4.0 * size.layers * size.width * meter.pairs
 
 
 class Embedder(Protocol):
@@ -196,10 +151,6 @@ class LanguageModel(Protocol):
     def meter(self) -> Meter:
         """Return what was computed so far."""
 
-    @property
-    def size(self) -> Size:
-        """Return the sizes that its work is computed from."""
-
     def tokens(self, text: str) -> list[int]:
         """Return the token ids of a text; special tokens in it are plain text."""
 
@@ -223,32 +174,6 @@ class LanguageModel(Protocol):
 
         What the cache holds behind that is removed; None if it cannot be. Texts are compared by their first tokens.
         """
-
-
-class KvSliceable(LanguageModel, Protocol):
-    """A language model whose KV cache can be stored and restored by segment."""
-
-    @property
-    def reads_ranges(self) -> bool:
-        """Return whether parts of stored segments can be loaded beside computing others."""
-
-    def ranges(self, opened: OpenFiles, shared: int | None, read_at: ReadAt) -> RangeReader:
-        """Return a reader of open files, one per segment, of the last only `shared` tokens; UnreadableCache."""
-
-    def append(self, cache: Any, parts: Sequence[Sequence[Tensor]]) -> Sequence[Any]:
-        """Append segments as stored, returning what `prefill` returns of each; UnreadableCache."""
-
-    def join(self, cache: Any, reader: RangeReader) -> None:
-        """Append what was read to a cache of the tokens before it."""
-
-    def cut(self, cache: Any, start: int, stop: int, captured: Any = None) -> list[Tensor]:
-        """Copy the tensors of a segment to store: its slice of the cache, and the arrays that `prefill` returned."""
-
-    def restore(self, paths: Sequence[Path], shared: int | None = None) -> Any:
-        """Return a cache restored from files, one per segment, of the last only `shared` tokens; UnreadableCache."""
-
-    def release(self, cache: Any) -> None:
-        """Empty an unused cache; the next one may reuse its buffers."""
 
 
 TORN = "\ufffd"  # what an incomplete character decodes to

@@ -23,13 +23,14 @@ from engine.llm.generate import GenerateOptions
 from engine.llm.prompt import Segments
 from engine.models import kv_cache
 from engine.models.mlx import Mlx
-from engine.models.types import Embedder, LanguageModel, Size
+from engine.models.types import Embedder, LanguageModel
 from engine.session import Session
 from engine.types import AskOptions, Backend, Evidence, Step, Trace
 from store.kv_files import Header, Node, Tensor, TreeRoot, size_of
 from store.kv_store import KvStore
 from store.types import replace
 from tests.bench.forced import Forced, ForcedBackend, ForcedResident, Script
+from tests.bench.metered import Size, parts_of
 from tests.engine.models.shapes import REAL, make, write
 
 if TYPE_CHECKING:
@@ -76,7 +77,6 @@ class Counted(Forced):
     """A forced model that tallies its steps; `shape` is that of the model it stands for, None for its own."""
 
     tally: Tally = field(default_factory=Tally, repr=False)
-    shape: Size | None = None
     ids: dict[str, list[int]] = field(default_factory=dict, repr=False)  # of texts that were tokenized before
 
     def tokens(self, text: str) -> list[int]:
@@ -84,11 +84,6 @@ class Counted(Forced):
         if text not in self.ids:
             self.ids[text] = Mlx.tokens(self, text)
         return list(self.ids[text])
-
-    @property
-    def size(self) -> Size:
-        """Return the sizes that its FLOPs are computed from."""
-        return self.shape or super(Counted, self).size
 
     @property
     def dtype(self) -> str:
@@ -118,7 +113,7 @@ class Counted(Forced):
     def _rows(self, cache: "Cache", ids: Any, *, decoding: bool = False, adapted: bool = False) -> Any:
         kind = "decode" if decoding else self.tally.kind
         self.tally.steps[kind, len(ids), kv_cache.length(cache)] += 1
-        return Mlx._rows(self, cache, ids, decoding=decoding, adapted=adapted)
+        return Forced._rows(self, cache, ids, decoding=decoding, adapted=adapted)
 
     def _write(self, cache: "Cache", ids: Sequence[int], most: int, drafts: Any) -> Any:
         written = 0
@@ -183,7 +178,7 @@ class CountedResident(ForcedResident):
 
 def counted(model: Mlx, script: Script, tally: Tally, shape: str | None = None) -> Counted:
     """Return a model that tallies its steps; with the name of a shape its layers compute nothing."""
-    parts = {name: getattr(model, name) for name in Mlx.__dataclass_fields__}
+    parts = parts_of(model)
     if shape:
         parts["model"] = Idle(model.model)
     return Counted(**parts, script=script, tally=tally, shape=size_of_shape(shape) if shape else None)

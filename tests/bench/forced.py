@@ -29,6 +29,7 @@ from engine.text.question import Question
 from engine.text.words import words
 from engine.types import Evidence, GeneratedAnswer, OnText, Trace
 from store.types import replace
+from tests.bench.metered import Metered, parts_of
 from tests.engine.ask.backend import Wrapped
 from tests.engine.models.shapes import REAL, make
 
@@ -57,7 +58,7 @@ class Script:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Forced(Mlx):
+class Forced(Metered):
     """A model that reads its prompt and writes the script, computing every token."""
 
     script: Script = field(default_factory=Script, repr=False)
@@ -105,8 +106,7 @@ class ForcedResident(ResidentModel):
 
 def forced(model: Mlx, script: Script) -> Forced:
     """Return a model that writes a script."""
-    parts = {name: getattr(model, name) for name in Mlx.__dataclass_fields__}
-    return Forced(**parts | {"stops": model.stops or frozenset((NO_STOP,))}, script=script)
+    return Forced(**parts_of(model) | {"stops": model.stops or frozenset((NO_STOP,))}, script=script)
 
 
 def force(session: Session, golds: Mapping[str, str], loaded: dict[Hashable, Mlx] | None = None) -> None:

@@ -23,6 +23,7 @@ from engine.settings import Experiment, save
 from engine.types import AskOptions, AskResult
 from store.jobs import JobCost
 from store.types import Hit, replace
+from tests.bench.metered import Metered, MeteredResident
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,7 +139,8 @@ class Home:
 
     def flops(self) -> float:
         """Return the model's FLOPs since the home was opened, by formula."""
-        return self.planner.measure().flops
+        model = self.planner.reader.model if self.planner.reader else None
+        return model.flops if isinstance(model, Metered) else 0.0
 
     def _asked(self, most: int) -> list[str]:
         """Return the latest questions, oldest first, those without a stored answer too."""
@@ -179,6 +181,7 @@ def opened(
     session.make()
     session.settings = replace(session.settings, experiment=experiment(settings))
     session.now, session.order = NOW, order
+    session.__dict__["models"] = MeteredResident(session.home.locks)
     prepare(session)
     planner = IdlePlanner(session, lambda: True, 10**6, lambda: _never, _never)
     try:

@@ -78,13 +78,13 @@ class Replay:
         policy, home = self.unit.policy, self.home
         if not policy.predict:
             return
-        begun = perf_counter()
+        begun, flops = perf_counter(), home.flops()
         predicted = home.predict(policy.predict, fill=fill)
         cost = home.idle(policy.idle, most)
         if policy.fixed_tau:
             home.session.ledger.rows.execute("UPDATE answers SET tau = NULL")
         seconds = round(perf_counter() - begun, 4)
-        self.idle_work = IdleWork(seconds, cost.flops, cost.read, cost.written, cost.units, predicted)
+        self.idle_work = IdleWork(seconds, home.flops() - flops, cost.read, cost.written, cost.units, predicted)
 
     def ask(self) -> Line:
         """Ask the next question and return its record."""

@@ -9,8 +9,9 @@ import pytest
 from engine.models.kv_cache import length
 from engine.models.load import load
 from engine.models.mlx import Mlx
-from engine.models.types import Drafter, Meter, flops
-from tests.bench.forced import NOT_FOUND, ForcedResident, Script, forced, reply, tokenizer
+from engine.models.types import Drafter, Meter
+from tests.bench.forced import NOT_FOUND, Forced, ForcedResident, Script, forced, reply, tokenizer
+from tests.bench.metered import flops, size_of
 from tests.engine.models.shapes import KINDS, TEXT, bpe, make
 from tests.engine.models.traced import traced
 
@@ -26,21 +27,21 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Mlx:
     return replace(load(folder, name="small", cache=cache, memory_share=0.9), stops=frozenset(), one_line=False)
 
 
-def told(plain: Mlx, text: str | None, most: int = 64) -> tuple[list[str], Meter, int]:
-    """Have a model write behind a prompt; returns the pieces, its meter, and the length of its cache."""
+def told(plain: Mlx, text: str | None, most: int = 64) -> tuple[list[str], Forced, int]:
+    """Have a model write behind a prompt; returns the pieces, the model, and the length of its cache."""
     model = forced(replace(plain, meter=Meter()), Script(text))
     cache = model.begin()
     model.prefill(cache, BEFORE)
     pieces = list(model.decode(cache, QUESTION, most))
-    return pieces, model.meter, length(cache)
+    return pieces, model, length(cache)
 
 
 def test_exactly_the_tokens_of_the_script_are_written(plain: Mlx) -> None:
-    pieces, meter, held = told(plain, GOLD)
+    pieces, model, held = told(plain, GOLD)
     ids = plain.tokens(GOLD)
     assert "".join(pieces) == GOLD
     assert len(pieces) == len(ids)
-    assert (meter.prefilled, meter.generated) == (
+    assert (model.meter.prefilled, model.meter.generated) == (
         len(BEFORE) + len(QUESTION),
         len(ids) + 1,
     )  # a stop is read before it is known
@@ -49,9 +50,9 @@ def test_exactly_the_tokens_of_the_script_are_written(plain: Mlx) -> None:
 
 def test_the_layers_compute_what_is_counted_for_a_script(plain: Mlx) -> None:
     with traced(plain) as counted:
-        _, meter, _ = told(plain, GOLD)
-    layers = replace(plain.size, head_parameters=0)
-    assert flops(layers, meter) == pytest.approx(counted[0], rel=0.01)
+        _, model, _ = told(plain, GOLD)
+    layers = replace(size_of(plain), head_parameters=0)
+    assert flops(layers, model.work) == pytest.approx(counted[0], rel=0.01)
 
 
 def test_a_script_leaves_the_same_in_the_cache_as_reading_it_would(plain: Mlx) -> None:

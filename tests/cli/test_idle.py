@@ -393,7 +393,6 @@ def test_while_predicted_answers_are_not_used_questions_are_prefilled_and_once_o
     runner("config", "set", "idle.ahead", "0")
     row = runner("idle", "--json").row
     assert outcomes(row, "convert") == ["done"]
-    assert 0 < row["flops"] < 2 * 800_000 * 200  # the question and the answer: the prefilled context is loaded
     assert rows(runner, "SELECT * FROM kv_counts WHERE kind IN ('hit', 'partial')") == []  # nobody asked
     assert rows(runner, "SELECT sum(uses) FROM kv_nodes") == [(0,)]
     assert runner("ask", NEW, "--json").row["tier"] == "exact"
@@ -404,15 +403,12 @@ def test_the_seconds_by_kind_add_up_to_the_time_passed(runner: Pkb) -> None:
     queue(runner, NEW)
     row = runner("idle", "--json").row
     assert sum(spent["seconds"] for spent in row["kinds"]) == pytest.approx(row["seconds"], rel=0.05)
-    read = sum(unit["tokens"] for unit in row["units"] if unit["job"] == "prefetch")
-    assert row["flops"] > 2 * 700_000 * read > 0  # nano has 0.8 million numbers
 
 
 def test_where_pkb_quotes_they_add_up_too(pkb: Pkb) -> None:
     row = pkb("idle", "--force", "--json").row
     assert sum(spent["seconds"] for spent in row["kinds"]) == pytest.approx(row["seconds"], rel=0.05)
     assert [spent["job"] for spent in row["kinds"]][:2] == ["start", "refresh"]
-    assert row["flops"] == 0
 
 
 def test_after_a_question_nothing_runs_for_a_while(runner: Pkb) -> None:

@@ -5,6 +5,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -81,7 +82,7 @@ def says(model: ScriptedModel, reading: PromptReader) -> tuple[bool | None, str]
     return found, next(step.note for step in trace.steps if step.name == "check")
 
 
-def having_read(model: RestorableModel, kept: Kept) -> PromptReader:
+def having_read(model: Any, kept: Kept) -> PromptReader:
     """Have a model answer the first question and store its KV cache."""
     reading = PromptReader(model, KeptTensors(kept.store, ROOT, model))
     generate(lambda: reading, QUESTION, EVIDENCE, Trace(), GenerateOptions("scripted", NOW, MOST)).keep()
@@ -127,7 +128,7 @@ def test_the_entailment_check_prefills_one_segment(kept: Kept) -> None:
 
 
 def test_a_model_that_would_have_to_prefill_more_is_not_asked(kept: Kept) -> None:
-    model = RestorableModel(["yes"])
+    model: Any = RestorableModel(["yes"])
     reading = PromptReader(model, KeptTensors(kept.store, ROOT, model))
     assert says(model, reading) == (None, "KV cache missing")
     assert model.heard == []

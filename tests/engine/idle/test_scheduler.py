@@ -261,10 +261,10 @@ def test_the_cost_of_the_model_is_counted_for_the_job_that_used_it(ledger: Ledge
 
     def read() -> Outcome:
         nonlocal did
-        did += JobCost(read=100, written=20, flops=1e6, bytes=4096)
+        did += JobCost(read=100, written=20, bytes=4096)
         return DONE
 
     here = runner(ledger, measure=lambda: did)
     done = list(here.run({"populate": handler(lambda: [make("a", read), make("b")])}))
     assert [(one.spent.read, one.spent.bytes) for one in done] == [(100, 4096), (0, 0)]
-    assert here.spent["populate"] == JobCost(2, 0.0, 100, 20, 1e6, 4096)
+    assert here.spent["populate"] == JobCost(2, 0.0, 100, 20, 4096)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from engine.models.types import Drafter, Frame, Meter, Size
+from engine.models.types import Drafter, Frame, Meter
 
 
 @dataclass
@@ -20,7 +20,6 @@ class ScriptedModel:
     sub_step: int = 1
     yes: float | None = None  # its verdict
     meter: Meter = field(default_factory=Meter)
-    size: Size = field(default_factory=lambda: Size(0, 0, 0, 0))
 
     def tokens(self, text: str) -> list[int]:
         """Return one token a word."""

@@ -82,7 +82,7 @@ def test_a_prompt_that_is_read_between_two_steps_is_read_by_the_base_model(folde
 
 def test_it_is_no_part_of_what_a_model_is_counted_by(folder: Path, tmp_path: Path) -> None:
     plain, adapted = opened(folder, tmp_path), opened(folder, tmp_path, find_adapter(folder))
-    assert (plain.dtype, plain.size) == (adapted.dtype, adapted.size)
+    assert plain.dtype == adapted.dtype
     assert (plain.has_roles, adapted.has_roles) == (False, True)
 
 
