@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cache, cached_property, lru_cache
-from itertools import chain
+from itertools import chain, product
 from typing import Literal
 
 from engine.retrieval.evidence import placed, timed
@@ -307,11 +307,6 @@ class WholeDocument:
         text = "\n".join(hit.chunk.text for hit in self.chunks)
         return not 0 < len(self.recipients) <= _MASS or is_mass_mail(self.first.sender, text)
 
-    @property
-    def is_personal(self) -> bool:
-        """Return whether it is mail to somebody in particular."""
-        return not self.is_meeting and not self.is_mass_mail
-
     @cached_property
     def done(self) -> tuple[frozenset[str], ...]:
         """Return the words of each sentence that says that something is done."""
@@ -373,7 +368,8 @@ def open_loops(
     documents = read_documents(reader, ids)
     later = _later(reader, options.scope, documents, whole=len(ids) == total)
     closing, catalogue = Closing(later), catalogue.within(options.scope)
-    known = single_names(tuple(dict.fromkeys(document.first.sender for document in documents if document.is_personal)))
+    personal = (document for document in documents if not (document.is_meeting or document.is_mass_mail))
+    known = single_names(tuple(dict.fromkeys(document.first.sender for document in personal)))
     found = [one for document in documents for one in candidates(document, options.scope, known)]
     wanted = [one for one in each_once(found) if options.kind in (None, one.found.kind)]
     last = now.date() - _OVERDUE
@@ -381,7 +377,13 @@ def open_loops(
     mine = frozenset(map(_key, me))
     people = {one for document in documents for one in (document.first.sender, *document.first.recipients)}
     mine = mine.union(*(_keys(one) for one in people if _key(one) in mine))  # and what else those are called
-    ordered = sorted(still, key=lambda one: (not one.is_for(mine), *_order(one, now.date())))
+
+    def order(one: OpenSentence) -> tuple[bool, int, float, int]:
+        coming = one.due.toordinal() if one.due and one.due >= now.date() else 0
+        moment = one.document.date.timestamp() if one.document.date else float("-inf")
+        return not one.is_for(mine), coming or date.max.toordinal(), -moment, one.hit.chunk.position
+
+    ordered = sorted(still, key=order)
     items = (item for one in ordered[: options.limit] if (item := item_of(catalogue, one, mine)))
     return Report(len(ordered), tuple(items), len(ids), total)
 
@@ -446,44 +448,34 @@ class Closing:
         if one.document.is_meeting:
             words = content_words(one.text)
             return next((other for other in thread if any(_shares(words, done) for done in other.done)), None)
-        elsewhere = (other for other in self._elsewhere(one) if _is_about(other, one))
-        return next(chain(elsewhere, (other for other in thread if _closes(other, one))), None)
+        wanted, replies = content_words(one.text), one.found.replies
+        for other in self._elsewhere(one):
+            if any(_shares(wanted, said) for said in ([other.words] if replies else other.done)):
+                return other
+        return next((other for other in thread if _closes(other, one)), None)
 
     def _elsewhere(self, one: OpenSentence) -> Iterator[WholeDocument]:
         """Yield what was written soon after, under any subject, by those who are to do or to answer it."""
         own = one.document
         readers = own.recipients if one.found.doer == "writer" else {own.sender}
-        for sender in one.is_of:
-            for reader in readers:
-                for document in self._by_pair.get((sender, reader), ()):
-                    near = own.date and document.date and document.date - own.date <= _REPLIES
-                    if near and document.follows(own):
-                        yield document
+        for pair in product(one.is_of, readers):
+            for document in self._by_pair.get(pair, ()):
+                if own.date and document.date and document.date - own.date <= _REPLIES and document.follows(own):
+                    yield document
 
 
 def _closes(document: WholeDocument, one: OpenSentence) -> bool:
     """Return whether a later message of the same thread closes it."""
-    replied = document.sender != one.document.sender and _meet(document, one.document)
+    other = one.document
+    direct = other.sender in document.recipients or document.sender in other.recipients
+    same = direct or not document.recipients or not document.recipients.isdisjoint(other.recipients)
+    replied = document.sender != other.sender and same
     if one.found.replies:
         return replied
     doer = document.sender in one.is_of or (one.found.doer in ("named", "unknown") and replied)
     wanted = content_words(one.text)
     done = any(len(said) <= _TERSE or not said.isdisjoint(wanted) for said in document.done)
-    return done and (doer or document.sender == one.document.sender)
-
-
-def _meet(document: WholeDocument, other: WholeDocument) -> bool:
-    """Return whether two messages of a thread name the same people."""
-    direct = other.sender in document.recipients or document.sender in other.recipients
-    return direct or not document.recipients or not document.recipients.isdisjoint(other.recipients)
-
-
-def _is_about(document: WholeDocument, one: OpenSentence) -> bool:
-    """Return whether a message with another subject is about an open sentence, and closes it."""
-    wanted = content_words(one.text)
-    if one.found.replies:
-        return _shares(wanted, document.words)
-    return any(_shares(wanted, done) for done in document.done)
+    return done and (doer or document.sender == other.sender)
 
 
 def _shares(wanted: frozenset[str], said: frozenset[str]) -> bool:
@@ -516,12 +508,6 @@ def each_once(found: Iterable[OpenSentence]) -> list[OpenSentence]:
     for one in found:
         newest.setdefault((one.document.sender, one.who or "", *plain_words(one.text)), one)
     return list(newest.values())
-
-
-def _order(one: OpenSentence, today: date) -> tuple[bool, float, float, int]:
-    coming = one.due is not None and one.due >= today
-    moment = one.document.date.timestamp() if one.document.date else float("-inf")
-    return not coming, one.due.toordinal() if coming and one.due else 0, -moment, one.hit.chunk.position
 
 
 def item_of(catalogue: Catalog, one: OpenSentence, me: frozenset[str] = frozenset()) -> OpenLoop | None:

@@ -102,9 +102,8 @@ def decisions(turns: Turns) -> list[Said]:
     """Return the sentences that decide something; none in doubt."""
     found = _listed(turns, "decisions")
     for at, said in enumerate(turns):
-        for number, one in enumerate(said):
-            if _FEWEST <= len(one.tokens) <= _LONGEST and not one.has("not") and _is_decided(turns, at, number):
-                found.append(one)
+        able = [_FEWEST <= len(one.tokens) <= _LONGEST and not one.has("not") for one in said]
+        found += [one for number, one in enumerate(said) if able[number] and _is_decided(turns, at, number)]
     return found
 
 
@@ -113,8 +112,11 @@ def _is_decided(turns: Turns, at: int, number: int) -> bool:
     last, after = said[number - 1 : number], said[number + 1 :]
     replies = turns[at - 1] if at and turns[at - 1][0].speaker != one.speaker else []
     if one.begins("proposal", 3) and len(content_words(one.text)) > 2:
-        votes = any(other.has("vote") for other in after[:1])
-        if votes or (len(after) < 2 and _is_agreed(turns, at)):
+        next_turns = turns[at + 1 : at + 1 + _REPLIES]  # somebody else may agree at once, if nobody objects
+        terse = [first for first, *_ in next_turns if first.speaker != one.speaker and len(first.tokens) <= _TERSE]
+        objects = any(other.begins("dissent", 1) for turn in next_turns for other in turn[:2])
+        agrees = len(after) < 2 and not objects and any(first.begins("assent", 2) for first in terse)
+        if agrees or any(other.has("vote") for other in after[:1]):
             return True
     if one.asks or one.has("final"):
         return not one.asks and bool(content_words(one.text))
@@ -125,14 +127,6 @@ def _is_decided(turns: Turns, at: int, number: int) -> bool:
         return one.tokens[-1] not in FUNCTION_WORDS  # else it was broken off
     concludes = one.begins("conclusion") and any(len(it.tokens) < 3 and it.begins("consent") for it in last)
     return concludes and any(reply.begins("consent") for reply in replies)
-
-
-def _is_agreed(turns: Turns, at: int) -> bool:
-    """Return whether somebody else at once agrees to what a turn proposes, and nobody objects."""
-    after = turns[at + 1 : at + 1 + _REPLIES]
-    agrees = [one for one, *_ in after if one.speaker != turns[at][0].speaker and len(one.tokens) <= _TERSE]
-    objects = any(one.begins("dissent", 1) for said in after for one in said[:2])
-    return not objects and any(one.begins("assent", 2) for one in agrees)
 
 
 def _listed(turns: Turns, part: str) -> list[Said]:
@@ -194,16 +188,13 @@ def report_digest(
     kinds: tuple[ItemKind, ...] = ("date", "task", "question", "done", "decision", "person", "answer")
     items = [item for one in found if (item := item_of(catalogue, one))]
     items.sort(key=lambda item: (kinds.index(item.kind), item.due or date.max))
-    items += (_changed(*one) for one in changed)
+    for question, notice in changed:
+        after, before = (shorten(text or "no answer", 200) for text in (notice.after, notice.before))
+        cause = convert(json.loads(notice.cause), Source)
+        items.append(OpenLoop("answer", f"{question}: {after} (before: {before})", None, None, cause))
     return Report(
         len(items), tuple(items), len(ids), total, f"Since {spell_date(first, weekday=True)}", None, "", kinds
     )
-
-
-def _changed(question: str, notice: Notice) -> OpenLoop:
-    after, before = (shorten(text or "no answer", 200) for text in (notice.after, notice.before))
-    cause = convert(json.loads(notice.cause), Source)
-    return OpenLoop("answer", f"{question}: {after} (before: {before})", None, None, cause)
 
 
 def _dates(document: WholeDocument, today: date) -> Iterator[OpenSentence]:

@@ -178,20 +178,15 @@ def join(ranked: Sequence[Hit], k: int, most: int) -> list[Passage]:
         if group is None and len(groups) == k:
             break
         if group is None:
-            groups.append([hit])
-        else:
-            group.append(hit)
+            groups.append(group := [])
+        group.append(hit)
         copies[hit.chunk.id] = same
-    return [_passage(group, copies) for group in groups]
+    ordered = [sorted(group, key=lambda hit: hit.chunk.position) for group in groups]
+    return [Passage(tuple(hits), tuple(copy for hit in hits for copy in copies[hit.chunk.id])) for hits in ordered]
 
 
 def _beside(group: Sequence[Hit], chunk: Chunk) -> bool:
     return any(h.chunk.document == chunk.document and abs(h.chunk.position - chunk.position) == 1 for h in group)
-
-
-def _passage(group: Sequence[Hit], copies: Mapping[str, Sequence[Hit]]) -> Passage:
-    hits = sorted(group, key=lambda hit: hit.chunk.position)
-    return Passage(tuple(hits), tuple(copy for hit in hits for copy in copies[hit.chunk.id]))
 
 
 class Searchable(Protocol):
@@ -262,7 +257,12 @@ def candidates(
 
     Of a transcript, a sender in the scope leaves their own turns alone.
     """
-    found = _pool(bank, vector, question, scope, settings)
+    hits = bank.by_words((*question.content, *question.day_words), scope, settings.by_words)
+    held = {hit.chunk.id for hit in hits}
+    near = [] if vector is None else bank.by_vector(vector, scope, settings.by_vector)
+    pool = {hit.chunk.id: hit for hit in (*hits, *near)}.values()
+    known = [(hit, None if vector is None or hit.vector is None else float(hit.vector @ vector)) for hit in pool]
+    found = [(hit, cosine) for hit, cosine in known if hit.chunk.id in held or (cosine or 0.0) >= settings.floor]
     if not scope.sender:
         return found
     return [(own, cosine) for hit, cosine in found if (own := _own_turns(hit, scope.sender))]
@@ -276,19 +276,6 @@ def _own_turns(hit: Hit, sender: str) -> Hit | None:
     own = "\n".join(text[one.start : one.end] for one in found if one.speaker and names_person(one.speaker, sender))
     tokens = " ".join(words(f"{hit.chunk.header}\n{own}"))
     return dataclasses.replace(hit, chunk=replace(hit.chunk, text=own), tokens=tokens) if own else None
-
-
-def _pool(
-    bank: Searchable, vector: Vectors | None, question: Question, scope: Scope, settings: RetrievalLimits
-) -> list[tuple[Hit, float | None]]:
-    hits = bank.by_words((*question.content, *question.day_words), scope, settings.by_words)
-    if vector is None:
-        return [(hit, None) for hit in hits]
-    near = bank.by_vector(vector, scope, settings.by_vector)
-    held = {hit.chunk.id for hit in hits}
-    pool = {hit.chunk.id: hit for hit in (*hits, *near)}
-    known = [(hit, None if hit.vector is None else float(hit.vector @ vector)) for hit in pool.values()]
-    return [(hit, cosine) for hit, cosine in known if hit.chunk.id in held or (cosine or 0.0) >= settings.floor]
 
 
 def places_of(texts: Sequence[str], wanted: Iterable[str]) -> list[dict[str, list[int]]]:
@@ -328,8 +315,12 @@ def _ranked(
     quoted = [found for phrase in question.quoted if (found := words(phrase))]  # marks alone quote no title
     rows = [_row(hit, each, cosine, quoted) for (hit, cosine), each in zip(hits, where, strict=True)]
     asked = QueryFeatures(question.content, question.dates, question.current, question.words)
-    parts = where, [hit.tokens.count(" ") + 1 for hit, _ in hits], _weighted(question, idf, weights)
-    values = scores(rows, bm25(*parts, totals.mean_words), asked, idf, weights)
+    names = {word for name in question.names for word in words(name)}  # which may hold a word of asking
+    factors = dict.fromkeys(ASKING_WORDS, weights.asking) | dict.fromkeys(names, weights.names)
+    factors |= dict.fromkeys(FUNCTION_WORDS, weights.function) | dict.fromkeys(question.day_words, weights.days)
+    weighted = {word: value * factors.get(word, 1.0) for word, value in idf.items()}
+    lengths = [hit.tokens.count(" ") + 1 for hit, _ in hits]
+    values = scores(rows, bm25(where, lengths, weighted, totals.mean_words), asked, idf, weights)
     ranked = [hit.scored(value) for (hit, _), value in zip(hits, values, strict=True)]
     return sorted(ranked, key=_first)
 
@@ -362,14 +353,6 @@ def _nearest_start(hit: Hit, question: Question) -> datetime | None:
 
 def _first(hit: Hit) -> tuple[float, str]:
     return -hit.score, hit.chunk.id
-
-
-def _weighted(question: Question, idf: Mapping[str, float], weights: RankWeights) -> dict[str, float]:
-    """Multiply the idf of function words, words of asking and days, and of names, which may hold a word of asking."""
-    names = {word for name in question.names for word in words(name)}
-    factors = dict.fromkeys(ASKING_WORDS, weights.asking) | dict.fromkeys(names, weights.names)
-    factors |= dict.fromkeys(FUNCTION_WORDS, weights.function) | dict.fromkeys(question.day_words, weights.days)
-    return {word: value * factors.get(word, 1.0) for word, value in idf.items()}
 
 
 def _row(hit: Hit, where: Mapping[str, Sequence[int]], cosine: float | None, quoted: Sequence[list[str]]) -> RankRow:
