@@ -39,8 +39,9 @@ _BE, _HAVE, _DO = _WORDS["be"], _WORDS["have"], _WORDS["do"]
 _DONE_TO, _AUXILIARY = _BE | _WORDS["getting"], _BE | _HAVE | _DO | _WORDS["modal"]
 _WAYS, PREPOSITIONS, _NEGATIONS, _PLACES = (_WORDS[one] for one in ("ways", "prepositions", "negations", "places"))
 _ENGLISH, _FREE, _LIGHT = _WORDS["english"], _WORDS["free"], _WORDS["adverbs"] | _WORDS["light"]
-_EXACTLY, _SCHEDULED, _GOING = (_WORDS[one] for one in ("exactly", "scheduled", "going"))
-_TELLING = _WORDS["telling"]
+_SCHEDULED, _FORMS = _WORDS["scheduled"], {*_ASKING, *_PERSONS, *_TENSES, *_NEGATIONS}
+# Words that do not change what a question asks about.
+_FUNCTION = _FORMS.union(_FREE - _WORDS["telling"], _WAYS, _WORDS["exactly"], _WORDS["going"])
 _EXTRA = 3  # words between a form of "be" and its participle
 _SUBJECTS = frozenset(("i", "you", "he", "she", "we", "they", "it"))
 
@@ -71,8 +72,8 @@ class QuestionFeatures:
 @lru_cache(maxsize=1 << 12)
 def question_features(question: Question) -> QuestionFeatures:
     """Take the normal form of a question apart."""
-    words_asked = (token.casefold() for token in _split(_framed(question.text[:_LONGEST_QUESTION])))
-    literal = sorted(word for word in words_asked if not _is_function(word.rpartition(" ")[2]))
+    words_asked = (token.casefold() for token in tokens(_framed(question.text[:_LONGEST_QUESTION])))
+    literal = sorted(word for word in words_asked if word.rpartition(" ")[2] not in _FUNCTION)
     question = normal_question(question)
     found = tokens(question.text)
     # Without acronyms, and with the month of May as it is: both are also other words.
@@ -113,7 +114,9 @@ class _Words:
 
     def __init__(self, plain: Sequence[str], is_name: Sequence[bool]) -> None:
         self.plain, self.is_name = plain, is_name
-        self.passive, self.progressive = self._is_passive(), self._is_progressive()
+        self.passive = self._is_passive()
+        behind = (plain[at + 1 : at + 2 + _EXTRA] for at, word in enumerate(plain) if word in _BE)
+        self.progressive = any(each.endswith("ing") for some in behind for each in some)  # something is being done
 
     def _at(self, place: int) -> str:
         return self.plain[place] if 0 <= place < len(self.plain) else ""
@@ -127,13 +130,6 @@ class _Words:
                 if each.endswith("ing") and each != "being":
                     break  # somebody is keeping others informed
         return False
-
-    def _is_progressive(self) -> bool:
-        """Return whether something is being done: a form of "be" before a word in -ing."""
-        return any(
-            word in _BE and any(each.endswith("ing") for each in self.plain[place + 1 : place + 2 + _EXTRA])
-            for place, word in enumerate(self.plain)
-        )
 
     def tenses(self) -> frozenset[str]:
         """Return the tenses of a question; a verb's own form says it where no auxiliary does."""
@@ -199,17 +195,11 @@ class _Words:
             before -= 1
         return before
 
-    def inverted(self) -> int | None:
-        """Return the place of the first auxiliary before its subject, except a form of "be"."""
-        aux = next((place for place, word in enumerate(self.plain) if word in _AUXILIARY - _BE), None)
-        return aux if aux is not None and self._begins_subject(aux + 1) else None
-
     def subject(self) -> frozenset[str]:
         """Return the persons, or the base forms of the noun, after the first auxiliary that is not a form of "be"."""
-        aux = self.inverted()
-        if aux is None:
+        place = next((at for at, word in enumerate(self.plain, 1) if word in _AUXILIARY - _BE), len(self.plain))
+        if not self._begins_subject(place):
             return frozenset()
-        place = aux + 1
         while self._at(place) in _DETERMINERS and self._at(place) not in _PERSONS:
             place += 1
         end = self._end_of_name(place)
@@ -237,27 +227,12 @@ class _Words:
 
     def _begins_subject(self, place: int) -> bool:
         word = self._at(place)
-        return bool(word) and (
-            word in _DETERMINERS or word in _SUBJECTS or self.is_name[place] or self._at(place + 1) == OWNER
-        )
+        return bool(word) and (word in _DETERMINERS | _SUBJECTS or self.is_name[place] or self._at(place + 1) == OWNER)
 
 
 def _tells(word: str) -> bool:
     """Return whether a word is part of what is asked about; an acronym, given as "", is."""
-    return (
-        word not in _FREE
-        and word not in _LIGHT
-        and word not in _TENSES
-        and not any(word in table for table in (_ASKING, _PERSONS, _NEGATIONS))
-        and (word in _PLACES or word not in _WAYS | {"by"})
-    )
-
-
-def _is_function(word: str) -> bool:
-    """Return whether a word does not change what the question asks about."""
-    return word in (_FREE - _TELLING) | _WAYS | _EXACTLY | _GOING or any(
-        word in table for table in (_ASKING, _PERSONS, _TENSES, _NEGATIONS)
-    )
+    return word not in _FREE | _LIGHT | _FORMS and (word in _PLACES or word not in _WAYS | {"by"})
 
 
 def _among(plain: Iterable[str], table: dict[str, str]) -> list[str]:
@@ -347,11 +322,7 @@ def _framed(text: str) -> str:
 
 def tokens(text: str) -> tuple[str, ...]:
     """Return the words of a plain form as written, contractions spelled out; after an owner comes `OWNER`."""
-    return tuple(_split(text))
-
-
-def _split(text: str) -> list[str]:
-    return [token for match in _TOKEN.finditer(text) for token in _spelled(match.group())]
+    return tuple(token for match in _TOKEN.finditer(text) for token in _spelled(match.group()))
 
 
 def _spelled(token: str) -> list[str]:

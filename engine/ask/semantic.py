@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -327,7 +328,9 @@ def why_different(new: Question, cached: Question) -> str | None:
     # The evidence may support one more word in one of the two, but no other action or owner.
     more = [*_narrowing(left[0], one), *_narrowing(left[1], two)]
     new, cached = normal_question(new), normal_question(cached)
-    scheduled = new.asked in ("date", "time", "place")
+    # For a scheduled event, "is" and "will be" mean the same.
+    scheduled = frozenset([frozenset(("present", "future"))] * (new.asked in ("date", "time", "place")))
+    times, alike = {frozenset(pair) for pair in product(one.tenses, two.tenses)}, _ALIKE_TENSES | scheduled
     doubts = {
         "language": not (one.english and two.english) and one.content != two.content,
         "kind": new.asked != cached.asked or (new.asked == "other" and one.asking != two.asking),
@@ -336,7 +339,7 @@ def why_different(new: Question, cached: Question) -> str | None:
         "dates": new.dates != cached.dates,
         "negation": one.negations != two.negations,
         "person": bool(one.persons and two.persons) and one.persons.isdisjoint(two.persons),
-        "time": _other_time(one, two, on_schedule=scheduled),
+        "time": not any("any" in pair or len(pair) == 1 or pair in alike for pair in times),
         "role": _other_role(one, two, pairs),
         "way": bool((one.ways ^ two.ways) - _VAGUE_WAYS),
         "place": one.places != two.places,
@@ -390,17 +393,6 @@ _ALIKE_TENSES = frozenset(
     for one, others in (("progressive", "present future"), ("perfect", "past present"), ("modal", "present future"))
     for two in others.split()
 )
-
-
-def _other_time(one: QuestionFeatures, two: QuestionFeatures, *, on_schedule: bool) -> bool:
-    """Return whether one question is about the past and the other about the present or future.
-
-    For a scheduled event, "is" and "will be" mean the same.
-    """
-    if "any" in one.tenses | two.tenses:
-        return False
-    alike = _ALIKE_TENSES | ({frozenset(("present", "future"))} if on_schedule else frozenset())
-    return not any(a == b or frozenset((a, b)) in alike for a in one.tenses for b in two.tenses)
 
 
 _VAGUE_WAYS = frozenset(("to", "for", "with", "about"))  # "of", "on" and no word at all may stand for them
