@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path, PurePath
 from typing import Literal
 
@@ -68,50 +69,72 @@ class _Root:
 
 
 class Debouncer:
-    """Decides when changed roots are due: after a quiet period or a maximum wait. Mutable; not thread-safe."""
+    """Decides when changed roots are due: after a quiet period or a maximum wait. Thread-safe."""
 
-    def __init__(self, intervals: Intervals) -> None:
-        self._intervals = intervals
+    def __init__(self, intervals: Intervals, clock: Callable[[], float] = time.monotonic) -> None:
+        self._intervals, self._clock = intervals, clock
         self._roots: dict[str, _Root] = {}
+        self._touched: set[str] = set()
+        self._changed = threading.Condition()
 
-    def add(self, root: str, now: float) -> None:
+    def begin(self, root: str) -> None:
         """Follow a root, which is due at once as a whole."""
-        self._roots[root] = _Root(now + self._intervals.rescan)
-        self.touch(root, root, now - self._intervals.quiet)
+        with self._changed:
+            now = self._clock()
+            last = now - self._intervals.quiet
+            self._roots[root] = _Root(now + self._intervals.rescan, root, last, last)
+            self._touched.add(root)
+            self._changed.notify()
 
     def drop(self, root: str) -> None:
         """Stop following a root."""
-        self._roots.pop(root, None)
+        with self._changed:
+            self._roots.pop(root, None)
 
-    def touch(self, root: str, folder: str, now: float) -> bool:
-        """Record a change in a folder of a root; returns whether it is the first since the root was last due."""
-        if (known := self._roots.get(root)) is None:
-            return False
-        known.last = now
-        if known.folder is not None:
-            known.folder = os.path.commonpath((known.folder, folder))
-            return False
-        known.folder, known.first = folder, now
-        return True
+    def touch(self, root: str, folder: str) -> None:
+        """Record a change in a folder of a root."""
+        with self._changed:
+            self._touched.add(root)
+            if known := self._roots.get(root):
+                known.last = self._clock()
+                if known.folder is None:
+                    known.folder, known.first = folder, known.last
+                    self._changed.notify()
+                known.folder = os.path.commonpath((known.folder, folder))
 
-    def due(self, now: float) -> list[DueFolder]:
+    def due(self) -> list[DueFolder]:
         """Return the folders that are due, and reset them."""
         found = list[DueFolder]()
-        for root, known in self._roots.items():
-            if self._due_at(known) <= now:
-                every = known.rescan <= now
-                found.append(DueFolder(root, known.folder if known.folder and not every else root, every))
-                known.rescan, known.folder = now + self._intervals.rescan if every else known.rescan, None
+        with self._changed:
+            now = self._clock()
+            for root, known in self._roots.items():
+                if self._due_at(known) <= now:
+                    every = known.rescan <= now
+                    found.append(DueFolder(root, known.folder if known.folder and not every else root, every))
+                    known.rescan, known.folder = now + self._intervals.rescan if every else known.rescan, None
         return found
 
-    def next_due(self) -> float | None:
-        """Return when the next folder is due if no more files change; None if no folder is followed."""
-        return min(map(self._due_at, self._roots.values()), default=None)
+    def next_due(self) -> float:
+        """Return when the next folder is due if no more files change; infinity if no folder is followed."""
+        with self._changed:
+            return min(map(self._due_at, self._roots.values()), default=inf)
 
-    def scanned(self, root: str, now: float, seconds: float) -> None:
+    def is_due(self) -> bool:
+        """Return whether a folder is due."""
+        return self.next_due() <= self._clock()
+
+    def wait(self) -> None:
+        """Wait until something is due, for one check interval at most."""
+        with self._changed:
+            ends = self._clock() + self._intervals.check
+            while (left := min(ends, self.next_due()) - self._clock()) > 0:
+                self._changed.wait(left)
+
+    def scanned(self, root: str, seconds: float) -> None:
         """Record how long a full scan took: the longer, the less often it is repeated."""
-        if known := self._roots.get(root):
-            known.rescan = now + max(self._intervals.rescan, seconds * _SCAN_SHARE)
+        with self._changed:
+            if known := self._roots.get(root):
+                known.rescan = self._clock() + max(self._intervals.rescan, seconds * _SCAN_SHARE)
 
     def _due_at(self, known: _Root) -> float:
         if known.folder is None:
@@ -121,9 +144,6 @@ class Debouncer:
 
 # Watches on folders.
 
-WatchMethod = Literal["events", "polling"]
-OnChange = Callable[[str, str], None]  # a root, and the folder in it (or the root itself) that changed
-
 _EVENTS: list[type[events.FileSystemEvent]] = [  # reading a file is not a change
     *(events.FileCreatedEvent, events.FileModifiedEvent, events.FileMovedEvent, events.FileDeletedEvent),
     *(events.FileClosedEvent, events.DirCreatedEvent, events.DirMovedEvent, events.DirDeletedEvent),
@@ -131,74 +151,30 @@ _EVENTS: list[type[events.FileSystemEvent]] = [  # reading a file is not a chang
 _LIMITS = {errno.ENOSPC: "max_user_watches", errno.EMFILE: "max_user_instances"}
 
 
-class Watches:
-    """The active watches by root; changes are reported on other threads until it is closed.
-
-    Changes in the `ignored` folders are not reported: the watching process writes there itself.
-    """
-
-    def __init__(self, on_change: OnChange, poll: float, ignored: Sequence[str]) -> None:
-        self._on_change, self._poll = on_change, poll
-        self._ignored = [os.path.realpath(folder) for folder in ignored]
-        self._observers: dict[WatchMethod, BaseObserver] = {}
-        self._active: dict[str, tuple[BaseObserver, ObservedWatch]] = {}
-
-    def set(self, root: str, place: str, how: WatchMethod) -> None:
-        """Watch a root, which is or lies in the folder `place`, replacing its former watch.
-
-        Raises OSError if it is gone or the system has no more watches (see `limit`); then the root has no watch.
-        """
-        self.unset(root)
-        real, name = os.path.realpath(place), None if place == root else PurePath(root).name
-        if how not in self._observers:
-            self._observers[how] = Observer() if how == "events" else PollingObserver(timeout=self._poll)
-            self._observers[how].start()
-        observer = self._observers[how]
-        handler = _EventHandler(root, real, name, self._on_change, self._ignored)
-        watch = observer.schedule(handler, real, recursive=name is None, event_filter=_EVENTS)
-        self._active[root] = observer, watch
-        if how == "events" and (error := no_watch_left(real)):
-            self.unset(root)
-            raise error
-
-    def unset(self, root: str) -> None:
-        """Stop watching a root."""
-        if active := self._active.pop(root, None):
-            with suppress(KeyError):
-                active[0].unschedule(active[1])
-
-    def alive(self, root: str) -> bool:
-        """Return whether a root's watch is active; it ends with its folder, even if a new one has taken its path."""
-        observer, watch = self._active.get(root, (None, None))
-        return observer is not None and any(one.is_alive() for one in observer.emitters if one.watch == watch)
-
-    def close(self) -> None:
-        """End all watches."""
-        for observer in self._observers.values():
-            observer.stop()
-            observer.join()
-
-
+@dataclass(frozen=True, eq=False)
 class _EventHandler(events.FileSystemEventHandler):
     """Receives events and skips files that are never ingested; `name` is the file's name if the root is a file."""
 
-    def __init__(self, root: str, real: str, name: str | None, on_change: OnChange, ignored: Sequence[str]) -> None:
-        self._root, self._real, self._name, self._on_change, self._ignored = root, real, name, on_change, ignored
+    root: str
+    real: str
+    name: str | None
+    on_change: Callable[[str, str], None]  # a root, and the folder in it (or the root itself) that changed
+    aside: Sequence[str]  # folders in which the watching process writes itself
 
     def dispatch(self, event: events.FileSystemEvent) -> None:
         """Report where something has changed."""
         is_folder = event.is_directory
         for path in (os.fsdecode(one) for one in (event.src_path, event.dest_path) if one):
-            below = PurePath(path[len(self._real) :].strip("/"))
-            if self._name is not None:
-                if PurePath(path).name == self._name:
-                    self._on_change(self._root, self._root)
-            elif any(_is_in(path, folder) for folder in self._ignored):
+            below = PurePath(path[len(self.real) :].strip("/"))
+            if self.name is not None:
+                if PurePath(path).name == self.name:
+                    self.on_change(self.root, self.root)
+            elif any(_is_in(path, folder) for folder in self.aside):
                 continue
-            elif not _is_in(path, self._real):
-                self._on_change(self._root, self._root)  # the root under another spelling
+            elif not _is_in(path, self.real):
+                self.on_change(self.root, self.root)  # the root under another spelling
             elif not any(map(is_skipped_folder, below.parts)) and (is_folder or not ignorable(PurePath(path))):
-                self._on_change(self._root, str(PurePath(self._root, below if is_folder else below.parent)))
+                self.on_change(self.root, str(PurePath(self.root, below if is_folder else below.parent)))
 
 
 def _is_in(path: str, folder: str) -> bool:
@@ -212,24 +188,22 @@ def no_watch_left(place: str) -> OSError | None:
     """
     if sys.platform != "linux":
         return None
-    probe: BaseObserver | None = None
+    probe = Observer()
+    probe.start()
     try:
-        probe = Observer()
-        probe.start()
         probe.schedule(events.FileSystemEventHandler(), place, recursive=False)
     except OSError as error:
-        return error if limit(error) else None
+        return error if _limit(error) else None
     finally:
-        if probe:
-            probe.stop()
-            probe.join()
+        probe.stop()
+        probe.join()
     return None
 
 
-def limit(error: OSError) -> str | None:
-    """Return the name of the system limit behind an error, None if it is another error."""
+def _limit(error: OSError) -> str:
+    """Say which limit of the system is behind an error; "" if it is another error."""
     found = _LIMITS.get(error.errno or 0)
-    return found and f"fs.inotify.{found}"
+    return f"no file watches left; raise the limit: sudo sysctl fs.inotify.{found}=1048576" if found else ""
 
 
 # Roots, followed by watches or by polling.
@@ -240,6 +214,7 @@ _NO_EVENTS = NETWORK | {
     *("fuse.gvfsd-fuse", "fuse.osxfs", "fuse.grpcfuse", "fakeowner", "afs", "glusterfs", "fuse.glusterfs"),
 }
 Identity = tuple[int, int]  # device and inode
+How = Literal["events", "polling", "missing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +222,7 @@ class Followed:
     """How a root is followed from now on, and why not by events."""
 
     root: str
-    how: Literal["events", "polling", "missing"]
+    how: How
     why: str = ""
 
 
@@ -258,118 +233,105 @@ class _WatchedFolder:
     place: str
     identity: Identity | None = None
     device: int | None = None
-    how: Literal["events", "polling", "missing"] = "missing"
+    how: How = "missing"
 
 
-class Follow:
+class Follow(Debouncer):
     """Follows roots until the context is left; changes in the folders `aside` are ignored. Thread-safe."""
 
-    def __init__(
-        self,
-        intervals: Intervals,
-        *,
-        polling: bool = False,
-        aside: Sequence[str] = (),
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._intervals, self._polling, self._clock = intervals, polling, clock
-        self._debouncer, self._changed = Debouncer(intervals), threading.Condition()
-        self._watches = Watches(self.touch, intervals.poll, aside)
-        self._roots: dict[str, _WatchedFolder] = {}
-        self._touched: set[str] = set()
+    def __init__(self, intervals: Intervals, *, polling: bool = False, aside: Sequence[str] = ()) -> None:
+        super().__init__(intervals)
+        self._polling, self._aside = polling, [os.path.realpath(folder) for folder in aside]
+        self._folders: dict[str, _WatchedFolder] = {}
+        self._observers: dict[How, BaseObserver] = {}
+        self._watches: dict[str, tuple[BaseObserver, ObservedWatch]] = {}
 
     def __enter__(self) -> "Follow":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._watches.close()
+        for observer in self._observers.values():
+            observer.stop()
+            observer.join()
 
     def add(self, root: str) -> Followed:
         """Follow a root; if it exists it is due at once as a whole."""
-        self._roots[root] = _WatchedFolder(_place(root))
+        self._folders[root] = _WatchedFolder(_place(root))
         return self._watch(root)
 
     def check_roots(self) -> list[Followed]:
         """Check whether the roots still exist and are watched; returns those followed differently from now on."""
         with self._changed:
             touched, self._touched = self._touched, set()
-        changed = [self._recheck(root, watched, touched) for root, watched in self._roots.items()]
+        changed = [self._recheck(root, watched, touched) for root, watched in self._folders.items()]
         return [one for one in changed if one]
-
-    def wait(self) -> None:
-        """Wait until something is due, for one check interval at most."""
-        with self._changed:
-            ends = self._clock() + self._intervals.check
-            while (left := min(ends, self._debouncer.next_due() or ends) - self._clock()) > 0:
-                self._changed.wait(left)
 
     def due(self) -> list[DueFolder]:
         """Return the folders to ingest now, each one that a walk would enter."""
-        with self._changed:
-            due = self._debouncer.due(self._clock())
-        return [DueFolder(one.root, deepest_walked_folder(one.root, one.folder), one.every) for one in due]
-
-    def is_due(self) -> bool:
-        """Return whether a folder is due."""
-        with self._changed:
-            next_due = self._debouncer.next_due()
-            return next_due is not None and next_due <= self._clock()
-
-    def touch(self, root: str, folder: str) -> None:
-        """Record a change in a folder of a root."""
-        with self._changed:
-            self._touched.add(root)
-            if self._debouncer.touch(root, folder, self._clock()):
-                self._changed.notify()
-
-    def scanned(self, root: str, seconds: float) -> None:
-        """Record how long a full scan of a root took: the longer, the less often it is repeated."""
-        with self._changed:
-            self._debouncer.scanned(root, self._clock(), seconds)
+        return [replace(one, folder=deepest_walked_folder(one.root, one.folder)) for one in super().due()]
 
     def _recheck(self, root: str, watched: _WatchedFolder, touched: set[str]) -> Followed | None:
         place = watched.place if watched.identity else _place(root)
         found = _identity(place, watched.device)
-        if found != watched.identity or (found and not self._watches.alive(root)):
+        if found != watched.identity or (found and not self._is_alive(root)):
             return self._watch(root)
         # New folders in it may have used up the last watch.
         if watched.how == "events" and root in touched and (error := no_watch_left(place)):
-            return self._set(root, watched, "polling", _limit_message(error))
+            return self._set(root, watched, "polling", _limit(error))
         return None
+
+    def _is_alive(self, root: str) -> bool:
+        """Return whether a root's watch is active; it ends with its folder, even if a new one has taken its path."""
+        observer, watch = self._watches.get(root, (None, None))
+        return observer is not None and any(one.is_alive() for one in observer.emitters if one.watch == watch)
 
     def _watch(self, root: str) -> Followed:
         """Watch a root if it exists; returns how it is followed."""
-        place, device = _place(root), self._roots[root].device
+        place, device = _place(root), self._folders[root].device
         identity = _identity(place, device)
         watched = _WatchedFolder(place, identity, identity[0] if identity else device)
         kind = file_system(Path(place)) if identity else ""
         try:
             if identity is None:
-                return self._mark_missing(root, watched)
+                return self._set(root, watched, "missing")
             if self._polling or kind in _NO_EVENTS:
                 why = "requested" if self._polling else f"{kind} does not report changes"
                 return self._set(root, watched, "polling", why)
             return self._set(root, watched, "events")
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENOTDIR):  # gone since
-                return self._mark_missing(root, watched)
-            if not limit(error):
+                return self._set(root, watched, "missing")
+            if not _limit(error):
                 raise
-            return self._set(root, watched, "polling", _limit_message(error))
+            return self._set(root, watched, "polling", _limit(error))
 
-    def _set(self, root: str, watched: _WatchedFolder, how: WatchMethod, why: str = "") -> Followed:
-        self._watches.set(root, watched.place, how)
-        self._roots[root] = replace(watched, how=how)
-        with self._changed:
-            self._debouncer.add(root, self._clock())
+    def _set(self, root: str, watched: _WatchedFolder, how: How, why: str = "") -> Followed:
+        """Follow a root in this way; OSError if it is gone or the system has no more watches: then it has no watch."""
+        self._unwatch(root)
+        if how == "missing":
+            self.drop(root)
+        else:
+            self._schedule(root, watched.place, how)
+            self.begin(root)
+        self._folders[root] = replace(watched, identity=None if how == "missing" else watched.identity, how=how)
         return Followed(root, how, why)
 
-    def _mark_missing(self, root: str, watched: _WatchedFolder) -> Followed:
-        self._watches.unset(root)
-        self._roots[root] = replace(watched, identity=None, how="missing")
-        with self._changed:
-            self._debouncer.drop(root)
-        return Followed(root, "missing")
+    def _schedule(self, root: str, place: str, how: How) -> None:
+        real, name = os.path.realpath(place), None if place == root else PurePath(root).name
+        if how not in self._observers:
+            self._observers[how] = Observer() if how == "events" else PollingObserver(timeout=self._intervals.poll)
+            self._observers[how].start()
+        observer = self._observers[how]
+        handler = _EventHandler(root, real, name, self.touch, self._aside)
+        self._watches[root] = observer, observer.schedule(handler, real, recursive=name is None, event_filter=_EVENTS)
+        if how == "events" and (error := no_watch_left(real)):
+            self._unwatch(root)
+            raise error
+
+    def _unwatch(self, root: str) -> None:
+        if active := self._watches.pop(root, None):
+            with suppress(KeyError):
+                active[0].unschedule(active[1])
 
 
 def _place(root: str) -> str:
@@ -385,7 +347,3 @@ def _identity(place: str, device: int | None) -> Identity | None:
     except OSError:
         return None
     return None if unmounted else (status.st_dev, status.st_ino)
-
-
-def _limit_message(error: OSError) -> str:
-    return f"no file watches left; raise the limit: sudo sysctl {limit(error)}=1048576"

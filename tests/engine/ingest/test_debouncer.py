@@ -1,6 +1,7 @@
 """When changed roots are due: after a quiet period, after the maximum wait, and at every full rescan."""
 
 import os
+from math import inf
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,71 +12,90 @@ INTERVALS = Intervals(quiet=5, max_wait=60, rescan=1000)
 FOLDERS = st.sampled_from(["/r", "/r/a", "/r/a/b", "/r/a/c", "/r/d", "/r/ab"])
 
 
-def followed(intervals: Intervals = INTERVALS) -> Debouncer:
+class Timed(Debouncer):
+    """A debouncer whose clock is set by hand."""
+
+    def __init__(self, intervals: Intervals) -> None:
+        super().__init__(intervals, lambda: self.now)
+        self.now = 0.0
+
+    def at(self, now: float) -> "Timed":
+        """Set the clock."""
+        self.now = now
+        return self
+
+
+def followed(intervals: Intervals = INTERVALS) -> Timed:
     """Return a debouncer with one root, last due at 0."""
-    debouncer = Debouncer(intervals)
-    debouncer.add("/r", 0)
-    assert debouncer.due(0) == [DueFolder("/r", "/r")]
+    debouncer = Timed(intervals)
+    debouncer.begin("/r")
+    assert debouncer.due() == [DueFolder("/r", "/r")]
     return debouncer
 
 
 def test_a_change_is_due_after_the_quiet_period() -> None:
     debouncer = followed()
-    assert [debouncer.touch("/r", "/r/a", at) for at in (10, 12, 14)] == [True, False, False]
-    assert (debouncer.next_due(), debouncer.due(18.9), debouncer.due(19)) == (19, [], [DueFolder("/r", "/r/a")])
-    assert debouncer.due(30) == []
+    for at in (10, 12, 14):
+        debouncer.at(at).touch("/r", "/r/a")
+    assert (debouncer.next_due(), debouncer.at(18.9).due(), debouncer.at(19).due()) == (
+        19,
+        [],
+        [DueFolder("/r", "/r/a")],
+    )
+    assert debouncer.at(30).due() == []
 
 
 def test_steady_changes_are_due_after_the_maximum_wait() -> None:
     debouncer = followed()
     for at in range(10, 70):
-        debouncer.touch("/r", "/r", at)
-    assert debouncer.due(69.9) == []
-    assert debouncer.due(70) == [DueFolder("/r", "/r")]
+        debouncer.at(at).touch("/r", "/r")
+    assert debouncer.at(69.9).due() == []
+    assert debouncer.at(70).due() == [DueFolder("/r", "/r")]
 
 
 def test_the_deepest_common_folder_of_all_changes_is_due() -> None:
     debouncer = followed()
     for folder in ("/r/a/b", "/r/a/b", "/r/a/c"):
-        debouncer.touch("/r", folder, 10)
-    assert debouncer.due(15) == [DueFolder("/r", "/r/a")]
+        debouncer.at(10).touch("/r", folder)
+    assert debouncer.at(15).due() == [DueFolder("/r", "/r/a")]
 
 
 def test_folders_with_a_common_name_prefix_are_distinct() -> None:
     debouncer = followed()
     for folder in ("/r/a", "/r/ab"):
-        debouncer.touch("/r", folder, 10)
-    assert debouncer.due(15) == [DueFolder("/r", "/r")]
+        debouncer.at(10).touch("/r", folder)
+    assert debouncer.at(15).due() == [DueFolder("/r", "/r")]
 
 
 def test_a_root_is_rescanned_at_intervals() -> None:
     debouncer = followed()
-    debouncer.touch("/r", "/r/a", 999)
-    assert debouncer.due(1000) == [DueFolder("/r", "/r", every=True)]
-    assert debouncer.due(1999) == []
-    assert debouncer.due(2000) == [DueFolder("/r", "/r", every=True)]
+    debouncer.at(999).touch("/r", "/r/a")
+    assert debouncer.at(1000).due() == [DueFolder("/r", "/r", every=True)]
+    assert debouncer.at(1999).due() == []
+    assert debouncer.at(2000).due() == [DueFolder("/r", "/r", every=True)]
 
 
 def test_the_longer_a_scan_takes_the_rarer_it_is() -> None:
     debouncer = followed()
-    debouncer.scanned("/r", 10, 0.1)
+    debouncer.at(10).scanned("/r", 0.1)
     assert debouncer.next_due() == 1010
-    debouncer.scanned("/r", 10, 100)
+    debouncer.at(10).scanned("/r", 100)
     assert debouncer.next_due() == 200_010
 
 
 def test_roots_are_due_independently() -> None:
     debouncer = followed()
-    debouncer.add("/s", 3)
-    debouncer.touch("/r", "/r", 4)
-    assert (debouncer.due(3), debouncer.due(9)) == ([DueFolder("/s", "/s")], [DueFolder("/r", "/r")])
+    debouncer.at(3).begin("/s")
+    debouncer.at(4).touch("/r", "/r")
+    assert (debouncer.at(3).due(), debouncer.at(9).due()) == ([DueFolder("/s", "/s")], [DueFolder("/r", "/r")])
 
 
 def test_a_dropped_root_is_never_due() -> None:
     debouncer = followed()
-    debouncer.touch("/r", "/r", 1)
+    debouncer.at(1).touch("/r", "/r")
     debouncer.drop("/r")
-    assert (debouncer.touch("/r", "/r", 2), debouncer.due(1e9), debouncer.next_due()) == (False, [], None)
+    debouncer.at(2).touch("/r", "/r")
+    assert (debouncer.at(1e9).due(), debouncer.next_due()) == ([], inf)
 
 
 @given(st.lists(st.tuples(st.floats(0, 30), FOLDERS), max_size=40))
@@ -84,14 +104,14 @@ def test_each_change_is_due_once_within_its_limits(steps: list[tuple[float, str]
     debouncer, now, unread = followed(Intervals(quiet=5, max_wait=20, rescan=1e9)), 0.0, list[tuple[float, str]]()
     for passed, folder in [*steps, (0.0, "")]:
         ends = now + passed if folder else float("inf")
-        while (until := debouncer.next_due()) is not None and until <= min(ends, 1e8):
-            (due,) = debouncer.due(until)
+        while (until := debouncer.next_due()) <= min(ends, 1e8):
+            (due,) = debouncer.at(until).due()
             assert unread
             assert {os.path.commonpath((due.folder, inside)) for _, inside in unread} == {due.folder}
             assert until in (unread[-1][0] + 5, unread[0][0] + 20)
             unread.clear()
         if folder:
             now = ends
-            assert debouncer.touch("/r", folder, now) is (not unread)
+            debouncer.at(now).touch("/r", folder)
             unread.append((now, folder))
     assert unread == []
