@@ -120,15 +120,6 @@ _QUOTE_MARKS = re.compile(r"^[> ]+", re.MULTILINE)
 _ATTRIBUTION = 5  # lines
 
 
-@dataclass(frozen=True, slots=True)
-class PassageSplit:
-    """The passages of a document to index, their digests, and the digests of quotes indexed in other documents."""
-
-    passages: tuple[DocumentPassage, ...]
-    owned: tuple[bytes, ...]
-    quoted: tuple[bytes, ...]
-
-
 def passage_digests(document: Document) -> list[bytes]:
     """Return a digest of each passage; quote marks, attributions, white space and case are ignored.
 
@@ -144,14 +135,10 @@ def passage_digests(document: Document) -> list[bytes]:
     ]
 
 
-def own_digests(document: Document, digests: Sequence[bytes]) -> list[bytes]:
-    """Return the digests of the passages that are not quotes, forwards, signatures or from attached files."""
-    pairs = zip(document.passages, digests, strict=True)
-    return [digest for passage, digest in pairs if not passage.is_repeated]
-
-
-def split_passages(document: Document, digests: Sequence[bytes], owners: Mapping[bytes, str]) -> PassageSplit:
-    """Select the passages to index: the document's own, and quotes that no other document owns."""
+def split_passages(
+    document: Document, digests: Sequence[bytes], owners: Mapping[bytes, str]
+) -> tuple[list[DocumentPassage], list[bytes], list[bytes]]:
+    """Return the passages to index, its own and quotes that no other document owns, their digests, and the others'."""
     kept, owned, quoted = [], [], []
     for passage, digest in zip(document.passages, digests, strict=True):
         if passage.is_repeated and owners.get(digest, document.id) != document.id:
@@ -159,7 +146,7 @@ def split_passages(document: Document, digests: Sequence[bytes], owners: Mapping
         else:
             kept.append(passage)
             owned.append(digest)
-    return PassageSplit(tuple(kept), tuple(owned), tuple(quoted))
+    return kept, owned, quoted
 
 
 def _digest(passage: DocumentPassage) -> bytes:
@@ -177,19 +164,10 @@ _COMMIT = 500  # documents per commit: a killed run repeats at most these
 _UNDATED = datetime.min.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """The documents of one commit: the number added, and the number removed because those replace them."""
-
-    added: int
-    removed: int
-
-
-def commit_batch(ledger: Ledger, knowledge: Knowledge, batch: ParsedBatch, versions: Versions) -> Iterator[Committed]:
-    """Commit a batch, yielding after each commit; a document that another one replaces is removed in its commit.
-
-    The files are recorded with the last commit.
-    """
+def _commit_batch(
+    ledger: Ledger, knowledge: Knowledge, batch: ParsedBatch, versions: Versions
+) -> Iterator[tuple[int, int]]:
+    """Commit a batch, and the files with its last commit; yields how many documents each adds, and replaces."""
     catalogue = Catalog(ledger)
     waiting = [one for file in batch.files for one in _replaced(catalogue, versions, file)]
     new_places = _new_places(batch)
@@ -201,7 +179,9 @@ def commit_batch(ledger: Ledger, knowledge: Knowledge, batch: ParsedBatch, versi
         due = [one for one in waiting if last or (one.by in added and one.former.document not in new_places)]
         waiting = [one for one in waiting if one not in due]
         former = [one.former for one in due]
-        removes = _unplaced(catalogue, former, new_places)
+        gone = {(place.path, place.document) for place in former}
+        placed = {d: catalogue.places(d) for d in sorted({place.document for place in former} - new_places.keys())}
+        removes = [d for d, found in placed.items() if found and all((place.path, d) in gone for place in found)]
         collections = {
             d.id: tuple(sorted({*catalogue.collections(d.id), *(place.collection for place in new_places[d.id])}))
             for d in documents
@@ -212,7 +192,7 @@ def commit_batch(ledger: Ledger, knowledge: Knowledge, batch: ParsedBatch, versi
             documents, new_places = [one for one in documents if one.id not in failed], _new_places(batch)
         places = [place for document in documents for place in new_places[document.id]]
         knowledge.commit(entries, partial(_record, catalogue, former, places, batch if last else None), removes)
-        yield Committed(len(documents), len(removes))
+        yield len(documents), len(removes)
 
 
 def _replaced(catalogue: Catalog, versions: Versions, file: FileRead) -> list[Replacement]:
@@ -235,14 +215,6 @@ def _leave_out(catalogue: Catalog, batch: ParsedBatch, failed: Mapping[str, str]
         file.problems += [Problem(file.path, one.item, failed[one.document]) for one in new if one.document in failed]
         stay = [one for one in new if one.document not in failed or catalogue.places(one.document)]
         file.places[file.recorded :] = stay
-
-
-def _unplaced(catalogue: Catalog, former: Sequence[Place], new_places: Mapping[str, object]) -> list[str]:
-    """Return the documents that are left without a place once these are removed."""
-    gone = {(place.path, place.document) for place in former}
-    documents = sorted({place.document for place in former} - new_places.keys())
-    places = {document: catalogue.places(document) for document in documents}
-    return [d for d, found in places.items() if found and all((place.path, d) in gone for place in found)]
 
 
 def _record(catalogue: Catalog, former: Sequence[Place], new: Sequence[Place], last: ParsedBatch | None) -> None:
@@ -283,9 +255,10 @@ def _entries(
     while True:
         left = [document for document in documents if document.id not in failed]
         owners = {digest: document for digest, document in known.items() if document not in removes}
-        for document in left:
-            for digest in own_digests(document, digests[document.id]):
-                owners.setdefault(digest, document.id)
+        for document in left:  # what it wrote itself, be it quoted before
+            for passage, digest in zip(document.passages, digests[document.id], strict=True):
+                if not passage.is_repeated:
+                    owners.setdefault(digest, document.id)
 
         def entry(one: Document, owners: dict[bytes, str] = owners) -> IndexedDocument:
             seen = seen_at(one, first.get(one.id), now)
@@ -315,16 +288,16 @@ def _entry(
     seen: datetime,
 ) -> IndexedDocument:
     """Return the index entry of a document, and add its digests to `owners`."""
-    split = split_passages(document, digests, owners)
-    for digest in split.owned:
+    passages, owned, quoted = split_passages(document, digests, owners)
+    for digest in owned:
         owners.setdefault(digest, document.id)
-    chunks = tuple(chunk(document, split.passages))
+    chunks = tuple(chunk(document, passages))
     tokens = tuple(
         " ".join(index_words(piece, document.sender, document.recipients, document.date)) for piece in chunks
     )
     names = name_forms([document.sender, *document.recipients])
     known = provenance(document, seen)
-    return IndexedDocument(document, chunks, tokens, collections, split.owned, split.quoted, names, known)
+    return IndexedDocument(document, chunks, tokens, collections, tuple(owned), tuple(quoted), names, known)
 
 
 # The run over one root: scan, parse, commit, remove.
@@ -515,9 +488,9 @@ class Ingest:
             if file.complete:
                 file.state = scan.as_recorded(os.fsencode(file.path), file.state, self._began)
         done = 0
-        for commit in commit_batch(self._ledger, self._knowledge, batch, self._versions):
-            done += commit.added
-            self.summary.removed += commit.removed
+        for added, replaced in _commit_batch(self._ledger, self._knowledge, batch, self._versions):
+            done += added
+            self.summary.removed += replaced
             yield Progress("keep", self.summary.kept + done)
         self.summary.kept += done
         found = [problem for file in batch.files if file.complete for problem in file.problems]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.pipeline import own_digests, passage_digests, split_passages
+from engine.ingest.pipeline import passage_digests, split_passages
 from store.types import DocumentPassage, Role
 from tests.store.kit import document
 
@@ -17,27 +17,25 @@ def passage(text: str, role: Role = "body") -> DocumentPassage:
 
 def test_body_passages_are_always_indexed() -> None:
     said = document("b", passages=(passage("hello"),))
-    assert split_passages(said, passage_digests(said), {passage_digests(said)[0]: "a"}).passages == said.passages
+    assert split_passages(said, passage_digests(said), {passage_digests(said)[0]: "a"})[0] == [*said.passages]
 
 
 def test_a_quote_owned_by_another_mail_is_left_out() -> None:
     quoting = document("b", passages=(passage("yes"), passage("> hello", "quote")))
-    found = split_passages(quoting, passage_digests(quoting), {passage_digests(quoting)[1]: "a"})
-    assert (found.passages, found.quoted) == (quoting.passages[:1], tuple(passage_digests(quoting)[1:]))
+    kept, _, quoted = split_passages(quoting, passage_digests(quoting), {passage_digests(quoting)[1]: "a"})
+    assert (kept, quoted) == ([*quoting.passages[:1]], passage_digests(quoting)[1:])
 
 
 def test_a_quote_without_an_owner_is_indexed_and_owned() -> None:
     quoting = document("b", passages=(passage("> hello", "quote"),))
     found = split_passages(quoting, passage_digests(quoting), {})
-    assert (found.passages, found.owned, found.quoted) == (quoting.passages, tuple(passage_digests(quoting)), ())
+    assert found == ([*quoting.passages], passage_digests(quoting), [])
 
 
 def test_a_quote_owned_by_the_mail_itself_is_indexed() -> None:
     quoting = document("b", passages=(passage("> hello", "quote"),))
-    assert (
-        split_passages(quoting, passage_digests(quoting), {passage_digests(quoting)[0]: "b"}).passages
-        == quoting.passages
-    )
+    owners = {passage_digests(quoting)[0]: "b"}
+    assert split_passages(quoting, passage_digests(quoting), owners)[0] == [*quoting.passages]
 
 
 def test_quote_marks_white_space_and_case_are_ignored() -> None:
@@ -66,12 +64,9 @@ def test_other_words_are_another_passage() -> None:
     assert len(set(passage_digests(one))) == 3
 
 
-def test_own_digests_leave_out_quotes_forwards_and_signatures() -> None:
-    one = document("a", passages=tuple(passage(role, role) for role in _ROLES))
-    said = [
-        d for d, p in zip(passage_digests(one), one.passages, strict=True) if p.role in ("body", "attachment", "event")
-    ]
-    assert own_digests(one, passage_digests(one)) == said
+def test_quotes_forwards_and_signatures_are_not_a_documents_own() -> None:
+    said = [one.role for one in (passage(role, role) for role in _ROLES) if not one.is_repeated]
+    assert said == ["body", "attachment", "event"]
 
 
 _PASSAGES = st.lists(st.builds(passage, st.text(max_size=20), st.sampled_from(_ROLES)), max_size=8)
@@ -82,8 +77,5 @@ _PASSAGES = st.lists(st.builds(passage, st.text(max_size=20), st.sampled_from(_R
 def test_every_passage_is_either_kept_and_owned_or_quoted(passages: list[DocumentPassage], elsewhere: set[int]) -> None:
     one = document("a", passages=tuple(passages))
     owners = {digest: "b" for i, digest in enumerate(passage_digests(one)) if i in elsewhere}
-    found = split_passages(one, passage_digests(one), owners)
-    assert (sorted([*found.owned, *found.quoted]), len(found.passages)) == (
-        sorted(passage_digests(one)),
-        len(found.owned),
-    )
+    kept, owned, quoted = split_passages(one, passage_digests(one), owners)
+    assert (sorted([*owned, *quoted]), len(kept)) == (sorted(passage_digests(one)), len(owned))
