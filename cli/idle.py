@@ -401,10 +401,11 @@ def idle(
             raise UsageError(f"--{action} cannot be combined with other options than --json", "pkb idle --status")
         arrange(action, as_json=as_json)
         return
-    from engine.idle.scheduler import running_s
     from engine.idle.types import IdleReport, IdleRequest
 
-    began = time.monotonic() - (running_s() if sys.argv[1:2] == ["idle"] else 0)  # with a process started for it
+    began = time.monotonic() - (
+        time.process_time() if sys.argv[1:2] == ["idle"] else 0
+    )  # with a process started for it
     request = IdleRequest(began, duration("--budget", budget), most, predictions, dry_run, force)
     with open_pkb() as pkb:
         try:

@@ -254,7 +254,7 @@ class IdlePlanner:
         if reader.kept is None:
             return None
         parts = (session.order, settings.model.max_tokens, settings.ask.k, settings.idle.ahead)
-        return PrefetchContext(reader, self._reasker, *parts, session.locks.reader, self.begin_planning())
+        return PrefetchContext(reader, reader.kept, self._reasker, *parts, session.locks.reader, self.begin_planning())
 
     def _tasks(self) -> list[MaintenanceTask]:
         """Return the maintenance tasks; once `is_over`, no further file is checked."""

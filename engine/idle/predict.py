@@ -140,18 +140,12 @@ AskAbout = Callable[[Sequence[Chunk], str], str]  # from chunks and a request ab
 
 
 class Prediction(Struct, frozen=True):
-    """A question that may be asked, the view and the method that predicted it, and its probability, 0 to 1."""
+    """A question that may be asked, the predictor under which it is counted, and its probability, 0 to 1."""
 
     question: str
-    view: str  # "chunks" or "history"
-    method: str  # "model", "form" or "where-too"
+    source: str
     probability: float = 0.5
     chunks: tuple[str, ...] = ()  # that it was made from: it goes when one of them is removed
-
-    @property
-    def source(self) -> str:
-        """Return the name of the predictor, under which its predictions are counted."""
-        return f"{self.view}/{self.method}"
 
 
 def from_history(questions: Sequence[str], kind: str, stride: int, write: Write) -> list[Prediction]:
@@ -164,7 +158,7 @@ def from_history(questions: Sequence[str], kind: str, stride: int, write: Write)
     written = write([system + "\n", *(f"- {one}\n" for one in shown), cue])
     asked = set(map(normalise, shown))
     found = [one for one in parse(written, 4 * stride) if normalise(one) not in asked]
-    return [Prediction(one, "history", "model") for one in found[:stride]]
+    return [Prediction(one, "history/model") for one in found[:stride]]
 
 
 _EACH = 3  # questions about a chunk
@@ -185,7 +179,7 @@ def from_chunks(hits: Iterable[Hit], stride: int, ask: AskAbout) -> list[Predict
             if found:
                 break
             raise
-        found += [Prediction(one, "chunks", "model", chunks=(hit.chunk.id,)) for one in questions]
+        found += [Prediction(one, "chunks/model", chunks=(hit.chunk.id,)) for one in questions]
     return found[:stride]
 
 
@@ -459,11 +453,11 @@ def from_forms(
             for rank, filler in enumerate(fillers_of[form.slot]):
                 if may_answer(form, filler, hit):
                     question, chance = form.filled(filler), probability / (1 + rank / 10)
-                    found.append(Prediction(question, "history", "form", chance, (hit.chunk.id,)))
+                    found.append(Prediction(question, "history/form", chance, (hit.chunk.id,)))
     for question in reversed(past):
         for opening, other in _SWAPPED.items():
             if question.casefold().startswith(opening):
-                found.append(Prediction(other + question[len(opening) :], "history", "where-too", 0.2))
+                found.append(Prediction(other + question[len(opening) :], "history/where-too", 0.2))
     best = dict[str, Prediction]()  # each question once
     for one in sorted(found, key=lambda each: -each.probability):
         best.setdefault(one.question.casefold(), one)

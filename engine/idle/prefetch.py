@@ -31,19 +31,9 @@ Evictable = tuple[float, Node]  # a prefetched node, and the age of its chunk: i
 _TOKEN_S = 1e-3  # to prefill one token, until one was
 
 
-@dataclass(frozen=True, slots=True)
-class TokenCost:
-    """The seconds that one token takes to prefill, and its bytes in the cache; the means of all that is cached."""
-
-    seconds: float
-    bytes: float
-
-
-def cost_of_token(cached: CountTotal) -> TokenCost:
-    """Return the cost of one token, given the total of all that is cached."""
-    if not cached.tokens:
-        return TokenCost(_TOKEN_S, 0.0)
-    return TokenCost(cached.seconds / cached.tokens, cached.bytes / cached.tokens)
+def cost_of_token(cached: CountTotal) -> tuple[float, float]:
+    """Return the seconds that one token takes to prefill, and its bytes: the means of all that is cached."""
+    return (cached.seconds / cached.tokens, cached.bytes / cached.tokens) if cached.tokens else (_TOKEN_S, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +68,7 @@ class PrefetchContext:
     """
 
     reader: PromptReader
+    binding: KvBinding
     reasker: Reasker
     order: Order
     max_tokens: int  # of an answer
@@ -85,12 +76,6 @@ class PrefetchContext:
     count: int  # chunks in a plan, both of those retrieved most and of those that no question retrieved
     lock: Callable[[], AbstractContextManager[None]]
     is_over: Callable[[], bool]
-
-    @property
-    def binding(self) -> KvBinding:
-        """Return the cache."""
-        assert self.reader.kept, "no cache for this model"
-        return self.reader.kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,14 +141,12 @@ def plan_prefetch(
         found = chunks(list(times))
     frequent = {_path(context, found[name]): name for name in times if name in found}
     binding, blocks = context.binding, context.reader.ropes
-    one_token, system = cost_of_token(binding.store.index.totals()), (system_ids(context.reader.model),)
+    (one_s, one_size), system = cost_of_token(binding.store.index.totals()), (system_ids(context.reader.model),)
     kind: Kind = "blocks" if blocks else "prefetch"
 
     def segment(path: Path, what: str, reason: str, expected: float) -> WantedSegment:
         tokens = len(path[-1])
-        return WantedSegment(
-            kind, what, reason, path, expected, tokens * one_token.seconds, int(tokens * one_token.bytes)
-        )
+        return WantedSegment(kind, what, reason, path, expected, tokens * one_s, int(tokens * one_size))
 
     wanted = list[tuple[int, WantedSegment]]()
     for path, name in frequent.items():
@@ -263,7 +246,7 @@ def evicted_segments(
     prompts: Iterable[tuple[str, float, Sequence[Path]]],
     root: TreeRoot,
     store: KvStore,
-    new: TokenCost | None = None,
+    new: tuple[float, float] | None = None,
 ) -> list[WantedSegment]:
     """Return each evicted segment, given questions, how often they are wanted, and the paths of their prompts.
 
@@ -280,7 +263,7 @@ def evicted_segments(
             if (ghost := store.counts.ghost(key)) is not None and path[:-1] not in never_cached:
                 reason, seconds, size = "evicted for lack of space", ghost.seconds, ghost.bytes
             elif new is not None:
-                reason, seconds, size = "not stored for lack of space", tokens * new.seconds, int(tokens * new.bytes)
+                reason, seconds, size = "not stored for lack of space", tokens * new[0], int(tokens * new[1])
             else:
                 never_cached.add(path)
                 continue

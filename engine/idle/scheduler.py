@@ -147,7 +147,6 @@ def _session_idle(session: Mapping[str, str], now: float) -> float | None:
 _TOOLS = "/usr/bin:/bin:/usr/sbin:/sbin"  # the PATH of cron is too short
 _TIMEOUT_S = 2.0
 _FRESH_S = 5.0
-_STARTED = 19  # field of /proc/self/stat after the name: ticks from the system's start to the process's
 _SESSION = ("Class", "Type", "IdleHint", "IdleSinceHint")
 
 
@@ -178,14 +177,6 @@ class Machine:
         at, mains, idle = self._known
         load = others(os.getloadavg()[0], self._own.load, os.cpu_count() or 1)
         return MachineFacts(mains, load, None if idle is None else idle + now - at, asked_s)
-
-
-def running_s() -> float:
-    """Return the seconds since this process started, or its processor time if the system does not report that."""
-    fields = _text(Path("/proc/self/stat")).rpartition(")")[2].split()
-    if len(fields) <= _STARTED:
-        return time.process_time()
-    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[_STARTED]) / os.sysconf("SC_CLK_TCK"))
 
 
 def on_mains(sources: Sources) -> bool:

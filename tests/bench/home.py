@@ -155,7 +155,7 @@ class Home:
 def about(hit: Hit) -> Prediction:
     """Return a question about a passage: with the words of its longest sentence."""
     sentence = max(re.split(r"(?<=[.!?])\s+|\n+", hit.chunk.text), key=len)
-    return Prediction(f"What was said about {' '.join(sentence.split()[:ABOUT]).rstrip('.?!,;:')}?", "chunks", "form")
+    return Prediction(f"What was said about {' '.join(sentence.split()[:ABOUT]).rstrip('.?!,;:')}?", "chunks/form")
 
 
 def worth(cost: JobCost) -> float:

@@ -55,6 +55,5 @@ def test_stored_answers_come_before_predictions_and_maintenance_last() -> None:
 
 
 def test_the_cost_of_a_token_is_the_mean_of_those_cached() -> None:
-    found = cost_of_token(CountTotal(count=2, tokens=100, bytes=5_000, seconds=20.0))
-    assert (found.seconds, found.bytes) == (0.2, 50.0)
-    assert cost_of_token(CountTotal()).seconds > 0
+    assert cost_of_token(CountTotal(count=2, tokens=100, bytes=5_000, seconds=20.0)) == (0.2, 50.0)
+    assert cost_of_token(CountTotal())[0] > 0

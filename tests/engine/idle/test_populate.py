@@ -17,8 +17,8 @@ from tests.engine.idle.small_home import Home, handler, home, run_jobs, runner, 
 ANSWERED, PREFILLED = Strategy(AskOptions(), True, 0.85), Strategy(AskOptions(), False, 0.85)
 REWORDED = ("Where, of the choir, is the concert?", "When is the concert of the choir?")
 PREDICTED = (
-    Prediction("Which concert?", "history", "model", 0.2),
-    Prediction("Whose choir?", "chunks", "model", 0.9),
+    Prediction("Which concert?", "history/model", 0.2),
+    Prediction("Whose choir?", "chunks/model", 0.9),
 )
 
 
@@ -99,9 +99,9 @@ def test_a_question_that_was_asked_since_it_was_planned_is_cached(choir: Home) -
 
 @pytest.mark.parametrize(("question", "lasts"), [("When is my next meeting?", False), ("What is on tomorrow?", True)])
 def test_no_idle_work_is_done_for_an_answer_that_lasts_a_minute(choir: Home, question: str, lasts: bool) -> None:
-    offer(choir.reasker(), [Prediction(question, "history", "model", 0.5)])  # as an older version may have queued it
+    offer(choir.reasker(), [Prediction(question, "history/model", 0.5)])  # as an older version may have queued it
     assert (question in [job.what for job in jobs(choir)]) is lasts
-    found = [Prediction(question.upper(), "history", "model")]
+    found = [Prediction(question.upper(), "history/model")]
     assert len(predict.pick(found, {"history/model": 1}, [])) == lasts
     key = choir.ask(question, decode=False)
     assert (
@@ -118,7 +118,7 @@ def test_beyond_the_limit_questions_stay_queued(choir: Home) -> None:
 
 
 def test_the_queue_has_a_limit(choir: Home) -> None:
-    many = [Prediction(f"Question {number}?", "history", "model", 0.5) for number in range(1200)]
+    many = [Prediction(f"Question {number}?", "history/model", 0.5) for number in range(1200)]
     assert offer(choir.reasker(), many) == predict.MOST_QUEUED
     assert Jobs(choir.ledger).counts() == {"populate": predict.MOST_QUEUED}
     assert Jobs(choir.ledger).pending("populate")[0].subject == "Whose choir?"
@@ -156,7 +156,7 @@ def test_a_predicted_question_that_is_stored_in_other_words_is_not_precomputed(t
         ingest(session, small.mail)
         ask(session, "Where is the concert of the choir?")
         reasker = Reasker(session.ledger, session.backend, session.room, session.now)
-        offer(reasker, [Prediction(one, "history", "form", 0.5) for one in REWORDED])
+        offer(reasker, [Prediction(one, "history/form", 0.5) for one in REWORDED])
         planned, is_used_up = predict.plan_population(reasker, ANSWERED), quota(9)
         populate = handler(planned, lambda job: predict.populate(reasker, ANSWERED, job, is_used_up))
         results = list(runner(session.ledger).run({"populate": populate}))

@@ -7,8 +7,7 @@ from tests.engine.idle.kit import Writes
 
 
 def about(question: str, source: str = "history/form", promise: float = 0.5) -> Prediction:
-    view, _, way = source.partition("/")
-    return Prediction(question, view, way, promise)
+    return Prediction(question, source, promise)
 
 
 def test_a_model_is_asked_for_a_stride_of_questions_about_a_kind_of_collection() -> None:

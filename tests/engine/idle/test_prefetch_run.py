@@ -64,8 +64,10 @@ SEGMENTS = (segment(SYSTEM), segment(SYSTEM, A), segment(SYSTEM, B, expected=0.5
 
 def context(model: Mlx, box: Box) -> PrefetchContext:
     reasker = Home(box.ledger).reasker()
-    reading = PromptReader(model, KvBinding(box.store, ROOT, model))
-    return PrefetchContext(reading, reasker, in_document_order, 16, 5, 120, nullcontext, lambda: False)
+    binding = KvBinding(box.store, ROOT, model)
+    return PrefetchContext(
+        PromptReader(model, binding), binding, reasker, in_document_order, 16, 5, 120, nullcontext, lambda: False
+    )
 
 
 def run(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.idle.prefetch import TokenCost, WantedSegment, evicted_segments
+from engine.idle.prefetch import WantedSegment, evicted_segments
 from tests.store.kv_kit import PLENTY, ROOT, A, B, C, Kept, tensors
 
 ASKED = (A, B, C)
@@ -48,7 +48,7 @@ def test_where_some_were_refused_segments_that_never_were_cached_are_planned_at_
     store: Kept,
 ) -> None:
     asked = [("what?", 9.0, prefixes((A, C)))]
-    (found,) = evicted_segments(asked, ROOT, store.store, TokenCost(0.5, 100.0))
+    (found,) = evicted_segments(asked, ROOT, store.store, (0.5, 100.0))
     assert (found.path, found.reason) == ((A, C), "not stored for lack of space")
     assert (found.seconds, found.bytes) == (0.5 * len(C), 100 * len(C))
 

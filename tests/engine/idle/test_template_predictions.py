@@ -9,12 +9,12 @@ from tests.engine.idle.kit import hit
 
 def asked(found: object) -> set[tuple[str, str]]:
     assert isinstance(found, list)
-    return {(one.method, one.question) for one in found}
+    return {(one.source, one.question) for one in found}
 
 
 def test_a_question_about_two_people_is_predicted_for_a_third() -> None:
     past = ["How old is Eve Fox?", "How old is Dan Moe?"]
-    assert ("form", "How old is Gus Hall?") in asked(from_forms([hit("Gus Hall turned fifty.")], past))
+    assert ("history/form", "How old is Gus Hall?") in asked(from_forms([hit("Gus Hall turned fifty.")], past))
 
 
 def test_templates_whose_answer_the_chunks_lack_predict_nothing() -> None:
@@ -23,7 +23,7 @@ def test_templates_whose_answer_the_chunks_lack_predict_nothing() -> None:
 
 
 def test_where_is_predicted_after_when() -> None:
-    assert asked(from_forms([], ["When is the picnic?"])) == {("where-too", "Where is the picnic?")}
+    assert asked(from_forms([], ["When is the picnic?"])) == {("history/where-too", "Where is the picnic?")}
 
 
 def test_without_earlier_questions_there_are_no_templates() -> None:

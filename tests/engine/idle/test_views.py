@@ -20,7 +20,7 @@ def choir(tmp_path: Path) -> Home:
 
 
 def numbered(count: int) -> Sequence[Prediction]:
-    return [Prediction(f"Question {number}?", "history", "model") for number in range(count)]
+    return [Prediction(f"Question {number}?", "history/model") for number in range(count)]
 
 
 def view(seen: str, of: Callable[[int], Sequence[Prediction]] = numbered) -> View:
@@ -57,7 +57,7 @@ def test_stored_and_queued_questions_are_not_predicted_again(choir: Home) -> Non
 
 def test_a_predictor_whose_questions_were_asked_gets_more(choir: Home) -> None:
     def two(count: int) -> Sequence[Prediction]:
-        return [Prediction(f"{name} {n}?", "history", name) for name in ("model", "form") for n in range(count)]
+        return [Prediction(f"{name} {n}?", f"history/{name}") for name in ("model", "form") for n in range(count)]
 
     PredictionLog(choir.ledger).add({"history/model": 40, "history/form": 40}, 1.0)
     with choir.ledger.transaction():
