@@ -125,13 +125,6 @@ def latest(ledger: Ledger, limit: int) -> list[str]:
     return [question for (question,) in ledger.rows.execute(sql, (limit,))]
 
 
-def last_asked(ledger: Ledger, keys: Sequence[bytes]) -> float | None:
-    """Return when a question with one of these keys was last asked, in seconds since the epoch; None if never."""
-    marks = ", ".join("?" * len(keys))
-    found = ledger.rows.execute(f"SELECT max(at) FROM history WHERE key IN ({marks})", list(keys)).fetchone()[0]
-    return None if found is None else float(found)
-
-
 def link_documents(ledger: Ledger, key: bytes, documents: Iterable[str], like: bytes | None = None) -> None:
     """Record documents that a question was answered from, and those of the question that it is `like`.
 

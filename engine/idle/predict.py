@@ -2,7 +2,7 @@
 
 predict: views (chunks, history) -> shares of the budget by hit rate -> predictions -> queued `populate` jobs.
 A prediction depends on its view alone; a language model is called through a function.
-standing: the questions of `predict.standing` -> drop those nobody asks -> newest meetings -> drop what is cached. Each
+standing: the questions of `predict.standing` -> newest meetings -> drop what is cached. Each
 answer is the one that asking within the meeting, so pkb declines the same questions.
 """
 
@@ -36,7 +36,6 @@ from engine.types import AskOptions
 from prompts import prompt
 from store.answers import known_questions
 from store.documents import TitledDocument
-from store.history import last_asked
 from store.jobs import JobRow, Jobs, PredictionLog, PredictorCounts
 from store.types import Chunk, Hit, Scope, replace
 
@@ -485,8 +484,7 @@ def plan_standing(
     With `quotes`, questions that only a language model answers are left out.
     """
     counts, seconds = {one.source: one for one in PredictionLog(reasker.ledger).all()}, reasker.answer_s()
-    wanted = [one for one in questions if not (quotes and needs_model(one))]
-    asked = [one for one in wanted if _is_asked(reasker, strategy, one, meetings, counts)]
+    asked = [one for one in questions if not (quotes and needs_model(one))]
     jobs = list[Job]()
     for meeting, one in product(meetings, asked):
         if not reasker.is_cached(one, _within(strategy, meeting.id)):
@@ -500,22 +498,6 @@ def needs_model(question: str) -> bool:
     """Return whether quotes decline a question."""
     found = whole_document_question(question)
     return found.aspect == "summary" if found else synthesis(question) is not None
-
-
-def _is_asked(
-    reasker: Reasker,
-    strategy: Strategy,
-    question: str,
-    meetings: Sequence[TitledDocument],
-    counts: Mapping[str, PredictorCounts],
-) -> bool:
-    """Return whether a question is worth preparing: it is not paused, or was asked of a meeting in the last weeks."""
-    now = reasker.now.timestamp()
-    if not is_paused(counts.get(_source(question)), now, WEEKS):
-        return True
-    keys = [reasker.key_of(question, _within(strategy, meeting.id)).digest for meeting in meetings]
-    last = last_asked(reasker.ledger, keys)
-    return last is not None and now - last < WEEKS * WEEK_S
 
 
 def prepare_standing(reasker: Reasker, strategy: Strategy, job: Job, is_used_up: Callable[[], bool]) -> Outcome:

@@ -94,7 +94,7 @@ def parse_batches(
                 yield batch
                 batch = ParsedBatch(files=[file])
         if file.places:
-            file.state = scan.indexed(key, file.state)
+            file.state = scan.with_digest(key, file.state, whole=True)
         file.complete = True
         if number % _PROGRESS_EVERY == 0:
             yield number
@@ -188,7 +188,10 @@ def _commit_batch(
         }
         entries, failed = _entries(ledger, documents, collections, removes)
         if failed:
-            _leave_out(catalogue, batch, failed)
+            for file in batch.files:  # which say so; one indexed before stays as it was
+                new = [(one, failed.get(one.document)) for one in file.places[file.recorded :]]
+                file.problems += [Problem(file.path, one.item, why) for one, why in new if why]
+                file.places[file.recorded :] = [one for one, why in new if not why or catalogue.places(one.document)]
             documents, new_places = [one for one in documents if one.id not in failed], _new_places(batch)
         places = [place for document in documents for place in new_places[document.id]]
         knowledge.commit(entries, partial(_record, catalogue, former, places, batch if last else None), removes)
@@ -206,15 +209,6 @@ def _replaced(catalogue: Catalog, versions: Versions, file: FileRead) -> list[Re
         read = {place.item for place in file.places} | {problem.item for problem in file.problems} - bugs
         file.places += [place for place in file.former if bugs and place.item >= 0 and place.item not in read]
     return versions.replaced(file.path, file.former, file.places, complete=file.complete, decoded_anew=file.anew)
-
-
-def _leave_out(catalogue: Catalog, batch: ParsedBatch, failed: Mapping[str, str]) -> None:
-    """Name documents that could not be indexed as problems of their files; one indexed before stays as it was."""
-    for file in batch.files:
-        new = file.places[file.recorded :]
-        file.problems += [Problem(file.path, one.item, failed[one.document]) for one in new if one.document in failed]
-        stay = [one for one in new if one.document not in failed or catalogue.places(one.document)]
-        file.places[file.recorded :] = stay
 
 
 def _record(catalogue: Catalog, former: Sequence[Place], new: Sequence[Place], last: ParsedBatch | None) -> None:

@@ -150,12 +150,6 @@ def closes_address(lines: Sequence[str], at: int) -> bool:
     return above.count("<") > above.count(">")
 
 
-def is_sent_from(line: str) -> bool:
-    """Return whether a line is the signature of a phone or mail program."""
-    text = _LINKED.sub("", line.strip())
-    return len(text) <= 90 and SENT_FROM.match(text) is not None and not MOBILE.search(text)
-
-
 def starts_list_footer(lines: Sequence[str], at: int) -> bool:
     """Return whether a mailing list's footer starts here: a rule, then the list's name or how to unsubscribe."""
     rules, below = 3 <= len(rule := lines[at].strip()) <= 120 and not rule.strip("_-=*"), lines[at + 1 : at + 4]
@@ -244,7 +238,9 @@ def _mark_line(
     )
     if separates or lines[at].startswith("-----BEGIN PGP SIGNATURE") or starts_list_footer(lines, at):
         state = "signature"
-    roles.append("signature" if is_sent_from(text) or _ARMOUR.match(text) else state)
+    bare = _LINKED.sub("", text)  # of a phone or mail program
+    sent_from = len(bare) <= 90 and SENT_FROM.match(bare) and not MOBILE.search(bare)
+    roles.append("signature" if sent_from or _ARMOUR.match(text) else state)
     return state
 
 

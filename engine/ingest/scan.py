@@ -185,6 +185,8 @@ def with_digest(path: bytes, state: FileState, *, whole: bool = False) -> FileSt
 
     The head tells nothing of a change further on: what was indexed is digested as a `whole`.
     """
+    if whole and len(state.digest) == _WHOLE:
+        return state
     with suppress(OSError), Path(os.fsdecode(path)).open("rb") as file:  # whoever reads it says why
         head = file.read(HEAD)
         whole = whole or state.size < _LARGE or b"\0" not in head or detect(os.fsdecode(path), head) is not None
@@ -193,11 +195,6 @@ def with_digest(path: bytes, state: FileState, *, whole: bool = False) -> FileSt
             file_digest(file, lambda: digest)
         return replace(state, digest=digest.digest())
     return state
-
-
-def indexed(path: bytes, state: FileState) -> FileState:
-    """Return the state of a file that documents were made of."""
-    return state if len(state.digest) in (0, _WHOLE) else with_digest(path, state, whole=True)
 
 
 def as_recorded(path: bytes, state: FileState, began: int) -> FileState:

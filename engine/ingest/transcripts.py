@@ -5,7 +5,6 @@ Given the name and content of a file; opens none.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from html import unescape
@@ -52,17 +51,8 @@ _TITLE = re.compile(r"(?:title|meeting|subject|topic)[ \t]*:[ \t]*(\S.*)$", re.I
 _ENDINGS = re.compile(r"(?:\.(?:vtt|srt|sbv|json|txt|html?|md|markdown|text|transcript|[a-z]{2}))+$", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class FrontMatter:
-    """Title and date from the first lines of a text, and the other lines."""
-
-    title: str
-    date: datetime | None
-    rest: dialogue.Lines
-
-
-def front_matter(lines: dialogue.Lines) -> FrontMatter:
-    """Return the title and date in the first lines; lines that contain nothing else are removed from the rest."""
+def front_matter(lines: dialogue.Lines) -> tuple[str, datetime | None, dialogue.Lines]:
+    """Return the title and date in the first lines, and all lines but those that contain nothing else."""
     title, date, taken = "", None, set[int]()
     filled = [place for place, (_, line) in enumerate(lines[:200]) if line.strip()][:_MOST]
     for place in filled:
@@ -87,7 +77,7 @@ def front_matter(lines: dialogue.Lines) -> FrontMatter:
             continue
         taken.add(place)
     rest = [pair for place, pair in enumerate(lines) if place not in taken]
-    return FrontMatter(title, date or date_within(title), rest)
+    return title, date or date_within(title), rest
 
 
 def _is_title(line: str, after: str) -> bool:
@@ -383,8 +373,8 @@ def _read_text(name: str, text: str) -> Document:
     if said := dialogue.chat_cues(numbered):  # messages of a chat are not sentences of one text
         turns = [DocumentPassage(cue.text, cue.first, cue.last, "body", cue.speaker, cue.at) for cue in said]
         return _document(name, text, turns, "", None)
-    front = front_matter(numbered)
-    return _document(name, text, merge_cues(dialogue.dialogue_cues(front.rest)), front.title, front.date)
+    title, date, rest = front_matter(numbered)
+    return _document(name, text, merge_cues(dialogue.dialogue_cues(rest)), title, date)
 
 
 def _cut_problem(limits: ParseLimits) -> str:

@@ -117,7 +117,6 @@ _ESCAPES = {
     "&": re.compile(r"&(?:nbsp|lt|gt|quot|#\d{2,5});"),
 }
 _PERCENT = re.compile(r"(?<!\S)[^\s/:?%]*(?:%20[^\s/:?%]*){3}")
-_BASE64 = re.compile(r"\n(?=[A-Za-z0-9+/]{60,}={0,2}(?:\s|$))(?=\S*[A-Z])\S*\d")
 _END_TAG = re.compile(r"</[A-Za-z][A-Za-z0-9]{0,9}>")
 _UNOPENED = re.compile(
     r"\[attachment: (?:winmail\.dat|smime\.p7m|application/(?:(?:x-)?pkcs7-mime|pgp-encrypted|(?:vnd\.)?ms-tnef)"
@@ -141,13 +140,6 @@ def _is_undecoded(text: str) -> bool:
     return escaped or "\ufffd" in text or ("%20" in text and _PERCENT.search(text) is not None)
 
 
-def _holds_several(mail: Document) -> bool:
-    if mail.text.count("\nFrom: ") < 2:
-        return False
-    own = "\n".join(["", *(passage.text for passage in mail.passages if passage.role == "body")])
-    return own.count("\nFrom: ") > 1
-
-
 def _has_no_speakers(one: Document) -> bool:
     speakers, timed = (
         {turn.speaker for turn in one.passages} - {None},
@@ -160,12 +152,10 @@ KINDS: Final[Mapping[str, tuple[str, str, Callable[[Document], bool]]]] = {
     "no-sender": ("mail", "no sender", lambda one: not one.sender),
     "no-date": ("mail", "no date in the header", lambda one: one.date is None),
     "no-words": ("mail", "no own words", lambda one: _SAID.isdisjoint(passage.role for passage in one.passages)),
-    "several": ("mail", "several messages in one", _holds_several),
     "unopened": ("mail", "a part was not opened", lambda one: "[" in one.text and bool(_UNOPENED.search(one.text))),
     "pictures": ("", "pages that are pictures", lambda one: bool(_PICTURES.search(one.text))),
     "no-speakers": ("transcript", "one speaker or none", _has_no_speakers),
     "undecoded": ("", "characters not decoded", lambda one: _is_undecoded(_read(one)) or "=?" in one.title),
-    "base64": ("", "words like base64", lambda one: _many(_read(one), "\n", _BASE64) and "PGP SIGN" not in one.text),
     "markup": ("", "tags of HTML or XML", lambda one: "<" in one.text and _many(_read(one), "</", _END_TAG)),
 }
 
