@@ -271,7 +271,7 @@ class Pkb:
     def embed(self) -> Iterator[tuple[int, int]]:
         """Compute missing embeddings, newest chunks first; yields how many are done and left. NoModel without one."""
         if operations.missing_vectors(self.session):
-            yield from ((step.done, step.missing) for step in operations.embed(self.session))
+            yield from operations.embed(self.session)
 
     def watch(
         self,

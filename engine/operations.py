@@ -39,7 +39,6 @@ from store.types import Scope, replace
 
 if TYPE_CHECKING:
     from engine.ask.followup import Turn
-    from engine.ingest.chunking import Embedded
     from engine.ingest.imap import Fetched, MailAccount, MailConnection
     from engine.ingest.pipeline import Ingest, Settled, Summary
     from store.catalog import Problem, SourceRoot
@@ -53,7 +52,7 @@ def missing_vectors(opened: Session) -> int:
     return opened.ledger.count("chunks") if changed else opened.ledger.unembedded
 
 
-def embed(opened: Session) -> "Iterator[Embedded]":
+def embed(opened: Session) -> Iterator[tuple[int, int]]:
     """Fill in missing vectors, then tidy the tables; DiskFull."""
     from engine.ingest.chunking import embed
 
@@ -348,8 +347,8 @@ def ingest(
                 run.drop_root(root)
             for root in roots:
                 for progress in run.run(root):
-                    on_progress(progress.step, progress.done, progress.total)
-                    if progress.step == "keep" and opened.mapped.is_behind():
+                    on_progress(*progress)
+                    if progress[0] == "keep" and opened.mapped.is_behind():
                         _index(opened)
                 opened.catalogue.mark_read(root.path, opened.now)
             opened.knowledge.remove_leftovers(opened.home.kv)

@@ -253,7 +253,7 @@ class Watcher:
                 opened.make()
                 if operations.missing_vectors(opened):
                     for step in operations.embed(opened):
-                        done, left = step.done, step.missing
+                        done, left = step
                         if left and self._follow.is_due():
                             self._unembedded = True
                             break

@@ -142,21 +142,17 @@ def _refreshes(reasker: Reasker, keys: Sequence[bytes], reason: str) -> list[Job
     jobs = list[Job]()
     for key in keys:
         cached = AnswerBank(reasker.ledger).find(key)
-        if cached and _can_refresh(reasker, key, cached):
+        if cached and cached.state != "pending" and reasker.makes(key, cached):
             seconds = max(_SHORTEST_S, cached.made_ms / 1000)
             jobs.append(Job("refresh", key.hex(), cached.question, reason, demand(cached), seconds, seconds))
     return by_rate(jobs)
-
-
-def _can_refresh(reasker: Reasker, key: bytes, cached: CachedAnswer) -> bool:
-    return cached.state != "pending" and reasker.makes(key, cached)
 
 
 def refresh(reasker: Reasker, job: Job) -> Outcome:
     """Answer an entry again where its evidence has changed."""
     key, ledger = bytes.fromhex(job.subject), reasker.ledger
     cached, generation = AnswerBank(ledger).find(key), ledger.generation
-    if cached is None or not _can_refresh(reasker, key, cached):
+    if cached is None or cached.state == "pending" or not reasker.makes(key, cached):
         return Outcome("cached")
     evidence = reasker.evidence(cached)
     if fingerprint(evidence, cached.writer) == cached.evidence:

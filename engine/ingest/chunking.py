@@ -157,18 +157,10 @@ OnVectors = Callable[[Sequence[str], "Vectors"], None]  # receives chunk ids and
 _TIMEOUT_S = 0.2  # how long to wait for readers before dropping tables of former embedders is left to the next run
 
 
-@dataclass(frozen=True, slots=True)
-class Embedded:
-    """Progress: vectors computed in this run, and those still missing."""
-
-    done: int
-    missing: int
-
-
 def embed(
     store: "VectorStore", embedder: "Embedder", locks: Locks, on_vectors: OnVectors = lambda _ids, _vectors: None
-) -> Iterator[Embedded]:
-    """Embed what is missing, yielding after each commit; yields nothing while another process is embedding."""
+) -> Iterator[tuple[int, int]]:
+    """Embed what is missing; yields how much is done and left after each commit, nothing if another process embeds."""
     with locks.embedder() as locked:
         if not locked:
             return
@@ -185,7 +177,7 @@ def embed(
                 on_vectors(ids, vectors)
                 count = len(ids)
                 done, missing = done + count, missing - count
-                yield Embedded(done, max(missing, 0))
+                yield done, max(missing, 0)
 
 
 def _round(embedder: "Embedder", rows: list[Row]) -> "Iterator[tuple[list[str], Vectors]]":

@@ -176,9 +176,9 @@ def _commit_batch(
     for start in range(0, max(len(ordered), 1), _COMMIT):
         documents, last = ordered[start : start + _COMMIT], start + _COMMIT >= len(ordered)
         added = {document.id for document in documents}
-        due = [one for one in waiting if last or (one.by in added and one.former.document not in new_places)]
+        due = [one for one in waiting if last or (one[1] in added and one[0].document not in new_places)]
         waiting = [one for one in waiting if one not in due]
-        former = [one.former for one in due]
+        former = [place for place, _ in due]
         gone = {(place.path, place.document) for place in former}
         placed = {d: catalogue.places(d) for d in sorted({place.document for place in former} - new_places.keys())}
         removes = [d for d, found in placed.items() if found and all((place.path, d) in gone for place in found)]
@@ -299,6 +299,7 @@ def _entry(
 _COMPACT_EVERY = 20_000  # documents; rows outside the indexes are looked at one by one
 _REMOVED_AT_ONCE = 500
 _FEWEST, _WORN = 10, 0.1  # documents, and of all: where so much of a file was removed, compacting writes it again
+Progress = tuple[str, int, int | None]  # a step's name, how far it is, and how far it goes, if known
 Settled = Callable[[bytes, FileState], bool]  # whether a file is no longer being written
 
 
@@ -312,15 +313,6 @@ class Guard:
     share: float
     count: int
     prune: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Progress of a step; `total` is None if unknown."""
-
-    step: str
-    done: int
-    total: int | None = None
 
 
 @dataclass(slots=True)
@@ -381,7 +373,7 @@ class Ingest:
         self._knowledge.recover()
         rules = [str(PARSER_VERSION), *sorted(self._limits.leave_out), *["attachments"] * self._limits.attachments]
         documents_store.read_anew(self._ledger, " ".join(rules), version("pkb"))
-        yield Progress("scan", 0)
+        yield "scan", 0, None
         found = self._scan(root)
         gone = [one for path in sorted(found.gone) for one in self._catalogue.former_places(os.fsdecode(path))]
         self._versions = Versions(gone, found.moved())
@@ -392,7 +384,7 @@ class Ingest:
         prune_provenance(self._ledger)
         is_worn = self.summary.removed >= max(_FEWEST, _WORN * self._catalogue.counts()["documents"])
         if self._knowledge.is_untidy or is_worn:
-            yield Progress("index", 0)
+            yield "index", 0, None
             self._knowledge.compact()
         fresh = set(self.summary.problems)
         known = (one for one in self._catalogue.problems(root.path) if one.reason and one not in fresh)
@@ -456,14 +448,14 @@ class Ingest:
             for root, own in grouped.items():
                 reader = partial(read, raw_kind=root.kind, limits=limits, root=root.path)
                 before, self._files = self._files, self._files + len(own)
-                yield Progress("read", before, self._files)
+                yield "read", before, self._files
                 is_forgotten = partial(self._is_forgotten, Tombstones(self._ledger))
                 for step in parse_batches(own, root.collection, reader, self._knowledge.is_indexed, is_forgotten):
                     if isinstance(step, int):
-                        yield Progress("read", before + step, self._files)
+                        yield "read", before + step, self._files
                     else:
                         yield from self._commit(step)
-                yield Progress("read", self._files, self._files)
+                yield "read", self._files, self._files
 
     def _is_forgotten(self, tombstones: Tombstones, document: Document, path: str) -> bool:
         """Return whether a document has a tombstone; with `restore` that is lifted."""
@@ -485,7 +477,7 @@ class Ingest:
         for added, replaced in _commit_batch(self._ledger, self._knowledge, batch, self._versions):
             done += added
             self.summary.removed += replaced
-            yield Progress("keep", self.summary.kept + done)
+            yield "keep", self.summary.kept + done, None
         self.summary.kept += done
         found = [problem for file in batch.files if file.complete for problem in file.problems]
         self.summary.problems += [problem for problem in found if problem.reason]

@@ -250,15 +250,8 @@ _QUOTE_MARKS = re.compile(r"\s{0,3}(?:>\s?)+")
 _ABOVE, _DEEPEST = 10, 64  # lines above the first field of a header; quotations in quotations that are told apart
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """The date and author of a quoted message, as its header says; None and empty if it does not."""
-
-    date: datetime | None = None
-    author: str = ""
-
-
-_UNKNOWN = Origin()
+Origin = tuple[datetime | None, str]  # the date and author of a quoted message, as its header says
+_UNKNOWN: Origin = (None, "")
 
 
 def origins(lines: Sequence[str], roles: Sequence[Role], sent: datetime | None) -> list[Origin]:
@@ -290,20 +283,20 @@ def _headers(lines: Sequence[str], at: int, depth: int, sent: datetime | None) -
     block, here = lines[max(0, at - _ABOVE) : at + _BLOCK], min(at, _ABOVE)
     window = [_without_marks(line, depth) for line in block] if depth else list(block)
     if (rule := ORIGINAL.match(bare)) and rule["who"]:  # Yahoo's fields stand behind the rule, in one line
-        yield at, depth, Origin(date_in_header(bare[rule.end() :], sent), _person(rule["who"]))
+        yield at, depth, (date_in_header(bare[rule.end() :], sent), _person(rule["who"]))
     elif _is_mark(bare):
-        yield at, depth, Origin(_header_date(window, here + 1, sent), _header_author(window, here + 1))
+        yield at, depth, (_header_date(window, here + 1, sent), _header_author(window, here + 1))
     elif starts_header_block(window, here) and not (
         (field := _LABELLED.match(window[here - 1][:WIDEST]) if here else None)
         and (FIELD.match(field[0]) or _PERSON.match(field[1].strip()))
     ):
         above = lines_above_header(window, here)
-        origin = Origin(_header_date(window, here - above, sent), _header_author(window, here - above))
-        if origin.date or not any(_is_mark(line.strip()) for line in window[:here]):  # else the mark's date holds
+        origin = _header_date(window, here - above, sent), _header_author(window, here - above)
+        if origin[0] or not any(_is_mark(line.strip()) for line in window[:here]):  # else the mark's date holds
             yield at - above, depth, origin
     elif count := attribution_lines(window, here):
         text = " ".join(window[here - count + 1 : here + 1])
-        origin = Origin(date_in_header(text, sent), _attributed_to(text))
+        origin = date_in_header(text, sent), _attributed_to(text)
         yield at - count + 1, depth + next_is_quoted(window, here + 1), origin
 
 
@@ -440,7 +433,7 @@ def paragraphs(
         # A bare quote mark ends a paragraph that did not begin with one.
         if begin >= 0 and (changes or (_is_bare_quote(lines[at - 1]) and not _is_bare_quote(lines[begin]))):
             text, place = "\n".join(lines[begin:at]).strip(), (begin + first_line, at - 1 + first_line)
-            written, author = known[begin].date, known[begin].author
+            written, author = known[begin]
             passages.append(DocumentPassage(text, *place, roles[begin], written=written, author=author))
             begin = -1
         if begin < 0 and not blank:

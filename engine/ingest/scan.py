@@ -318,12 +318,8 @@ def _candidates(home: Path, program: str, place: str) -> list[Path]:
 # A former item with no such successor is gone: removing it is up to the guard.
 
 
-@dataclass(frozen=True, slots=True)
-class Replacement:
-    """A former place whose document is replaced by another one (None: by a new decoding that leaves it out)."""
-
-    former: Place
-    by: str | None
+# A former place, and the document that replaces its one; None: a new decoding that leaves it out.
+Replacement = tuple[Place, str | None]
 
 
 def replacements(former: Sequence[Place], now: Sequence[Place], *, complete: bool = True) -> list[Replacement]:
@@ -339,7 +335,7 @@ def replacements(former: Sequence[Place], now: Sequence[Place], *, complete: boo
         current = sorted((place for place in former if place.position is not None), key=_position)
         single = len(current) == 1
         found |= {current[0].document: now[0].document} if single else dict(_by_position(current, now))
-    return [Replacement(left[document], by) for document, by in found.items() if document in left]
+    return [(left[document], by) for document, by in found.items() if document in left]
 
 
 def _by_position(former: Sequence[Place], now: Sequence[Place]) -> Iterator[tuple[str, str]]:
@@ -400,20 +396,20 @@ class Versions:
         All that a file held and no longer holds is replaced if it was only decoded anew.
         """
         own = [*former, *self._paths.get(self._moved.get(path, ""), ())]
-        found = {(one.former.path, one.former.item): one for one in replacements(own, now, complete=complete)}
+        found = {(one.path, one.item): (one, by) for one, by in replacements(own, now, complete=complete)}
         here = {place.document for place in now}
         left = [place for place in former if place.document not in here and (place.path, place.item) not in found]
         for place in left if complete else ():
             by = self._read.get(place.message_id or "")
             if by or (decoded_anew and place.position is not None):
-                found[place.path, place.item] = Replacement(place, by)
+                found[place.path, place.item] = place, by
             else:
                 self._leave(place)
         elsewhere = list[Replacement]()  # in other files are former versions of these messages
         for place in (one for one in now if one.message_id):
             self._read[place.message_id or ""] = place.document
             others = self._messages.pop(place.message_id or "", ())
-            elsewhere += [Replacement(one, place.document) for one in others if one.document != place.document]
+            elsewhere += [(one, place.document) for one in others if one.document != place.document]
         return [*found.values(), *elsewhere]
 
     def _leave(self, place: Place) -> None:

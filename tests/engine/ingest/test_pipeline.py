@@ -28,7 +28,7 @@ def test_what_is_ingested_is_found_by_its_words(box: Box) -> None:
 def test_progress_names_the_steps(box: Box) -> None:
     mail(box.mail / "a", "red")
     run = Ingest(box.opened.ledger, box.opened.knowledge, ParseLimits(), Guard(0.2, 50))
-    steps = [(p.step, p.done, p.total) for p in run.run(SourceRoot(str(box.mail), "mail", None))]
+    steps = list(run.run(SourceRoot(str(box.mail), "mail", None)))
     read, keep = [("read", 0, 1), ("read", 1, 1)], ("keep", 1, None)
     assert steps == [("scan", 0, None), read[0], keep, read[1]]
 

@@ -164,7 +164,7 @@ def test_any_text_has_a_date_or_none(text: str) -> None:
 def dated(text: str) -> dict[str, datetime | None]:
     """Return the date of each line that is one word."""
     lines = text.split("\n")
-    dates = [one.date for one in origins(lines, line_roles(lines), SENT)]
+    dates = [date for date, _ in origins(lines, line_roles(lines), SENT)]
     return {line.strip("> "): date for line, date in zip(lines, dates, strict=True) if line.strip("> ").isalpha()}
 
 
@@ -243,7 +243,7 @@ _LINES = st.sampled_from(
 @given(st.lists(_LINES, max_size=30))
 def test_only_quoted_lines_have_dates_and_no_line_is_lost(lines: list[str]) -> None:
     roles = line_roles(lines)
-    dates = [one.date for one in origins(lines, roles, SENT)]
+    dates = [date for date, _ in origins(lines, roles, SENT)]
     assert [date for role, date in zip(roles, dates, strict=True) if date and role not in ("quote", "forward")] == []
     covered = [n for one in passages_of("\n".join(lines), sent=SENT) for n in range(one.first, one.last + 1)]
     assert covered == [n for n, line in enumerate(lines, 1) if line.strip()]

@@ -17,7 +17,7 @@ def settled(path: bytes, state: FileState) -> bool:
 
 def ingest(box: Box) -> Summary:
     run = Ingest(box.opened.ledger, box.opened.knowledge, LIMITS, Guard(0.2, 50), settled)
-    assert [step for step in run.run(SourceRoot(str(box.mail), "mail", None)) if step.done < 0] == []
+    assert [step for step in run.run(SourceRoot(str(box.mail), "mail", None)) if step[1] < 0] == []
     return run.summary
 
 
