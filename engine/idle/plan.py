@@ -3,7 +3,7 @@
 Everything is opened lazily: if there is nothing to do, no model is loaded and no table is opened.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, chain
@@ -34,28 +34,22 @@ _TASK_S = 1.0  # estimated
 _PREFIX = "maintenance."  # of the ledger values that say when a task was done last
 
 
-@dataclass(frozen=True, slots=True)
-class MaintenanceTask:
-    """A daily task: `is_needed` returns whether there is anything to do, `do` does it."""
-
-    name: str
-    what: str
-    do: Callable[[], None]
-    is_needed: Callable[[], bool] = lambda: True
+# What a daily task does, whether there is anything to do, and how it is done.
+MaintenanceTask = tuple[str, Callable[[], bool], Callable[[], None]]
 
 
-def maintenance(ledger: Ledger, tasks: Sequence[MaintenanceTask], now: float) -> Handler:
+def maintenance(ledger: Ledger, tasks: Mapping[str, MaintenanceTask], now: float) -> Handler:
     """Return the handler of tasks, which stores when each was done; `now` is in seconds since the epoch."""
 
     def plan() -> list[Job]:
         return [
-            Job("maintenance", task.name, task.what, "daily", 0.0, 0.0, _TASK_S)
-            for task in tasks
-            if now - float(ledger.get(_PREFIX + task.name) or 0.0) >= _DAY_S and task.is_needed()
+            Job("maintenance", name, what, "daily", 0.0, 0.0, _TASK_S)
+            for name, (what, is_needed, _) in tasks.items()
+            if now - float(ledger.get(_PREFIX + name) or 0.0) >= _DAY_S and is_needed()
         ]
 
     def run(job: Job) -> Outcome:
-        next(task for task in tasks if task.name == job.subject).do()
+        tasks[job.subject][-1]()
         ledger.set(_PREFIX + job.subject, str(now))
         return Outcome()
 
@@ -256,7 +250,7 @@ class IdlePlanner:
         parts = (session.order, settings.model.max_tokens, settings.ask.k, settings.idle.ahead)
         return PrefetchContext(reader, reader.kept, self._reasker, *parts, session.locks.reader, self.begin_planning())
 
-    def _tasks(self) -> list[MaintenanceTask]:
+    def _tasks(self) -> dict[str, MaintenanceTask]:
         """Return the maintenance tasks; once `is_over`, no further file is checked."""
         session, ledger = self.session, self.session.ledger
 
@@ -268,10 +262,10 @@ class IdlePlanner:
         def is_behind() -> bool:
             return session.knowledge.is_untidy or session.mapped.is_behind()
 
-        return [
-            MaintenanceTask("tables", "compact tables, update the mapped index", lambda: tidy(session), is_behind),
-            MaintenanceTask("slice", "verify part of the ledger and KV cache", check, lambda: ledger.has_nodes),
-        ]
+        return {
+            "tables": ("compact tables, update the mapped index", is_behind, lambda: tidy(session)),
+            "slice": ("verify part of the ledger and KV cache", lambda: ledger.has_nodes, check),
+        }
 
 
 def _handler(plan: "Callable[[], PrefetchPlan | None]") -> Handler:

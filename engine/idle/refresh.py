@@ -178,19 +178,11 @@ TAU = "tau"  # the ledger value that holds the learned threshold
 
 def plan_verifications(reasker: Reasker) -> list[Job]:
     """Return a job for each question that was served the answer of another and has none of its own."""
-    seconds = reasker.answer_s()
-    return by_rate(
-        Job(
-            kind="verify",
-            subject=pending.key.hex(),
-            what=cached.question,
-            reason=f"semantic hit to verify, similarity {pending.similarity:.2f}",
-            expected=cached.uses + 1.0,
-            saves_s=seconds,
-            cost_s=seconds,
-        )
-        for pending, cached in islice(_unverified(reasker), MOST_VERIFICATIONS)
-    )
+    seconds, jobs = reasker.answer_s(), list[Job]()
+    for pending, cached in islice(_unverified(reasker), MOST_VERIFICATIONS):
+        reason, expected = f"semantic hit to verify, similarity {pending.similarity:.2f}", cached.uses + 1.0
+        jobs.append(Job("verify", pending.key.hex(), cached.question, reason, expected, seconds, seconds))
+    return by_rate(jobs)
 
 
 def _unverified(reasker: Reasker) -> Iterator[tuple[PendingVerification, CachedAnswer]]:
@@ -273,22 +265,13 @@ def plan_conversions(reasker: Reasker, *, decode: bool) -> list[Job]:
     """Return a job for each entry that was only prefilled, where answers are wanted."""
     if not decode:
         return []
-    bank, seconds = AnswerBank(reasker.ledger), reasker.answer_s()
-    found = ((key, bank.find(key)) for key in prefilled(reasker.ledger, reasker.writer_key, MOST_CONVERSIONS))
-    return by_rate(
-        Job(
-            kind="convert",
-            subject=key.hex(),
-            what=cached.question,
-            reason="prefilled, not answered yet",
-            expected=demand(cached),
-            saves_s=seconds,
-            cost_s=seconds,
-            source=cached.source,
-        )
-        for key, cached in found
-        if cached and reasker.makes(key, cached)
-    )
+    seconds, jobs = reasker.answer_s(), list[Job]()
+    for key in prefilled(reasker.ledger, reasker.writer_key, MOST_CONVERSIONS):
+        cached = AnswerBank(reasker.ledger).find(key)
+        if cached and reasker.makes(key, cached):
+            about = (key.hex(), cached.question, "prefilled, not answered yet", demand(cached))
+            jobs.append(Job("convert", *about, seconds, seconds, source=cached.source))
+    return by_rate(jobs)
 
 
 def convert(reasker: Reasker, job: Job) -> Outcome:

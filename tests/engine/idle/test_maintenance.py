@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.idle.plan import MaintenanceTask, maintenance
+from engine.idle.plan import maintenance
 from store.database import Ledger, open_ledger
 
 DAY = 86_400.0
@@ -22,23 +22,23 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 def test_a_task_is_done_once_a_day(ledger: Ledger) -> None:
     done: list[str] = []
-    task = MaintenanceTask("tables", "compact search tables", lambda: done.append("compacted"))
+    tasks = {"tables": ("compact search tables", lambda: True, lambda: done.append("compacted"))}
     for at in (NOON, NOON + 60, NOON + DAY - 1, NOON + DAY):
-        handler = maintenance(ledger, [task], at)
+        handler = maintenance(ledger, tasks, at)
         assert all(handler.run(job).state == "done" for job in handler.plan())
     assert done == ["compacted", "compacted"]
 
 
 def test_a_task_that_is_not_needed_is_not_done(ledger: Ledger) -> None:
-    task = MaintenanceTask("tables", "", lambda: None, is_needed=lambda: False)
-    assert maintenance(ledger, [task], NOON).plan() == []
+    tasks = {"tables": ("", lambda: False, lambda: None)}
+    assert maintenance(ledger, tasks, NOON).plan() == []
 
 
 def test_a_task_that_failed_is_due_again(ledger: Ledger) -> None:
     def fail() -> None:
         raise OSError("disk")
 
-    handler = maintenance(ledger, [MaintenanceTask("slice", "", fail)], NOON)
+    handler = maintenance(ledger, {"slice": ("", lambda: True, fail)}, NOON)
     (job,) = handler.plan()
     with pytest.raises(OSError, match="disk"):
         handler.run(job)
