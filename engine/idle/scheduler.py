@@ -108,10 +108,9 @@ def has_mains(supplies: Sequence[Mapping[str, str]]) -> bool:
     if not batteries:
         return True
     cables = [one for one in mine if one.get("TYPE") not in ("Battery", "UPS") and "ONLINE" in one]
-    plugged = any(one["ONLINE"] not in ("0", "") for one in cables)
-    if not cables:
-        plugged = all(one.get("STATUS", "Full") in _PLUGGED for one in batteries)
-    return plugged
+    if cables:
+        return any(one["ONLINE"] not in ("0", "") for one in cables)
+    return all(one.get("STATUS", "Full") in _PLUGGED for one in batteries)
 
 
 def parse_pmset(output: str) -> bool:
@@ -131,17 +130,13 @@ def session_idle(output: str, now: float) -> float | None:
     A terminal is idle since its last key. A desktop reports since when it is idle, or never reports anything.
     `now` is in seconds since the epoch.
     """
-    found = (_session_idle(supply(block), now) for block in re.split(r"\n\s*\n", output))
-    return min((seconds for seconds in found if seconds is not None), default=None)
-
-
-def _session_idle(session: Mapping[str, str], now: float) -> float | None:
-    since = session.get("IdleSinceHint", "")
-    if not session.get("Class", "user").startswith("user") or not _NUMBER.fullmatch(since) or not int(since):
-        return None
-    if session.get("Type") != "tty" and session.get("IdleHint") != "yes":
-        return 0.0
-    return max(0.0, now - int(since) / 1e6)
+    found = list[float]()
+    for one in map(supply, re.split(r"\n\s*\n", output)):
+        since = one.get("IdleSinceHint", "")
+        if one.get("Class", "user").startswith("user") and _NUMBER.fullmatch(since) and int(since):
+            is_used = one.get("Type") != "tty" and one.get("IdleHint") != "yes"
+            found.append(0.0 if is_used else max(0.0, now - int(since) / 1e6))
+    return min(found, default=None)
 
 
 _TOOLS = "/usr/bin:/bin:/usr/sbin:/sbin"  # the PATH of cron is too short
@@ -455,7 +450,7 @@ def _plan_and_run(session: Session, request: IdleRequest, report: IdleReport, on
     from engine.idle.plan import IdlePlanner  # most runs from cron have nothing to do
 
     def is_over() -> bool:
-        return time.monotonic() > request.until
+        return time.monotonic() > request.began + request.seconds
 
     def may_predict() -> bool:
         return request.force or is_quiet(session)
@@ -507,7 +502,7 @@ def _run(
         generation=lambda: ledger.generation,
         measure=planner.measure,
         now=session.now.timestamp(),
-        until=request.until,
+        until=request.began + request.seconds,
         most=request.jobs,
     )
     report.spent, results = runner.spent, dict[tuple[str, str], JobResult]()

@@ -99,11 +99,6 @@ class IdleRequest(Struct, frozen=True):
     dry_run: bool
     force: bool
 
-    @property
-    def until(self) -> float:
-        """Return when to stop."""
-        return self.began + self.seconds
-
 
 class IdleReport(Struct):
     """The result of each job, why the run ended, its cost by kind, and the cost and benefit of all runs so far."""

@@ -327,15 +327,6 @@ class ChatMessage:
     group: str = ""
 
 
-def is_export(lines: Lines) -> bool:
-    """Return whether some lines are a messenger's export: many begin with a date and a time, and these with a name."""
-    head = [line for _, line in lines if line.strip()][:_FIRST]
-    stamps = {place: stamp for place, line in enumerate(head) if (stamp := _stamp(line))}
-    named, begins = len(_senders(head)), bool(stamps) and (0 in stamps or 5 * len(stamps) >= len(head) > 5)
-    prose = any(stamp[0].rstrip()[-1:] == ":" for stamp in stamps.values())  # or a chat of 2012
-    return begins and named > 0 and (1 if prose else 5) * named >= len(stamps)
-
-
 def _senders(lines: Sequence[str]) -> dict[int, Lead]:
     """Return who wrote, by the place of the message: the name in front of a colon, or in the shape that recurs."""
     found = dict[int, Lead]()
@@ -350,10 +341,17 @@ def _senders(lines: Sequence[str]) -> dict[int, Lead]:
 
 
 def exported_messages(lines: Lines) -> list[ChatMessage]:
-    """Return the messages of a messenger's export, each with all its lines; none if no date in it is valid.
+    """Return the messages of a messenger's export, each with all its lines; none of another text.
 
-    A message without a valid date has that of the one before.
+    In an export, many lines begin with a date and a time, and these with a name. A message without a valid date has
+    that of the one before.
     """
+    head = [line for _, line in lines if line.strip()][:_FIRST]
+    first = {place: stamp for place, line in enumerate(head) if (stamp := _stamp(line))}
+    named, begins = len(_senders(head)), bool(first) and (0 in first or 5 * len(first) >= len(head) > 5)
+    prose = any(stamp[0].rstrip()[-1:] == ":" for stamp in first.values())  # or a chat of 2012
+    if not (begins and 0 < len(first) <= (1 if prose else 5) * named):
+        return []
     stamps = [(place, match) for place, (_, line) in enumerate(lines) if (match := _stamp(line))]
     order = _date_order([match for _, match in stamps])
     moments = [_moment(match, order) for _, match in stamps]

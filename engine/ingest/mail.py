@@ -42,8 +42,7 @@ _MESSAGE_ID = re.compile(r"<([^<>\s]{1,300})>")
 _FORWARD = re.compile(
     rf"(?:{LIST_TAG.pattern})*+\s*(?:{word_patterns('mail_programs')['forward']})\s{{0,3}}[:：]", re.IGNORECASE
 )
-_DELIVERED, _LONGEST_ADDRESS = re.compile(word_patterns("mail_programs")["delivered"]), 320
-_ADDRESS = re.compile(r"[^\s<>()\"',;:@]+@[^\s<>()\"',;:@]+")
+_DELIVERED = re.compile(word_patterns("mail_programs")["delivered"])
 _FAILED = re.compile(r"\bdmarc=(?:fail|permerror)\b", re.IGNORECASE)
 
 
@@ -81,6 +80,9 @@ def read_envelope(headers: Headers) -> Envelope:
     received = _here(headers.first("received").rpartition(";")[2])  # its offset is that of a server
     own = _ids(headers.first("message-id"))[:1]
     failed = [one.lower() for one in _FAILED.findall(headers.first("authentication-results"))][:1]
+    # The user's own server writes its fields above those that came with the message.
+    own_fields = (headers.first(name) for name in headers.fields if _DELIVERED.fullmatch(name))
+    boxes = (one for value in own_fields for one in parse_addresses(value))
     sending, replies = (parse_addresses(headers.first(name)) for name in ("sender", "reply-to"))
     routes = [[one.address for one in found if one.address] for found in (sending or named[:1], replies)]
     odd = header_warnings([(one.name, one.address) for one in senders], *routes)
@@ -97,16 +99,9 @@ def read_envelope(headers: Headers) -> Envelope:
         links=tuple(dict.fromkeys(own + others))[:MOST_LINKS],
         message_id=own[0] if own else None,
         received=received,
-        delivered=_delivered(headers),
+        delivered=tuple(dict.fromkeys(one.address.lower() for one in boxes if "@" in one.address)),
         warnings=(*odd, *(f"the receiving server could not confirm the sender ({one})" for one in failed)),
     )
-
-
-def _delivered(headers: Headers) -> tuple[str, ...]:
-    """Return the addresses that the user's own server delivered a message to: it writes above what came with it."""
-    own = [headers.first(name) for name in headers.fields if _DELIVERED.fullmatch(name)]
-    found = (_ADDRESS.search(value[:_LONGEST_ADDRESS]) for value in own)
-    return tuple(dict.fromkeys(one[0].lower() for one in found if one))
 
 
 def _behind_list(headers: Headers, senders: Sequence[Address]) -> Sequence[Address]:

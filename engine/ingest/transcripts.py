@@ -290,11 +290,9 @@ def read_transcripts(name: str, raw: bytes, limits: ParseLimits) -> list[ParsedI
     """Return the transcripts in a file: one, or one a day of an exported chat; raises UnreadableItem."""
     text, offset = _text_of(name, raw, limits)
     lines = list(enumerate(text.split("\n"), 1))
-    is_data = PurePosixPath(name).suffix.lower() in _DATA
-    found = dialogue.exported_messages(lines) if not is_data and dialogue.is_export(lines) else []
-    if is_data:
+    if PurePosixPath(name).suffix.lower() in _DATA:
         return [_read_data(name, text, limits)]
-    if not (messages := found or _daily_messages(lines)):
+    if not (messages := dialogue.exported_messages(lines) or _daily_messages(lines)):
         cut = len(text) if len(text) <= limits.text_chars else text.rfind("\n", 0, limits.text_chars)
         problem = None if cut == len(text) else _cut_problem(limits)
         return [ParsedItem(0, _read_text(name, text[: cut if cut > 0 else limits.text_chars]), offset, problem)]

@@ -170,8 +170,7 @@ def _dialogue(data: bytes) -> None:
     lines = list(enumerate(_text(data).split("\n"), 1))
     dialogue.dialogue_cues(lines)
     dialogue.chat_cues(lines)
-    if dialogue.is_export(lines):
-        dialogue.exported_messages(lines)
+    dialogue.exported_messages(lines)
     transcripts.front_matter(lines)
 
 
