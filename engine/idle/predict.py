@@ -82,7 +82,6 @@ WEEK_S = 7 * 86_400.0
 WEEKS = 3.0  # without a prediction that was asked, after which a predictor is paused
 _PRIOR_ASKED, _PRIOR_NOT = 2.0, 18.0  # beta prior of an untried predictor: one prediction in ten is asked
 _TRIED = 60  # predictions before a predictor can be paused
-_LISTED = 3  # predictors that a sentence names
 
 
 def shares(
@@ -118,11 +117,9 @@ def is_paused(one: PredictorCounts | None, now: float, weeks: float) -> bool:
 
 def paused_predictors(counts: Sequence[PredictorCounts], now: float, weeks: float) -> str | None:
     """Return which predictors are paused, in one sentence; None if none is."""
-    found = sorted(one.source for one in counts if is_paused(one, now, weeks))
-    if not found:
-        return None
-    names = ", ".join(found[:_LISTED]) + (f" and {len(found) - _LISTED} more" if len(found) > _LISTED else "")
-    return f"paused predictors (none of their questions asked in {weeks:g} weeks): {names}"
+    predictors = (one for one in counts if not one.source.startswith(f"{_STANDING}/"))  # which the user chose
+    found = ", ".join(sorted(one.source for one in predictors if is_paused(one, now, weeks)))
+    return f"paused predictors (none of their questions asked in {weeks:g} weeks): {found}" if found else None
 
 
 def hit_rate(one: PredictorCounts | None) -> float:
