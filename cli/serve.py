@@ -91,10 +91,10 @@ def _http(host: str | None, port: int | None, *, tls: bool, renew: bool, record:
 
     def ready(endpoint: HttpAddress) -> None:
         if as_json:
-            shown = {"page": endpoint.page, "api": endpoint.api, "token": endpoint.token}
+            shown = {"page": endpoint.page, "api": f"{endpoint.root}/v1", "token": endpoint.token}
             output.data({"schema": SCHEMA, **shown, "certificate": endpoint.certificate and str(endpoint.certificate)})
         else:
-            print(f"page  {endpoint.page}\nAPI   {endpoint.api}, key {endpoint.token}", flush=True)
+            print(f"page  {endpoint.page}\nAPI   {endpoint.root}/v1, key {endpoint.token}", flush=True)
             if endpoint.is_open:
                 pin = f"its certificate: {endpoint.certificate}" if endpoint.certificate else "without TLS"
                 output.say(f"pkb: other machines can connect, {pin}")

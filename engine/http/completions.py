@@ -282,38 +282,6 @@ def completion(asked: ChatRequest, result: AskResult | None) -> dict[str, Any]:
     return {**about, **answer_json(result)}
 
 
-class Chunks:
-    """The chunks of one streamed response."""
-
-    def __init__(self, asked: ChatRequest) -> None:
-        self._asked, self._head, self._said = asked, _head("chat.completion.chunk"), ""
-
-    def begin(self) -> dict[str, Any]:
-        """Return the first chunk."""
-        return self._chunk({"role": "assistant", "content": ""})
-
-    def piece(self, text: str) -> dict[str, Any]:
-        """Return a piece of the answer."""
-        self._said += text
-        return self._chunk({"content": plain(text)})
-
-    def end(self, result: AskResult | None) -> Iterator[dict[str, Any]]:
-        """Yield the rest of the stream, the last chunk with the whole answer, and the usage if requested."""
-        if not self._said:
-            yield self._chunk({"content": text_of(self._asked, result)})
-        elif result and self._asked.footnotes and (notes := footnotes(result.reply)):
-            yield self._chunk({"content": notes})
-        yield {**self._chunk({}, "stop"), **answer_json(result)}
-        if self._asked.usage:
-            yield {**self._head, "choices": [], "usage": usage(result)}
-
-    def _chunk(self, delta: Mapping[str, Any], finish: str | None = None) -> dict[str, Any]:
-        return {
-            **self._head,
-            "choices": [{"index": 0, "delta": dict(delta), "logprobs": None, "finish_reason": finish}],
-        }
-
-
 def _head(kind: str) -> dict[str, Any]:
     return {"id": f"chatcmpl-{uuid.uuid4().hex}", "object": kind, "created": int(time.time()), "model": MODEL}
 
@@ -364,14 +332,12 @@ async def complete(
         asked = parse(decoded(await read_body(request)), record=record)
     except PkbError as found:
         return failure(found)
+    gone, events = Event(), asyncio.Queue[_Event]()
     if asked.filled_in is not None:
         if not asked.streams:
             return json_response(completion(asked, None))
-        chunks = Chunks(asked)
-        told = [*map(_event, (chunks.begin(), *chunks.end(None))), _DONE]
-        return StreamingResponse(iter(told), media_type="text/event-stream")
+        return StreamingResponse(_stream(asked, None, events, gone), media_type="text/event-stream")
     await asyncio.to_thread(end_ahead)  # which waits for one that connects
-    gone, events = Event(), asyncio.Queue[_Event]()
     loop = asyncio.get_running_loop()
 
     def post(event: _Event) -> None:
@@ -454,19 +420,29 @@ def _work(environ: Mapping[str, str], asked: ChatRequest, post: Callable[[_Event
 
 async def _stream(asked: ChatRequest, first: _Event, events: asyncio.Queue[_Event], gone: Event) -> AsyncIterator[str]:
     """Yield an answer as server-sent events; a client that stops reading cancels the question."""
-    chunks = Chunks(asked)
+    head, event, said = _head("chat.completion.chunk"), first, False
+
+    def chunk(delta: Mapping[str, Any], finish: str | None = None, **more: Any) -> str:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        return _event({**head, "choices": [choice], **more})
+
     try:
-        yield _event(chunks.begin())
-        event: _Event = first
+        yield chunk({"role": "assistant", "content": ""})
         while isinstance(event, str):
-            yield _event(chunks.piece(event))
+            said = said or bool(event)
+            yield chunk({"content": plain(event)})
             event = await events.get()
-        if isinstance(event, AskResult):
-            for chunk in chunks.end(event):
-                yield _event(chunk)
+        if event is None and asked.filled_in is None:
+            event = PkbError("this is a bug in pkb", "pkb doctor")
+        if isinstance(event, PkbError):
+            yield _event(error(line(event.message), "server_error", event.code, event.next_step))
         else:
-            found = event or PkbError("this is a bug in pkb", "pkb doctor")
-            yield _event(error(line(found.message), "server_error", found.code, found.next_step))
+            notes = footnotes(event.reply) if event and asked.footnotes else ""
+            if rest := notes if said else text_of(asked, event):
+                yield chunk({"content": rest})
+            yield chunk({}, "stop", **answer_json(event))  # the whole answer
+            if asked.usage:
+                yield _event({**head, "choices": [], "usage": usage(event)})
         yield _DONE
     finally:
         gone.set()

@@ -20,13 +20,13 @@ from importlib.resources import files
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from signal import SIG_BLOCK, SIG_UNBLOCK, SIGINT, SIGTERM, pthread_sigmask
-from threading import Lock
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
 import h11
 import uvicorn
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -67,7 +67,7 @@ def application(
     With `record` the questions of all clients are the user's, else those of the page; with `opens` the page can have
     files opened here.
     """
-    ahead = _Ahead()
+    ahead = ReadAhead()
     gets: dict[str, Callable[[Pkb, Params], Any]] = {
         "search": _search,
         "list": _list,
@@ -79,11 +79,11 @@ def application(
         },
         "stats": lambda pkb, _: pkb.stats(),
         "recent": lambda pkb, _: {"schema": SCHEMA, "questions": latest(pkb.session.ledger, _RECENT), "opens": opens},
-        "ahead": ahead.typed,
+        "ahead": partial(_ahead, ahead),
     }
     posts = {"wrong": _wrong} | ({"open": _open} if opens else {})
-    routes = [Route(f"/v1/{name}", partial(_answer_get, environ, give), methods=["GET"]) for name, give in gets.items()]
-    routes += [Route(f"/v1/{name}", partial(_answer_post, environ, do), methods=["POST"]) for name, do in posts.items()]
+    routes = [Route(f"/v1/{name}", partial(_answer, environ, give), methods=["GET"]) for name, give in gets.items()]
+    routes += [Route(f"/v1/{name}", partial(_answer, environ, do), methods=["POST"]) for name, do in posts.items()]
     routes += [
         Route("/v1/models", _models, methods=["GET"]),
         Route("/v1/models/{name}", _models, methods=["GET"]),
@@ -102,24 +102,21 @@ async def _unknown(request: Request, found: Exception) -> Response:
     return json_response(error(said.get(status, "the request failed"), "invalid_request_error", status), status)
 
 
-def _answer_get(environ: Mapping[str, str], give: Callable[[Pkb, Params], Any], request: Request) -> Response:
-    return _answer(environ, lambda pkb: give(pkb, request.query_params))
-
-
-async def _answer_post(environ: Mapping[str, str], do: Callable[[Pkb, Any], Any], request: Request) -> Response:
+async def _answer(environ: Mapping[str, str], give: Callable[[Pkb, Any], Any], request: Request) -> Response:
+    """Answer a request in a thread: by its body, or by the parameters in its address."""
     try:
-        given = decoded(await read_body(request))
+        given = decoded(await read_body(request)) if request.method == "POST" else request.query_params
     except PkbError as found:
         return failure(found)
-    return await asyncio.to_thread(_answer, environ, lambda pkb: do(pkb, given))
 
+    def answer() -> Response:
+        try:
+            with Pkb(server=True, environ=environ) as pkb:
+                return json_response(give(pkb, given))
+        except (PkbError, *OUTSIDE) as found:
+            return failure(as_pkb_error(found))
 
-def _answer(environ: Mapping[str, str], give: Callable[[Pkb], Any]) -> Response:
-    try:
-        with Pkb(server=True, environ=environ) as pkb:
-            return json_response(give(pkb))
-    except (PkbError, *OUTSIDE) as found:
-        return failure(as_pkb_error(found))
+    return await run_in_threadpool(answer)
 
 
 def _search(pkb: Pkb, params: Params) -> Any:
@@ -162,23 +159,9 @@ def _open(pkb: Pkb, given: Any) -> Any:
     return {"schema": SCHEMA}
 
 
-class _Ahead:
-    """Reading ahead for the page, of which requests in several threads take turns; mutable."""
-
-    def __init__(self) -> None:
-        self._lock, self._reading = Lock(), ReadAhead()
-
-    def typed(self, pkb: Pkb, params: Params) -> Any:
-        """Read ahead for a question as far as it is typed."""
-        options = pkb.options(pkb.scope(_filters(params)))
-        with self._lock:
-            self._reading.typed(pkb.session, valid_text(params.get("q", "")), options)
-        return {"schema": SCHEMA}
-
-    def end(self) -> None:
-        """Stop: a question is asked."""
-        with self._lock:
-            self._reading.end()
+def _ahead(reading: ReadAhead, pkb: Pkb, params: Params) -> Any:
+    reading.typed(pkb.session, valid_text(params.get("q", "")), pkb.options(pkb.scope(_filters(params))))
+    return {"schema": SCHEMA}
 
 
 def _filters(params: Params, *more: str) -> Filters:
@@ -397,11 +380,6 @@ class HttpAddress:
         return f"{'https' if self.certificate else 'http'}://{_in_address(self.host)}:{self.port}"
 
     @property
-    def api(self) -> str:
-        """Return the base URL for OpenAI's clients."""
-        return f"{self.root}/v1"
-
-    @property
     def page(self) -> str:
         """Return the address of the page; browsers send nothing behind the # to any server."""
         return f"{self.root}/#token={self.token}"
@@ -477,26 +455,20 @@ class _Server(uvicorn.Server):
 
 def _address(host: str) -> IPv4Address | IPv6Address:
     """Return the address that a name, or another spelling such as 0, stands for; UsageError if there is none."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        found = ip_address(str(socket.getaddrinfo(host, None, _family(host), socket.SOCK_STREAM)[0][4][0]))
+        found = ip_address(str(socket.getaddrinfo(host, None, family, socket.SOCK_STREAM)[0][4][0]))
     except (OSError, ValueError):
         raise UsageError(f"{line(host)} is not an address of this machine", "pkb serve --help") from None
     return getattr(found, "ipv4_mapped", None) or found
 
 
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
-
-
 def _listen(host: str, port: int) -> socket.socket:
-    listener = socket.socket(_family(host), socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    is_six = ":" in host
+    family = socket.AF_INET6 if is_six else socket.AF_INET
     try:
-        listener.bind((host, port))
-        listener.listen(_WAITING)
+        return socket.create_server((host, port), family=family, backlog=_WAITING, dualstack_ipv6=is_six)
     except OSError as found:
-        listener.close()
         if found.errno == EADDRINUSE:
             raise PkbError(f"port {port} is in use", f"pkb serve --http --port {port + 1}") from None
         raise PkbError(f"cannot listen at {host}, port {port}: {found.strerror}", "pkb serve --http") from None
-    return listener

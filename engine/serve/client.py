@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from engine import operations
@@ -154,6 +155,8 @@ _WORDS = 3  # of a question, before they say what it is about
 class ReadAhead:
     """Has the resident process read the sources of a question while it is typed, for a local model; mutable."""
 
+    _lock = Lock()  # requests of the page come in several threads
+
     def __init__(self) -> None:
         self._link: ServerLink | None = None
         self._words, self._started = list[str](), False
@@ -168,22 +171,24 @@ class ReadAhead:
         if len(words) < _WORDS or words == self._words:
             return
         try:
-            model, keeps = opened.settings.model, opened.keeps_tensors and opened.settings.kv.reuse != "off"
-            if not (model.is_local and keeps and _server_may_answer(opened)):
-                return
-            if (link := self._link or reach(opened)) is None:
-                self._started = self._started or start(opened)
-                return
-            self._link, self._words = link, words
-            link.send("ahead", {"request": request(opened, text, options, streams=False)})
+            with self._lock:
+                model, keeps = opened.settings.model, opened.keeps_tensors and opened.settings.kv.reuse != "off"
+                if not (model.is_local and keeps and _server_may_answer(opened)):
+                    return
+                if (link := self._link or reach(opened)) is None:
+                    self._started = self._started or start(opened)
+                    return
+                self._link, self._words = link, words
+                link.send("ahead", {"request": request(opened, text, options, streams=False)})
         except (ConnectionLost, PkbError, OSError, Error):  # the question will say it
             self.end()
 
     def end(self) -> None:
         """Stop reading at once: the question is asked, or dropped."""
-        if self._link:
-            self._link.close()
-        self._link, self._words = None, []
+        with self._lock:
+            if self._link:
+                self._link.close()
+            self._link, self._words = None, []
 
 
 def complete(opened: "Session", text: str, requests: "Sequence[Turn]") -> str:

@@ -13,7 +13,6 @@ import pytest
 from starlette.requests import Request
 
 from engine.http.completions import complete
-from engine.http.routes import _Ahead
 from engine.serve.client import ReadAhead
 from engine.serve.process import lock_of, request
 from engine.session import session
@@ -141,7 +140,7 @@ def test_at_a_terminal_a_pause_in_typing_is_enough(home: Served) -> None:
 
 
 def test_over_http_others_are_answered_while_a_question_waits_for_what_is_typed(tmp_path: Path) -> None:
-    ahead, bodies = _Ahead(), [json.dumps({"messages": [{"role": "user", "content": TICKET}]}).encode()]
+    ahead, bodies = ReadAhead(), [json.dumps({"messages": [{"role": "user", "content": TICKET}]}).encode()]
 
     async def receive() -> dict[str, Any]:
         if not bodies:
