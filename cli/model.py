@@ -69,20 +69,19 @@ def show(as_json: Json = False) -> None:
     Example: pkb model list
     """
     with session() as opened:
-        found = inventory.list_models(opened)
+        rows, problem = inventory.list_models(opened)
     files = lookup.gguf_files(os.environ)
     if as_json:
-        problem = found.problem.message if found.problem else None
         gguf = [{"name": file.name, "path": str(file.path), "bytes": file.bytes} for file in files]
-        output.data({"schema": SCHEMA, "models": found.rows, "gguf": gguf, "problem": problem})
+        output.data({"schema": SCHEMA, "models": rows, "gguf": gguf, "problem": problem and problem.message})
         return
-    width = max(len(row.name) for row in found.rows) + len("@01234567")
-    for row in found.rows:
+    width = max(len(row.name) for row in rows) + len("@01234567")
+    for row in rows:
         print(row.line(width))
     for file in files:
         print(f"  {plain(file.name):<{width}}  GGUF     {size(file.bytes):>8}  pkb model use converts it")
-    if found.problem:
-        output.say(f"pkb: {found.problem.message}; try: {found.problem.next_step}")
+    if problem:
+        output.say(f"pkb: {problem.message}; try: {problem.next_step}")
 
 
 @model.command("use")

@@ -6,6 +6,7 @@ Changes no data, and prints nothing. Checks go on where a package is missing or 
 import platform
 import sqlite3
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
@@ -28,6 +29,7 @@ from store.jobs import JobAccount, JobBenefit, Jobs, PredictionLog
 from store.kv_index import CountTotal, KvCounts
 
 _ENOUGH_MEMORY = 4 << 30  # bytes
+_HERE = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
 _GB = 10**9
 _SMALL = 300_000_000  # bytes of weights
 _FAILURES = (
@@ -67,8 +69,7 @@ def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, 
     """Yield all checks of this machine and home, fast ones first; `threads` are those of language models."""
     model = settings.model
     checks: Checks = {
-        "python": _python,
-        "sqlite": _sqlite,
+        "python": lambda: Check("python", "ok", f"{_HERE}, SQLite {sqlite3.sqlite_version}"),
         "home": lambda: operations.home_check(home),
         "disk": lambda: _disk_kind(home, settings.home.place),
         "space": lambda: operations.space_check(home),
@@ -96,17 +97,6 @@ def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, 
         yield found
 
 
-def _python() -> Check:
-    fit = (3, 11) <= sys.version_info < (3, 14)
-    found = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
-    return Check("python", "ok" if fit else "bad", found, None if fit else "install Python 3.11, 3.12 or 3.13")
-
-
-def _sqlite() -> Check:
-    fit = sqlite3.sqlite_version_info >= (3, 35)
-    return Check("sqlite", "ok" if fit else "bad", sqlite3.sqlite_version, None if fit else "install a newer Python")
-
-
 def _disk_kind(home: Home, place: str) -> Check:
     """Reject disks on which SQLite's write-ahead log is not safe: network mounts and synced folders."""
     if why := unsafe_place(home.data):
@@ -127,17 +117,13 @@ def _memory() -> Check:
 
 
 def _packages() -> Check:
-    found = {name: _version(name) for name in ("lancedb", "pyarrow", "numpy", "mlx-lm", "rank-bm25")}
-    if missing := [name for name, number in found.items() if not number]:
-        return Check("packages", "bad", f"not installed: {', '.join(missing)}", install_command())
-    return Check("packages", "ok", ", ".join(f"{name} {number}" for name, number in found.items()))
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return ""
+    found = list[str]()
+    for name in ("lancedb", "pyarrow", "numpy", "mlx-lm", "rank-bm25"):
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            return Check("packages", "bad", f"not installed: {name}", install_command())
+    return Check("packages", "ok", ", ".join(found))
 
 
 def _embedder(name: str, environ: Mapping[str, str]) -> Check:
@@ -244,7 +230,7 @@ def _kv_steps(home: Home) -> Check:
     return Check("kv steps", "ok" if found else "note", found or "not measured yet: the first question measures them")
 
 
-_WEEK, _WEEKS, _DAYS = 7, 104, 28  # days of a week; most weeks and days that are listed
+_WEEKS = 104  # that are listed at most
 _DAY_S = 86_400.0
 
 
@@ -282,8 +268,7 @@ def gather(opened: Session) -> dict[str, Any]:
         "saved_s": round(sum(t.saved_ms for t in tiers) / 1000, 3),
         "history": {
             "first": days[0].day.isoformat() if days else None,
-            "weeks": by_period(days, _WEEK, _WEEKS),
-            "days": by_period(days, 1, _DAYS),
+            "weeks": by_week(days),
             "latency": [_tier(t, p50_ms=t.median_ms, p95_ms=t.p95_ms) for t in tiers],
         },
         "stale_served": history.stale(),
@@ -297,31 +282,23 @@ def _tier(found: TierCount, **figures: float) -> dict[str, Any]:
     return {"tier": found.tier, "by_model": found.by_model, "questions": found.questions, **rounded}
 
 
-def by_period(counts: Sequence[DayCount], length: int, most: int) -> list[dict[str, Any]]:
-    """Return questions, tiers and savings of at most `most` periods of 7 days from Monday, or of 1, oldest first.
+def by_week(counts: Sequence[DayCount]) -> list[dict[str, Any]]:
+    """Return questions, tiers and savings of the last weeks, which begin on Monday, oldest first.
 
-    Periods without questions between the first and the last are included.
+    Weeks without questions between the first and the last are included.
     """
-    if not counts:
-        return []
-    first, last = (_start(counts[place].day, length) for place in (0, -1))
-    number = min(most, (last - first).days // length + 1)
-    periods = {last - timedelta(length * back): list[DayCount]() for back in reversed(range(number))}
-    for count in counts:
-        periods.get(_start(count.day, length), []).append(count)
+    weeks = dict[date, list[DayCount]]()
+    for one in counts:
+        weeks.setdefault(one.day - timedelta(one.day.weekday()), []).append(one)
+    number = (max(weeks) - min(weeks)).days // 7 + 1 if weeks else 0
     found = list[dict[str, Any]]()
-    for start, within in periods.items():
-        tiers: dict[str, int] = {}
+    for start in (max(weeks) - timedelta(7 * back) for back in reversed(range(min(number, _WEEKS)))):
+        within, tiers = weeks.get(start, []), Counter[str]()
         for one in within:
-            tiers[one.tier] = tiers.get(one.tier, 0) + one.questions
+            tiers[one.tier] += one.questions
         saved_s = round(sum(one.saved_ms for one in within) / 1000, 3)
-        about = {"start": start.isoformat(), "questions": sum(tiers.values()), "tiers": tiers, "saved_s": saved_s}
-        found.append(about)
+        found.append({"start": start.isoformat(), "questions": tiers.total(), "tiers": tiers, "saved_s": saved_s})
     return found
-
-
-def _start(day: date, length: int) -> date:
-    return day - timedelta(day.weekday() % length)
 
 
 def _answers(opened: Session) -> dict[str, Any]:

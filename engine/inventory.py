@@ -120,16 +120,8 @@ class ModelRow:
         return f"{'*' if self.in_use else ' '} {name:<{width}}  {what:<7}  {sizes}"
 
 
-@dataclass(frozen=True, slots=True)
-class Inventory:
-    """All installed models, and the problem with the selected one, if any."""
-
-    rows: tuple[ModelRow, ...]
-    problem: NoModel | None
-
-
-def list_models(opened: Session) -> Inventory:
-    """List the installed models, quoting first."""
+def list_models(opened: Session) -> tuple[tuple[ModelRow, ...], NoModel | None]:
+    """List the installed models, quoting first; and return the problem with the selected one, if any."""
     used, problem = _selected(opened)
     embedder = _embedder(opened)
     found = dict.fromkeys([*installed(os.environ), *([embedder] if embedder else []), *([used] if used else [])])
@@ -139,7 +131,7 @@ def list_models(opened: Session) -> Inventory:
     quoting = used is None and problem is None and not chosen.is_served
     quotes = ModelRow(QUOTE, None, None, "writer", None, 0, 0, limit, True, quoting)
     served = ModelRow(chosen.name, None, None, "writer", None, 0, 0, limit, True, True)
-    return Inventory((quotes, *([served] if chosen.is_served else []), *rows), problem)
+    return (quotes, *([served] if chosen.is_served else []), *rows), problem
 
 
 def _selected(opened: Session) -> tuple[InstalledModel | None, NoModel | None]:
