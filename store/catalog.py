@@ -116,7 +116,7 @@ BUG = "bug in pkb:"  # what the reason of a problem begins with if the file is t
 _KEY = "forget.key"  # a small value of the ledger
 _BELOW = "(path = ? OR (path > ? AND path < ?))"
 _Row = tuple[bytes, int, str, str | None, int | None, str]  # of a place
-_CHANGED = -1  # the mtime of a file to read again
+CHANGED = -1  # the mtime of a file to read again
 
 
 def _below(root: str) -> tuple[bytes, bytes, bytes]:
@@ -182,7 +182,7 @@ class Catalog:
             sql = f"UPDATE roots SET collection = ? WHERE {_BELOW} AND collection = ?"
             self._rows.execute(sql, (root.collection, *below, collection))
         if kind != root.kind:
-            self._rows.execute(f"UPDATE files SET mtime_ns = {_CHANGED} WHERE {_BELOW}", below)
+            self._rows.execute(f"UPDATE files SET mtime_ns = {CHANGED} WHERE {_BELOW}", below)
         self._rows.execute(
             """INSERT INTO roots (path, collection, kind) VALUES (?, ?, ?)
                ON CONFLICT (path) DO UPDATE SET collection = excluded.collection, kind = excluded.kind""",
@@ -220,7 +220,7 @@ class Catalog:
 
     def changed(self) -> list[bytes]:
         """Return the files to read again."""
-        return [path for (path,) in self._rows.execute(f"SELECT path FROM files WHERE mtime_ns = {_CHANGED}")]
+        return [path for (path,) in self._rows.execute(f"SELECT path FROM files WHERE mtime_ns = {CHANGED}")]
 
     def state(self, path: str) -> FileState | None:
         """Return the state in which a file was read; its mtime is that of no file if it is to be read again."""
@@ -264,7 +264,7 @@ class Catalog:
         for place in places:
             self._replace(key, place)
         self._insert(map(_row, places))
-        self.put_state(key, FileState(0, _CHANGED, 0))
+        self.put_state(key, FileState(0, CHANGED, 0))
 
     def drop(self, root: str, gone: Iterable[bytes]) -> None:
         """Remove missing files, and the former places in changed files at or below the root."""
@@ -298,17 +298,12 @@ class Catalog:
 
     def mark_changed(self, documents: Iterable[str]) -> None:
         """Mark the files that contain these documents as changed, to be read again."""
-        sql = f"UPDATE files SET mtime_ns = {_CHANGED} WHERE path IN (SELECT path FROM places WHERE document = ?)"
+        sql = f"UPDATE files SET mtime_ns = {CHANGED} WHERE path IN (SELECT path FROM places WHERE document = ?)"
         self._rows.executemany(sql, [(document,) for document in documents])
 
     def mark_below_changed(self, root: str) -> None:
         """Mark the files at or below a path as changed, to be read again."""
-        self._rows.execute(f"UPDATE files SET mtime_ns = {_CHANGED} WHERE {_BELOW}", _below(root))
-
-    def mark_failed_changed(self) -> None:
-        """Mark the files on which pkb itself failed as changed, to be read again."""
-        failed = "SELECT path FROM problems WHERE substr(reason, 1, length(?1)) = ?1"
-        self._rows.execute(f"UPDATE files SET mtime_ns = {_CHANGED} WHERE path IN ({failed})", (BUG,))
+        self._rows.execute(f"UPDATE files SET mtime_ns = {CHANGED} WHERE {_BELOW}", _below(root))
 
     def places(self, document: str) -> list[Place]:
         """Return every place of a document, those with line numbers of the file itself first, then by path."""
@@ -329,12 +324,6 @@ class Catalog:
         """Return the places of one file, in order, after those of documents that are gone from it (an item below 0)."""
         sql = f"SELECT {_PLACE} FROM places WHERE path = ? ORDER BY item"
         return [Place(os.fsdecode(path), *rest) for path, *rest in self._rows.execute(sql, (path_key(path),))]
-
-    def kept_after_removal(self) -> list[str]:
-        """Return the documents that no file contains any more, and that the guard against unmounted disks kept."""
-        sql = """SELECT DISTINCT document FROM places AS former WHERE item < 0 AND NOT EXISTS (
-                 SELECT 1 FROM places WHERE document = former.document AND item >= 0) ORDER BY document"""
-        return [document for (document,) in self._rows.execute(sql)]
 
     def documents_below(self, path: str) -> list[str]:
         """Return the documents at or below a path."""

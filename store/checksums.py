@@ -9,7 +9,7 @@ import json
 import os
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,8 +87,9 @@ class TableFiles:
 
     def unlisted(self) -> list[str]:
         """Return the files that do not belong to a table."""
+        there = (Path(inner, name) for inner, _, names in os.walk(self._folder) for name in names if name != _REWRITTEN)
         known = self._listed()
-        return [path for path in self._there() if path not in known]
+        return [path for one in there if (path := one.relative_to(self._folder).as_posix()) not in known]
 
     def written(self) -> dict[str, Checksum]:
         """Sync the files that are not listed yet, as LanceDB does not, and return their checksums.
@@ -144,11 +145,6 @@ class TableFiles:
         below = f"{folder_of(table)}/" if table else ""
         sql = f"SELECT {_LISTED} FROM table_files WHERE substr(path, 1, length(?1)) = ?1"
         return {path: Checksum(Identity(*file), crc) for path, crc, *file in self._ledger.rows.execute(sql, (below,))}
-
-    def _there(self) -> Iterator[str]:
-        for inner, _, names in os.walk(self._folder):
-            paths = (Path(inner, name).relative_to(self._folder).as_posix() for name in names if name != _REWRITTEN)
-            yield from paths
 
     def _is_intact(self, path: str, known: Checksum, reads: bool) -> bool:
         found = identity(self._folder / path)

@@ -318,7 +318,7 @@ def intact(table: str, row: str = "") -> str:
 
 def row_checksum(*values: bytes | float | None) -> int:
     """Return the CRC32 of the values of a row; numbers are compared as float, as SQLite may store either."""
-    each = (value if isinstance(value, bytes) else _number(value) for value in values)
+    each = (one if isinstance(one, bytes) else b"" if one is None else repr(float(one)).encode() for one in values)
     return crc32(b"".join(b"%d:%b" % (len(raw), raw) for raw in each))
 
 
@@ -350,7 +350,3 @@ def _row_checksum(table: str, row: str) -> str:
     plain = [f"{row}.{name}" for name in (*key, *numbers) if name not in texts]
     # Read texts as bytes: a damaged one may not be UTF-8.
     return f"row_checksum({', '.join([*plain, *(f'CAST({row}.{name} AS BLOB)' for name in texts)])})"
-
-
-def _number(value: float | None) -> bytes:
-    return b"" if value is None else repr(float(value)).encode()

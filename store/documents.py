@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from store import catalog
 from store.answers import drop_derived, mark_removed, unmark_removed
-from store.catalog import Catalog, FormerNames
+from store.catalog import BUG, CHANGED, Catalog, FormerNames
 from store.database import DOUBTFUL, UNCOMPACTED, Ledger
 from store.types import OWN_ROLES, IndexedDocument, Kind, among, batches, chunk_rows, document_row, table_of, text_names
 
@@ -90,7 +90,8 @@ def read_anew(ledger: Ledger, parsers: str, version: str) -> None:
             ledger.set(_DECODED_BY, parsers)
     if ledger.get(_TRIED_BY) != version:
         with ledger.transaction():
-            Catalog(ledger).mark_failed_changed()
+            failed = "SELECT path FROM problems WHERE substr(reason, 1, length(?1)) = ?1"
+            ledger.rows.execute(f"UPDATE files SET mtime_ns = {CHANGED} WHERE path IN ({failed})", (BUG,))
             ledger.set(_TRIED_BY, version)
 
 

@@ -59,6 +59,7 @@ def arrays_of(rows: Sequence[Row], vectors: Mapping[str, Vectors]) -> Arrays:
     keys = np.array([digest(row["document"]) for row in rows], np.uint64)
     order = np.lexsort((np.array([row["position"] for row in rows], np.int64), keys))
     rows = [rows[i] for i in order]
+    days = (row["local"] or row["date"] for row in rows)
     width = next((len(one) for one in vectors.values()), 0)
     matrix = np.zeros((len(rows), width), np.float32)
     for place, row in enumerate(rows):
@@ -68,7 +69,7 @@ def arrays_of(rows: Sequence[Row], vectors: Mapping[str, Vectors]) -> Arrays:
         "id": np.array([digest(row["id"]) for row in rows], np.uint64),
         "document": keys[order],
         "position": np.array([row["position"] for row in rows], np.int32),
-        "day": np.array([_day(row) for row in rows], np.int32),
+        "day": np.array([one.toordinal() if one else _UNDATED for one in days], np.int32),
         "embedded": np.array([row["id"] in vectors for row in rows], np.bool_),
         "vectors": matrix,
         **_blob("hits", [_compressed(row[name] for name in _OWN) for row in rows]),
@@ -179,12 +180,6 @@ def _texts(arrays: Arrays, name: str, places: NDArray[Any]) -> list[bytes]:
     return [bytes(blob[start:end]) for start, end in zip(starts.tolist(), ends[places].tolist(), strict=True)]
 
 
-def _about(row: Row) -> bytes:
-    """Return what most chunks of a document share."""
-    moment = in_own_zone(row["date"], row["local"])
-    return _compressed((moment and moment.isoformat(), row["sender"], row["recipients"], row["title"], row["claimed"]))
-
-
 def _compressed(values: Iterable[object]) -> bytes:
     """Return texts as bytes; JSON takes three times as long to read back."""
     return zlib.compress(_SEPARATOR.join(b"" if one is None else str(one).encode() for one in values), 1)
@@ -194,28 +189,18 @@ def _decompressed(packed: bytes) -> list[str]:
     return [*map(bytes.decode, zlib.decompress(packed).split(_SEPARATOR))]
 
 
-def _unpacked(packed: bytes, about: bytes, vector: Vectors | None) -> Hit:
-    id_, document, position, header, text, first, last, role, written, author, origin, tokens = _decompressed(packed)
-    moment, sender, recipients, title, claimed = _decompressed(about)
-    place = (id_, document, int(position), header, text, int(first), int(last))
-    chunk = Chunk(*place, cast("Role", role or "body"), _moment(written), author, origin)
-    names = tuple(name for name in recipients.split("\n") if name)
-    return Hit(chunk, tokens, vector, _moment(moment), sender, names, title, claimed=_moment(claimed))
-
-
 def _moment(text: str) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
-def _day(row: Row) -> int:
-    moment = row["local"] or row["date"]
-    return moment.toordinal() if moment else _UNDATED
-
-
 def _interned(row: Row, name: str) -> bytes:
-    """Return a value as scopes compare it: people without case and accents, one a line; collections as JSON."""
+    """Return a value as scopes compare it: people without case and accents, one a line; collections as JSON.
+
+    Or what most chunks of a document share.
+    """
     if name == "about":
-        return _about(row)
+        date = in_own_zone(row["date"], row["local"])
+        return _compressed((date and date.isoformat(), row["sender"], row["recipients"], row["title"], row["claimed"]))
     if name == "collections":
         return json.dumps(row[name]).encode()
     return b"\xff\n%b\n" % fold(row[name]).encode("utf-8", "replace")  # text is never \xff
@@ -424,8 +409,14 @@ class Shard:
     def hit(self, chunk: int, *, with_vector: bool = True) -> Hit:
         """Return a chunk as a hit, with its vector if it has one and that is wanted."""
         arrays = self.arrays
-        packed, about = _text(arrays, "hits", chunk), _text(arrays, "about_values", int(arrays["about"][chunk]))
-        return _unpacked(packed, about, arrays["vectors"][chunk] if with_vector and arrays["embedded"][chunk] else None)
+        own, about = _text(arrays, "hits", chunk), _text(arrays, "about_values", int(arrays["about"][chunk]))
+        id_, document, position, header, text, first, last, role, written, author, origin, tokens = _decompressed(own)
+        moment, sender, recipients, title, claimed = _decompressed(about)
+        place = (id_, document, int(position), header, text, int(first), int(last))
+        known = Chunk(*place, cast("Role", role or "body"), _moment(written), author, origin)
+        names = tuple(name for name in recipients.split("\n") if name)
+        vector = arrays["vectors"][chunk] if with_vector and arrays["embedded"][chunk] else None
+        return Hit(known, tokens, vector, _moment(moment), sender, names, title, claimed=_moment(claimed))
 
 
 @lru_cache(1 << 14)  # all shards name the same people

@@ -143,16 +143,11 @@ FEW_WORDS = 8  # which many messages may share
 OWN_ROLES: Final[tuple[Role, ...]] = ("body", "attachment", "event")  # without quotes and signatures
 
 
-def plain_text(text: str) -> str:
-    """Return a text whatever its case and marks, in unspaced scripts with letters apart: `plain_words` stand in it."""
-    if text.isascii():
-        return text.lower()
-    return _UNSPACED.sub(r" \1 ", unicodedata.normalize("NFKC", _UNSEEN.sub("", text)).casefold())
-
-
 def plain_words(text: str) -> list[str]:
     """Return the words of a text in order, whatever its case, marks and line breaks; of unspaced scripts, letters."""
-    return _PLAIN.findall(plain_text(text))
+    if text.isascii():
+        return _PLAIN.findall(text.lower())
+    return _PLAIN.findall(_UNSPACED.sub(r" \1 ", unicodedata.normalize("NFKC", _UNSEEN.sub("", text)).casefold()))
 
 
 def text_names(row: "Row", own: str) -> list[str]:
