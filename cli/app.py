@@ -217,7 +217,7 @@ def _run(args: list[str], *, as_json: bool) -> int:
         return 130
     except BrokenPipeError:
         raise
-    except _from_outside() as error:
+    except Exception as error:
         sys.stdout.flush()  # where this fails too, it is what failed
         if explain(error) is None:
             raise
@@ -244,13 +244,6 @@ def current(args: list[str]) -> list[str]:
         old, new = changed[0] if changed else (first, " ".join(RENAMED[first]))
         output.say(f"pkb: {old} is now: {new}")
     return now
-
-
-def _from_outside() -> tuple[type[Exception], ...]:
-    """Return the errors of a full disk or a damaged file; called after an error only, since sqlite3 loads slowly."""
-    from sqlite3 import Error
-
-    return OSError, RuntimeError, ValueError, Error
 
 
 def _invoke(args: list[str]) -> int:

@@ -141,7 +141,9 @@ def arrange(action: Action, *, as_json: bool, system: str = sys.platform) -> Non
         output.data({"schema": SCHEMA, "by": way, "installed": installed, "files": files})
         return
     for one in found:
-        print(plain(f"{one.where}: {_state(action, one)}"))
+        state = "not installed" if one.text is None else "installed" if action == "status" else "already installed"
+        state = state if not one.changed else "written" if action == "install" else "removed"
+        print(plain(f"{one.where}: {state}"))
         if one.text is not None and (action == "status" or one.changed):
             print(plain("".join(f"  {line}\n" for line in one.text.splitlines())), end="")
     print(f"pkb idle {'runs every hour by' if installed else 'is not scheduled with'} {way}")
@@ -232,12 +234,6 @@ def _installed(files: Mapping[Path, str], *commands: tuple[str, ...]) -> list[Sc
                 Path(one.where).unlink(missing_ok=True)
         raise
     return written
-
-
-def _state(action: Action, one: ScheduleFile) -> str:
-    if one.changed:
-        return "written" if action == "install" else "removed"
-    return "not installed" if one.text is None else "installed" if action == "status" else "already installed"
 
 
 def _put(path: Path, text: str) -> ScheduleFile:

@@ -21,7 +21,7 @@ from store.errors import NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
     from engine.app import Pkb
-    from engine.ingest.follow import Followed, Intervals
+    from engine.ingest.follow import Followed
     from engine.ingest.imap import Fetched, MailAccount
     from engine.ingest.pipeline import Summary
 
@@ -281,8 +281,12 @@ class WatchPrinter:
         news = summary.problems or summary.refused != self._refused.get(path, 0)
         self._refused[path] = summary.refused
         if any(numbers.values()) or news or always:
-            about = {"without_vector": left, "seconds": round(seconds, 3)}
-            self._tell("read", path, said=_said(path, summary), **_counts(summary), **about)
+            about: dict[str, Any] = {"without_vector": left, "seconds": round(seconds, 3)}
+            files = {name: getattr(summary, name) for name in ("files", *_CHANGES, "waiting")}
+            documents = {name: getattr(summary, name) for name in ("read", *_EFFECTS, "refused")}
+            skipped = [{"path": p.path, "item": p.item, "reason": p.reason} for p in summary.problems]
+            about |= {"files": files, "documents": documents, "skipped": skipped}
+            self._tell("read", path, said=_said(path, summary), **about)
 
     def embedded(self, done: int, left: int) -> None:
         """Say how many chunks were embedded."""
@@ -318,13 +322,6 @@ class WatchPrinter:
             print(f"{now:%H:%M:%S} {line(said.replace(path or '', shown or '', 1))}", flush=True)
 
 
-def _counts(summary: "Summary") -> dict[str, Any]:
-    files = {name: getattr(summary, name) for name in ("files", *_CHANGES, "waiting")}
-    documents = {name: getattr(summary, name) for name in ("read", *_EFFECTS, "refused")}
-    skipped = [{"path": p.path, "item": p.item, "reason": p.reason} for p in summary.problems]
-    return {"files": files, "documents": documents, "skipped": skipped}
-
-
 def _said(path: str, summary: "Summary") -> str:
     numbers = [(getattr(summary, name), word) for name, word in (_CHANGES | _EFFECTS).items()]
     parts = [f"{number:,} {word}" for number, word in numbers if number]
@@ -335,15 +332,6 @@ def _said(path: str, summary: "Summary") -> str:
             f"{summary.refused:,} documents disappeared at once and were kept (remove them with: pkb ingest --prune)"
         )
     return f"{path}: {', '.join(parts) or 'nothing new'}"
-
-
-def _intervals(quiet: str | None, rescan: str | None, poll: str | None) -> "Intervals":
-    """Return how often to look, by the options of --watch; UsageError."""
-    from engine.ingest.follow import Intervals
-
-    given, example = {"quiet": quiet, "rescan": rescan, "poll": poll}, "pkb ingest --watch --quiet 5s"
-    seconds = {name: duration(f"--{name}", text, example) for name, text in given.items() if text is not None}
-    return Intervals(**seconds | {"poll": max(1.0, seconds["poll"])} if poll else seconds)
 
 
 def start(
@@ -360,12 +348,15 @@ def start(
 
     from cli.app import handle_signals
     from cli.idle import words as idle_command
+    from engine.ingest.follow import Intervals
     from engine.ingest.imap import kept_password, shown_path
 
     # The library would print lost events, which the next scan finds.
     logging.getLogger("watchdog").addHandler(logging.NullHandler())
     handle_signals()
-    intervals = _intervals(*times)
+    given, example = dict(zip(("quiet", "rescan", "poll"), times, strict=True)), "pkb ingest --watch --quiet 5s"
+    seconds = {name: duration(f"--{name}", text, example) for name, text in given.items() if text is not None}
+    intervals = Intervals(**seconds | ({"poll": max(1.0, seconds["poll"])} if "poll" in seconds else {}))
     with open_pkb() as pkb:
         passwords = {account: kept_password(account) or ask_password(account) for account in pkb.accounts(paths)}
         listener = WatchPrinter(partial(shown_path, pkb.session.home.mail), as_json=as_json)

@@ -120,7 +120,11 @@ def search(
             print("No matches.")
         _say_matched(pkb, scope)
         if not found:
-            output.say(f"pkb: {_advice(pkb.unknown_person(scope), query, limited=bool(filters))}")
+            no_words = "no message has these words; try: pkb search OTHER WORDS"
+            advice = (
+                f"nothing matches within these filters; try: pkb search {shlex.quote(query)}" if filters else no_words
+            )
+            output.say(f"pkb: {output.lost(pkb.unknown_person(scope)) or advice}")
         raise typer.Exit(0 if found else 4)
 
 
@@ -132,15 +136,6 @@ def _say_matched(pkb: "Pkb", scope: "Scope") -> None:
 
     for notice in matched_senders(pkb.session.ledger, scope):
         output.say(f"pkb: {notice}")
-
-
-def _advice(unknown: str | None, query: str, *, limited: bool) -> str:
-    """Return why there are no results, and what to type next."""
-    if unknown:
-        return output.lost(unknown)
-    if limited:
-        return f"nothing matches within these filters; try: pkb search {shlex.quote(query)}"
-    return "no message has these words; try: pkb search OTHER WORDS"
 
 
 def show(
@@ -383,22 +378,21 @@ def todo(
 def _notices(pkb: "Pkb", found: Report, scope: "Scope") -> list[str]:
     """Return notices of the items that are not shown, and the commands that show them."""
     if not found.items:
-        lost = None if found.documents else pkb.unknown_person(scope)
-        return [output.lost(lost) or _nothing(pkb, found.documents, scope)]
+        if lost := output.lost(None if found.documents else pkb.unknown_person(scope)):
+            return [lost]
+        advice = f"; try: pkb todo --since {newest[:4]}" if (newest := _newest(pkb, scope)) else ""
+        where = (
+            f"nothing is open in {count(found.documents, 'document')}"
+            if found.documents
+            else "nothing from these dates"
+        )
+        return [where + advice]
     notices = [f"{len(found.items):,} of {found.total:,}; all: pkb todo -n 0"] if len(found.items) < found.total else []
     if found.read < found.documents:
         notices.append(
             f"only the newest {found.read:,} of {found.documents:,} documents were read; for others, set --until"
         )
     return notices
-
-
-def _nothing(pkb: "Pkb", documents: int, scope: "Scope") -> str:
-    """Return that nothing is open, and the year to try, which is that of the newest document."""
-    newest = _newest(pkb, scope)
-    advice = f"; try: pkb todo --since {newest[:4]}" if newest else ""
-    where = f"nothing is open in {count(documents, 'document')}" if documents else "nothing from these dates"
-    return where + advice
 
 
 def _newest(pkb: "Pkb", scope: "Scope") -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 import typer
 
 from engine.text.terminal import line, plain
-from store.errors import UsageError
+from store.errors import PkbError, UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -238,16 +238,13 @@ def _can_redraw() -> bool:
     return sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
 
 
-Completed = Literal["person", "collection", "title", "setting", "model"]
 _IN_BASH = re.compile(r"([^\w@%+=:,./-])")  # what bash takes apart, unless it is escaped
 
 
-def completes(kind: Completed) -> Callable[[str], list[str]]:
+def completes(kind: Literal["person", "collection", "title", "setting", "model"]) -> Callable[[str], list[str]]:
     """Return the function that a shell's completion calls with the beginning of a value."""
 
     def complete(incomplete: str) -> list[str]:
-        from store.errors import PkbError
-
         found = list[str]()
         with suppress(PkbError):  # there is nothing to complete from
             if kind == "setting":

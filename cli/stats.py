@@ -75,7 +75,9 @@ def _show_tiers(row: dict[str, Any]) -> None:
     """Print the tiers in a table between two empty lines: counts, latency and savings."""
     from rich.table import Table
 
-    tiers = sorted(row["tiers"], key=place)
+    rank = {tier: place for place, tier in enumerate(TIERS)}
+    tiers = sorted(row["tiers"], key=lambda tier: (rank.get(tier["tier"], len(TIERS)), not tier["by_model"]))
+    questions = sum(tier["questions"] for tier in tiers)
     latency = {(one["tier"], one["by_model"]): one for one in row["history"]["latency"]}
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for name in ("tier", "asked", "share", "p50", "p95", "saved"):
@@ -83,25 +85,13 @@ def _show_tiers(row: dict[str, Any]) -> None:
     for tier in tiers:
         times = latency[tier["tier"], tier["by_model"]]
         spent = (times["p50_ms"] / 1000, times["p95_ms"] / 1000, tier["saved_s"])
-        table.add_row(*_asked(tier, row), *map(duration, spent))
-    table.add_row("all", f"{_questions(row):,}", "", "", "", duration(row["saved_s"]), style="bold")
+        is_model = tier["by_model"] and tier["tier"] == "full"  # without a cache hit it is the model's, or quoted
+        name = f"{tier['tier']} (model)" if is_model else str(tier["tier"])
+        share = _share(tier["questions"] / questions)
+        table.add_row(name, f"{tier['questions']:,}", share, *map(duration, spent))
+    table.add_row("all", f"{questions:,}", "", "", "", duration(row["saved_s"]), style="bold")
     for shown in ("", table, ""):
         output.console().print(shown)
-
-
-def place(tier: dict[str, Any]) -> tuple[int, bool]:
-    """Return the rank of a tier in the table."""
-    return TIERS.index(tier["tier"]) if tier["tier"] in TIERS else len(TIERS), not tier["by_model"]
-
-
-def _asked(tier: dict[str, Any], row: dict[str, Any]) -> tuple[str, str, str]:
-    is_model = tier["by_model"] and tier["tier"] == "full"  # an answer without a cache hit is the model's, or quoted
-    name = f"{tier['tier']} (model)" if is_model else str(tier["tier"])
-    return name, f"{tier['questions']:,}", _share(tier["questions"] / _questions(row))
-
-
-def _questions(row: dict[str, Any]) -> int:
-    return sum(tier["questions"] for tier in row["tiers"])
 
 
 def _size_lines(row: dict[str, Any]) -> Iterator[Line]:

@@ -546,13 +546,13 @@ def _reported(found: Report, notices: Sequence[str]) -> CallToolResult:
 
 
 def _open_lines(found: TodoOutput) -> list[str]:
-    return [shown for one in found["items"] for shown in (*_shown([one["source"]]), _open_line(one))]
-
-
-def _open_line(item: OpenItem) -> str:
-    """Return an open item as one line."""
-    about = {"for": item["who"], "asked by": item["asked_by"], "due": item["due"]}
-    return f"    → {', '.join([item['kind'], *(f'{name} {line(value)}' for name, value in about.items() if value)])}"
+    """Return open items with their sources, each as one line below it."""
+    lines = list[str]()
+    for one in found["items"]:
+        about = {"for": one["who"], "asked by": one["asked_by"], "due": one["due"]}
+        parts = [one["kind"], *(f"{name} {line(value)}" for name, value in about.items() if value)]
+        lines += [*_shown([one["source"]]), f"    → {', '.join(parts)}"]
+    return lines
 
 
 def _own(notices: Sequence[str]) -> ToolOutput:
