@@ -8,7 +8,7 @@ import typer
 from cli import output
 from cli.output import Json, session
 from engine.session import Session
-from engine.settings import KvSettings, chosen, find, keys, meanings, save
+from engine.settings import chosen, find, keys, meanings, save
 from engine.text.terminal import count, line, size, valid_text, wrap
 from engine.types import SCHEMA
 
@@ -123,12 +123,7 @@ def _shown(key: str, value: object) -> object:
 
 
 def _keep_within(opened: Session) -> None:
-    """Evict KV beyond a lowered budget at once; say so if other cache files leave no room for KV."""
-    if opened.settings.kv.bytes <= (others := opened.home.other_cache_bytes()):
-        output.say(
-            f"pkb: other cache files already take {size(others)}, so no KV cache can be stored;"
-            f" try: pkb config set kv.bytes {KvSettings().bytes}"
-        )
+    """Evict KV beyond a lowered budget at once."""
     if not opened.there:
         return
     from engine.backends import open_store

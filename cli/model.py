@@ -408,17 +408,13 @@ def _tell(
         })  # fmt: skip
         return
     print(f"downloaded {local.name} to {local.folder}")
-    if role == "embedder" and chosen:
+    usual = local.name == lookup.EMBEDDER
+    if role == "embedder" and (chosen or (usual and lookup.find_weights() == local.folder)):
         print("now embedding with it; next: pkb ingest")
-    elif role == "embedder" and local.name != lookup.EMBEDDER:
-        print(f"to embed with it: pkb config set embed.model {local.name}")
+    elif role == "embedder" and usual:
+        print(f"embeddings are still computed by the copy in {lookup.find_weights()}")
     elif role == "embedder":
-        is_used = (used := lookup.find_weights()) == local.folder
-        print(
-            "now embedding with it; next: pkb ingest"
-            if is_used
-            else f"embeddings are still computed by the copy in {used}"
-        )
+        print(f"to embed with it: pkb config set embed.model {local.name}")
     elif chosen:
         print('now answering with it; next: pkb ask "when is rehearsal?"')
     else:

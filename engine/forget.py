@@ -414,11 +414,9 @@ def _weights(opened: Session, vocabulary: Collection[str]) -> dict[str, float]:
     return bits | dict.fromkeys((word for word in stems if len(word) == 1 and not word.isascii()), _LETTER)
 
 
-def _select(
-    opened: Session, table: str, column: str, ids: Sequence[str], columns: Sequence[str], limit: str = "true"
-) -> Iterator[Row]:
+def _select(opened: Session, table: str, column: str, ids: Sequence[str], columns: Sequence[str]) -> Iterator[Row]:
     for some in batches(ids, _AT_ONCE):
-        yield from opened.tables.select(table, f"{among(column, some)} AND {limit}", columns)
+        yield from opened.tables.select(table, among(column, some), columns)
 
 
 def _rows(opened: Session, ids: Iterable[str]) -> list[Row]:

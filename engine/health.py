@@ -7,7 +7,7 @@ import platform
 import sqlite3
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
 from importlib.metadata import PackageNotFoundError, version
@@ -73,10 +73,16 @@ def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, 
         "home": lambda: operations.home_check(home),
         "disk": lambda: _disk_kind(home, settings.home.place),
         "space": lambda: operations.space_check(home),
-        "memory": _memory,
+        "memory": lambda: Check(
+            "memory", "ok" if total() >= _ENOUGH_MEMORY else "note", f"{total() / (1 << 30):.0f} GiB"
+        ),
         "packages": _packages,
-        "embedder": lambda: _embedder(settings.embed.model, environ),
-        "reader": lambda: _reader(home),
+        "embedder": lambda: _weights(
+            "embedder", lambda: _embedder(settings.embed.model, environ), "keyword search only"
+        ),
+        "reader": lambda: _weights(
+            "reader", lambda: f"version {reader_version(home.cache / 'digests')}", "answers are found by words alone"
+        ),
         "compute": lambda: _compute(home, settings, threads, environ),
         "cache": lambda: _cache_space(home, settings.kv),
         "model": lambda: _model(model, environ),
@@ -109,13 +115,6 @@ def _disk_kind(home: Home, place: str) -> Check:
     return Check("disk", "ok", f"local ({kind})")
 
 
-def _memory() -> Check:
-    import psutil
-
-    total = psutil.virtual_memory().total
-    return Check("memory", "ok" if total >= _ENOUGH_MEMORY else "note", f"{total / (1 << 30):.0f} GiB")
-
-
 def _packages() -> Check:
     found = list[str]()
     for name in ("lancedb", "pyarrow", "numpy", "mlx-lm", "rank-bm25"):
@@ -126,22 +125,19 @@ def _packages() -> Check:
     return Check("packages", "ok", ", ".join(found))
 
 
-def _embedder(name: str, environ: Mapping[str, str]) -> Check:
+def _weights(name: str, find: Callable[[], str], without: str) -> Check:
+    try:
+        return Check(name, "ok", find())
+    except NoModel as error:
+        return Check(name, "note", f"{error.message}: {without}", error.next_step)
+
+
+def _embedder(name: str, environ: Mapping[str, str]) -> str:
     from engine.models import minilm
 
-    try:
-        if name == "minilm":
-            return Check("embedder", "ok", f"all-MiniLM-L6-v2 in {lookup.find_weights()}")
-        return Check("embedder", "ok", f"{name} in {minilm.find_model(name, environ).folder}")
-    except NoModel as error:
-        return Check("embedder", "note", f"{error.message}: keyword search only", error.next_step)
-
-
-def _reader(home: Home) -> Check:
-    try:
-        return Check("reader", "ok", f"version {reader_version(home.cache / 'digests')}")
-    except NoModel as error:
-        return Check("reader", "note", f"{error.message}: answers are found by words alone", error.next_step)
+    usual = name == "minilm"
+    folder = lookup.find_weights() if usual else minilm.find_model(name, environ).folder
+    return f"{'all-MiniLM-L6-v2' if usual else name} in {folder}"
 
 
 def _compute(home: Home, settings: Settings, threads: int, environ: Mapping[str, str]) -> Check:

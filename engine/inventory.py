@@ -125,7 +125,14 @@ def list_models(opened: Session) -> tuple[tuple[ModelRow, ...], NoModel | None]:
     used, problem = _selected(opened)
     embedder = _embedder(opened)
     found = dict.fromkeys([*installed(os.environ), *([embedder] if embedder else []), *([used] if used else [])])
-    rows = [_row(opened, local, used, embedder) for local in sorted(found, key=lambda local: local.name)]
+    rows = list[ModelRow]()
+    for local in sorted(found, key=lambda local: local.name):
+        config, budget = local.config, memory_budget_of(opened, local)
+        use = "embedder" if local == embedder else role(local.name, config) or "writer"
+        rows.append(ModelRow(
+            local.name, local.revision, str(local.folder), use, architecture(config) or None, local.bytes,
+            budget.needs, budget.limit, budget.fits, local in (used, embedder),
+        ))  # fmt: skip
     limit = memory_budget(opened, 0).limit
     chosen = opened.settings.model
     quoting = used is None and problem is None and not chosen.is_served
@@ -154,17 +161,6 @@ def _embedder(opened: Session) -> InstalledModel | None:
     except NoModel:
         return None
     return InstalledModel(EMBEDDER, folder, folder.name if folder.parent.name == "snapshots" else None)
-
-
-def _row(
-    opened: Session, local: InstalledModel, used: InstalledModel | None, embedder: InstalledModel | None
-) -> ModelRow:
-    config, budget = local.config, memory_budget_of(opened, local)
-    use = "embedder" if local == embedder else role(local.name, config) or "writer"
-    return ModelRow(
-        local.name, local.revision, str(local.folder), use, architecture(config) or None, local.bytes,
-        budget.needs, budget.limit, budget.fits, local in (used, embedder),
-    )  # fmt: skip
 
 
 Task = Literal["answer", "predict"]

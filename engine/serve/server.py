@@ -408,7 +408,11 @@ class Server:
                 self._last_heartbeat = time.monotonic()
                 for caller in [one for one in self._connections if one.job and not one.unsent]:
                     self._send(caller, "beat", {})
-            self._stop_if_due()
+            if self._busy():
+                self._last = time.monotonic()
+            idle = self._idle_s is not None and time.monotonic() - self._last > self._idle_s
+            if not self._stopping and (idle or self._requests.large or self._lease.lost):
+                self._begin_stop()
         sound = self._requests.is_alive() or self._requests.sound
         self._requests.end()
         self._requests.join(_GRACE_S if self._requests.running else _SOON_S)
@@ -497,14 +501,6 @@ class Server:
         """Have a function called by the thread that serves the connections, unless that has ended."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(call, *given)
-
-    def _stop_if_due(self) -> None:
-        """Stop if idle for too long, too large, or without the lock."""
-        if self._busy():
-            self._last = time.monotonic()
-        idle = self._idle_s is not None and time.monotonic() - self._last > self._idle_s
-        if not self._stopping and (idle or self._requests.large or self._lease.lost):
-            self._begin_stop()
 
     def _begin_stop(self) -> None:
         """Accept no more requests: the next client starts another process."""
