@@ -62,12 +62,6 @@ def _print(rows: Iterable[Line]) -> None:
         output.console().print(Text.assemble((whole[:_LABEL], "bold"), whole[_LABEL:]))
 
 
-def _saved(row: dict[str, Any]) -> str:
-    asked, answered = (sum(tier[key] for tier in row["tiers"]) for key in ("questions", "answered"))
-    since = f" since {row['history']['first']}" if row["history"]["first"] else ""
-    return f"{duration(row['saved_s'])} in {count(asked, 'question')}{since}, {_share(answered / asked)} answered"
-
-
 TIERS = ("exact", "semantic", "prefix", "blocks", "full")  # of the tiers: the least work first
 
 
@@ -180,7 +174,10 @@ def stats(as_json: Annotated[bool, typer.Option("--json", help="Print the statis
         output.data(row)
         return
     if row["tiers"]:  # the savings first
-        _print([("saved", _saved(row))])
+        asked, answered = (sum(tier[key] for tier in row["tiers"]) for key in ("questions", "answered"))
+        since = f" since {row['history']['first']}" if row["history"]["first"] else ""
+        said = f"{duration(row['saved_s'])} in {count(asked, 'question')}{since}, {_share(answered / asked)} answered"
+        _print([("saved", said)])
         _show_tiers(row)
     _print([*kv_lines(row), *_idle_lines(row["idle"]), *_size_lines(row), *_index_lines(row)])
     if not row["tiers"]:

@@ -88,7 +88,15 @@ class AnswerBank:
         """
         with self.ledger.transaction():
             former = self._bytes("length(vector) FROM question_vectors", key)
-            size = _size(key, answer) + (former if vector is None else len(vector))
+            texts = (
+                answer.question,
+                answer.scope,
+                answer.writer,
+                answer.reply,
+                answer.source,
+                json.dumps(answer.evidence),
+            )
+            size = len(key) + sum(len(text.encode()) for text in texts) + (former if vector is None else len(vector))
             if size > budget:
                 self.drop(key)
                 return
@@ -171,11 +179,6 @@ def answer_from_row(row: Sequence[Any]) -> CachedAnswer:
     """Return the entry of a row of ANSWER_COLUMNS."""
     question, scope, writer, day, reply, evidence, *rest = row
     return CachedAnswer(question, scope, writer, day, reply, tuple(json.loads(evidence)), *rest)
-
-
-def _size(key: bytes, answer: CachedAnswer) -> int:
-    texts = (answer.question, answer.scope, answer.writer, answer.reply, answer.source, json.dumps(answer.evidence))
-    return len(key) + sum(len(text.encode()) for text in texts)
 
 
 _REMOVED_S = 86_400.0  # for which a removed chunk is remembered: no job or answer that was begun before takes as long

@@ -141,7 +141,10 @@ def _repair_rows(ledger: Ledger) -> list[str]:
 
 def _privacy(home: Home) -> Finding:
     """Find files of the home and its cache that others can read, own, or hold under another name."""
-    modes = [found for path in home.entries() if (found := _status(path)) is not None]
+    modes = list[os.stat_result]()
+    for path in home.entries():
+        with suppress(FileNotFoundError):  # a lock or a version that another process removed meanwhile
+            modes.append(path.lstat())
     counts = {
         "can be read by other users": sum(bool(one.st_mode & 0o077) and not stat.S_ISLNK(one.st_mode) for one in modes),
         "belong to another user": sum(one.st_uid != os.geteuid() for one in modes),
@@ -150,13 +153,6 @@ def _privacy(home: Home) -> Finding:
         ),
     }
     return Finding("privacy", ", ".join(f"{n} files or folders {what}" for what, n in counts.items() if n))
-
-
-def _status(path: Path) -> os.stat_result | None:
-    try:
-        return path.lstat()
-    except FileNotFoundError:
-        return None  # a lock or a version that another process removed meanwhile
 
 
 def _leftovers(home: Home) -> Finding:

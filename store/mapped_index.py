@@ -109,8 +109,8 @@ class IndexView:
         if not query.weights or not self.shards:
             return []
         scores = [one.score_words(query) for one in self.shards]
-        chosen = shards.above(scores, [one.within(scope) for one in self.shards], limit)
-        return [self.hit(one.shard, one.chunk) for one in shards.best(self.shards, chosen, limit)]
+        found = shards.best(self.shards, scores, [one.within(scope) for one in self.shards], limit)
+        return [self.hit(one.shard, one.chunk) for one in found]
 
     def by_vector(self, vector: Vectors, scope: Scope, limit: int) -> list[Hit]:
         """Return the embedded chunks within the scope with the best cosines, best first."""
@@ -119,8 +119,8 @@ class IndexView:
         if not used:
             return []
         inside = [one.within(scope) & one.arrays["embedded"] for one in used]
-        chosen = shards.above([one.arrays["vectors"] @ vector for one in used], inside, limit, -2.0)  # less than any
-        return [self.hit(places[one.shard], one.chunk) for one in shards.best(used, chosen, limit)]
+        cosines, least = [one.arrays["vectors"] @ vector for one in used], -2.0  # less than any
+        return [self.hit(places[one.shard], one.chunk) for one in shards.best(used, cosines, inside, limit, least)]
 
     def hit(self, shard: int, chunk: int) -> Hit:
         """Return a chunk as it was read for an earlier question, or read it."""

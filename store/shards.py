@@ -260,14 +260,6 @@ def checksum(path: Path) -> int | None:
     return crc
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """Some chunks of a shard, by their numbers, ascending, and their scores."""
-
-    chunks: NDArray[np.int64]
-    scores: NDArray[Any]
-
-
 class Shard:
     """Some chunks of the index: `live` are those that count, all others were replaced or removed."""
 
@@ -433,30 +425,24 @@ class Scored:
     score: float
 
 
-def above(
-    scores: Sequence[NDArray[Any]], inside: Sequence[NDArray[np.bool_]], limit: int, least: float = _LEAST
-) -> list[Chosen]:
-    """Return chunks inside with scores of at least `least`: the `limit` best of all among them, and few others."""
+def best(
+    shards: Sequence[Shard],
+    scores: Sequence[NDArray[Any]],
+    inside: Sequence[NDArray[np.bool_]],
+    limit: int,
+    least: float = _LEAST,
+) -> list[Scored]:
+    """Return the `limit` best chunks inside, none below `least`, best first; equal ones by document, in order."""
     held = [np.where(use, score, -np.inf) for score, use in zip(scores, inside, strict=True)]
     every = np.concatenate(held)
     nth = len(every) - limit
     floor = max(float(np.partition(every, nth)[nth]), least) if nth > 0 else least
-    found = [np.flatnonzero(values >= floor) for values in held]
-    return [Chosen(chunks, score[chunks]) for chunks, score in zip(found, scores, strict=True)]
-
-
-def best(shards: Sequence[Shard], chosen: Sequence[Chosen], limit: int) -> list[Scored]:
-    """Return the `limit` best of the chunks chosen of each shard, best first; equal ones by document and position."""
-    values = np.concatenate([each.scores for each in chosen])
-    if len(values) > limit:
-        least = np.partition(values, len(values) - limit)[len(values) - limit]
-        chosen = [Chosen(each.chunks[each.scores >= least], each.scores[each.scores >= least]) for each in chosen]
-        values = np.concatenate([each.scores for each in chosen])
-    owner = np.repeat(np.arange(len(shards)), [len(each.chunks) for each in chosen])
-    documents = np.concatenate([one.arrays["document"][c.chunks] for one, c in zip(shards, chosen, strict=True)])
-    positions = np.concatenate([one.arrays["position"][c.chunks] for one, c in zip(shards, chosen, strict=True)])
+    chosen = [np.flatnonzero(values >= floor) for values in held]
+    values = np.concatenate([score[chunks] for score, chunks in zip(scores, chosen, strict=True)])
+    owner, chunks = np.repeat(np.arange(len(shards)), [*map(len, chosen)]), np.concatenate(chosen)
+    documents = np.concatenate([one.arrays["document"][own] for one, own in zip(shards, chosen, strict=True)])
+    positions = np.concatenate([one.arrays["position"][own] for one, own in zip(shards, chosen, strict=True)])
     order = np.lexsort((positions, documents, -values))[:limit]
-    chunks = np.concatenate([each.chunks for each in chosen])
     return [Scored(int(owner[i]), int(chunks[i]), float(values[i])) for i in order]
 
 

@@ -222,7 +222,9 @@ class Tables:
         with _damage_of(name):
             query = self._table(name).search().where(condition).select(["id", "vector"])
             found = query.limit(None).to_arrow()
-        return _vectors(found)
+        column = found["vector"].combine_chunks()
+        matrix = np.asarray(column.flatten()).reshape(len(found), -1) if len(found) else np.empty((0, 0), np.float32)
+        return dict(zip(found["id"].to_pylist(), matrix, strict=True))
 
     def count(self, name: str, condition: str | None = None) -> int:
         """Count rows."""
@@ -371,9 +373,3 @@ def _damage_of(name: str) -> Iterator[None]:
         if not is_damage and type(error).__name__ not in ("PanicException", "RustPanic"):
             raise
         raise DamagedTable(name) from None
-
-
-def _vectors(found: pa.Table) -> dict[str, Vectors]:
-    column = found["vector"].combine_chunks()
-    matrix = np.asarray(column.flatten()).reshape(len(found), -1) if len(found) else np.empty((0, 0), np.float32)
-    return dict(zip(found["id"].to_pylist(), matrix, strict=True))

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.shards import Shard, above, best
+from store.shards import Shard, best
 
 
 @given(
@@ -31,7 +31,7 @@ def test_the_best_are_those_of_a_full_sort(
         for number, (one, score, use) in enumerate(zip(shards, scores, inside, strict=True))
         for chunk in np.flatnonzero(use & (score > least)).tolist()
     ]
-    found = best(shards, above(scores, inside, limit, least), limit)
+    found = best(shards, scores, inside, limit, least)
     assert [(-one.score, int(shards[one.shard].arrays["document"][one.chunk]), one.chunk) for one in found] == [
         each[:3] for each in sorted(every)[:limit]
     ]
