@@ -6,7 +6,7 @@ sentences, and not why they have their scores.
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, time
 from itertools import chain
 from typing import TYPE_CHECKING, get_args
@@ -189,14 +189,6 @@ def _turn_name(one: Candidate) -> str | None:
     return one.span.speaker if one.span.speaker == one.speaker else None
 
 
-def _record(question: Question, reads: Sequence[Passage]) -> SelectedSentence | None:
-    """Return the best answer from a calendar, unless other mail says that it has changed."""
-    said = _event(question, reads) if question.asked in COMING and not question.dates else None
-    others = (one for one in reads if said and one.hits[0].chunk.role != "event")
-    changed = (frozenset(words(f"{one.header} {one.text}")) for one in others if says_change(one.text))
-    return None if any(question.subject <= told for told in changed) else said
-
-
 def _event(question: Question, reads: Sequence[Passage]) -> SelectedSentence | None:
     """Return when or where the next, the last or the only event is: by its title, or else by its people and place.
 
@@ -365,8 +357,11 @@ def _is_of_name(question: Question, kind: Kind | None) -> bool:
 def _exact(
     question: Question, kind: Kind | None, reads: Sequence[Passage], found: Sequence[Candidate]
 ) -> SelectedSentence | None:
-    """Return the answer by rules: of a calendar, or a mail's sender."""
-    if record := _record(question, reads):
+    """Return the answer by rules: of a calendar, unless other mail says that it has changed, or a mail's sender."""
+    record = _event(question, reads) if question.asked in COMING and not question.dates else None
+    others = (one for one in reads if record and one.hits[0].chunk.role != "event")
+    changed = (frozenset(words(f"{one.header} {one.text}")) for one in others if says_change(one.text))
+    if record and not any(question.subject <= told for told in changed):
         return record
     if _is_of_name(question, kind):
         return None
@@ -428,21 +423,15 @@ def draft_answers(model: LanguageModel, question: Question, evidence: Evidence, 
     """Return texts that an answer may repeat, as token ids, the likeliest last."""
     said = quote(question, evidence.passages, QuoteSettings(least=-math.inf, forced=True))
     lead = "" if model.frame.closing else " "  # a template's answer begins its line
-    answers = [model.tokens(lead + one) for one in _answers(said, segments)]
-    return [list(chain(*segments.ids))[len(system_ids(model)) :], *answers]
-
-
-def _answers(said: Quote, segments: Segments) -> Iterator[str]:
-    """Yield a quote in the form of an answer with its chunk's number: the sentence, the answer, the span asked for."""
+    found = [list(chain(*segments.ids))[len(system_ids(model)) :]]
     if said.answer is None or said.source is None:
-        return
+        return found
     shown, sentence = segments.prompt, said.quotes[said.source]
     numbers = [number for number, source in enumerate(shown.sources, 1) if source == said.source]
-    number = next((number for number in numbers if sentence in shown.chunks[number - 1]), None)
     start, stop = said.highlight or (0, None)
-    for one in dict.fromkeys((sentence, said.answer, said.answer[start:stop])):
-        if one and number:
-            yield f"{one} [{number}]"
+    forms = [one for one in dict.fromkeys((sentence, said.answer, said.answer[start:stop])) if one]
+    with_it = [number for number in numbers if sentence in shown.chunks[number - 1]][:1]
+    return [*found, *(model.tokens(f"{lead}{one} [{number}]") for number in with_it for one in forms)]
 
 
 FACTS: frozenset[Aspect] = frozenset(("people", "sender", "recipients", "subject", "date"))

@@ -160,9 +160,8 @@ def _opened(text: str) -> str:
 def _spelled(text: str, found: Sequence[re.Match[str]], names: Names) -> dict[re.Match[str], str]:
     """Return the names of people in a text, spelled as in the archive."""
     folded = ["".join(plain_words(match[0])) for match in found]
-    beside = [
-        (one, two) for one, two in pairwise(range(len(found))) if text[found[one].end() : found[two].start()] == " "
-    ]
+    near = pairwise(range(len(found)))
+    beside = (pair for pair in near if text[found[pair[0]].end() : found[pair[1]].start()] == " ")
     pairs = {f"{folded[one]} {folded[two]}": (one, two) for one, two in beside}
     typed = [match[0] for match in found if match[0][0].isupper()]
     known = names([*folded, *typed, *pairs])
@@ -220,9 +219,7 @@ def _content(text: str) -> list[str]:
 
 def is_negated(text: str) -> bool:
     """Return whether a text has a negation."""
-    from engine.text.words import words
-
-    return any(map(_NEGATION.fullmatch, words(text)))
+    return any(map(_NEGATION.fullmatch, _content(text)))
 
 
 def key(question: str, scope: Scope, writer: str, moment: str | None) -> Key:

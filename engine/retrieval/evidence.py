@@ -221,7 +221,8 @@ def find(
     chunks = tuple(chunk.id for passage in passages for chunk in passage.chunks)
     if vector is None:
         return Evidence(passages, chunks, 0.0)
-    return Evidence(passages, chunks, found.covered, _nearest(found.ranked, vector))
+    cosines = (float(hit.vector @ vector) for hit in found.ranked if hit.vector is not None)
+    return Evidence(passages, chunks, found.covered, tuple(sorted(cosines, reverse=True)[:_NEAREST]))
 
 
 _LEADING = 2  # passages of the document before
@@ -364,11 +365,6 @@ def _graded(passages: Sequence[Passage]) -> tuple[Passage, ...]:
 
 def _with_score(passage: Passage, score: float) -> Passage:
     return replace(passage, hits=tuple(hit.scored(score) for hit in passage.hits))
-
-
-def _nearest(hits: Sequence[Hit], vector: Vectors) -> tuple[float, ...]:
-    cosines = (float(hit.vector @ vector) for hit in hits if hit.vector is not None)
-    return tuple(sorted(cosines, reverse=True)[:_NEAREST])
 
 
 def _placed(catalogue: Catalog, passage: Passage, known: Mapping[str, Known]) -> Passage | None:

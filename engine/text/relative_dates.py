@@ -210,17 +210,14 @@ def next_start(text: str, written: datetime | None, now: datetime) -> datetime |
     """
     if written is None:
         return None
-    spans = (Found(*match.span()) for match in _DAY.finditer(text))
-    return min((start for span in spans if (start := _start(text, span, written, now))), default=None)
-
-
-def _start(text: str, span: Found, written: datetime, now: datetime) -> datetime | None:
-    days = resolve(text[span.start : span.end], written)
-    if days is None or days.last < now.date():
-        return None
-    clock = _clock(text, span)
-    start = datetime.combine(max(days.first, now.date()), clock or time.min)
-    return start if clock is None or start >= now else None
+    found = list[datetime]()
+    for match in _DAY.finditer(text):
+        days = resolve(match[0], written)
+        if days and days.last >= now.date():
+            clock = _clock(text, Found(*match.span()))
+            start = datetime.combine(max(days.first, now.date()), clock or time.min)
+            found += [start] * (clock is None or start >= now)
+    return min(found, default=None)
 
 
 # Events, in the words of engine/ingest/calendar.py: when they take place, repeated ones each time.
@@ -444,7 +441,11 @@ def time_constraint(question: Question, kind: Kind | None, since: date | None = 
 
 def _named(question: Question) -> TimeConstraint:
     """Return the days that a question names; "is the fair on 22 June?" claims one, "is it tomorrow?" asks about one."""
-    stretches = [question.text[one.start : one.end] for one in find(question.text, "date") if _is_time(question, one)]
+    stretches = list[str]()
+    for one in find(question.text, "date"):
+        text, before = question.text[one.start : one.end], question.text[max(0, one.start - 40) : one.start]
+        is_name = text.isdecimal() and _CAPITAL.search(before)  # the number behind "Kite 2077", a part of a title
+        stretches += [text] * (not is_name and not any(text in each for each in question.quoted))
     claims = [question.asked == "yes/no" and _DIGIT.search(one) is not None for one in stretches]
     named, claimed = (
         frozenset(word for one, each in zip(stretches, claims, strict=True) if each is claim for word in words(one))
@@ -452,13 +453,6 @@ def _named(question: Question) -> TimeConstraint:
         for claim in (False, True)
     )
     return TimeConstraint(question.dates, named, frozenset(question.content) - named - claimed, claimed)
-
-
-def _is_time(question: Question, span: Found) -> bool:
-    """Tell a date from a part of a name: of a quoted title, or the number behind "Kite 2077"."""
-    text = question.text[span.start : span.end]
-    named = text.isdecimal() and _CAPITAL.search(question.text[max(0, span.start - 40) : span.start])
-    return not named and not any(text in one for one in question.quoted)
 
 
 def _meet(asked: Days, said: Days) -> bool:

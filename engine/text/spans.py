@@ -111,6 +111,7 @@ _FINDERS: dict[Kind, str] = {
     "link": r"(?:https?://|www\.)[^\s<>\"')\]]{2,300}",
 }
 _NOBODY = re.compile(r"(?-i:[A-Z]{2,}s)|original message|(?:\W|\b\w\b)*", re.IGNORECASE)  # APIs, P & S
+_IS_PHONE = re.compile(r"(?!(?:19|20)\d\d-\d\d-\d\d)(?:\D*\d){7}")
 _NOT_NAMES = frozenset(prompt("not_names").split())
 # A clause boundary between a day and a time. A comma directly before the time or a place is not one.
 _CLAUSE = re.compile(
@@ -134,8 +135,8 @@ def find(text: str, kind: Kind) -> list[Found]:
     if kind == "person":
         spans = [_name(text, *span) for span in spans]
         spans = [span for span in spans if not _NOBODY.fullmatch(text, *span)]
-    if kind == "phone":
-        spans = [span for span in spans if _is_phone_number(text[slice(*span)])]
+    if kind == "phone":  # an extension, or enough digits that are no date
+        spans = [span for span in spans if text[span[0]] in "xe" or _IS_PHONE.match(text[slice(*span)])]
     return [Found(start, end) for start, end in spans if start < end]
 
 
@@ -290,12 +291,6 @@ def _distance(one: Found, other: Found) -> int:
     return max(one.start - other.end, other.start - one.end)
 
 
-def _is_phone_number(number: str) -> bool:
-    if number[0] in "xe":  # an extension
-        return True
-    return sum(map(str.isdigit, number)) >= 7 and not re.match(r"(?:19|20)\d\d-\d\d-\d\d", number)
-
-
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     part = text[start:end]
     dotted = part.endswith("m.")  # 5 p.m.
@@ -305,9 +300,8 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
 def _name(text: str, start: int, end: int) -> tuple[int, int]:
     """Strip words that are not part of a name from both ends of a capitalised run."""
     words = [(start + match.start(), start + match.end()) for match in re.finditer(r"\S+", text[start:end])]
-    while words and text[slice(*words[0])].lower().rstrip(".,") in _NOT_NAMES:
-        words.pop(0)
-    while words and text[slice(*words[-1])].lower().rstrip(".,") in _NOT_NAMES:
-        words.pop()
+    for end in (0, -1):
+        while words and text[slice(*words[end])].lower().rstrip(".,") in _NOT_NAMES:
+            words.pop(end)
     name = text[words[0][0] : words[-1][1]] if words else ""
     return (words[0][0], words[-1][1] - 2 * name.endswith(("'s", "’s"))) if words else (start, start)
