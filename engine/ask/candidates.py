@@ -8,6 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import accumulate
 from math import exp, log
 from typing import TYPE_CHECKING
 
@@ -275,10 +276,15 @@ def read_sources(
             asked and asked.isdisjoint(words(f"{one.speaker or ''} {one.text}"))
         ):
             known.append(one)
-    chunks = list(_chunks(reads))
+    chunks = list[_Chunk]()
+    for number, read in enumerate(reads):
+        starts = accumulate((len(chunk.text) + 1 for chunk in read.chunks), initial=0)
+        parts = zip(starts, read.chunks, strict=False)
+        chunks += [_Chunk(number, at, f"{chunk.header}\n", chunk.text) for at, chunk in parts]
     texts = reader.read(question.text, [(one.header, one.text) for one in chunks])
     for chunk, windows in zip(chunks, texts, strict=True):
-        for key, mark in _marks(question, chunk, windows, [one for one in known if chunk.holds(one)]):
+        inside = [one for one in known if one.read == chunk.read and 0 <= one.span.start - chunk.at < len(chunk.text)]
+        for key, mark in _marks(question, chunk, windows, inside):
             marks[key] = max(mark, marks.get(key, mark), key=lambda one: one.score)
     marked = list[Candidate]()
     for one in known:
@@ -362,18 +368,6 @@ class _Chunk(Struct, frozen=True):
     at: int
     header: str
     text: str
-
-    def holds(self, one: Candidate) -> bool:
-        """Return whether a sentence begins in it."""
-        return one.read == self.read and 0 <= one.span.start - self.at < len(self.text)
-
-
-def _chunks(reads: Sequence[Passage]) -> Iterator[_Chunk]:
-    for number, read in enumerate(reads):
-        at = 0
-        for chunk in read.chunks:
-            yield _Chunk(number, at, f"{chunk.header}\n", chunk.text)
-            at += len(chunk.text) + 1
 
 
 def _marks(

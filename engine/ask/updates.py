@@ -259,11 +259,10 @@ class _Values:
         if any(b in asked and a not in known | FUNCTION_WORDS for part in parts for a, b in pairwise(part)):
             return False
         lost = asked.difference(*parts)
-        pairs = (pairwise([word for word in words(one.text) if word not in self._aside(one)]) for one in (old, new))
+        aside = [FUNCTION_WORDS | (self._value(one) if one.mark or one.spans else set()) for one in (old, new)]
+        said = ([word for word in words(one.text) if word not in aside[one is new]] for one in (old, new))
+        pairs = map(pairwise, said)
         return not any((a in lost and b == d) or (b in lost and a == c) for (a, b), (c, d) in product(*pairs))
-
-    def _aside(self, one: Candidate) -> frozenset[str]:
-        return FUNCTION_WORDS | (self._value(one) if one.mark or one.spans else frozenset())
 
     def same(self, one: Candidate, other: Candidate) -> bool:
         """Return whether two sentences give one value: overlapping days, or the words of one in the other."""

@@ -258,16 +258,6 @@ class WholeDocument:
         """Return its first chunk."""
         return self.chunks[0]
 
-    @property
-    def is_meeting(self) -> bool:
-        """Return whether it is a transcript."""
-        return self.first.is_meeting
-
-    @property
-    def date(self) -> datetime | None:
-        """Return when it was sent or took place."""
-        return self.first.date
-
     @cached_property
     def own(self) -> tuple[Hit, ...]:
         """Return the chunks that its writer wrote, or that were said."""
@@ -276,7 +266,7 @@ class WholeDocument:
     @cached_property
     def sender(self) -> str:
         """Return the key of who sent it; empty for a meeting."""
-        return "" if self.is_meeting else _key(self.first.sender)
+        return "" if self.first.is_meeting else _key(self.first.sender)
 
     @cached_property
     def recipients(self) -> frozenset[str]:
@@ -302,7 +292,7 @@ class WholeDocument:
     @cached_property
     def is_mass_mail(self) -> bool:
         """Return whether it is mail to nobody in particular."""
-        if self.is_meeting:
+        if self.first.is_meeting:
             return False
         text = "\n".join(hit.chunk.text for hit in self.chunks)
         return not 0 < len(self.recipients) <= _MASS or is_mass_mail(self.first.sender, text)
@@ -315,7 +305,8 @@ class WholeDocument:
 
     def follows(self, other: "WholeDocument") -> bool:
         """Return whether it may have been written after another one; where a date is missing, it may."""
-        return self is not other and (self.date is None or other.date is None or self.date > other.date)
+        own, before = self.first.date, other.first.date
+        return self is not other and (own is None or before is None or own > before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +325,7 @@ class OpenSentence:
     @property
     def is_of(self) -> frozenset[str]:
         """Return the people who may do or answer it."""
-        if self.found.doer == "writer" and not self.document.is_meeting:
+        if self.found.doer == "writer" and not self.document.first.is_meeting:
             return frozenset([self.document.sender])
         return self.document.recipients
 
@@ -368,7 +359,7 @@ def open_loops(
     documents = read_documents(reader, ids)
     later = _later(reader, options.scope, documents, whole=len(ids) == total)
     closing, catalogue = Closing(later), catalogue.within(options.scope)
-    personal = (document for document in documents if not (document.is_meeting or document.is_mass_mail))
+    personal = (document for document in documents if not (document.first.is_meeting or document.is_mass_mail))
     known = single_names(tuple(dict.fromkeys(document.first.sender for document in personal)))
     found = [one for document in documents for one in candidates(document, options.scope, known)]
     wanted = [one for one in each_once(found) if options.kind in (None, one.found.kind)]
@@ -380,7 +371,7 @@ def open_loops(
 
     def order(one: OpenSentence) -> tuple[bool, int, float, int]:
         coming = one.due.toordinal() if one.due and one.due >= now.date() else 0
-        moment = one.document.date.timestamp() if one.document.date else float("-inf")
+        moment = one.document.first.date.timestamp() if one.document.first.date else float("-inf")
         return not one.is_for(mine), coming or date.max.toordinal(), -moment, one.hit.chunk.position
 
     ordered = sorted(still, key=order)
@@ -396,10 +387,10 @@ def candidates(document: WholeDocument, scope: Scope, known: Collection[str] = f
     if not document.own or document.is_mass_mail:
         return
     names = single_names((document.first.sender, *document.first.recipients))
-    short = document.is_short and not document.is_meeting
-    around = Surroundings(document.is_meeting, short, names.union(known) if short else names)
+    short = document.is_short and not document.first.is_meeting
+    around = Surroundings(document.first.is_meeting, short, names.union(known) if short else names)
     for hit, span in own_sentences(document):
-        if document.is_meeting and scope.sender and not names_person(span.speaker or "", scope.sender):
+        if document.first.is_meeting and scope.sender and not names_person(span.speaker or "", scope.sender):
             continue
         text = hit.chunk.text[span.start : span.end]
         start = hit.chunk.text.rfind("\n", 0, span.start) + 1  # a mark may look like a speaker's name
@@ -407,7 +398,7 @@ def candidates(document: WholeDocument, scope: Scope, known: Collection[str] = f
         found = Commitment("task", "unknown") if marked else commitment(text, around)
         if found is None:
             continue
-        by = (span.speaker if document.is_meeting else document.first.sender) or ""
+        by = (span.speaker if document.first.is_meeting else document.first.sender) or ""
         who = _who(document, by, found, text, around.names)
         yield OpenSentence(document, hit, text, found, who, by, due_day(text, hit.written))
 
@@ -416,7 +407,7 @@ def own_sentences(document: WholeDocument) -> Iterator[tuple[Hit, Span]]:
     """Yield a document's own sentences, without quoted ones."""
     for hit in document.own:
         text, people = hit.chunk.text, frozenset(hit.recipients)
-        yield from ((hit, one) for one in (spoken_sentences(text, people) if document.is_meeting else sentences(text)))
+        yield from ((hit, one) for one in (spoken_sentences(text, people) if hit.is_meeting else sentences(text)))
 
 
 def _who(document: WholeDocument, by: str, found: Commitment, text: str, names: Collection[str]) -> str | None:
@@ -427,7 +418,7 @@ def _who(document: WholeDocument, by: str, found: Commitment, text: str, names: 
         return _shown(by)
     if found.doer == "reader" and (called := addressed(text, frozenset(names) - single_names((by,)))):
         return called
-    alone = not document.is_meeting and len(document.first.recipients) == 1
+    alone = not document.first.is_meeting and len(document.first.recipients) == 1
     return _shown(document.first.recipients[0]) if found.doer == "reader" and alone else None
 
 
@@ -445,7 +436,7 @@ class Closing:
     def closes(self, one: OpenSentence) -> WholeDocument | None:
         """Return a later message that says that it is done, or answers it; None without any."""
         thread = [other for other in self._by_thread.get(one.document.thread, ()) if other.follows(one.document)]
-        if one.document.is_meeting:
+        if one.document.first.is_meeting:
             words = content_words(one.text)
             return next((other for other in thread if any(_shares(words, done) for done in other.done)), None)
         wanted, replies = content_words(one.text), one.found.replies
@@ -460,7 +451,8 @@ class Closing:
         readers = own.recipients if one.found.doer == "writer" else {own.sender}
         for pair in product(one.is_of, readers):
             for document in self._by_pair.get(pair, ()):
-                if own.date and document.date and document.date - own.date <= _REPLIES and document.follows(own):
+                sent, written = document.first.date, own.first.date
+                if sent and written and sent - written <= _REPLIES and document.follows(own):
                     yield document
 
 
@@ -495,7 +487,7 @@ def _later(reader: Reader, scope: Scope, documents: Sequence[WholeDocument], *, 
     """Return all of its collection that may have been written since the first of these, from and to anybody."""
     if whole and scope == Scope(since=scope.since, collection=scope.collection):
         return documents
-    days = [document.date.date() for document in documents if document.date]
+    days = [document.first.date.date() for document in documents if document.first.date]
     since = Scope(since=min(days, default=None), collection=scope.collection)
     ids, _ = reader.by_date(since, (), READ, oldest=False)
     known = {document.first.chunk.document for document in documents}
@@ -516,7 +508,7 @@ def item_of(catalogue: Catalog, one: OpenSentence, me: frozenset[str] = frozense
     if passage is None:
         return None
     source = passage.quoting(passage.sources[0], one.text)
-    source = timed(source) if one.document.is_meeting and one.text else source
+    source = timed(source) if one.document.first.is_meeting and one.text else source
     asked_by = _shown(one.by) if one.found.doer == "reader" else None
     said, source = " ".join((one.about or one.text).split()), replace(source, score=0.0)
     found = OpenLoop(one.found.kind, said, one.who, one.due, source, asked_by)

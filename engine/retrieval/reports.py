@@ -173,7 +173,7 @@ def report_digest(
     first = scope.since or today
     ids, total = reader.by_date(replace(scope, since=first - _OPEN), (), READ, oldest=False)
     documents, found = read_documents(reader, ids), list[OpenSentence]()
-    new = [one for one in documents if one.date and one.date.date() >= first]
+    new = [one for one in documents if one.first.date and one.first.date.date() >= first]
     closing, known = Closing(documents), single_names(tuple(dict.fromkeys(one.first.sender for one in documents)))
     for one in each_once([one for each in documents for one in candidates(each, scope, known)]):
         if closer := closing.closes(one):
@@ -182,7 +182,8 @@ def report_digest(
             found.append(one)
     said = {one.text for one in found}
     for document in new:
-        found += [one for one in found_in(document) if one.found.kind == "decision"] if document.is_meeting else []
+        said_there = found_in(document) if document.first.is_meeting else []
+        found += [one for one in said_there if one.found.kind == "decision"]
         found += [one for one in _dates(document, today) if one.text not in said][:1]
     found += _newcomers(reader, scope, first)
     kinds: tuple[ItemKind, ...] = ("date", "task", "question", "done", "decision", "person", "answer")
@@ -299,7 +300,7 @@ def report(
 
 def _since(reader: Reader, document: WholeDocument, named: Sequence[str], scope: Scope) -> Iterator[OpenSentence]:
     """Yield what is still open of a meeting, what was done since, and newer mail with the words of its name."""
-    later = Scope(since=document.date.date() if document.date else None, collection=scope.collection)
+    later = Scope(since=document.first.date.date() if document.first.date else None, collection=scope.collection)
     closing = Closing(read_documents(reader, reader.by_date(later, (), READ, oldest=False)[0]))
     for one in found_in(document):
         closer = closing.closes(one) if one.found.kind == "task" else None
@@ -307,7 +308,7 @@ def _since(reader: Reader, document: WholeDocument, named: Sequence[str], scope:
             yield one.closed(closer) if closer else one
     named = named or _subject(" ".join(title_words(document.first.title)))
     for hit in reader.matching(later, "mail", named).by_date(_NEWS) if named else ():
-        if document.date and hit.date and hit.date > document.date:
+        if document.first.date and hit.date and hit.date > document.first.date:
             about = (Commitment("mail", "unknown"), None, hit.sender, None)
             yield OpenSentence(WholeDocument((hit,)), hit, "", *about, hit.title)
 

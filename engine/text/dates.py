@@ -228,15 +228,9 @@ def first_day(day: str, today: date, *, end: bool = False) -> date:
         if not end or iso[3]:
             return first + timedelta(days=end)
         return (first + timedelta(days=31 if iso[2] else 366)).replace(day=1)
-    named = _named(day, today)
-    return named.last + timedelta(days=1) if end else named.first
-
-
-def _named(day: str, today: date) -> Days:
-    """Return the days that "last week" or "monday" means; ValueError for other words."""
     from engine.text.relative_dates import resolve
 
-    in_words = any(map(str.isalpha, day))
-    if not in_words or not (days := resolve(day.strip(), datetime.combine(today, time.min), past=True)):
+    named = resolve(day.strip(), datetime.combine(today, time.min), past=True) if any(map(str.isalpha, day)) else None
+    if named is None:
         raise ValueError
-    return days
+    return named.last + timedelta(days=1) if end else named.first

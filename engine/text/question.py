@@ -13,7 +13,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from engine.text import dates
-from engine.text.time_sensitive import Sensitivity, is_foreign, phrases, plain_words, time_sensitivity, word_lists
+from engine.text.time_sensitive import is_foreign, listed_words, phrases, plain_words, time_sensitivity, word_lists
 from engine.text.words import FUNCTION_WORDS, words
 from prompts import word_patterns
 
@@ -161,7 +161,7 @@ def understand(text: str, now: datetime, known: frozenset[str] = frozenset()) ->
 
 
 @lru_cache(maxsize=1 << 12)
-def _understand(text: str, now: datetime, known: frozenset[str], moves: Sensitivity | None) -> Question:
+def _understand(text: str, now: datetime, known: frozenset[str], moves: str | None) -> Question:
     # Of a question that means the same on any day, the dates that are the same then; those of no year are.
     found, *others = (dates.find(text, now.date() + timedelta(days)) for days in ((0,) if moves else (0, 1, 400)))
     all_words, foreign = tuple(dict.fromkeys(words(text))), is_foreign(text)
@@ -242,18 +242,13 @@ def synthesis(question: str) -> Synthesis | None:
     for language in word_lists("synthesis"):
         forms = [list(tokens)]  # the words as they are, and with some and all of the classes in place of their words
         for name in _CLASSES:
-            members = _class(language, name)
+            members = listed_words("synthesis", language, name)
             forms.append([name if token in members else token for token in forms[-1]])
         for order, part in enumerate(_PARTS):
             index = phrases("synthesis", part, language)
             there = {one for form in {*map(tuple, forms)} for one in index.find(form)}
             found += [(end - first, order, -first, part) for first, end in there]
     return next((kind for kind in get_args(Synthesis) if kind == max(found)[3]), None)
-
-
-@cache
-def _class(language: str, name: str) -> frozenset[str]:
-    return frozenset(word for (word,) in word_lists("synthesis")[language].get(name, ()))
 
 
 _JOINS = r"(?:and|but|or|also|then|so(?! far| many| much|-))\b[,.:;]?|(?:ok|okay|well|yes|no|right|thanks)[,.;!]+"

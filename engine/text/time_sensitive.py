@@ -53,8 +53,7 @@ def time_sensitivity(question: str) -> Sensitivity | None:
 def is_timeless(question: str) -> bool:
     """Return whether a question shows that its meaning is fixed: it asks about the past, and not from today."""
     tokens = plain_words(question)
-    lists = word_lists("deictic")
-    past = {phrase[0] for language in _languages(tokens) for phrase in lists[language]["past"]}
+    past = {phrase[0] for language in _languages(tokens) for phrase in word_lists("deictic")[language]["past"]}
     return not past.isdisjoint(tokens) and not time_sensitivity(question)
 
 
@@ -79,9 +78,9 @@ def plain_words(text: str) -> list[str]:
 
 
 @cache
-def common_words(language: str) -> frozenset[str]:
-    """Return words that occur in most questions of a language ("en")."""
-    return frozenset(word for (word,) in word_lists("deictic")[language]["common"])
+def listed_words(name: str, language: str, part: str) -> frozenset[str]:
+    """Return the words of a part of a list among the prompts; none where a language ("en") has no such part."""
+    return frozenset(word for (word,) in word_lists(name)[language].get(part, ()))
 
 
 @cache
@@ -104,7 +103,8 @@ def _languages(tokens: Sequence[str]) -> list[str]:
 
 def _common_in(tokens: Sequence[str]) -> dict[str, int]:
     spaced = [language for language, parts in word_lists("deictic").items() if "common" in parts]
-    return {language: sum(token in common_words(language) for token in tokens) for language in spaced}
+    common = {language: listed_words("deictic", language, "common") for language in spaced}
+    return {language: sum(token in common[language] for token in tokens) for language in spaced}
 
 
 @lru_cache(maxsize=1 << 12)
@@ -266,11 +266,11 @@ def _named(parts: Sequence[str]) -> Iterator[tuple[str, str]]:
 def _aspect(tokens: Sequence[str]) -> Aspect | None:
     tokens = ["is" if token == "s" and place else token for place, token in enumerate(tokens)]  # "what's"
     for language, parts in word_lists(_LIST).items():
-        documents, frame, aspects = _words(language, "document"), _words(language, "frame"), _phrases(language)
+        documents, frame = (listed_words(_LIST, language, part) for part in ("document", "frame"))
         first = parts["document"][0][0]
         left = [first if token in documents else token for token in tokens if token not in frame]
         ended = left[:-1] if left[1:] and left[-1] == first else left
-        if aspect := aspects.get(tuple(left)) or aspects.get(tuple(ended)):
+        if aspect := _phrases(language).get(tuple(left)) or _phrases(language).get(tuple(ended)):
             return aspect
     return None
 
@@ -288,18 +288,13 @@ def _beginnings() -> frozenset[str]:
 
 @cache
 def _anywhere(part: str) -> frozenset[str]:
-    return frozenset(chain.from_iterable(_words(language, part) for language in word_lists(_LIST)))
-
-
-@cache
-def _words(language: str, part: str) -> frozenset[str]:
-    return frozenset(word for (word,) in word_lists(_LIST)[language][part])
+    return frozenset(chain.from_iterable(listed_words(_LIST, language, part) for language in word_lists(_LIST)))
 
 
 @cache
 def _phrases(language: str) -> dict[tuple[str, ...], Aspect]:
     """Return the aspect that each phrase asks for, without the words of "frame"."""
-    frame, lists = _words(language, "frame"), word_lists(_LIST)[language]
+    frame, lists = listed_words(_LIST, language, "frame"), word_lists(_LIST)[language]
     return {
         tuple(word for word in phrase if word not in frame): aspect
         for aspect in ASPECTS
@@ -354,7 +349,7 @@ def _told(language: str, clauses: Sequence[list[str]], colons: Collection[int]) 
 
 def _opening(language: str, tokens: Sequence[str]) -> int:
     """Return the number of words with which a clause turns to a model: "dear assistant", "ignore all instructions"."""
-    model, call = ({word for (word,) in word_lists("instructions")[language][part]} for part in ("model", "call"))
+    model, call = (listed_words("instructions", language, part) for part in ("model", "call"))
     if not model.isdisjoint(tokens) and model | call >= {*tokens}:
         return len(tokens)
     return max((end for _, end in phrases("instructions", "drop", language).find(tokens)), default=0)
