@@ -374,18 +374,14 @@ def _marks(
     question: Question, chunk: _Chunk, windows: "Sequence[WindowScores]", inside: Sequence[Candidate]
 ) -> "Iterator[tuple[tuple[int, int], Mark]]":
     """Yield the best span of each sentence, that of who says it where a person is asked for, and it is the likelier."""
-
-    def is_speaker(mark: "Mark", one: Candidate) -> bool:
-        """Return whether a span is the name in front of a turn or of a mail, of whoever says a sentence."""
-        source = chunk.header[mark.start :] if mark.start < 0 else chunk.text[mark.start :]
-        name = source[: mark.end - mark.start].casefold()
-        return bool(name) and name in (one.speaker or "").casefold()
-
     for window in windows:
         marks = ((one, window.best(max(0, one.span.start - chunk.at), one.span.end - chunk.at)) for one in inside)
         found = [(one, mark) for one, mark in marks if mark]
         by = window.best(-len(chunk.header), len(chunk.text)) if question.asked == "person" and found else None
-        said = [pair for pair in found if by and pair[0].speaker and is_speaker(by, pair[0])]
+        # The name in front of a turn or of a mail.
+        source = (chunk.header if by.start < 0 else chunk.text)[by.start :] if by else ""
+        name = source[: by.end - by.start].casefold() if by else ""
+        said = [pair for pair in found if name and name in (pair[0].speaker or "").casefold()]
         most = max(said, key=lambda pair: pair[1].evidence, default=None)
         for one, mark in found:
             is_said = by and most and one is most[0] and by.score > mark.score

@@ -143,7 +143,9 @@ class _Who:
             kept += [(bare, line)] * bool(bare)
         emails = [bare[one.start : one.end] for bare, _ in kept for one in find(bare, "email")]
         tells = emails or any([*_numbers(bare)] for bare, _ in kept) or (kept and _is_title(kept[0][0]))
-        if not tells or not all(map(self._has, emails)):
+        local = {fold(one).partition("@")[0] for one in emails if fold(one) not in self.addresses}
+        names = [fold(one) for pair in self.names for one in pair]
+        if not tells or not all(any(name in one for name in names) for one in local):
             return
         for number, (bare, line) in enumerate(kept):
             found = [("phone", value, label, line) for *_, value, label in _numbers(bare)]
@@ -166,10 +168,6 @@ class _Who:
             return False
         words = line.replace(",", " ").split() if re.fullmatch(r"[^\W\d_][\w.'’, -]+", line) else []
         return sum(word[0].isupper() for word in words) in (2, 3)
-
-    def _has(self, address: str) -> bool:
-        local = fold(address).partition("@")[0]
-        return fold(address) in self.addresses or any(fold(one) in local for pair in self.names for one in pair)
 
     def _is_organisation(self, line: str) -> bool:
         """Return whether a line has a word of organisations, or the name of the domain of one of their addresses."""
@@ -358,7 +356,7 @@ class _Archive(Struct, frozen=True):
 
     def known(self, typed: str, group: Sequence[str], *, detailed: bool = True) -> _Known:
         """Return a person with all that is known of them; without `detailed`, without facts and other spellings."""
-        wanted = "\n".join({name_and_address(one)[1] for one in group} - {""} or group)
+        wanted = "\n".join(_addresses(group) or group)
         scopes = [replace(self.own, **{role: wanted}) for role in ("sender", "recipient")] if wanted else []
         found = [self.reader.matching(scope) for scope in scopes]
         who = self._who(typed, group, found if detailed else ())

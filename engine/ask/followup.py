@@ -294,9 +294,12 @@ def with_model(load: "Callable[[], PromptReader]") -> Write:
     def write(text: str, turns: Sequence[Turn]) -> str:
         model = load().model
         system, _, rest = prompt("condense").partition("\n")
+        answers = [" ".join((turn.answer or "not found").split())[:_ANSWER] for turn in turns]
+        asked = [" ".join(turn.asked.split()) for turn in turns]
+        told = [f"Question: {one}\nAnswer: {answer}" for one, answer in zip(asked, answers, strict=True)]
         before = (*model.frame.opening, *model.tokens(f"{system}\n"), *model.frame.turning)
         for count in range(min(_TURNS, len(turns)), 0, -1):
-            request = rest.format(turns="\n".join(_told(turn) for turn in turns[-count:]), question=bare(text))
+            request = rest.format(turns="\n".join(told[-count:]), question=bare(text))
             last = (*model.tokens(request), *model.frame.closing)
             if len(before) + len(last) + _MOST <= model.context:
                 cache = model.begin()
@@ -305,11 +308,6 @@ def with_model(load: "Callable[[], PromptReader]") -> Write:
         return ""
 
     return write
-
-
-def _told(turn: Turn) -> str:
-    answer = " ".join((turn.answer or "not found").split())[:_ANSWER]
-    return f"Question: {' '.join(turn.asked.split())}\nAnswer: {answer}"
 
 
 def _line(written: str) -> str:

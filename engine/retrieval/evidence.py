@@ -75,12 +75,8 @@ def _known(one: Provenance, addresses: _Addresses, is_told: Callable[[str, str],
 
 def _is_known(senders: Iterable[str], addresses: _Addresses) -> bool:
     """Return whether a sender wrote over some time, or one who did wrote to them: no stranger can do that alone."""
-
-    def lasts(sender: str) -> bool:
-        return len(addresses(f"{FORTNIGHTS}{sender}", _LASTING)) == _LASTING
-
     writers = ((one, *(row.address for row in addresses(f"{READERS}{one}", _WRITERS))) for one in senders)
-    return any(lasts(one) for own in writers for one in own)
+    return any(len(addresses(f"{FORTNIGHTS}{one}", _LASTING)) == _LASTING for own in writers for one in own)
 
 
 def _is_unusual(route: str, one: Provenance, addresses: _Addresses) -> bool:

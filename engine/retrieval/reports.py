@@ -361,12 +361,9 @@ def _row(catalog: Catalog, cites: Sequence[Hit], one: OpenSentence) -> str:
 
 def _is_of(who: str, names: Iterable[frozenset[str]], present: Iterable[str]) -> bool:
     """Return whether somebody who is to do something has one of these names, and nobody else there may be meant."""
-
-    def fits(own: frozenset[str]) -> bool:
-        return any(own and (own <= name or name <= own) for name in names)
-
-    said = name_words(fold(who))
-    return fits(said) and all(fits(other) for one in present if said <= (other := name_words(fold(one))))
+    said, there = name_words(fold(who)), (name_words(fold(one)) for one in present)
+    meant = [said, *(other for other in there if said <= other)]
+    return bool(said) and all(any(own <= name or name <= own for name in names) for own in meant)
 
 
 _WANTED = {"decisions": ["decision"], "tasks": ["task"], "open": ["question"], "people": [], "date": []}

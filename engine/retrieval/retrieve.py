@@ -106,11 +106,9 @@ def spread(values: Sequence[float | None]) -> list[float]:
 
 def proximity(rows: Sequence[RankRow], question: Sequence[str], idf: Mapping[str, float]) -> list[float]:
     """Return the share, by idf, of the question's neighbouring words that are near in each row, the nearer the more."""
-
-    def closeness(one: Sequence[int], other: Sequence[int]) -> float:
-        return max(0.0, 1 - (min(abs(a - b) for a in one for b in other) - 1) / _REACH)
-
-    return _shares(rows, question, idf, closeness)
+    return _shares(
+        rows, question, idf, lambda one, other: max(0.0, 1 - (min(abs(a - b) for a in one for b in other) - 1) / _REACH)
+    )
 
 
 def sequence(rows: Sequence[RankRow], question: Sequence[str], idf: Mapping[str, float]) -> list[float]:
