@@ -180,11 +180,8 @@ class IdlePlanner:
         found = [predict.View("history", "new questions since the last run", asked, sources, of_history)]
         if model is not None:
             mail = str(session.ledger.generation) if session.ledger.count("chunks") else ""
-            reason, source = "new mail since the last run", ("chunks/model",)
-            view = predict.View(
-                "chunks", reason, mail, source, lambda n: predict.from_chunks(new_chunks(session, n), n, ask)
-            )
-            found.append(view)
+            about = ("chunks", "new mail since the last run", mail, ("chunks/model",))
+            found.append(predict.View(*about, lambda n: predict.from_chunks(new_chunks(session, n), n, ask)))
         return found
 
     def _standing(self) -> list[Job]:

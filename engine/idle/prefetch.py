@@ -110,17 +110,10 @@ def plan_segments(context: PrefetchContext, segments: Iterable[WantedSegment]) -
     root, generation = context.binding.root, context.reasker.ledger.generation
     segment_of = dict[Job, WantedSegment]()
     for segment in segments:
-        job = Job(
-            kind=segment.kind,
-            subject=key_of(root, segment.path).hex(),
-            what=segment.what,
-            reason=segment.reason,
-            expected=segment.expected,
-            saves_s=segment.seconds,
-            cost_s=segment.seconds,
-            tokens=len(segment.path[-1]),
-            behind=key_of(root, segment.path[:-1]).hex() if len(segment.path) > 1 else None,
-        )
+        path, seconds = segment.path, segment.seconds
+        about = (segment.kind, key_of(root, path).hex(), segment.what, segment.reason, segment.expected)
+        behind = key_of(root, path[:-1]).hex() if len(path) > 1 else None
+        job = Job(*about, saves_s=seconds, cost_s=seconds, tokens=len(path[-1]), behind=behind)
         segment_of.setdefault(job, segment)
     jobs = in_order(segment_of)
     return PrefetchPlan(context, jobs, {job.subject: segment_of[job] for job in jobs}, generation)
