@@ -123,17 +123,17 @@ def demand(cached: CachedAnswer) -> float:
     return cached.uses + (1.0 if cached.origin == "user" else 0.1)
 
 
-MOST_REFRESHES = 500  # answers in one plan
+_MOST = 500  # answers in one plan
 _SHORTEST_S = 0.01  # of a refresh, whatever the answer took
 
 
 def plan_refreshes(reasker: Reasker) -> list[Job]:
     """Return a job for each entry that may be stale, first those that new chunks are similar to."""
     similar = {key: None for key, *_ in RefreshCandidates(reasker.ledger).all()}
-    old = stale(reasker.ledger, reasker.writer_key, reasker.ledger.generation, MOST_REFRESHES)
+    old = stale(reasker.ledger, reasker.writer_key, reasker.ledger.generation, _MOST)
     first = _refreshes(reasker, list(similar), "new mail is close to it")
     return [
-        *first[:MOST_REFRESHES],
+        *first[:_MOST],
         *_refreshes(reasker, [key for key in old if key not in similar], "new mail since it was answered"),
     ]
 
@@ -172,14 +172,13 @@ def refresh(reasker: Reasker, job: Job) -> Outcome:
     return Outcome("done", (prepared.key,))
 
 
-MOST_VERIFICATIONS = 500  # in one plan
 TAU = "tau"  # the ledger value that holds the learned threshold
 
 
 def plan_verifications(reasker: Reasker) -> list[Job]:
     """Return a job for each question that was served the answer of another and has none of its own."""
     seconds, jobs = reasker.answer_s(), list[Job]()
-    for pending, cached in islice(_unverified(reasker), MOST_VERIFICATIONS):
+    for pending, cached in islice(_unverified(reasker), _MOST):
         reason, expected = f"semantic hit to verify, similarity {pending.similarity:.2f}", cached.uses + 1.0
         jobs.append(Job("verify", pending.key.hex(), cached.question, reason, expected, seconds, seconds))
     return by_rate(jobs)
@@ -223,8 +222,7 @@ def verify(reasker: Reasker, job: Job, tau: float, max_error: float) -> Outcome:
     return Outcome("done", (prepared.key,))
 
 
-CONFIDENCE = 0.95
-_HALVINGS = 50  # of the range that an upper end is in
+_CONFIDENCE, _HALVINGS = 0.95, 50  # halvings of the range that an upper end is in
 
 
 def learned_tau(labels: Iterable[tuple[float, bool]], max_error: float, floor: float) -> float:
@@ -246,7 +244,7 @@ def learned_tau(labels: Iterable[tuple[float, bool]], max_error: float, floor: f
     return next(filter(is_safe, thresholds))
 
 
-def upper(wrong: int, judged: int, confidence: float = CONFIDENCE) -> float:
+def upper(wrong: int, judged: int, confidence: float = _CONFIDENCE) -> float:
     """Return the upper end of the exact one-sided interval of a share: wrong of judged (Clopper and Pearson 1934)."""
     low, high, counts = 0.0, 1.0, range(wrong + 1)
     ways = [math.lgamma(judged + 1) - math.lgamma(k + 1) - math.lgamma(judged - k + 1) for k in counts]
@@ -258,15 +256,12 @@ def upper(wrong: int, judged: int, confidence: float = CONFIDENCE) -> float:
     return high
 
 
-MOST_CONVERSIONS = 500  # entries in one plan
-
-
 def plan_conversions(reasker: Reasker, *, decode: bool) -> list[Job]:
     """Return a job for each entry that was only prefilled, where answers are wanted."""
     if not decode:
         return []
     seconds, jobs = reasker.answer_s(), list[Job]()
-    for key in prefilled(reasker.ledger, reasker.writer_key, MOST_CONVERSIONS):
+    for key in prefilled(reasker.ledger, reasker.writer_key, _MOST):
         cached = AnswerBank(reasker.ledger).find(key)
         if cached and reasker.makes(key, cached):
             about = (key.hex(), cached.question, "prefilled, not answered yet", demand(cached))

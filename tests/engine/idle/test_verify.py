@@ -74,7 +74,7 @@ def test_a_verification_of_a_question_answered_since_is_dropped_and_not_counted(
 def test_verifications_that_cannot_be_made_today_do_not_hold_up_others(
     choir: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.idle.refresh.MOST_VERIFICATIONS", 1)
+    monkeypatch.setattr("engine.idle.refresh._MOST", 1)
     past, _ = serve(choir, "our band today?", "the choir sings on Friday")
     choir.ledger.rows.execute("UPDATE answers SET day = '2024-06-18' WHERE key = ?", (past,))
     key, _ = serve(choir, "our choir?", "the choir sings on Friday")
