@@ -90,7 +90,6 @@ def _batch(lines: Iterable[bytes], ask_one: Callable[[str], Answer], *, as_json:
 
 
 def _ask(pkb: Pkb, options: AskOptions, show: Show, question: str, *, streams: bool) -> Answer:
-    """Ask one question, print the result, and return it."""
     with output.progress_line(pkb.session) as remove, output.Stream(remove) as streamed:
         answered = pkb.answer(question, options, streamed.say if streams else None)
     try:

@@ -264,7 +264,6 @@ class Conversation:
             output.data(row) if self._as_json else print_document(row, source.lines)
 
     def _show_history(self) -> None:
-        """Print the questions and answers of this conversation."""
         if self._as_json:
             rows = [{"question": one.typed, "asked": one.asked, "answer": one.reply.text} for one in self._said]
             output.data({"schema": SCHEMA, "history": rows})

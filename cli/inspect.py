@@ -30,7 +30,6 @@ _MARKS = {"ok": "ok  ", "note": "note", "bad": "BAD "}
 
 
 def _check_data(*, repair: bool, read_data: bool, as_json: bool) -> NoReturn:
-    """Check the index and caches for damage, and repair them."""
     with open_pkb() as pkb:
         findings, repaired = operations.check(pkb.session, read_data=read_data, repair=repair)
     wrong = [finding for finding in findings if finding.wrong]
@@ -213,10 +212,9 @@ def wrong(as_json: Annotated[bool, typer.Option("--json", help="Print the droppe
     """
     with open_pkb() as pkb:
         last = pkb.reject()
-    if as_json:
-        output.data({"schema": SCHEMA, "question": last.question, "tier": last.tier})
-    else:
-        print(f"Dropped: {one_line(last.question, 200)}")
+    row = {"question": last.question, "tier": last.tier}
+    output.result(row, f"Dropped: {one_line(last.question, 200)}", as_json=as_json)
+    if not as_json:
         output.say("pkb: the next time you ask, it will be answered from scratch")
 
 
@@ -268,7 +266,6 @@ def list_documents(
 
 
 def _show_problems(kinds: Sequence[dict[str, Any]], *, as_json: bool) -> None:
-    """Print a line for each kind, and one for each file below it."""
     if as_json:
         output.data({"schema": SCHEMA, "kinds": kinds})
         return
@@ -311,7 +308,6 @@ def _who(row: dict[str, Any]) -> str:
 
 
 def _cut(text: str, width: int) -> str:
-    """Return a text in at most `width` columns."""
     if cells(text) <= width:
         return text
     while text and cells(text) >= width:

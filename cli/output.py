@@ -234,7 +234,6 @@ def bars(*, quiet: bool, stay: bool = True) -> Iterator[Tick]:
 
 
 def _can_redraw() -> bool:
-    """Return whether messages go to a terminal that can erase a line."""
     return sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
 
 

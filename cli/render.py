@@ -216,7 +216,6 @@ def _answer(reply: Answer) -> str:
 
 
 def _correction(made: Correction) -> str:
-    """Return the earlier answer, and the message that changed it."""
     was = f"“{one_line(made.before, _BEFORE)}”" if made.before else "no answer"
     if made.kind == "wrong":
         return typer.style("Corrected:", fg="yellow", bold=True) + f" {was}, said before, answers a similar question."
@@ -306,7 +305,6 @@ def from_home(path: str) -> str:
 
 
 def _how(answered: AskResult) -> str:
-    """Return how an answer was found."""
     reply = answered.reply
     parts = [reply.tier, f"{reply.ms['total']:.0f} ms"]
     if reply.matched_question is not None:

@@ -86,7 +86,6 @@ def serve(
 
 
 def _http(host: str | None, port: int | None, *, tls: bool, renew: bool, record: bool, as_json: bool) -> None:
-    """Serve over HTTP until interrupted."""
     from engine.http.routes import LOOPBACK, PORT, HttpAddress, serve
 
     def ready(endpoint: HttpAddress) -> None:
@@ -108,7 +107,6 @@ def _http(host: str | None, port: int | None, *, tls: bool, renew: bool, record:
 
 
 def _share(listen: str, *, as_json: bool) -> None:
-    """Serve the KV cache to listed peers until interrupted."""
     from engine.kv.sharing import SharingServer, parse_listen
     from store.peers import PeerBook
 
@@ -141,7 +139,6 @@ def _stop(opened: Session) -> int | None:
 
 
 def _start(opened: Session) -> None:
-    """Start it, where it does not run yet, and wait until it can be asked."""
     if not opened.there:
         raise NoStore
     if (link := reach_or_start(opened, _TIMEOUT_S)) is None:
@@ -206,7 +203,6 @@ def _here(opened: Session) -> NoReturn:
 
 
 def _serve(opened: Session, lease: "Lease") -> NoReturn:
-    """Serve until there is no more reason to."""
     from engine.models.runtime import record_code
     from engine.serve.process import announce, identity, listen, record_of, withdraw
     from engine.serve.server import Server

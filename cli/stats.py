@@ -89,7 +89,6 @@ def _show_tiers(row: dict[str, Any]) -> None:
 
 
 def _size_lines(row: dict[str, Any]) -> Iterator[Line]:
-    """Yield the lines about answers and files against their budgets."""
     answers, cache = row["answers"], row["kv"]
     kinds = [("answered", "cached"), ("predicted", "predicted"), ("prefilled", "prefilled without one")]
     counted = [f"{answers[key]:,} {words}" for key, words in kinds if answers[key] or key == "answered"]
@@ -102,7 +101,6 @@ def _size_lines(row: dict[str, Any]) -> Iterator[Line]:
 
 
 def _index_lines(row: dict[str, Any]) -> Iterator[Line]:
-    """Yield the lines about the index, its folders and the model."""
     index, names = row["index"], row["collections"].items()
     files = f"{count(index['documents'], 'document')} in {count(index['files'], 'file')}"
     yield "indexed", f"{files}, {count(index['chunks'], 'chunk')}"
@@ -131,7 +129,6 @@ def _folder_lines(folders: list[dict[str, Any]]) -> Iterator[Line]:
 
 
 def _semantic_lines(answers: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines about semantic hits and wrong answers."""
     if answers["pending"]:
         yield f"{count(answers['pending'], 'semantic hit')} to be verified by pkb idle"
     if answers["verified"]:

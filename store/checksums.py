@@ -207,7 +207,6 @@ def _lacks_end(path: Path) -> bool:
 
 
 def _sync(path: Path) -> None:
-    """Wait until the disk has a file or a folder; OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -251,7 +251,6 @@ def migrate_to(rows: sqlite3.Connection, number: int) -> None:
 
 
 def _check_application(ledger: Ledger, version: int) -> None:
-    """Raise PkbError if the file is another program's."""
     owner = int(ledger.rows.execute("PRAGMA application_id").fetchone()[0])
     empty = ledger.rows.execute("SELECT 1 FROM sqlite_schema").fetchone() is None
     if owner != _APPLICATION_ID and not (version == 0 and empty):

@@ -209,7 +209,6 @@ def _kv(home: Home, ledger: Ledger, read_data: bool) -> Finding:
 
 
 def _collections(ledger: Ledger, tables: Tables) -> Finding:
-    """Compare the collections that the tables filter by with those of the places."""
     moved = {document for (document,) in ledger.rows.execute("SELECT document FROM moved")}
     wrong = set()
     for name, column in (("documents", "id"), ("chunks", "document"), (ledger.vectors, "document")):

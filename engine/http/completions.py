@@ -116,7 +116,6 @@ _LEAST_TOKENS = 16  # asked for by `max_tokens`: an answer is not cut in a word 
 
 
 def _refuse_unkept(given: Mapping[str, Any]) -> None:
-    """Raise UsageError naming a parameter that asks for what pkb cannot do."""
     for name, allows in _ALLOWED.items():
         if (value := given.get(name)) is not None and not allows(value):
             raise UsageError(f"{name} is not supported with this value")

@@ -477,7 +477,6 @@ class Server:
                 self._drop(caller)
 
     def _drop(self, caller: Connection) -> None:
-        """Close a connection and cancel its request."""
         if caller in self._connections:
             self._connections.remove(caller)
             caller.out.transport.abort()
