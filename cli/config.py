@@ -71,9 +71,8 @@ def show(
     Example: pkb config show --origin
     """
     with session() as opened:
-        values = {
-            key: _shown(key, value) for key, value in keys(opened.settings).items()
-        }  # first: it says what is wrong
+        # First: it says what is wrong.
+        values = {key: _shown(key, value) for key, value in keys(opened.settings).items()}
         own = chosen(opened.home.config)
         where = {key: str(opened.home.config) if key in own else "default" for key in values}
     if as_json:

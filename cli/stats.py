@@ -25,13 +25,9 @@ def kv_lines(row: dict[str, Any]) -> Iterator[Line]:
         share = _share(prompts["reused"] / prompts["tokens"])
         tokens = f"{prompts['reused']:,} of {prompts['tokens']:,} prompt tokens ({share})"
         yield "reused", f"{tokens}, {duration(cache['saved_s'])} saved"
-    if cache["computed_tokens"]:
-        yield "recomputed", f"{cache['computed_tokens']:,} cached tokens, sooner than loading them"
     if cache["fetched_tokens"]:
         came = f"{cache['fetched_tokens']:,} tokens, {size(cache['fetched_bytes'])} from elsewhere"
         yield "fetched", f"{came}, {duration(cache['fetched_saved_s'])} saved"
-    if cache["slow_loads"]:
-        yield "slow loads", f"{cache['slow_loads']:,}, {duration(cache['lost_s'])} longer than computing"
     if cache["removed"]:
         merged = Counter[str]()
         for reason, number in cache["removed"].items():

@@ -62,9 +62,8 @@ def memory_budget(opened: Session, needs: int) -> MemoryBudget:
 
 def memory_needed(name: str, weights: int, config: Mapping[str, Any]) -> int:
     """Return the bytes of memory that a model needs, from the bytes of its weights and its config.json."""
-    stored = (
-        lookup.SINGLE if name in (lookup.EMBEDDER, lookup.MULTILINGUAL) else lookup.bits(config)
-    )  # MiniLM is used as stored
+    # Embedders of the package index are used as stored.
+    stored = lookup.SINGLE if name in (lookup.EMBEDDER, lookup.MULTILINGUAL) else lookup.bits(config)
     return runtime.needed(weights, stored, device())
 
 

@@ -471,10 +471,9 @@ def recount_people(ledger: Ledger) -> None:
 
 def provenance_of(ledger: Ledger, documents: Sequence[str]) -> dict[str, Provenance]:
     """Return the provenance of documents, for those that were read since it is recorded."""
-    found, sql = dict[str, Provenance](), f"SELECT {_COLUMNS} FROM intact_provenance WHERE document IN "
-    for document, seen, warnings, people in ledger.rows.execute(
-        f"{sql} (SELECT value FROM json_each(?))", (json.dumps(documents),)
-    ):
+    found = dict[str, Provenance]()
+    sql = f"SELECT {_COLUMNS} FROM intact_provenance WHERE document IN (SELECT value FROM json_each(?))"
+    for document, seen, warnings, people in ledger.rows.execute(sql, (json.dumps(documents),)):
         named = tuple(NamedAddress(name, address, bool(sends)) for name, address, sends in json.loads(people))
         found[document] = Provenance(datetime.fromisoformat(seen), tuple(json.loads(warnings)), named)
     return found

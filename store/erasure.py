@@ -301,24 +301,20 @@ def _shrink(ledger: Ledger) -> list[str]:
     until = time.monotonic() + _PATIENCE_S
     ledger.rows.execute(f"PRAGMA busy_timeout = {_POLL_MS}")
     try:
-        while not _is_shrunk(ledger):
+        while True:
+            busy = 1
+            try:
+                ledger.rows.execute("VACUUM")
+                busy, *_ = ledger.rows.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                    raise
+            if not busy:
+                return []
             if time.monotonic() > until:
                 return ["the ledger's log, which another process reads"]
     finally:
         ledger.rows.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
-    return []
-
-
-def _is_shrunk(ledger: Ledger) -> bool:
-    """Try it once; returns whether nobody was in the way."""
-    try:
-        ledger.rows.execute("VACUUM")
-        busy, *_ = ledger.rows.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            raise
-        return False
-    return not busy
 
 
 def _files(home: Home) -> Iterator[Path]:

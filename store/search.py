@@ -186,10 +186,8 @@ class QuestionVectors:
     def _refresh(self) -> None:
         """Read the new rows, since numbers only grow; all rows where most of those in memory were removed."""
         if self._read(int(self._numbers[-1]) if len(self._numbers) else 0):
-            live = self._rows.execute(
-                "SELECT count(*) FROM question_vectors WHERE embedder = ?", (self._table,)
-            ).fetchone()
-            if len(self._numbers) > 2 * live[0] + _STALE_ROWS:
+            sql = "SELECT count(*) FROM question_vectors WHERE embedder = ?"
+            if len(self._numbers) > 2 * self._rows.execute(sql, (self._table,)).fetchone()[0] + _STALE_ROWS:
                 self._numbers, self._vectors = self._numbers[:0], self._vectors[:0]
                 self._read(0)
 
