@@ -464,10 +464,10 @@ def _address(host: str) -> IPv4Address | IPv6Address:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    is_six = ":" in host
-    family = socket.AF_INET6 if is_six else socket.AF_INET
+    is_dual = ":" in host and socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=_WAITING, dualstack_ipv6=is_six)
+        return socket.create_server((host, port), family=family, backlog=_WAITING, dualstack_ipv6=is_dual)
     except OSError as found:
         if found.errno == EADDRINUSE:
             raise PkbError(f"port {port} is in use", f"pkb serve --http --port {port + 1}") from None
