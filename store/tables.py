@@ -79,7 +79,12 @@ def _quick_import() -> Iterator[None]:
     """
     checks = vars(import_module("overrides")) if sys.version_info < (3, 12) else {}
     override, collects = checks.get("override"), gc.isenabled()
-    checks["override"] = lambda method: setattr(method, "__override__", True) or method
+
+    def mark(method: Any) -> Any:
+        method.__override__ = True
+        return method
+
+    checks["override"] = mark
     gc.disable()
     try:
         yield

@@ -3,7 +3,7 @@
     python -m tests.bench.meeting_items ../shared/data/zoom [--home FOLDER] [--show]
 
 tests/data/meeting_items.txt names each by file, turn and sentence. An item counts as found if pkb lists one of its
-sentences under its kind. Files are split in two by a digest of their names, for rules that are fitted to the first half.
+sentences under its kind. Files are split in two by a digest of their names, for rules fitted to the first.
 `--show` prints what is missing, and of the second half only what is listed.
 """
 

@@ -157,7 +157,8 @@ def examine(documents: Sequence[WholeDocument], files: Mapping[str, Sequence[str
 
     `files` are those that each document is in.
     """
-    senders = dict.fromkeys(document.first.sender for document in documents if document.is_personal)
+    personal = (document for document in documents if not (document.is_meeting or document.is_mass_mail))
+    senders = dict.fromkeys(document.first.sender for document in personal)
     known, closing = single_names(tuple(senders)), Closing(documents)
 
     def keys(document: WholeDocument, text: str) -> frozenset[Key]:
