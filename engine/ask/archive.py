@@ -331,7 +331,6 @@ class _Archive(Struct, frozen=True):
 
 
 def _limited(scope: Scope, role: str, who: Who | None) -> Scope:
-    """Return a scope with a person in a role, if there is one."""
     return replace(scope, **{role: who.wanted}) if who else scope
 
 

@@ -42,7 +42,6 @@ _Told = tuple[str, str, str, str]  # kind, value, label, and the line that tells
 
 @cache
 def _pattern(kind: str) -> re.Pattern[str]:
-    """Compile the words or patterns that tell what a line is."""
     said = word_patterns("people")
     street = rf"\b\d{{1,6}}\w?\s.{{0,40}}?\b(?:{said['street']})\b|(?:{said['way']}).{{0,3}}\s\d{{1,4}}\b"
     title = rf"\b(?:{said['title']})\b(?=\s*(?:$|[,/(&–|-]|(?:of|for|and|at|in|to)\b))"
@@ -163,7 +162,6 @@ class _Who:
             yield "address", ", ".join(place), "", next(line for bare, line in kept if bare.strip(" ,") == place[-1])
 
     def _is_name(self, line: str) -> bool:
-        """Return whether a line may be the name of a person, and nothing else."""
         if _is_title(line) or line_named(line) or self._is_organisation(line):
             return False
         words = line.replace(",", " ").split() if re.fullmatch(r"[^\W\d_][\w.'’, -]+", line) else []
@@ -456,7 +454,6 @@ def people(
 
 @cache
 def _forms() -> list[tuple[str, re.Pattern[str]]]:
-    """Return the forms of questions, each with what it asks for."""
     parts = {"NAME'S?": r"(?P<name>\S+?(?: \S+?){0,4}?)(?:'s?)?", "NAME": r"(?P<name>\S+?(?: \S+?){0,4}?)"}
     parts["LINE"] = word_patterns("people")["line"]
     found = re.findall(r"^([a-z]+) = (.+)$", prompt("people"), re.MULTILINE)

@@ -142,7 +142,6 @@ def _in_sentence(best: Candidate, span: Found) -> SelectedSentence:
 
 
 def _by_speaker(best: Candidate, speaker: str) -> SelectedSentence:
-    """Return a sentence after the name of its speaker, which is the answer."""
     name = _name(speaker)
     said = f"{name}: {_flat(best.text)}" if name else _flat(best.text)
     return SelectedSentence(said, best.read, (0, len(name)) if name else None)

@@ -311,7 +311,6 @@ def with_model(load: "Callable[[], PromptReader]") -> Write:
 
 
 def _line(written: str) -> str:
-    """Return the first line with text, as a question."""
     lines = (bare(_LABEL.sub("", line).rstrip("\"”*'` ")) for line in written.splitlines())
     line = next((line for line in lines if line), "")
     return f"{line[:1].upper()}{line[1:]}?" if len(line.split()) > 1 else ""

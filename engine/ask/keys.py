@@ -144,7 +144,6 @@ def _frame() -> re.Pattern[str]:
 
 @cache
 def _embedded() -> re.Pattern[str]:
-    """Compile the pattern of a question in the order of a statement: question word, a noun or name, a form of "be"."""
     asking = r"(?i:when|where|who|why|(?:what|how)(?: [a-z]+)??|(?:which|whose) [a-z]+)"
     noun = r"(?:(?i:the|an?|my|our|your|his|her|its|their|this|these|those)\b|[A-Z])[\w.' -]{1,50}?|[\w'-]+"
     verb = r"(?i:is|are|was|were)\b(?!')"
@@ -158,7 +157,6 @@ def _opened(text: str) -> str:
 
 
 def _spelled(text: str, found: Sequence[re.Match[str]], names: Names) -> dict[re.Match[str], str]:
-    """Return the names of people in a text, spelled as in the archive."""
     folded = ["".join(plain_words(match[0])) for match in found]
     near = pairwise(range(len(found)))
     beside = (pair for pair in near if text[found[pair[0]].end() : found[pair[1]].start()] == " ")

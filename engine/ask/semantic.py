@@ -290,7 +290,6 @@ def _entailed(new: Question, cached: Question, source: Passage) -> bool:
 
 @cache
 def _synonyms() -> dict[str, set[str]]:
-    """Return the base forms beside each, of all groups that it is in."""
     found = defaultdict[str, set[str]](set)
     for group in word_groups("synonyms"):
         forms = set(map(base, group))

@@ -296,7 +296,6 @@ def _is_unsure(text: str) -> bool:
 
 
 def _writers(read: Passage, one: Candidate) -> tuple[str, ...]:
-    """Return who wrote a sentence, of a meeting all who took part."""
     return read.recipients if read.is_meeting else (read.author_at(one.span.start),)
 
 
@@ -322,7 +321,6 @@ def soonest(reads: Sequence[Passage], found: Sequence[Candidate], best: Candidat
 
 
 def _around(own: Sequence[Candidate], one: Candidate) -> frozenset[str]:
-    """Return the words of a sentence and of those next to it."""
     return frozenset[str]().union(*(other.words for other in own if abs(other.place - one.place) <= 1))
 
 

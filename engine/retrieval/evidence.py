@@ -444,7 +444,6 @@ def listed(reader: Reader, catalogue: Catalog, options: ListOptions, of: Sequenc
 
 
 def _about(row: dict[str, Any], place: Place, known: Known | None) -> dict[str, Any]:
-    """Return a row with the facts about a document."""
     claimed = row["claimed"] or (row["date"] and row["date"].isoformat())
     return {
         "path": place.path,

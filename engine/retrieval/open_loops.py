@@ -208,7 +208,6 @@ def _is_said(language: str, part: str, tokens: Sequence[str], around: Surroundin
 
 
 def _acts(language: str, tokens: Sequence[str], at: int, *, spoken: bool) -> bool:
-    """Return whether a verb of action is at a place, after optional words."""
     for _ in range(_SKIPPED + 1):
         if _length_at(language, "spoken" if spoken else "verb", tokens, at):
             return True
@@ -457,7 +456,6 @@ class Closing:
 
 
 def _closes(document: WholeDocument, one: OpenSentence) -> bool:
-    """Return whether a later message of the same thread closes it."""
     other = one.document
     direct = other.sender in document.recipients or document.sender in other.recipients
     same = direct or not document.recipients or not document.recipients.isdisjoint(other.recipients)

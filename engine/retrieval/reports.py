@@ -199,7 +199,6 @@ def report_digest(
 
 
 def _dates(document: WholeDocument, today: date) -> Iterator[OpenSentence]:
-    """Yield sentences and events of a document that name a day to come."""
     events = [(hit, hit.chunk.text) for hit in document.chunks if hit.chunk.role == "event"]
     said = [(hit, hit.chunk.text[at.start : at.end]) for hit, at in own_sentences(document)]
     for hit, text in [] if document.is_mass_mail else [*events, *said]:

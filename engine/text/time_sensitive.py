@@ -148,7 +148,6 @@ def phrases(name: str, part: str, language: str | None = None) -> PhraseIndex:
 
 
 def _end(phrase: Phrase, tokens: Sequence[str], first: int) -> int | None:
-    """Return the end of a phrase that begins at `first`; None if it is not there."""
     if not phrase:
         return first
     if phrase[0] == "$":
@@ -293,7 +292,6 @@ def _anywhere(part: str) -> frozenset[str]:
 
 @cache
 def _phrases(language: str) -> dict[tuple[str, ...], Aspect]:
-    """Return the aspect that each phrase asks for, without the words of "frame"."""
     frame, lists = listed_words(_LIST, language, "frame"), word_lists(_LIST)[language]
     return {
         tuple(word for word in phrase if word not in frame): aspect

@@ -57,7 +57,6 @@ def content_words(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=1 << 16)
 def _index_forms(token: str, kind: str) -> tuple[str, ...]:
-    """Return the index terms of a token: the token itself and its parts."""
     if kind == "number":
         if _GROUPED.fullmatch(token):
             return (_number(token.replace(",", "")),)
