@@ -284,11 +284,6 @@ class WholeDocument:
         return frozenset(chain.from_iterable(hit.tokens.split(" ") for hit in self.own))
 
     @cached_property
-    def is_short(self) -> bool:
-        """Return whether it has few own words."""
-        return sum(len(hit.chunk.text.split()) for hit in self.own) <= _SHORT
-
-    @cached_property
     def is_mass_mail(self) -> bool:
         """Return whether it is mail to nobody in particular."""
         if self.first.is_meeting:
@@ -386,7 +381,7 @@ def candidates(document: WholeDocument, scope: Scope, known: Collection[str] = f
     if not document.own or document.is_mass_mail:
         return
     names = single_names((document.first.sender, *document.first.recipients))
-    short = document.is_short and not document.first.is_meeting
+    short = not document.first.is_meeting and sum(len(hit.chunk.text.split()) for hit in document.own) <= _SHORT
     around = Surroundings(document.first.is_meeting, short, names.union(known) if short else names)
     for hit, span in own_sentences(document):
         if document.first.is_meeting and scope.sender and not names_person(span.speaker or "", scope.sender):
