@@ -157,7 +157,7 @@ def examine(documents: Sequence[WholeDocument], files: Mapping[str, Sequence[str
 
     `files` are those that each document is in.
     """
-    personal = (document for document in documents if not (document.is_meeting or document.is_mass_mail))
+    personal = (document for document in documents if not (document.first.is_meeting or document.is_mass_mail))
     senders = dict.fromkeys(document.first.sender for document in personal)
     known, closing = single_names(tuple(senders)), Closing(documents)
 
