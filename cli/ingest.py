@@ -272,7 +272,7 @@ class WatchPrinter:
     def followed(self, one: "Followed") -> None:
         """Say how a root is followed from now on, or that it is not there."""
         why = f" ({one.why})" if one.why else ""
-        self._tell("followed", one.root, how=one.how, message=one.why or None, said=f"{_HOW[one.how]} {one.root}{why}")
+        self.tell("followed", one.root, how=one.how, message=one.why or None, said=f"{_HOW[one.how]} {one.root}{why}")
 
     def read(self, path: str, summary: "Summary", left: int | None, seconds: float, *, always: bool) -> None:
         """Say what was read in a folder; nothing if nothing had changed, unless `always`."""
@@ -286,33 +286,19 @@ class WatchPrinter:
             documents = {name: getattr(summary, name) for name in ("read", *_EFFECTS, "refused")}
             skipped = [{"path": p.path, "item": p.item, "reason": p.reason} for p in summary.problems]
             about |= {"files": files, "documents": documents, "skipped": skipped}
-            self._tell("read", path, said=_said(path, summary), **about)
-
-    def embedded(self, done: int, left: int) -> None:
-        """Say how many chunks were embedded."""
-        more = f", {left:,} left" if left else ""
-        self._tell("embedded", None, embedded=done, without_vector=left, said=f"{count(done, 'chunk')} embedded{more}")
+            self.tell("read", path, said=_said(path, summary), **about)
 
     def put_off(self, path: str, why: str) -> None:
         """Say once that reading waits."""
         if path not in self._put_off:
             self._put_off.add(path)
-            self._tell("waiting", path, message=why, said=f"{path} postponed: {why}")
-
-    def without_model(self, error: "NoModel") -> None:
-        """Say that nothing is embedded."""
-        said = f"{error.message}; keyword search only; try: {error.next_step}"
-        self._tell("unembedded", None, message=error.message, said=said)
-
-    def worked(self, said: str, seconds: float) -> None:
-        """Say what an idle run did, or why it failed."""
-        self._tell("idle", None, said=said, message=said, seconds=round(seconds, 3))
+            self.tell("waiting", path, message=why, said=f"{path} postponed: {why}")
 
     def progress(self) -> AbstractContextManager[Tick]:
         """Return a context that shows progress bars on a terminal."""
         return bars(quiet=self.as_json, stay=False)
 
-    def _tell(self, event: str, path: str | None, *, said: str, **values: Any) -> None:
+    def tell(self, event: str, path: str | None, *, said: str, **values: Any) -> None:
         """Say what happened, or print it with `values` of _VALUES."""
         now, shown = datetime.now().astimezone(), path and self._shown(path)
         if self.as_json:

@@ -19,6 +19,7 @@ from engine import operations
 from engine.idle.scheduler import Machine, why_wait
 from engine.operations import root_at
 from engine.session import Session, session
+from engine.text.terminal import count
 from store.errors import DiskFull, Locked, NoModel, PkbError, as_pkb_error
 
 if TYPE_CHECKING:
@@ -43,17 +44,11 @@ class WatchListener(Protocol):
     def read(self, path: str, summary: "Summary", left: int | None, seconds: float, *, always: bool) -> None:
         """Say what was read in a folder; `always` is set at the first time, when even no change is worth a word."""
 
-    def embedded(self, done: int, left: int) -> None:
-        """Say how many chunks were embedded, and how many are left."""
-
     def put_off(self, path: str, why: str) -> None:
         """Say that reading waits, and for what."""
 
-    def without_model(self, error: NoModel) -> None:
-        """Say that nothing is embedded."""
-
-    def worked(self, said: str, seconds: float) -> None:
-        """Say what an idle run did, or why it failed."""
+    def tell(self, event: str, path: str | None, *, said: str, **values: object) -> None:
+        """Say what else happened, or print it with `values`."""
 
     def progress(self) -> AbstractContextManager[operations.OnProgress]:
         """Return a context in which progress is shown."""
@@ -118,7 +113,8 @@ class IdleRuns:
         """Report a run that ended, and plan the next one: soon where this one was stopped."""
         said, code, self._running = ended.communicate()[0].strip(), ended.returncode, None
         if said:
-            self._listener.worked(said, time.monotonic() - self._began)
+            seconds = round(time.monotonic() - self._began, 3)
+            self._listener.tell("idle", None, said=said, message=said, seconds=seconds)
         stopped = code < 0 or code in _STOPPED or self._must_wait()
         self._next = min(self._next, time.monotonic() + (self._pace.busy if stopped else self._pace.again))
 
@@ -259,11 +255,13 @@ class Watcher:
                             break
         except NoModel as error:
             self._embeds = False
-            self._listener.without_model(error)
+            said = f"{error.message}; keyword search only; try: {error.next_step}"
+            self._listener.tell("unembedded", None, said=said, message=error.message)
         except Locked:
             self._unembedded = True
         except DiskFull:
             pass  # until the next folder is read, at the latest by the regular scan
         if done:
-            self._listener.embedded(done, left)
+            said = f"{count(done, 'chunk')} embedded" + (f", {left:,} left" if left else "")
+            self._listener.tell("embedded", None, said=said, embedded=done, without_vector=left)
         gc.collect()  # memory of the embedder is not needed for hours
