@@ -432,12 +432,13 @@ def open_store(
     home: "Home", ledger: "Ledger", settings: "KvSettings", sub_step: int = 1, score: str = "value"
 ) -> "KvStore":
     """Open the KV store; only matching prompts needs the sub-step."""
-    from store.kv_store import KvLimits, KvStore, scores
+    from store.kv_store import KvStore, scores
 
     return KvStore(
         ledger,
         home.kv,
-        limits=KvLimits(settings.bytes, settings.daily_bytes),
+        budget=settings.bytes,
+        daily=settings.daily_bytes,
         score=scores(HALF_LIFE_S)[score],
         sub_step=sub_step,
         now=time.time,

@@ -22,11 +22,11 @@ from engine.models.adapters import (
     KeptAdapter,
     check_fit,
     check_values,
-    identity_of,
     parse_collections,
     spell_collections,
 )
 from engine.models.lookup import EMBEDDER, InstalledModel, Role, architecture, find, find_weights, installed, role
+from engine.models.role_adapter import base_of
 from engine.models.runtime import device
 from engine.session import Session
 from engine.settings import SERVED, Settings, save
@@ -201,7 +201,7 @@ def local_model_of(opened: Session) -> tuple[InstalledModel, str]:
     if not chosen.is_local:
         raise UsageError("an adapter belongs to one model, and no local model is in use", "pkb model use NAME")
     found = find(chosen.name, chosen.revision, os.environ)
-    return found, identity_of(found.folder, lookup.fingerprint(found, opened.home.cache / "digests"))
+    return found, base_of(found.folder) or lookup.fingerprint(found, opened.home.cache / "digests")
 
 
 def list_adapters(opened: Session) -> list[AdapterRow]:

@@ -90,23 +90,17 @@ _SLACK = 16 << 10  # for each file to be written, and once more: the growth of t
 _ROUNDS = 20  # of a reservation, when other processes take the space that it freed
 
 
-@dataclass(frozen=True, slots=True)
-class KvLimits:
-    """The bytes that may be stored, and written on one day (UTC)."""
-
-    budget: int
-    daily: int
-
-
 class KvBudget:
     """Reservations and evictions within a budget of `bytes`."""
 
     def __init__(
-        self, kv_folder: KvFolder, limits: KvLimits, score: Score, now: Callable[[], float], others: Callable[[], int]
-    ) -> None:
-        self._folder, self._limits, self._score, self._now, self._others = kv_folder, limits, score, now, others
+        self, kv_folder: KvFolder, budget: int, daily: int, score: Score, now: Callable[[], float],
+        others: Callable[[], int],
+    ) -> None:  # fmt: skip
+        """`daily` are the bytes that may be written on one day (UTC)."""
+        self._folder, self.bytes, self._daily = kv_folder, budget, daily
+        self._score, self._now, self._others = score, now, others
         self._index, self._counts = kv_folder.index, kv_folder.counts
-        self.bytes = limits.budget
 
     def reserve(self, node: Node, root: TreeRoot, sub_step: int, evict: bool = True) -> str:
         """Reserve the bytes of a node before its file is written, evicting others; returns the reason where refused."""
@@ -131,7 +125,7 @@ class KvBudget:
     def free(self, evicting: int = 0) -> int:
         """Return the bytes that a node may have now without evicting others, or evicting at most `evicting` bytes."""
         with self._folder.ledger.transaction():
-            daily = self._limits.daily - self._counts.written(self._now())
+            daily = self._daily - self._counts.written(self._now())
             return max(0, min(-self._excess(_SLACK) + evicting, daily))
 
     def evict_unused(self, keys: Iterable[Key]) -> None:
@@ -169,7 +163,7 @@ class KvBudget:
             return "deleted"
         if self._index.find(node.key):
             return "in_progress"  # another process is writing it
-        return "daily_limit" if self._counts.written(self._now()) + node.bytes > self._limits.daily else ""
+        return "daily_limit" if self._counts.written(self._now()) + node.bytes > self._daily else ""
 
     def _excess(self, need: int) -> int:
         """Return the bytes to evict before `need` more fit beside all that is or will be there; below 0 for none."""
@@ -268,7 +262,8 @@ class KvStore:
         ledger: Ledger,
         folder: Path,
         *,
-        limits: KvLimits,
+        budget: int,
+        daily: int,
         score: Score,
         sub_step: int,
         now: Callable[[], float],
@@ -277,7 +272,7 @@ class KvStore:
         """`others` returns the bytes of the rest of the cache folder, which count towards the budget."""
         self._ledger, self.sub_step, self._now = ledger, sub_step, now
         self.folder = KvFolder(ledger, folder)
-        self.budget = KvBudget(self.folder, limits, score, now, others)
+        self.budget = KvBudget(self.folder, budget, daily, score, now, others)
         self.index, self.counts = self.folder.index, self.folder.counts
 
     def match(

@@ -307,8 +307,14 @@ class PeerSource:
             raise PkbError(f"there is no peer {address.name}", "pkb peer list")
         context = self._book.context([peer], server=False)
         made = HTTPSConnection(address.host, address.port, timeout=_CONNECT_S, context=context)
+
+        def shut() -> None:  # whoever waits for it
+            if there := made.sock:
+                with suppress(OSError):  # not the method of TLS, which changes what the reading thread uses
+                    socket.socket.shutdown(there, socket.SHUT_RDWR)
+
         with closing(made):
-            call.guard(lambda: _shut(made))
+            call.guard(shut)
             made.connect()
             if made.sock.getpeercert(binary_form=True) != peer.certificate:
                 raise ConnectionRefusedError
@@ -317,10 +323,3 @@ class PeerSource:
             made.request(method, path, body)
             with closing(made.getresponse()) as reply:
                 yield reply
-
-
-def _shut(connection: HTTPSConnection) -> None:
-    """Shut a connection, whoever waits for it."""
-    if there := connection.sock:
-        with suppress(OSError):  # not the method of TLS, which changes what the reading thread uses
-            socket.socket.shutdown(there, socket.SHUT_RDWR)

@@ -1,7 +1,7 @@
 """KV nodes from another place: which of a path it has, and their files, verified and within a time.
 
 Whatever the other side does, an answer costs at most the time allowed, and a wrong one is a miss. Knows no protocol:
-a `RemoteSource` fetches the bytes. Stores nothing. Where the link is slow, nodes come rounded: `rounded`, `restored`.
+a source fetches the bytes. Stores nothing. Where the link is slow, nodes come rounded: `rounded`, `restored`.
 """
 
 import re
@@ -17,7 +17,7 @@ from math import inf, sqrt
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
-from typing import Any, BinaryIO, Protocol, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from store.errors import PkbError
 from store.kv_files import BadNode, Header, Key, Tensor, TreeRoot, child_key, verify, write_to
@@ -76,16 +76,6 @@ class RemoteCall:
             self._ended = self._ended or reason
             close = self._close
         close()
-
-
-class RemoteSource(Protocol):
-    """A place that has nodes. `sizes` and `read` may raise RemoteMiss, or whatever libraries raise."""
-
-    def sizes(self, keys: Sequence[Key], call: RemoteCall) -> Sequence[int]:
-        """Return the bytes of the files of nodes, 0 for one that is not there."""
-
-    def read(self, key: Key, size: int, call: RemoteCall) -> BytesIO:
-        """Return a node's file of `size` bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,10 +212,8 @@ def _rate(recent: _Recent, now: float) -> float | None:
 class Remote:
     """The nodes of another place, for any number of threads. After a failure it is left alone for a while."""
 
-    def __init__(
-        self, source: RemoteSource, now: Callable[[], float] = time.monotonic, *, is_rounded: bool = False
-    ) -> None:
-        """`now` returns seconds of a clock that never goes back; files of a source that `is_rounded` have steps."""
+    def __init__(self, source: Any, now: Callable[[], float] = time.monotonic, *, is_rounded: bool = False) -> None:
+        """`source` is like a PeerSource, its files with steps if it `is_rounded`; `now` never goes back."""
         self._source, self._now, self.is_rounded = source, now, is_rounded
         self._lock, self._calls, self._cancelled = Lock(), dict[RemoteCall, SimpleQueue[object]](), False
         self._alone_until, self._silent_s = now(), 0.0
@@ -258,11 +246,15 @@ class Remote:
         self.last_miss = "" if self.is_available else self.last_failure or "unreachable"
         if not keys or self.last_miss:
             return ()
-        wanted = keys[:MOST_KEYS]
+
+        def ask(call: RemoteCall) -> Sequence[int]:
+            sizes: Sequence[int] = self._source.sizes(keys[:MOST_KEYS], call)
+            if len(sizes) > len(keys) or any(type(one) is not int or not 0 <= one <= MOST_BYTES for one in sizes):
+                raise RemoteMiss("refused")
+            return sizes
+
         try:
-            sizes, seconds = self._run(
-                RemoteCall(), within_s, lambda call: _checked(self._source.sizes(wanted, call), len(wanted))
-            )
+            sizes, seconds = self._run(RemoteCall(), within_s, ask)
         except RemoteMiss as miss:
             self.last_miss = miss.reason
             return ()
@@ -366,12 +358,6 @@ def headers_of(root: TreeRoot, segments: Sequence[Sequence[int]]) -> list[Header
     return headers
 
 
-def _checked(sizes: Sequence[int], most: int) -> tuple[int, ...]:
-    if len(sizes) > most or any(type(one) is not int or not 0 <= one <= MOST_BYTES for one in sizes):
-        raise RemoteMiss("refused")
-    return tuple(sizes)
-
-
 def masked(url: str) -> str:
     """Return a URL without user, password and query, any of which may be a credential: fit to be shown."""
     return re.sub(r"\?[^#]*", "?***", re.sub(r"://.*@", "://***@", url))
@@ -387,7 +373,7 @@ def open_remote(url: str, folder: Path, bits: int = 0) -> Remote:
     return Remote(source_of(url, folder, bits), is_rounded=bool(bits))
 
 
-def source_of(url: str, folder: Path, bits: int = 0) -> RemoteSource:
+def source_of(url: str, folder: Path, bits: int = 0) -> Any:
     """Return a function that fetches bytes from a URL, which is read at the first request."""
     from store.peers import PeerBook, PeerSource, parse_address
 

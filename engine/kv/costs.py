@@ -328,10 +328,6 @@ _SLOWEST = 100.0  # a sub-step that took longer was interrupted, and does not pr
 _POLLS = 8  # looks at the loader while waiting for as long as computing a unit takes
 
 
-def _nothing(*_: object) -> None:
-    """Cancel or discard nothing."""
-
-
 _given_up = list[tuple[Callable[[], bool], float]]()  # of all prompts: whether a read goes on, and when it was given up
 
 
@@ -345,7 +341,7 @@ def within(
     until: float,
     work: Callable[[], T],
     failures: tuple[type[Exception], ...] = (),
-    discard: Callable[[T], object] = _nothing,
+    discard: Callable[[T], object] = lambda _: None,
 ) -> T | None:
     """Run `work` in another thread and return its result, or raise one of `failures`.
 
@@ -396,7 +392,7 @@ class Loader:
     units: Sequence[Unit]
     load: Callable[[int], None]
     failures: tuple[type[Exception], ...] = ()
-    cancel: Callable[[], object] = _nothing
+    cancel: Callable[[], object] = lambda: None
     until: float = inf
     fixed: int | None = None
     error: Exception | None = None

@@ -46,17 +46,10 @@ _MOST_SCALE = 1e4
 _NEXT = "pkb adapter list"
 PEFT_WEIGHTS = "adapter_model.safetensors"
 _PEFT_DOWN, _PEFT_UP, _PEFT_MODEL = ".lora_A.weight", ".lora_B.weight", "base_model.model."  # parts of tensors' names
-_NOT_FACTORS = {  # settings of PEFT that change more than linear layers by one product each
-    "use_dora": "it is DoRA, which cannot be taken off a loaded model",
-    "modules_to_save": "it replaces whole layers",
-    "trainable_token_indices": "it replaces rows of the embedding",
-    "target_parameters": "it is on expert layers",
-    "layer_replication": "it repeats layers of the model",
-    "rank_pattern": "its rank differs by layer",
-    "alpha_pattern": "its scale differs by layer",
-    "lora_bias": "it has biases",
-    "alora_invocation_tokens": "it acts from some tokens of its own on",
-}
+_NOT_FACTORS = (  # settings of PEFT that change more than linear layers by one product each
+    "use_dora", "bias", "lora_bias", "modules_to_save", "trainable_token_indices", "target_parameters",
+    "layer_replication", "rank_pattern", "alpha_pattern", "alora_invocation_tokens",
+)  # fmt: skip
 _CHANGES_BASE = ("pissa", "olora", "corda", "loftq")  # ways to begin a training that change the base model's weights
 _DAMAGED = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, struct.error)
 
@@ -124,11 +117,10 @@ def _config(folder: Path, name: str) -> Mapping[str, Any]:
 
 def _check_peft(config: Mapping[str, Any], name: str) -> None:
     """Raise UsageError naming why an adapter of PEFT is none that pkb can put on a model."""
-    reasons = [why for key, why in _NOT_FACTORS.items() if config.get(key)]
+    unlike = [key for key in _NOT_FACTORS if config.get(key) and config[key] != "none"]
+    reasons = [f"it sets {key}, and pkb uses plain LoRA on linear layers" for key in unlike]
     if config["peft_type"] != "LORA":
         reasons.insert(0, f"its kind is {str(config['peft_type'])[:40]}, not LORA")
-    if config.get("bias", "none") != "none":
-        reasons.append("it changes biases")
     if str(config.get("init_lora_weights")).lower().startswith(_CHANGES_BASE):
         reasons.append(f"its training changed the base model ({str(config['init_lora_weights'])[:40]})")
     if reasons:
@@ -365,7 +357,7 @@ def wardrobe_of(home: "Home", chosen: "AdapterSettings", folder: Path, model_dig
     tasks, collections = {"answer": chosen.answer, "predict": chosen.predict}, parse_collections(chosen.collections)
     own, found, problems = AdapterFolder(home.adapters, home.cache / "digests"), dict[str, Adapter](), list[str]()
     names = dict.fromkeys(filter(None, (*tasks.values(), *collections.values())))
-    base = identity_of(folder, model_digest) if names else ""
+    base = (base_of(folder) or model_digest) if names else ""  # whatever the quantization of its weights
     for name in names:
         try:
             kept = own.find(name)
@@ -377,11 +369,6 @@ def wardrobe_of(home: "Home", chosen: "AdapterSettings", folder: Path, model_dig
     by_task = {task: found[name] for task, name in tasks.items() if name in found}
     by_collection = {one: found[name] for one, name in collections.items() if name in found}
     return Wardrobe(by_task, by_collection, tuple(problems))
-
-
-def identity_of(folder: Path, model_digest: str) -> str:
-    """Identify a model whatever the quantization of its weights, or by its digest where that cannot be told."""
-    return base_of(folder) or model_digest
 
 
 def parse_collections(text: str) -> dict[str, str]:

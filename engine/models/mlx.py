@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import pairwise
 from math import exp
 from pathlib import Path
@@ -217,13 +216,16 @@ class Mlx:
         return np.array(self._last(cache, ids)[0, -1].astype(mx.float32))
 
     def _write(self, cache: Cache, ids: Sequence[int], most: int, drafts: Drafter | None) -> Generator[str, None, None]:
+        def step(ids: Any) -> Any:
+            return self._likeliest(cache, self._rows(cache, ids, decoding=True, adapted=True))
+
         def undo(count: int) -> None:
             self.meter.generated -= count
             kv_cache.trim(cache, count)
 
         spelling, first = Spelling(self.vocabulary), self._likeliest(cache, self._last(cache, ids)[:, -1:])
         most = min(most, self.context - kv_cache.length(cache))
-        with closing(decode_ids(first, partial(self._step, cache), undo, most, drafts)) as generated:
+        with closing(decode_ids(first, step, undo, most, drafts)) as generated:
             for id in generated:
                 if id in self.stops:
                     return
@@ -235,9 +237,6 @@ class Mlx:
         if self.one_line:
             return tuple(self.tokens("\n"))
         return tuple(id for id in (*self.frame.closing, *sorted(self.stops)) if id in self.stops)[:1]
-
-    def _step(self, cache: Cache, ids: Any) -> Any:
-        return self._likeliest(cache, self._rows(cache, ids, decoding=True, adapted=True))
 
     def _likeliest(self, cache: Cache, logits: Any) -> Any:
         """Start computing the likeliest next ids: (rows,) from logits (1, rows, vocabulary)."""

@@ -33,7 +33,7 @@ from engine.models.types import Ids
 from engine.types import Trace
 from store.database import open_ledger
 from store.kv_files import TreeRoot, grouped, root_of
-from store.kv_store import KvLimits, KvStore, scores
+from store.kv_store import KvStore, scores
 from tests.bench.forced import weights
 from tests.bench.home import NANO
 from tests.bench.records import Comparison, write_file
@@ -103,9 +103,11 @@ class CachedPrompt:
 def opened_store(model: Mlx, folder: Path) -> Iterator[KvStore]:
     """Open the KV store in a folder, which is made if need be, and close it."""
     folder.mkdir(parents=True, exist_ok=True)
-    limits, score = KvLimits(BUDGET, BUDGET), scores(HALF_LIFE_S)["value"]
+    score = scores(HALF_LIFE_S)["value"]
     with closing(open_ledger(folder / "ledger.db", create=True)) as ledger:
-        kv = KvStore(ledger, folder / "kv", limits=limits, score=score, sub_step=model.sub_step, now=lambda: 1e9)
+        kv = KvStore(
+            ledger, folder / "kv", budget=BUDGET, daily=BUDGET, score=score, sub_step=model.sub_step, now=lambda: 1e9
+        )
         with closing(kv) as store:
             yield store
 

@@ -11,7 +11,7 @@ from typing import overload
 
 from store.database import Ledger, open_ledger
 from store.kv_files import Node, Tensor, TreeRoot, root_of
-from store.kv_store import KvLimits, KvStore, Score, scores, size_on_disk
+from store.kv_store import KvStore, Score, scores, size_on_disk
 
 SUB_STEP = 4
 PARTS = {"model": "nano", "adapter": "none", "dtype": "F32"}
@@ -51,7 +51,8 @@ class Kept:
         self.store = KvStore(
             self.ledger,
             self.folder,
-            limits=KvLimits(self.budget, self.daily),
+            budget=self.budget,
+            daily=self.daily,
             score=self.score,
             sub_step=SUB_STEP,
             now=self.clock,

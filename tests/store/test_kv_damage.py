@@ -9,7 +9,7 @@ import pytest
 from store.database import Ledger
 from store.integrity import examine, repair
 from store.kv_files import Header, Node, Tensor, first_key, pack, write
-from store.kv_store import KvLimits, KvStore, scores
+from store.kv_store import KvStore, scores
 from tests.store.kit import Opened
 from tests.store.kv_kit import HALF_LIFE_S, PLENTY, ROOT, SUB_STEP, A, B, C, Interrupted, Kept, tensors
 
@@ -211,8 +211,10 @@ def test_forgetting_leaves_no_ghost(kept: Kept) -> None:
 @pytest.fixture
 def checked(opened: Opened) -> Iterator[tuple[Opened, KvStore, Node]]:
     """Yield a home with a node in it."""
-    limits, score = KvLimits(PLENTY, PLENTY), scores(HALF_LIFE_S)["value"]
-    store = KvStore(opened.ledger, opened.home.kv, limits=limits, score=score, sub_step=SUB_STEP, now=lambda: 1.0)
+    score = scores(HALF_LIFE_S)["value"]
+    store = KvStore(
+        opened.ledger, opened.home.kv, budget=PLENTY, daily=PLENTY, score=score, sub_step=SUB_STEP, now=lambda: 1.0
+    )
     node = store.keep(ROOT, None, A, 1.0, tensors(1000))
     assert node is not None
     yield opened, store, node

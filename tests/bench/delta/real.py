@@ -36,7 +36,7 @@ from engine.types import Trace
 from store.database import open_ledger
 from store.kv_files import Key, Node, TreeRoot, child_key, root_of
 from store.kv_index import path_keys
-from store.kv_store import KvLimits, KvStore, scores, victims
+from store.kv_store import KvStore, scores, victims
 from store.types import replace
 from tests.bench.counting import CountedStore, Idle, bytes_of, folder_of
 from tests.bench.delta.codec import Gridded
@@ -350,9 +350,9 @@ def opened(folder: Path, budget: int, model: Mlx, clock: list[float]) -> Iterato
     """Open a KV store under a budget whose time is that of the stream."""
     folder.mkdir(parents=True, exist_ok=True)
     with closing(open_ledger(folder / "ledger.db", create=True)) as ledger:
-        limits = KvLimits(budget, PLENTY)
         store = KvStore(
-            ledger, folder / "kv", limits=limits, score=scores(HALF_LIFE_S)["value"], sub_step=model.sub_step,
+            ledger, folder / "kv", budget=budget, daily=PLENTY, score=scores(HALF_LIFE_S)["value"],
+            sub_step=model.sub_step,
             now=lambda: BEGUN + clock[0],
         )  # fmt: skip
         with closing(store):

@@ -17,7 +17,7 @@ from engine.models.mlx import Mlx
 from engine.types import Trace
 from store.database import Ledger, open_ledger
 from store.kv_files import Tensor, root_of, verify, write
-from store.kv_store import KvLimits, KvStore, scores
+from store.kv_store import KvStore, scores
 from store.types import replace
 from tests.store.kv_kit import HALF_LIFE_S, PLENTY
 
@@ -44,7 +44,8 @@ class Box:
         self.store = KvStore(
             self.ledger,
             self.folder / "kv",
-            limits=KvLimits(self.budget, PLENTY),
+            budget=self.budget,
+            daily=PLENTY,
             score=scores(HALF_LIFE_S)["lfu"],
             sub_step=self.model.sub_step if self.model.form.shares_prefix else sys.maxsize,
             now=lambda: 1e6,

@@ -11,7 +11,7 @@ from typing import Any
 from store.database import Ledger, open_ledger
 from store.home import Home
 from store.kv_files import root_of
-from store.kv_store import KvLimits, KvStore, scores, size_on_disk
+from store.kv_store import KvStore, scores, size_on_disk
 from tests.store.kv_kit import HALF_LIFE_S, PLENTY, run_python
 
 SUB_STEP = 64
@@ -31,9 +31,16 @@ def open_store(folder: Path) -> Iterator[tuple[Ledger, KvStore]]:
     home = home_in(folder)
     home.create()
     ledger = open_ledger(home.ledger, create=True)
-    limits, score = KvLimits(BUDGET, PLENTY), scores(HALF_LIFE_S)["value"]
+    score = scores(HALF_LIFE_S)["value"]
     store = KvStore(
-        ledger, home.kv, limits=limits, score=score, sub_step=SUB_STEP, now=time.time, others=home.other_cache_bytes
+        ledger,
+        home.kv,
+        budget=BUDGET,
+        daily=PLENTY,
+        score=score,
+        sub_step=SUB_STEP,
+        now=time.time,
+        others=home.other_cache_bytes,
     )
     store.collect()
     yield ledger, store

@@ -104,15 +104,15 @@ def test_it_is_kept_in_the_form_of_mlx_lm(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ({"use_dora": True}, "it is DoRA"),
-        ({"modules_to_save": ["lm_head"]}, "it replaces whole layers"),
-        ({"trainable_token_indices": [1, 2]}, "rows of the embedding"),
-        ({"rank_pattern": {"q_proj": 8}}, "its rank differs by layer"),
-        ({"alpha_pattern": {"q_proj": 8}}, "its scale differs by layer"),
-        ({"bias": "lora_only"}, "it changes biases"),
-        ({"lora_bias": True}, "it has biases"),
+        ({"use_dora": True}, "it sets use_dora"),
+        ({"modules_to_save": ["lm_head"]}, "it sets modules_to_save"),
+        ({"trainable_token_indices": [1, 2]}, "it sets trainable_token_indices"),
+        ({"rank_pattern": {"q_proj": 8}}, "it sets rank_pattern"),
+        ({"alpha_pattern": {"q_proj": 8}}, "it sets alpha_pattern"),
+        ({"bias": "lora_only"}, "it sets bias"),
+        ({"lora_bias": True}, "it sets lora_bias"),
         ({"init_lora_weights": "pissa_niter_4"}, r"its training changed the base model \(pissa_niter_4\)"),
-        ({"alora_invocation_tokens": [7]}, "tokens of its own"),
+        ({"alora_invocation_tokens": [7]}, "it sets alora_invocation_tokens"),
         ({"peft_type": "IA3"}, "its kind is IA3, not LORA"),
     ],
 )
