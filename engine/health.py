@@ -329,10 +329,9 @@ def _kv(opened: Session) -> dict[str, Any]:
         "other_bytes": others, "written_today": found.written_today, "daily_budget": settings.daily_bytes,
         "written_by_day": {day.isoformat(): size for day, size in days.items()},
         "hits": found.hits.count, "partial": found.partial.count, "tokens": found.hits.tokens,
-        "saved_s": _rounded(found.hits.seconds), "computed_tokens": found.computed.tokens + found.overlap.tokens,
+        "saved_s": _rounded(found.hits.seconds), "removed": _counts(found.removed),
         "fetched_tokens": found.fetched.tokens, "fetched_bytes": found.fetched.bytes,
         "fetched_saved_s": _rounded(found.fetched.seconds),
-        "slow_loads": found.slow.count, "lost_s": _rounded(found.slow.seconds), "removed": _counts(found.removed),
         "removed_bytes": {reason: tally.bytes for reason, tally in found.removed.items()},
         "refused": _counts(found.refused), "ghosts": found.ghosts, "more_would_save_s": _rounded(found.missed.seconds),
     }  # fmt: skip

@@ -221,11 +221,7 @@ _PINNED_S = 600.0  # after which a match that was not released no longer pins it
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Size and hits of the cache: `removed` and `refused` by reason, `missed` what a larger budget would have hit.
-
-    Of what was cached, `computed` was computed again because that was expected to be sooner: all of a prompt's prefix,
-    or the first part of it (`overlap`). `slow` are loads that took longer than computing, with the seconds lost.
-    """
+    """Size and hits of the cache: `removed` and `refused` by reason, `missed` what a larger budget would have hit."""
 
     nodes: int
     bytes: int
@@ -236,9 +232,6 @@ class Stats:
     written_today: int
     ghosts: int
     missed: CountTotal
-    computed: CountTotal
-    overlap: CountTotal
-    slow: CountTotal
     fetched: CountTotal
 
 
@@ -312,17 +305,10 @@ class KvStore:
                 self.counts.add("partial", "all", tokens=read)
             if tokens:
                 self.counts.add("hit", "all", tokens=tokens, seconds=max(0.0, seconds_saved))
-            if tokens < match.tokens:
-                self.counts.add("overlap", "all", tokens=match.tokens - tokens)
-            if seconds_saved < 0:
-                self.counts.add("slow", "all", tokens=tokens, seconds=-seconds_saved)
 
     def record_fetched(self, tokens: int, size: int, seconds_saved: float) -> None:
         """Count tokens that came from another place, and the seconds that saved; below 0 where it was slower."""
-        with self._ledger.transaction():
-            self.counts.add("fetched", "all", tokens=tokens, size=size, seconds=max(0.0, seconds_saved))
-            if seconds_saved < 0:
-                self.counts.add("slow", "all", tokens=tokens, size=size, seconds=-seconds_saved)
+        self.counts.add("fetched", "all", tokens=tokens, size=size, seconds=max(0.0, seconds_saved))
 
     def keep(
         self,
@@ -396,11 +382,9 @@ class KvStore:
         """Return size and hits of the cache."""
         counts, held = self.counts, self.index.totals()
         removed, refused = counts.of("removed"), counts.of("refused")
-        hits, partial, missed, *others = map(
-            counts.total, ("hit", "partial", "ghost", "computed", "overlap", "slow", "fetched")
-        )
+        hits, partial, missed, fetched = map(counts.total, ("hit", "partial", "ghost", "fetched"))
         about = (held.count, held.bytes, hits, partial, removed, refused, counts.written(self._now()))
-        return Stats(*about, counts.ghosts(), missed, *others)
+        return Stats(*about, counts.ghosts(), missed, fetched)
 
     def _follow(self, keys: Sequence[Key], segments: Sequence[Sequence[int]], owner: str) -> Match:
         """Find and pin the cached prefix, inside a transaction and without a look at the disk."""

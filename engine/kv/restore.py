@@ -221,7 +221,6 @@ def _account(
 ) -> None:
     """Count the hit and what it saved; a restore that took longer than computing would have is said."""
     if not any(found.loaded):
-        kept.store.counts.add("computed", "all", tokens=match.tokens)  # sooner than loading it
         return
     worth = sum(span.unit.compute_s for span in spans) if spans else _worth(match)
     trace.saved_s = max(0.0, worth - seconds)

@@ -63,7 +63,7 @@ def row(**changes: Any) -> dict[str, Any]:
         "reuse": "prefix", "nodes": 2, "bytes": 3 * MB, "budget": 4000 * MB, "other_bytes": 25 * MB,
         "written_today": MB, "daily_budget": 20_000 * MB, "written_by_day": {"2024-06-19": MB},
         "hits": 0, "partial": 0, "saved_s": 0.0,
-        "removed": {}, "refused": {}, "more_would_save_s": 0.0, "computed_tokens": 0, "slow_loads": 0, "lost_s": 0.0,
+        "removed": {}, "refused": {}, "more_would_save_s": 0.0,
         "fetched_tokens": 0, "fetched_bytes": 0, "fetched_saved_s": 0.0,
     }  # fmt: skip
     return {
