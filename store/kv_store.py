@@ -155,7 +155,6 @@ class KvBudget:
             self._folder.remove_files(one.key for one in chosen)
 
     def _refusal(self, node: Node, root: TreeRoot) -> str:
-        """Return why a node may not be written even if there is space."""
         parent = self._index.find(node.parent)
         if node.parent != root.key and (parent is None or parent.state != "complete"):
             return "no_parent"

@@ -32,7 +32,6 @@ MOST_BYTES = 1 << 30  # of a node
 # What networks, libraries and hostile bytes raise; anything else is a bug, and a miss as well.
 FAILURES = (OSError, HTTPException, ValueError, LookupError, TypeError, RuntimeError, ImportError, MemoryError)
 _HARMLESS = ("absent", "cancelled")
-_SILENT_S = ANSWER_S  # of fetches in a row that were cancelled before any byte came, after which a side counts as late
 
 
 class RemoteMiss(Exception):
@@ -177,7 +176,6 @@ _NUMPY = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "I8": "i1", "I16": "<i2"}
 
 
 def _numbers(tensor: Tensor) -> Any:
-    """Return a tensor in single precision."""
     import numpy as np
 
     raw = np.frombuffer(tensor.buffer, _NUMPY[tensor.dtype]).reshape(tensor.shape)
@@ -203,7 +201,6 @@ _Recent = deque[tuple[float, float, float]]
 
 
 def _rate(recent: _Recent, now: float) -> float | None:
-    """Return the amount in a second; None where nothing is known."""
     seen = [(amount, seconds) for at, amount, seconds in recent.copy() if now - at < _RECENT_S]
     amount, seconds = sum(one for one, _ in seen), sum(one for _, one in seen)
     return amount / seconds if amount and seconds else None
@@ -216,7 +213,7 @@ class Remote:
         """`source` is like a PeerSource, its files with steps if it `is_rounded`; `now` never goes back."""
         self._source, self._now, self.is_rounded = source, now, is_rounded
         self._lock, self._calls, self._cancelled = Lock(), dict[RemoteCall, SimpleQueue[object]](), False
-        self._alone_until, self._silent_s = now(), 0.0
+        self._alone_until = now()
         self.last_failure = ""
         self.last_miss = ""  # why the last `find` has no answer; empty where it has one
         self._answers, self._transfers = _Recent(maxlen=_RECENT), _Recent(maxlen=_RECENT)
@@ -251,7 +248,7 @@ class Remote:
             sizes: Sequence[int] = self._source.sizes(keys[:MOST_KEYS], call)
             if len(sizes) > len(keys) or any(type(one) is not int or not 0 <= one <= MOST_BYTES for one in sizes):
                 raise RemoteMiss("refused")
-            return sizes
+            return tuple(sizes)
 
         try:
             sizes, seconds = self._run(RemoteCall(), within_s, ask)
@@ -276,19 +273,9 @@ class Remote:
             return _restored(found) if self.is_rounded else found
 
         try:
-            found, _ = self._run(call, within_s, work)
-        except RemoteMiss as miss:
-            if miss.reason == "cancelled" and not call.received:
-                # It tells what it has, and sends nothing of it before all was computed.
-                self._silent_s += self._now() - begun
-                if self._silent_s >= _SILENT_S:
-                    self._silent_s = 0.0
-                    self._note("late")
-            raise
+            return self._run(call, within_s, work)[0]
         finally:
             self._transfers.append((self._now(), call.received, self._now() - begun))
-        self._silent_s = 0.0
-        return found
 
     def cancel(self) -> None:
         """End all requests that run in other threads, and refuse further ones until the next `find`."""

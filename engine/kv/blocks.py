@@ -180,7 +180,6 @@ class _Blocks:
     def _reader(
         self, kept: KvBinding, sources: Sequence[_Source], until: float, stack: ExitStack
     ) -> RangeReader | None:
-        """Open the files of nodes; None where there are none, or the disk does not open them in time."""
         nodes = [one.node for one in sources if one.node]
         paths = [kept.store.path_of(node) for node in nodes]
         if not nodes or hangs():

@@ -145,15 +145,10 @@ class MeasuredCosts:
         self._costs, self._at = self.costs.with_load(files, size, cached, seconds), self._now()
 
     def save(self) -> None:
-        """Write what was learnt since the last time, beside what other processes have written."""
+        """Write what was learnt since the last time, in place of what another process has of this model."""
         if self._costs == self._saved:
             return
         kept = known_costs(self._ledger)
-        for name in Costs.__struct_fields__:
-            own, other, before = (getattr(one, name) for one in (self._costs, kept.of(self._root), self._saved))
-            if other != before and other.weight > own.weight:  # another process has learnt more since the last time
-                self._costs = replace(self._costs, **{name: other})
-        self._at = max(self._at, kept.at)
         prefill = {root: one for root, one in kept.prefill.items() if root != self._root}
         prefill |= {self._root: self._costs.prefill}
         newest = dict(list(prefill.items())[-_MODELS:])
@@ -349,24 +344,17 @@ def within(
     """
     result, going_on = Future[T](), [True]
 
-    def tell(found: T) -> None:
-        if result.set_running_or_notify_cancel():
-            result.set_result(found)
-        else:
-            discard(found)
-
-    def fail(error: Exception) -> None:
-        if result.set_running_or_notify_cancel():
-            result.set_exception(error)
-
     def run() -> None:
+        tell: Callable[[], object]
+        otherwise: Callable[[], object]
         try:
-            done = partial(tell, work())
+            found = work()
+            tell, otherwise = partial(result.set_result, found), partial(discard, found)
         except failures as error:
-            done = partial(fail, error)
+            tell, otherwise = partial(result.set_exception, error), lambda: None
         finally:
             going_on.clear()
-        done()
+        (tell if result.set_running_or_notify_cancel() else otherwise)()
 
     Thread(target=run, name="kv-open", daemon=True).start()
     try:

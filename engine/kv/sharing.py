@@ -11,12 +11,15 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from http.server import BaseHTTPRequestHandler
 from io import BytesIO
 from socketserver import TCPServer, ThreadingMixIn
 from sqlite3 import Error as DatabaseError
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO
+
+from msgspec import Meta
+from msgspec.json import decode
 
 from engine.settings import Settings
 from engine.types import Check, Checks
@@ -33,6 +36,7 @@ _HANDSHAKE_S, _SILENT_S = 5.0, 10.0
 _LONGEST_S = 900.0  # of one reply
 _BLOCK = 1 << 20
 _KEY = re.compile(rf"[0-9a-f]{{{2 * KEY_BYTES}}}")
+_Keys = Annotated[list[Annotated[str, Meta(pattern=rf"^{_KEY.pattern}\Z")]], Meta(max_length=MOST_KEYS)]
 _ADDRESS = re.compile(r"(?:\[([0-9a-fA-F:.%\w]+)\]|([^\[\]:/\s]+)):(\d{1,5})")
 
 
@@ -46,14 +50,9 @@ def parse_listen(text: str) -> PeerAddress:
 
 def parse_keys(body: bytes) -> list[Key] | None:
     """Return the keys of a JSON list of them in hex; None for anything else."""
-    try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(found, list) or len(found) > MOST_KEYS:
-        return None
-    sound = all(isinstance(one, str) and _KEY.fullmatch(one) for one in found)
-    return [bytes.fromhex(one) for one in found] if sound else None
+    with suppress(ValueError, RecursionError):
+        return [bytes.fromhex(one) for one in decode(body, type=_Keys)]
+    return None
 
 
 def size_of(nodes: KvFolder, key: Key, file: BinaryIO) -> int:

@@ -252,7 +252,8 @@ def generate(
         segments = segments_of(reading, question, evidence, options.now, options.max_tokens, options.order)
         step.note = f"{segments.count} tokens, {count(len(segments.prompt.chunks), 'chunk')}"
         if segments.left_out:
-            trace.notices.append(f"{segments.left_out} of {segments.wanted} chunks did not fit the model's context")
+            wanted = len(segments.prompt.chunks) + segments.left_out
+            trace.notices.append(f"{segments.left_out} of {wanted} chunks did not fit the model's context")
     run = _Generation(reading, question, evidence, trace, options, segments)
     with ExitStack() as held:
         written = run.write(None if judge else say, held)
@@ -300,7 +301,6 @@ class _Generation(Struct, frozen=True):
         return written
 
     def _measured(self, written: _Answer, reply: Answer) -> Answer:
-        """Return an answer with the figures of the model that wrote or chose it."""
         counts = (self.segments.count, sum(written.read.reused), written.output.tokens)
         return _measured(reply, self.reading, self.options, self.trace, counts, written.first_ms, written.guessed)
 

@@ -144,11 +144,6 @@ class Segments:
     left_out: int
 
     @property
-    def wanted(self) -> int:
-        """Return the number of chunks that were retrieved."""
-        return len(self.prompt.chunks) + self.left_out
-
-    @property
     def count(self) -> int:
         """Return the number of tokens."""
         return sum(len(ids) for ids in self.ids)

@@ -116,7 +116,6 @@ def _config(folder: Path, name: str) -> Mapping[str, Any]:
 
 
 def _check_peft(config: Mapping[str, Any], name: str) -> None:
-    """Raise UsageError naming why an adapter of PEFT is none that pkb can put on a model."""
     unlike = [key for key in _NOT_FACTORS if config.get(key) and config[key] != "none"]
     reasons = [f"it sets {key}, and pkb uses plain LoRA on linear layers" for key in unlike]
     if config["peft_type"] != "LORA":
@@ -175,7 +174,6 @@ def check_fit(model: Any, adapter: Adapter) -> None:
 
 
 def _misfit(layer: Any, inputs: int, outputs: int) -> str:
-    """Return why factors do not fit a layer; empty if they do."""
     from mlx.nn.layers.linear import Linear
     from mlx.nn.layers.quantized import QuantizedLinear
 

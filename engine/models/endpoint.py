@@ -359,7 +359,6 @@ def ollama_digest(client: ServerClient, name: str) -> str:
 
 
 def _row(values: Any, key: str, name: str) -> dict[str, Any]:
-    """Return the object of a model in a list of them; empty if there is none."""
     rows, names = as_dict(values).get(key), (name, f"{name}:latest")
     objects = map(as_dict, rows if isinstance(rows, list) else ())
     return next((row for row in objects if row.get("name") in names or row.get("id") in names), {})

@@ -76,15 +76,6 @@ class GgufHeader:
         found = self.fields.get("general.license")
         return found if isinstance(found, str) else ""
 
-    @property
-    def formats(self) -> str:
-        """Name the formats of its matrices, the one with the most bytes first."""
-        totals = dict[str, int]()
-        for place in self.tensors.values():
-            if len(place.shape) > 1:
-                totals[place.kind.name] = totals.get(place.kind.name, 0) + place.bytes
-        return ", ".join(sorted(totals, key=lambda name: -totals[name]))
-
     def of(self, key: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
         """Return a field of a type, or the default; PkbError if it is missing or of another type."""
         found = self.fields.get(key, default)

@@ -230,7 +230,6 @@ def convert(plan: Plan, model: InstalledModel, environ: Mapping[str, str], tick:
 
 
 def _texts(plan: Plan) -> dict[str, str]:
-    """Return the files besides the weights; PkbError if the tokenizer or the chat template cannot be used."""
     from engine.models.load import SPECIAL_TOKENS, TEMPLATE_KEY, frame
 
     header = plan.header

@@ -191,7 +191,6 @@ class RangeReader:
             raise UnreadableCache(type(error).__name__) from error
 
     def _runs(self, number: int, start: int, stop: int) -> Iterator[tuple[int, memoryview]]:
-        """Yield where in a file the tokens of each head lie, and where they go."""
         file, at = self._files[number], self._files[number].begin
         for name, kind in file.kinds.items():
             for head in range(kind.heads if kind.step else 0):

@@ -434,7 +434,6 @@ def _commits(cached: Path, revision: str) -> Iterator[str]:
 
 
 def _object(path: Path) -> dict[str, Any] | None:
-    """Read a JSON object from a file; None if there is none."""
     try:
         found = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):

@@ -449,6 +449,7 @@ PARTS = {
     "up": "intermediate.dense",
     "down": "output.dense",
 }  # the layers of a block, by their names in the difference and in the embedder
+NORMS = {"n1": "attention.output.LayerNorm", "n2": "output.LayerNorm"}
 
 
 class Mark(Struct, frozen=True):
@@ -553,24 +554,20 @@ class SpanReader:
         """Load the encoder, what its second token type adds to the first, and the heads."""
         base = open_tensors(self._folder / MINILM_WEIGHTS)
         own = {name: np.asarray(value, np.float32) for name, value in open_tensors(self._weights).items()}
-
-        def dense(number: int, part: str) -> Dense:
-            at = f"layers.{number}.{part}"
-            weight = base[f"encoder.layer.{number}.{PARTS[part]}.weight"] + own[f"{at}.B"] @ own[f"{at}.A"]
-            return Dense(weight, own[f"{at}.bias"])
-
-        def norm(at: str) -> tuple[Floats, Floats]:
-            return own[f"{at}.weight"], own[f"{at}.bias"]
-
-        def layer(number: int) -> Layer:
-            query, key, value, mix, up, down = (dense(number, part) for part in PARTS)
-            return Layer(query, key, value, mix, up, down, norm(f"layers.{number}.n1"), norm(f"layers.{number}.n2"))
-
-        layers = tuple(layer(number) for number in range(sum(name.endswith(".up.A") for name in own)))
-        positions = base["embeddings.position_embeddings.weight"] + own["types"][0]
-        bert = Bert(base["embeddings.word_embeddings.weight"], positions, norm("norm"), layers)
+        tensors = {
+            name: base[name] for name in base if name.endswith(("word_embeddings.weight", "position_embeddings.weight"))
+        }
+        tensors["embeddings.token_type_embeddings.weight"] = own["types"]
+        places = {"norm": "embeddings.LayerNorm"}
+        for number in range(sum(name.endswith(".up.A") for name in own)):
+            parts = (PARTS | NORMS).items()
+            places |= {f"layers.{number}.{part}": f"encoder.layer.{number}.{place}" for part, place in parts}
+        for at, place in places.items():
+            change = own[f"{at}.B"] @ own[f"{at}.A"] if f"{at}.A" in own else None
+            tensors[f"{place}.weight"] = own[f"{at}.weight"] if change is None else base[f"{place}.weight"] + change
+            tensors[f"{place}.bias"] = own[f"{at}.bias"]
         heads = (np.concatenate([own[f"heads.{part}"], own[f"rel.{part}"]]) for part in ("weight", "bias"))
-        return bert, own["types"][1] - own["types"][0], Dense(*heads)
+        return from_tensors(tensors), own["types"][1] - own["types"][0], Dense(*heads)
 
     @cached_property
     def _tokenizer(self) -> "Tokenizer":

@@ -565,7 +565,7 @@ def test_a_gguf_file_is_converted_once_listed_and_removed(fresh: Pkb, here: Path
     path = write(fresh.folder / "tiny.gguf", Made("llama", "Q4_0"))
     first = fresh("model", "use", str(path))
     assert (first.code, first.out) == (0, "now answering with gguf/tiny\n")
-    assert first.err.splitlines()[0] == f"{path}: llama, Q4_0; licence: apache-2.0"
+    assert first.err.splitlines()[0] == f"{path}: llama; licence: apache-2.0"
     name, revision = chosen(fresh)
     again = fresh("model", "use", str(path))
     assert (again.code, again.err, chosen(fresh)) == (0, "", (name, revision))

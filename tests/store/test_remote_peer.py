@@ -293,30 +293,6 @@ def test_a_fetch_that_is_cancelled_ends_at_once_and_so_do_later_ones_until_the_n
         assert remote.is_available
 
 
-def test_a_peer_that_tells_what_it_has_and_sends_nothing_is_left_alone(both: tuple[Path, Nodes]) -> None:
-    folder, [(header, data), *_] = both
-    clock, asked = Clock(), threading.Event()
-
-    def never(connection: Any) -> None:
-        asked.set()
-        connection.recv(1)
-
-    with lying(folder / "desktop", says(response(json.dumps([len(data)]).encode())), never) as liar:
-        remote = remote_of(folder / "laptop", liar.port, clock)
-        assert remote.find([header.key], PATIENCE_S) == (len(data),)
-
-        def cancel() -> None:
-            asked.wait(PATIENCE_S)
-            clock.at += 1  # for which computing took
-            remote.cancel()
-
-        canceller = threading.Thread(target=cancel)
-        canceller.start()
-        assert why(lambda: remote.fetch(header, len(data), PATIENCE_S)) == "cancelled"
-        canceller.join()
-        assert (remote.is_available, remote.last_failure) == (False, "late")
-
-
 class Paced:
     """A source whose files come at so many bytes a second of a clock."""
 

@@ -139,16 +139,6 @@ def test_loading_is_measured_anew_after_a_day(ledger: Ledger) -> None:
     assert MeasuredCosts(ledger, "a", now=lambda: 1e6 + 87_000).costs.load_s(1, 1, 1.0) is None
 
 
-def test_what_another_process_has_learnt_meanwhile_is_taken_over(ledger: Ledger) -> None:
-    here = MeasuredCosts(ledger, "a", lambda: 1e6)
-    learnt(ledger, "a")
-    here.record_load(1, 1_000_000, 1.0, 0.1)
-    here.save()
-    assert here.costs.load_s(1, 1_000_000, 1.0) == pytest.approx(0.1)
-    assert here.costs.prefill_s(0, 100) is not None
-    assert MeasuredCosts(ledger, "a", now=lambda: 1e6).costs == here.costs
-
-
 def test_only_the_models_used_last_are_kept(ledger: Ledger) -> None:
     for number in range(12):
         learnt(ledger, str(number))
