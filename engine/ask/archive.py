@@ -151,9 +151,8 @@ def _adds_rest(fields: dict[str, str]) -> bool:
 
 def plainly(text: str) -> str:
     """Return a question in lower case, without marks that mean nothing here."""
-    text = re.sub(
-        r"\b(what|who|when|where|which)'s\b", r"\1 is", text.lower().replace("’", "'").replace("e-mail", "email")
-    )
+    text = text.lower().replace("’", "'").replace("e-mail", "email")
+    text = re.sub(r"\b(what|who|when|where|which)'s\b", r"\1 is", text)
     return " ".join(re.sub(r"[?!:;\"“”„]|[.,](?=\s|\Z)", " ", text).split())
 
 

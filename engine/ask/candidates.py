@@ -305,9 +305,8 @@ def read_words(
     held = [_told(read).union(*(one.words for one in found if one.read == number)) for number, read in enumerate(reads)]
     told = max((share(asked, each) for each in held), default=0.0)
     said = max((share(asked, one.words) for one in found), default=0.0)
-    less = (
-        0 if _ENGLISH.isdisjoint(plain_words(question.text)) else _LESS
-    )  # whose words for asking are counted, too: no answer says them
+    # The words for asking are counted, too, in another language: no answer says them.
+    less = 0 if _ENGLISH.isdisjoint(plain_words(question.text)) else _LESS
     return Reading(list(found), max(0.0, (told + said) / 2 - less), by_words=True)
 
 
@@ -348,9 +347,8 @@ def is_beyond(question: Question, found: Sequence[Candidate]) -> bool:
     best = max(found, key=lambda one: one.score, default=None)
     said = plain_words(best.text) if best else []
     is_foreign = len(said) >= _TELLING and _ENGLISH.isdisjoint(said)
-    return (
-        question.asked == "yes/no" or question.foreign or is_foreign or _ENGLISH.isdisjoint(plain_words(question.text))
-    )
+    is_foreign = is_foreign or question.foreign or _ENGLISH.isdisjoint(plain_words(question.text))
+    return is_foreign or question.asked == "yes/no"
 
 
 def _told(read: Passage) -> frozenset[str]:

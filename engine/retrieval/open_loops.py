@@ -132,9 +132,8 @@ def _in_language(language: str, text: str, tokens: Sequence[str], around: Surrou
         return _request(language, tokens, around, asks=True) or _question(language, tokens, around)
     if _triggers(language).isdisjoint(tokens):
         return None
-    if (found := _request(language, tokens, around, asks=False)) or says_done(
-        text
-    ):  # "Here is what I promised to send"
+    found = _request(language, tokens, around, asks=False)
+    if found or says_done(text):  # "Here is what I promised to send"
         return found
     return _promise(language, text, tokens, around) or _named(language, text, tokens, around)
 
@@ -326,11 +325,8 @@ class OpenSentence:
     @property
     def quoted(self) -> str:
         """Return who said what, who is to do it, and by when."""
-        who, due = (
-            [f"for {self.who}"] if self.who not in (None, self.by) else [],
-            [f"due {self.due}"] if self.due else [],
-        )
-        about = f" ({', '.join([*who, *due])})" if who or due else ""
+        told = [f"for {self.who}"] * (self.who not in (None, self.by)) + [f"due {self.due}"] * bool(self.due)
+        about = f" ({', '.join(told)})" if told else ""
         return f"{f'{self.by}: ' if self.by else ''}“{' '.join(self.text.split())}”{about}"
 
     def closed(self, by: WholeDocument) -> "OpenSentence":

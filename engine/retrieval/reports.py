@@ -343,9 +343,8 @@ def _tasks_of(
     if not there:
         return None
     number = sum(row.startswith("[") for row in rows)
-    head = (
-        f"{count(number, 'action item') if number else 'No action item'} for {'you' if said.lower() in _ME else said}"
-    )
+    who = "you" if said.lower() in _ME else said
+    head = f"{count(number, 'action item') if number else 'No action item'} for {who}"
     which = f"the newest {_MEETINGS} of " if len(there) > _MEETINGS else ""
     about = f"{' found by its words' * (not number)} in {which}{count(len(there), 'meeting')}"
     text = "\n".join([f"{head}{about}{', newest first' * (number > 1)}{':' * bool(rows)}", *rows])

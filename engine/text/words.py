@@ -323,9 +323,8 @@ FRONT = re.compile(  # marks of quotes, initials, numbers, times and speakers in
     r"(?:[ \t]*+(?:[|>]|[^\W\d_]{1,12}>|<[^<>\n]{1,60}>|\[[^\[\]\n]{1,40}\]|\d[\d:.,/)-]*+(?=\s|$)(?:[ \t]*+-->.*)?))*+"
     r"[ \t]*+(?:[*_]*+[^\W\d_][^:\n\"?!]{0,60}:[*_]*+(?=\s|$))?"
 )
-_HYPHEN = re.compile(
-    r"[-\u2010\xad](?<=[^\W\d_].)[ \t]*+\r?\n[ \t]*+(?=[^\W\d_])"
-)  # in a wrapped word, or in one with a hyphen
+# In a wrapped word, or in one with a hyphen.
+_HYPHEN = re.compile(r"[-\u2010\xad](?<=[^\W\d_].)[ \t]*+\r?\n[ \t]*+(?=[^\W\d_])")
 
 
 def readings(text: str) -> list[str]:
