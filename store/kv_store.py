@@ -325,7 +325,7 @@ class KvStore:
         """
         above = TreeRoot(parent.key, parent.path) if parent else root
         header = Header(root.key, child_key(above.key, ids), above.key, child_key(above.path, ids), tuple(ids))
-        known, size, now = self.index.find(header.key), size_of(header, tensors), self._now()
+        known, size, now = self.index.find(header.key), self._size(header, tensors), self._now()
         if known and known.state == "complete":
             return known.node
         depth = parent.depth + 1 if parent else 1
@@ -339,6 +339,9 @@ class KvStore:
             self.folder.writing = None
             self.budget.shrink(self.budget.bytes)
         return None if refused else node
+
+    def _size(self, header: Header, tensors: Sequence[Tensor]) -> int:
+        return size_of(header, tensors)
 
     def path_of(self, node: Node) -> Path:
         """Return the file that holds a node's tensors, in the safetensors format."""
