@@ -181,6 +181,7 @@ def test_the_answer_of_another_question_is_wrong_where_the_gold_differs(folder: 
     assert (hit.tier, hit.answer, hit.right) == ("semantic", "85 pounds", False)
 
 
+@pytest.mark.slow
 def test_quotes_have_no_tokens_and_no_flops(folder: Path, stream: tuple[Query, ...]) -> None:
     lines = replayed(folder, POLICIES["percache"], *stream[:3], writer="quote")
     assert lines[2].tier == "exact"

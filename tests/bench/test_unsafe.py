@@ -122,6 +122,7 @@ def test_documents_are_changed_by_turns(tmp_path: Path) -> None:
     assert "Now it is: Monday" in (tmp_path / "new.txt").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_a_stale_answer_is_unsafe_and_pkb_serves_none(tmp_path: Path) -> None:
     about = person("x", written(tmp_path / "x"), [])
     with opened(tmp_path / "home", Remembering(WordEmbedder()), gptcache=False, show=False) as home:

@@ -21,7 +21,7 @@ KEYS = [
 ]  # fmt: skip
 SOURCE = [
     "path", "message_id", "title", "date", "lines", "score", "quote", "own_lines", "copy", "written", "sender",
-    "recipients", "role", "author", "place", "speaker", "date_claimed", "first_seen", "warnings", "span", "rival",
+    "recipients", "role", "author", "place", "speaker", "at", "date_claimed", "first_seen", "warnings", "span", "rival",
 ]  # fmt: skip
 STAGES = ["embed", "match", "retrieve", "load", "prefill", "first_token", "decode", "total"]
 

@@ -179,7 +179,7 @@ PIECES = st.lists(st.sampled_from(SAMPLE.split()), max_size=5).map(" ".join)
 
 
 @given(st.one_of(st.text(max_size=60), PIECES, st.binary(max_size=40)))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_line_ends_a_conversation(pkb: Pkb, line: str | bytes) -> None:
     typed = line.encode("utf-8", "surrogatepass") if isinstance(line, str) else line
     lines = b"\n".join([KEY.encode(), typed, b"/history"])

@@ -103,9 +103,15 @@ class Pairing:
     options: AskOptions
 
 
+SLOW = [("removed", "again"), *((name, "new") for name in CHANGES if name not in ("added", "removed"))]
+
+
 @pytest.mark.parametrize(
     ("name", "way"),
-    [*((name, "new") for name in CHANGES), ("changed", "again"), ("removed", "again"), ("added", "alike")],
+    [
+        *(("added", "new"), ("changed", "again"), ("removed", "new"), ("added", "alike")),
+        *(pytest.param(*pair, marks=pytest.mark.slow) for pair in SLOW),
+    ],
 )
 def test_no_pause_in_ask_or_ingest_lets_a_stale_answer_stand(tmp_path: Path, name: str, way: str) -> None:
     hold(tmp_path, name, WAYS[way])
