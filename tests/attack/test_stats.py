@@ -30,7 +30,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         return pkb.stats()
 
 
-@pytest.mark.parametrize("of", ["tiers", "weeks", "days", "all"])
+@pytest.mark.parametrize("of", ["tiers", "weeks", "all"])
 def test_nothing_saved_less_than_nothing(asked: dict[str, Any], of: str) -> None:
     rows = {"tiers": asked["tiers"], "all": [asked]}.get(of) or asked["history"][of]
     assert [row["saved_s"] >= 0 for row in rows] == [True] * len(rows)
