@@ -228,12 +228,15 @@ def _unchanged(opened: Session, planned: ForgetPlan) -> ForgetPlan:
 
 
 def _questions_of(opened: Session, ids: Sequence[str]) -> tuple[str, ...]:
-    """Return the kept questions that documents ever answered, or with a word that no other document has."""
+    """Return the kept questions that documents ever answered, or with a word that no other document has.
+
+    An address in an answer counts, too: it may name somebody whose documents it is not from.
+    """
     if not ids:
         return ()
     rows = _select(opened, "chunks", "document", ids, ["words"])
     theirs = Counter(word for row in rows for word in {*row["words"].split(" ")})
-    asked = {one: content_words(one) for one in stored_questions(opened.ledger)}
+    asked = {one: content_words(f"{one} {told}") for one, told in stored_questions(opened.ledger).items()}
     counted = opened.reader.frequencies([*set[str]().union(*asked.values())])
     lost = {word for found in asked.values() for word in found if 0 < theirs[word] >= counted.get(word, 0)}
     return tuple(sorted({one for one, found in asked.items() if found & lost} | asked_of(opened.ledger, ids)))

@@ -34,6 +34,7 @@ _AT_ONCE = 500  # documents in one commit
 _PATIENCE_S, _POLL_MS = 10.0, 100  # for which readers of the ledger are waited for
 _EXAMINED = 200  # ids that files are searched for
 _BLOCK = 1 << 24
+_ADDRESS = re.compile(rb"(?:\\n)?([\w.+-]{1,64}@[\w.-]{1,255})")  # in JSON, maybe behind the end of a line
 
 
 class Tombstones:
@@ -226,11 +227,14 @@ class Eraser:
         return counted | {"chunks": self._ledger.count("chunks")}
 
 
-def stored_questions(ledger: Ledger) -> set[str]:
-    """Return every question that is kept, asked or predicted."""
-    sql = """SELECT question FROM history UNION SELECT question FROM answers UNION SELECT question FROM predictions
-             UNION SELECT subject FROM jobs"""
-    return {question for (question,) in ledger.rows.execute(sql)}
+def stored_questions(ledger: Ledger) -> dict[str, str]:
+    """Return every question that is kept, asked or predicted, with the addresses in its cached answers."""
+    sql = """SELECT question, x'' FROM history UNION SELECT question, x'' FROM predictions
+             UNION SELECT subject, x'' FROM jobs UNION ALL SELECT question, CAST(reply AS BLOB) FROM answers"""
+    found = dict[str, str]()
+    for question, reply in ledger.rows.execute(sql):
+        found[question] = " ".join([found.get(question, ""), *map(bytes.decode, _ADDRESS.findall(reply))])
+    return found
 
 
 def _drop_questions(ledger: Ledger, questions: Sequence[str]) -> None:

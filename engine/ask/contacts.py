@@ -427,8 +427,8 @@ class _Archive(Struct, frozen=True):
         return [one for one, _ in found if one.newest or one.facts]
 
     def cited(self, text: str, told: int, facts: Mapping[PersonFact, Hit], others: Iterable[Sequence[Hit]]) -> Evidence:
-        """Return an answer with the lines of facts as its sources, else other documents."""
-        pairs = [(hit, fact.source.quote) for fact, hit in facts.items()] or [(hit, "") for hit in chain(*others)]
+        """Return an answer with the lines of facts as its sources, then other documents: it goes with each of them."""
+        pairs = [(hit, fact.source.quote) for fact, hit in facts.items()] + [(hit, "") for hit in chain(*others)]
         kept = [(one, quote) for hit, quote in pairs for one in placed(self.catalog, [Passage((hit.scored(1.0),))])]
         chunks, passages = tuple(it.id for one, _ in kept for it in one.chunks), tuple(one for one, _ in kept)
         return Evidence(passages, chunks, 1.0, fact=text, told=told, quotes=tuple(quote for _, quote in kept))
@@ -495,7 +495,8 @@ def _answered(archive: _Archive, question: Question, kind: str, asked: re.Match[
     told = [(one, *_said(one.person, kind, line)) for one in archive.all_known(typed, archive.groups(typed))]
     if not told or (len(told) == 1 and not told[0][1]):
         return None
-    facts, others = {fact: one.facts[fact] for one, _, own in told for fact in own}, [one.newest for one, *_ in told]
+    facts = {fact: one.facts[fact] for one, _, own in told for fact in own}
+    others = [one.newest for one, _, own in told if not own]
     names = [one.person.name if kind == "email" else _shown(one) for one, *_ in told]
     values = [value if kind == "who" else f": {value}" for _, value, _ in told]
     rows = [f"{name}{said}" for name, said, (_, value, _) in zip(names, values, told, strict=True) if value]
@@ -508,7 +509,7 @@ def _answered(archive: _Archive, question: Question, kind: str, asked: re.Match[
     rows += [f"{which} {', '.join(rest)}"] if rest else []
     several = sum(bool(one.person.addresses) for one, *_ in told) or len(told)
     head = f"The name fits {count(several, 'person', 'people')}:"
-    return archive.cited("\n".join([head, *rows]), 0, facts, others[:_DETAILED])
+    return archive.cited("\n".join([head, *rows]), 0, facts, others)
 
 
 def _said(person: Person, kind: str, line: str) -> tuple[str, list[PersonFact]]:

@@ -284,3 +284,19 @@ def test_tell_me_about_somebody_is_for_a_language_model_to_read_where_there_is_o
             for quotes in (True, False)
         ]
         assert [one is None for one in found] == [False, is_left]
+
+
+def test_a_forgotten_person_is_named_in_no_answer_about_others_of_the_name(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for number, sender in enumerate(("Ida Pool <ida@oak.example>", "Ida Pool <pool@elm.example>")):
+        head = f"From: {sender}\nTo: {ANN}\nSubject: {number}\nDate: Sat, {number + 1:02} Jun 2024 10:00:00 +0000\n\n"
+        (tmp_path / "in" / f"{number}.eml").write_text(head + ("Fine.", "I agreed.\n\nIda Pool\n925 555 0106")[number])
+    with Pkb(tmp_path / "home", environ={"PKB_NOW": "2024-06-30T09:00:00"}) as pkb:
+        pkb.ingest([tmp_path / "in"], embed=False)
+        first = pkb.ask("What is Ida Pool's phone number?")
+        assert first.text
+        assert first.text.endswith("not found for Ida Pool <ida@oak.example>")
+        assert {one.sender for one in first.sources} == {"Ida Pool <ida@oak.example>", "Ida Pool <pool@elm.example>"}
+        assert pkb.ask("Who agreed?").sources[0].warnings == ("the name is that of ida@oak.example",)
+        assert pkb.forget(pkb.plan_forgetting([], pkb.scope(sender="ida@oak.example"))).questions == 2
+    assert not [one for one in (tmp_path / "home").rglob("*") if one.is_file() and b"ida@oak" in one.read_bytes()]
