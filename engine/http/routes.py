@@ -18,6 +18,7 @@ from errno import EADDRINUSE
 from functools import partial
 from importlib.resources import files
 from ipaddress import IPv4Address, IPv6Address, ip_address
+from os import strerror
 from pathlib import Path
 from signal import SIG_BLOCK, SIG_UNBLOCK, SIGINT, SIGTERM, pthread_sigmask
 from typing import Any
@@ -471,4 +472,4 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as found:
         if found.errno == EADDRINUSE:
             raise PkbError(f"port {port} is in use", f"pkb serve --http --port {port + 1}") from None
-        raise PkbError(f"cannot listen at {host}, port {port}: {found.strerror}", "pkb serve --http") from None
+        raise PkbError(f"cannot listen at {host}, port {port}: {strerror(found.errno or 0)}", "pkb serve --http") from None

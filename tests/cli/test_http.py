@@ -416,6 +416,7 @@ def test_every_address_at_once_needs_a_name(fresh: Pkb) -> None:
     assert nowhere == "pkb: nowhere.invalid is not an address of this machine; try: pkb serve --help\n"
     gone = fresh("serve", "--http", "--host", "192.0.2.1", "--port", "0")
     assert (gone.code, gone.err.startswith("pkb: cannot listen at 192.0.2.1, port 0: ")) == (1, True)
+    assert "while" not in gone.err  # as the standard library goes on
     assert fresh("serve", "--host", "127.0.0.1").code == 2
     for wrong in ("https://pkb.example.org", "[::1]", "ü" * 64):
         assert fresh("config", "set", "serve.hosts", wrong).code == 0
