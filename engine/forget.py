@@ -228,10 +228,7 @@ def _unchanged(opened: Session, planned: ForgetPlan) -> ForgetPlan:
 
 
 def _questions_of(opened: Session, ids: Sequence[str]) -> tuple[str, ...]:
-    """Return the kept questions that documents ever answered, or with a word that no other document has.
-
-    An address in an answer counts, too: it may name somebody whose documents it is not from.
-    """
+    """Return the kept questions that documents ever answered, or with a word or an answer's address of theirs alone."""
     if not ids:
         return ()
     rows = _select(opened, "chunks", "document", ids, ["words"])
