@@ -472,4 +472,5 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as found:
         if found.errno == EADDRINUSE:
             raise PkbError(f"port {port} is in use", f"pkb serve --http --port {port + 1}") from None
-        raise PkbError(f"cannot listen at {host}, port {port}: {strerror(found.errno or 0)}", "pkb serve --http") from None
+        why = strerror(found.errno or 0)
+        raise PkbError(f"cannot listen at {host}, port {port}: {why}", "pkb serve --http") from None
