@@ -344,7 +344,7 @@ class _Archive(Struct, frozen=True):
 
         def is_meant(hit: Hit) -> bool:
             text = fold("\n".join((hit.sender, *hit.recipients, hit.chunk.text)))
-            shown = re.findall(r"[^\s<>()\"',;:]+@[\w.-]+\w", text)
+            shown = re.findall(r"[^\s<>()\"',;:]{1,64}@[\w.-]+\w", text)
             writer = name_and_address(fold(hit.author or hit.sender))[1]
             found = [one for one in able if writer in one] or [one for one in able if not one.isdisjoint(shown)]
             found = found or [one for one in able if writer and between(writer, one)]
