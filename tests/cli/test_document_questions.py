@@ -1,13 +1,11 @@
 """Questions within one document: `--doc`, what its header answers, and standing questions that idle answers ahead."""
 
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from engine.app import Pkb
-from engine.idle.predict import WEEK_S, WEEKS
 from engine.idle.types import JobResult
 from engine.operations import CacheUse
 from engine.text.people import listed_attendees
@@ -237,16 +235,6 @@ def test_the_user_edits_the_list(pkb: Pkb) -> None:
 def test_an_empty_list_prepares_nothing(pkb: Pkb) -> None:
     pkb.session.override("predict.standing", "")
     assert standing(pkb) == []
-
-
-def test_a_question_that_nobody_asks_of_meetings_goes_quiet_until_it_is_asked(pkb: Pkb) -> None:
-    start = pkb.session.now
-    log, source = PredictionLog(pkb.session.ledger), "standing/who was there"
-    log.add({source: 60}, (start - timedelta(seconds=WEEKS * WEEK_S)).timestamp())
-    log.add({source: 60}, start.timestamp())
-    assert "Who was there? (Budget meeting)" not in said(standing(pkb))
-    first(pkb, "Who was there?")
-    assert said(standing(pkb)) == {"Who was there? (Budget meeting)"}  # of the other one
 
 
 def test_a_hit_credits_the_question_that_was_prepared(pkb: Pkb) -> None:
