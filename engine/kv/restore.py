@@ -180,7 +180,7 @@ def _paths(kept: KvBinding, match: Match) -> list[Path]:
 
 
 def _divided(kept: KvBinding, costs: MeasuredCosts, match: Match, task: _Task, opened: OpenFiles) -> Restored:
-    """Compute the first parts while a thread loads the last ones; to be loaded alone, whole files are the parts."""
+    """Compute the first parts while a thread loads the last ones; if all are loaded, a part is a whole file."""
     by_file = task.plan.way == "load"
     parts = [list(found) for _, found in groupby(task.spans, lambda span: span.file if by_file else span)]
     fixed = None if task.plan.way == "overlap" else task.plan.computed

@@ -40,8 +40,8 @@ _TITLES = re.compile(
 )
 # Alphabets with letters that look like Latin ones; others, such as Chinese, may stand in one word with Latin letters.
 _SCRIPTS = ("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU", "GOTHIC", "DESERET", "CANADIAN", "GEORGIAN")
-# Before a folded address, which no folded name begins with; before an address whose mail came by some ways, whose mail
-# was sent in some fortnights, that some addresses wrote to, and that mail was delivered to.
+# What the rows of an address begin with, as no name does: the address itself; the servers that its mail came through;
+# the fortnights in which it wrote; the addresses that wrote to it; and that mail was delivered to it.
 LOOK_ALIKE, WAYS, FORTNIGHTS, READERS, DELIVERED = "@", "@ ", "@ sent ", "@ to ", "@ for "
 ROUTES = ("sent by ", "replies go to ")  # begin warnings that are dropped if an address's mail always comes so
 _LEAST_LABEL = 3  # letters: below a country's domain, a shorter label is a kind of company, as in co.uk

@@ -345,7 +345,7 @@ class WordRun(Struct, frozen=True):
 
 
 def word_runs(text: str, bits: Mapping[str, float]) -> list[tuple[WordRun, int]]:
-    """Return the shortest run from each word that is long and rare enough, and the number of its sentence."""
+    """Return, for each word, the shortest run from it that is long and rare enough, with its sentence's number."""
     spans = enumerate(sentences(text))
     split = [(number, word) for number, span in spans for word in plain_words(text[span.start : span.end])]
     words, weights = [word for _, word in split], [bits[word] for _, word in split]
