@@ -325,7 +325,7 @@ class Shard:
                 yield word, slice(int(ends[place - 1]) if place else 0, int(ends[place]))
 
     def within(self, scope: Scope) -> NDArray[np.bool_]:
-        """Return which chunks count and are in a scope."""
+        """Return which live chunks are in a scope."""
         inside, days = self.live, self.arrays["day"]
         if scope.document:
             inside = inside & (self.arrays["document"] == np.uint64(digest(scope.document)))

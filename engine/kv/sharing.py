@@ -114,7 +114,7 @@ class SharingServer(ThreadingMixIn, TCPServer):
             self._slots.release()
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        """Refuse an unlisted peer, and answer the requests of a listed one."""
+        """Serve a listed peer; refuse any other."""
         request.settimeout(_HANDSHAKE_S)
         try:
             context = self._book.context(self._book.peers(), server=True)

@@ -357,7 +357,7 @@ _JOBS = ("ask", "call", "idle", "ahead")
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """A connection, and the request that it waits for."""
+    """A connection and its pending request."""
 
     out: asyncio.StreamWriter
     job: QueuedRequest | None = None
