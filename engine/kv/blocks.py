@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from engine.kv.costs import Costs, Loader, Unit, hangs, within
+from engine.kv.costs import Costs, Loader, Unit
 from engine.kv.costs import load as load_all
-from engine.kv.restore import LEAST_S, KvBinding, Prefilled, PromptReader, fetch, keep, look, offered, prefill, said
+from engine.kv.restore import LEAST_S, KvBinding, Prefilled, PromptReader, fetch, keep, offered, prefill, said
 from engine.models.kv_cache import Ropes, array, extend, take, tensor, unpack
-from engine.models.kv_read import Arrays, OpenFiles, RangeReader, UnreadableCache, open_files
+from engine.models.kv_read import Arrays, RangeReader, UnreadableCache, open_files
 from engine.models.types import Ids, LanguageModel
 from engine.types import Trace
-from store.kv_files import Header, Node, cached_share
+from store.kv_files import Header, Node
 from store.kv_index import Match
 from store.remote import FetchedNode, RemoteMiss, headers_of
 
@@ -124,15 +124,14 @@ class _Blocks:
         with self.trace.step("match") as step:
             paths = [(self.system, ids) for ids in wanted]
             asked = self.trace.asked
-            matches = [held.enter_context(kept.store.match(kept.root, one, asked=asked, look=look)) for one in paths]
+            matches = [held.enter_context(kept.store.match(kept.root, one, asked=asked)) for one in paths]
             nodes = {ids: one.nodes[1] for ids, one in zip(wanted, matches, strict=True) if len(one.nodes) > 1}
             step.note = f"{len(nodes)} of {len(wanted)} blocks"
         away = self._away(kept, [ids for ids in wanted if ids not in nodes])
-        shares = look(lambda: [cached_share(kept.store.path_of(node)) for node in nodes.values()])
         costs, start = kept.costs.costs if kept.costs else Costs(), len(self.system)
         return away + [
-            _Source(ids, Unit(len(ids), node.bytes, taken, costs.load_s(1, node.bytes, share)), node)
-            for (ids, node), share in zip(nodes.items(), shares or (), strict=False)  # none on a disk that hangs
+            _Source(ids, Unit(len(ids), node.bytes, taken, costs.load_s(1, node.bytes)), node)
+            for ids, node in nodes.items()
             for taken in [costs.prefill_s(start, start + len(ids)) or node.seconds]
         ]
 
@@ -152,7 +151,7 @@ class _Blocks:
         plan = (kept.planner if kept.costs else load_all)([one.unit for one in sources])
         with ExitStack() as stack:
             until = time.perf_counter() + max(LEAST_S, sum(one.unit.compute_s for one in sources))
-            reader = self._reader(kept, sources, until, stack) if plan.way != "compute" else None
+            reader = self._reader(kept, sources, stack) if plan.way != "compute" else None
             if reader is None:
                 sources = [one for one in sources if one.header and plan.way != "compute"]
             places = {one.ids: place for place, one in enumerate(one for one in sources if one.node)}
@@ -168,7 +167,7 @@ class _Blocks:
             units, failures = [one.unit for one in sources], (UnreadableCache, RemoteMiss)
             cancel = kept.remote.cancel if kept.remote else lambda: None
             waits = plan.way == "load" and not any(one.header for one in sources)  # never for a slow machine
-            with Loader(units, get, failures, cancel, until, 0 if waits else None) as loader:
+            with Loader(units, get, failures, cancel, until, waits) as loader:
                 there = {one.ids for one in sources}
                 parts = {ids: self._computed(ids) for ids in wanted if ids not in there}
                 while (number := loader.next()) is not None:
@@ -177,16 +176,13 @@ class _Blocks:
             self.suspects += [node for node in (loader.failed is not None and sources[loader.failed].node,) if node]
             return parts | dict(self._come(come, places, reader, fetched))
 
-    def _reader(
-        self, kept: KvBinding, sources: Sequence[_Source], until: float, stack: ExitStack
-    ) -> RangeReader | None:
+    def _reader(self, kept: KvBinding, sources: Sequence[_Source], stack: ExitStack) -> RangeReader | None:
         nodes = [one.node for one in sources if one.node]
-        paths = [kept.store.path_of(node) for node in nodes]
-        if not nodes or hangs():
+        if not nodes:
             return None
         try:
-            opened = within(until, lambda: open_files(paths), (UnreadableCache,), OpenFiles.close)
-            return stack.enter_context(closing(kept.model.ranges(opened, None, kept.read_at))) if opened else None
+            opened = open_files([kept.store.path_of(node) for node in nodes])
+            return stack.enter_context(closing(kept.model.ranges(opened, None, kept.read_at)))
         except UnreadableCache:
             self.suspects += nodes
             return None
@@ -230,7 +226,7 @@ def _keep(
     if kept is None:
         return 0
     count = keep(kept, (system,), replace(first, suspects=(*first.suspects, *suspects)), evict=evict)
-    with kept.store.match(kept.root, (system,), asked=False, look=look) as match:
+    with kept.store.match(kept.root, (system,), asked=False) as match:
         for ids, part in parts.items() if match.nodes else ():
             if part.node is None:
                 about = (ids, part.seconds, [tensor(name, one) for name, one in part.arrays.items()])

@@ -7,14 +7,12 @@ stored; no model and no file.
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from math import inf
-from threading import TIMEOUT_MAX, Condition, Thread
+from threading import Condition, Thread
 from types import TracebackType
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, Literal, Self
 
 from msgspec import Meta, Struct, json
 from msgspec.structs import astuple
@@ -76,31 +74,18 @@ class CostFit(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
 
 
 class Costs(Struct, frozen=True):
-    """What was learnt: prefill by tokens and by tokens they attend to; loading by files and bytes, cold and warm."""
+    """What was learnt: prefill by tokens and by tokens they attend to; loading by files and bytes."""
 
     prefill: CostFit = CostFit()
-    cold: CostFit = CostFit()
-    warm: CostFit = CostFit()
+    load: CostFit = CostFit()
 
     def prefill_s(self, start: int, stop: int) -> float | None:
         """Predict the seconds of computing the tokens from one position to another."""
         return self.prefill.seconds(*_attended(start, stop))
 
-    def load_s(self, files: float, size: int, cached: float) -> float | None:
-        """Predict the seconds of loading bytes of which a share is `cached` by the system."""
-        cold, warm = (fit.seconds(files, size) for fit in (self.cold, self.warm))
-        if cold is None or warm is None:
-            return warm if cold is None else cold
-        return cached * warm + (1 - cached) * cold
-
-    def with_load(self, files: float, size: int, cached: float, seconds: float) -> "Costs":
-        """Return the costs after files were loaded; those of which only a part was cached count as cold."""
-        if cached > _WARM:
-            return replace(self, warm=self.warm.observe(files, size, seconds))
-        return replace(self, cold=self.cold.observe(files, size, seconds))
-
-
-_WARM = 0.95  # share of a file in the system's cache from which a load counts as warm
+    def load_s(self, files: float, size: int) -> float | None:
+        """Predict the seconds of loading bytes."""
+        return self.load.seconds(files, size)
 
 
 def _attended(start: int, stop: int) -> tuple[float, float]:
@@ -108,9 +93,8 @@ def _attended(start: int, stop: int) -> tuple[float, float]:
     return stop - start, (stop - start) * (start + stop) / 2
 
 
-_NAME = "kv.costs"  # the small value of the ledger
+_NAME, _LOAD = "kv.costs", "load"  # the small value of the ledger, and what it calls loading
 _MODELS = 8  # of which the costs are kept, those used last
-_DAY_S = 86_400.0  # after which loading is measured again: a slow disk may have been busy, or another one
 
 
 class MeasuredCosts:
@@ -119,62 +103,37 @@ class MeasuredCosts:
     Prefill is kept for each root, which names model and arithmetic; loading for the machine.
     """
 
-    def __init__(self, ledger: Ledger, root: str, now: Callable[[], float] = time.time) -> None:
-        self._ledger, self._root, self._now = ledger, root, now
-        kept = known_costs(ledger)
-        self._at, self._costs = kept.at, kept.of(root)
-        self._costs = self._saved = self.costs
+    def __init__(self, ledger: Ledger, root: str) -> None:
+        self._ledger, self._root, known = ledger, root, known_costs(ledger)
+        self.costs = self._saved = Costs(*(known.get(name, CostFit()) for name in (root, _LOAD)))
         self._is_first = True
-
-    @property
-    def costs(self) -> Costs:
-        """Return the measured costs, without those of loading that are older than a day."""
-        if abs(self._now() - self._at) < _DAY_S:
-            return self._costs
-        return replace(self._costs, cold=CostFit(), warm=CostFit())
 
     def record_prefill(self, start: int, stop: int, seconds: float) -> None:
         """Learn from tokens that were computed; not from the first of a process, which warms up the model."""
         if not self._is_first:
-            fit = self._costs.prefill.observe(*_attended(start, stop), seconds)
-            self._costs = replace(self._costs, prefill=fit)
+            fit = self.costs.prefill.observe(*_attended(start, stop), seconds)
+            self.costs = replace(self.costs, prefill=fit)
         self._is_first = False
 
-    def record_load(self, files: int, size: int, cached: float, seconds: float) -> None:
+    def record_load(self, files: int, size: int, seconds: float) -> None:
         """Learn from files that were loaded."""
-        self._costs, self._at = self.costs.with_load(files, size, cached, seconds), self._now()
+        self.costs = replace(self.costs, load=self.costs.load.observe(files, size, seconds))
 
     def save(self) -> None:
         """Write what was learnt since the last time, in place of what another process has of this model."""
-        if self._costs == self._saved:
+        if self.costs == self._saved:
             return
-        kept = known_costs(self._ledger)
-        prefill = {root: one for root, one in kept.prefill.items() if root != self._root}
-        prefill |= {self._root: self._costs.prefill}
-        newest = dict(list(prefill.items())[-_MODELS:])
-        learnt = KnownCosts(self._costs.cold, self._costs.warm, newest, self._at)
-        self._ledger.set(_NAME, json.encode(learnt).decode())
-        self._saved = self._costs
+        others = [one for one in known_costs(self._ledger).items() if one[0] not in (self._root, _LOAD)]
+        newest = dict(others[1 - _MODELS :]) | {self._root: self.costs.prefill, _LOAD: self.costs.load}
+        self._ledger.set(_NAME, json.encode(newest).decode())
+        self._saved = self.costs
 
 
-class KnownCosts(Struct, frozen=True):
-    """All costs that the ledger keeps: of loading, and of prefill by root, the last used at the end."""
-
-    cold: CostFit = CostFit()
-    warm: CostFit = CostFit()
-    prefill: dict[str, CostFit] = {}
-    at: float = 0.0  # when a load was measured last, seconds since the epoch
-
-    def of(self, root: str) -> Costs:
-        """Return the costs of one model."""
-        return Costs(self.prefill.get(root, CostFit()), self.cold, self.warm)
-
-
-def known_costs(ledger: Ledger) -> KnownCosts:
-    """Return all costs measured on this machine; what is damaged starts anew."""
+def known_costs(ledger: Ledger) -> dict[str, CostFit]:
+    """Return all costs measured on this machine: of prefill by root, and of loading; what is damaged starts anew."""
     with suppress(ValueError):
-        return json.decode(ledger.get(_NAME) or "{}", type=KnownCosts)
-    return KnownCosts()
+        return json.decode(ledger.get(_NAME) or "{}", type=dict[str, CostFit])
+    return {}
 
 
 _CALIBRATIONS = "kv.calibrations"  # the small value of the ledger
@@ -239,7 +198,7 @@ def calibrations(ledger: Ledger) -> dict[str, Calibration]:
     return {}
 
 
-Way = Literal["load", "compute", "split", "overlap"]
+Way = Literal["load", "compute", "overlap"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,14 +213,9 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
-    """The number of units to compute, those in front, and the seconds expected; None if they are not known.
-
-    With `split` the rest is loaded meanwhile. With `overlap`, both run at once and meet where they meet; the number is
-    where they should.
-    """
+    """Whether to load, to compute or to do both until they meet, and the seconds expected; None if not known."""
 
     way: Way
-    computed: int
     seconds: float | None
 
 
@@ -270,20 +224,21 @@ Planner = Callable[[Sequence[Unit]], LoadPlan]
 
 def load(units: Sequence[Unit]) -> LoadPlan:
     """Load everything."""
-    return LoadPlan("load", 0, loading_s(units))
+    return LoadPlan("load", loading_s(units))
 
 
 def compute(units: Sequence[Unit]) -> LoadPlan:
     """Compute everything."""
-    return LoadPlan("compute", len(units), sum(unit.compute_s for unit in units))
+    return LoadPlan("compute", sum(unit.compute_s for unit in units))
 
 
 def overlap(units: Sequence[Unit]) -> LoadPlan:
     """Compute from the front while a thread loads from the back, up to where both meet (Cake)."""
     if loading_s(units) is None:
-        return LoadPlan("overlap", 0, None)
-    plans = (planned(units, number, "overlap") for number in range(len(units) + 1))
-    return min(plans, key=lambda plan: plan.seconds or 0.0)
+        return LoadPlan("overlap", None)
+    fronts = (sum(unit.compute_s for unit in units[:computed]) for computed in range(len(units) + 1))
+    backs = (loading_s(units[computed:]) or 0.0 for computed in range(len(units) + 1))
+    return LoadPlan("overlap", min(map(max, fronts, backs)))
 
 
 _CLEAR = 1.05  # one way alone may take this many times as long as both at once
@@ -307,74 +262,20 @@ def loading_s(units: Sequence[Unit]) -> float | None:
     return sum(known) if len(known) == len(units) else None
 
 
-def planned(units: Sequence[Unit], computed: int, both: Way) -> LoadPlan:
-    """Return the plan that computes the first `computed` units and loads the others, at the costs of `both`."""
-    front, back = units[:computed], units[computed:]
-    seconds = max(sum(unit.compute_s for unit in front), loading_s(back) or 0.0)
-    return LoadPlan(both if front and back else "compute" if front else "load", computed, seconds)
-
-
-T = TypeVar("T")
 _JOIN_S = 0.1  # for a read that is not needed any more; the thread ends by itself after it
-_HANGS_S = 2.0  # that a read which nobody waits for takes, from which the disk counts as hanging
 _LONGEST_S = 1.0  # of one wait
 _SHORTEST_S = 1e-3  # between two looks at the loader
 _SLOWEST = 100.0  # a sub-step that took longer was interrupted, and does not predict the next
 _POLLS = 8  # looks at the loader while waiting for as long as computing a unit takes
 
 
-_given_up = list[tuple[Callable[[], bool], float]]()  # of all prompts: whether a read goes on, and when it was given up
-
-
-def hangs(after_s: float = _HANGS_S) -> bool:
-    """Return whether a read that was given up so long ago is still not over: another would cost a thread and a wait."""
-    _given_up[:] = [(goes_on, since) for goes_on, since in _given_up if goes_on()]
-    return any(time.monotonic() - since >= after_s for _, since in _given_up)
-
-
-def within(
-    until: float,
-    work: Callable[[], T],
-    failures: tuple[type[Exception], ...] = (),
-    discard: Callable[[T], object] = lambda _: None,
-) -> T | None:
-    """Run `work` in another thread and return its result, or raise one of `failures`.
-
-    None if it takes longer than to `until`, of time.perf_counter(): then `discard` gets what it returns later.
-    """
-    result, going_on = Future[T](), [True]
-
-    def run() -> None:
-        tell: Callable[[], object]
-        otherwise: Callable[[], object]
-        try:
-            found = work()
-            tell, otherwise = partial(result.set_result, found), partial(discard, found)
-        except failures as error:
-            tell, otherwise = partial(result.set_exception, error), lambda: None
-        finally:
-            going_on.clear()
-        (tell if result.set_running_or_notify_cancel() else otherwise)()
-
-    Thread(target=run, name="kv-open", daemon=True).start()
-    try:
-        with suppress(TimeoutError):
-            return result.result(min(max(0.0, until - time.perf_counter()), TIMEOUT_MAX))
-    finally:
-        result.cancel()
-    if not result.cancelled():
-        return result.result()  # it came meanwhile
-    _given_up.append((lambda: bool(going_on), time.monotonic()))
-    return None
-
-
 @dataclass(slots=True)
 class Loader:
     """A thread that loads units from the back; mutable, used by the thread that computes.
 
-    `load` is called with a unit's number; what it raises of `failures` ends loading, and `error` holds it. `cancel`
+    `load` is called with a unit's number; what it raises of `failures` ends loading. `cancel`
     ends a load that is not needed any more. Units from `back` on are loaded. It stops waiting at `until`, of
-    time.perf_counter(). With `fixed`, that many first units are computed, and others only if loading them fails.
+    time.perf_counter(). If it `waits`, units are computed only if loading them fails.
     """
 
     units: Sequence[Unit]
@@ -382,9 +283,8 @@ class Loader:
     failures: tuple[type[Exception], ...] = ()
     cancel: Callable[[], object] = lambda: None
     until: float = inf
-    fixed: int | None = None
-    error: Exception | None = None
-    failed: int | None = None  # the unit that raised it
+    waits: bool = False
+    failed: int | None = None  # the unit that raised one of these
     back: int = 0
     seconds: float = 0.0  # that units from `back` on took
     _front: int = 0
@@ -409,8 +309,6 @@ class Loader:
         if self._thread:
             self.cancel()
             self._thread.join(_JOIN_S)
-            if self._thread.is_alive():
-                _given_up.append((self._thread.is_alive, time.monotonic()))
 
     def next(self) -> int | None:
         """Return the unit to compute now; None if all others are loaded; waits where loading them is sooner."""
@@ -421,8 +319,8 @@ class Loader:
             while self._front < self.back:
                 left = self.until - time.perf_counter()
                 computing = self.units[self._front].compute_s * self._slowness
-                if self.fixed is not None:
-                    wait = left if self._front >= self.fixed else 0.0
+                if self.waits:
+                    wait = left
                 elif self._rest_s() > computing:
                     wait = 0.0
                 else:
@@ -452,7 +350,7 @@ class Loader:
         try:
             while True:
                 with self._changed:
-                    if self._stopped or self.back <= max(self._front, self.fixed or 0):
+                    if self._stopped or self.back <= self._front:
                         return
                     unit = self._claimed = self.back - 1
                     self._since = time.perf_counter()
@@ -463,8 +361,8 @@ class Loader:
                     self.back, self._claimed = unit, None
                     self.seconds += time.perf_counter() - self._since
                     self._changed.notify_all()
-        except self.failures as error:
-            self.error, self.failed = error, unit
+        except self.failures:
+            self.failed = unit
         finally:
             self._stop()
 

@@ -1,30 +1,29 @@
 """Prefill with KV reuse: a prompt's segments are loaded, borrowed from another machine, or computed and then stored.
 
 match -> plan -> load or compute -> borrow -> compute the rest -> (decode) -> keep. Whatever the plan, the tensors are
-bit-identical: all ways end at the same sub-steps. Files are read in other threads, with no wait longer than computing
+bit-identical: all ways end at the same sub-steps. Files are read in another thread, with no wait longer than computing
 takes; KV from another machine is verified before use. Knows the model, the store and the remote by
 their methods.
 """
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, pairwise, takewhile
-from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from engine.kv.costs import Costs, Loader, LoadPlan, MeasuredCosts, Planner, Unit, auto, hangs, within
+from engine.kv.costs import Costs, Loader, LoadPlan, MeasuredCosts, Planner, Unit, auto
 from engine.kv.costs import compute as compute_all
 from engine.kv.costs import load as load_all
 from engine.models.kv_cache import Ropes
-from engine.models.kv_read import OpenFiles, ReadAt, UnreadableCache, open_files
+from engine.models.kv_read import ReadAt, UnreadableCache, open_files
 from engine.models.types import Ids, LanguageModel
 from engine.settings import LINKS
 from engine.types import Trace
-from store.kv_files import Header, Node, TreeRoot, borders, cached_share, read_through
+from store.kv_files import Header, Node, TreeRoot, borders
 from store.kv_index import Match
 from store.kv_store import KvStore
 from store.remote import BITS, FetchedNode, Remote, RemoteMiss, headers_of
@@ -32,14 +31,7 @@ from store.remote import BITS, FetchedNode, Remote, RemoteMiss, headers_of
 if TYPE_CHECKING:
     from engine.models.mlx import Mlx
 
-T = TypeVar("T")
 LEAST_S = 1.0  # least time to wait for a disk: one that slept needs some
-LATE = "the disk does not answer"
-
-
-def look(work: Callable[[], T]) -> T | None:
-    """Return the result of a look at the disk; None if it takes longer than LEAST_S, or an earlier one hangs."""
-    return None if hangs() else within(time.perf_counter() + LEAST_S, work, (OSError,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,48 +80,31 @@ class _Span:
     unit: Unit
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """How to restore a match: its sub-steps, the plan, how much of its files is in memory, and when to stop waiting."""
-
-    spans: Sequence[_Span]
-    plan: LoadPlan
-    cached: float = 1.0
-    until: float = inf  # of time.perf_counter()
-
-
 def restore(kept: KvBinding, match: Match, trace: Trace) -> Restored | None:
     """Return a cache of the matched tokens, of none where they could not be loaded; None if nothing matched."""
     if not match.found:
         return None
-    task, begun = _planned(kept, match, trace), time.perf_counter()
+    (spans, plan), begun = _planned(kept, match, trace), time.perf_counter()
     with trace.step("load") as step:
         try:
-            found = _carried_out(kept, match, task)
+            found = _carried_out(kept, match, spans, plan)
         except UnreadableCache:
             found = Restored(kept.model.begin(), (), (), suspects=tuple(match.found))
         loaded = sum(found.loaded)
-        why = ", computing is sooner" if task.plan.way == "compute" else ", it did not come in time"
+        why = ", computing is sooner" if plan.way == "compute" else ", it did not come in time"
         step.note = f"{loaded} tokens" if loaded else "nothing" + (why if found.present and not found.suspects else "")
         step.note += f", {left} computed meanwhile" if loaded and (left := match.tokens - loaded) else ""
     if found.present and trace.asked:
-        _account(kept, match, task.spans, found, time.perf_counter() - begun, trace)
+        _account(kept, match, spans, found, time.perf_counter() - begun, trace)
     return found
 
 
-def _planned(kept: KvBinding, match: Match, trace: Trace) -> _Task:
+def _planned(kept: KvBinding, match: Match, trace: Trace) -> tuple[list[_Span], LoadPlan]:
     if kept.costs is None:
-        return _Task((), LoadPlan("load", 0, None))
+        return [], LoadPlan("load", None)
     with trace.step("plan") as step:
-        costs = kept.costs.costs
-        known = costs.prefill_s(0, match.tokens)
-        until = time.perf_counter() + max(LEAST_S, _worth(match) if known is None else known)
-        shares = None if hangs() else within(until, lambda: [cached_share(path) for path in _paths(kept, match)])
-        spans = list(_spans(kept, match, costs, shares or [0.0] * len(match.found)))
+        spans = list(_spans(kept, match, kept.costs.costs))
         units = [span.unit for span in spans]
-        if shares is None:
-            step.note = f"compute: {LATE}"
-            return _Task(spans, compute_all(units))
         plan = kept.planner(units)
         if plan.way not in ("load", "compute") and not kept.model.reads_ranges:
             plan = min(load_all(units), compute_all(units), key=lambda one: one.seconds or 0.0)
@@ -138,60 +113,50 @@ def _planned(kept: KvBinding, match: Match, trace: Trace) -> _Task:
         both_s = None if plan.way in ("load", "compute") else plan.seconds
         both = "" if both_s is None else f", both {both_s * 1000:.0f} ms"
         step.note = f"{plan.way} (loading: {expected}, computing: {computing * 1000:.0f} ms{both})"
-        sizes = [node.bytes for node in match.found]
-        cached = sum(size * share for size, share in zip(sizes, shares, strict=True)) / max(1, sum(sizes))
-    return _Task(spans, plan, cached, until)
+    return spans, plan
 
 
-def _spans(kept: KvBinding, match: Match, costs: Costs, shares: Sequence[float]) -> Iterator[_Span]:
+def _spans(kept: KvBinding, match: Match, costs: Costs) -> Iterator[_Span]:
     position = 0
-    for number, (node, length, cached) in enumerate(zip(match.found, match.lengths, shares, strict=True)):
+    for number, (node, length) in enumerate(zip(match.found, match.lengths, strict=True)):
         size, ends = node.bytes / len(node.ids), borders(len(node.ids), kept.model.sub_step)
         for start, stop in pairwise((0, *(end for end in ends if end <= length))):
             count = stop - start
             computing = costs.prefill_s(position, position + count)
-            loading = costs.load_s(count / length, round(count * size), cached)
+            loading = costs.load_s(count / length, round(count * size))
             taken = node.seconds * count / len(node.ids) if computing is None else computing
             yield _Span(number, start, stop, position, Unit(count, round(count * size), taken, loading))
             position += count
 
 
-def _carried_out(kept: KvBinding, match: Match, task: _Task) -> Restored:
+def _carried_out(kept: KvBinding, match: Match, spans: Sequence[_Span], plan: LoadPlan) -> Restored:
     lengths, costs, begun = match.lengths, kept.costs, time.perf_counter()
-    computed = Restored(kept.model.begin(), (0,) * len(lengths), (0,) * len(lengths))
-    if task.plan.way == "compute":
-        return computed
-    paths = _paths(kept, match)
+    if plan.way == "compute":
+        return Restored(kept.model.begin(), (0,) * len(lengths), (0,) * len(lengths))
+    paths = [kept.store.path_of(node) for node in match.found]
     if costs and kept.model.reads_ranges:
-        opened = within(task.until, lambda: open_files(paths), (UnreadableCache,), OpenFiles.close)
-        return _divided(kept, costs, match, task, opened) if opened else computed
-    # MLX reads in the thread that evaluates: so that it does not wait there, the files are brought to memory before.
-    if costs and not within(task.until, lambda: read_through(paths)):
-        return computed
+        return _divided(kept, costs, match, spans, paths, by_file=plan.way == "load")
     cache = kept.model.restore(paths, match.shared)
     if costs:
         size = sum(node.bytes * count // len(node.ids) for node, count in zip(match.found, lengths, strict=True))
-        costs.record_load(len(paths), size, task.cached, time.perf_counter() - begun)
+        costs.record_load(len(paths), size, time.perf_counter() - begun)
     return Restored(cache, lengths, lengths)
 
 
-def _paths(kept: KvBinding, match: Match) -> list[Path]:
-    return [kept.store.path_of(node) for node in match.found]
-
-
-def _divided(kept: KvBinding, costs: MeasuredCosts, match: Match, task: _Task, opened: OpenFiles) -> Restored:
+def _divided(
+    kept: KvBinding, costs: MeasuredCosts, match: Match, spans: Sequence[_Span], paths: Sequence[Path], *, by_file: bool
+) -> Restored:
     """Compute the first parts while a thread loads the last ones; if all are loaded, a part is a whole file."""
-    by_file = task.plan.way == "load"
-    parts = [list(found) for _, found in groupby(task.spans, lambda span: span.file if by_file else span)]
-    fixed = None if task.plan.way == "overlap" else task.plan.computed
+    parts = [list(found) for _, found in groupby(spans, lambda span: span.file if by_file else span)]
     cache, begun = kept.model.begin(), time.perf_counter()
-    with closing(kept.model.ranges(opened, match.shared, kept.read_at)) as reader:
+    until = begun + max(LEAST_S, sum(span.unit.compute_s for span in spans))
+    with closing(kept.model.ranges(open_files(paths), match.shared, kept.read_at)) as reader:
 
         def load(number: int) -> None:
             reader.read(parts[number][0].file, parts[number][0].start, parts[number][-1].stop)
 
         units = [_joined([span.unit for span in part]) for part in parts]
-        with Loader(units, load, (UnreadableCache,), until=task.until, fixed=fixed) as loader:
+        with Loader(units, load, (UnreadableCache,), until=until, waits=by_file) as loader:
             while (number := loader.next()) is not None:
                 for span in parts[number]:
                     since, end = time.perf_counter(), span.position + span.unit.tokens
@@ -201,9 +166,9 @@ def _divided(kept: KvBinding, costs: MeasuredCosts, match: Match, task: _Task, o
         if back:
             kept.model.join(cache, reader)
             size = round(sum(span.unit.tokens for span in back) * reader.token_bytes)
-            costs.record_load(len({span.file for span in back}), size, task.cached, loader.seconds)
-        elif not loader.error:  # not even one came: it takes at least as long
-            costs.record_load(1, units[-1].size, task.cached, time.perf_counter() - begun)
+            costs.record_load(len({span.file for span in back}), size, loader.seconds)
+        elif loader.failed is None:  # not even one came: it takes at least as long
+            costs.record_load(1, units[-1].size, time.perf_counter() - begun)
     loaded = [0] * len(match.found)
     for span in back:
         loaded[span.file] += span.unit.tokens
@@ -282,9 +247,9 @@ def prefill(reading: PromptReader, segments: Sequence[Ids], trace: Trace, held: 
     if kept is None:
         return _compute_missing(reading, Restored(model.begin(), (), ()), (), segments, trace)
     with trace.step("match") as step:
-        match = held.enter_context(kept.store.match(kept.root, segments, asked=trace.asked, look=look))
-        found = f"{len(match.nodes)} of {len(segments)} segments" + (", and part of one" if match.partial else "")
-        step.note = LATE if match.late else found
+        match = held.enter_context(kept.store.match(kept.root, segments, asked=trace.asked))
+        step.note = f"{len(match.nodes)} of {len(segments)} segments"
+        step.note += ", and part of one" if match.partial else ""
     here = restore(kept, match, trace)
     whole = borrow(kept, match, here, segments, trace)
     read = _compute_missing(reading, whole, match.nodes if here and here.present else (), segments, trace)
@@ -295,12 +260,10 @@ def keep(kept: KvBinding, segments: Sequence[Ids], read: Prefilled, *, evict: bo
     """Store the computed segments, each below the one before it; returns how many were stored.
 
     Without `evict` nothing is evicted for them. Nodes that could not be read are checked first: nothing is stored below
-    one that is damaged, nor on a disk that does not answer.
+    one that is damaged.
     """
     if kept.costs:
         kept.costs.save()
-    if look(lambda: kept.store.folder.owner.name) is None:
-        return 0
     sound = [kept.store.folder.check(node, read_data=True) for node in read.suspects]
     if read.nodes and not all(sound):
         return 0

@@ -27,12 +27,11 @@ from engine.models.kv_read import ReadAt
 from engine.types import Trace
 from store.database import Ledger, open_ledger
 from tests.bench.kv_reuse import CachedPrompt, cached_prompt, loaded, prompt
-from tests.bench.recompute import PLANNERS, lp
+from tests.bench.recompute import PLANNERS
 
 RATES = (5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 0.0)  # MB/s; 0 for as fast as the disk is
 ROUNDS, TOKENS = 5, 1024
 PURE = ("compute", "load")
-WAYS = {**PLANNERS, "lp": lp}
 
 
 class Slowed:
@@ -78,11 +77,11 @@ def measured(cached: CachedPrompt, rate: float, rounds: int, folder: Path) -> It
     expected = tensors(restored(cached, ledger, "compute", os.preadv)[0])
     for way in (*PURE, *PURE, *PURE):
         restored(cached, ledger, way, Slowed(rate))
-    seconds: dict[str, list[float]] = {way: [] for way in WAYS}
-    reused: dict[str, list[int]] = {way: [] for way in WAYS}
-    equal = dict.fromkeys(WAYS, True)
+    seconds: dict[str, list[float]] = {way: [] for way in PLANNERS}
+    reused: dict[str, list[int]] = {way: [] for way in PLANNERS}
+    equal = dict.fromkeys(PLANNERS, True)
     for _ in range(rounds):
-        for way in WAYS:
+        for way in PLANNERS:
             begun = time.perf_counter()
             read, _ = restored(cached, ledger, way, Slowed(rate))
             seconds[way].append(time.perf_counter() - begun)
@@ -107,7 +106,7 @@ def restored(cached: CachedPrompt, ledger: Ledger, way: str, read_at: ReadAt) ->
     costs, trace = MeasuredCosts(ledger, "bench"), Trace()
     costs.record_prefill(0, 1, 1.0)  # the process is warm
     restore.LEAST_S = inf  # loading alone is to take what it takes
-    binding = KvBinding(cached.store, cached.root, cached.model, costs, WAYS[way], read_at)
+    binding = KvBinding(cached.store, cached.root, cached.model, costs, PLANNERS[way], read_at)
     with ExitStack() as held:
         read = prefill(PromptReader(cached.model, binding), cached.context, trace, held)
     costs.save()

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from scipy.optimize import linprog
 
-from engine.kv.costs import LoadPlan, Planner, Unit, auto, compute, load, loading_s, overlap, planned
+from engine.kv.costs import Planner, Unit, auto, compute, load, loading_s, overlap
 
 if TYPE_CHECKING:
     from tests.bench.prices import Curve
@@ -29,36 +29,32 @@ SUB_STEP = 128
 TOKEN_BYTES = {"135M": 30 * 2 * 3 * 64 * 4, "0.5B": 24 * 2 * 2 * 64 * 4}  # keys and values in float32
 
 
-def split(units: Sequence[Unit]) -> LoadPlan:
-    """Divide by the closed form, and load the rest meanwhile.
+def split(units: Sequence[Unit]) -> int:
+    """Return how many units the closed form computes, while the rest is loaded.
 
     With t_c seconds to compute all s tokens and t_l to load them, both at an even rate, computing l tokens takes as
     long as loading the others at l = s t_l / (t_c + t_l).
     """
     t_l, t_c, tokens = loading_s(units), sum(unit.compute_s for unit in units), sum(unit.tokens for unit in units)
-    if t_l is None or t_l + t_c == 0:
-        return load(units)
-    return divided(units, tokens * t_l / (t_c + t_l))
+    return 0 if t_l is None or t_l + t_c == 0 else divided(units, tokens * t_l / (t_c + t_l))
 
 
-def divided(units: Sequence[Unit], tokens: float) -> LoadPlan:
-    """Return the plan that divides at the border of a unit nearest to a number of tokens."""
+def divided(units: Sequence[Unit], tokens: float) -> int:
+    """Return the number of units up to the border that is nearest to a number of tokens."""
     ends = [0, *accumulate(unit.tokens for unit in units)]
-    return planned(units, min(range(len(ends)), key=lambda number: abs(ends[number] - tokens)), "split")
+    return min(range(len(ends)), key=lambda number: abs(ends[number] - tokens))
 
 
-PLANNERS: Mapping[str, Planner] = {
-    "auto": auto, "load": load, "compute": compute, "split": split, "overlap": overlap,
-}  # fmt: skip
+PLANNERS: Mapping[str, Planner] = {"auto": auto, "load": load, "compute": compute, "overlap": overlap}
 
 
-def lp(units: Sequence[Unit]) -> LoadPlan:
+def lp(units: Sequence[Unit]) -> int:
     """Divide by KVPR's linear program, without its transfer of activations: least T with T >= each of both times.
 
     `split` is its solution in closed form.
     """
     t_l, t_c, tokens = loading_s(units), sum(unit.compute_s for unit in units), sum(unit.tokens for unit in units)
-    return load(units) if t_l is None or not tokens else divided(units, lp_tokens(t_l, t_c, tokens))
+    return 0 if t_l is None or not tokens else divided(units, lp_tokens(t_l, t_c, tokens))
 
 
 def lp_tokens(t_l: float, t_c: float, tokens: int) -> float:
@@ -156,12 +152,12 @@ def compared(units: Sequence[Unit]) -> dict[str, float]:
     """Return errors of the closed form in percent, and the seconds of each strategy against loading alone."""
     t_l, t_c, tokens = load(units).seconds or 0.0, compute(units).seconds or 0.0, sum(unit.tokens for unit in units)
     closed, best = tokens * t_l / (t_c + t_l), min(range(len(units) + 1), key=lambda number: taken(units, number))
-    times = {"load": t_l, "compute": t_c, "split": taken(units, split(units).computed)}
-    times |= {"lp": taken(units, lp(units).computed), "overlap": met(units)}
+    times = {"load": t_l, "compute": t_c, "split": taken(units, split(units))}
+    times |= {"lp": taken(units, lp(units)), "overlap": met(units)}
     return {
         "load_s": round(t_l, 3),
         "closed_to_lp": round(100 * abs(closed - lp_tokens(t_l, t_c, tokens)) / tokens, 6),
-        "divided_to_lp": round(100 * abs(split(units).computed - lp(units).computed) / len(units), 3),
+        "divided_to_lp": round(100 * abs(split(units) - lp(units)) / len(units), 3),
         "closed_to_best": round(100 * (closed - sum(unit.tokens for unit in units[:best])) / tokens, 2),
         "split_slower_than_best": round(100 * (times["split"] / taken(units, best) - 1), 2),
         "overlap_slower_than_best": round(100 * (times["overlap"] / (overlap(units).seconds or 1.0) - 1), 2),

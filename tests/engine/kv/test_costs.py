@@ -55,9 +55,9 @@ def test_a_fit_never_predicts_less_than_nothing(rows: list[tuple[float, float, f
 
 
 def test_one_observation_alone_predicts_nothing() -> None:
-    one = Costs().with_load(2, 1_000_000, 1.0, 0.5)
-    assert one.load_s(2, 1_000_000, 1.0) is None
-    assert one.with_load(2, 1_000_000, 1.0, 0.5).load_s(2, 1_000_000, 1.0) == pytest.approx(0.5)
+    one = CostFit().observe(2, 1_000_000, 0.5)
+    assert one.seconds(2, 1_000_000) is None
+    assert one.observe(2, 1_000_000, 0.5).seconds(2, 1_000_000) == pytest.approx(0.5)
 
 
 def test_prefill_gets_slower_with_the_position() -> None:
@@ -70,87 +70,69 @@ def test_prefill_gets_slower_with_the_position() -> None:
 
 def test_a_disk_that_became_slower_is_measured_anew_from_the_second_slow_load() -> None:
     costs = loaded(Costs(), *[0.1] * 20, 1.0)
-    assert costs.load_s(5, 10_000_000, 1.0) == pytest.approx(0.1, rel=0.2)
+    assert costs.load_s(5, 10_000_000) == pytest.approx(0.1, rel=0.2)
     costs = loaded(costs, 1.0)
-    assert costs.load_s(5, 10_000_000, 1.0) is None
-    assert loaded(costs, 1.0).load_s(5, 10_000_000, 1.0) == pytest.approx(1.0)
+    assert costs.load_s(5, 10_000_000) is None
+    assert loaded(costs, 1.0).load_s(5, 10_000_000) == pytest.approx(1.0)
 
 
 def test_a_disk_that_became_faster_is_learnt_at_once() -> None:
-    assert loaded(Costs(), *[0.1] * 20, 0.01).load_s(5, 10_000_000, 1.0) == pytest.approx(0.01, rel=1)
+    assert loaded(Costs(), *[0.1] * 20, 0.01).load_s(5, 10_000_000) == pytest.approx(0.01, rel=1)
 
 
 def test_one_slow_load_changes_little() -> None:
     costs = loaded(Costs(), *[0.1] * 5, 2.0, 0.1)
-    assert costs.load_s(5, 10_000_000, 1.0) == pytest.approx(0.1, rel=0.3)
+    assert costs.load_s(5, 10_000_000) == pytest.approx(0.1, rel=0.3)
 
 
 def loaded(costs: Costs, *seconds: float) -> Costs:
     """Return costs after five files of ten megabytes were loaded so often."""
     for one in seconds:
-        costs = costs.with_load(5, 10_000_000, 1.0, one)
+        costs = Costs(load=costs.load.observe(5, 10_000_000, one))
     return costs
 
 
-def test_cold_and_cached_files_have_costs_of_their_own() -> None:
-    costs = Costs()
-    for _ in range(3):
-        costs = costs.with_load(1, 1_000_000, 1.0, 0.001).with_load(1, 1_000_000, 0.0, 0.1)
-    assert costs.load_s(1, 1_000_000, 1.0) == pytest.approx(0.001)
-    assert costs.load_s(1, 1_000_000, 0.0) == pytest.approx(0.1)
-    assert costs.load_s(1, 1_000_000, 0.5) == pytest.approx(0.0505)
-
-
-def learnt(ledger: Ledger, root: str, *, now: float = 1e6, load_s: float = 0.1) -> MeasuredCosts:
+def learnt(ledger: Ledger, root: str) -> MeasuredCosts:
     """Return costs that have seen three segments and two loads, saved."""
-    costs = MeasuredCosts(ledger, root, lambda: now)
+    costs = MeasuredCosts(ledger, root)
     for start in (0, 100, 200):
         costs.record_prefill(start, start + 100, 0.5)
     for _ in range(2):
-        costs.record_load(1, 1_000_000, 1.0, load_s)
+        costs.record_load(1, 1_000_000, 0.1)
     costs.save()
     return costs
 
 
 def test_costs_are_found_again_by_another_process(ledger: Ledger) -> None:
     before = learnt(ledger, "a").costs
-    assert MeasuredCosts(ledger, "a", now=lambda: 1e6).costs == before
+    assert MeasuredCosts(ledger, "a").costs == before
 
 
 def test_prefill_costs_belong_to_a_model_and_loads_to_the_machine(ledger: Ledger) -> None:
     learnt(ledger, "a")
-    other = MeasuredCosts(ledger, "b", now=lambda: 1e6).costs
+    other = MeasuredCosts(ledger, "b").costs
     assert other.prefill_s(0, 100) is None
-    assert other.load_s(1, 1_000_000, 1.0) == pytest.approx(0.1)
+    assert other.load_s(1, 1_000_000) == pytest.approx(0.1)
     learnt(ledger, "b")
-    assert list(known_costs(ledger).prefill) == ["a", "b"]
+    assert list(known_costs(ledger)) == ["a", "b", "load"]
 
 
 def test_the_first_segment_of_a_process_teaches_nothing(ledger: Ledger) -> None:
-    costs = MeasuredCosts(ledger, "a", now=lambda: 1e6)
+    costs = MeasuredCosts(ledger, "a")
     for seconds in (30.0, 0.5, 0.5):
         costs.record_prefill(0, 100, seconds)
     assert costs.costs.prefill_s(0, 100) == pytest.approx(0.5)
 
 
-def test_loading_is_measured_anew_after_a_day(ledger: Ledger) -> None:
-    learnt(ledger, "a", now=1e6)
-    assert MeasuredCosts(ledger, "a", now=lambda: 1e6 + 86_000).costs.load_s(1, 1, 1.0) is not None
-    assert MeasuredCosts(ledger, "a", now=lambda: 1e6 + 87_000).costs.load_s(1, 1, 1.0) is None
-
-
 def test_only_the_models_used_last_are_kept(ledger: Ledger) -> None:
     for number in range(12):
         learnt(ledger, str(number))
-    assert list(known_costs(ledger).prefill) == [str(number) for number in range(4, 12)]
+    assert list(known_costs(ledger)) == [*(str(number) for number in range(4, 12)), "load"]
 
 
-KEYS = ("cold", "warm", "at", "prefill", "r")
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=7) | st.dictionaries(st.sampled_from(("cold", "warm", "at", "prefill", "r")), inner)
-    ),
+    lambda inner: st.lists(inner, max_size=7) | st.dictionaries(st.sampled_from(("load", "a", "r")), inner),
     max_leaves=20,
 )
 
@@ -161,10 +143,9 @@ def test_damaged_costs_start_anew(text: str) -> None:
         rows.execute("CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)")
         ledger = Ledger(rows)
         ledger.set("kv.costs", text)
-        known = known_costs(ledger)
-        assert min(known.warm.terms) >= 0
+        assert all(min(fit.terms) >= 0 for fit in known_costs(ledger).values())
         learnt(ledger, "a")
-        assert MeasuredCosts(ledger, "a", now=lambda: 1e6).costs.prefill_s(0, 100) is not None
+        assert MeasuredCosts(ledger, "a").costs.prefill_s(0, 100) is not None
 
 
 def h200(tokens: int) -> float:

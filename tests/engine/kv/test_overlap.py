@@ -1,16 +1,15 @@
 """Computing and loading meet, whatever the speed of either, and whatever goes wrong."""
 
-import os
 import threading
 import time
 from collections.abc import Callable
-from threading import Event, current_thread
+from threading import Event
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.kv.costs import Loader, Unit, hangs, within
+from engine.kv.costs import Loader, Unit
 
 EIGHT = [Unit(64, 1 << 21, 0.02, None)] * 8
 
@@ -80,7 +79,7 @@ def test_after_a_failure_the_rest_is_computed_and_what_was_loaded_counts() -> No
     loader = Loader([Unit(64, 1 << 21, 100.0, None)] * 8, load, (Fault,))
     assert met(loader) == [0, 1, 2, 3, 4, 5]
     assert loader.back == 6
-    assert isinstance(loader.error, Fault)
+    assert loader.failed == 5
 
 
 def test_an_interrupt_while_computing_ends_the_thread() -> None:
@@ -105,60 +104,14 @@ def test_no_units_need_no_work() -> None:
     assert met(Loader([], lambda number: None)) == []
 
 
-def soon(seconds: float = 10.0) -> float:
-    return time.perf_counter() + seconds
-
-
-def test_what_comes_in_time_is_returned_and_what_is_raised_is_raised() -> None:
-    def fail() -> int:
-        raise Fault
-
-    assert within(soon(), lambda: 7) == 7
-    with pytest.raises(Fault):
-        within(soon(), fail, (Fault,))
-
-
-def test_a_forked_process_starts_a_thread_of_its_own() -> None:
-    assert within(soon(), current_thread)
-    child = os.fork()
-    if not child:
-        os._exit(within(soon(), lambda: 7) or 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-
-
-def test_what_comes_too_late_is_discarded_and_hangs_until_then() -> None:
-    free, done, discarded = Event(), Event(), list[int]()
-
-    def work() -> int:
-        free.wait()
-        return 7
-
-    def discard(found: int) -> None:
-        discarded.append(found)
-        done.set()
-
-    assert within(soon(0), work, (), discard) is None
-    assert hangs(0)
-    assert not hangs(1000)
-    free.set()
-    assert done.wait(10)
-    assert discarded == [7]
-
-
-def test_a_fixed_division_is_kept_however_fast_loading_is() -> None:
-    loaded = list[int]()
-    assert met(Loader(EIGHT, loaded.append, fixed=3), lambda number: time.sleep(0.01)) == [0, 1, 2]
-    assert loaded == [7, 6, 5, 4, 3]
-
-
-def test_of_a_fixed_division_what_does_not_come_in_time_is_computed() -> None:
+def test_what_is_waited_for_and_does_not_come_in_time_is_computed() -> None:
     free = Event()
 
     def load(number: int) -> None:
         if number < 7:
             free.wait()
 
-    loader = Loader(EIGHT, load, fixed=3, until=soon(0.05))
+    loader = Loader(EIGHT, load, waits=True, until=time.perf_counter() + 0.05)
     with loader:
         computed = list(iter(loader.next, None))
         free.set()
