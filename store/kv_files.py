@@ -8,7 +8,7 @@ import os
 import stat
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from hashlib import blake2b
 from itertools import takewhile
 from math import prod
@@ -117,37 +117,6 @@ class Tensor(Struct, frozen=True):
     dtype: str
     shape: tuple[int, ...]
     buffer: bytes | memoryview
-
-
-_SAMPLES = 16  # bytes of a file that are tried
-_NOWAIT = getattr(os, "RWF_NOWAIT", 0)  # Linux alone
-
-
-def cached_share(path: Path) -> float:
-    """Return the share of a file that the system has in memory, by samples; 1 where that cannot be told."""
-    if not _NOWAIT:
-        return 1.0
-    try:
-        with opened(path) as file:
-            size, count = os.fstat(file.fileno()).st_size, 0
-            for number in range(_SAMPLES):
-                with suppress(BlockingIOError):
-                    os.preadv(file.fileno(), [bytearray(1)], size * number // _SAMPLES, _NOWAIT)
-                    count += 1
-            return count / _SAMPLES
-    except (OSError, BadNode):
-        return 1.0  # there is none, or the file system cannot tell
-
-
-def read_through(paths: Sequence[Path]) -> bool:
-    """Have the system read files that it has not in memory; an error shows when they are used. Returns True."""
-    for path in paths:
-        if _NOWAIT and cached_share(path) == 1:
-            continue
-        with suppress(OSError, BadNode), opened(path) as file:
-            while file.read(_BLOCK):
-                pass
-    return True
 
 
 def size_of(header: Header, tensors: Sequence[Tensor]) -> int:

@@ -287,12 +287,11 @@ class Partial:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The cached prefix of a prompt, pinned until it is released; empty if the disk was `late`."""
+    """The cached prefix of a prompt, pinned until it is released."""
 
     nodes: tuple[Node, ...]
     partial: Partial | None
     release: Callable[[], None] = lambda: None
-    late: bool = False
 
     @property
     def lengths(self) -> tuple[int, ...]:

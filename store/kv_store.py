@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from store.database import Ledger
 from store.home import identity
@@ -242,10 +241,6 @@ def _adapters(ledger: Ledger) -> dict[str, str]:
     return found
 
 
-# Calls what looks at the disk of the cache, and returns what that returns; None where it is not waited for.
-Look = Callable[[Callable[[], Any]], Any]
-
-
 class KvStore:
     """The KV cache of one folder, shared with other processes; call `collect` after opening it."""
 
@@ -267,26 +262,17 @@ class KvStore:
         self.budget = KvBudget(self.folder, budget, daily, score, now, others)
         self.index, self.counts = self.folder.index, self.folder.counts
 
-    def match(
-        self, root: TreeRoot, segments: Sequence[Sequence[int]], *, asked: bool = True, look: Look = lambda work: work()
-    ) -> Match:
+    def match(self, root: TreeRoot, segments: Sequence[Sequence[int]], *, asked: bool = True) -> Match:
         """Find and pin the cached prefix of a prompt; damaged nodes on the way are removed.
 
-        Misses of evicted nodes are counted for questions (`asked`), not for prefetching. `look` is given all that waits
-        for the disk of the cache: where it returns None, the match is empty and `late`.
+        Misses of evicted nodes are counted for questions (`asked`), not for prefetching.
         """
         keys = path_keys(root, segments)
         while True:
-            owner = look(lambda: self.folder.owner.name)
-            if owner is None:
-                return Match((), None, late=True)
+            owner = self.folder.owner.name
             with self._ledger.transaction():
                 match = self._follow(keys, segments, owner)
-            intact = self._is_intact(match, segments, look)
-            if intact is None:
-                match.release()
-                return Match((), None, late=True)
-            if intact:
+            if self._is_intact(match, segments):
                 if asked:
                     self.counts.count_ghost_hits(keys[len(match.nodes) + 1 :])
                 return match
@@ -397,8 +383,8 @@ class KvStore:
         pins = self.index.pin(found, owner, self._now() + _PINNED_S) if found else ()
         return Match(nodes, partial, lambda: self.index.unpin(pins))
 
-    def _is_intact(self, match: Match, segments: Sequence[Sequence[int]], look: Look) -> bool | None:
-        """Verify token ids and files, and remove nodes that differ; None if the disk does not respond."""
+    def _is_intact(self, match: Match, segments: Sequence[Sequence[int]]) -> bool:
+        """Verify token ids and files, and remove nodes that differ."""
         wrong = [node for node, ids in zip(match.nodes, segments, strict=False) if node.ids != tuple(ids)]
         original = match.partial.node if match.partial else None
         if original and child_key(original.parent, original.ids) != original.key:
@@ -409,15 +395,13 @@ class KvStore:
             return not wrong
         entries = [self.index.find(node.key) for node in match.found]
         known = [entry.verified if entry and entry.state == "complete" else None for entry in entries]
-        found = look(
-            lambda: [inspect(self.path_of(one), one, file) for one, file in zip(match.found, known, strict=True)]
-        )
-        for node, (damage, identified) in zip(match.found, found or (), strict=False):
+        found = [inspect(self.path_of(one), one, file) for one, file in zip(match.found, known, strict=True)]
+        for node, (damage, identified) in zip(match.found, found, strict=True):
             if damage:
                 self.folder.remove_damaged(node, damage)
             elif identified:
                 self.index.set_verified(node.key, identified)
-        return None if found is None else not any(damage for damage, _ in found)
+        return not any(damage for damage, _ in found)
 
     def _write(self, node: Node, header: Header, tensors: Sequence[Tensor]) -> str:
         """Write a reserved node's file and read it back; returns the reason where it is not stored."""
