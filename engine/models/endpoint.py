@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from engine.settings import SERVED, ModelSettings, Settings
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from store.home import Home
 
-T = TypeVar("T")
 Call = tuple[str, str, Any]  # method, path, and the body as JSON values; None for no body
 CONTEXT = 4096  # tokens, if neither server nor settings say: Ollama's, which cuts longer prompts without an error
 _LISTED = 5  # models that an error names
@@ -157,8 +156,7 @@ class _Exchange(Thread):
     def __init__(self, endpoint: Endpoint, key: str | None, call: Call, silent_s: float) -> None:
         super().__init__(name="model server", daemon=True)
         self._endpoint, self._key, self._call, self._silent_s = endpoint, key, call, silent_s
-        self.status = Queue[int | Exception]()
-        self.chunks = Queue[bytes | Exception]()  # an empty one ends the body
+        self._parts = Queue[Any]()  # the status, chunks, and an empty one at the end; or what went wrong
         self._socket: socket.socket | None = None
         self._ended = False
 
@@ -166,31 +164,29 @@ class _Exchange(Thread):
         """Send the request and queue what comes back."""
         from http.client import HTTPConnection, HTTPException, HTTPSConnection
 
-        reached: Queue[Any] = self.status
         left = _MOST_BYTES
         kind = HTTPSConnection if self._endpoint.scheme == "https" else HTTPConnection
         try:
             made = kind(self._endpoint.host, self._endpoint.port, timeout=_CONNECT_S)
             with closing(made) as connection, closing(self._reply(connection)) as reply:
-                self.status.put(reply.status)
-                reached = self.chunks
+                self._parts.put(reply.status)
                 while (chunk := reply.read1(_READ)) and left > 0:
-                    self.chunks.put(chunk)
+                    self._parts.put(chunk)
                     left -= len(chunk)
-            self.chunks.put(b"")
+            self._parts.put(b"")
         except (OSError, HTTPException, ValueError) as error:
-            reached.put(error)
+            self._parts.put(error)
 
-    def next(self, queue: "Queue[T | Exception]", yield_point: Callable[[], None]) -> T:
-        """Return what comes next of the status or the chunks; `yield_point` is called again and again meanwhile."""
+    def next(self, yield_point: Callable[[], None]) -> Any:
+        """Return the status, then each chunk; `yield_point` is called again and again meanwhile."""
         while True:
             yield_point()
             with suppress(Empty):
-                found = queue.get(timeout=_POLL_S)
+                found = self._parts.get(timeout=_POLL_S)
                 if isinstance(found, Exception):
                     raise self._failure(found)
                 return found
-            if not self.is_alive() and queue.empty():
+            if not self.is_alive() and self._parts.empty():
                 raise self._failure(ConnectionError("ended"))
 
     def end(self) -> None:
@@ -252,8 +248,8 @@ class ServerClient:
         exchange = _Exchange(self.endpoint, self.key, call, silent_s)
         try:
             exchange.start()
-            status = exchange.next(exchange.status, self.yield_point)
-            chunks = iter(lambda: exchange.next(exchange.chunks, self.yield_point), b"")
+            status = exchange.next(self.yield_point)
+            chunks = iter(lambda: exchange.next(self.yield_point), b"")
             if not 200 <= status < 300:
                 raise Refused(status, b"".join(islice(chunks, _SHOWN)).decode("utf-8", "replace"))
             yield from chunks

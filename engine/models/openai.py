@@ -1,12 +1,13 @@
 """A language model that a server runs, over OpenAI's chat protocol: Ollama, LM Studio, mlx_lm, llama.cpp, vLLM.
 
-Knows completions as server-sent events or one JSON object, and nothing of prompts.
+Knows completions as server-sent events, and nothing of prompts.
 """
 
 import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from engine.models.endpoint import (
@@ -28,39 +29,19 @@ from store.errors import PkbError
 _SPARE = 8  # 1/8 of the context is left free: tokens are estimated, and the template adds some
 _BYTES = 3  # of UTF-8 for a token: fewer than in most text, so that the estimate errs on the high side
 _SEED = 0
-_MARK = b"\xef\xbb\xbf"  # of UTF-8, before a body
 _OPENING, _CLOSING = "<think>", "</think>"  # around the reasoning, where a server does not set it apart
 
 
 def events(chunks: Iterable[bytes]) -> Iterator[str]:
-    """Yield the data of each server-sent event, however its bytes are cut; a body that is one JSON object is one event.
+    """Yield the data of each server-sent event, one line, however its bytes are cut.
 
     Comments and other fields are skipped, and an event that the end of the body cuts off counts too.
     """
-    whole, data, is_first = list[bytes](), list[bytes](), True
-    for line in _lines(chunks):
-        line = line.removeprefix(_MARK) if is_first else line
-        if whole or (is_first and line.lstrip()[:1] == b"{"):
-            whole.append(line)
-        elif line.startswith(b"data:"):
-            data.append(line[len(b"data:") :].removeprefix(b" "))
-        elif not line and data:
-            yield b"\n".join(data).decode("utf-8", "replace")
-            data = []
-        is_first = is_first and not line.strip()
-    if found := whole or data:
-        yield b"\n".join(found).decode("utf-8", "replace")
-
-
-def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    parts = list[bytes]()
-    for chunk in chunks:
-        *ended, rest = chunk.split(b"\n")
-        for line in ended:
-            yield b"".join([*parts, line]).removesuffix(b"\r")
-            parts = []
-        parts.append(rest)
-    yield b"".join(parts).removesuffix(b"\r")
+    rest = b""
+    for chunk in chain(chunks, [b"\n"]):
+        *lines, rest = (rest + chunk).split(b"\n")
+        data = (line.removeprefix(b"data:") for line in lines if line.startswith(b"data:"))
+        yield from (one.decode("utf-8", "replace").strip() for one in data)
 
 
 @dataclass(slots=True)
@@ -99,7 +80,7 @@ class Completion:
 
     def _contents(self, found: Iterable[str]) -> Iterator[str]:
         for data in found:
-            if data.strip() == "[DONE]":
+            if data == "[DONE]":
                 self.is_done = True
                 return
             values = json.loads(data)
@@ -115,9 +96,8 @@ class Completion:
             yield from map(self._text, choices[:1] if isinstance(choices, list) else ())
 
     def _text(self, choice: Any) -> str:
-        reason, message = as_dict(choice).get("finish_reason"), as_dict(choice).get("message")
-        self.is_done, self.is_cut = self.is_done or bool(reason or message), self.is_cut or reason == "length"
-        part = as_dict(message or as_dict(choice).get("delta"))
+        reason, part = as_dict(choice).get("finish_reason"), as_dict(as_dict(choice).get("delta"))
+        self.is_done, self.is_cut = self.is_done or bool(reason), self.is_cut or reason == "length"
         self.has_reasoned |= bool(part.get("reasoning_content") or part.get("reasoning"))
         text = part.get("content") or ""
         if not isinstance(text, str):
