@@ -16,7 +16,7 @@ from typing import Any
 from engine.kv.costs import Costs, Loader, Unit
 from engine.kv.costs import load as load_all
 from engine.kv.restore import LEAST_S, KvBinding, Prefilled, PromptReader, fetch, keep, offered, prefill, said
-from engine.models.kv_cache import Ropes, array, extend, take, tensor, unpack
+from engine.models.kv_cache import Ropes, array, extend, rotated, take, tensor, unpack
 from engine.models.kv_read import Arrays, RangeReader, UnreadableCache, open_files
 from engine.models.types import Ids, LanguageModel
 from engine.types import Trace
@@ -27,10 +27,9 @@ from store.remote import FetchedNode, RemoteMiss, headers_of
 
 def moved(part: Arrays, by: int, ropes: Ropes, first: int = 0) -> list[tuple[Any, Any]]:
     """Return the keys, moved forward by a number of positions, and values of a part by layer, from one token on."""
-    keys, values = (
-        [unpack(part, f"{at}.{kv}")[..., first:, :] for at in range(len(ropes.layers))] for kv in "kv"
-    )  # fmt: skip
-    return list(zip(ropes.move(keys, by), values, strict=True))
+    keys, values = ([unpack(part, f"{at}.{kv}")[..., first:, :] for at in range(len(ropes))] for kv in "kv")
+    places = [rotated(rope, key, by) if by else key for rope, key in zip(ropes, keys, strict=True)]
+    return list(zip(places, values, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ no other positional encoding, is tested on the model itself, not inferred from i
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
@@ -379,34 +378,18 @@ _TOLERANCE = 2e-3  # between two ways to the same position: fp32 angles are roun
 
 
 Rope = Callable[..., Any]  # rotates keys by their positions, counted from an `offset`
+Ropes = tuple[Rope, ...]  # of each layer
 
 
 class FixedKeys(Exception):
     """A model's keys cannot be moved; the message, the end of a sentence, says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ropes:
-    """The rope of each layer; layers with equal ropes are grouped, because rotating their keys together is faster."""
-
-    layers: tuple[Rope, ...]
-    equal: tuple[tuple[int, ...], ...]
-
-    def move(self, keys: Sequence[Any], by: int) -> list[Any]:
-        """Return the keys of all layers, (1, heads, tokens, width), at positions higher by `by`."""
-        import mlx.core as mx
-
-        found = list(keys)
-        for same in self.equal if by else ():
-            heads = [keys[number].shape[1] for number in same]
-            moved = rotated(self.layers[same[0]], mx.concatenate([keys[number] for number in same], axis=1), by)
-            for number, one in zip(same, mx.split(moved, list(accumulate(heads))[:-1], axis=1), strict=True):
-                found[number] = one
-        return found
-
-
 def rotated(rope: Rope, keys: Any, by: int) -> Any:
-    """Rotate keys by a number of positions; each is passed as a one-token text, because a rope counts tokens."""
+    """Rotate keys, (1, heads, tokens, width), by a number of positions.
+
+    Each is passed as a one-token text, because a rope counts tokens.
+    """
     import mlx.core as mx
 
     wide = keys.transpose(2, 1, 0, 3).astype(mx.float32)
@@ -424,36 +407,33 @@ def ropes(model: Any, cache: Sequence[Any], context: int = _OFFSETS[-1]) -> Rope
         raise FixedKeys("its layers share their keys")
     import mlx.core as mx
 
-    found, same = list[Rope](), dict[bytes, list[int]]()
+    found = list[Rope]()
     for layer in model.layers:
         named = [module for name, module in layer.named_modules() if name.rpartition(".")[2].endswith(_NAMES)]
         if len(named) != 1 or not callable(named[0]):
             raise FixedKeys("it has more than one rope" if named else "its layers have no rope")
         found += named
     model(mx.array([[1, 1, 1]]), cache=list(cache))  # one token three times; evaluated lazily
-    for number, (rope, layer) in enumerate(zip(found, cache, strict=True)):
-        width = layer.keys_and_values()[0].shape[-1]
-        same.setdefault(_try(rope, width, [at for at in _OFFSETS if at < context]), []).append(number)
+    for rope, layer in zip(found, cache, strict=True):
+        _try(rope, layer.keys_and_values()[0].shape[-1], [at for at in _OFFSETS if at < context])
     # The first layer's keys of one token at three positions must differ by rotation alone.
     keys, values = cache[0].keys_and_values()
     moved = mx.concatenate([rotated(found[0], keys[..., :1, :], by) for by in range(3)], axis=2)
     if not _alike(moved, keys) or not _alike(mx.broadcast_to(values[..., :1, :], values.shape), values):
         raise FixedKeys("its keys depend on the position by more than a rotation")
-    return Ropes(tuple(found), tuple(map(tuple, same.values())))
+    return tuple(found)
 
 
-def _try(rope: Rope, width: int, offsets: Sequence[int]) -> bytes:
-    """Check that rotating in two steps equals rotating at once; returns bytes that equal ropes share."""
+def _try(rope: Rope, width: int, offsets: Sequence[int]) -> None:
+    """Check that rotating in two steps equals rotating at once."""
     import mlx.core as mx
 
     keys = mx.random.normal((1, 1, 1, width), key=mx.random.key(0))
     if not _alike(rope(keys, offset=0), keys):
         raise FixedKeys("its rope scales keys")
-    at_once = [rope(keys, offset=by + 3) for by in offsets]
-    for by, other in zip(offsets, at_once, strict=True):
-        if not _alike(rotated(rope, rope(keys, offset=3), by), other):
+    for by in offsets:
+        if not _alike(rotated(rope, rope(keys, offset=3), by), rope(keys, offset=by + 3)):
             raise FixedKeys("its rope's angles depend on the position")
-    return b"".join(bytes(memoryview(other)) for other in at_once)
 
 
 def _alike(one: Any, other: Any) -> bool:

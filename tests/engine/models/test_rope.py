@@ -36,7 +36,7 @@ def test_rotating_in_two_steps_equals_rotating_at_once(model: Mlx) -> None:
     import mlx.core as mx
 
     keys = mx.random.normal((1, 2, 9, 32), key=mx.random.key(3))
-    for rope in movable(model).layers:
+    for rope in movable(model):
         for at in PLACES:
             for by in PLACES:
                 at_once, moved = (
