@@ -281,7 +281,7 @@ def keep(kept: KvBinding, segments: Sequence[Ids], read: Prefilled, *, evict: bo
 def _compute_missing(
     reading: PromptReader, found: Restored, nodes: tuple[Node, ...], segments: Sequence[Ids], trace: Trace
 ) -> Prefilled:
-    seconds, captured, cache = list[float](), list[Any](), found.cache
+    seconds, captured, cache, position = list[float](), list[Any](), found.cache, 0
     present, loaded = ([*counts, *[0] * (len(segments) - len(counts))] for counts in (found.present, found.loaded))
     with trace.step("prefill") as step:
         for ids, there in zip(segments, present, strict=True):
@@ -290,27 +290,13 @@ def _compute_missing(
             captured.append(passed if reading.kept else None)
             # Where part of a segment was reused, the time of the rest is extrapolated to the whole.
             seconds.append((time.perf_counter() - begun) * len(ids) / max(1, len(ids) - there))
+            if ids and not there and reading.kept and reading.kept.costs:  # computed as a whole
+                reading.kept.costs.record_prefill(position, position + len(ids), seconds[-1])
+            position += len(ids)
         step.note = " ".join(f"{there}/{len(ids)}" for ids, there in zip(segments, loaded, strict=True)) + " reused"
-    taken, position = evened(seconds, list(map(len, segments)), present), 0
-    for ids, there, spent in zip(segments, present, taken, strict=True):
-        if ids and not there and reading.kept and reading.kept.costs:  # computed as a whole
-            reading.kept.costs.record_prefill(position, position + len(ids), spent)
-        position += len(ids)
     behind = slice(len(nodes), len(nodes) + len(found.seconds))
-    taken[behind], captured[behind] = found.seconds, found.captured
-    return Prefilled(cache, nodes, tuple(loaded), tuple(taken), tuple(captured))
-
-
-def evened(seconds: Sequence[float], lengths: Sequence[int], reused: Sequence[int]) -> list[float]:
-    """Return the seconds of each segment, those of the first computed one capped at the next one's per token.
-
-    Otherwise a process's warm-up would count as saved time at every hit.
-    """
-    taken, computed = list(seconds), [number for number, there in enumerate(reused) if there < lengths[number]]
-    if len(computed) > 1:
-        first, second = computed[:2]
-        taken[first] = min(taken[first], taken[second] * lengths[first] / lengths[second])
-    return taken
+    seconds[behind], captured[behind] = found.seconds, found.captured
+    return Prefilled(cache, nodes, tuple(loaded), tuple(seconds), tuple(captured))
 
 
 _TOKEN_S = 0.002  # guessed seconds of computing a token, before any was measured
