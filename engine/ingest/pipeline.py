@@ -93,8 +93,6 @@ def parse_batches(
             if len(batch.documents) >= _BATCH_DOCUMENTS or batch.chars >= _BATCH_CHARS:
                 yield batch
                 batch = ParsedBatch(files=[file])
-        if file.places:
-            file.state = scan.with_digest(key, file.state, whole=True)
         file.complete = True
         if number % _PROGRESS_EVERY == 0:
             yield number

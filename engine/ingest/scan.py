@@ -6,12 +6,11 @@ Detects formats. Opens no file but to compare its digest.
 import os
 import re
 import stat
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from hashlib import blake2b, file_digest
-from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Literal
 
@@ -144,10 +143,8 @@ def find_changes(root: bytes, known: Mapping[bytes, FileState], is_ignored: Call
             found.new[path] = state
         elif not before.is_as(state):
             # It may hold what was read of it, as after a restore, and not be marked to be read again.
-            whole = len(before.digest) == _WHOLE
-            trusted = whole or (before.digest and before.mtime_ns == state.mtime_ns)
-            if before.mtime_ns != -1 and before.size == state.size and trusted:
-                now = with_digest(path, state, whole=whole)
+            if before.mtime_ns != -1 and before.size == state.size and before.digest:
+                now = with_digest(path, state)
                 if now.digest == before.digest:
                     found.same[path] = now
                     continue
@@ -174,26 +171,20 @@ def state_of(path: bytes) -> FileState | None:
     return _state(status) if stat.S_ISREG(status.st_mode) else None
 
 
-_WHOLE = 16  # bytes of the digest of a whole file
 _LARGE = 1 << 20  # bytes from which a file of another program is not read as a whole
 _COARSEST_NS = 2 * 10**9  # between two times of a file; on FAT, elsewhere less
 _SKEW_NS = 86_400 * 10**9  # that the clock of a file server may be ahead, at most; no write now has a later time
 
 
-def with_digest(path: bytes, state: FileState, *, whole: bool = False) -> FileState:
-    """Return a file's state with the digest of its content, or a shorter one of the head of a large one of no format.
-
-    The head tells nothing of a change further on: what was indexed is digested as a `whole`.
-    """
-    if whole and len(state.digest) == _WHOLE:
-        return state
+def with_digest(path: bytes, state: FileState) -> FileState:
+    """Return a file's state with the digest of its content; a large one of no format has none, and is soon read."""
     with suppress(OSError), Path(os.fsdecode(path)).open("rb") as file:  # whoever reads it says why
         head = file.read(HEAD)
-        whole = whole or state.size < _LARGE or b"\0" not in head or detect(os.fsdecode(path), head) is not None
-        digest = blake2b(head, digest_size=_WHOLE if whole else _WHOLE // 2)
-        if whole:
+        known = detect(os.fsdecode(path), head) or ARCHIVE.match(head) or is_tar(head)
+        if known or state.size < _LARGE or b"\0" not in head:
+            digest = blake2b(head, digest_size=16)
             file_digest(file, lambda: digest)
-        return replace(state, digest=digest.digest())
+            return replace(state, digest=digest.digest())
     return state
 
 
@@ -340,11 +331,12 @@ def replacements(former: Sequence[Place], now: Sequence[Place], *, complete: boo
 
 def _by_position(former: Sequence[Place], now: Sequence[Place]) -> Iterator[tuple[str, str]]:
     """Pair items without a Message-ID, in order, between each two neighbours of those that stayed."""
-    borders = [(-1, -1), *_stayed([*map(_key, former)], [*map(_key, now)]), (len(former), len(now))]
-    for (start, begin), (stop, end) in pairwise(borders):
-        old = [place.document for place in former[start + 1 : stop] if not place.message_id]
-        new = [place.document for place in now[begin + 1 : end] if not place.message_id]
-        yield from zip(old, new, strict=False)
+    before, after = ([place.message_id or place.document for place in places] for places in (former, now))
+    if any(not place.message_id for place in former):
+        for _, start, stop, begin, end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+            old = [place.document for place in former[start:stop] if not place.message_id]
+            new = [place.document for place in now[begin:end] if not place.message_id]
+            yield from zip(old, new, strict=False)
     for place in former:  # set aside by a read that was not finished, in favour of the item at its position
         if place.item < 0 and not place.message_id and _position(place) < len(now):
             yield place.document, now[_position(place)].document
@@ -352,26 +344,6 @@ def _by_position(former: Sequence[Place], now: Sequence[Place]) -> Iterator[tupl
 
 def _position(place: Place) -> int:
     return -1 if place.position is None else place.position
-
-
-def _key(place: Place) -> str:
-    return place.message_id or place.document
-
-
-def _stayed(former: Sequence[str], now: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the longest common run of items in the same order, as pairs of indices (patience sorting)."""
-    first = {key: at for at, key in reversed([*enumerate(former)])}
-    ends, tops, links = list[int](), list[int](), dict[int, int | None]()
-    at = {index: first[key] for index, key in enumerate(now) if key in first}
-    for index, place in at.items():
-        pile = bisect_left(ends, place)
-        links[index] = tops[pile - 1] if pile else None
-        ends[pile : pile + 1], tops[pile : pile + 1] = [place], [index]
-    chain, last = list[tuple[int, int]](), tops[-1] if tops else None
-    while last is not None:
-        chain.append((at[last], last))
-        last = links[last]
-    return chain[::-1]
 
 
 class Versions:
