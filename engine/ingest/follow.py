@@ -5,7 +5,6 @@ Roots may vanish and come back. Knows no store and no format, and reads no file.
 
 import errno
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -74,7 +73,6 @@ class Debouncer:
     def __init__(self, intervals: Intervals, clock: Callable[[], float] = time.monotonic) -> None:
         self._intervals, self._clock = intervals, clock
         self._roots: dict[str, _Root] = {}
-        self._touched: set[str] = set()
         self._changed = threading.Condition()
 
     def begin(self, root: str) -> None:
@@ -83,7 +81,6 @@ class Debouncer:
             now = self._clock()
             last = now - self._intervals.quiet
             self._roots[root] = _Root(now + self._intervals.rescan, root, last, last)
-            self._touched.add(root)
             self._changed.notify()
 
     def drop(self, root: str) -> None:
@@ -94,7 +91,6 @@ class Debouncer:
     def touch(self, root: str, folder: str) -> None:
         """Record a change in a folder of a root."""
         with self._changed:
-            self._touched.add(root)
             if known := self._roots.get(root):
                 known.last = self._clock()
                 if known.folder is None:
@@ -181,31 +177,6 @@ def _is_in(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
-def no_watch_left(place: str) -> OSError | None:
-    """Return the error if the system has no watch left, else None.
-
-    Needed because the library silently skips folders beyond the limit.
-    """
-    if sys.platform != "linux":
-        return None
-    probe = Observer()
-    probe.start()
-    try:
-        probe.schedule(events.FileSystemEventHandler(), place, recursive=False)
-    except OSError as error:
-        return error if _limit(error) else None
-    finally:
-        probe.stop()
-        probe.join()
-    return None
-
-
-def _limit(error: OSError) -> str:
-    """Say which limit of the system is behind an error; "" if it is another error."""
-    found = _LIMITS.get(error.errno or 0)
-    return f"no file watches left; raise the limit: sudo sysctl fs.inotify.{found}=1048576" if found else ""
-
-
 # Roots, followed by watches or by polling.
 
 # File systems of another machine or of a virtual machine's host, whose changes cause no events here.
@@ -233,7 +204,6 @@ class _WatchedFolder:
     place: str
     identity: Identity | None = None
     device: int | None = None
-    how: How = "missing"
 
 
 class Follow(Debouncer):
@@ -261,60 +231,44 @@ class Follow(Debouncer):
 
     def check_roots(self) -> list[Followed]:
         """Check whether the roots still exist and are watched; returns those followed differently from now on."""
-        with self._changed:
-            touched, self._touched = self._touched, set()
-        changed = [self._recheck(root, watched, touched) for root, watched in self._folders.items()]
-        return [one for one in changed if one]
+        changed = list[Followed]()
+        for root, watched in self._folders.items():
+            # A watch ends with its folder, even if a new one has taken its path.
+            observer, watch = self._watches.get(root, (None, None))
+            is_alive = observer is not None and any(one.is_alive() for one in observer.emitters if one.watch == watch)
+            found = _identity(watched.place if watched.identity else _place(root), watched.device)
+            if found != watched.identity or (found and not is_alive):
+                changed.append(self._watch(root))
+        return changed
 
     def due(self) -> list[DueFolder]:
         """Return the folders to ingest now, each one that a walk would enter."""
         return [replace(one, folder=deepest_walked_folder(one.root, one.folder)) for one in super().due()]
 
-    def _recheck(self, root: str, watched: _WatchedFolder, touched: set[str]) -> Followed | None:
-        place = watched.place if watched.identity else _place(root)
-        found = _identity(place, watched.device)
-        if found != watched.identity or (found and not self._is_alive(root)):
-            return self._watch(root)
-        # New folders in it may have used up the last watch.
-        if watched.how == "events" and root in touched and (error := no_watch_left(place)):
-            return self._set(root, watched, "polling", _limit(error))
-        return None
-
-    def _is_alive(self, root: str) -> bool:
-        """Return whether a root's watch is active; it ends with its folder, even if a new one has taken its path."""
-        observer, watch = self._watches.get(root, (None, None))
-        return observer is not None and any(one.is_alive() for one in observer.emitters if one.watch == watch)
-
     def _watch(self, root: str) -> Followed:
         """Watch a root if it exists; returns how it is followed."""
+        self._unwatch(root)
         place, device = _place(root), self._folders[root].device
         identity = _identity(place, device)
-        watched = _WatchedFolder(place, identity, identity[0] if identity else device)
         kind = file_system(Path(place)) if identity else ""
+        why = "requested" if self._polling else f"{kind} does not report changes" if kind in _NO_EVENTS else ""
         try:
-            if identity is None:
-                return self._set(root, watched, "missing")
-            if self._polling or kind in _NO_EVENTS:
-                why = "requested" if self._polling else f"{kind} does not report changes"
-                return self._set(root, watched, "polling", why)
-            return self._set(root, watched, "events")
+            if identity:
+                self._schedule(root, place, "polling" if why else "events")
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENOTDIR):  # gone since
-                return self._set(root, watched, "missing")
-            if not _limit(error):
+                identity = None
+            elif limit := _LIMITS.get(error.errno or 0):
+                why = f"no file watches left; raise the limit: sudo sysctl fs.inotify.{limit}=1048576"
+                self._schedule(root, place, "polling")
+            else:
                 raise
-            return self._set(root, watched, "polling", _limit(error))
-
-    def _set(self, root: str, watched: _WatchedFolder, how: How, why: str = "") -> Followed:
-        """Follow a root in this way; OSError if it is gone or the system has no more watches: then it has no watch."""
-        self._unwatch(root)
-        if how == "missing":
+        self._folders[root] = _WatchedFolder(place, identity, identity[0] if identity else device)
+        if identity is None:
             self.drop(root)
-        else:
-            self._schedule(root, watched.place, how)
-            self.begin(root)
-        self._folders[root] = replace(watched, identity=None if how == "missing" else watched.identity, how=how)
-        return Followed(root, how, why)
+            return Followed(root, "missing")
+        self.begin(root)
+        return Followed(root, "polling" if why else "events", why)
 
     def _schedule(self, root: str, place: str, how: How) -> None:
         real, name = os.path.realpath(place), None if place == root else PurePath(root).name
@@ -324,9 +278,6 @@ class Follow(Debouncer):
         observer = self._observers[how]
         handler = _EventHandler(root, real, name, self.touch, self._aside)
         self._watches[root] = observer, observer.schedule(handler, real, recursive=name is None, event_filter=_EVENTS)
-        if how == "events" and (error := no_watch_left(real)):
-            self._unwatch(root)
-            raise error
 
     def _unwatch(self, root: str) -> None:
         if active := self._watches.pop(root, None):
