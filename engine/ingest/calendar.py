@@ -3,7 +3,7 @@
 import re
 import struct
 from binascii import a2b_qp
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
@@ -49,19 +49,6 @@ class Zones:
     defined: dict[str, tzinfo]
     own: str = ""
 
-    @classmethod
-    def of(cls, lines: Iterable[tuple[str, str]], own: str = "") -> "Zones":
-        """Return the zones in the property lines (name, value) of VTIMEZONE components; a single one is its own."""
-        halves, half, name = dict[str, dict[str, dict[str, str]]](), dict[str, str](), ""
-        for field, value in lines:
-            half = {} if field == "BEGIN" else half
-            name = value if field == "TZID" else name
-            if field == "END":
-                halves.setdefault(name, {})[value.upper()] = half
-            half.setdefault(field, value)
-        zones = {name: zone for name, found in halves.items() if (zone := _zone(found))}
-        return cls(zones, own or (name if len(zones) == 1 else ""))
-
     def find(self, name: str) -> tzinfo | None:
         """Return the zone of a name: an IANA zone, else the calendar's own."""
         if public := _IANA.match(name):
@@ -95,13 +82,13 @@ def parse_time(value: str, zone: str, zones: Zones) -> CalendarTime | None:
 _NO_CHANGES = struct.pack(">4sc15x6llbb4s", b"TZif", b"2", 0, 0, 0, 0, 1, 4, 0, 0, 0, b"UTC")  # RFC 8536
 
 
-def _zone(halves: dict[str, dict[str, str]]) -> tzinfo | None:
+def _zone(halves: dict[str, "Component"]) -> tzinfo | None:
     """Return the zone whose year has these halves, through the notation of POSIX; None if they are not readable."""
     parts, changes = list[str](), list[str]()
-    for half in (one for name in ("STANDARD", "DAYLIGHT") if (one := halves.get(name))):
-        if offset := _OFFSET.match(half.get("TZOFFSETTO", "")):
+    for half in (one for name in _HALVES if (one := halves.get(name))):
+        if offset := _OFFSET.match(_text(half, "TZOFFSETTO")):
             parts.append(f"<{len(parts)}>{'+' if offset[1] == '-' else '-'}{offset[2]}:{offset[3]}")
-            rule = dict(part.split("=", 1) for part in half.get("RRULE", "").upper().split(";") if "=" in part)
+            rule = dict(part.split("=", 1) for part in _text(half, "RRULE").upper().split(";") if "=" in part)
             if (nth := _NTH_DAY.match(rule.get("BYDAY", ""))) and nth[2] in WEEKDAYS:
                 week, day = int(nth[1]), (WEEKDAYS[nth[2]] + 1) % 7
                 changes.insert(0, f",M{rule.get('BYMONTH')}.{5 if week < 0 else week}.{day}")
@@ -163,7 +150,8 @@ MOST_EVENTS = 100
 MOST_PEOPLE = 100
 MOST_LINES = 50_000
 _ANSWERS = {"ACCEPTED": " (accepted)", "DECLINED": " (declined)", "TENTATIVE": " (tentative)"}
-_COMPONENTS = {"VEVENT": "", "VTODO": "Task", "VJOURNAL": "Note"}  # and their headings, if not by the method
+_COMPONENTS = {"VEVENT": "", "VTODO": "Task", "VJOURNAL": "Note", "VCARD": ""}  # and headings, if not by the method
+_HALVES = ("STANDARD", "DAYLIGHT")  # of a year in a zone
 _FOLD = re.compile(r"\n[ \t]")
 _PARAMETER = re.compile(r';([A-Za-z0-9-]{1,40})(?:=("[^"]*+"?|[^;:,"]*+(?:,[^;:,"]*+)*+))?')
 _NAME = re.compile(r"(?:[A-Za-z0-9-]{1,60}\.)?([A-Za-z][A-Za-z0-9-]{0,60})")
@@ -197,9 +185,8 @@ def event_texts(calendar: str) -> list[str]:
 
 def _components(calendar: str, most: int) -> tuple[str, list[Component], Zones]:
     """Return the method, events, tasks and zones of a calendar; alarms inside events are left out."""
-    method, events = "", list[Component]()
-    zone_lines, own = list[tuple[str, str]](), ""
-    stack: list[str] = []
+    events, part, stack = list[Component](), Component(), list[str]()
+    halves, told = dict[str, dict[str, Component]](), dict[str, str]()
     for line in _FOLD.sub("", tidy(calendar)).split("\n")[:most]:
         found = _parse(line)
         if found is None:
@@ -207,18 +194,18 @@ def _components(calendar: str, most: int) -> tuple[str, list[Component], Zones]:
         if found.name == "BEGIN":
             stack = [*stack[-4:], found.value.strip().upper()]
             if stack[-1] in _COMPONENTS:
-                events.append({"BEGIN": [found]})
-        if "VTIMEZONE" in stack:
-            zone_lines.append((found.name, found.value.strip()))
-        elif stack and stack[-1] in _COMPONENTS and found.name != "END":
-            events[-1].setdefault(found.name, []).append(found)
-        elif found.name == "METHOD":
-            method = found.value.strip().upper()
-        elif found.name == "X-WR-TIMEZONE":
-            own = found.value.strip()
-        if found.name == "END" and stack:
+                events.append(part := {})
+            elif stack[-1] in _HALVES:
+                halves.setdefault(told.get("TZID", ""), {})[stack[-1]] = part = {}
+        if found.name == "END":
             stack = stack[:-1]
-    return method, [event for event in events if len(event) > 1], Zones.of(zone_lines, own)
+        elif stack and (stack[-1] in _COMPONENTS or stack[-1] in _HALVES):
+            part.setdefault(found.name, []).append(found)
+        elif found.name in ("METHOD", "TZID", "X-WR-TIMEZONE"):
+            told[found.name] = found.value.strip()
+    zones = {name: zone for name, several in halves.items() if (zone := _zone(several))}
+    own = told.get("X-WR-TIMEZONE") or (told.get("TZID", "") if len(zones) == 1 else "")
+    return told.get("METHOD", "").upper(), [event for event in events if len(event) > 1], Zones(zones, own)
 
 
 def _parse(line: str) -> Property | None:
@@ -365,13 +352,8 @@ def _document(
 
 def read_contacts(raw: bytes, limits: ParseLimits) -> list[ParsedItem]:
     """Return the contacts of a vCard file (2.1 to 4.0), a document each."""
-    cards = list[Component]()
     unbroken = _SOFT_BREAK.sub(lambda found: found[1].replace("=\n", ""), tidy(decode_text(raw)))
-    for found in map(_parse, _FOLD.sub("", unbroken).split("\n")):
-        if found and (found.name, found.value.strip().upper()) == ("BEGIN", "VCARD"):
-            cards.append({})
-        elif found and cards:
-            cards[-1].setdefault(found.name, []).append(found)
+    _, cards, _ = _components(unbroken, limits.file_bytes)
     return [item_or_bug(item, partial(_contact, item, card)) for item, card in enumerate(cards)]
 
 
