@@ -294,7 +294,6 @@ _NAMES = {
     "convert": ("prefilled question answered", "prefilled questions answered"),
     "prefetch": ("segment prefetched", "segments prefetched"),
     "blocks": ("block prefetched", "blocks prefetched"),
-    "restore": ("segment restored", "segments restored"),
 }
 
 

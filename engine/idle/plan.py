@@ -15,7 +15,7 @@ from engine.idle.types import Handler, Handlers, Job, Kind, Outcome, check_time
 from engine.operations import tidy
 from engine.session import Session
 from engine.types import AskOptions
-from store.answers import AnswerBank, most_used, predicted_use
+from store.answers import predicted_use
 from store.database import Ledger
 from store.documents import newest_documents, titled_documents
 from store.history import History, RetrievalLog, latest
@@ -23,7 +23,7 @@ from store.jobs import JobCost
 from store.types import Scope
 
 if TYPE_CHECKING:
-    from engine.idle.prefetch import PrefetchContext, PrefetchPlan
+    from engine.idle.prefetch import PrefetchPlan
     from engine.kv.restore import PromptReader
     from engine.models.types import LanguageModel
     from store.types import Chunk, Hit
@@ -61,7 +61,6 @@ _CHUNKS = 120  # of the newest that no question was about yet, that forms of que
 _DOCUMENTS = 200  # of the newest, in which these are looked for
 _QUESTIONS = 2000  # of the latest, whose retrieved chunks are counted for prefetching
 _NEW = 1000  # of the newest documents, and of their chunks not retrieved yet, that may be prefetched
-_ENTRIES = 200  # stored answers, the most used, whose prompts are restored
 _CHECKED = 50  # cache files that are checked in one run
 
 
@@ -81,7 +80,6 @@ class IdlePlanner:
         settings = self.session.settings
         is_local = self.session.load_model is not None and not settings.model.is_served
         kind: Kind = "blocks" if settings.kv.reuse == "blocks" else "prefetch"
-        prefills: Handlers = {kind: _handler(self._prefetch), "restore": _handler(self._restore)}
         is_used_up = predict.quota(self.predictions)
         verify = partial(refresh.verify, tau=settings.bank.tau, max_error=settings.experiment.max_error)
         return {
@@ -98,7 +96,7 @@ class IdlePlanner:
             "convert": self._asking(
                 lambda reasker: refresh.plan_conversions(reasker, decode=self._strategy.decode), refresh.convert
             ),
-            **(prefills if is_local and settings.kv.reuse != "off" else {}),
+            **({kind: self._prefetch()} if is_local and settings.kv.reuse != "off" else {}),
             "maintenance": maintenance(self.session.ledger, self._tasks(), self.session.now.timestamp()),
         }
 
@@ -193,32 +191,34 @@ class IdlePlanner:
         quotes = session.load_model is None or session.has_roles
         return predict.plan_standing(self._reasker, self._strategy, questions, meetings, quotes=quotes)
 
-    def _prefetch(self) -> "PrefetchPlan | None":
-        lists = RetrievalLog(self.session.ledger).lists(_QUESTIONS)
+    def _prefetch(self) -> Handler:
+        last: PrefetchPlan | None = None
+
+        def plan() -> list[Job]:
+            nonlocal last
+            last = self._plan_prefetch()
+            return last.jobs if last else []
+
+        def run(job: Job) -> Outcome:
+            assert last, "a job that was not planned"
+            return last.run(job)
+
+        return Handler(plan, run)
+
+    def _plan_prefetch(self) -> "PrefetchPlan | None":
+        """Return what to prefetch; None if there is nothing, or nothing of this model can be cached."""
+        session, lists = self.session, RetrievalLog(self.session.ledger).lists(_QUESTIONS)
         retrieved = frozenset(chain.from_iterable(lists))
-        new = [hit.chunk for hit in new_chunks(self.session, _NEW, _NEW) if hit.chunk.id not in retrieved]
-        if (not lists and not new) or (context := self._prefetch_context()) is None:
+        new = [hit.chunk for hit in new_chunks(session, _NEW, _NEW) if hit.chunk.id not in retrieved]
+        if not (lists or new) or (reader := self.load()).kept is None:
             return None
-        from engine.idle.prefetch import plan_prefetch
+        from engine.idle.prefetch import PrefetchContext, plan_prefetch
 
         def chunks(ids: Sequence[str]) -> "dict[str, Chunk]":
-            return {hit.chunk.id: hit.chunk for hit in self.session.reader.chunks(ids)}
+            return {hit.chunk.id: hit.chunk for hit in session.reader.chunks(ids)}
 
-        return plan_prefetch(context, lists, chunks, new)
-
-    def _restore(self) -> "PrefetchPlan | None":
-        from store.kv_index import KvCounts
-
-        counts = KvCounts(self.session.ledger)
-        refused = bool(counts.of("refused"))
-        if not (counts.ghosts() or refused) or (context := self._prefetch_context()) is None:
-            return None
-        from engine.idle.prefetch import plan_restores
-
-        bank = AnswerBank(self.session.ledger)  # of answers whose prompts may be needed again
-        found = (bank.find(key) for key in most_used(self.session.ledger, self._reasker.writer_key, _ENTRIES))
-        wanted = ((cached, refresh.demand(cached)) for cached in found if cached)
-        return plan_restores(context, wanted, refused=refused)
+        parts = (self._reasker, session.settings.ask.k, session.settings.idle.ahead, session.locks.reader)
+        return plan_prefetch(PrefetchContext(reader, reader.kept, *parts, self.begin_planning()), lists, chunks, new)
 
     @property
     def _reasker(self) -> Reasker:
@@ -236,17 +236,6 @@ class IdlePlanner:
         decode = keeps_none or refresh.upper(*old) >= settings.experiment.cutoff
         return predict.Strategy(AskOptions(k=settings.ask.k), decode, settings.bank.tau)
 
-    def _prefetch_context(self) -> "PrefetchContext | None":
-        """Return the model and the cache to prefetch with; None if nothing of this model can be cached."""
-        from engine.idle.prefetch import PrefetchContext
-
-        session, reader = self.session, self.load()
-        settings = session.settings
-        if reader.kept is None:
-            return None
-        parts = (session.order, settings.model.max_tokens, settings.ask.k, settings.idle.ahead)
-        return PrefetchContext(reader, reader.kept, self._reasker, *parts, session.locks.reader, self.begin_planning())
-
     def _tasks(self) -> dict[str, MaintenanceTask]:
         """Return the maintenance tasks; once `is_over`, no further file is checked."""
         session, ledger = self.session, self.session.ledger
@@ -263,22 +252,6 @@ class IdlePlanner:
             "tables": ("compact tables, update the mapped index", is_behind, lambda: tidy(session)),
             "slice": ("verify part of the ledger and KV cache", lambda: ledger.has_nodes, check),
         }
-
-
-def _handler(plan: "Callable[[], PrefetchPlan | None]") -> Handler:
-    """Return a handler that runs the jobs of its last plan."""
-    last: PrefetchPlan | None = None
-
-    def jobs() -> list[Job]:
-        nonlocal last
-        last = plan()
-        return last.jobs if last else []
-
-    def run(job: Job) -> Outcome:
-        assert last, "a job that was not planned"
-        return last.run(job)
-
-    return Handler(jobs, run)
 
 
 def writer(model: "LanguageModel", most: int, is_over: Callable[[], bool]) -> predict.Write:

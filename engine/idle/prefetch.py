@@ -1,9 +1,8 @@
-"""Jobs that prefill segments of prompts and store their KV cache: `prefetch` (or `blocks`) and `restore`.
+"""Jobs that prefill segments of prompts and store their KV cache: `prefetch`, or `blocks`.
 
-prefetch: the N chunks retrieved most often and the N newest that are not cached yet, each right behind the system
+The N chunks retrieved most often and the N newest that are not cached yet, each right behind the system
 segment: as the first of a prompt, or, with `blocks`, as a block that fits any place. Where the cache is full,
 prefetched chunks that no question used are evicted, the oldest first; nothing else is.
-restore: segments of stored questions that were evicted for lack of space, once there is space again.
 """
 
 from collections import Counter
@@ -14,15 +13,13 @@ from itertools import islice, takewhile
 from math import inf
 
 from engine.idle.refresh import Reasker
-from engine.idle.types import Job, Kind, Outcome, in_order
+from engine.idle.types import Job, Kind, Outcome
 from engine.kv.restore import KvBinding, PromptReader, keep, prefill
-from engine.llm.prompt import Order, Segments, block_of, chunk_ids, fit, in_blocks, system_ids
+from engine.llm.prompt import block_of, chunk_ids, system_ids
 from engine.models.types import Ids
 from engine.types import Trace
-from store.answers import CachedAnswer
 from store.kv_files import DocumentSegment, Key, Node, TreeRoot, grouped
 from store.kv_index import CountTotal, path_keys
-from store.kv_store import KvStore
 from store.types import Chunk
 
 Path = tuple[Ids, ...]  # a segment behind those of its prefix
@@ -70,8 +67,6 @@ class PrefetchContext:
     reader: PromptReader
     binding: KvBinding
     reasker: Reasker
-    order: Order
-    max_tokens: int  # of an answer
     k: int
     count: int  # chunks in a plan, both of those retrieved most and of those that no question retrieved
     lock: Callable[[], AbstractContextManager[None]]
@@ -106,17 +101,16 @@ class PrefetchPlan:
 
 
 def plan_segments(context: PrefetchContext, segments: Iterable[WantedSegment]) -> PrefetchPlan:
-    """Return a plan of these segments."""
+    """Return a plan of these segments, best first, each once."""
     root, generation = context.binding.root, context.reasker.ledger.generation
-    segment_of = dict[Job, WantedSegment]()
+    segment_of = dict[str, tuple[Job, WantedSegment]]()
     for segment in segments:
         path, seconds = segment.path, segment.seconds
         about = (segment.kind, key_of(root, path).hex(), segment.what, segment.reason, segment.expected)
-        behind = key_of(root, path[:-1]).hex() if len(path) > 1 else None
-        job = Job(*about, saves_s=seconds, cost_s=seconds, tokens=len(path[-1]), behind=behind)
-        segment_of.setdefault(job, segment)
-    jobs = in_order(segment_of)
-    return PrefetchPlan(context, jobs, {job.subject: segment_of[job] for job in jobs}, generation)
+        job = Job(*about, saves_s=seconds, cost_s=seconds, tokens=len(path[-1]))
+        segment_of.setdefault(job.subject, (job, segment))
+    jobs = [job for job, _ in segment_of.values()]
+    return PrefetchPlan(context, jobs, {name: segment for name, (_, segment) in segment_of.items()}, generation)
 
 
 def plan_prefetch(
@@ -203,64 +197,3 @@ def _path(context: PrefetchContext, chunk: Chunk) -> Path:
     if context.reader.ropes:
         return (system_ids(model), DocumentSegment.of(model.tokens(block_of(chunk)), chunk.document))
     return tuple(grouped((system_ids(model), chunk_ids(model, 1, chunk)), model.sub_step))
-
-
-def plan_restores(
-    context: PrefetchContext, entries: Iterable[tuple[CachedAnswer, float]], *, refused: bool = False
-) -> PrefetchPlan:
-    """Plan the evicted segments of these entries' prompts, given how often each entry is wanted.
-
-    Where some were `refused` for lack of space, segments that never were cached are planned too.
-    """
-    binding = context.binding
-    cached = binding.store.index.totals()
-    mean = cached.bytes / cached.count if cached.count else 0  # of a segment: below it nothing is worth retrieving for
-    wanted = entries if binding.store.budget.free() > mean else ()
-    prompts = (
-        (entry.question, times, _prompt_paths(context, entry))
-        for entry, times in takewhile(lambda _: not context.is_over(), wanted)
-    )
-    new = cost_of_token(cached) if refused else None
-    return plan_segments(context, evicted_segments(prompts, binding.root, binding.store, new))
-
-
-def _prompt_paths(context: PrefetchContext, entry: CachedAnswer) -> list[Path]:
-    """Return the paths of all segments of a prompt but its last."""
-    reader = context.reader
-    evidence = context.reasker.evidence(entry)
-    if not evidence.passages:
-        return []
-    now, most = context.reasker.now, context.max_tokens
-    segments: Segments = fit(reader.model, entry.question, now, evidence, most, context.order)
-    return reader.paths((in_blocks(reader.model, segments) if reader.ropes else segments).ids[:-1])
-
-
-def evicted_segments(
-    prompts: Iterable[tuple[str, float, Sequence[Path]]],
-    root: TreeRoot,
-    store: KvStore,
-    new: tuple[float, float] | None = None,
-) -> list[WantedSegment]:
-    """Return each evicted segment, given questions, how often they are wanted, and the paths of their prompts.
-
-    A segment that never was cached is left out with all behind it, unless `new` says what one of its tokens costs: it
-    may have been refused for lack of space.
-    """
-    found = dict[Path, WantedSegment]()
-    for question, times, paths in prompts:
-        never_cached = set[Path]()
-        for path in paths:
-            key, tokens = path_keys(root, path)[-1], len(path[-1])
-            if store.index.uses(key) is not None:
-                continue
-            if (ghost := store.counts.ghost(key)) is not None and path[:-1] not in never_cached:
-                reason, seconds, size = "evicted for lack of space", ghost.seconds, ghost.bytes
-            elif new is not None:
-                reason, seconds, size = "not stored for lack of space", tokens * new[0], int(tokens * new[1])
-            else:
-                never_cached.add(path)
-                continue
-            expected = times + (found[path].expected if path in found else 0.0)
-            one = found.get(path) or WantedSegment("restore", question, reason, path, 0.0, seconds, size)
-            found[path] = replace(one, expected=expected)
-    return list(found.values())

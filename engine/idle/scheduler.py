@@ -332,22 +332,17 @@ class JobRunner:
             )
         finally:
             self._count(kind, JobCost())
-        gave_up, skipped = self._jobs.abandoned(kind), dict[str, State]()
+        gave_up = self._jobs.abandoned(kind)
         for job in jobs:
-            result = self._skip(job, generation, gave_up, skipped) or self._run_job(job, handler)
-            if result.state not in ("done", "cached"):
-                skipped[job.subject] = result.state
-            yield result
+            yield self._skip(job, generation, gave_up) or self._run_job(job, handler)
         self._count(kind, JobCost())
 
-    def _skip(self, job: Job, generation: int, gave_up: set[str], skipped: Mapping[str, State]) -> JobResult | None:
+    def _skip(self, job: Job, generation: int, gave_up: set[str]) -> JobResult | None:
         """Return the reason to skip a job; None to run it."""
         if (reason := self.why_stop()) is not None:
             return JobResult(job, "stopped", reason=reason)
         if self.generation() != generation:  # a chunk that was removed must not be prefilled
             return JobResult(job, "new mail")
-        if job.behind is not None and job.behind in skipped:
-            return JobResult(job, skipped[job.behind])
         if job.subject in gave_up:
             return JobResult(job, "gave up")
         if sum(spent.units for spent in self.spent.values()) >= self.most:

@@ -18,10 +18,10 @@ class OutOfTime(Exception):
 
 Kind = Literal[
     "start", "refresh", "verify", "predict", "populate", "standing", "convert", "prefetch",
-    "blocks", "restore", "maintenance",
+    "blocks", "maintenance",
 ]  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)  # in the order in which they run
-PREFILLS: frozenset[Kind] = frozenset(("prefetch", "blocks", "restore"))  # each job prefills one segment of prompts
+PREFILLS: frozenset[Kind] = frozenset(("prefetch", "blocks"))  # each job prefills one segment of prompts
 
 # `failed` and `gave up`: the job raised an error, now or too often. The others say why a job did not run.
 State = Literal[
@@ -45,7 +45,7 @@ class Job(Struct, frozen=True):
 
     `subject` identifies it within its kind, from one idle run to the next; `what` and `reason` are for a person.
     `expected` is how many questions will use it, out of as many as were asked so far; `saves_s` the seconds that it
-    saves each of them. Where the job `behind` which it stands does not run, neither does this one.
+    saves each of them.
     """
 
     kind: Kind
@@ -56,7 +56,6 @@ class Job(Struct, frozen=True):
     saves_s: float
     cost_s: float  # estimated
     tokens: int = 0  # to prefill, where that is known
-    behind: str | None = None
     source: str = ""  # the predictor that asked for it
 
     @property
@@ -118,22 +117,3 @@ def check_time(is_over: Callable[[], bool]) -> None:
 def by_rate(jobs: Iterable[Job]) -> list[Job]:
     """Return jobs in order of gain per second."""
     return sorted(jobs, key=lambda job: -job.rate)
-
-
-def in_order(jobs: Iterable[Job]) -> list[Job]:
-    """Return jobs in order of gain per second, each after the one that it depends on; of one subject, the better.
-
-    A job ranks as high as the best one that stands behind it.
-    """
-    best = dict[str, Job]()
-    for job in jobs:
-        if job.subject not in best or job.rate > best[job.subject].rate:
-            best[job.subject] = job
-    rates, depths = dict.fromkeys(best, 0.0), dict.fromkeys(best, 0)
-    for job in best.values():
-        above: Job | None = job
-        while above is not None:
-            rates[above.subject] = max(rates[above.subject], job.rate)
-            above = best.get(above.behind) if above.behind else None
-            depths[job.subject] += above is not None
-    return sorted(best.values(), key=lambda job: (-rates[job.subject], depths[job.subject]))

@@ -202,7 +202,7 @@ def test_in_an_empty_home_the_model_is_not_even_loaded(pkb: Pkb, tmp_path: Path)
 def test_without_a_cache_nothing_is_prefetched(runner: Pkb) -> None:
     runner("config", "set", "kv.reuse", "off")
     jobs = {unit["job"] for unit in runner("idle", "--json").row["units"]}
-    assert jobs.isdisjoint({"prefetch", "blocks", "restore"})
+    assert jobs.isdisjoint({"prefetch", "blocks"})
     assert rows(runner, "SELECT * FROM kv_nodes") == []
 
 
@@ -250,26 +250,10 @@ def test_used_segments_are_not_evicted_for_prefetched_ones(runner: Pkb) -> None:
 
 
 @pytest.mark.slow
-def test_segments_evicted_for_lack_of_space_are_restored_when_there_is_more(runner: Pkb) -> None:
-    for question in ASKED:
-        runner("ask", question)
-    full = {question: tokens(runner, question, "--cache=refresh")["reused"] for question in ASKED}
-    nodes = set(rows(runner, "SELECT key FROM kv_nodes"))
-    runner("config", "set", "kv.bytes", "1")
-    runner("ask", NEW, "--cache=refresh")
-    assert rows(runner, "SELECT count(*) FROM kv_nodes") == [(0,)]
-    runner("config", "set", "kv.bytes", "1000000000")
-    row = runner("idle", "--json").row
-    assert {unit["job"] for unit in row["units"]} >= {"restore"}
-    assert set(rows(runner, "SELECT key FROM kv_nodes")) >= nodes
-    assert {question: tokens(runner, question, "--cache=refresh")["reused"] for question in ASKED} == full
-
-
-@pytest.mark.slow
 def test_blocks_of_the_most_retrieved_chunks_are_reused_at_any_place(runner: Pkb) -> None:
     runner("config", "set", "kv.reuse", "blocks")
     row = runner("idle", "--force", "--json").row
-    assert {unit["job"] for unit in units(row)} & {"blocks", "prefetch", "restore"} == {"blocks"}
+    assert {unit["job"] for unit in units(row)} & {"blocks", "prefetch"} == {"blocks"}
     found = tokens(runner, ASKED[0])
     assert found["reused"] > 0.8 * found["prompt"]
 

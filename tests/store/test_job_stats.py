@@ -12,7 +12,6 @@ from store.answers import (
     WriterKey,
     confirm,
     mean_seconds,
-    most_used,
     prefilled,
     stale,
 )
@@ -119,7 +118,7 @@ def test_answers_to_refresh_are_found_by_writer(ledger: Ledger) -> None:
         [OTHER, ONE],
         [],
     )
-    assert (prefilled(ledger, writer_key, 9), most_used(ledger, writer_key, 1)) == ([OTHER], [OTHER])
+    assert prefilled(ledger, writer_key, 9) == [OTHER]
     assert (mean_seconds(ledger, "w"), mean_seconds(ledger, "x")) == (2.0, None)
 
 
@@ -127,11 +126,7 @@ def test_answers_about_another_day_are_not_refreshed(ledger: Ledger) -> None:
     for key, day in ((ONE, "2024-06-18"), (OTHER, TODAY)):
         ledger.rows.execute("UPDATE answers SET day = ? WHERE key = ?", (day, key))
     writer_key = WriterKey("w/", TODAY)
-    assert (stale(ledger, writer_key, 5, 1), most_used(ledger, writer_key, 9), prefilled(ledger, writer_key, 9)) == (
-        [OTHER],
-        [OTHER],
-        [OTHER],
-    )
+    assert (stale(ledger, writer_key, 5, 1), prefilled(ledger, writer_key, 9)) == ([OTHER], [OTHER])
 
 
 def test_a_generation_stamp_counts_no_use_never_goes_back_and_needs_the_same_evidence(ledger: Ledger) -> None:

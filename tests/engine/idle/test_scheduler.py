@@ -72,9 +72,8 @@ def make(
     *,
     kind: Kind = "populate",
     seconds: float = 1.0,
-    behind: str | None = None,
 ) -> Planned:
-    return Job(kind, name, name, "", 1.0, 1.0, seconds, behind=behind), run
+    return Job(kind, name, name, "", 1.0, 1.0, seconds), run
 
 
 def handler(plan: Callable[[], list[Planned]]) -> Handler:
@@ -125,11 +124,6 @@ def test_estimates_grow_once_jobs_took_longer(ledger: Ledger) -> None:
     jobs = (make("a", clock.works(10), seconds=1), make("b", clock.works(2), seconds=2))
     assert run(ledger, *jobs, limits=(20, 9), clock=clock) == ["done", "no time"]
     assert run(ledger, *jobs[1:], limits=(20, 9), clock=clock) == ["done"]
-
-
-def test_a_job_behind_one_that_does_not_run_does_not_run_either(ledger: Ledger) -> None:
-    jobs = (make("a", lambda: Outcome("no space")), make("b", behind="a"), make("c", behind="b"), make("d"))
-    assert run(ledger, *jobs) == ["no space", "no space", "no space", "done"]
 
 
 def test_before_each_job_it_is_checked_whether_the_run_must_stop(ledger: Ledger) -> None:
