@@ -81,7 +81,6 @@ LIBRARIES = {
     "safetensors": ("engine/models/*", "store/kv_files.py"),
     "mcp": ("engine/mcp.py",),
     "pydantic": ("engine/mcp.py",),
-    "typing_extensions": ("engine/mcp.py",),
     "anyio": ("engine/mcp.py", "engine/http/*"),
     "h11": ("engine/http/routes.py",),
     "starlette": ("engine/http/*",),
@@ -231,7 +230,6 @@ def test_a_library_that_has_places_in_the_code_is_declared_by_the_project() -> N
         "mlx",
         "anyio",
         "pydantic",
-        "typing_extensions",
         "h11",
     }  # come with mlx-lm, mcp, huggingface-hub, uvicorn
     assert used - declared - together == set()
