@@ -28,7 +28,6 @@ from engine.text.terminal import one_line
 from engine.types import (
     NO_FILTERS,
     SCHEMA,
-    Answer,
     AskOptions,
     AskResult,
     Filters,
@@ -191,7 +190,6 @@ _HELP = """\
 /show N    print the document of source N
 /open N    open the file of source N
 /wrong     mark the last answer as wrong and drop it
-/history   list the questions and answers so far
 /help      show this help
 /quit      quit (or Ctrl-D)
 Anything else is a question. Follow-ups are completed from the questions before them.
@@ -205,7 +203,6 @@ class ChatTurn:
     typed: str
     asked: str | None
     result: AskResult
-    reply: Answer
 
 
 class Conversation:
@@ -224,14 +221,12 @@ class Conversation:
         if name == "/answer":
             last = self._last()
             if self._as_json:
-                output.data(last.reply.to_json() | {"question": last.typed, "asked": last.asked})
+                output.data(last.result.reply.to_json() | {"question": last.typed, "asked": last.asked})
             else:
                 show_answer(last.result, streamed=False, explain=False, more="")
                 print(flush=True)
         elif name in ("/show", "/open"):
             self._show_source(rest.strip(), opened, opens=name == "/open")
-        elif name == "/history":
-            self._show_history()
         elif name == "/wrong":
             self._wrong(opened)
         elif typed.strip().casefold() in _HELPS:
@@ -249,7 +244,7 @@ class Conversation:
 
     def _show_source(self, number: str, opened: Session, *, opens: bool) -> None:
         """Print the document of a source of the last answer, or open its file, as `pkb show` does."""
-        groups = grouped(self._last().reply.sources)
+        groups = grouped(self._last().result.reply.sources)
         if not (number.isdecimal() and len(number) < 4 and 0 < int(number) <= len(groups)):
             raise UsageError(f"no source {one_line(number, 20) or 'without a number'} of {len(groups)}", "/answer")
         source = groups[int(number) - 1][0]
@@ -263,22 +258,11 @@ class Conversation:
         for row in rows:
             output.data(row) if self._as_json else print_document(row, source.lines)
 
-    def _show_history(self) -> None:
-        if self._as_json:
-            rows = [{"question": one.typed, "asked": one.asked, "answer": one.reply.text} for one in self._said]
-            output.data({"schema": SCHEMA, "history": rows})
-            return
-        for number, one in enumerate(self._said, 1):
-            print(f"{number:>3}  {one_line(one.typed, 200)}")
-            if one.asked not in (None, one.typed):
-                print(f"     → {one_line(one.asked or '', 200)}")
-            print(f"     {one_line(one.reply.text or 'no answer', 200)}")
-        print(flush=True)
-
     def _ask(self, typed: str, opened: Session) -> None:
         condensed, took = self._condense(typed, opened)
         asked, options = condensed.asked or typed, self.options
-        last = next((one.reply for one in reversed(self._said) if one.reply.answered and one.reply.sources), None)
+        replies = (one.result.reply for one in reversed(self._said))
+        last = next((reply for reply in replies if reply.answered and reply.sources), None)
         before = last.sources[0] if last and condensed.by != "itself" else None
         if before:
             said = before.path, before.message_id, before.quote
@@ -300,8 +284,7 @@ class Conversation:
         else:
             show_answer(answered, streamed=streamed.started, explain=self._explain, more="/answer", brief=True)
             print(flush=True)
-        result = AskResult(answered.reply, answered.trace, answered.covered)
-        self._said.append(ChatTurn(typed, condensed.asked, result, answered.reply))
+        self._said.append(ChatTurn(typed, condensed.asked, AskResult(answered.reply, answered.trace, answered.covered)))
         if condensed.asked is not None:
             from engine.ask.followup import turn_of
 
@@ -309,15 +292,13 @@ class Conversation:
         answered.keep()
 
     def _wrong(self, opened: Session) -> None:
-        """Drop the last answer, unless something else was asked elsewhere since; it is no context for the next then."""
+        """Drop the last answer; it is no context for the next then."""
         from engine.ask.semantic import reject_answer
-        from store.history import History
 
-        last, asked = self._last(), History(opened.ledger).last()
-        mine = asked is not None and asked.question == (last.asked or last.typed)
-        taken = reject_answer(opened.ledger, opened.now) if mine else None
+        last = self._last()
+        taken = reject_answer(opened.ledger, opened.now, question=last.asked or last.typed)
         if taken is None:
-            raise PkbError("the last question has no cached answer", "/history")
+            raise PkbError("the last question has no cached answer", "/help")
         if self._as_json:
             output.data({"schema": SCHEMA, "question": taken.question, "tier": taken.tier})
         else:

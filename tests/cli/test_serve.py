@@ -164,7 +164,7 @@ def test_the_output_of_a_conversation_does_not_depend_on_the_process(
     lasting: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pkb = Pkb(lasting.home.data.parent, monkeypatch, capsys)
-    typed = f"{KEY}\n/answer\n/show 1\n/show 9\nand for the summer concert?\n/history\n".encode()
+    typed = f"{KEY}\n/answer\n/show 1\n/show 9\nand for the summer concert?\n".encode()
     there, here = (pkb("chat", "--cache=off", stdin=typed, env={"PKB_DAEMON": daemon}) for daemon in ("auto", "off"))
     assert timeless(there.out.encode()) == timeless(here.out.encode())
     assert timeless(there.err.encode()) == timeless(here.err.encode())
