@@ -57,7 +57,7 @@ def ask(
             if reply.answered:
                 return
             if not reply.sources and (lost := pkb.unknown_person(scope)):  # which opens the tables
-                output.say(f"pkb: {output.lost(lost)}")
+                output.say(f"pkb: {lost}")
             raise typer.Exit(4)
 
 

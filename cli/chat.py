@@ -79,7 +79,7 @@ def chat(
         with output.progress_line(opened):
             lost = unknown_person(opened, scope)
         if lost:
-            output.say(f"pkb: {output.lost(lost)}")
+            output.say(f"pkb: {lost}")
     _converse(Conversation(options, as_json=as_json, explain=explain), configure, as_json=as_json)
 
 

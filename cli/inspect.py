@@ -123,7 +123,7 @@ def search(
             advice = (
                 f"nothing matches within these filters; try: pkb search {shlex.quote(query)}" if filters else no_words
             )
-            output.say(f"pkb: {output.lost(pkb.unknown_person(scope)) or advice}")
+            output.say(f"pkb: {pkb.unknown_person(scope) or advice}")
         raise typer.Exit(0 if found else 4)
 
 
@@ -261,7 +261,7 @@ def list_documents(
             _print(found, paths=paths)
         _say_matched(pkb, scope)
         if not found.total:
-            output.say(f"pkb: {output.lost(pkb.unknown_person(scope)) or 'no match'}")
+            output.say(f"pkb: {pkb.unknown_person(scope) or 'no match'}")
         raise typer.Exit(0 if found.total else 4)
 
 
@@ -354,9 +354,9 @@ def todo(
     Example: pkb todo --since 2024-05 --from ann
     """
     with open_pkb() as pkb:
-        options = pkb.open_loop_options(filters, number or None)
+        scope = pkb.scope(filters)
         with output.progress_line(pkb.session, "Reading..."):
-            found = pkb.open_loops(options)
+            found = pkb.open_loops(filters, number or None)
         if as_json:
             output.data({"schema": SCHEMA, "items": found.items})
         else:
@@ -365,8 +365,8 @@ def todo(
                 if item.whose != heading and (heading := item.whose):
                     print(f"{'Yours' if heading == 'mine' else 'Of others'}:")
                 show_open_loop(place, item, pkb.session.now.date())
-        _say_matched(pkb, options.scope)
-        for notice in _notices(pkb, found, options.scope):
+        _say_matched(pkb, scope)
+        for notice in _notices(pkb, found, scope):
             output.say(f"pkb: {notice}")
         raise typer.Exit(0 if found.items else 4)
 
@@ -374,15 +374,11 @@ def todo(
 def _notices(pkb: "Pkb", found: Report, scope: "Scope") -> list[str]:
     """Return notices of the items that are not shown, and the commands that show them."""
     if not found.items:
-        if lost := output.lost(None if found.documents else pkb.unknown_person(scope)):
+        if lost := None if found.documents else pkb.unknown_person(scope):
             return [lost]
         advice = f"; try: pkb todo --since {newest[:4]}" if (newest := _newest(pkb, scope)) else ""
-        where = (
-            f"nothing is open in {count(found.documents, 'document')}"
-            if found.documents
-            else "nothing from these dates"
-        )
-        return [where + advice]
+        some = f"nothing is open in {count(found.documents, 'document')}"
+        return [(some if found.documents else "nothing from these dates") + advice]
     notices = [f"{len(found.items):,} of {found.total:,}; all: pkb todo -n 0"] if len(found.items) < found.total else []
     if found.read < found.documents:
         notices.append(

@@ -157,11 +157,6 @@ def agreed(question: str, *, yes: bool, default: bool, step: str) -> bool:
     return default if typed == "\n" else typed.strip().casefold() in ("y", "yes")
 
 
-def lost(unknown: str | None) -> str:
-    """Return a notice about a person in no indexed message, with what to try; empty for none."""
-    return f"{unknown}; try: a name, an address or @domain" if unknown else ""
-
-
 def error(code: int, message: str, next_step: str | None, *, as_json: bool, question: str | None = None) -> None:
     """Print one line that says what went wrong, with which question of a batch, and what to type next."""
     about = {} if question is None else {"question": question}

@@ -373,17 +373,13 @@ class Pkb:
         the last 30 days are read.
         """
         limits = replace(Filters(kind=kind), **filters)
-        return list(self.open_loops(self.open_loop_options(limits, limit)).items)
+        return list(self.open_loops(limits, limit).items)
 
-    def open_loop_options(self, filters: Filters, limit: int | None = 20) -> "OpenLoopOptions":
-        """Return the options for open loops; without days or a document, those of the last 30 days."""
+    def open_loops(self, filters: Filters = NO_FILTERS, limit: int | None = 20) -> "Report":
+        """Return what `todo` does, and how many there are."""
         if not (filters.since or filters.until or filters.document):
             filters = replace(filters, since=_RECENT)
-        return OpenLoopOptions(self.scope(filters), filters.kind, limit)
-
-    def open_loops(self, options: "OpenLoopOptions") -> "Report":
-        """Return open loops, and how many there are."""
-        return call(self.session, operations.open_loops, options)
+        return call(self.session, operations.open_loops, OpenLoopOptions(self.scope(filters), filters.kind, limit))
 
     def meeting(self, name: str = "", filters: Filters = NO_FILTERS, *, before: bool = False) -> "Report":
         """Return what the newest meeting of a name brought, without a name the last; with `before`, what changed since.
@@ -528,7 +524,7 @@ class Pkb:
         return is_unfinished(self.session.ledger)
 
     def unknown_person(self, scope: "Scope") -> str | None:
-        """Return the people in a scope who sent and received no indexed message."""
+        """Return a notice that the sender or recipient of a scope fits nobody at all, where one does not."""
         return unknown_person(self.session, scope)
 
 

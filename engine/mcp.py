@@ -288,7 +288,7 @@ class Tools:
         Without `since` or `until`, of the last 30 days.
         """
         with self._open() as (pkb, notices):
-            found = pkb.open_loops(pkb.open_loop_options(filters, limit))
+            found = pkb.open_loops(filters, limit)
         return _reported(found, notices, "Nothing is open.")
 
     def meeting(

@@ -9,7 +9,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from datetime import date, datetime, time
 from functools import partial
 from itertools import chain, islice
@@ -122,18 +122,6 @@ def search_results(opened: Session, text: str, scope: "Scope", k: int) -> "list[
         SearchResult(one.text, one.sources, tuple(replace(found, passages=(one,)).sources([one.text])))
         for one in found.passages
     ]
-
-
-def unknown_person(opened: Session, scope: "Scope") -> str | None:
-    """Return which of --from and --to fits nobody at all, where one does; it opens the tables."""
-    nobody = replace(scope, sender=None, recipient=None, since=None, until=None, document=None)
-    wanted = (
-        (replace(nobody, sender=scope.sender), f"no indexed message is from {scope.sender}"),
-        (replace(nobody, recipient=scope.recipient), f"no indexed message is to {scope.recipient}"),
-    )
-    named = [(alone, said) for alone, said in wanted if alone != nobody]
-    with opened.locks.reader() if named else nullcontext():
-        return next((said for alone, said in named if not opened.reader.by_date(alone, (), 0, oldest=False)[1]), None)
 
 
 def documents(opened: Session, path: str, message_id: str | None) -> "list[dict[str, Any]]":
@@ -282,7 +270,7 @@ def completed(opened: Session, text: str, before: "list[Turn]") -> str:
     return with_model(model.load)(text, before) if model else ""
 
 
-_OWN = search_results, documents, thread, list_documents, open_loops, meeting, digest, people, unknown_person, completed
+_OWN = search_results, documents, thread, list_documents, open_loops, meeting, digest, people, completed
 # By the name under which the background server runs them, too; what they take and return may travel.
 READS: dict[str, Callable[..., Any]] = {one.__name__: one for one in _OWN}
 

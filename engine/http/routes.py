@@ -146,7 +146,7 @@ def _todo(pkb: Pkb, params: Params) -> Any:
     if params.get("kind", "task") not in ("task", "question"):
         raise UsageError("kind must be task or question")
     limit = _number(params, "limit", _LISTED, 0, _MOST_LISTED)
-    found = pkb.open_loops(pkb.open_loop_options(_filters(params, "document", "kind"), limit or None))
+    found = pkb.open_loops(_filters(params, "document", "kind"), limit or None)
     return {"schema": SCHEMA, "items": found.items}
 
 

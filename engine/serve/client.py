@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from engine import operations
 from engine.session import Session
-from engine.types import AskOptions, json_values
+from engine.types import AskOptions, ListOptions, json_values
 from store.errors import PkbError
+from store.types import Scope
 
 if TYPE_CHECKING:
     from engine.ask.followup import Turn, Write
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from engine.operations import OnProgress
     from engine.serve.process import ServerLink
     from engine.types import AskResult, OnText
-    from store.types import Scope
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -32,14 +32,18 @@ _SOON_S = 0.5  # for an idle process to stop; pkb does not wait for a busy one
 _POLL_S = 0.02
 
 
-def unknown_person(opened: Session, scope: "Scope") -> str | None:
-    """Return the people in a scope who sent and received no indexed message."""
+def unknown_person(opened: Session, scope: Scope) -> str | None:
+    """Return a notice that --from or --to fits nobody at all, where one does not."""
     from store.catalog import senders_named
 
-    known = scope.sender is None or senders_named(opened.ledger, scope.collection, scope.sender)
-    if known and scope.recipient is None:
-        return None
-    return call(opened, operations.unknown_person, scope)
+    for role, word in (("sender", "from"), ("recipient", "to")):
+        name = getattr(scope, role)
+        if name is None or (role == "sender" and senders_named(opened.ledger, scope.collection, name)):
+            continue  # most are known without a table
+        options = ListOptions(Scope(collection=scope.collection, **{role: name}), limit=0)
+        if not call(opened, operations.list_documents, options).total:
+            return f"no indexed message is {word} {name}; try: a name, an address or @domain"
+    return None
 
 
 def call(opened: Session, operation: Callable[Concatenate[Session, P], T], *given: P.args, **named: P.kwargs) -> T:

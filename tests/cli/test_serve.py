@@ -119,7 +119,7 @@ LOOKUPS: dict[str, Callable[[Session], object]] = {
     "digest": lambda opened: client.call(opened, operations.digest, Scope(since=date(2024, 6, 1))),
     "unknown person": lambda opened: client.unknown_person(opened, Scope(sender="nobody at all")),
 }
-WITH_TABLES = ("show", "list", "meeting")  # the others need the mapped index alone
+WITH_TABLES = ("show", "list", "meeting", "unknown person")  # the others need the mapped index alone
 
 
 @pytest.mark.parametrize("name", LOOKUPS)
