@@ -178,27 +178,20 @@ def choose(environ: Mapping[str, str], system: str) -> Way:
 def _launchd(action: Action, command: Command) -> list[ScheduleFile]:
     agent = Path.home() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
     domain = f"gui/{os.getuid()}"
-    if action == "status":
-        return [_seen(agent)]
-    _outcome("launchctl", "bootout", f"{domain}/{LABEL}")  # it may not be loaded
-    if action == "uninstall":
-        return [_removed(agent)]
-    return _installed({agent: launchd(command)}, ("launchctl", "bootstrap", domain, str(agent)))
+    if action != "status":
+        _outcome("launchctl", "bootout", f"{domain}/{LABEL}")  # it may not be loaded
+    load = [("launchctl", "bootstrap", domain, str(agent))]
+    return _files(action, {agent: launchd(command)}, load if action == "install" else [])
 
 
 def _systemd(action: Action, command: Command) -> list[ScheduleFile]:
     folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
     timer, systemctl = f"{UNIT}.timer", ("systemctl", "--user")
-    units = {folder / f"{UNIT}.service": systemd_service(command), folder / timer: SYSTEMD_TIMER}
-    if action == "status":
-        return [_seen(path) for path in units]
-    if action == "install":
-        return _installed(units, (*systemctl, "daemon-reload"), (*systemctl, "enable", "--now", timer))
-    if (folder / timer).exists():
+    if action == "uninstall" and (folder / timer).exists():
         _must(*systemctl, "disable", "--now", timer)
-    removed = [_removed(path) for path in units]
-    _must(*systemctl, "daemon-reload")
-    return removed
+    units = {folder / f"{UNIT}.service": systemd_service(command), folder / timer: SYSTEMD_TIMER}
+    load = [(*systemctl, "daemon-reload"), (*systemctl, "enable", "--now", timer)]
+    return _files(action, units, load if action == "install" else load[:1])
 
 
 def _cron(action: Action, command: Command) -> list[ScheduleFile]:
@@ -222,42 +215,27 @@ _WAYS: dict[Way, Callable[[Action, Command], list[ScheduleFile]]] = {
 }
 
 
-def _installed(files: Mapping[Path, str], *commands: tuple[str, ...]) -> list[ScheduleFile]:
-    """Write files and run commands; files just written are removed if the scheduler does not accept them."""
-    written = [_put(path, text) for path, text in files.items()]
+def _files(action: Action, files: Mapping[Path, str], load: Sequence[tuple[str, ...]]) -> list[ScheduleFile]:
+    """Write or remove files and run commands; files just written are removed if the scheduler does not accept them."""
+    before = {path: path.read_text("utf-8") if path.is_file() else None for path in files}
+    if action == "status":
+        return [ScheduleFile(str(path), text) for path, text in before.items()]
+    after = {path: text if action == "install" else None for path, text in files.items()}
+    changed = [path for path in files if before[path] != after[path]]
     try:
-        for command in commands:
+        for path in changed:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(files[path], "utf-8") if action == "install" else path.unlink()
+    except OSError as error:
+        raise PkbError(f"cannot write {error.filename}: {error.strerror}") from None
+    try:
+        for command in load:
             _must(*command)
     except PkbError:
-        for one in written:
-            if one.changed:
-                Path(one.where).unlink(missing_ok=True)
+        for path in changed:
+            path.unlink(missing_ok=True)
         raise
-    return written
-
-
-def _put(path: Path, text: str) -> ScheduleFile:
-    if _seen(path).text == text:
-        return ScheduleFile(str(path), text)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
-    except OSError as error:
-        raise PkbError(f"cannot write {path}: {error.strerror}") from None
-    return ScheduleFile(str(path), text, changed=True)
-
-
-def _seen(path: Path) -> ScheduleFile:
-    try:
-        return ScheduleFile(str(path), path.read_text("utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        return ScheduleFile(str(path), None)
-
-
-def _removed(path: Path) -> ScheduleFile:
-    there = path.exists()
-    path.unlink(missing_ok=True)
-    return ScheduleFile(str(path), None, there)
+    return [ScheduleFile(str(path), text, path in changed) for path, text in after.items()]
 
 
 def _must(*command: str, given: str = "") -> None:
@@ -270,15 +248,8 @@ def _must(*command: str, given: str = "") -> None:
 
 def _outcome(*command: str, given: str = "") -> "subprocess.CompletedProcess[str]":
     try:
-        return subprocess.run(
-            command,
-            input=given,
-            capture_output=True,
-            encoding="utf-8",
-            errors="surrogateescape",
-            check=False,
-            timeout=_TIMEOUT_S,
-        )
+        return subprocess.run(command, input=given, capture_output=True, encoding="utf-8", errors="surrogateescape",
+                              check=False, timeout=_TIMEOUT_S)  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         raise PkbError(f"{command[0]} does not run: {type(error).__name__}") from None
 
