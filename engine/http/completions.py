@@ -18,18 +18,19 @@ from dataclasses import dataclass
 from itertools import pairwise
 from sqlite3 import Error as DatabaseError
 from threading import Event
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
+import msgspec
+from msgspec import Meta, Struct, ValidationError, convert
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from engine.app import Pkb
 from engine.ask.followup import Turn, condense
-from engine.operations import CACHE_USES, CacheUse
+from engine.operations import CacheUse
 from engine.serve.client import follow_up_writer
 from engine.text.terminal import LONGEST_TEXT, cited_numbers, line, one_line, plain, shorten, typed, valid_text
 from engine.types import (
-    NO_FILTERS,
     Answer,
     AskOptions,
     AskResult,
@@ -43,13 +44,43 @@ from store.errors import Locked, NoModel, NoStore, PkbError, UsageError, as_pkb_
 from store.history import may_be_followed
 from store.types import replace
 
+T = TypeVar("T")
 MODEL = "pkb"
 NOT_FOUND = "No answer found in your messages."
 CLOSEST = "Closest passage: "
-_FILTERS = ("sender", "recipient", "since", "until", "collection", "document")
-_MOST_SOURCES = 50
 _FOOTNOTES, _NOTED = "\n\nSources:\n", 5
+_LEAST_TOKENS = 16  # asked for by `max_tokens`: an answer is not cut in a word of its quote
 _EARLIER = 6  # user messages that may complete a follow-up
+
+
+class OwnOptions(Filters, frozen=True):
+    """The field `pkb` of a request: how to answer."""
+
+    k: Annotated[int, Meta(ge=1, le=50)] | None = None
+    cache: CacheUse = "use"
+    footnotes: bool = True
+    after: FollowedAnswer | None = None
+    record: bool | None = None  # as the user's own question
+
+
+class _Part(Struct):
+    type: str = ""
+    text: str = ""
+
+
+class _Message(Struct):
+    role: str
+    content: str | list[_Part] | None = None
+
+
+class _Body(Struct):
+    messages: list[_Message]
+    model: str = MODEL
+    stream: bool | None = False
+    stream_options: dict[str, Any] | None = None
+    max_tokens: Annotated[int, Meta(ge=_LEAST_TOKENS)] | None = None
+    max_completion_tokens: Annotated[int, Meta(ge=_LEAST_TOKENS)] | None = None
+    pkb: OwnOptions | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,48 +91,46 @@ class ChatRequest:
     before: tuple[tuple[str, str], ...]  # what the user said, and what was answered
     streams: bool
     usage: bool  # counted in a separate chunk, if `stream_options` requests it
-    filters: Filters
-    k: int | None
-    cache: CacheUse
-    footnotes: bool
-    after: FollowedAnswer | None
-    record: bool  # as the user's own question
+    own: OwnOptions
+    record: bool
     filled_in: str | None = None  # the response to a client's own task: there is no question then
 
 
 def parse(body: Any, *, record: bool = False) -> ChatRequest:
     """Parse a request, which is recorded if it says so, or by default; UsageError names the field that is wrong."""
-    given = _of(dict, body, "the body")
-    if (model := given.get("model", MODEL)) != MODEL:
-        raise UsageError(f"no model {one_line(str(model), 60)}, only {MODEL}", "GET /v1/models")
-    said = list(_messages(_of(list, given.get("messages"), "messages")))
+    given = converted(body, _Body)
+    if given.model != MODEL:
+        raise UsageError(f"no model {one_line(given.model, 60)}, only {MODEL}", "GET /v1/models")
+    said = list(map(_said, given.messages))
     while said and said[-1][0] == "assistant" and not said[-1][1].strip():  # where the answer is to be written
         said.pop()
     if said and said[-1][2]:
         raise UsageError("a part of the question is not text")
     if not said or said[-1][0] != "user" or not said[-1][1].strip():
         raise UsageError("the last message must be the user's question")
-    own, filled_in = _field(dict, given, "pkb", {}), _filled_in([text for role, text, _ in said if role == "user"])
+    own, filled_in = given.pkb or OwnOptions(), _filled_in([text for role, text, _ in said if role == "user"])
     if filled_in is None:
-        _refuse_unkept(given)
+        for name, allows in _ALLOWED.items():
+            if (value := body.get(name)) is not None and not allows(value):
+                raise UsageError(f"{name} is not supported with this value")
     return ChatRequest(
         question="" if filled_in else typed(said[-1][1].strip()),
         before=tuple(_turns([one[:2] for one in said[:-1]]))[-_EARLIER:],
-        streams=_field(bool, given, "stream", False),
-        usage=bool(_field(dict, given, "stream_options", {}).get("include_usage")),
-        filters=replace(NO_FILTERS, **{name: _text(own.get(name), f"pkb.{name}") for name in _FILTERS}),
-        k=_sources(own.get("k")),
-        cache=_cache(_field(str, own, "cache", "use")),
-        footnotes=_field(bool, own, "footnotes", True),
-        after=_after(own.get("after")),
-        record=_field(bool, own, "record", record),
+        streams=bool(given.stream),
+        usage=bool((given.stream_options or {}).get("include_usage")),
+        own=own,
+        record=record if own.record is None else own.record,
         filled_in=filled_in,
     )
 
 
-def text_field(body: Any, name: str) -> str | None:
-    """Return a text of a body, None if it has none; UsageError if the body is no object, or the field no text."""
-    return _text(_of(dict, body, "the body").get(name), name)
+def converted(body: Any, kind: type[T], *, strict: bool = True) -> T:
+    """Return a body as a value of a type; UsageError names the field that is wrong."""
+    try:
+        return convert(body, kind, strict=strict)
+    except ValidationError as found:
+        said = line(str(found).replace("`$.", "`"))
+        raise UsageError(said[:1].lower() + said[1:]) from None
 
 
 # What an answer cannot keep to is refused: ignored, the client would take the answer for something else.
@@ -112,15 +141,6 @@ _ALLOWED: dict[str, Callable[[Any], bool]] = {
     "logprobs": operator.not_,
     "stop": operator.not_,
 }
-_LEAST_TOKENS = 16  # asked for by `max_tokens`: an answer is not cut in a word of its quote
-
-
-def _refuse_unkept(given: Mapping[str, Any]) -> None:
-    for name, allows in _ALLOWED.items():
-        if (value := given.get(name)) is not None and not allows(value):
-            raise UsageError(f"{name} is not supported with this value")
-    if min(_field(int, given, name, _LEAST_TOKENS) for name in ("max_tokens", "max_completion_tokens")) < _LEAST_TOKENS:
-        raise UsageError(f"max_tokens must be at least {_LEAST_TOKENS}")
 
 
 _HEADING = re.compile(r"^#{1,6} \S", re.MULTILINE)
@@ -156,55 +176,11 @@ def _title(chat: str) -> str:
     return one_line(_SAYS.sub("", chat, count=1).strip().partition("\n")[0], _LONGEST_TITLE)
 
 
-def _of(kind: Any, value: Any, name: str) -> Any:
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise UsageError(f"{name} is not {'an' if kind is int else 'a'} {_KINDS[kind]}")
-    return value
-
-
-def _field(kind: Any, given: Mapping[str, Any], name: str, default: Any) -> Any:
-    value = given.get(name)
-    return default if value is None else _of(kind, value, name)
-
-
-_KINDS: dict[type, str] = {dict: "JSON object", list: "list", str: "text", bool: "boolean", int: "integer"}
-
-
-def _text(value: Any, name: str) -> str | None:
-    return valid_text(_of(str, value, name)) or None if value is not None else None
-
-
-def _sources(value: Any) -> int | None:
-    if value is not None and not 0 < _of(int, value, "pkb.k") <= _MOST_SOURCES:
-        raise UsageError(f"pkb.k must be 1 to {_MOST_SOURCES}")
-    return value if value is None else int(value)
-
-
-def _cache(value: str) -> CacheUse:
-    if found := next((use for use in CACHE_USES if use == value), None):
-        return found
-    raise UsageError(f"pkb.cache must be {', '.join(CACHE_USES)}")
-
-
-def _after(value: Any) -> FollowedAnswer | None:
-    if value is None:
-        return None
-    given = _of(dict, value, "pkb.after")
-    path, message_id, quote = (given.get(name) for name in ("path", "message_id", "quote"))
-    return FollowedAnswer(
-        _of(str, path, "pkb.after.path"), _text(message_id, "pkb.after.message_id"), _of(str, quote, "pkb.after.quote")
-    )
-
-
-def _messages(given: Sequence[Any]) -> Iterator[tuple[str, str, bool]]:
-    """Yield the role of each message, its text (one string, or parts), and whether it has parts of another type."""
-    for number, one in enumerate(given):
-        message, name = _of(dict, one, f"messages[{number}]"), f"messages[{number}].content"
-        content = message.get("content")
-        parts = content if isinstance(content, list) else [{"type": "text", "text": "" if content is None else content}]
-        texts = [_of(str, part.get("text"), name) for part in parts if _of(dict, part, name).get("type") == "text"]
-        role = _of(str, message.get("role"), f"messages[{number}].role")
-        yield role, valid_text("\n".join(texts)), len(texts) < len(parts)
+def _said(one: _Message) -> tuple[str, str, bool]:
+    """Return the role of a message, its text (one string, or parts), and whether it has parts of another type."""
+    parts = one.content if isinstance(one.content, list) else [_Part("text", one.content or "")]
+    texts = [part.text for part in parts if part.type == "text"]
+    return one.role, valid_text("\n".join(texts)), len(texts) < len(parts)
 
 
 def _turns(said: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
@@ -217,8 +193,8 @@ def _turns(said: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 
 def ask(pkb: Pkb, asked: ChatRequest, say: OnText | None) -> AskResult:
     """Answer a request; `say` is given the text of a generated answer while it is written."""
-    scope = pkb.scope(asked.filters)
-    question, options = _completed(pkb, asked, replace(pkb.options(scope, asked.k, asked.cache), record=asked.record))
+    options = pkb.options(pkb.scope(asked.own), asked.own.k, asked.own.cache)
+    question, options = _completed(pkb, asked, replace(options, record=asked.record))
     return pkb.answer(question, options, say)
 
 
@@ -231,11 +207,11 @@ def _completed(pkb: Pkb, asked: ChatRequest, options: AskOptions) -> tuple[str, 
             turns.append(Turn(whole, None if answered in ("", NOT_FOUND) else answered))
     condensed = condense(asked.question, turns, follow_up_writer(pkb.session))
     if condensed.asked is None:
-        return asked.question, replace(options, read_bank=False, write_bank=False, after=asked.after)
+        return asked.question, replace(options, read_bank=False, write_bank=False, after=asked.own.after)
     if condensed.by == "itself":
         return condensed.asked, options
     # What only the client knows of may rest on what was forgotten since.
-    after, writes = asked.after, options.write_bank and options.record
+    after, writes = asked.own.after, options.write_bank and options.record
     return condensed.asked, replace(options, write_bank=writes, after=after and replace(after, typed=asked.question))
 
 
@@ -263,7 +239,7 @@ def text_of(asked: ChatRequest, result: AskResult | None) -> str:
     reply = result.reply
     above = CLOSEST if reply.text and reply.grade == "closest" else ""
     before = f" (before: {reply.before})" if reply.before else ""
-    return above + plain((reply.text or NOT_FOUND) + before) + (footnotes(reply) if asked.footnotes else "")
+    return above + plain((reply.text or NOT_FOUND) + before) + (footnotes(reply) if asked.own.footnotes else "")
 
 
 def usage(result: AskResult | None) -> dict[str, int]:
@@ -370,11 +346,10 @@ async def read_body(request: Request) -> bytes:
 def decoded(body: bytes) -> Any:
     """Return the JSON of a body; UsageError if it is none, or holds what no text may."""
     try:
-        found = json.loads(body.decode())
-        written = json.dumps(found, ensure_ascii=False).encode()  # which half of a surrogate pair is refused by
+        found = msgspec.json.decode(body)
     except (ValueError, RecursionError):
         raise UsageError("the body is not JSON") from None
-    if _NUL.search(written):
+    if _NUL.search(body):
         raise UsageError("the body has a NUL character")
     return found
 
@@ -436,7 +411,7 @@ async def _stream(asked: ChatRequest, first: _Event, events: asyncio.Queue[_Even
         if isinstance(event, PkbError):
             yield _event(error(line(event.message), "server_error", event.code, event.next_step))
         else:
-            notes = footnotes(event.reply) if event and asked.footnotes else ""
+            notes = footnotes(event.reply) if event and asked.own.footnotes else ""
             if rest := notes if said else text_of(asked, event):
                 yield chunk({"content": rest})
             yield chunk({}, "stop", **answer_json(event))  # the whole answer

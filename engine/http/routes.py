@@ -21,14 +21,15 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from os import strerror
 from pathlib import Path
 from signal import SIG_BLOCK, SIG_UNBLOCK, SIGINT, SIGTERM, pthread_sigmask
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import unquote_to_bytes
 
 import h11
 import uvicorn
+from msgspec import Meta
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import Headers, MutableHeaders, QueryParams
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -40,18 +41,29 @@ from engine.app import Pkb
 from engine.http import completions
 from engine.http.completions import LONGEST_BODY, OUTSIDE, complete, decoded, error, failure, json_response, read_body
 from engine.serve.client import ReadAhead
-from engine.text.terminal import line, valid_text
-from engine.types import NO_FILTERS, SCHEMA, Filters, ListOptions
+from engine.text.terminal import line
+from engine.types import SCHEMA, Filters, ListOptions
 from store.errors import PkbError, UsageError, as_pkb_error
 from store.history import latest
 from store.home import locate, replacing
 from store.peers import web_certificate
-from store.types import replace
 
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-_FILTERS = ("sender", "recipient", "since", "until", "collection")
-_PASSAGES, _MOST_PASSAGES, _LISTED, _MOST_LISTED, _RECENT = 10, 50, 20, 1000, 5
-Params = QueryParams
+_RECENT = 5  # questions
+
+
+class Params(Filters, frozen=True):
+    """What a request gives in its address or its body."""
+
+    q: str = ""
+    k: Annotated[int, Meta(ge=1, le=50)] = 10
+    limit: Annotated[int, Meta(ge=0, le=1000)] = 20
+    title: str = ""
+    oldest: bool = False
+    name: str = ""
+    path: str = ""
+    message_id: str | None = None
+    question: str | None = None
 
 
 def application(
@@ -76,7 +88,7 @@ def application(
         "todo": _todo,
         "people": lambda pkb, params: {
             "schema": SCHEMA,
-            "people": pkb.people(params.get("name", ""), collection=params.get("collection") or None),
+            "people": pkb.people(params.name, collection=params.collection),
         },
         "stats": lambda pkb, _: pkb.stats(),
         "recent": lambda pkb, _: {"schema": SCHEMA, "questions": latest(pkb.session.ledger, _RECENT), "opens": opens},
@@ -103,10 +115,14 @@ async def _unknown(request: Request, found: Exception) -> Response:
     return json_response(error(said.get(status, "the request failed"), "invalid_request_error", status), status)
 
 
-async def _answer(environ: Mapping[str, str], give: Callable[[Pkb, Any], Any], request: Request) -> Response:
+async def _answer(environ: Mapping[str, str], give: Callable[[Pkb, Params], Any], request: Request) -> Response:
     """Answer a request in a thread: by its body, or by the parameters in its address."""
     try:
-        given = decoded(await read_body(request)) if request.method == "POST" else request.query_params
+        if request.method == "POST":
+            given = completions.converted(decoded(await read_body(request)), Params)
+        else:
+            named = {name: value for name, value in request.query_params.items() if value}
+            given = completions.converted(named, Params, strict=False)
     except PkbError as found:
         return failure(found)
 
@@ -121,61 +137,41 @@ async def _answer(environ: Mapping[str, str], give: Callable[[Pkb, Any], Any], r
 
 
 def _search(pkb: Pkb, params: Params) -> Any:
-    query = valid_text(params.get("q", "")).strip()
-    if not query:
+    if not (query := params.q.strip()):
         raise UsageError("q is empty")
-    found = pkb.find(query, pkb.scope(_filters(params)), _number(params, "k", _PASSAGES, 1, _MOST_PASSAGES))
+    found = pkb.find(query, pkb.scope(params), params.k)
     return {"schema": SCHEMA, "query": query, "sources": [one for passage in found for one in passage.sources]}
 
 
 def _list(pkb: Pkb, params: Params) -> Any:
-    title = tuple(valid_text(params.get("title", "")).split())
-    limit, oldest = _number(params, "limit", _LISTED, 0, _MOST_LISTED), params.get("oldest") == "true"
-    found = pkb.list_documents(ListOptions(pkb.scope(_filters(params)), title, limit, oldest))
+    options = ListOptions(pkb.scope(params), tuple(params.title.split()), params.limit, params.oldest)
+    found = pkb.list_documents(options)
     return {"schema": SCHEMA, "total": found.total, "documents": found.documents}
 
 
 def _show(pkb: Pkb, params: Params) -> Any:
-    path = params.get("path", "")
-    if not path or not (documents := pkb.show(path, params.get("message_id") or None)):
+    if not params.path or not (documents := pkb.show(params.path, params.message_id)):
         raise UsageError("this path is not indexed", "pkb list --paths")
     return {"schema": SCHEMA, "documents": documents}
 
 
 def _todo(pkb: Pkb, params: Params) -> Any:
-    if params.get("kind", "task") not in ("task", "question"):
-        raise UsageError("kind must be task or question")
-    limit = _number(params, "limit", _LISTED, 0, _MOST_LISTED)
-    found = pkb.open_loops(_filters(params, "document", "kind"), limit or None)
-    return {"schema": SCHEMA, "items": found.items}
+    return {"schema": SCHEMA, "items": pkb.open_loops(params, params.limit or None).items}
 
 
-def _wrong(pkb: Pkb, given: Any) -> Any:
-    last = pkb.reject(completions.text_field(given, "question"))
+def _wrong(pkb: Pkb, params: Params) -> Any:
+    last = pkb.reject(params.question)
     return {"schema": SCHEMA, "question": last.question, "tier": last.tier}
 
 
-def _open(pkb: Pkb, given: Any) -> Any:
-    pkb.open_file(completions.text_field(given, "path") or "", completions.text_field(given, "message_id"))
+def _open(pkb: Pkb, params: Params) -> Any:
+    pkb.open_file(params.path, params.message_id)
     return {"schema": SCHEMA}
 
 
 def _ahead(reading: ReadAhead, pkb: Pkb, params: Params) -> Any:
-    reading.typed(pkb.session, valid_text(params.get("q", "")), pkb.options(pkb.scope(_filters(params))))
+    reading.typed(pkb.session, params.q, pkb.options(pkb.scope(params)))
     return {"schema": SCHEMA}
-
-
-def _filters(params: Params, *more: str) -> Filters:
-    return replace(NO_FILTERS, **{name: params.get(name) or None for name in (*_FILTERS, *more)})
-
-
-def _number(params: Params, name: str, default: int, least: int, most: int) -> int:
-    given = params.get(name, "")
-    if not given:
-        return default
-    if not (given.isascii() and given.isdigit() and len(given) < 7 and least <= int(given) <= most):
-        raise UsageError(f"{name} must be {least} to {most}")
-    return int(given)
 
 
 async def _models(request: Request) -> Response:
