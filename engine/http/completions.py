@@ -49,7 +49,7 @@ MODEL = "pkb"
 NOT_FOUND = "No answer found in your messages."
 CLOSEST = "Closest passage: "
 _FOOTNOTES, _NOTED = "\n\nSources:\n", 5
-_LEAST_TOKENS = 16  # asked for by `max_tokens`: an answer is not cut in a word of its quote
+_LEAST_TOKENS = 16  # an answer is not cut in a word of its quote
 _EARLIER = 6  # user messages that may complete a follow-up
 
 
@@ -78,8 +78,8 @@ class _Body(Struct):
     model: str = MODEL
     stream: bool | None = False
     stream_options: dict[str, Any] | None = None
-    max_tokens: Annotated[int, Meta(ge=_LEAST_TOKENS)] | None = None
-    max_completion_tokens: Annotated[int, Meta(ge=_LEAST_TOKENS)] | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
     pkb: OwnOptions | None = None
 
 
@@ -140,6 +140,8 @@ _ALLOWED: dict[str, Callable[[Any], bool]] = {
     "tool_choice": lambda value: value in ("none", "auto"),
     "logprobs": operator.not_,
     "stop": operator.not_,
+    "max_tokens": lambda value: value >= _LEAST_TOKENS,
+    "max_completion_tokens": lambda value: value >= _LEAST_TOKENS,
 }
 
 

@@ -1,7 +1,7 @@
 """The resident process of a home: how to start, find, identify and stop it, and the messages sent over its socket.
 
-Messages (frames) are JSON; msgspec checks their parts against types. Only its owner can connect: the socket's folder is
-private, and both sides check the user id of the other.
+Messages (frames) are JSON, one a line; msgspec checks their parts against types. Only its owner can connect: the
+socket's folder is private, and both sides check the user id of the other.
 """
 
 import json
@@ -29,36 +29,28 @@ from store.locks import Lease
 if TYPE_CHECKING:
     from engine.session import Session
 
-PROTOCOL = 6  # raised when a frame changes its meaning
+PROTOCOL = 7  # raised when a frame changes its meaning
 LIMIT = 8 << 20  # bytes of one frame: fifty long sources take a tenth of it
-HEAD = 4  # bytes, which tell the length of the others
 
 Frame = dict[str, Any]
 
 
 class Broken(Exception):
-    """The input is not a frame; nothing after it can be parsed either."""
+    """The input is not a frame."""
 
 
 def encode(kind: str, values: Mapping[str, Any]) -> bytes:
-    """Return the bytes of a frame; Broken where it would be too long."""
-    body = json.dumps({"kind": kind, **values}).encode()  # escaped: file names need not be text
-    if len(body) > LIMIT:
-        raise Broken(f"a frame of {len(body)} bytes")
-    return len(body).to_bytes(HEAD, "big") + body
+    """Return the line of a frame; Broken where it would be too long."""
+    line = json.dumps({"kind": kind, **values}).encode() + b"\n"  # escaped: file names need not be text
+    if len(line) > LIMIT:
+        raise Broken(f"a frame of {len(line)} bytes")
+    return line
 
 
-def length_of(head: bytes) -> int:
-    """Return the length of what follows the first HEAD bytes of a frame; Broken where it cannot be a frame's."""
-    if len(head) < HEAD or (length := int.from_bytes(head, "big")) > LIMIT:
-        raise Broken(f"a frame that begins with {head.hex()}")
-    return length
-
-
-def decode(body: bytes) -> Frame:
-    """Return the frame of what followed its head; Broken."""
+def decode(line: bytes) -> Frame:
+    """Return the frame of a line; Broken, also where the line has no end."""
     try:
-        frame = json.loads(body.decode(), parse_constant=refuse)
+        frame = json.loads(line.decode(), parse_constant=refuse)
     except (ValueError, RecursionError):  # of which bad UTF-8 is one
         raise Broken("a frame that is no JSON") from None
     if not isinstance(frame, dict) or not isinstance(frame.get("kind"), str):
@@ -288,7 +280,7 @@ class ServerLink:
     def receive(self) -> Frame:
         """Return the next frame; ConnectionLost where the process ends, or is silent for too long and is killed."""
         try:
-            return decode(self._in.read(length_of(self._in.read(HEAD))))
+            return decode(self._in.readline(LIMIT))
         except TimeoutError:
             self._kill()
         except (OSError, Broken):  # the latter also where it ends in the middle

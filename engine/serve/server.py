@@ -24,19 +24,7 @@ from typing import Any
 
 from engine.llm.resident import ResidentModel
 from engine.operations import READS, types_of
-from engine.serve.process import (
-    HEAD,
-    Broken,
-    Frame,
-    Request,
-    answer,
-    decode,
-    encode,
-    length_of,
-    own_peer,
-    under,
-    unpack,
-)
+from engine.serve.process import LIMIT, Broken, Frame, Request, answer, decode, encode, own_peer, under, unpack
 from engine.session import Session
 from engine.settings import Settings
 from engine.types import AskOptions, Trace, json_values
@@ -392,7 +380,7 @@ class Server:
         self._loop.set_exception_handler(self._note_bug)
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._quit)
-        self._accepting = await asyncio.start_unix_server(self._talk, sock=self._listener)
+        self._accepting = await asyncio.start_unix_server(self._talk, sock=self._listener, limit=LIMIT)
         self._requests.start()
         while self._requests.is_alive() and time.monotonic() < self._quit_at + _GRACE_S:
             is_unsent = any(one.unsent for one in self._connections)  # which is waited for within the grace period
@@ -443,10 +431,9 @@ class Server:
         self._send(caller, "hello", self._hello)
         try:
             while caller in self._connections:  # a frame may have dropped it
-                head = await reader.readexactly(HEAD)
-                self._handle(caller, decode(await reader.readexactly(length_of(head))))
+                self._handle(caller, decode(await reader.readline()))
                 self._changed.set()
-        except (OSError, EOFError, Broken):
+        except (OSError, ValueError, Broken):  # a line beyond the limit is the second
             pass
         finally:
             self._drop(caller)

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from engine.serve.process import (
-    HEAD,
     LIMIT,
     Broken,
     Request,
@@ -23,7 +22,6 @@ from engine.serve.process import (
     answered,
     decode,
     encode,
-    length_of,
     under,
     unpack,
 )
@@ -62,11 +60,7 @@ REPLIES = some.builds(
 
 def frames(data: bytes) -> list[dict[str, Any]]:
     """Return the frames that bytes are of; what is left at the end is waited for."""
-    found = []
-    while len(data) >= HEAD and len(data) >= (end := HEAD + length_of(data[:HEAD])):
-        found.append(decode(data[HEAD:end]))
-        data = data[end:]
-    return found
+    return [decode(line) for line in data.split(b"\n")[:-1]]
 
 
 @given(FRAMES)
@@ -109,11 +103,6 @@ def test_bytes_that_are_no_frames_are_refused_or_waited_for(data: bytes) -> None
 def test_a_body_that_is_no_frame_is_refused(body: bytes) -> None:
     with pytest.raises(Broken):
         decode(body)
-
-
-def test_a_length_above_the_limit_is_refused_before_anything_of_it_has_come() -> None:
-    with pytest.raises(Broken):
-        length_of((LIMIT + 1).to_bytes(HEAD, "big"))
 
 
 def test_a_frame_that_would_be_too_long_is_not_made() -> None:

@@ -265,9 +265,8 @@ def _people(data: bytes) -> None:
 
 
 def _frames(data: bytes) -> None:
-    while len(data) >= process.HEAD:
-        end = process.HEAD + process.length_of(data[: process.HEAD])
-        frame, data = process.decode(data[process.HEAD : end]), data[end:]
+    for line in data.splitlines():
+        frame = process.decode(line)
         for read in (partial(process.unpack, process.Request), process.answered):
             with suppress(process.Broken):
                 read(frame.get("values", frame))
