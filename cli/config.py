@@ -41,7 +41,7 @@ def put(
     Example: pkb config set ask.k 8
     """
     with session() as opened:
-        kept = _shown(key, save(opened.home.config, key, value))
+        kept = save(opened.home.config, key, value)
         output.result({"key": key, "value": kept}, line(f"{key} = {kept}"), as_json=as_json)
         _ = opened.settings  # which says what else cannot be, where something cannot
         if key == "me.addresses" and opened.there:
@@ -71,8 +71,7 @@ def show(
     Example: pkb config show --origin
     """
     with session() as opened:
-        # First: it says what is wrong.
-        values = {key: _shown(key, value) for key, value in keys(opened.settings).items()}
+        values = keys(opened.settings)  # first: it says what is wrong
         own = chosen(opened.home.config)
         where = {key: str(opened.home.config) if key in own else "default" for key in values}
     if as_json:
@@ -112,13 +111,6 @@ def me(
             sent, came = f"{one.sent:,} sent from folders of sent mail", f"{one.delivered:,} delivered to it"
             print(line(f"{one.address}: in {count(one.mails, 'mail')}, {sent}, {came}"))
         output.say(f"pkb: say which are yours; try: pkb me {' '.join(own or ['YOU@EXAMPLE.ORG'])}")
-
-
-def _shown(key: str, value: object) -> object:
-    """Return a value as it is shown beside others: an address without credentials, which `get` prints."""
-    from store.remote import masked
-
-    return masked(value) if key == "kv.remote" and isinstance(value, str) else value
 
 
 def _keep_within(opened: Session) -> None:

@@ -3,12 +3,11 @@
 Parameters that only measurements vary are in `Experiment`, which no config file sets.
 """
 
-import re
-from collections.abc import Mapping, MutableMapping
+from collections.abc import MutableMapping
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
-from msgspec import Struct
+from msgspec import Meta, Struct, ValidationError, convert
 from msgspec.structs import asdict
 
 from store.errors import PkbError, UsageError
@@ -18,19 +17,23 @@ from store.types import replace
 SERVED = "openai:"  # begins the name of a language model that a server runs
 
 
-def _option(about: str, **limits: Any) -> dict[str, Any]:
-    """Return the metadata of a setting: its meaning in half a line, and the limits of its values."""
-    return {"about": about, **limits}
+def _option(about: str, like: tuple[str, str] | None = None, **limits: Any) -> Meta:
+    """Return the metadata of a setting: its meaning in half a line, and the limits of its values.
+
+    `like` is a pattern of texts that need not be empty, and what an error calls them.
+    """
+    if like:
+        limits |= {"pattern": rf"\A(?:{like[0]})?\Z", "examples": [like[1]]}
+    return Meta(description=about, **limits)
 
 
 class HomeSettings(Struct, frozen=True):
     """Where data may be written."""
 
     place: Annotated[
-        str,
+        Literal["local", "any"],
         _option(
-            "local: pkb writes to no home on a network disk or in a synced folder, which damage SQLite; any: it does",
-            among=("local", "any"),
+            "local: pkb writes to no home on a network disk or in a synced folder, which damage SQLite; any: it does"
         ),
     ] = "local"
 
@@ -46,37 +49,34 @@ class MeSettings(Struct, frozen=True):
 class AskSettings(Struct, frozen=True):
     """How questions are answered."""
 
-    k: Annotated[int, _option("sources retrieved for an answer", least=1, most=50)] = 5
+    k: Annotated[int, _option("sources retrieved for an answer", ge=1, le=50)] = 5
     decline_below: Annotated[
-        float, _option("support (0 to 1) below which pkb says that it found no answer", most=1)
+        float, _option("support (0 to 1) below which pkb says that it found no answer", ge=0, le=1)
     ] = 0.5
 
 
 class BankSettings(Struct, frozen=True):
     """The answer cache (PerCache 4.1.1: the QA bank), and the similarity at which another question may hit it."""
 
-    bytes: Annotated[int, _option("size of the answer cache")] = 100_000_000
-    tau: Annotated[float, _option("least cosine similarity of a paraphrase; 1 turns paraphrase hits off", most=1)] = (
-        0.83
-    )
+    bytes: Annotated[int, _option("size of the answer cache", ge=0)] = 100_000_000
+    tau: Annotated[
+        float, _option("least cosine similarity of a paraphrase; 1 turns paraphrase hits off", ge=0, le=1)
+    ] = 0.83
 
 
 class IngestSettings(Struct, frozen=True):
     """What may be ingested."""
 
-    file_bytes: Annotated[int, _option("largest transcript in bytes", least=1)] = 256 << 20
+    file_bytes: Annotated[int, _option("largest transcript in bytes", ge=1)] = 256 << 20
     leave_out: Annotated[
         str,
         _option(
             "states of mail that is not indexed: deleted, spam, drafts; empty: index all",
-            like=(
-                r"(?:deleted|spam|drafts)(?: (?:deleted|spam|drafts))*",
-                "some of deleted, spam and drafts, or empty",
-            ),
+            (r"(?:deleted|spam|drafts)(?: (?:deleted|spam|drafts))*", "some of deleted, spam and drafts, or empty"),
         ),
     ] = "deleted spam drafts"
     attachments: Annotated[
-        str, _option("PDF and office files, attached or not: read their text, or name them", among=("read", "name"))
+        Literal["read", "name"], _option("PDF and office files, attached or not: read their text, or name them")
     ] = "read"
     ca: Annotated[str, _option("PEM file of certificates trusted for mail servers, besides the system's")] = ""
 
@@ -94,18 +94,18 @@ class ModelSettings(Struct, frozen=True):
 
     name: Annotated[str, _option("language model, or openai:URL#NAME for one that a server runs; empty: quote")] = ""
     revision: Annotated[str, _option("commit of the model; empty for a folder")] = ""
-    max_tokens: Annotated[int, _option("longest answer in tokens", least=1)] = 256
+    max_tokens: Annotated[int, _option("longest answer in tokens", ge=1)] = 256
     memory_share: Annotated[
-        float, _option("share of memory that a model may use; the background server exits at 15 % more", most=1)
+        float, _option("share of memory that a model may use; the background server exits at 15 % more", ge=0, le=1)
     ] = 0.75
     context: Annotated[
-        int, _option("context of a model server in tokens; 0: as the server reports, else 4096", least=0)
+        int, _option("context of a model server in tokens; 0: as the server reports, else 4096", ge=0)
     ] = 0
     key: Annotated[
         str,
         _option(
             "where the API key of a model server is: env:NAME or file:PATH",
-            like=(r"env:\w+|file:.+", "env:NAME or file:PATH"),
+            (r"env:\w+|file:.+", "env:NAME or file:PATH"),
         ),
     ] = ""
     plain_http: Annotated[str, _option("host of a model server that may be sent mail text without encryption")] = ""
@@ -125,21 +125,19 @@ class KvSettings(Struct, frozen=True):
     """The KV cache on disk (PerCache 4.1.1: the tree of tensors), and its limits."""
 
     reuse: Annotated[
-        str, _option("KV reuse: prefix, blocks (any place in any prompt) or off", among=("prefix", "blocks", "off"))
+        Literal["prefix", "blocks", "off"], _option("KV reuse: prefix, blocks (any place in any prompt) or off")
     ] = "prefix"
-    bytes: Annotated[int, _option("size of the KV cache folder")] = 4_000_000_000
-    daily_bytes: Annotated[int, _option("bytes of KV written per day")] = 20_000_000_000
-    bits: Annotated[int, _option("bits of a stored key or value; 0: as computed, 8: quantized", among=(0, 8))] = 0
+    bytes: Annotated[int, _option("size of the KV cache folder", ge=0)] = 4_000_000_000
+    daily_bytes: Annotated[int, _option("bytes of KV written per day", ge=0)] = 20_000_000_000
+    bits: Annotated[Literal[0, 8], _option("bits of a stored key or value; 0: as computed, 8: quantized")] = 0
     remote: Annotated[
         str,
         _option(
             "where else to look for KV: https://HOST:PORT#PEER; empty: nowhere",
-            like=(r"https://[^\s#/]+:\d+#[a-z0-9-]+", "https://HOST:PORT#PEER"),
+            (r"https://[^\s#/@]+:\d+#[a-z0-9-]+", "https://HOST:PORT#PEER"),
         ),
     ] = ""
-    remote_bits: Annotated[
-        int, _option("bits of a number of KV from there; 0: as stored, 5: rounded", among=(0, 5))
-    ] = 0
+    remote_bits: Annotated[Literal[0, 5], _option("bits of a number of KV from there; 0: as stored, 5: rounded")] = 0
 
 
 _ADAPTER = (r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", "a name that pkb adapter list shows, or empty")
@@ -148,13 +146,13 @@ _ADAPTER = (r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", "a name that pkb adapter list sh
 class AdapterSettings(Struct, frozen=True):
     """Which LoRA adapter the language model has on for each task."""
 
-    answer: Annotated[str, _option("adapter that answers questions; empty: none", like=_ADAPTER)] = ""
-    predict: Annotated[str, _option("adapter that predicts questions; empty: none", like=_ADAPTER)] = ""
+    answer: Annotated[str, _option("adapter that answers questions; empty: none", _ADAPTER)] = ""
+    predict: Annotated[str, _option("adapter that predicts questions; empty: none", _ADAPTER)] = ""
     collections: Annotated[
         str,
         _option(
             "adapters for questions limited to a collection: NAME=COLLECTION; NAME=COLLECTION",
-            like=(rf"\s*{_ADAPTER[0]}=[^=;]+(?:;\s*{_ADAPTER[0]}=[^=;]+)*", "NAME=COLLECTION; NAME=COLLECTION"),
+            (rf"\s*{_ADAPTER[0]}=[^=;]+(?:;\s*{_ADAPTER[0]}=[^=;]+)*", "NAME=COLLECTION; NAME=COLLECTION"),
         ),
     ] = ""
 
@@ -163,13 +161,12 @@ class ServeSettings(Struct, frozen=True):
     """The background server, which keeps the model and the tables in memory between questions."""
 
     daemon: Annotated[
-        str,
-        _option(
-            "background server: auto (started when needed, exits when idle), on (stays) or off",
-            among=("auto", "on", "off"),
-        ),
+        Literal["auto", "on", "off"],
+        _option("background server: auto (started when needed, exits when idle), on (stays) or off"),
     ] = "auto"
-    idle_minutes: Annotated[float, _option("minutes without a question after which the background server exits")] = 15.0
+    idle_minutes: Annotated[
+        float, _option("minutes without a question after which the background server exits", ge=0)
+    ] = 15.0
     hosts: Annotated[
         str, _option("names and addresses under which clients may reach pkb serve --http, separated by spaces")
     ] = ""
@@ -179,13 +176,11 @@ class IdleSettings(Struct, frozen=True):
     """Idle jobs (PerCache 4.1.2, 4.3), and when they run: free means mains power, no load, nobody there."""
 
     when: Annotated[
-        str,
-        _option(
-            "free: on mains power, no load, nobody at the machine; always: no conditions", among=("free", "always")
-        ),
+        Literal["free", "always"],
+        _option("free: on mains power, no load, nobody at the machine; always: no conditions"),
     ] = "free"
     ahead: Annotated[
-        int, _option("chunks prefetched per idle run, of the newest and of the most retrieved; 0: none")
+        int, _option("chunks prefetched per idle run, of the newest and of the most retrieved; 0: none", ge=0)
     ] = 120
 
 
@@ -243,19 +238,15 @@ class Settings(Struct, frozen=True):
     experiment: Experiment = Experiment()
 
 
-def _limits(section: Any) -> dict[str, dict[str, Any]]:
-    hints = get_type_hints(type(section), include_extras=True)
-    return {name: kind.__metadata__[0] for name, kind in hints.items()}
-
-
 def meanings() -> dict[str, str]:
     """Return the meaning of each dotted key, in half a line."""
-    return {
-        f"{section}.{name}": said["about"]
-        for section, part in asdict(Settings()).items()
-        if section != "experiment"
-        for name, said in _limits(part).items()
-    }
+    return {key: str(_kind(key).__metadata__[0].description) for key in keys(Settings())}
+
+
+def _kind(key: str) -> Any:
+    """Return the annotated type of a key."""
+    section, name = key.split(".")
+    return get_type_hints(type(getattr(Settings(), section)), include_extras=True)[name]
 
 
 def find(settings: Settings, key: str) -> Any:
@@ -348,39 +339,22 @@ def put(settings: Settings, key: str, value: Any, source: str = "config") -> Set
     if key not in known:
         raise UsageError(f"{source}: no such key: {key}", "pkb config show")
     section, name = key.split(".")
-    part = getattr(settings, section)
-    limits = _limits(part)[name]
-    parsed = _convert(value, type(known[key]))
-    if parsed is None or not _within(parsed, limits):
-        current = known[key] if known[key] != "" else "''"
-        raise UsageError(f"{source}: {key} must be {_expected(known[key], limits)}", f"pkb config set {key} {current}")
-    return replace(settings, **{section: replace(part, **{name: parsed})})
-
-
-def _convert(value: Any, kind: type) -> Any:
-    """Convert a value, which may be text from a command line, to a type; None if it is of another type."""
     try:
-        converted = kind(value) if isinstance(value, str) or (kind is float and type(value) is int) else value
-    except (ValueError, OverflowError):
-        return None
-    return converted if type(converted) is kind and converted == converted else None  # nan is not equal to itself
+        parsed = convert(value, _kind(key), strict=False)
+    except ValidationError:
+        current = known[key] if known[key] != "" else "''"
+        raise UsageError(f"{source}: {key} must be {_expected(key)}", f"pkb config set {key} {current}") from None
+    return replace(settings, **{section: replace(getattr(settings, section), **{name: parsed})})
 
 
-def _within(value: Any, limits: Mapping[str, Any]) -> bool:
-    if "like" in limits:
-        return not value or re.fullmatch(limits["like"][0], value) is not None
-    if isinstance(value, str) or "among" in limits:
-        return value in limits.get("among", (value,))
-    return bool(limits.get("least", 0) <= value <= limits.get("most", value))
-
-
-def _expected(value: Any, limits: Mapping[str, Any]) -> str:
-    if "like" in limits:
-        return str(limits["like"][1])
-    if isinstance(value, str) or "among" in limits:
-        return " or ".join(map(str, limits.get("among", ()))) or "text"
-    kind, least = "an integer" if isinstance(value, int) else "a number", limits.get("least", 0)
-    return f"{kind}, {least} to {limits['most']}" if "most" in limits else f"{kind}, {least} or more"
+def _expected(key: str) -> str:
+    kind, limits = _kind(key).__origin__, _kind(key).__metadata__[0]
+    if kind is str:
+        return limits.examples[0] if limits.examples else "text"
+    if among := get_args(kind):
+        return " or ".join(map(str, among))
+    number = "an integer" if kind is int else "a number"
+    return f"{number}, {limits.ge} or more" if limits.le is None else f"{number}, {limits.ge} to {limits.le}"
 
 
 def _leaves(sections: dict[str, Any]) -> list[tuple[str, Any]]:
