@@ -1,4 +1,4 @@
-"""How commands speak: data to stdout, messages to stderr, JSON in one schema. The only place that opens a console.
+"""How commands speak: data to stdout, messages to stderr, JSON in one schema. The only place that knows rich.
 
 Also the options that several commands share: people, days and collections.
 """
@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from functools import cache, partial
+from functools import partial
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
@@ -18,8 +18,6 @@ from engine.text.terminal import line, plain
 from store.errors import PkbError, UsageError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from engine.app import Pkb
     from engine.session import Session
 
@@ -42,21 +40,6 @@ def open_pkb() -> "Iterator[Pkb]":
     with Pkb(server=True) as pkb:
         pkb.session.on_notice = lambda notice: say(f"pkb: {notice}")
         yield pkb
-
-
-@cache
-def console(*, stderr: bool = False) -> "Console":
-    """Return the console of a stream; styles only on a terminal, and never with NO_COLOR."""
-    from rich.console import Console
-
-    class Piped(Console):
-        """One that leaves a closed pipe to `run`, where rich would exit with 1."""
-
-        def on_broken_pipe(self) -> None:
-            raise BrokenPipeError
-
-    plainly: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
-    return Piped(stderr=stderr, color_system=plainly, highlight=False, emoji=False, markup=False, soft_wrap=True)
 
 
 def data(row: dict[str, Any]) -> None:
@@ -192,6 +175,7 @@ def bars(*, quiet: bool, stay: bool = True) -> Iterator[Tick]:
     if quiet or not _can_redraw():
         yield lambda step, done, total: None
         return
+    from rich.console import Console
     from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
     from rich.text import Text
 
@@ -206,7 +190,9 @@ def bars(*, quiet: bool, stay: bool = True) -> Iterator[Tick]:
 
     left = TimeRemainingColumn(compact=True, elapsed_when_finished=True)  # of a finished step, the time that it took
     columns = (TextColumn("{task.description}"), BarColumn(_BAR), Figure(), left)
-    shown = Progress(*columns, console=console(stderr=True), transient=not stay)
+    plainly: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
+    console = Console(stderr=True, color_system=plainly, highlight=False, emoji=False, markup=False, soft_wrap=True)
+    shown = Progress(*columns, console=console, transient=not stay)
 
     def move(step: str, done: int, total: int | None) -> None:
         """Move the bar of a step; the first call draws it, so that an earlier error is printed alone."""

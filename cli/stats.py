@@ -1,6 +1,5 @@
-"""`pkb stats`: the figures on one screen, or as JSON. Loads rich only to print them."""
+"""`pkb stats`: the figures on one screen, or as JSON."""
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
@@ -9,8 +8,8 @@ import typer
 
 from cli import output
 from cli.output import open_pkb
-from cli.render import from_home
-from engine.text.terminal import count, duration, line, plain, size, wrap
+from cli.render import from_home, show_table, show_text
+from engine.text.terminal import count, duration, line, plain, size
 
 _REMOVED = {"evicted": "for lack of space", "deleted": "deleted"}  # any other reason: a missing or damaged file
 Line = tuple[str, str]
@@ -50,12 +49,8 @@ _LABEL = 12  # columns
 
 def _print(rows: Iterable[Line]) -> None:
     """Print lines, each under its label or the one above it, on a terminal wrapped at its width."""
-    from rich.text import Text  # not before there is something to show
-
     for label, shown in rows:
-        text = label.ljust(_LABEL) + shown
-        whole = wrap(text, output.width(), " " * _LABEL) if sys.stdout.isatty() else text
-        output.console().print(Text.assemble((whole[:_LABEL], "bold"), whole[_LABEL:]))
+        show_text(typer.style(label.ljust(_LABEL), bold=True) + shown, indent=" " * _LABEL)
 
 
 TIERS = ("exact", "semantic", "prefix", "blocks", "full")  # of the tiers: the least work first
@@ -63,25 +58,23 @@ TIERS = ("exact", "semantic", "prefix", "blocks", "full")  # of the tiers: the l
 
 def _show_tiers(row: dict[str, Any]) -> None:
     """Print the tiers in a table between two empty lines: counts, latency and savings."""
-    from rich.table import Table
-
     rank = {tier: place for place, tier in enumerate(TIERS)}
     tiers = sorted(row["tiers"], key=lambda tier: (rank.get(tier["tier"], len(TIERS)), not tier["by_model"]))
     questions = sum(tier["questions"] for tier in tiers)
     latency = {(one["tier"], one["by_model"]): one for one in row["history"]["latency"]}
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for name in ("tier", "asked", "share", "p50", "p95", "saved"):
-        table.add_column(name, justify="left" if name == "tier" else "right", no_wrap=True)
+    rows = [("tier", "asked", "share", "p50", "p95", "saved")]
     for tier in tiers:
         times = latency[tier["tier"], tier["by_model"]]
         spent = (times["p50_ms"] / 1000, times["p95_ms"] / 1000, tier["saved_s"])
         is_model = tier["by_model"] and tier["tier"] == "full"  # without a cache hit it is the model's, or quoted
         name = f"{tier['tier']} (model)" if is_model else str(tier["tier"])
         share = _share(tier["questions"] / questions)
-        table.add_row(name, f"{tier['questions']:,}", share, *map(duration, spent))
-    table.add_row("all", f"{questions:,}", "", "", "", duration(row["saved_s"]), style="bold")
-    for shown in ("", table, ""):
-        output.console().print(shown)
+        p50, p95, saved = map(duration, spent)
+        rows.append((name, f"{tier['questions']:,}", share, p50, p95, saved))
+    rows.append(("all", f"{questions:,}", "", "", "", duration(row["saved_s"])))
+    print()
+    show_table(rows, "<>>>>>")
+    print()
 
 
 def _size_lines(row: dict[str, Any]) -> Iterator[Line]:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.output import bars, console, progress_line, session
+from cli.output import bars, progress_line, session
 from cli.render import show_answer, show_source
 from engine.http.completions import footnotes
 from engine.text.question import Synthesis
@@ -352,14 +352,12 @@ def test_bars_fit_a_narrow_terminal_and_those_that_counted_remain(
 ) -> None:
     screen = on_terminal(monkeypatch)
     monkeypatch.setenv("COLUMNS", "60")
-    console.cache_clear()
     with suppress(KeyboardInterrupt), bars(quiet=False, stay=stay) as tick:
         for step, done, total in [("scan", 0, None), ("read", 40, 100), ("keep", 4312, None), ("index", 0, None)]:
             tick(step, done, total)
         if fails:
             raise KeyboardInterrupt
         tick("read", 100, 100)
-    console.cache_clear()
     frames = [re.sub(r"\x1b\[[0-9?;]*[a-zA-Z]", "", frame) for frame in screen.getvalue().split("\x1b[2K")]
     assert all(len(line.strip("\r")) <= 60 for frame in frames for line in frame.split("\n"))
     remain = [line for line in frames[-1].replace("\r", "").split("\n") if line.strip()]
