@@ -184,10 +184,9 @@ def _embed(pkb: "Pkb", when: When, *, quiet: bool) -> int:
     try:
         _ = pkb.session.embedder
     except NoModel as error:
-        from cli.model import offer_embedder, tell_keywords_only
+        from cli.model import offer_embedder
 
-        if quiet or not offer_embedder(pkb.session):
-            tell_keywords_only(pkb.session, error)
+        if not offer_embedder(pkb.session, error, quiet=quiet):
             return missing
     if when == "background":
         # -P: a folder named engine in the working directory must not shadow ours. It reads no other folder or account.

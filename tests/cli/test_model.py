@@ -145,12 +145,6 @@ def test_a_pinned_revision_is_the_one_in_use(fresh: Pkb, hub: Hub) -> None:
     assert (find(NAME, OLD, os.environ).folder / "model.safetensors").read_bytes() == FILES["model.safetensors"]
 
 
-def test_with_no_use_the_choice_stays(fresh: Pkb, hub: Hub) -> None:
-    done = process(fresh, "pull", NAME, "--yes", "--no-use")
-    assert (done.returncode, chosen(fresh)) == (0, ("", ""))
-    assert done.stdout.endswith("to answer with it: pkb model use org/name\n")
-
-
 def test_without_a_terminal_nothing_is_fetched_unasked(fresh: Pkb, hub: Hub) -> None:
     failed(
         process(fresh, "pull", NAME), 2, "cannot ask for confirmation: not a terminal", "pkb model pull org/name --yes"
@@ -350,8 +344,6 @@ def test_ingest_asks_once_and_uses_no_network_unasked(fresh: Pkb, hub: Hub, note
     step = "keyword search only; try: pkb model pull embedder"
     assert ("[Y/n]" in first, "[Y/n]" in second, step in first, step in second) == (True, False, True, False)
     assert hub.seen == []
-    _, third = at_terminal(fresh, "n\n", ["env", "PKB_NOW=2024-06-28T08:00", *command])  # a week later
-    assert ("[Y/n]" in third, step in third, hub.seen) == (False, True, [])
 
 
 @pytest.mark.slow
