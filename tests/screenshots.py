@@ -11,7 +11,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
+from termios import tcsetwinsize
 
 from rich.console import Console
 from rich.terminal_theme import DIMMED_MONOKAI, TerminalTheme
@@ -21,6 +23,7 @@ from tests.demo import DATA, NANO, NOW, WORDS
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 WIDTH = 92
+_REDRAWN = re.compile(r"[^\n]*\r(?:\x1b\[[0-9;]*K)?")  # what a progress line showed before
 KEY = "Who has the spare key to the workshop?"
 LIGHT = TerminalTheme(
     (246, 248, 250),
@@ -47,6 +50,12 @@ LIGHT = TerminalTheme(
     ],
 )
 THEMES = {"light": LIGHT, "dark": DIMMED_MONOKAI}
+ASIDE = [  # an answer, a list and results, in terminals of several widths
+    f' pkb ask "{KEY}"',
+    'pkb ask "When is the next repair day?" -k 1',
+    "pkb todo -n 3",
+    'pkb search "spare key" -k 2',
+]
 # The shell lines of each picture; one that begins with a space runs unseen.
 SCENES = {
     "ask": [
@@ -62,6 +71,9 @@ SCENES = {
         *(f' pkb ask "{question}" --cache refresh' for question in WORDS),
         "pkb stats",
     ],
+    "columns-60": [" pkb ingest ~/Mail ~/Meetings", *ASIDE],
+    "columns-80": ASIDE,
+    "columns-120": ASIDE,
 }
 
 
@@ -75,38 +87,50 @@ def main() -> int:
         shutil.copytree(NANO, home / "Models" / "nano")
         try:
             for scene, lines in SCENES.items():
-                printed = [(line, run(line, home)) for line in lines]
+                width = int(scene.removeprefix("columns-")) if scene.startswith("columns-") else None
+                printed = [(line, run(line, home, width)) for line in lines]
                 shown = "\n\n".join(f"\033[1m$ {line}\033[0m\n{text}" for line, text in printed if line[0] != " ")
                 for name, theme in THEMES.items():
                     path = IMAGES / f"{scene}-{name}.svg"
-                    path.write_text(svg(shown, theme, f"pkb-{scene}-{name}"), "utf-8")
+                    path.write_text(svg(shown, theme, f"pkb-{scene}-{name}", width or WIDTH), "utf-8")
                     print(f"docs/images/{path.name}", flush=True)
         finally:
             run("pkb serve --stop", home)
     return 0
 
 
-def run(line: str, home: Path) -> str:
-    """Run one shell line of pkb's with colours on, and return what it printed; exits where it fails."""
-    own = {"HOME": str(home), "PKB_NOW": NOW, "FORCE_COLOR": "1", "COLORTERM": "truecolor", "COLUMNS": str(WIDTH)}
+def run(line: str, home: Path, width: int | None = None) -> str:
+    """Run one shell line of pkb's with colours on, at a terminal `width` columns wide or in a pipe.
+
+    Returns what it printed; exits where it fails.
+    """
+    own = {"HOME": str(home), "PKB_NOW": NOW, "FORCE_COLOR": "1", "COLORTERM": "truecolor", "TERM": "xterm-256color"}
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PKB_", "XDG_", "NO_COLOR"))}
     words = [str(home / word[2:]) if word.startswith("~/") else word for word in shlex.split(line)[1:]]
-    done = subprocess.run(
-        [sys.executable, "-m", "cli.app", *words],
-        env={**kept, **own},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    if done.returncode not in (0, 3, 4):  # 3: an item of the bundle is skipped; 4: no answer there
-        sys.exit(f"{line}: exit {done.returncode}\n{done.stdout}")
-    return done.stdout.replace(f"{home}/", "~/").rstrip()
+    ours, theirs = os.openpty() if width else os.pipe()
+    if width:
+        tcsetwinsize(theirs, (50, width))
+    command, environ = [sys.executable, "-m", "cli.app", *words], {**kept, **own, "COLUMNS": str(width or WIDTH)}
+    with subprocess.Popen(command, env=environ, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b"".join(iter(partial(_more, ours), b"")).decode()
+    os.close(ours)
+    if process.returncode not in (0, 3, 4):  # 3: an item of the bundle is skipped; 4: no answer there
+        sys.exit(f"{line}: exit {process.returncode}\n{shown}")
+    return _REDRAWN.sub("", shown.replace("\r\n", "\n")).replace(f"{home}/", "~/").rstrip()
 
 
-def svg(shown: str, theme: TerminalTheme, name: str) -> str:
+def _more(ours: int) -> bytes:
+    """Return what comes next; nothing at the end, which is an error of a Linux terminal."""
+    try:
+        return os.read(ours, 1 << 16)
+    except OSError:
+        return b""
+
+
+def svg(shown: str, theme: TerminalTheme, name: str, width: int) -> str:
     """Return terminal output as a picture that fetches nothing when it is viewed."""
-    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    console = Console(record=True, width=width, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     console.print(Text.from_ansi(shown))
     drawn = console.export_svg(title="pkb", theme=theme, unique_id=name)
     return re.sub(r"@font-face\s*\{.*?\}\s*|<!--.*?-->\s*", "", drawn, flags=re.DOTALL)
