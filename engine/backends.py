@@ -23,7 +23,6 @@ from store.types import replace
 if TYPE_CHECKING:
     from engine.kv.restore import KvBinding, PromptReader
     from engine.llm.generate import GenerateOptions, Judge
-    from engine.llm.prompt import Order
     from engine.llm.resident import ResidentModel
     from engine.models.adapters import Adapter
     from engine.models.lookup import InstalledModel
@@ -77,8 +76,6 @@ class _OpenHome(Protocol):
     def reader_version(self) -> str: ...
     @property
     def models(self) -> "ResidentModel": ...
-    @property
-    def order(self) -> "Order": ...
     def before_retrieval(self) -> None: ...
 
 
@@ -280,8 +277,7 @@ class Generative(Retriever, ABC):
         """Ask the model whether the evidence entails an answer; None if the KV cache lacks its prompt."""
         from engine.ask.semantic import entails
 
-        narrow, order = self.narrow(question, evidence), self._opened.order
-        return entails(self.load, question, narrow, answer, trace, self._now, self._most, order)
+        return entails(self.load, question, self.narrow(question, evidence), answer, trace, self._now, self._most)
 
     def narrow(self, question: "Question", evidence: "Evidence") -> "Evidence":
         """Return the evidence, of which the model is shown the two sources that the reader finds likeliest to answer.
@@ -299,7 +295,7 @@ class Generative(Retriever, ABC):
     def _options(self) -> "GenerateOptions":
         from engine.llm.generate import GenerateOptions
 
-        about = (self.name, self._now, self._most, self._opened.order, self.drafts, drafts_of)
+        about = (self.name, self._now, self._most, self.drafts, drafts_of)
         return GenerateOptions(*about, self.about, self._judge)
 
     def _judge(self, question: "Question", evidence: "Evidence") -> "Judge | None":

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from engine.ask.semantic import SemanticRules
     from engine.backends import Generative, Retriever
     from engine.kv.restore import PromptReader
-    from engine.llm.prompt import Order
     from engine.llm.resident import ResidentModel
     from engine.models.minilm import SpanReader
     from engine.models.types import Embedder
@@ -386,13 +385,6 @@ class Session:
         parts = self.settings.experiment
         rules = (tau, self.settings.ask.decline_below, parts.guard, parts.verify, parts.check)
         return SemanticRules(*rules, lambda: self.span_reader)
-
-    @cached_property
-    def order(self) -> "Order":
-        """Return the order of the chunks in a prompt."""
-        from engine.llm.prompt import in_document_order
-
-        return in_document_order
 
     @cached_property
     def models(self) -> "ResidentModel":

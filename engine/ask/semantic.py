@@ -37,7 +37,6 @@ from engine.ask.question_features import QuestionFeatures, normal_question, ques
 from engine.ask.updates import settled
 from engine.kv.restore import PromptReader
 from engine.llm.generate import ParsedAnswer, read, segments_of
-from engine.llm.prompt import Order, in_document_order
 from engine.models.types import Ids, LanguageModel
 from engine.text.dates import spell_date
 from engine.text.question import Question, synthesis
@@ -69,12 +68,11 @@ def entails(
     trace: Trace,
     now: datetime,
     most: int,
-    order: Order = in_document_order,
 ) -> bool | None:
     """Return whether the model confirms an answer; None if the prompt before the question is not in the KV cache."""
     with trace.step("check") as step, ExitStack() as held:
         reading = load()
-        before, cached = segments_of(reading, question, evidence, now, most, order).ids[:-1], reading.caches_prefixes
+        before, cached = segments_of(reading, question, evidence, now, most).ids[:-1], reading.caches_prefixes
         if reading.kept is not None:
             index, root = reading.kept.store.index, reading.kept.root
             cached = all(index.uses(path_keys(root, path)[-1]) is not None for path in reading.paths(before))

@@ -20,7 +20,6 @@ from engine.kv import blocks
 from engine.kv.blocks import PrefixCache
 from engine.kv.restore import PromptReader, keep, prefill
 from engine.llm.prompt import (
-    Order,
     Prompt,
     Segments,
     candidates,
@@ -28,7 +27,6 @@ from engine.llm.prompt import (
     chunk_segment,
     fit,
     in_blocks,
-    in_document_order,
     prompt_ids,
     system_segment,
 )
@@ -205,14 +203,13 @@ Judge = Callable[[ParsedAnswer], Answer]  # returns what is answered where a mod
 class GenerateOptions(Struct, frozen=True):
     """How an answer is generated: by the model of this name, as of `now`, in at most `max_tokens` tokens.
 
-    `order` sorts the chunks of the prompt. Of the tokens up to `drafts` at a time are guessed, from texts that `draft`
-    returns as token ids. `gate` returns the judge of answers to a question, None if words decide.
+    Of the tokens up to `drafts` at a time are guessed, from texts that `draft` returns as token ids. `gate` returns the
+    judge of answers to a question, None if words decide.
     """
 
     name: str
     now: datetime
     max_tokens: int
-    order: Order = in_document_order
     drafts: int = 0
     draft: Draft | None = None
     about: str = ""  # the user's adapter, and the options of KV that are on, for users
@@ -249,7 +246,7 @@ def generate(
         step.note = options.about
     judge = options.gate(question, evidence)  # then nothing is shown before it is known what is answered
     with trace.step("prompt") as step:
-        segments = segments_of(reading, question, evidence, options.now, options.max_tokens, options.order)
+        segments = segments_of(reading, question, evidence, options.now, options.max_tokens)
         step.note = f"{segments.count} tokens, {count(len(segments.prompt.chunks), 'chunk')}"
         if segments.left_out:
             wanted = len(segments.prompt.chunks) + segments.left_out
@@ -359,7 +356,7 @@ def prefill_prompt(
     """
     if not evidence.passages or (kept := (reading := load()).kept) is None:
         return
-    *before, _ = segments_of(reading, question, evidence, options.now, options.max_tokens, options.order).ids
+    *before, _ = segments_of(reading, question, evidence, options.now, options.max_tokens).ids
     step = sys.maxsize if reading.ropes else kept.store.sub_step  # part of a block is of no use
     shorter = list[Ids]()
     for part in beginnings(before, step) if trace.goes_on else [before]:
@@ -372,17 +369,10 @@ def prefill_prompt(
         shorter = part
 
 
-def segments_of(
-    reading: PromptReader,
-    question: Question,
-    evidence: Evidence,
-    now: datetime,
-    most: int,
-    order: Order = in_document_order,
-) -> Segments:
+def segments_of(reading: PromptReader, question: Question, evidence: Evidence, now: datetime, most: int) -> Segments:
     """Return the prompt's segments, for prefix reuse or in blocks."""
     spare = max(most, _SEAMS) if reading.ropes else most
-    segments = fit(reading.model, question.text, now, evidence, spare, order)
+    segments = fit(reading.model, question.text, now, evidence, spare)
     return in_blocks(reading.model, segments) if reading.ropes else segments
 
 

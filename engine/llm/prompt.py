@@ -5,7 +5,7 @@ their beginning. The date is in the last segment, where it does not prevent reus
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -43,10 +43,6 @@ class Prompt:
     documents: tuple[str, ...]
 
 
-# Puts chunks that come best first into the order of a prompt.
-Order = Callable[[Sequence[PromptChunk]], list[PromptChunk]]
-
-
 def in_document_order(shown: Sequence[PromptChunk]) -> list[PromptChunk]:
     """Sort by date, then document, then position; what has no date comes first."""
     return sorted(
@@ -54,11 +50,9 @@ def in_document_order(shown: Sequence[PromptChunk]) -> list[PromptChunk]:
     )
 
 
-def answer_prompt(
-    question: str, now: datetime, shown: Sequence[PromptChunk], order: Order = in_document_order, *, roles: bool = False
-) -> Prompt:
+def answer_prompt(question: str, now: datetime, shown: Sequence[PromptChunk], *, roles: bool = False) -> Prompt:
     """Write the prompt for a question asked now, with `roles` for a model with a role adapter."""
-    ordered = order(shown)
+    ordered = in_document_order(shown)
     chunks = tuple(chunk_segment(number, one.chunk) for number, one in enumerate(ordered, 1))
     sources, documents = tuple(one.source for one in ordered), tuple(one.chunk.document for one in ordered)
     return Prompt(system_segment(roles=roles), chunks, question_segment(question, now), sources, documents)
@@ -149,9 +143,7 @@ class Segments:
         return sum(len(ids) for ids in self.ids)
 
 
-def fit(
-    model: LanguageModel, question: str, now: datetime, evidence: Evidence, most: int, order: Order = in_document_order
-) -> Segments:
+def fit(model: LanguageModel, question: str, now: datetime, evidence: Evidence, most: int) -> Segments:
     """Make a prompt that leaves room for an answer, of the best chunks that fit; PkbError if not one does."""
     left = model.context - min(most, model.context // _ANSWER_SHARE)
     left -= len(system_ids(model)) + len(_question_ids(model, question_segment(question, now)))
@@ -163,7 +155,7 @@ def fit(
             left -= size
     if not fitting:
         raise PkbError(f"{model.name} holds {model.context} tokens, too few to ask with one source", "pkb model list")
-    prompt = answer_prompt(question, now, fitting, order, roles=model.has_roles)
+    prompt = answer_prompt(question, now, fitting, roles=model.has_roles)
     return Segments(prompt, prompt_ids(model, prompt), len(shown) - len(fitting))
 
 

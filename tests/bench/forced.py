@@ -19,6 +19,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from engine.ask.extract import QuoteSettings, quote
 from engine.ask.keys import normalise
+from engine.llm import prompt
 from engine.llm.prompt import candidates
 from engine.llm.resident import ResidentModel
 from engine.models import kv_cache, runtime
@@ -128,7 +129,7 @@ class ForcedBackend(Wrapped):
 
     def generate(self, question: Question, evidence: Evidence, trace: Trace, on_text: OnText | None) -> GeneratedAnswer:
         begun, script = perf_counter(), self._script
-        shown = self._session.order(candidates(evidence))
+        shown = prompt.in_document_order(candidates(evidence))
         gold = self._gold(question, evidence)
         script.quoted = normalise(question.text) not in self._golds
         script.text = reply(gold, [one.chunk.text for one in shown])

@@ -17,13 +17,15 @@ from engine.idle.predict import Prediction, from_forms, offer, pick
 from engine.idle.refresh import Reasker
 from engine.idle.scheduler import JobRunner
 from engine.idle.types import Kind
-from engine.llm.prompt import Order, in_document_order
+from engine.llm import prompt
+from engine.llm.prompt import in_document_order
 from engine.session import Session
 from engine.settings import Experiment, save
 from engine.types import AskOptions, AskResult
 from store.jobs import JobCost
 from store.types import Hit, replace
 from tests.bench.metered import Metered, MeteredResident
+from tests.bench.policies import Order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,19 +75,31 @@ class Spent:
     processor: float
 
 
+@contextmanager
+def ordered(order: Order) -> "Iterator[None]":
+    """Have prompts show their chunks in an order, instead of in document order."""
+    vars(prompt)["in_document_order"] = order
+    try:
+        yield
+    finally:
+        vars(prompt)["in_document_order"] = in_document_order
+
+
 @dataclass(frozen=True, slots=True)
 class Home:
     """An open home under given settings."""
 
     session: Session
     planner: IdlePlanner
+    order: Order = in_document_order
     spent: list[Spent] = field(default_factory=list)  # of each question, without what is stored after its answer
 
     def ask(self, text: str, *, read_bank: bool = True, write_bank: bool = True) -> AskResult:
         """Ask a question and store what was computed once the answer is there."""
         options = AskOptions(k=self.session.settings.ask.k, read_bank=read_bank, write_bank=write_bank)
         wall, processor = time.perf_counter(), time.process_time()
-        answered = self.session.asker.ask(text, options, NOW)
+        with ordered(self.order):
+            answered = self.session.asker.ask(text, options, NOW)
         self.spent.append(Spent(1000 * (time.perf_counter() - wall), 1000 * (time.process_time() - processor)))
         answered.keep()
         return answered
@@ -133,8 +147,9 @@ class Home:
         )
         handlers = self.planner.handlers()
         wanted = set(handlers if kinds is None else kinds)
-        for _ in runner.run({kind: handler for kind, handler in handlers.items() if kind in wanted}):
-            pass
+        with ordered(self.order):
+            for _ in runner.run({kind: handler for kind, handler in handlers.items() if kind in wanted}):
+                pass
         return sum(runner.spent.values(), JobCost())
 
     def flops(self) -> float:
@@ -180,14 +195,14 @@ def opened(
     session = Session(environment(folder))
     session.make()
     session.settings = replace(session.settings, experiment=experiment(settings))
-    session.now, session.order = NOW, order
+    session.now = NOW
     session.__dict__["models"] = MeteredResident(session.home.locks)
     prepare(session)
     planner = IdlePlanner(session, lambda: True, 10**6, lambda: _never, _never)
     try:
         if session.load_model:
             planner.load()
-        yield Home(session, planner)
+        yield Home(session, planner, order)
     finally:
         if session.load_model:
             session.models.free()

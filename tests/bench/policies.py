@@ -3,12 +3,12 @@
 They share ingest, the look-up of paraphrases before retrieval, prompts, the model and questions predicted by forms.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from engine.idle.types import Kind
-from engine.llm.prompt import Order, PromptChunk, in_document_order
+from engine.llm.prompt import PromptChunk, in_document_order
 
 STRIDE = 5  # questions predicted at a time (PerCache 5)
 TAU = 0.85  # of PerCache and of MeanCache (PerCache 5)
@@ -29,6 +29,9 @@ PERCACHE: dict[str, Any] = {
     "experiment.stride": STRIDE,
     "experiment.max_error": 1.0,  # no threshold is learnt
 }
+
+
+Order = Callable[[Sequence[PromptChunk]], list[PromptChunk]]  # of chunks that come best first
 
 
 def by_relevance(shown: Sequence[PromptChunk]) -> list[PromptChunk]:

@@ -38,6 +38,7 @@ from engine.types import Answer, Evidence, Passage, Trace
 from store.errors import NoModel
 from store.kv_files import root_of
 from store.types import Scope, replace
+from tests.bench.home import ordered
 from tests.bench.indexed import IndexedUser, best, golds, load
 from tests.bench.kv_reuse import opened_store
 from tests.bench.metrics import exact, f1, rouge_l, terms
@@ -182,13 +183,12 @@ def open_with_roles(folder: Path) -> PromptReader:
 def by_model(folder: Path, mode: str, held: ExitStack, *, plain: bool, cache: Path | None = None) -> Answering:
     """Return what answers by a model alone while `held` is open."""
     reader, settings = open_reader(folder, mode, plain=plain, cache=cache, held=held), Settings()
-    options = GenerateOptions(
-        folder.name, NOW, settings.model.max_tokens, best_last if mode == "best-last" else in_document_order,
-        0 if mode == "no-drafts" else settings.experiment.drafts, drafts_of,
-    )  # fmt: skip
+    drafts = 0 if mode == "no-drafts" else settings.experiment.drafts
+    options = GenerateOptions(folder.name, NOW, settings.model.max_tokens, drafts, drafts_of)
 
     def answer(question: Question, evidence: Evidence) -> Answer:
-        made = generate(lambda: reader, question, evidence, Trace(), options)
+        with ordered(best_last if mode == "best-last" else in_document_order):
+            made = generate(lambda: reader, question, evidence, Trace(), options)
         made.keep()
         return made.reply
 

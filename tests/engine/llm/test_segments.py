@@ -42,13 +42,6 @@ def test_a_model_is_shown_the_chosen_sources_by_their_own_places() -> None:
     assert found.left_out == 0
 
 
-def test_chunks_come_in_the_requested_order_and_keep_their_sources() -> None:
-    late = Evidence((SECOND, FIRST), EVIDENCE.chunks, 1.0)
-    found = fit(ScriptedModel([]), "q", NOW, late, 10, list)
-    assert [text.split("\n")[1] for text in found.prompt.chunks] == ["From: b", *["From: a"] * 3]
-    assert found.prompt.sources == (0, 1, 1, 1)
-
-
 def test_the_last_segment_has_the_time_only_where_the_question_is_read_by_it() -> None:
     now = datetime(2024, 6, 19, 8, 5, tzinfo=UTC)
     asked = ("When is my next call?", "Who has the key?", "Who had the key?")
