@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from engine.models.minilm import SpanReader
     from engine.models.mlx import Mlx
     from engine.models.openai import ServerModel
-    from engine.models.role_adapter import RoleAdapter
     from engine.models.types import Embedder
     from engine.settings import KvSettings, Settings
     from engine.text.question import Question
@@ -315,7 +314,7 @@ class LocalModel(Generative):
         opened: _OpenHome,
         found: "InstalledModel",
         digest: str,
-        role: "RoleAdapter | None",
+        role: "Adapter | None",
         adapter: "Adapter | None",
     ) -> None:
         super().__init__(opened)
@@ -444,9 +443,8 @@ def open_store(
 
 def local_model(opened: _OpenHome) -> LocalModel:
     """Return the backend of the configured model, with those of other tasks and collections; NoModel without it."""
-    from engine.models.adapters import wardrobe_of
+    from engine.models.adapters import find_adapter, wardrobe_of
     from engine.models.lookup import find, fingerprint
-    from engine.models.role_adapter import find_adapter
 
     chosen, notes = opened.settings.model, opened.home.cache / "digests"
     found = find(chosen.name, chosen.revision, opened.environ)

@@ -172,7 +172,7 @@ def _cache_space(home: Home, settings: KvSettings) -> Check:
 
 
 def _model(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
-    from engine.models.role_adapter import find_adapter
+    from engine.models.adapters import find_adapter
 
     limit = int(total() * settings.memory_share)
     if not settings.is_local:  # one that is installed is selected, else one downloaded

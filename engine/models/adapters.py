@@ -1,8 +1,9 @@
 """LoRA adapters as mlx-lm and PEFT save them: read and checked, put on a loaded model and taken off, kept in a home.
 
 An ordinary adapter acts on every token, so its KV tensors are its own. An activated one (arXiv 2504.12397) acts on the
-last segment of a prompt and on what is generated: the tensors of everything before are the base model's. MLX is
-imported inside functions, because BLAS must be loaded before it.
+last segment of a prompt and on what is generated: the tensors of everything before are the base model's, bit for bit.
+So does a role adapter, which comes with pkb or a model for the few tasks that pkb gives it. MLX is imported inside
+functions, because BLAS must be loaded before it.
 """
 
 import json
@@ -24,6 +25,7 @@ from engine.models.role_adapter import (
     UP,
     AttachedAdapter,
     Factors,
+    base_in,
     base_of,
     factors_of,
     layer_of,
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapters.safetensors"
 ACTIVATED = "activated"  # key of the config, which mlx-lm ignores
+FILE = "role_adapter.safetensors"  # beside a model's weights
+SHIPPED = Path(__file__).parent / "adapters"
 MOST_RANK = 512
 _MOST_CONFIG = 1 << 20  # bytes
 _MOST_SCALE = 1e4
@@ -62,13 +66,16 @@ class Adapter:
     digest: str
     rank: int
     scale: float
-    folder: Path
+    weights: Path  # the file of its factors
     activated: bool = False
 
-    @property
-    def weights(self) -> Path:
-        """Return the file of its factors."""
-        return self.folder / WEIGHTS
+
+def find_adapter(folder: Path, notes: Path | None = None) -> Adapter | None:
+    """Return the role adapter of the model in a folder: its own, or one that comes with pkb; None if there is none."""
+    own, base = folder / FILE, base_of(folder)
+    shipped = (path for path in sorted(SHIPPED.glob("*.safetensors")) if base and base_in(path) == base)
+    path = own if own.is_file() else next(shipped, None)
+    return Adapter(path.name, digest(path, notes), 0, 1.0, path, activated=True) if path else None
 
 
 def read_adapter(folder: Path, name: str, notes: Path | None = None) -> Adapter:
@@ -85,7 +92,8 @@ def read_adapter(folder: Path, name: str, notes: Path | None = None) -> Adapter:
         raise PkbError(f"adapter {name} is damaged: rank {rank} in {CONFIG}, {there} in {WEIGHTS}", _NEXT)
     activated = bool(config.get(ACTIVATED))
     said = f"{weights}\n{scale!r}\n{activated}"
-    return Adapter(name, blake2b(said.encode(), digest_size=16).hexdigest(), rank, scale, folder, activated)
+    own = blake2b(said.encode(), digest_size=16).hexdigest()
+    return Adapter(name, own, rank, scale, folder / WEIGHTS, activated)
 
 
 def _config(folder: Path, name: str) -> Mapping[str, Any]:
@@ -213,8 +221,8 @@ def check_values(adapter: Adapter) -> None:
 def wear(model: Any, attached: AttachedAdapter, adapter: Adapter | None) -> None:
     """Put an adapter on a loaded mlx-lm model in place of the one it wears; None restores the base exactly.
 
-    Layers are wrapped, never changed: the base's own layers stand in their places again afterwards, with the model's
-    role adapter, if it has one. PkbError, and the base alone, if the adapter cannot be read or does not fit.
+    Layers are wrapped, never changed: the base's own layers stand in their places again afterwards. PkbError, and the
+    base alone, if the adapter cannot be read or does not fit.
     """
     name, found = adapter.digest if adapter else "", dict[str, Factors]()
     if attached.name == name:

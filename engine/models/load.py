@@ -20,10 +20,11 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import Tokenizer
 
 from engine.models import kv_cache, runtime
+from engine.models.adapters import Adapter, wear
 from engine.models.kv_cache import CacheForm, FixedKeys, Ropes, ropes
 from engine.models.lookup import TOKENS, architecture, missing_files, read_config, role, split
 from engine.models.mlx import SUB_STEP, Mlx, load_weights, open_lazily
-from engine.models.role_adapter import AttachedAdapter, RoleAdapter, attach
+from engine.models.role_adapter import AttachedAdapter
 from engine.models.runtime import Device
 from engine.models.types import Frame, Tokens, open_tokenizer
 from store.errors import NoModel, PkbError
@@ -169,7 +170,7 @@ def load(
     cache: Path,
     memory_share: float,
     threads: int | None = None,
-    adapter: RoleAdapter | None = None,
+    adapter: Adapter | None = None,
 ) -> Mlx:
     """Load the model in a folder; NoModel if it is missing, PkbError if it is unsupported or too large.
 
@@ -193,6 +194,7 @@ def load(
     tokenizer, model = load_parts(
         folder, load_weights, name=name, cache=cache, threads=threads, memory_share=memory_share
     )
+    wear(model, attached := AttachedAdapter(), adapter)
     ids = {key: id for key, text in names.items() if (id := tokenizer.token_to_id(text)) is not None}
     vocabulary = Tokens(tokenizer, ids.values())
     inner = config.get("text_config")  # of a multimodal model
@@ -210,7 +212,8 @@ def load(
         one_line=framing is None,
         vocabulary=vocabulary,
         model=model,
-        adapter=attach(model, adapter.path) if adapter else AttachedAdapter(),
+        adapter=attached,
+        role=adapter,
     )
 
 

@@ -80,7 +80,7 @@ class Mlx:
     """A loaded model. With `one_line`, an answer ends with its first line, because the model has no stop token.
 
     With `bits`, it always decodes from a cache quantized to that many bits, restored or not. `yield_point` is called
-    before each step of prefill and decoding; it may run another prompt, or raise. A role adapter acts on the
+    before each step of prefill and decoding; it may run another prompt, or raise. The adapter of its `role` acts on the
     last segment of a prompt and on what is generated, and on nothing else. The user's adapter, which it `wears`, takes
     its place; an ordinary one acts on all segments.
     """
@@ -94,6 +94,7 @@ class Mlx:
     vocabulary: Tokens = field(repr=False)
     model: Any = field(repr=False)
     adapter: AttachedAdapter = field(default_factory=AttachedAdapter, repr=False)
+    role: Adapter | None = None
     wears: Adapter | None = None
     bits: int = 0
     meter: Meter = field(default_factory=Meter, repr=False)
@@ -107,7 +108,7 @@ class Mlx:
     @property
     def has_roles(self) -> bool:
         """Return whether a role adapter acts on the last segment of prompts."""
-        return self.adapter.has_roles and not self.kv_adapter
+        return self.role is not None and not self.kv_adapter
 
     @property
     def kv_adapter(self) -> str:
@@ -259,7 +260,7 @@ class Mlx:
         self.meter.generated += len(ids) * decoding
         self.meter.prefilled += len(ids) * (not decoding)
         self.yield_point()  # before adapters are changed: it may run another prompt
-        wear(self.model, self.adapter, self.wears)
+        wear(self.model, self.adapter, self.wears or self.role)
         with self.adapter.acting() if adapted else nullcontext():
             return self.model(ids[None], cache=cache)
 

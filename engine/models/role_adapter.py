@@ -1,8 +1,6 @@
-"""Role adapters: activated LoRA (arXiv 2504.12397) for the few tasks that pkb gives a model, called roles.
+"""Adapted layers of a loaded model, the files of their factors, and what identifies the model that these are for.
 
-An adapter acts on the last segment of a prompt, which says what to do, and on what is generated. The keys and values of
-everything before it are the base model's, bit for bit, so all roles share one KV cache. MLX is imported inside
-functions, because BLAS must be loaded before it.
+MLX is imported inside functions, because BLAS must be loaded before it.
 """
 
 import json
@@ -16,11 +14,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from engine.models.lookup import CONFIG, INDEX, digest
-from store.errors import PkbError
+from engine.models.lookup import CONFIG, INDEX
 
-FILE = "role_adapter.safetensors"  # beside a model's weights
-SHIPPED = Path(__file__).parent / "adapters"
 BASE, DOWN, UP = "base", ".lora_a", ".lora_b"  # metadata key; suffixes of (inputs, rank) and (rank, outputs)
 _NORM = "model.norm.weight"
 MOST_BYTES = 4 << 30  # of factors
@@ -28,22 +23,6 @@ _BYTES = {"F32": 4, "F16": 2, "BF16": 2}  # of a value
 _HEADER = 1 << 24  # bytes; a longer one is damaged
 _SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "vocab_size")
 _DAMAGED = (OSError, ValueError, LookupError, TypeError, AttributeError, struct.error)
-
-
-@dataclass(frozen=True, slots=True)
-class RoleAdapter:
-    """An adapter's file and its digest."""
-
-    path: Path
-    digest: str
-
-
-def find_adapter(folder: Path, notes: Path | None = None) -> RoleAdapter | None:
-    """Return the adapter for the model in a folder: its own, or one that comes with pkb; None if there is none."""
-    own, base = folder / FILE, base_of(folder)
-    shipped = (path for path in sorted(SHIPPED.glob("*.safetensors")) if base and base_in(path) == base)
-    path = own if own.is_file() else next(shipped, None)
-    return RoleAdapter(path, digest(path, notes)) if path else None
 
 
 def base_in(path: Path) -> str:
@@ -141,14 +120,13 @@ def _bfloat16s(path: Path, name: str) -> bytes:
 Factors = tuple[Any, Any, float]  # down, up, and the scale of their product
 
 
+@dataclass(slots=True)
 class AttachedAdapter:
-    """The adapter inside a loaded model; it acts only within `acting`, or `always`.
+    """The adapter inside a loaded model, by its digest `name`; it acts only within `acting`, or `always`; mutable."""
 
-    `has_roles` is whether the model came with a role adapter, `name` the digest of another one that stands in for it.
-    """
-
-    def __init__(self, *, has_roles: bool = False) -> None:
-        self.acts, self.always, self.has_roles, self.name = False, False, has_roles, ""
+    acts: bool = False
+    always: bool = False
+    name: str = ""
 
     @contextmanager
     def acting(self) -> Iterator[None]:
@@ -160,31 +138,6 @@ class AttachedAdapter:
             self.acts = False
 
 
-def attach(model: Any, path: Path) -> AttachedAdapter:
-    """Wrap the adapted layers of a model that computes in its own dtype; PkbError if the file does not fit it."""
-    import mlx.core as mx
-    from mlx.utils import tree_unflatten
-
-    attached = AttachedAdapter(has_roles=True)
-    layers = dict(model.named_modules())
-    try:
-        factors = mx.load(str(path))
-        if not isinstance(factors, dict):
-            raise ValueError("not a set of tensors")
-        names, wrapped = sorted(name.removesuffix(DOWN) for name in factors if name.endswith(DOWN)), []
-        for name in names:
-            layer, down, up = layers[name], factors[name + DOWN], factors[name + UP]
-            if (down.shape[0], up.shape[1], down.shape[1]) != (*sizes_of(layer), up.shape[0]):
-                raise ValueError("another shape")
-            wrapped.append((name, _layer_type()(layer, (down, up, 1.0), attached)))
-        if not names:
-            raise ValueError("no factors")
-    except (RuntimeError, ValueError, LookupError, AttributeError) as error:
-        raise PkbError(f"{path} does not fit the model: {type(error).__name__}", "pkb model list") from error
-    model.update_modules(tree_unflatten(wrapped))
-    return attached
-
-
 def sizes_of(linear: Any) -> tuple[int, int]:
     """Return the inputs and outputs of a linear layer."""
     outputs, inputs = linear.weight.shape
@@ -192,27 +145,19 @@ def sizes_of(linear: Any) -> tuple[int, int]:
 
 
 def replace_factors(model: Any, attached: AttachedAdapter, name: str, factors: Mapping[str, Factors]) -> None:
-    """Have other factors act, by layer, in place of the role adapter's; none for its own. `name` is their digest."""
+    """Have factors act, by layer, in place of those before; none for the base model. `name` is their digest."""
     from mlx.utils import tree_unflatten
 
-    layers = dict(model.named_modules())
-    kind, changed = _layer_type(), list[tuple[str, Any]]()
-    for place, layer in layers.items():
-        if isinstance(layer, kind) and not layer.use(own=not name) and place not in factors:
-            changed.append((place, layer.inner))
-    for place, one in factors.items():
-        layer = layers[place]
-        if not isinstance(layer, kind):
-            layer = kind(layer, None, attached)
-            changed.append((place, layer))
-        layer.use(one)
+    layers, kind = dict(model.named_modules()), _layer_type()
+    changed = [(place, layer.inner) for place, layer in layers.items() if isinstance(layer, kind)]
+    changed += [(place, kind(layer_of(layers[place]), one, attached)) for place, one in factors.items()]
     if changed:
-        model.update_modules(tree_unflatten(changed))
+        model.update_modules(tree_unflatten(list(dict(changed).items())))
     attached.name = name
 
 
 def layer_of(layer: Any) -> Any:
-    """Return the base model's layer inside one that `attach` wrapped; any other layer as it is."""
+    """Return the base model's layer inside one that is adapted; any other layer as it is."""
     return layer.inner if isinstance(layer, _layer_type()) else layer
 
 
@@ -222,20 +167,16 @@ def _layer_type() -> Any:
     from mlx.nn.layers.base import Module
 
     class Adapted(Module):
-        def __init__(self, inner: Any, own: Factors | None, attached: AttachedAdapter) -> None:
+        def __init__(self, inner: Any, factors: Factors, attached: AttachedAdapter) -> None:
             begin: Callable[[], None] = super().__init__  # which MLX gives no types
             begin()
             self.inner = inner
             # Names with an underscore are not parameters of the model.
-            self._own, self._attached, self._factors = own, attached, own
-
-        def use(self, factors: Factors | None = None, *, own: bool = False) -> bool:
-            self._factors = self._own if own else factors
-            return self._own is not None
+            self._attached, self._factors = attached, factors
 
         def __call__(self, x: Any) -> Any:
             found = self.inner(x)
-            if self._factors is None or not (self._attached.acts or self._attached.always):
+            if not (self._attached.acts or self._attached.always):
                 return found
             down, up, scale = self._factors
             if down.dtype != x.dtype:

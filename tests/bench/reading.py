@@ -27,9 +27,9 @@ from engine.backends import drafts_of
 from engine.kv.restore import KvBinding, PromptReader
 from engine.llm.generate import GenerateOptions, generate
 from engine.llm.prompt import PromptChunk, in_document_order
+from engine.models.adapters import find_adapter
 from engine.models.load import load as load_model
 from engine.models.load import movable
-from engine.models.role_adapter import find_adapter
 from engine.models.runtime import load_blas
 from engine.retrieval.retrieve import RetrievalLimits, retrieve
 from engine.settings import Settings

@@ -22,9 +22,9 @@ from engine.ask.semantic import check_ids
 from engine.kv.restore import KvBinding, PromptReader
 from engine.llm.generate import read
 from engine.llm.prompt import question_segment, system_ids
+from engine.models.adapters import find_adapter
 from engine.models.load import load
 from engine.models.mlx import Mlx
-from engine.models.role_adapter import find_adapter
 from engine.models.types import Ids
 from engine.types import Trace
 from prompts import prompt

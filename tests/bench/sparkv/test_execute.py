@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from engine.models.adapters import Adapter
 from engine.models.load import load
 from engine.models.mlx import Mlx
-from engine.models.role_adapter import RoleAdapter
 from store.errors import PkbError
 from tests.bench.home import NANO
 from tests.bench.sparkv.bitstream import Chunk32, Level
@@ -41,7 +41,7 @@ def model(request: pytest.FixtureRequest, scratch: Path) -> Mlx:
     sizes = KINDS.get(kind, {}) | tied | {"max_position_embeddings": 2048}
     folder = NANO if kind == "nano" else make(scratch / request.param, sizes)
     path = add_adapter(folder) if "adapted" in other else None
-    adapter = RoleAdapter(path, "") if path else None
+    adapter = Adapter(path.name, "role", 0, 1.0, path, activated=True) if path else None
     return load(folder, name=request.param, cache=scratch, memory_share=0.9, adapter=adapter)
 
 

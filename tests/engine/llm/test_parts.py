@@ -15,9 +15,9 @@ from engine.idle.types import OutOfTime
 from engine.kv.restore import KvBinding, PromptReader
 from engine.llm.generate import ask_about
 from engine.llm.prompt import chunk_ids, system_ids
+from engine.models.adapters import find_adapter
 from engine.models.load import load, movable
 from engine.models.mlx import Mlx
-from engine.models.role_adapter import find_adapter
 from prompts import prompt
 from store.types import Chunk
 from tests.effort import examples, slow_only

@@ -11,7 +11,7 @@ from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from engine.models.role_adapter import FILE
+from engine.models.adapters import FILE
 
 Config = dict[str, Any]
 

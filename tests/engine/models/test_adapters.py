@@ -17,12 +17,12 @@ from engine.models.adapters import (
     Adapter,
     AdapterFolder,
     check_fit,
+    find_adapter,
     read_adapter,
     wear,
 )
 from engine.models.load import load
 from engine.models.mlx import Mlx
-from engine.models.role_adapter import find_adapter
 from store.errors import PkbError, UsageError
 from tests.effort import examples
 from tests.engine.models.adapter_kit import make_adapter
@@ -68,6 +68,11 @@ def weights(model: Mlx) -> dict[str, np.ndarray]:
     return {name: np.array(array) for name, array in dict(tree_flatten(model.model.parameters())).items()}
 
 
+def base_modules(model: Mlx) -> dict[str, int]:
+    """Return which modules a model is made of, those of adapted layers for these."""
+    return {name.removesuffix(".inner"): id(part) for name, part in model.model.named_modules()}
+
+
 def same(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:
     return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
 
@@ -78,21 +83,21 @@ def test_the_base_is_restored_to_the_last_bit(
 ) -> None:
     model = opened(folder, tmp_path, roles=roles)
     before, parts = logits(model), weights(model)
-    modules = {name: id(part) for name, part in model.model.named_modules()}
+    modules, worn = base_modules(model), model.adapter.name
     for adapter in (mail, meetings, mail):
         assert not np.array_equal(logits(replace(model, wears=adapter)), before)
         assert model.adapter.name == adapter.digest
     assert np.array_equal(logits(model), before)
-    assert model.adapter.name == ""
+    assert (model.adapter.name, bool(worn)) == (worn, roles)
     assert same(weights(model), parts)
-    assert {name: id(part) for name, part in model.model.named_modules()} == modules
+    assert base_modules(model) == modules
 
 
 def test_it_computes_what_mlx_lm_computes(folder: Path, mail: Adapter, tmp_path: Path) -> None:
     from mlx_lm.tuner.utils import load_adapters
 
     reference = opened(folder, tmp_path / "reference")
-    load_adapters(reference.model, str(mail.folder)).eval()
+    load_adapters(reference.model, str(mail.weights.parent)).eval()
     by_mlx_lm = np.array(reference.model(_ids(LAST)))
     model = opened(folder, tmp_path)
     wear(model.model, model.adapter, mail)
@@ -237,9 +242,9 @@ def test_a_folder_without_an_adapter_is_told_apart(tmp_path: Path) -> None:
 )
 def test_numbers_that_are_none_are_damage(folder: Path, tmp_path: Path, parameters: object, said: str) -> None:
     found = make_adapter(folder, tmp_path / "odd")
-    (found.folder / CONFIG).write_text(json.dumps({"lora_parameters": parameters}), "utf-8")
+    (found.weights.parent / CONFIG).write_text(json.dumps({"lora_parameters": parameters}), "utf-8")
     with pytest.raises(PkbError, match=said):
-        read_adapter(found.folder, "odd")
+        read_adapter(found.weights.parent, "odd")
 
 
 def test_a_file_that_is_cut_off_or_too_long_is_damage(folder: Path, tmp_path: Path) -> None:
@@ -253,7 +258,7 @@ def test_a_file_that_is_cut_off_or_too_long_is_damage(folder: Path, tmp_path: Pa
     ):
         found.weights.write_bytes(raw)
         with pytest.raises(PkbError, match=said):
-            read_adapter(found.folder, "cut")
+            read_adapter(found.weights.parent, "cut")
 
 
 def test_other_tensors_are_refused(folder: Path, tmp_path: Path) -> None:
@@ -272,7 +277,7 @@ def test_other_tensors_are_refused(folder: Path, tmp_path: Path) -> None:
     ):
         mx.save_safetensors(str(found.weights), changed)
         with pytest.raises(PkbError, match=said):
-            read_adapter(found.folder, "odd")
+            read_adapter(found.weights.parent, "odd")
 
 
 @examples(40)
@@ -295,9 +300,9 @@ def test_an_adapter_that_was_copied_in_part_is_none(folder: Path, mail: Adapter,
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        own.add(mail.folder, "mail", "base", "model", refuse)
+        own.add(mail.weights.parent, "mail", "base", "model", refuse)
     assert (own.names(), list((tmp_path / "home").iterdir())) == ([], [])
-    assert own.add(mail.folder, "mail", "base", "model", lambda _: None).read().digest == mail.digest
+    assert own.add(mail.weights.parent, "mail", "base", "model", lambda _: None).read().digest == mail.digest
 
 
 @examples(20)

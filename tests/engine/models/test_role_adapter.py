@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.models.adapters import FILE, SHIPPED, Adapter, find_adapter
 from engine.models.load import load
 from engine.models.mlx import Mlx
-from engine.models.role_adapter import BASE, FILE, SHIPPED, RoleAdapter, base_in, base_of, find_adapter
+from engine.models.role_adapter import BASE, base_in, base_of
 from store.errors import PkbError
 from tests.demo import NANO
 from tests.effort import examples
@@ -30,7 +31,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return found
 
 
-def opened(folder: Path, cache: Path, adapter: RoleAdapter | None = None) -> Mlx:
+def opened(folder: Path, cache: Path, adapter: Adapter | None = None) -> Mlx:
     model = load(folder, name=folder.name, cache=cache, memory_share=0.9, adapter=adapter)
     return replace(model, stops=frozenset(), one_line=False, sub_step=64)
 
