@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from engine.kv.costs import Costs, Loader, LoadPlan, MeasuredCosts, Planner, Unit, auto
 from engine.kv.costs import compute as compute_all
 from engine.kv.costs import load as load_all
-from engine.models.kv_cache import Ropes
+from engine.models.kv_cache import Ropes, append, join
 from engine.models.kv_read import ReadAt, UnreadableCache, open_files
 from engine.models.types import Ids, LanguageModel
 from engine.settings import LINKS
@@ -164,7 +164,7 @@ def _divided(
                     costs.record_prefill(span.position, end, time.perf_counter() - since)
         back = [span for part in parts[loader.back :] for span in part]
         if back:
-            kept.model.join(cache, reader)
+            join(cache, reader)
             size = round(sum(span.unit.tokens for span in back) * reader.token_bytes)
             costs.record_load(len({span.file for span in back}), size, loader.seconds)
         elif loader.failed is None:  # not even one came: it takes at least as long
@@ -390,7 +390,7 @@ def _appended(
 ) -> Restored:
     """Append what was fetched to the cache; what does not fit the model is computed after all."""
     try:
-        captured = kept.model.append(front.cache, [fetched[number].tensors for number in sorted(fetched)])
+        captured = append(front.cache, [fetched[number].tensors for number in sorted(fetched)])
     except UnreadableCache:
         fetched.clear()
         return front

@@ -171,7 +171,7 @@ class Mlx:
             return kv_cache.restore(cache, paths)
         with closing(self.ranges(open_files(paths), shared, os.preadv)) as reader:
             reader.read_all()
-            self.join(cache, reader)
+            kv_cache.join(cache, reader)
         return cache
 
     @property
@@ -183,14 +183,6 @@ class Mlx:
         """Return a reader of open files, one per segment, of the last only `shared` tokens; UnreadableCache."""
         in_place = not self.bits and device() != "cuda"  # as they are, and only tested with host memory
         return RangeReader(opened, shared, self.buffers.pop() if in_place else None, read_at)
-
-    def append(self, cache: Cache, parts: Sequence[Sequence[Tensor]]) -> list[Captured]:
-        """Append segments as stored to a cache of those before; returns the arrays that cannot be cut from it later."""
-        return kv_cache.append(cache, parts)
-
-    def join(self, cache: Cache, reader: RangeReader) -> None:
-        """Append what was read to a cache of the tokens before it."""
-        kv_cache.join(cache, reader)
 
     def release(self, cache: Cache) -> None:
         """Clear a cache that is no longer used, so that the next one can reuse its buffers."""

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.models.kv_cache import append
 from engine.models.mlx import Mlx
 from store.kv_files import WIDTHS, Tensor
 from store.peers import PeerBook, PeerSource, parse_address
@@ -150,7 +151,7 @@ def by_link(model: Mlx, ids: list[int], folder: Path, rounds: int) -> None:
         count = sum(len(part.buffer) // WIDTHS[part.dtype] for node in came for part in node.tensors)
         print(f"{dtype:<4} {8 * sent / count:.2f} bits a number, error {came[0].error:.2%}")
         if dtype == "F32":
-            model.append(again := model.begin(), [node.tensors for node in came])
+            append(again := model.begin(), [node.tensors for node in came])
             logits = _next(model, again, ids[_TOKENS:])
             kl = np.mean([divergence(*both) for both in zip(wanted, logits, strict=True)])
             same = np.mean(wanted.argmax(-1) == logits.argmax(-1))

@@ -49,13 +49,6 @@ class RestorableModel(ScriptedModel):
         """Have no ranges to read."""
         raise UnreadableCache(str(shared))
 
-    def append(self, cache: list[list[int]], parts: Sequence[Sequence[Tensor]]) -> list[None]:
-        """Have nothing to append."""
-        return []
-
-    def join(self, cache: list[list[int]], reader: RangeReader) -> None:
-        """Have nothing to join."""
-
     def cut(self, cache: list[list[int]], start: int, stop: int, captured: object = None) -> list[Tensor]:
         """Return tensors of no meaning."""
         return tensors(64, tuple(range(start, stop)))
