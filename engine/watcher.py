@@ -250,7 +250,7 @@ class Watcher:
                 if operations.missing_vectors(opened):
                     for step in operations.embed(opened):
                         done, left = step
-                        if left and self._follow.is_due():
+                        if left and self._follow.next_due() <= time.monotonic():
                             self._unembedded = True
                             break
         except NoModel as error:

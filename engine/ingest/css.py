@@ -52,11 +52,11 @@ def _calls(value: str) -> Sequence[tuple[str, Sequence[Any]]]:
 
 @lru_cache(maxsize=4096)
 def pixels(value: str, font: float = 16.0) -> float | None:
-    """Return a length in pixels: em are of the font's size, per cent of the screen's width; None for anything else."""
+    """Return a length or a font's size in pixels, per cent being of the screen's width; None for anything else."""
     found = _tokens(value)
     if calls := _calls(value):
         found = calls[0][1] if calls[0][0] == "calc" else []
-    return _size(found[0], font) if len(found) == 1 and found[0].type in _NUMERIC else None
+    return _size(found[0], font) if len(found) == 1 and found[0].type in _NUMERIC else _SIZES.get(value)
 
 
 def _size(number: Any, font: float) -> float | None:
@@ -174,25 +174,19 @@ def _longhands(name: str, value: str) -> dict[str, str]:
     if name in (*_SIDES, "overflow", "background", "font"):
         words = [_text([token]) for token in _tokens(value)] or [value]
         if name in _SIDES and len(words) <= 4:
-            sides = zip(("top", "right", "bottom", "left"), _four(words), strict=True)
-            found = {_SIDES[name] + side: one for side, one in sides}
+            four = [*words, words[1]] if len(words) == 3 else (words * 4)[:4]
+            found = {
+                _SIDES[name] + side: one for side, one in zip(("top", "right", "bottom", "left"), four, strict=True)
+            }
         elif name == "overflow":
             found = {"overflow-x": words[0], "overflow-y": words[-1]}
         elif name == "background":
             colors = [word for word in words if parse_color(word)]
             found = {"background-color": (colors or ["transparent"])[-1], "background-image": value}
         elif name == "font":
-            sizes = (word for word in words if word == "0" or (_is_size(word) and not word.isdecimal()))
+            sizes = (word for word in words if word == "0" or (pixels(word) is not None and not word.isdecimal()))
             found = {"font-size": next(sizes, "")}
     return {name: one for name, one in found.items() if _is_valid(name, one)}
-
-
-def _four(sides: list[Any]) -> list[Any]:
-    return (sides * 4)[:4] if len(sides) != 3 else [*sides, sides[1]]
-
-
-def _is_size(value: str) -> bool:
-    return value in _SIZES or pixels(value) is not None
 
 
 def _is_valid(name: str, value: str) -> bool:
@@ -202,7 +196,7 @@ def _is_valid(name: str, value: str) -> bool:
         return _DISPLAY.fullmatch(value) is not None
     if name in _COLORED:
         return value in _GLOBAL or parse_color(value) is not None
-    return _LENGTHS.fullmatch(name) is not None and (value in _GLOBAL or _is_size(value))
+    return _LENGTHS.fullmatch(name) is not None and (value in _GLOBAL or pixels(value) is not None)
 
 
 # Sheets: rules in the order in which they apply, the last one wins.
@@ -314,7 +308,7 @@ def style_element(parent: Style, tag: str, declared: Iterable[Declared], hints: 
         replaced = {name: _with_variables(value, dict(variables)) for name, value in values.items()}
         values = {name: value for name, value in replaced.items() if _is_valid(name, value)}
     size = values.get("font-size", "")
-    found = _SIZES.get(size) or pixels(size.replace("%", "em"), parent.font_size / (100 if "%" in size else 1))
+    found = pixels(size.replace("%", "em"), parent.font_size / (100 if "%" in size else 1))
     font = parent.font_size if found is None else found
     opacity = _opacity(values)
     if opacity < _LEAST_ALPHA or _is_removed(values) or _is_outside(values, font) or _has_no_size(tag, values, font):

@@ -353,7 +353,17 @@ def exported_messages(lines: Lines) -> list[ChatMessage]:
     if not (begins and 0 < len(first) <= (1 if prose else 5) * named):
         return []
     stamps = [(place, match) for place, (_, line) in enumerate(lines) if (match := _stamp(line))]
-    order = _date_order([match for _, match in stamps])
+    # Without zeros and with "PM" they are written so in the United States.
+    american = any(match["half"] in ("A", "P") for _, match in stamps) and any(
+        len(match["a"]) == 1 for _, match in stamps
+    )
+    likely = [_MONTH_FIRST, _DAY_FIRST] if american else [_DAY_FIRST, _MONTH_FIRST]
+    days = {
+        order: [moment.date() for _, match in stamps if (moment := _moment(match, order))]
+        for order in [*likely, _YEAR_FIRST]
+    }
+    # As most are valid, then as they ascend, then by the clock.
+    order = min(days, key=lambda order: (-len(days[order]), sum(one > other for one, other in pairwise(days[order]))))
     moments = [_moment(match, order) for _, match in stamps]
     sent = next((moment for moment in moments if moment), None)
     if sent is None:
@@ -375,17 +385,6 @@ def exported_messages(lines: Lines) -> list[ChatMessage]:
 
 
 _DAY_FIRST, _MONTH_FIRST, _YEAR_FIRST = "cba", "cab", "abc"  # the groups that hold year, month and day
-
-
-def _date_order(stamps: Sequence[re.Match[str]]) -> str:
-    """Return how the dates of a file are written: as most are valid, then as they ascend, then by the clock."""
-    # Without zeros and with "PM" they are written so in the United States.
-    american = any(one["half"] in ("A", "P") for one in stamps) and any(len(one["a"]) == 1 for one in stamps)
-    likely = [_MONTH_FIRST, _DAY_FIRST] if american else [_DAY_FIRST, _MONTH_FIRST]
-    days = {
-        order: [moment.date() for one in stamps if (moment := _moment(one, order))] for order in [*likely, _YEAR_FIRST]
-    }
-    return min(days, key=lambda order: (-len(days[order]), sum(one > other for one, other in pairwise(days[order]))))
 
 
 def _moment(stamp: re.Match[str], order: str) -> datetime | None:

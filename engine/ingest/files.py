@@ -123,7 +123,12 @@ def _read_open(
     elif scan.ARCHIVE.match(head) or scan.is_tar(head):
         yield from _read_archive(file, name, limits, allowance, levels)
     elif kind == "mbox" or (kind == "mail" and raw_kind is None and _ONE_MESSAGE.search(name) is None):
-        yield from _read_mbox(file, limits)
+        count = 0
+        for count, raw in enumerate(split_mbox(file, limits.message_bytes), start=1):
+            item = _read_mail(raw, limits, count - 1)
+            yield replace(item, offset=None) if count > 1 or raw.startswith(b"From ") else item
+        if not count:
+            yield _unreadable("no message in it")
     elif kind in ("mail", "emlx", "outlook"):
         item = _read_message(_read_whole(file, limits.message_bytes), kind, limits)
         lacks = item.document and name.lower().endswith(".partial.emlx")
@@ -152,15 +157,6 @@ def _read_whole(file: BinaryIO, most: int) -> bytes:
         pieces.append(piece)
         left -= len(piece)
     return b"".join(pieces)
-
-
-def _read_mbox(file: BinaryIO, limits: ParseLimits) -> Iterator[ParsedItem]:
-    count = 0
-    for count, raw in enumerate(split_mbox(file, limits.message_bytes), start=1):
-        item = _read_mail(raw, limits, count - 1)
-        yield replace(item, offset=None) if count > 1 or raw.startswith(b"From ") else item
-    if not count:
-        yield _unreadable("no message in it")
 
 
 def _read_message(raw: bytes, kind: str, limits: ParseLimits) -> ParsedItem:
@@ -497,14 +493,7 @@ def state_of(raw: bytes) -> str | None:
 
 def _state_of_path(path: PurePath, root: str) -> str | None:
     """Return the state that a maildir's flags or a folder below the root name."""
-    folder, _, name = str(path).rpartition("/")
-    _, _, flags = name.partition(":2,")
-    flagged = flags and next((state for flag, state in _FLAGS.items() if flag in flags), None)
-    own = _FOLDER.fullmatch(name) if str(path) != root else None
-    return flagged or (own and own.lastgroup) or _state_of_folder(folder, root)
-
-
-@lru_cache(maxsize=256)
-def _state_of_folder(folder: str, root: str) -> str | None:
-    parts = PurePath(folder).relative_to(root).parts if root and PurePath(folder).is_relative_to(root) else ()
-    return next((found.lastgroup for part in parts if (found := _FOLDER.fullmatch(part))), None)
+    flags = path.name.partition(":2,")[2]
+    flagged = next((state for flag, state in _FLAGS.items() if flag in flags), None)
+    parts = path.parts[len(PurePath(root).parts) :] if root else path.parts[-1:]
+    return flagged or next((found.lastgroup for part in parts[::-1] if (found := _FOLDER.fullmatch(part))), None)

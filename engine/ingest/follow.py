@@ -115,10 +115,6 @@ class Debouncer:
         with self._changed:
             return min(map(self._due_at, self._roots.values()), default=inf)
 
-    def is_due(self) -> bool:
-        """Return whether a folder is due."""
-        return self.next_due() <= self._clock()
-
     def wait(self) -> None:
         """Wait until something is due, for one check interval at most."""
         with self._changed:
@@ -247,7 +243,9 @@ class Follow(Debouncer):
 
     def _watch(self, root: str) -> Followed:
         """Watch a root if it exists; returns how it is followed."""
-        self._unwatch(root)
+        if active := self._watches.pop(root, None):
+            with suppress(KeyError):
+                active[0].unschedule(active[1])
         place, device = _place(root), self._folders[root].device
         identity = _identity(place, device)
         kind = file_system(Path(place)) if identity else ""
@@ -278,11 +276,6 @@ class Follow(Debouncer):
         observer = self._observers[how]
         handler = _EventHandler(root, real, name, self.touch, self._aside)
         self._watches[root] = observer, observer.schedule(handler, real, recursive=name is None, event_filter=_EVENTS)
-
-    def _unwatch(self, root: str) -> None:
-        if active := self._watches.pop(root, None):
-            with suppress(KeyError):
-                active[0].unschedule(active[1])
 
 
 def _place(root: str) -> str:

@@ -299,7 +299,12 @@ def read_mail(
     if len(envelope.recipients) >= MOST_ADDRESSES:
         tree.problem(f"recipients beyond the first {MOST_ADDRESSES} of a field were not read")
     walk(part, tree)
-    sections, quotes = sections_of(tree.found, tree), _quote_roles(envelope)
+    title, quotes = bare_title(envelope.title), IN_NEW_MAIL
+    if is_forward(envelope.title):
+        quotes = IN_FORWARD
+    elif is_reply(envelope.title) or set(envelope.links) - {envelope.message_id}:
+        quotes = replace(IN_REPLY, title=title if len(title) > 3 else "")
+    sections = sections_of(tree.found, tree)
     sections.sort(key=lambda one: one.read)
     text, passages = assemble(sections, quotes, envelope.date, tree)
     said = [one for one in sections if not one.read]
@@ -310,14 +315,6 @@ def read_mail(
     offset = _offset(raw, part, tree.found, text)
     kinds = ("no-date",) if envelope.date and not (envelope.sent or envelope.received) else ()  # its mailbox has one
     return ParsedItem(item, document, offset, "; ".join(tree.problems) or None, kinds)
-
-
-def _quote_roles(envelope: Envelope) -> QuoteRoles:
-    if is_forward(envelope.title):
-        return IN_FORWARD
-    title = bare_title(envelope.title)
-    answers = is_reply(envelope.title) or set(envelope.links) - {envelope.message_id}
-    return replace(IN_REPLY, title=title if len(title) > 3 else "") if answers else IN_NEW_MAIL
 
 
 def _document(envelope: Envelope, own: str, text: str, passages: tuple[DocumentPassage, ...]) -> Document:

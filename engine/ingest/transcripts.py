@@ -17,7 +17,7 @@ from engine.ingest.headers import FLOATING, clean, date_line, decode_text, find_
 from engine.ingest.html import html_text, is_page
 from engine.ingest.records import spoken
 from engine.ingest.types import ParseLimits, UnreadableItem, content_id, in_users_zone, item_or_bug
-from engine.text.people import heads_attendees
+from engine.text.people import PRESENT
 from store.types import LONGEST_SPEAKER, Document, DocumentPassage, ParsedItem, replace
 
 # Dates in titles, first lines and file names, with their times.
@@ -81,7 +81,7 @@ def front_matter(lines: dialogue.Lines) -> tuple[str, datetime | None, dialogue.
 
 
 def _is_title(line: str, after: str) -> bool:
-    alone = not after.strip() or date_line(after.strip()) is not None or heads_attendees(after)
+    alone = not after.strip() or date_line(after.strip()) is not None or PRESENT.match(after) is not None
     shaped = len(line.split()) <= 12 and line[0] not in "-*[" and line[-1] not in ".?!:,;]"
     return alone and shaped and not dialogue.split_head(line) and not name_above(line)
 
@@ -206,15 +206,11 @@ def _voices(block: _Block, at: float | None, until: float | None, speaker: str |
         first = row + part.count("\n", 0, lead)
         row += part.count("\n")
         last = row - part.count("\n", len(part.rstrip()))
-        if text := _joined(_plain(part)):
+        # A line that may name another speaker stays a line, others are wrapped.
+        lines = (" ".join(line.split()) for line in _plain(part).split("\n") if line.strip())
+        if text := "".join(f"\n{line}" if _LABELLED.match(line) else f" {line}" for line in lines).strip():
             line = numbers[first]
             yield Cue(text, line, max(line, numbers[max(last, first)]), speaker, at, until)
-
-
-def _joined(text: str) -> str:
-    """Return a wrapped text on one line; a line that may name another speaker stays a line."""
-    lines = [line for line in (" ".join(line.split()) for line in text.split("\n")) if line]
-    return "".join(f"\n{line}" if _LABELLED.match(line) else f" {line}" for line in lines).strip()
 
 
 def _plain(text: str) -> str:

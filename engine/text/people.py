@@ -301,15 +301,10 @@ def bare_title(title: str) -> str:
     return " ".join(title.casefold().split())
 
 
-_PRESENT = re.compile(
+PRESENT = re.compile(  # the line that begins a list of attendees
     r"[\s*_#]*(?:attendees|attended|participants|(?:those )?present|in attendance)[\s*_]*(?::[\s*_]*(.*)|)$",
     re.IGNORECASE,
 )
-
-
-def heads_attendees(line: str) -> bool:
-    """Return whether a line begins the list of attendees."""
-    return _PRESENT.match(line) is not None
 
 
 def listed_attendees(lines: Sequence[str]) -> tuple[str, ...]:
@@ -319,7 +314,7 @@ def listed_attendees(lines: Sequence[str]) -> tuple[str, ...]:
     """
     lines = lines[:50]
     for number, line in enumerate(lines, 1):
-        if match := _PRESENT.match(line):
+        if match := PRESENT.match(line):
             below = takewhile(str.strip, dropwhile(lambda one: not one.strip(), lines[number:]))
             found = re.split(r"[,;•]", match[1]) if match[1] else chain(*(re.split(r"[,;•]", one) for one in below))
             return tuple(name for one in found if (name := " ".join(one.strip(" \t-*_–.").split())))
