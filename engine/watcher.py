@@ -210,8 +210,6 @@ class Watcher:
         seconds = time.monotonic() - began
         if summary.waiting:
             self._follow.touch(due.root, due.folder)
-        if where == due.root:
-            self._follow.scanned(due.root, seconds)
         self._listener.read(where, summary, left, seconds, always=self._unread.pop(due.root, None) is not None)
         self._unembedded |= self._embeds
         if self._idle and (summary.kept or summary.removed):

@@ -119,7 +119,7 @@ def _read_open(
     if not head:
         yield _unreadable("empty" if kind or levels == _LEVELS else UNKNOWN)
     elif kind == "office" and limits.text_of:
-        yield _read_file(name, _read_whole(file, limits.message_bytes), limits)
+        yield _read_file(name, file.read(limits.message_bytes + 1), limits)
     elif scan.ARCHIVE.match(head) or scan.is_tar(head):
         yield from _read_archive(file, name, limits, allowance, levels)
     elif kind == "mbox" or (kind == "mail" and raw_kind is None and _ONE_MESSAGE.search(name) is None):
@@ -130,15 +130,15 @@ def _read_open(
         if not count:
             yield _unreadable("no message in it")
     elif kind in ("mail", "emlx", "outlook"):
-        item = _read_message(_read_whole(file, limits.message_bytes), kind, limits)
+        item = _read_message(file.read(limits.message_bytes + 1), kind, limits)
         lacks = item.document and name.lower().endswith(".partial.emlx")
         yield replace(item, kinds=tuple({*item.kinds, "unopened"})) if lacks else item
     elif kind == "transcript":
-        yield from _read_transcripts(name, _read_whole(file, limits.file_bytes), limits, named=raw_kind is not None)
+        yield from _read_transcripts(name, file.read(limits.file_bytes + 1), limits, named=raw_kind is not None)
     elif kind in ("calendar", "contacts"):
         from engine.ingest.calendar import read_calendar, read_contacts
 
-        read_items, raw = read_calendar if kind == "calendar" else read_contacts, _read_whole(file, limits.file_bytes)
+        read_items, raw = read_calendar if kind == "calendar" else read_contacts, file.read(limits.file_bytes + 1)
         why = "not a text" if "\0" in decode_text(raw) else "no event, task or contact in it"
         yield from read_items(raw, limits) or [_unreadable(why)]
     else:
@@ -148,15 +148,6 @@ def _read_open(
 def _buffered(file: RawIOBase) -> BufferedReader:
     """Return a file whose first `HEAD` bytes can be looked at."""
     return BufferedReader(file, scan.HEAD)
-
-
-def _read_whole(file: BinaryIO, most: int) -> bytes:
-    """Read a file, one byte beyond `most` at the most, allocating no more than it needs."""
-    pieces, left = list[bytes](), most + 1
-    while piece := file.read(min(left, _PIECE)):
-        pieces.append(piece)
-        left -= len(piece)
-    return b"".join(pieces)
 
 
 def _read_message(raw: bytes, kind: str, limits: ParseLimits) -> ParsedItem:
@@ -322,7 +313,7 @@ def _read_archive(
         if scan.ignorable(path) or any(map(scan.is_skipped_folder, path.parts)):
             continue
         if member == _USERS:
-            limits = replace(limits, names=_names_in(_read_whole(opens(), limits.file_bytes)))
+            limits = replace(limits, names=_names_in(opens().read(limits.file_bytes + 1)))
             continue
         inside = replace(limits, state=limits.state or _state_of_path(PurePath("/", path), "/"))
         for item in _read_member(opens, path.name, inside, allowance, levels - 1):
@@ -353,7 +344,7 @@ def _read_member(
 def _members(file: BufferedReader, name: str, limits: ParseLimits, allowance: _Allowance) -> Iterator[_Member]:
     """Yield the name of each file in an archive, and what opens it; no folder and no link."""
     if file.peek(scan.HEAD).startswith(b"PK"):
-        whole = file if file.seekable() else BytesIO(_read_whole(file, limits.file_bytes))
+        whole = file if file.seekable() else BytesIO(file.read(limits.file_bytes + 1))
         return _zip_members(whole, limits, allowance)
     if not scan.is_tar(file.peek(scan.HEAD)):
         name, file = PurePath(name).stem, _buffered(_Bounded(gzip.GzipFile(fileobj=file), allowance))
@@ -376,7 +367,7 @@ def _attached_members(limits: ParseLimits, data: bytes) -> Iterator[tuple[str, b
     """Yield the files in an attached zip file, with as many bytes together as a message may have."""
     for name, opens in _zip_members(BytesIO(data), limits, _Allowance(None, limits.message_bytes)):
         if not scan.ignorable(PurePath(name.replace("\\", "/"))):
-            yield clean(name), _read_whole(opens(), limits.message_bytes)
+            yield clean(name), opens().read(limits.message_bytes + 1)
 
 
 def _open_in_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo, allowance: _Allowance) -> BufferedReader:

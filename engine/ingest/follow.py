@@ -24,8 +24,6 @@ from store.home import NETWORK, file_system
 
 # When a changed root is due.
 
-_SCAN_SHARE = 2000  # full scans may take at most one part in this of the time
-
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
@@ -121,12 +119,6 @@ class Debouncer:
             ends = self._clock() + self._intervals.check
             while (left := min(ends, self.next_due()) - self._clock()) > 0:
                 self._changed.wait(left)
-
-    def scanned(self, root: str, seconds: float) -> None:
-        """Record how long a full scan took: the longer, the less often it is repeated."""
-        with self._changed:
-            if known := self._roots.get(root):
-                known.rescan = self._clock() + max(self._intervals.rescan, seconds * _SCAN_SHARE)
 
     def _due_at(self, known: _Root) -> float:
         if known.folder is None:

@@ -75,14 +75,6 @@ def test_a_root_is_rescanned_at_intervals() -> None:
     assert debouncer.at(2000).due() == [DueFolder("/r", "/r", every=True)]
 
 
-def test_the_longer_a_scan_takes_the_rarer_it_is() -> None:
-    debouncer = followed()
-    debouncer.at(10).scanned("/r", 0.1)
-    assert debouncer.next_due() == 1010
-    debouncer.at(10).scanned("/r", 100)
-    assert debouncer.next_due() == 200_010
-
-
 def test_roots_are_due_independently() -> None:
     debouncer = followed()
     debouncer.at(3).begin("/s")
