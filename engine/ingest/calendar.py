@@ -35,14 +35,6 @@ _IANA = re.compile(r"(?:/[^/]+/)?([A-Za-z_]{2,20}(?:/[A-Za-z0-9_+-]{1,30}){1,2})
 
 
 @dataclass(frozen=True, slots=True)
-class CalendarTime:
-    """A day or a time, and its zone in words ("" for a floating one)."""
-
-    at: date | datetime
-    zone: str
-
-
-@dataclass(frozen=True, slots=True)
 class Zones:
     """The time zones that a calendar defines, by name, and the name of its default zone, "" if it has none."""
 
@@ -57,24 +49,20 @@ class Zones:
         return self.defined.get(name)
 
 
-def parse_time(value: str, zone: str, zones: Zones) -> CalendarTime | None:
-    """Return the value of a DATE or DATE-TIME property; None if it is neither."""
+def parse_time(value: str, zone: str, zones: Zones) -> date | datetime | None:
+    """Return the value of a DATE or DATE-TIME property, a time in the zone that it has; None if it is neither."""
     found = _TIME.match(value[:40])
     if found is None:
         return None
     year, month, day = int(found[1]), int(found[2]), int(found[3])
     try:
         if found[4] is None:
-            return CalendarTime(date(year, month, day), "")
+            return date(year, month, day)
         at = datetime(year, month, day, int(found[4]), int(found[5]), min(int(found[6] or 0), 59))
         if found[7]:  # UTC, told in the calendar's own zone: its day there is the event's day
             zone, at = zones.own, at.replace(tzinfo=UTC)
         known = zones.find(zone) if zone else None
-        if known is None:
-            return CalendarTime(at, "UTC" if found[7] else zone[:80])
-        at = at.astimezone(known) if found[7] else at.replace(tzinfo=known)
-        offset = f"{at:%z}"
-        return CalendarTime(at, f"{zone[:80]}, UTC{offset[:3]}:{offset[3:5]}")
+        return at.astimezone(known or UTC) if found[7] else at.replace(tzinfo=known)
     except (ValueError, OverflowError):  # 31 February, or a year out of range
         return None
 
@@ -124,7 +112,7 @@ def rule_text(rule: str, zone: tzinfo | None = None) -> str:
     if count := parts.get("COUNT", "").strip():
         words += f", {count} times"
     if until := parse_time(parts.get("UNTIL", ""), "", Zones({})):
-        last = until.at
+        last = until
         if zone and isinstance(last, datetime) and last.tzinfo:
             with suppress(OverflowError):  # the first or last day that there is
                 last = last.astimezone(zone)
@@ -227,7 +215,7 @@ def _describe(event: Component, method: str, zones: Zones) -> str:
     cancelled = status == "CANCELLED"
     heading = _HEADINGS["CANCEL"] if cancelled else kind or _HEADINGS.get(method, _HEADINGS[""])
     start, rule = _time(event, "DTSTART", zones), _text(event, "RRULE")
-    zone = start.at.tzinfo if start and isinstance(start.at, datetime) else None
+    zone = start.tzinfo if isinstance(start, datetime) else None
     asked = event.get("ATTENDEE", [])
     people = [f"{_person(one)}{_ANSWERS.get(one.parameters.get('PARTSTAT', '').upper(), '')}" for one in asked]
     more = f" and {len(people) - MOST_PEOPLE} more" if len(people) > MOST_PEOPLE else ""
@@ -254,33 +242,37 @@ def _text(event: Component, name: str) -> str:
     return found[0].text.strip() if found else ""
 
 
-def _time(event: Component, name: str, zones: Zones) -> CalendarTime | None:
+def _time(event: Component, name: str, zones: Zones) -> date | datetime | None:
     first = next(iter(event.get(name, [])), None)
     return parse_time(first.value, first.parameters.get("TZID", ""), zones) if first else None
 
 
-def _when(event: Component, start: CalendarTime | None, zones: Zones) -> str:
+def _when(event: Component, start: date | datetime | None, zones: Zones) -> str:
     """Return start and end as absolute dates; iCalendar's end of an all-day event is exclusive."""
     if start is None:
         return "unreadable"  # not its text, in which a question could find a day, such as "tomorrow"
-    day, end = spell_date(start.at, weekday=True), _end(event, start.at, zones)
-    if not isinstance(start.at, datetime):
-        several = end is not None and (end - start.at).days > 1
+    day, end = spell_date(start, weekday=True), _end(event, start, zones)
+    if not isinstance(start, datetime):
+        several = end is not None and (end - start).days > 1
         return (
             f"{day} to {spell_date(end - timedelta(days=1), weekday=True)}" if end and several else f"{day} (all day)"
         )
-    text = f"{day}, {start.at:%H:%M}"
-    if isinstance(end, datetime) and end != start.at:
-        same = end.date() == start.at.date()
+    text = f"{day}, {start:%H:%M}"
+    if isinstance(end, datetime) and end != start:
+        same = end.date() == start.date()
         text += f" to {end:%H:%M}" if same else f" to {spell_date(end, weekday=True)}, {end:%H:%M}"
-    return f"{text} ({start.zone})" if start.zone else text
+    first = event["DTSTART"][0]
+    zone = (zones.own if first.value.strip().endswith("Z") else first.parameters.get("TZID", ""))[:80]
+    if offset := f"{start:%z}":
+        zone = "UTC" if start.tzinfo is UTC else f"{zone}, UTC{offset[:3]}:{offset[3:5]}"
+    return f"{text} ({zone})" if zone else text
 
 
 def _end(event: Component, start: date | datetime, zones: Zones) -> date | datetime | None:
     """Return the end in the zone of the start; None without one, or if one is a day and the other a time."""
     try:
         if "DTEND" in event:
-            end = found.at if (found := _time(event, "DTEND", zones)) else None
+            end = _time(event, "DTEND", zones)
             if isinstance(end, datetime) and isinstance(start, datetime):
                 return end.astimezone(start.tzinfo) if end.tzinfo and start.tzinfo else end
             return None if isinstance(end, datetime) or isinstance(start, datetime) else end
@@ -302,7 +294,7 @@ def _person(found: Property) -> str:
 def _dates(event: Component, zones: Zones, heading: str, name: str) -> list[str]:
     """Return the line of the days that a rule leaves out or adds."""
     values = [(value, one.parameters.get("TZID", "")) for one in event.get(name, ()) for value in one.value.split(",")]
-    found = [read.at for value, zone in values[:MOST_PEOPLE] if (read := parse_time(value, zone, zones))]
+    found = [read for value, zone in values[:MOST_PEOPLE] if (read := parse_time(value, zone, zones))]
     return [f"{heading}: {_listed([spell_date(day, weekday=True) for day in found])}"] if found else []
 
 
@@ -335,7 +327,7 @@ def read_calendar(raw: bytes, limits: ParseLimits) -> list[ParsedItem]:
 def _series(item: int, events: list[Component], method: str, zones: Zones) -> ParsedItem:
     people = [list(map(_person, events[0].get(name, []))) for name in ("ORGANIZER", "ATTENDEE")]
     stamps = (one for name in ("LAST-MODIFIED", "CREATED", "DTSTAMP") for one in events[0].get(name, []))
-    times = (found.at for one in stamps if (found := parse_time(one.value, "", Zones({}))))
+    times = (parse_time(one.value, "", Zones({})) for one in stamps)
     date = next((at for at in times if isinstance(at, datetime) and at.tzinfo), None)
     text = "\n\n".join(_describe(event, method, zones) for event in events[:MOST_EVENTS])
     title = clean(_text(events[0], "SUMMARY"))
@@ -382,6 +374,6 @@ def _value(one: Property) -> str:
     value = decode_text(a2b_qp(one.value.encode()), one.parameters.get("CHARSET", "")) if encoded else one.value
     parts = [Property("", {}, part).text for part in re.split(r"(?<!\\);", _URI.sub("", value.replace("\\:", ":")))]
     if one.name == "BDAY" and (day := parse_time(value.replace("-", ""), "", Zones({}))):
-        return spell_date(day.at)
+        return spell_date(day)
     parts = [parts[1], parts[0], *parts[2:]] if one.name == "N" and len(parts) > 1 else parts
     return clean((" " if one.name == "N" else ", ").join(part.strip() for part in parts if part.strip()))

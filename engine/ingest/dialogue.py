@@ -312,19 +312,7 @@ def _stamp(line: str) -> re.Match[str] | None:
     return _STAMPED.match(line) or _CLOCK_FIRST.match(line)
 
 
-@dataclass(frozen=True, slots=True)
-class ChatMessage:
-    """One message of an exported chat: the sender's local time, its line numbers and the speaker.
-
-    `speaker` is None for a notice of the messenger. `group` is set on a notice that names the chat.
-    """
-
-    sent: datetime
-    first: int
-    last: int
-    speaker: str | None
-    text: str
-    group: str = ""
+Message = tuple[datetime, Cue]  # with the sender's local time; a notice of the messenger has no speaker
 
 
 def _senders(lines: Sequence[str]) -> dict[int, Lead]:
@@ -340,8 +328,8 @@ def _senders(lines: Sequence[str]) -> dict[int, Lead]:
     return found or {place: lead for place, lead in induced.items() if _stamp(lines[place])}
 
 
-def exported_messages(lines: Lines) -> list[ChatMessage]:
-    """Return the messages of a messenger's export, each with all its lines; none of another text.
+def exported_messages(lines: Lines) -> tuple[str, list[Message]]:
+    """Return the name of a chat, if it is told, and its messages, each with all its lines; none of another text.
 
     In an export, many lines begin with a date and a time, and these with a name. A message without a valid date has
     that of the one before.
@@ -351,7 +339,7 @@ def exported_messages(lines: Lines) -> list[ChatMessage]:
     named, begins = len(_senders(head)), bool(first) and (0 in first or 5 * len(first) >= len(head) > 5)
     prose = any(stamp[0].rstrip()[-1:] == ":" for stamp in first.values())  # or a chat of 2012
     if not (begins and 0 < len(first) <= (1 if prose else 5) * named):
-        return []
+        return "", []
     stamps = [(place, match) for place, (_, line) in enumerate(lines) if (match := _stamp(line))]
     # Without zeros and with "PM" they are written so in the United States.
     american = any(match["half"] in ("A", "P") for _, match in stamps) and any(
@@ -367,11 +355,12 @@ def exported_messages(lines: Lines) -> list[ChatMessage]:
     moments = [_moment(match, order) for _, match in stamps]
     sent = next((moment for moment in moments if moment), None)
     if sent is None:
-        return []
+        return "", []
     senders = _senders([line for _, line in lines])
-    found, ends = list[ChatMessage](), [*(place for place, _ in stamps[1:]), len(lines)]
+    found, ends = list[Message](), [*(place for place, _ in stamps[1:]), len(lines)]
     if above := "\n".join(line for _, line in lines[: stamps[0][0]]).strip():
-        found.append(ChatMessage(sent, lines[0][0], lines[stamps[0][0] - 1][0], None, above))
+        found.append((sent, Cue(above, lines[0][0], lines[stamps[0][0] - 1][0])))
+    group = ""
     for (place, match), end, moment in zip(stamps, ends, moments, strict=True):
         sent = moment or sent
         sender = senders.get(place) or Lead("", None, lines[place][1][match.end() :])
@@ -379,9 +368,9 @@ def exported_messages(lines: Lines) -> list[ChatMessage]:
         last = max(number for number, line in lines[place:end] if line.strip())
         # The messenger itself speaks first, behind a mark, in the name of the chat.
         notice = sender.above and sender.text and place == stamps[0][0]
-        name, group = (None, sender.name) if notice else (sender.name or None, "")
-        found.append(ChatMessage(sent, lines[place][0], last, name, text, group))
-    return found
+        group = sender.name if notice else group
+        found.append((sent, Cue(text, lines[place][0], last, None if notice else sender.name or None)))
+    return group, found
 
 
 _DAY_FIRST, _MONTH_FIRST, _YEAR_FIRST = "cba", "cab", "abc"  # the groups that hold year, month and day

@@ -288,12 +288,13 @@ def read_transcripts(name: str, raw: bytes, limits: ParseLimits) -> list[ParsedI
     lines = list(enumerate(text.split("\n"), 1))
     if PurePosixPath(name).suffix.lower() in _DATA:
         return [_read_data(name, text, limits)]
-    if not (messages := dialogue.exported_messages(lines) or _daily_messages(lines)):
+    group, messages = dialogue.exported_messages(lines)
+    if not (messages := messages or _daily_messages(lines)):
         cut = len(text) if len(text) <= limits.text_chars else text.rfind("\n", 0, limits.text_chars)
         problem = None if cut == len(text) else _cut_problem(limits)
         return [ParsedItem(0, _read_text(name, text[: cut if cut > 0 else limits.text_chars]), offset, problem)]
-    days = [list(day) for _, day in groupby(messages, key=lambda message: message.sent.date())]
-    title = next((one.group for one in messages if one.group), "") or title_from_name(PurePosixPath(name).name)
+    days = [list(day) for _, day in groupby(messages, key=lambda message: message[0].date())]
+    title = group or title_from_name(PurePosixPath(name).name)
     return [item_or_bug(item, partial(_read_day, item, title, lines, day, limits)) for item, day in enumerate(days)]
 
 
@@ -314,7 +315,7 @@ def _text_of(name: str, raw: bytes, limits: ParseLimits) -> tuple[str, int | Non
     return shown, 0 if is_text else None
 
 
-def _daily_messages(lines: dialogue.Lines) -> list[dialogue.ChatMessage]:
+def _daily_messages(lines: dialogue.Lines) -> list[dialogue.Message]:
     """Return the messages of a chat whose days stand on lines of their own, above those of its speakers."""
     dated = ((number, find_date(line, FLOATING)) for number, line in lines if len(line) < 80)
     days = {number: day.moment for number, day in dated if day and _DAY_ALONE.fullmatch(day.rest)}
@@ -322,28 +323,28 @@ def _daily_messages(lines: dialogue.Lines) -> list[dialogue.ChatMessage]:
     said, last = sum(cue.speaker is not None for cue in found), max((cue.at or 0 for cue in found), default=0)
     if said < max(3, len(days)) or 2 * said < len(found) - len(days) or last >= 86400:
         return []
-    messages, day, unit = list[dialogue.ChatMessage](), next(iter(days.values())), 60 if last < 1440 else 1  # 10:15
+    messages, day, unit = list[dialogue.Message](), next(iter(days.values())), 60 if last < 1440 else 1  # 10:15
     for cue in found:
         day = next((days[number] for number in sorted(days, reverse=True) if number < cue.first), day)
         sent = day.replace(tzinfo=None) + timedelta(seconds=unit * (cue.at or 0))
-        messages.append(dialogue.ChatMessage(sent, cue.first, cue.last, cue.speaker, cue.text))
+        messages.append((sent, cue))
     return messages
 
 
 def _read_day(
-    item: int, title: str, lines: dialogue.Lines, day: Sequence[dialogue.ChatMessage], limits: ParseLimits
+    item: int, title: str, lines: dialogue.Lines, day: Sequence[dialogue.Message], limits: ParseLimits
 ) -> ParsedItem:
     """Return the messages of one day as a document, so that "tomorrow" in them is the day after."""
-    before = day[0].first - 1
-    text = "\n".join(line for _, line in lines[before : day[-1].last])
+    before = day[0][1].first - 1
+    text = "\n".join(line for _, line in lines[before : day[-1][1].last])
     problem = None if len(text) <= limits.text_chars else _cut_problem(limits)
     cut = text[: limits.text_chars].count("\n") + 1
     turns = [
         DocumentPassage(one.text, one.first - before, one.last - before, "body", one.speaker)
-        for one in day
+        for _, one in day
         if one.text and one.last - before <= cut
     ]
-    document = _document("", text[: limits.text_chars], turns, title, day[0].sent.replace(tzinfo=FLOATING))
+    document = _document("", text[: limits.text_chars], turns, title, day[0][0].replace(tzinfo=FLOATING))
     return ParsedItem(item, document, before, problem)
 
 
