@@ -453,7 +453,7 @@ class Pkb:
         """Run background jobs for at most `seconds`; without `force`, only while the machine is idle."""
         from engine.idle.types import IdleRequest
 
-        return self.run_jobs(IdleRequest(time.monotonic(), budget_s, _ALL, _ALL, dry_run, force), on_progress)
+        return self.run_jobs(IdleRequest(time.monotonic(), budget_s, _ALL, dry_run, force), on_progress)
 
     def run_jobs(self, request: "IdleRequest", on_progress: OnProgress = lambda *_: None) -> "IdleReport":
         """Run background jobs, in the background server if there is one."""

@@ -47,7 +47,7 @@ def build(folder: Path) -> Path:
         ("ask", KEPT),
         ("ask", TICKET, "--model", str(NANO)),
         ("model", "use", str(NANO)),
-        ("idle", "--force", "--max", "6", "--max-predictions", "2"),
+        ("idle", "--force", "--max", "6"),
         ("model", "use", "quote"),
     )
     for words in steps:

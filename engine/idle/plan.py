@@ -70,8 +70,6 @@ class IdlePlanner:
 
     session: Session
     may_predict: Callable[[], bool]
-    predictions: int  # predicted questions to precompute, at most
-    begin_planning: Callable[[], Callable[[], bool]]  # returns a function that is true once planning must end
     is_over: Callable[[], bool]  # true once the run must end
     reader: "PromptReader | None" = field(default=None, init=False)
 
@@ -80,7 +78,6 @@ class IdlePlanner:
         settings = self.session.settings
         is_local = self.session.load_model is not None and not settings.model.is_served
         kind: Kind = "blocks" if settings.kv.reuse == "blocks" else "prefetch"
-        is_used_up = predict.quota(self.predictions)
         verify = partial(refresh.verify, tau=settings.bank.tau, max_error=settings.experiment.max_error)
         return {
             "refresh": self._asking(refresh.plan_refreshes, refresh.refresh),
@@ -88,10 +85,10 @@ class IdlePlanner:
             "predict": self._predict(),
             "populate": self._asking(
                 lambda reasker: predict.plan_population(reasker, self._strategy),
-                lambda reasker, job: predict.populate(reasker, self._strategy, job, is_used_up),
+                lambda reasker, job: predict.populate(reasker, self._strategy, job),
             ),
             "standing": Handler(
-                self._standing, lambda job: predict.prepare_standing(self._reasker, self._strategy, job, is_used_up)
+                self._standing, lambda job: predict.prepare_standing(self._reasker, self._strategy, job)
             ),
             "convert": self._asking(
                 lambda reasker: refresh.plan_conversions(reasker, decode=self._strategy.decode), refresh.convert
@@ -173,7 +170,7 @@ class IdlePlanner:
             check_time(is_over)
             return ask_about(load(), chunks, said, PREDICTION_TOKENS, partial(check_time, is_over))
 
-        sources = ("history/model", *predict.SOURCES) if writes else predict.SOURCES
+        sources = (*["history/model"] * writes, "history/form")
         asked = str(History(session.ledger).newest() or "")
         found = [predict.View("history", "new questions since the last run", asked, sources, of_history)]
         if model is not None:
@@ -218,7 +215,7 @@ class IdlePlanner:
             return {hit.chunk.id: hit.chunk for hit in session.reader.chunks(ids)}
 
         parts = (self._reasker, session.settings.ask.k, session.settings.idle.ahead, session.locks.reader)
-        return plan_prefetch(PrefetchContext(reader, reader.kept, *parts, self.begin_planning()), lists, chunks, new)
+        return plan_prefetch(PrefetchContext(reader, reader.kept, *parts, self.is_over), lists, chunks, new)
 
     @property
     def _reasker(self) -> Reasker:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import count, product
+from itertools import product
 from math import sqrt
 from typing import Literal
 
@@ -188,33 +188,17 @@ def pick(
     """Return the best predictions of each source, up to its share, without those known or similar to a known one.
 
     Nor those whose answer lasts a minute.
-    What one source leaves of its share goes to the others, but to none without a share.
     """
-    lasting = (one for one in found if shares.get(one.source) and is_lasting(one.question))
-    ordered = sorted(lasting, key=lambda one: -one.probability)
-    seen, left, total = set(map(normalise, known)), Counter(shares), sum(shares.values())
-    taken, spare = list[Prediction](), list[Prediction]()  # spare: beyond the share
-    for one in ordered:
-        if left[one.source] < 1:
-            spare.append(one)
-        elif _is_new(one.question, seen, is_similar):
+    seen, left, taken = {"", *map(normalise, known)}, Counter(shares), list[Prediction]()
+    for one in sorted(found, key=lambda one: -one.probability):
+        compared = normalise(one.question)
+        if left[one.source] < 1 or compared in seen or not is_lasting(one.question):
+            continue
+        seen.add(compared)
+        if not (is_similar and is_similar(one.question)):  # which takes longest
             left[one.source] -= 1
             taken.append(one)
-    for one in spare:
-        if len(taken) >= total:
-            break
-        if _is_new(one.question, seen, is_similar):
-            taken.append(one)
     return taken
-
-
-def _is_new(question: str, seen: set[str], is_similar: Callable[[str], bool] | None) -> bool:
-    """Return whether a question is new, and add it to the seen ones; the expensive comparison comes last."""
-    compared = normalise(question)
-    if not compared or compared in seen:
-        return False
-    seen.add(compared)
-    return not (is_similar and is_similar(question))
 
 
 LONGEST = 200  # characters of a question
@@ -291,12 +275,6 @@ class Strategy:
     tau: float
 
 
-def quota(most: int) -> Callable[[], bool]:
-    """Return a function that is true from its call number `most` + 1 on."""
-    left = count(most, -1)
-    return lambda: next(left) <= 0
-
-
 def offer(reasker: Reasker, found: Iterable[Prediction]) -> int:
     """Queue predicted questions; return how many are queued now."""
     found = list(found)
@@ -325,13 +303,11 @@ def plan_population(reasker: Reasker, strategy: Strategy) -> list[Job]:
     return jobs
 
 
-def populate(reasker: Reasker, strategy: Strategy, job: Job, is_used_up: Callable[[], bool]) -> Outcome:
-    """Precompute a question, unless it or a similar one is stored; none once the quota is used up."""
+def populate(reasker: Reasker, strategy: Strategy, job: Job) -> Outcome:
+    """Precompute a question, unless it or a similar one is stored."""
     question = job.subject
     if reasker.is_cached(question, strategy.options) or has_similar(reasker, strategy, question):
         return Outcome("cached")
-    if is_used_up():
-        return Outcome("limit")
     return Outcome("done", (reasker.prepare(question, strategy.options, job.source, decode=strategy.decode).key,))
 
 
@@ -426,16 +402,14 @@ def _slots(question: str) -> Iterator[tuple[str, str, str, Slot]]:
             yield before, name, after, slot
 
 
-SOURCES = ("history/form", "history/where-too")
 _FORMS = 20  # that are filled in
 _RECENCY = 0.3  # share of the probability that the last chunk lacks against the newest
-_SWAPPED = {"when is ": "Where is ", "when was ": "Where was ", "where is ": "When is ", "where was ": "When was "}
 
 
 def from_forms(
     hits: Sequence[Hit], past: Sequence[str], is_over: Callable[[], bool] = lambda: False
 ) -> list[Prediction]:
-    """Return past questions about other names and subjects of new chunks, newest first, and with where for when.
+    """Return past questions about other names and subjects of new chunks, newest first.
 
     OutOfTime before a chunk once `is_over`.
     """
@@ -450,10 +424,6 @@ def from_forms(
                 if may_answer(form, filler, hit):
                     question, chance = form.filled(filler), probability / (1 + rank / 10)
                     found.append(Prediction(question, "history/form", chance, (hit.chunk.id,)))
-    for question in reversed(past):
-        for opening, other in _SWAPPED.items():
-            if question.casefold().startswith(opening):
-                found.append(Prediction(other + question[len(opening) :], "history/where-too", 0.2))
     best = dict[str, Prediction]()  # each question once
     for one in sorted(found, key=lambda each: -each.probability):
         best.setdefault(one.question.casefold(), one)
@@ -467,10 +437,7 @@ MEETINGS = 30  # the newest ones
 def standing_questions(listed: str) -> list[str]:
     """Split the setting into questions, each once and with its question mark."""
     found = (" ".join(part.split()) for part in listed.split("?"))
-    first = dict[str, str]()
-    for one in filter(normalise, found):
-        first.setdefault(normalise(one), f"{one}?")
-    return list(first.values())
+    return list({normalise(one): f"{one}?" for one in found if normalise(one)}.values())
 
 
 def plan_standing(
@@ -497,14 +464,12 @@ def needs_model(question: str) -> bool:
     return found.aspect == "summary" if found else synthesis(question) is not None
 
 
-def prepare_standing(reasker: Reasker, strategy: Strategy, job: Job, is_used_up: Callable[[], bool]) -> Outcome:
-    """Answer a standing question within its meeting, unless it is cached or the quota is used up."""
+def prepare_standing(reasker: Reasker, strategy: Strategy, job: Job) -> Outcome:
+    """Answer a standing question within its meeting, unless it is cached."""
     document, _, question = job.subject.partition(" ")
     options = _within(strategy, document)
     if reasker.is_cached(question, options):
         return Outcome("cached")
-    if is_used_up():
-        return Outcome("limit")
     made = reasker.prepare(question, options, job.source, decode=strategy.decode)
     PredictionLog(reasker.ledger).add({job.source: 1}, reasker.now.timestamp())
     return Outcome("done", (made.key,))

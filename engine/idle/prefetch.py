@@ -61,7 +61,7 @@ def is_cached(binding: KvBinding, path: Path) -> bool:
 class PrefetchContext:
     """The model and the cache to prefetch with.
 
-    `lock` keeps the tables from being rewritten, `is_over` is true once planning must end.
+    `lock` keeps the tables from being rewritten, `is_over` is true once the run must end.
     """
 
     reader: PromptReader

@@ -228,26 +228,6 @@ def _output_of(sources: Sources, *words: str) -> str:
 PREFILL_CREDIT = 0.25  # for a predicted question of which only the prefill was reused; 1 for one whose answer was
 
 
-class PlanningBudget:
-    """How long planning may take, each time that it begins; `exceeded` is true if it ever took longer."""
-
-    def __init__(
-        self, seconds: float, is_over: Callable[[], bool], clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._seconds, self._is_over, self._clock, self.exceeded = seconds, is_over, clock, False
-
-    def begin(self) -> Callable[[], bool]:
-        """Start the clock; return a function that is true once planning, or the run, must end."""
-        until = self._clock() + self._seconds
-
-        def is_spent() -> bool:
-            ended = self._clock() > until or self._is_over()
-            self.exceeded = self.exceeded or ended
-            return ended
-
-        return is_spent
-
-
 @contextmanager
 def stopping(models: "ResidentModel", is_over: Callable[[], bool]) -> Iterator[None]:
     """Raise OutOfTime, in this context, at the model's next step after the idle run `is_over`.
@@ -395,7 +375,6 @@ class JobRunner:
         return spent
 
 
-_PLANNING = 4  # planning one kind takes at most 1/4 of the time
 _FINAL = ("done", "cached", "no space", "failed", "gave up")  # states that another run would not change
 _OPEN_ENDED = ("prefetch", "blocks")  # kinds of which the next run does more where this one did any
 
@@ -450,9 +429,8 @@ def _plan_and_run(session: Session, request: IdleRequest, report: IdleReport, on
     def may_predict() -> bool:
         return request.force or is_quiet(session)
 
-    planning = PlanningBudget(request.seconds / _PLANNING, is_over)
     why_stop: WhyStop = (lambda: None) if request.force else partial(why_wait, session, Machine())
-    planner = IdlePlanner(session, may_predict, request.predictions, planning.begin, is_over)
+    planner = IdlePlanner(session, may_predict, is_over)
     if request.dry_run:
         report.results = [
             JobResult(job, "planned") for handler in planner.handlers().values() for job in handler.plan()
@@ -465,7 +443,7 @@ def _plan_and_run(session: Session, request: IdleRequest, report: IdleReport, on
         return
     _run(session, request, planner, why_stop, report, on_progress)
     repeats = (one.state == "done" and one.job.kind in _OPEN_ENDED for one in report.results)
-    if all(one.state in _FINAL for one in report.results) and not (any(repeats) or planning.exceeded or is_over()):
+    if all(one.state in _FINAL for one in report.results) and not (any(repeats) or is_over()):
         mark_finished(session.ledger, *_inputs(session, request))
 
 

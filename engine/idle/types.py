@@ -94,7 +94,6 @@ class IdleRequest(Struct, frozen=True):
     began: float
     seconds: float
     jobs: int  # at most
-    predictions: int  # predicted questions to precompute, at most
     dry_run: bool
     force: bool
 

@@ -16,7 +16,7 @@ from typing import Any
 from engine.app import Pkb
 from engine.ask.keys import prepare
 from engine.forget import ForgetPlan
-from engine.idle.predict import from_forms, offer
+from engine.idle.predict import Prediction, offer
 from engine.idle.refresh import Reasker
 from engine.models.load import load
 from store import kv_store
@@ -512,7 +512,9 @@ def predicted(home: Home) -> None:
     with home.pkb() as pkb:
         one = pkb.session
         questions = latest(one.ledger, 9)
-        assert offer(Reasker(one.ledger, one.backend, one.room, one.now), from_forms((), questions))
+        assert offer(
+            Reasker(one.ledger, one.backend, one.room, one.now), [Prediction(one, "history/form") for one in questions]
+        )
     home.forget()
 
 

@@ -198,7 +198,7 @@ def opened(
     session.now = NOW
     session.__dict__["models"] = MeteredResident(session.home.locks)
     prepare(session)
-    planner = IdlePlanner(session, lambda: True, 10**6, lambda: _never, _never)
+    planner = IdlePlanner(session, lambda: True, _never)
     try:
         if session.load_model:
             planner.load()

@@ -19,7 +19,7 @@ from statistics import fmean, median
 from time import perf_counter
 
 from engine.idle.plan import PREDICTION_TOKENS
-from engine.idle.predict import SOURCES, WEEKS, AskAbout, Prediction, from_chunks, from_forms, pick, shares
+from engine.idle.predict import WEEKS, AskAbout, Prediction, from_chunks, from_forms, pick, shares
 from engine.kv.restore import PromptReader
 from engine.llm.generate import ask_about
 from engine.models.minilm import MiniLM
@@ -104,7 +104,7 @@ def _asking(reader: PromptReader, most: int) -> AskAbout:
 def predictions(source: Source, ask: AskAbout, embedder: Embedder) -> dict[str, Writing]:
     """Return the questions about a document that idle predicts without a model, those by it, and all it predicts."""
     real = embedder.embed([row["question"] for row in source.rows])
-    forms, forms_s = predicted(source, SOURCES, lambda: from_forms(source.hits, source.past[-_HISTORY:]))
+    forms, forms_s = predicted(source, ["history/form"], lambda: from_forms(source.hits, source.past[-_HISTORY:]))
     model, model_s = predicted(source, ("chunks/model",), lambda: from_chunks(source.hits[:_STRIDE], _STRIDE, ask))
     found = {"forms": (forms, forms_s), "model": (model, model_s), "both": (forms + model, forms_s + model_s)}
     return {

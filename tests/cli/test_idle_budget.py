@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.idle.plan import IdlePlanner
-from engine.idle.scheduler import JobRunner, PlanningBudget, stopping
+from engine.idle.scheduler import JobRunner, stopping
 from engine.idle.types import OutOfTime
 from engine.llm.resident import ResidentModel
 from engine.models.load import load
@@ -49,7 +49,7 @@ def after(steps: int) -> Callable[[], bool]:
 
 def populate(session: Session, is_over: Callable[[], bool]) -> list[str]:
     """Precompute predicted questions until the run is over; return the states of the jobs."""
-    planner = IdlePlanner(session, lambda: True, 9, lambda: is_over, is_over)
+    planner = IdlePlanner(session, lambda: True, is_over)
     began, ledger = time.monotonic(), session.ledger
     generation = ledger.generation
     about = (lambda: None, lambda: generation, planner.measure, session.now.timestamp(), began + 1e6, 9)
@@ -86,28 +86,12 @@ def test_predicting_from_templates_ends_at_the_first_chunk_or_look_up_after_the_
         next(calls)
         return over()
 
-    planner = IdlePlanner(session, lambda: True, 9, lambda: is_over, is_over)
+    planner = IdlePlanner(session, lambda: True, is_over)
     handler = planner.handlers()["predict"]
     (job,) = handler.plan()
     with closing(session.ledger), pytest.raises(OutOfTime):
         handler.run(job)
     assert next(calls) == steps + 2
-
-
-def test_the_planning_budget_starts_when_planning_begins() -> None:
-    now = [100.0]
-    planning = PlanningBudget(5.0, lambda: False, lambda: now[0])
-    now[0] = 200.0
-    is_spent = planning.begin()
-    now[0] = 204.0
-    assert (is_spent(), planning.exceeded) == (False, False)
-    now[0] = 206.0
-    assert (is_spent(), planning.exceeded) == (True, True)
-
-
-def test_planning_ends_with_the_run() -> None:
-    planning = PlanningBudget(5.0, lambda: True, lambda: 0.0)
-    assert (planning.begin()(), planning.exceeded) == (True, True)
 
 
 def test_the_model_stops_at_the_first_step_after_the_end_and_works_again_after_the_run(

@@ -316,7 +316,7 @@ def test_every_command_that_has_a_dry_run_changes_no_file_with_it(pkb: Pkb) -> N
     for words in (
         ["idle", "--dry-run", "--force"],
         ["idle", "--force", "--budget", "5s", "--dry-run", "--json"],
-        ["idle", "--dry-run", "--max", "1", "--max-predictions", "0", "-v"],
+        ["idle", "--dry-run", "--max", "1", "-v"],
         ["forget", "--from", "ann", "--dry-run"],
         ["forget", "--dry-run", "--yes", "--from", "ann", "--json"],
         ["forget", "--question", "when is rehearsal?", "--yes", "--dry-run"],

@@ -172,7 +172,7 @@ def test_idle_work_tells_the_command_how_far_it_is(home: Served) -> None:
     assert home.run("serve").returncode == 0
     pid, told = home.pid, list[tuple[str, int]]()
     with Pkb(environ=home.environ, server=True) as pkb:
-        request = IdleRequest(time.monotonic(), 600, 2, 2, dry_run=False, force=True)
+        request = IdleRequest(time.monotonic(), 600, 2, dry_run=False, force=True)
         report = pkb.run_jobs(request, lambda step, done, total: told.append((step, done)))
     assert sum(one.state == "done" for one in report.results) == 2
     assert Counter(step for step, _ in told) == Counter(one.job.kind for one in report.results)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from engine.idle import predict, refresh
-from engine.idle.predict import Prediction, Strategy, offer, quota
+from engine.idle.predict import Prediction, Strategy, offer
 from engine.idle.refresh import Reasker
 from engine.idle.types import Job, JobResult
 from engine.types import AskOptions
@@ -35,11 +35,10 @@ def jobs(home: Home, strategy: Strategy = ANSWERED) -> list[Job]:
     return predict.plan_population(home.reasker(), strategy)
 
 
-def run(home: Home, strategy: Strategy = ANSWERED, most: int = 99, planned: list[Job] | None = None) -> list[JobResult]:
+def run(home: Home, strategy: Strategy = ANSWERED, planned: list[Job] | None = None) -> list[JobResult]:
     """Precompute predicted questions."""
-    is_used_up = quota(most)
     found = jobs(home, strategy) if planned is None else planned
-    return run_jobs(home, found, lambda job: predict.populate(home.reasker(), strategy, job, is_used_up))
+    return run_jobs(home, found, lambda job: predict.populate(home.reasker(), strategy, job))
 
 
 def convert(home: Home) -> list[str]:
@@ -112,11 +111,6 @@ def test_no_idle_work_is_done_for_an_answer_that_lasts_a_minute(choir: Home, que
     assert (key in [bytes.fromhex(job.subject) for job in refresh.plan_refreshes(choir.reasker())]) is lasts
 
 
-def test_beyond_the_limit_questions_stay_queued(choir: Home) -> None:
-    assert states(run(choir, most=1)) == ["done", "limit"]
-    assert Jobs(choir.ledger).counts() == {"populate": 1}
-
-
 def test_the_queue_has_a_limit(choir: Home) -> None:
     many = [Prediction(f"Question {number}?", "history/model", 0.5) for number in range(1200)]
     assert offer(choir.reasker(), many) == predict.MOST_QUEUED
@@ -157,7 +151,7 @@ def test_a_predicted_question_that_is_stored_in_other_words_is_not_precomputed(t
         ask(session, "Where is the concert of the choir?")
         reasker = Reasker(session.ledger, session.backend, session.room, session.now)
         offer(reasker, [Prediction(one, "history/form", 0.5) for one in REWORDED])
-        planned, is_used_up = predict.plan_population(reasker, ANSWERED), quota(9)
-        populate = handler(planned, lambda job: predict.populate(reasker, ANSWERED, job, is_used_up))
+        planned = predict.plan_population(reasker, ANSWERED)
+        populate = handler(planned, lambda job: predict.populate(reasker, ANSWERED, job))
         results = list(runner(session.ledger).run({"populate": populate}))
         assert {one.job.what: one.state for one in results} == dict(zip(REWORDED, ("cached", "done"), strict=True))

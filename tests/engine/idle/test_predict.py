@@ -49,11 +49,6 @@ def test_a_source_without_a_share_gives_nothing() -> None:
     assert pick([about("When is a?")], {"chunks/model": 3}, []) == []
 
 
-def test_what_one_source_cannot_fill_another_does() -> None:
-    found = [about(f"When is {name}?") for name in "abc"]
-    assert len(pick(found, {"history/form": 1, "chunks/model": 1}, [])) == 2
-
-
 def test_what_is_known_or_near_or_the_same_is_left_out() -> None:
     found = [about(one) for one in ("When is a?", "when is A", "When is b?", "When is c?", "When is d?")]
     taken = pick(found, {"history/form": 9}, ["when is b ?"], is_similar=lambda question: "c" in question)
