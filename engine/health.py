@@ -10,14 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from engine import operations
 from engine.inventory import optional_parts
 from engine.models import lookup, runtime
 from engine.models.lookup import find, reader_version
-from engine.models.runtime import device, install_command, needed_by, threads_of, total
+from engine.models.runtime import device, needed_by, threads_of, total
 from engine.session import Session
 from engine.settings import KvSettings, ModelSettings, Settings
 from engine.types import SCHEMA, Check, Checks, json_values
@@ -76,7 +75,6 @@ def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, 
         "memory": lambda: Check(
             "memory", "ok" if total() >= _ENOUGH_MEMORY else "note", f"{total() / (1 << 30):.0f} GiB"
         ),
-        "packages": _packages,
         "embedder": lambda: _weights(
             "embedder", lambda: _embedder(settings.embed.model, environ), "keyword search only"
         ),
@@ -113,16 +111,6 @@ def _disk_kind(home: Home, place: str) -> Check:
     if kind == "9p":
         return Check("disk", "note", "a folder of another system (9p): safe if no other system uses the home")
     return Check("disk", "ok", f"local ({kind})")
-
-
-def _packages() -> Check:
-    found = list[str]()
-    for name in ("lancedb", "pyarrow", "numpy", "mlx-lm", "rank-bm25"):
-        try:
-            found.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            return Check("packages", "bad", f"not installed: {name}", install_command())
-    return Check("packages", "ok", ", ".join(found))
 
 
 def _weights(name: str, find: Callable[[], str], without: str) -> Check:
