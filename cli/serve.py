@@ -148,7 +148,7 @@ def _start(opened: Session) -> None:
 
 def _state(opened: Session) -> dict[str, Any]:
     """Ask it what it is; all null where it does not run."""
-    from engine.serve.process import ConnectionLost, announced, connect, identity, record_of
+    from engine.serve.process import ConnectionLost, connect, identity
 
     said: dict[str, Any] = {}
     current = False
@@ -158,11 +158,9 @@ def _state(opened: Session) -> dict[str, Any]:
             said = next(link.answers())
             current = link.hello.get("identity") == identity(opened.home, opened.environ)
     since = datetime.fromtimestamp(said["since"]).astimezone().isoformat() if said else None
-    path = announced(record_of(opened.home)) if said else None
     about = {name: said.get(name) for name in ("pid", "version")}
     held = {name: said.get(name) for name in ("jobs", "answered", "model", "memory")}
-    where = {"current": current, "since": since, "socket": str(path) if path else None}
-    return {"schema": SCHEMA, "running": bool(said), **about, **where, **held}
+    return {"schema": SCHEMA, "running": bool(said), **about, "current": current, "since": since, **held}
 
 
 def _show(row: dict[str, Any]) -> None:
@@ -204,7 +202,7 @@ def _here(opened: Session) -> NoReturn:
 
 def _serve(opened: Session, lease: "Lease") -> NoReturn:
     from engine.models.runtime import record_code
-    from engine.serve.process import announce, identity, listen, record_of, withdraw
+    from engine.serve.process import identity, listen
     from engine.serve.server import Server
 
     os.chdir("/")
@@ -213,15 +211,16 @@ def _serve(opened: Session, lease: "Lease") -> NoReturn:
     chosen = opened.settings.serve
     idle_s = None if chosen.daemon == "on" else chosen.idle_minutes * 60
     own = identity(opened.home, opened.environ)
-    if (found := listen(opened.home.data, opened.environ)) is None:
+    if (found := listen(opened.home.data)) is None:
         raise PkbError("no folder for a socket that only this user can open", "pkb doctor")
     listener, path = found
-    record = record_of(opened.home)
-    announce(record, path)
     try:
         sound = Server(listener, lease, opened.environ, own, idle_s).run()
     finally:
-        withdraw(record, path)
+        if not lease.lost:  # else it may be that of a successor
+            path.unlink(missing_ok=True)
+            with suppress(OSError):  # not empty
+                path.parent.rmdir()
         lease.release()
     record_code(opened.home.compiled)
     sys.stdout.flush()

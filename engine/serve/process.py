@@ -23,7 +23,7 @@ from msgspec import Struct, convert
 
 from engine.settings import Settings, keys, put
 from engine.types import Answer, AskOptions, AskResult, Step, Trace, json_values
-from store.home import Home, replacing
+from store.home import Home
 from store.locks import Lease
 
 if TYPE_CHECKING:
@@ -138,18 +138,16 @@ _LINUX = struct.Struct("3i")  # pid, uid, gid
 _DARWIN = struct.Struct("IIh")  # version, uid, number of groups
 
 
-def socket_paths(data: Path, environ: Mapping[str, str]) -> Iterator[Path]:
-    """Yield candidate socket paths: in the home, or where that path is too long, in the system's runtime folders."""
-    name = f"pkb-{os.getuid()}-{blake2b(os.fsencode(data), digest_size=6).hexdigest()}"
-    short = [base for base in (environ.get("XDG_RUNTIME_DIR"), environ.get("TMPDIR"), "/tmp") if base]
-    for folder in (data / "serve", *(Path(base) / name for base in short)):
-        if folder.is_absolute() and len(os.fsencode(folder / _NAME)) <= _LONGEST:
-            yield folder / _NAME
+def socket_paths(data: Path) -> list[Path]:
+    """Return where the socket may be: in the home, else, as where that path is too long, in a short folder."""
+    short = f"/tmp/pkb-{os.getuid()}-{blake2b(os.fsencode(data), digest_size=6).hexdigest()}"
+    paths = (folder / _NAME for folder in (data / "serve", Path(short)))
+    return [path for path in paths if len(os.fsencode(path)) <= _LONGEST]
 
 
-def listen(data: Path, environ: Mapping[str, str]) -> tuple[socket.socket, Path] | None:
+def listen(data: Path) -> tuple[socket.socket, Path] | None:
     """Listen on the first usable socket path, replacing a stale socket; None if no path is usable."""
-    for path in socket_paths(data, environ):
+    for path in socket_paths(data):
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
             if not is_private(path.parent):
@@ -169,32 +167,6 @@ def is_private(folder: Path) -> bool:
     """Return whether a path is a folder, not a link to one, that only its owner can access."""
     found = folder.lstat()
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & _PRIVATE
-
-
-def announce(record: Path, path: Path) -> None:
-    """Record the socket path and process id, for clients to find."""
-    with replacing(record) as file:
-        file.write(json.dumps({"socket": str(path), "pid": os.getpid()}).encode())
-
-
-def withdraw(record: Path, path: Path) -> None:
-    """Remove the socket and its record, unless another process has replaced them."""
-    with suppress(OSError, ValueError, LookupError, TypeError):
-        if json.loads(record.read_text("utf-8"))["pid"] != os.getpid():
-            return
-    record.unlink(missing_ok=True)
-    path.unlink(missing_ok=True)
-    with suppress(OSError):  # not empty
-        path.parent.rmdir()
-
-
-def announced(record: Path) -> Path | None:
-    """Return the recorded socket path; None if there is no usable record."""
-    try:
-        path = Path(json.loads(record.read_text("utf-8"))["socket"])
-        return path if is_private(path.parent) else None
-    except (OSError, ValueError, LookupError, TypeError):
-        return None
 
 
 def own_peer(end: socket.socket) -> int | None:
@@ -238,17 +210,9 @@ def code(root: Path) -> list[tuple[str, int, int]]:
     """
     if not (root / "pyproject.toml").exists():
         return [(str(root), root.stat().st_mtime_ns, 0)]
-    return sorted(file for package in _PACKAGES for file in _files(str(root / package)))
-
-
-def _files(folder: str) -> Iterator[tuple[str, int, int]]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                yield from _files(entry.path)
-            elif entry.name.endswith(_CODE):
-                found = entry.stat()
-                yield entry.path, found.st_mtime_ns, found.st_size
+    folders = (found for package in _PACKAGES for found in os.walk(root / package))
+    paths = [Path(folder, name) for folder, _, names in folders for name in names if name.endswith(_CODE)]
+    return sorted((str(path), (found := path.stat()).st_mtime_ns, found.st_size) for path in paths)
 
 
 SILENCE_S = 2.0  # a busy process sends a heartbeat four times as often
@@ -316,25 +280,19 @@ def lock_of(home: Home) -> Path:
     return home.locks / "serve.lock"
 
 
-def record_of(home: Home) -> Path:
-    """Return the file that says where the resident process listens."""
-    return home.locks / "serve.json"
-
-
 def connect(home: Home) -> ServerLink | None:
     """Connect to the resident process of a home, of any version; None if there is none, or another user's."""
-    path = announced(record_of(home))
-    if path is None:
-        return None
-    end = socket.socket(socket.AF_UNIX)
-    end.settimeout(SILENCE_S)
-    try:
-        end.connect(str(path))
-        if (pid := own_peer(end)) is not None:
-            return ServerLink(end, pid, lock_of(home))
-    except (OSError, ConnectionLost):
-        pass
-    end.close()
+    for path in socket_paths(home.data):
+        end = socket.socket(socket.AF_UNIX)
+        end.settimeout(SILENCE_S)
+        try:
+            if is_private(path.parent):
+                end.connect(str(path))
+                if (pid := own_peer(end)) is not None:
+                    return ServerLink(end, pid, lock_of(home))
+        except (OSError, ConnectionLost):
+            pass
+        end.close()
     return None
 
 

@@ -23,15 +23,11 @@ from engine import operations
 from engine.serve import client, server
 from engine.serve import process as resident
 from engine.serve.process import (
-    announce,
-    announced,
     encode,
     is_private,
     listen,
     lock_of,
-    record_of,
     socket_paths,
-    withdraw,
 )
 from engine.session import Session
 from engine.types import AskOptions, ListOptions, OpenLoopOptions
@@ -230,8 +226,13 @@ def test_the_day_of_a_question_is_the_day_of_who_asks(up: Served) -> None:
     assert [json.loads(ran.stdout)["tier"] for ran in (first, later)] == ["full", "full"]
 
 
+def socket_of(home: Served) -> Path | None:
+    """Return the path of the socket of a home, if there is one."""
+    return next((path for path in socket_paths(home.home.data) if path.exists()), None)
+
+
 def test_nobody_else_can_come_near_its_socket(lasting: Served) -> None:
-    path = announced(record_of(lasting.home))
+    path = socket_of(lasting)
     assert path
     kinds = [(stat.S_IFMT(found.st_mode), stat.S_IMODE(found.st_mode)) for found in (path.stat(), path.parent.stat())]
     assert kinds == [(stat.S_IFSOCK, 0o600), (stat.S_IFDIR, 0o700)]
@@ -249,11 +250,11 @@ def test_it_hangs_on_nothing_of_the_command_that_started_it(lasting: Served) -> 
 
 def test_a_long_home_has_its_socket_in_a_short_private_folder(home: Served, made: Path, tmp_path: Path) -> None:
     long = Path(shutil.copytree(made, tmp_path / ("n" * 60) / ("m" * 60)))
-    with served(long, environment(long) | {"XDG_RUNTIME_DIR": str(tmp_path)}) as other:
+    with served(long, environment(long)) as other:
         assert row(other, "serve")["running"]
-        path = announced(record_of(other.home))
+        path = socket_of(other)
         assert path
-        assert path.parent.parent == tmp_path
+        assert path.parent.parent == Path("/tmp")
         assert is_private(path.parent)
         assert other.run("ask", KEY).returncode == 0
         assert other.status()["answered"] == 1
@@ -273,45 +274,19 @@ def test_two_homes_have_a_process_each(up: Served, made: Path, tmp_path: Path) -
 def test_a_folder_that_may_be_another_users_is_not_used(tmp_path: Path, trap: str) -> None:
     data = tmp_path / ("n" * 120)
     data.mkdir()
-    first, second = (tmp_path / name for name in ("a", "b"))
-    environ = {"XDG_RUNTIME_DIR": str(first), "TMPDIR": str(second)}
     (tmp_path / "mine").mkdir(mode=0o700)
-    for folder in (first, second):
-        folder.mkdir()
-    one, other, _ = socket_paths(data, environ)
+    (path,) = socket_paths(data)
     if trap == "link":
-        one.parent.symlink_to(tmp_path / "mine")
+        path.parent.symlink_to(tmp_path / "mine")
     elif trap == "open":
-        one.parent.mkdir()
-        one.parent.chmod(0o755)
+        path.parent.mkdir()
+        path.parent.chmod(0o755)
     else:
-        one.parent.write_text("")
-    found = listen(data, environ)
-    assert found
-    found[0].close()
-    assert found[1] == other
-
-
-def test_who_leaves_removes_its_own_socket_and_not_that_of_its_successor(tmp_path: Path) -> None:
-    record, path = tmp_path / "serve.json", tmp_path / "its own" / "socket"
-    path.parent.mkdir()
-    path.touch()
-    announce(record, path)
-    own = record.read_text("utf-8")
-    record.write_text(json.dumps({"socket": str(path), "pid": os.getpid() + 1}), "utf-8")
-    withdraw(record, path)
-    assert (record.exists(), path.exists()) == (True, True)
-    record.write_text(own, "utf-8")
-    withdraw(record, path)
-    assert (record.exists(), path.parent.exists()) == (False, False)
-    path.parent.mkdir()
-    path.touch()
-    withdraw(record, path)  # its home was removed
-    assert not path.parent.exists()
-    path.parent.mkdir()
-    (path.parent / "something").touch()
-    withdraw(record, path)
-    assert path.parent.exists()
+        path.parent.write_text("")
+    try:
+        assert listen(data) is None
+    finally:
+        path.parent.rmdir() if trap == "open" else path.parent.unlink()
 
 
 def test_a_second_one_is_not_started(lasting: Served) -> None:
@@ -364,7 +339,7 @@ def test_where_none_is_wanted_none_is_started(home: Served, way: str) -> None:
 
 def test_after_a_kill_the_next_question_is_answered_by_a_new_one(up: Served) -> None:
     before = up.pid
-    path = announced(record_of(up.home))
+    path = socket_of(up)
     os.kill(before, signal.SIGKILL)
     wait(lambda: not up.is_there)
     assert path
@@ -387,12 +362,11 @@ class Liar(Thread):
 
     def __init__(self, home: Served, says: list[bytes]) -> None:
         super().__init__(daemon=True)
-        found = listen(home.home.data, home.environ)
+        found = listen(home.home.data)
         assert found
         self._lease = Lease(lock_of(home.home))
         assert self._lease.acquire()
         self._listener, self._says = found[0], says
-        announce(record_of(home.home), found[1])
 
     def run(self) -> None:
         """Serve one who asks."""
@@ -431,7 +405,7 @@ def test_what_breaks_off_is_answered_here_and_shown_once(home: Served, said: lis
 
 
 def test_bytes_that_are_no_frames_end_their_own_connection_alone(lasting: Served) -> None:
-    path, pid = announced(record_of(lasting.home)), lasting.pid
+    path, pid = socket_of(lasting), lasting.pid
     for noise in (b"", b"\x00" * 9, b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 70_000, b"\x00\x00\x00\x02{}"):
         with socket.socket(socket.AF_UNIX) as end:
             end.connect(str(path))
@@ -508,7 +482,7 @@ def test_it_leaves_when_nobody_asks(home: Served) -> None:
     home.run("config", "set", "serve.idle_minutes", "0.01")
     home.run("ask", KEY)
     wait(lambda: not home.is_there)
-    assert announced(record_of(home.home)) is None
+    assert socket_of(home) is None
 
 
 @pytest.mark.slow
@@ -528,12 +502,11 @@ def test_it_leaves_when_its_home_is_removed(up: Served) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, *slow_only(signal.SIGINT)])
 def test_a_signal_ends_it_cleanly(up: Served, number: signal.Signals) -> None:
-    path = announced(record_of(up.home))
+    path = socket_of(up)
     os.kill(up.pid, number)
     wait(lambda: not up.is_there)
     assert path
     assert not path.exists()
-    assert not record_of(up.home).exists()
 
 
 @pytest.mark.slow
