@@ -6,7 +6,6 @@ import time
 from _thread import interrupt_main
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
 from functools import partial
 from signal import SIGINT, SIGTERM, pthread_kill
 from threading import Timer, get_ident
@@ -32,6 +31,7 @@ from engine.types import (
     AskResult,
     Filters,
     FollowedAnswer,
+    Source,
     Step,
     grouped,
 )
@@ -196,21 +196,13 @@ Anything else is a question. Follow-ups are completed from the questions before 
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ChatTurn:
-    """A question as typed, its complete form (None if there is none), and the result."""
-
-    typed: str
-    asked: str | None
-    result: AskResult
-
-
 class Conversation:
     """A conversation; mutable: it grows."""
 
     def __init__(self, options: AskOptions, *, as_json: bool, explain: bool) -> None:
         self.options, self._as_json, self._explain = options, as_json, explain
-        self._said: list[ChatTurn] = []
+        self._last: tuple[str, str | None, AskResult] | None = None  # as typed, as asked, the result
+        self._source: Source | None = None  # of the last answer that has one
         self._turns: list[Turn] = []  # the complete questions
 
     def hear(self, typed: str, opened: Session) -> bool:
@@ -219,11 +211,11 @@ class Conversation:
         if typed.strip().casefold() in _ENDS:
             return False
         if name == "/answer":
-            last = self._last()
+            said, asked, result = self._asked()
             if self._as_json:
-                output.data(last.result.reply.to_json() | {"question": last.typed, "asked": last.asked})
+                output.data(result.reply.to_json() | {"question": said, "asked": asked})
             else:
-                show_answer(last.result, streamed=False, explain=False, more="")
+                show_answer(result, streamed=False, explain=False, more="")
                 print(flush=True)
         elif name in ("/show", "/open"):
             self._show_source(rest.strip(), opened, opens=name == "/open")
@@ -237,14 +229,14 @@ class Conversation:
             self._ask(typed.strip(), opened)
         return True
 
-    def _last(self) -> ChatTurn:
-        if not self._said:
+    def _asked(self) -> tuple[str, str | None, AskResult]:
+        if not self._last:
             raise UsageError("no question asked yet", "/help")
-        return self._said[-1]
+        return self._last
 
     def _show_source(self, number: str, opened: Session, *, opens: bool) -> None:
         """Print the document of a source of the last answer, or open its file, as `pkb show` does."""
-        groups = grouped(self._last().result.reply.sources)
+        groups = grouped(self._asked()[2].reply.sources)
         if not (number.isdecimal() and len(number) < 4 and 0 < int(number) <= len(groups)):
             raise UsageError(f"no source {one_line(number, 20) or 'without a number'} of {len(groups)}", "/answer")
         source = groups[int(number) - 1][0]
@@ -261,9 +253,7 @@ class Conversation:
     def _ask(self, typed: str, opened: Session) -> None:
         condensed, took = self._condense(typed, opened)
         asked, options = condensed.asked or typed, self.options
-        replies = (one.result.reply for one in reversed(self._said))
-        last = next((reply for reply in replies if reply.answered and reply.sources), None)
-        before = last.sources[0] if last and condensed.by != "itself" else None
+        before = self._source if condensed.by != "itself" else None
         if before:
             said = before.path, before.message_id, before.quote
             options = replace(options, after=FollowedAnswer(*said, typed if condensed.asked else ""))
@@ -284,7 +274,9 @@ class Conversation:
         else:
             show_answer(answered, streamed=streamed.started, explain=self._explain, more="/answer", brief=True)
             print(flush=True)
-        self._said.append(ChatTurn(typed, condensed.asked, AskResult(answered.reply, answered.trace, answered.covered)))
+        self._last = typed, condensed.asked, AskResult(answered.reply, answered.trace, answered.covered)
+        if answered.reply.answered and answered.reply.sources:
+            self._source = answered.reply.sources[0]
         if condensed.asked is not None:
             from engine.ask.followup import turn_of
 
@@ -295,15 +287,15 @@ class Conversation:
         """Drop the last answer; it is no context for the next then."""
         from engine.ask.semantic import reject_answer
 
-        last = self._last()
-        taken = reject_answer(opened.ledger, opened.now, question=last.asked or last.typed)
+        said, asked, _ = self._asked()
+        taken = reject_answer(opened.ledger, opened.now, question=asked or said)
         if taken is None:
             raise PkbError("the last question has no cached answer", "/help")
         if self._as_json:
             output.data({"schema": SCHEMA, "question": taken.question, "tier": taken.tier})
         else:
             print(f"Dropped: {one_line(taken.question, 200)}", end="\n\n", flush=True)
-        if last.asked is not None and self._turns:
+        if asked is not None and self._turns:
             self._turns[-1] = replace(self._turns[-1], answer=None, focus="")
 
     def _condense(self, typed: str, opened: Session) -> "tuple[Condensed, float]":

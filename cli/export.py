@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -14,7 +14,7 @@ from cli import output
 from cli.output import agreed, bars, filtered, open_pkb
 from engine.text.terminal import count, line, one_line
 from engine.types import NO_FILTERS, SCHEMA, Filters, json_text
-from store.errors import PkbError, UsageError
+from store.errors import UsageError
 from store.home import replacing
 
 if TYPE_CHECKING:
@@ -46,13 +46,9 @@ def _written(path: Path | None, *, force: bool) -> Iterator[TextIO]:
         return
     if path.exists() and not force:
         raise UsageError(f"{line(str(path))} exists", "pkb export FILE --force")
-    with ExitStack() as held:
-        try:
-            raw = held.enter_context(replacing(path, path.with_name(f".{path.name}.{os.getpid()}")))
-        except OSError as error:
-            raise PkbError(f"cannot write {line(str(path))}: {(error.strerror or '').lower()}", None) from None
-        with TextIOWrapper(raw, encoding="utf-8") as file:
-            yield file
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    with replacing(path, part) as raw, TextIOWrapper(raw, encoding="utf-8") as file:
+        yield file
 
 
 _LISTED = 10

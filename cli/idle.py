@@ -222,12 +222,9 @@ def _files(action: Action, files: Mapping[Path, str], load: Sequence[tuple[str, 
         return [ScheduleFile(str(path), text) for path, text in before.items()]
     after = {path: text if action == "install" else None for path, text in files.items()}
     changed = [path for path in files if before[path] != after[path]]
-    try:
-        for path in changed:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(files[path], "utf-8") if action == "install" else path.unlink()
-    except OSError as error:
-        raise PkbError(f"cannot write {error.filename}: {error.strerror}") from None
+    for path in changed:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(files[path], "utf-8") if action == "install" else path.unlink()
     try:
         for command in load:
             _must(*command)

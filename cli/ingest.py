@@ -36,9 +36,6 @@ _Quiet = Annotated[
     str | None,
     typer.Option("--quiet", metavar="TIME", help="With --watch: index after this long without changes (default: 5s)."),
 ]
-_Rescan = Annotated[
-    str | None, typer.Option("--rescan", metavar="TIME", help="With --watch: rescan this often (default: 1h).")
-]
 _Poll = Annotated[
     str | None,
     typer.Option("--poll", metavar="TIME", help="With --watch: poll this often instead of using file events."),
@@ -60,7 +57,6 @@ def ingest(
     vectors: Annotated[When, typer.Option(help="When to compute embeddings; keyword search works at once.")] = "auto",
     watch: Annotated[bool, typer.Option("--watch", help="Keep running, and index changes as they happen.")] = False,
     quiet: _Quiet = None,
-    rescan: _Rescan = None,
     poll: _Poll = None,
     find: Annotated[
         bool, typer.Option("--find", help="Find mail of Thunderbird, Apple Mail and others, and ask what to index.")
@@ -78,9 +74,9 @@ def ingest(
         if first := "PATH --restore" if restore else "--prune" if prune else "":
             step = f"pkb ingest {first}, then: pkb ingest --watch"
             raise UsageError(f"{first.split()[-1]} cannot be combined with --watch", step)
-        start(paths or [], kind, collection, (quiet, rescan, poll), embeds=vectors != "later", as_json=as_json)
-    if (quiet, rescan, poll) != (None, None, None):
-        raise UsageError("--quiet, --rescan and --poll are for --watch", "pkb ingest --watch --quiet 5s")
+        start(paths or [], kind, collection, (quiet, poll), embeds=vectors != "later", as_json=as_json)
+    if (quiet, poll) != (None, None):
+        raise UsageError("--quiet and --poll are for --watch", "pkb ingest --watch --quiet 5s")
     if restore and not paths:
         raise UsageError("--restore needs the files or folders to restore", "pkb ingest FILE --restore")
     began = time.perf_counter()
@@ -323,12 +319,12 @@ def start(
     paths: Sequence[Path],
     kind: str | None,
     collection: str | None,
-    times: tuple[str | None, str | None, str | None],
+    times: tuple[str | None, str | None],
     *,
     embeds: bool,
     as_json: bool,
 ) -> NoReturn:
-    """Watch folders until a signal comes; `times` are those of --quiet, --rescan and --poll."""
+    """Watch folders until a signal comes; `times` are those of --quiet and --poll."""
     import logging
 
     from cli.app import handle_signals
@@ -339,11 +335,11 @@ def start(
     # The library would print lost events, which the next scan finds.
     logging.getLogger("watchdog").addHandler(logging.NullHandler())
     handle_signals()
-    given, example = dict(zip(("quiet", "rescan", "poll"), times, strict=True)), "pkb ingest --watch --quiet 5s"
+    given, example = dict(zip(("quiet", "poll"), times, strict=True)), "pkb ingest --watch --quiet 5s"
     seconds = {name: duration(f"--{name}", text, example) for name, text in given.items() if text is not None}
     intervals = Intervals(**seconds | ({"poll": max(1.0, seconds["poll"])} if "poll" in seconds else {}))
     with open_pkb() as pkb:
         passwords = {account: kept_password(account) or ask_password(account) for account in pkb.accounts(paths)}
         listener = WatchPrinter(partial(shown_path, pkb.session.home.mail), as_json=as_json)
         pkb.watch(paths, listener, kind=kind, collection=collection, intervals=intervals,
-                  polling=times[2] is not None, embed=embeds, passwords=passwords, idle=idle_command())  # fmt: skip
+                  polling=times[1] is not None, embed=embeds, passwords=passwords, idle=idle_command())  # fmt: skip

@@ -288,12 +288,9 @@ def save(path: Path, key: str, value: str) -> Any:
     if not isinstance(part := document.setdefault(section, tomlkit.table()), MutableMapping):
         raise UsageError(f"{path}: {section} must be a section", "pkb config path")
     part[name] = parsed
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with replacing(path) as file:
-            file.write(tomlkit.dumps(document).encode())
-    except OSError as error:
-        raise PkbError(f"cannot write {path}: {error.strerror}", "pkb config path") from None
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with replacing(path) as file:
+        file.write(tomlkit.dumps(document).encode())
     return parsed
 
 
