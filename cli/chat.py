@@ -56,7 +56,7 @@ def chat(
     max_tokens: output.MostTokens = None,
     cache: output.Cache = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show each rewritten question, and each step with its time.")
+        bool, typer.Option("--explain", help="Show rewritten questions, and each step with its time.")
     ] = False,
     no_daemon: output.NoDaemon = False,
 ) -> None:

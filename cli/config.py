@@ -13,8 +13,7 @@ from engine.text.terminal import count, line, size, valid_text, wrap
 from engine.types import SCHEMA
 
 _Key = Annotated[
-    str,
-    typer.Argument(metavar="KEY", help="A setting, such as ask.k.", autocompletion=output.completes("setting")),
+    str, typer.Argument(metavar="KEY", help="A setting, such as ask.k.", autocompletion=output.completes("setting"))
 ]
 config = typer.Typer(help="Show and change settings.", rich_markup_mode=None)
 
@@ -87,9 +86,7 @@ def show(
 
 
 def me(
-    addresses: Annotated[
-        list[str] | None, typer.Argument(metavar="ADDRESS", help="Your addresses, and your name in meetings.")
-    ] = None,
+    addresses: Annotated[list[str] | None, typer.Argument(metavar="ADDRESS", help="Yours, and your name.")] = None,
     as_json: Json = False,
 ) -> None:
     """Show or set which addresses are yours.

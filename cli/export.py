@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 
 def export(
-    path: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="The file to write; without it, or with -, standard output.")
-    ] = None,
+    path: Annotated[Path | None, typer.Argument(metavar="FILE", help="The file; none or -: standard output.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
 ) -> None:
     """Write cached questions with answers and sources as JSON, an object a line.
@@ -59,16 +57,14 @@ def forget(
     targets: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="WHAT...", help="Files, folders or Message-IDs; or the number of a source of the last answer."
+            metavar="WHAT...", help="Files, folders, Message-IDs, or numbers of sources of the last answer."
         ),
     ] = None,
-    question: Annotated[
-        str | None, typer.Option(metavar="QUESTION", help="Forget a question and its answers instead.")
-    ] = None,
+    question: Annotated[str | None, typer.Option(metavar="TEXT", help="Forget a question and its answers.")] = None,
     filters: Filters = NO_FILTERS,
     quoting: Annotated[bool, typer.Option("--quoting", help="Also forget messages that quote them.")] = False,
     deleted: Annotated[
-        bool, typer.Option("--deleted", help="Erase the remains of documents that are no longer indexed.")
+        bool, typer.Option("--deleted", help="Erase the remains of documents no longer indexed.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be forgotten.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,

@@ -33,22 +33,16 @@ _PATHS = "Folders, files, mail accounts (imaps://NAME@SERVER)"
 When = Literal["auto", "now", "background", "later"]
 _MANY = 500  # chunks; a slow CPU embeds them in half a minute
 _Quiet = Annotated[
-    str | None,
-    typer.Option("--quiet", metavar="TIME", help="With --watch: index after this long without changes (default: 5s)."),
+    str | None, typer.Option(metavar="TIME", help="With --watch: index after this long without changes (default: 5s).")
 ]
-_Poll = Annotated[
-    str | None,
-    typer.Option("--poll", metavar="TIME", help="With --watch: poll this often instead of using file events."),
-]
+_Poll = Annotated[str | None, typer.Option(metavar="TIME", help="With --watch: poll this often, without file events.")]
 
 
 def ingest(
     paths: Annotated[
         list[Path] | None, typer.Argument(metavar="PATH...", help=f"{_PATHS}; default: everything indexed before.")
     ] = None,
-    kind: Annotated[
-        Literal["mail", "mbox", "transcript"] | None, typer.Option(help="Treat every file as this kind.")
-    ] = None,
+    kind: Annotated[Literal["mail", "mbox", "transcript"] | None, typer.Option(help="Kind of every file.")] = None,
     collection: Annotated[
         str | None, typer.Option("--in", metavar="NAME", help="Collection to add to (default: the folder's name).")
     ] = None,
@@ -58,9 +52,7 @@ def ingest(
     watch: Annotated[bool, typer.Option("--watch", help="Keep running, and index changes as they happen.")] = False,
     quiet: _Quiet = None,
     poll: _Poll = None,
-    find: Annotated[
-        bool, typer.Option("--find", help="Find mail of Thunderbird, Apple Mail and others, and ask what to index.")
-    ] = False,
+    find: Annotated[bool, typer.Option("--find", help="Find mail of other programs, and ask what to index.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="With --find: index all of it without asking.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:

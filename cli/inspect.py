@@ -139,16 +139,11 @@ def _say_matched(pkb: "Pkb", scope: "Scope") -> None:
 
 def show(
     file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE", help="An indexed file, as a source names it; or the number of a source of the last answer."
-        ),
+        str, typer.Argument(metavar="FILE", help="An indexed file, or the number of a source of the last answer.")
     ],
     message_id: Annotated[str | None, typer.Option(metavar="ID", help="Message-ID of one message of an mbox.")] = None,
     whole: Annotated[bool, typer.Option("--thread", help="Print all mails of its thread, newest first.")] = False,
-    opens: Annotated[
-        bool, typer.Option("--open", help="Open the file of a source of the last answer instead.")
-    ] = False,
+    opens: Annotated[bool, typer.Option("--open", help="Open the file of a source of the last answer.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the documents as JSON.")] = False,
 ) -> None:
     """Print the indexed text of a file or source, or open its file.
@@ -226,14 +221,10 @@ def list_documents(
     title: Annotated[list[str] | None, typer.Argument(metavar="TITLE", help="Words of the title, or a name.")] = None,
     number: Annotated[int, typer.Option("-n", metavar="N", min=0, help="How many to list; 0 for all.")] = 20,
     oldest: Annotated[bool, typer.Option("--oldest", help="List the oldest first.")] = False,
-    about: Annotated[
-        str | None, typer.Option("--about", metavar="WORDS", help="Only those with these words in title or text.")
-    ] = None,
+    about: Annotated[str | None, typer.Option(metavar="WORDS", help="Only with these words in title or text.")] = None,
     count_only: Annotated[bool, typer.Option("--count", help="Print only how many there are.")] = False,
     paths: Annotated[bool, typer.Option("--paths", help="Print only the path of each file.")] = False,
-    problems: Annotated[
-        bool, typer.Option("--problems", help="List skipped, misread and left-out items instead, by file.")
-    ] = False,
+    problems: Annotated[bool, typer.Option("--problems", help="List skipped, misread and left-out items.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the list as one JSON object.")] = False,
     filters: Filters = NO_FILTERS,
 ) -> None:
@@ -338,9 +329,7 @@ def people(
 
 
 _Kind = Annotated[Literal["task", "question"] | None, typer.Option("--kind", help="Only tasks or questions.")]
-_Since = Annotated[
-    str | None, typer.Option("--since", metavar="DAY", help="Only from this day on; by default the last 30 days.")
-]
+_Since = Annotated[str | None, typer.Option("--since", metavar="DAY", help="Only from this day on (default: 30d).")]
 
 
 @filtered(since=_Since, document=InDocument, kind=_Kind)

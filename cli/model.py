@@ -26,23 +26,15 @@ model = typer.Typer(help="Download, select and remove language models.", rich_ma
 
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="ORG/NAME, ORG/NAME@COMMIT or a folder, as list shows it.")]
-Usable = Annotated[
-    str,
-    typer.Argument(
-        metavar="NAME",
-        help="As list shows it, a folder, a GGUF file, openai:URL#NAME, or quote.",
-        autocompletion=output.completes("model"),
-    ),
-]
+_USABLE = "As list shows it, a folder, a GGUF file, openai:URL#NAME, or quote."
+Usable = Annotated[str, typer.Argument(metavar="NAME", help=_USABLE, autocompletion=output.completes("model"))]
 
 
 @model.command("pull")
 def pull(
     name: Annotated[
         str | None,
-        typer.Argument(
-            metavar="NAME", help="ORG/NAME[@COMMIT], small, embedder, or multilingual; default: the best that fits."
-        ),
+        typer.Argument(metavar="NAME", help="ORG/NAME[@COMMIT], small, embedder, multilingual; else the best."),
     ] = None,
     yes: Yes = False,
     force: Annotated[bool, typer.Option("--force", help="Even if it does not fit in memory.")] = False,
@@ -202,9 +194,7 @@ AdapterName = Annotated[str, typer.Argument(metavar="NAME", help="As `pkb adapte
 @adapter.command("add")
 def add_files(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where mlx-lm or PEFT saved it.")],
-    name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="What to call it (default: the folder's name)")
-    ] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Its name (default: the folder's).")] = None,
     as_json: Json = False,
 ) -> None:
     """Copy a LoRA adapter that mlx-lm or PEFT trained for the model in use.
@@ -244,8 +234,7 @@ def show_adapters(as_json: Json = False) -> None:
 def use_for(
     name: Annotated[str, typer.Argument(metavar="NAME", help="As `pkb adapter list` shows it, or none.")],
     task: Annotated[
-        Literal["answer", "predict"] | None,
-        typer.Option("--role", metavar="TASK", help="Use it to answer or predict (default: answer)"),
+        Literal["answer", "predict"] | None, typer.Option("--role", metavar="TASK", help="Its task (default: answer).")
     ] = None,
     collection: Annotated[
         str | None, typer.Option("--in", metavar="NAME", help="Use it for questions limited to this collection.")

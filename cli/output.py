@@ -250,31 +250,21 @@ def completes(kind: Literal["person", "collection", "title", "setting", "model"]
 
 _person, _collection, _title, _model = (completes(one) for one in ("person", "collection", "title", "model"))
 Sender = Annotated[
-    str | None,
-    typer.Option("--from", metavar="PERSON", help="Only messages from this person.", autocompletion=_person),
+    str | None, typer.Option("--from", metavar="WHO", help="Only messages from this person.", autocompletion=_person)
 ]
 Recipient = Annotated[
-    str | None, typer.Option("--to", metavar="PERSON", help="Only messages to this person.", autocompletion=_person)
+    str | None, typer.Option("--to", metavar="WHO", help="Only messages to this person.", autocompletion=_person)
 ]
 Since = Annotated[
     str | None,
-    typer.Option(
-        "--since", metavar="DAY", help="Only from this day on: 2024-05-03, 2024-05, 30d, yesterday or 'last week'."
-    ),
+    typer.Option("--since", metavar="DAY", help="Only from this day on: 2024-05-03, 30d or 'last week'."),
 ]
 Until = Annotated[str | None, typer.Option("--until", metavar="DAY", help="Only up to and including this day.")]
 Collection = Annotated[
     str | None, typer.Option("--in", metavar="NAME", help="Only this collection.", autocompletion=_collection)
 ]
-InDocument = Annotated[
-    str | None,
-    typer.Option(
-        "--doc",
-        metavar="TITLE",
-        help="Only this meeting or message: words of its title, or its file.",
-        autocompletion=_title,
-    ),
-]
+_ONE = "Only this meeting or message: words of its title, or its file."
+InDocument = Annotated[str | None, typer.Option("--doc", metavar="TITLE", help=_ONE, autocompletion=_title)]
 
 
 FILTERS = {"sender": Sender, "recipient": Recipient, "since": Since, "until": Until, "collection": Collection}
@@ -292,19 +282,14 @@ NumberOfSources = Annotated[
     int | None, typer.Option("-k", metavar="N", min=1, max=50, help="Number of sources to retrieve (default: 5).")
 ]
 Model = Annotated[
-    str | None,
-    typer.Option(
-        "--model", metavar="NAME", help="Language model to answer with; quote for none.", autocompletion=_model
-    ),
+    str | None, typer.Option("--model", metavar="NAME", help="Language model, or quote.", autocompletion=_model)
 ]
 MostTokens = Annotated[
     int | None, typer.Option("--max-tokens", metavar="N", min=1, help="Most tokens to generate (default: 256).")
 ]
 Cache = Annotated[
     Literal["refresh", "off", "stale"] | None,
-    typer.Option(
-        "--cache", help="Ignore cached answers and replace them, use no cache at all, or accept outdated answers too."
-    ),
+    typer.Option(help="Replace the cached answer, use no cache at all, or accept an outdated answer too."),
 ]
 NoDaemon = Annotated[bool, typer.Option("--no-daemon", help="Do not use the background server.")]
 

@@ -30,25 +30,17 @@ def serve(
     stop: Annotated[bool, typer.Option("--stop", help="Stop it.")] = False,
     foreground: Annotated[bool, typer.Option("--foreground", help="Run in the foreground until interrupted.")] = False,
     http: Annotated[bool, typer.Option("--http", help="Serve the page and an OpenAI-compatible API.")] = False,
-    port: Annotated[
-        int | None, typer.Option("--port", min=0, max=65535, help="Port of --http, 8642 if not given.")
-    ] = None,
-    host: Annotated[
-        str | None, typer.Option("--host", metavar="ADDRESS", help="Address of --http, 127.0.0.1 if not given.")
-    ] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port of --http, else 8642.")] = None,
+    host: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Address of --http, else 127.0.0.1.")] = None,
     no_tls: Annotated[bool, typer.Option("--no-tls", help="Serve --host without TLS, as behind a proxy.")] = False,
     record: Annotated[bool, typer.Option("--record", help="Record the questions of all of its clients.")] = False,
     new_token: Annotated[bool, typer.Option("--new-token", help="Replace the token of --http.")] = False,
     share: Annotated[
         str | None,
-        typer.Option(
-            "--share", metavar="HOST:PORT", help="Serve the KV cache to your other machines until interrupted."
-        ),
+        typer.Option(metavar="HOST:PORT", help="Serve the KV cache to your other machines until interrupted."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print its status as JSON.")] = False,
-    lock: Annotated[
-        int | None, typer.Option("--lock", hidden=True, help="Serve with the lock that this descriptor holds.")
-    ] = None,
+    lock: Annotated[int | None, typer.Option(hidden=True, help="The descriptor that holds its lock.")] = None,
 ) -> None:
     """Run the background server, or a page and an API.
 
@@ -229,10 +221,7 @@ def _serve(opened: Session, lease: "Lease") -> NoReturn:
 
 def mcp(
     allow_write: Annotated[
-        bool,
-        typer.Option(
-            "--allow-write", help="Cache and record the client's questions, and add the tools wrong and ingest."
-        ),
+        bool, typer.Option("--allow-write", help="Record the client's questions, and add the tools wrong and ingest.")
     ] = False,
     collection: Collection = None,
 ) -> None:

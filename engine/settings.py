@@ -32,36 +32,28 @@ class HomeSettings(Struct, frozen=True):
 
     place: Annotated[
         Literal["local", "any"],
-        _option(
-            "local: pkb writes to no home on a network disk or in a synced folder, which damage SQLite; any: it does"
-        ),
+        _option("local: not on network disks or in synced folders, which damage SQLite; or any"),
     ] = "local"
 
 
 class MeSettings(Struct, frozen=True):
     """Who the user is."""
 
-    addresses: Annotated[str, _option("your addresses, and names in meetings; separated by semicolons: see pkb me")] = (
-        ""
-    )
+    addresses: Annotated[str, _option("your addresses and names, separated by semicolons: see pkb me")] = ""
 
 
 class AskSettings(Struct, frozen=True):
     """How questions are answered."""
 
     k: Annotated[int, _option("sources retrieved for an answer", ge=1, le=50)] = 5
-    decline_below: Annotated[
-        float, _option("support (0 to 1) below which pkb says that it found no answer", ge=0, le=1)
-    ] = 0.5
+    decline_below: Annotated[float, _option("support (0 to 1) below which no answer is found", ge=0, le=1)] = 0.5
 
 
 class BankSettings(Struct, frozen=True):
     """The answer cache (PerCache 4.1.1: the QA bank), and the similarity at which another question may hit it."""
 
     bytes: Annotated[int, _option("size of the answer cache", ge=0)] = 100_000_000
-    tau: Annotated[
-        float, _option("least cosine similarity of a paraphrase; 1 turns paraphrase hits off", ge=0, le=1)
-    ] = 0.83
+    tau: Annotated[float, _option("least cosine similarity of a paraphrase; 1: none", ge=0, le=1)] = 0.83
 
 
 class IngestSettings(Struct, frozen=True):
@@ -75,18 +67,14 @@ class IngestSettings(Struct, frozen=True):
             (r"(?:deleted|spam|drafts)(?: (?:deleted|spam|drafts))*", "some of deleted, spam and drafts, or empty"),
         ),
     ] = "deleted spam drafts"
-    attachments: Annotated[
-        Literal["read", "name"], _option("PDF and office files, attached or not: read their text, or name them")
-    ] = "read"
+    attachments: Annotated[Literal["read", "name"], _option("PDF and office files: read text, or name them")] = "read"
     ca: Annotated[str, _option("PEM file of certificates trusted for mail servers, besides the system's")] = ""
 
 
 class EmbedSettings(Struct, frozen=True):
     """Which model embeds."""
 
-    model: Annotated[
-        str, _option("embedding model: minilm, multilingual, or a Qwen3 embedding model or an E5 by name or folder")
-    ] = "minilm"
+    model: Annotated[str, _option("minilm, multilingual, or a Qwen3 or E5 model")] = "minilm"
 
 
 class ModelSettings(Struct, frozen=True):
@@ -96,17 +84,11 @@ class ModelSettings(Struct, frozen=True):
     revision: Annotated[str, _option("commit of the model; empty for a folder")] = ""
     max_tokens: Annotated[int, _option("longest answer in tokens", ge=1)] = 256
     memory_share: Annotated[
-        float, _option("share of memory that a model may use; the background server exits at 15 % more", ge=0, le=1)
+        float, _option("share of memory for a model; the server exits at 15 % more", ge=0, le=1)
     ] = 0.75
-    context: Annotated[
-        int, _option("context of a model server in tokens; 0: as the server reports, else 4096", ge=0)
-    ] = 0
+    context: Annotated[int, _option("context of a model server in tokens; 0: as it says, or 4096", ge=0)] = 0
     key: Annotated[
-        str,
-        _option(
-            "where the API key of a model server is: env:NAME or file:PATH",
-            (r"env:\w+|file:.+", "env:NAME or file:PATH"),
-        ),
+        str, _option("API key of a model server: env:NAME or file:PATH", (r"env:\w+|file:.+", "env:NAME or file:PATH"))
     ] = ""
     plain_http: Annotated[str, _option("host of a model server that may be sent mail text without encryption")] = ""
 
@@ -124,16 +106,14 @@ class ModelSettings(Struct, frozen=True):
 class KvSettings(Struct, frozen=True):
     """The KV cache on disk (PerCache 4.1.1: the tree of tensors), and its limits."""
 
-    reuse: Annotated[
-        Literal["prefix", "blocks", "off"], _option("KV reuse: prefix, blocks (any place in any prompt) or off")
-    ] = "prefix"
+    reuse: Annotated[Literal["prefix", "blocks", "off"], _option("KV reuse: prefix, blocks (anywhere), off")] = "prefix"
     bytes: Annotated[int, _option("size of the KV cache folder", ge=0)] = 4_000_000_000
     daily_bytes: Annotated[int, _option("bytes of KV written per day", ge=0)] = 20_000_000_000
     bits: Annotated[Literal[0, 8], _option("bits of a stored key or value; 0: as computed, 8: quantized")] = 0
     remote: Annotated[
         str,
         _option(
-            "where else to look for KV: https://HOST:PORT#PEER; empty: nowhere",
+            "peer to ask for KV: https://HOST:PORT#PEER",
             (r"https://[^\s#/@]+:\d+#[a-z0-9-]+", "https://HOST:PORT#PEER"),
         ),
     ] = ""
@@ -161,35 +141,25 @@ class ServeSettings(Struct, frozen=True):
     """The background server, which keeps the model and the tables in memory between questions."""
 
     daemon: Annotated[
-        Literal["auto", "on", "off"],
-        _option("background server: auto (started when needed, exits when idle), on (stays) or off"),
+        Literal["auto", "on", "off"], _option("background server: auto (exits when idle), on (stays) or off")
     ] = "auto"
-    idle_minutes: Annotated[
-        float, _option("minutes without a question after which the background server exits", ge=0)
-    ] = 15.0
-    hosts: Annotated[
-        str, _option("names and addresses under which clients may reach pkb serve --http, separated by spaces")
-    ] = ""
+    idle_minutes: Annotated[float, _option("idle minutes after which the background server exits", ge=0)] = 15.0
+    hosts: Annotated[str, _option("names by which clients may reach pkb serve --http, separated by spaces")] = ""
 
 
 class IdleSettings(Struct, frozen=True):
     """Idle jobs (PerCache 4.1.2, 4.3), and when they run: free means mains power, no load, nobody there."""
 
-    when: Annotated[
-        Literal["free", "always"],
-        _option("free: on mains power, no load, nobody at the machine; always: no conditions"),
-    ] = "free"
-    ahead: Annotated[
-        int, _option("chunks prefetched per idle run, of the newest and of the most retrieved; 0: none", ge=0)
-    ] = 120
+    when: Annotated[Literal["free", "always"], _option("free: on mains power, no load, nobody there; always")] = "free"
+    ahead: Annotated[int, _option("chunks prefetched per idle run, new or often retrieved; 0: none", ge=0)] = 120
 
 
 class PredictSettings(Struct, frozen=True):
     """Questions that idle runs answer before they are asked."""
 
-    standing: Annotated[
-        str, _option("questions answered within each new meeting before you ask them, one after another; empty: none")
-    ] = "What was it about? What was decided? Who does what by when? What is still open? Who was there? When was it?"
+    standing: Annotated[str, _option("questions answered in each new meeting before you ask; or empty")] = (
+        "What was it about? What was decided? Who does what by when? What is still open? Who was there? When was it?"
+    )
 
 
 class Experiment(Struct, frozen=True):
