@@ -23,7 +23,7 @@ Show = Callable[[AskResult, bool], None]
 def ask(
     question: Annotated[
         list[str] | None,
-        typer.Argument(metavar="QUESTION", help="The question; with - or none, one a line from standard input."),
+        typer.Argument(metavar="QUESTION", help="The question; with - or none, one a line from stdin."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per question.")] = False,
     k: output.NumberOfSources = None,

@@ -55,9 +55,7 @@ def chat(
     model: output.Model = None,
     max_tokens: output.MostTokens = None,
     cache: output.Cache = None,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Show rewritten questions, and each step with its time.")
-    ] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show rewritten questions, and each step.")] = False,
     no_daemon: output.NoDaemon = False,
 ) -> None:
     """Ask several questions in a conversation, with follow-ups.

@@ -55,17 +55,12 @@ _LISTED = 10
 @filtered()
 def forget(
     targets: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="WHAT...", help="Files, folders, Message-IDs, or numbers of sources of the last answer."
-        ),
+        list[str] | None, typer.Argument(metavar="WHAT...", help="Files, folders, Message-IDs, or numbers of sources.")
     ] = None,
     question: Annotated[str | None, typer.Option(metavar="TEXT", help="Forget a question and its answers.")] = None,
     filters: Filters = NO_FILTERS,
     quoting: Annotated[bool, typer.Option("--quoting", help="Also forget messages that quote them.")] = False,
-    deleted: Annotated[
-        bool, typer.Option("--deleted", help="Erase the remains of documents no longer indexed.")
-    ] = False,
+    deleted: Annotated[bool, typer.Option("--deleted", help="Erase the remains of documents that are gone.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be forgotten.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,

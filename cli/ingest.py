@@ -44,7 +44,7 @@ def ingest(
     ] = None,
     kind: Annotated[Literal["mail", "mbox", "transcript"] | None, typer.Option(help="Kind of every file.")] = None,
     collection: Annotated[
-        str | None, typer.Option("--in", metavar="NAME", help="Collection to add to (default: the folder's name).")
+        str | None, typer.Option("--in", metavar="NAME", help="Its collection (default: the folder's).")
     ] = None,
     prune: Annotated[bool, typer.Option("--prune", help="Remove documents of missing files, however many.")] = False,
     restore: Annotated[bool, typer.Option("--restore", help="Index forgotten messages of these paths again.")] = False,

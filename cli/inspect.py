@@ -388,7 +388,7 @@ _Output = Annotated[Path | None, typer.Option("--output", metavar="FILE", help="
 @filtered()
 def meeting(
     name: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="Words of its title, who spoke, a day; else the last.")
+        list[str] | None, typer.Argument(metavar="NAME", help="Title, speaker or day; else the last.")
     ] = None,
     before: Annotated[bool, typer.Option("--before", help="Show what is still open of it and what changed.")] = False,
     file: _Output = None,

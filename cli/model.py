@@ -34,7 +34,7 @@ Usable = Annotated[str, typer.Argument(metavar="NAME", help=_USABLE, autocomplet
 def pull(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="ORG/NAME[@COMMIT], small, embedder, multilingual; else the best."),
+        typer.Argument(metavar="NAME", help="ORG/NAME[@COMMIT], small, embedder, multilingual; or the best."),
     ] = None,
     yes: Yes = False,
     force: Annotated[bool, typer.Option("--force", help="Even if it does not fit in memory.")] = False,
@@ -236,9 +236,7 @@ def use_for(
     task: Annotated[
         Literal["answer", "predict"] | None, typer.Option("--role", metavar="TASK", help="Its task (default: answer).")
     ] = None,
-    collection: Annotated[
-        str | None, typer.Option("--in", metavar="NAME", help="Use it for questions limited to this collection.")
-    ] = None,
+    collection: Annotated[str | None, typer.Option("--in", metavar="NAME", help="Use it for this collection.")] = None,
     as_json: Json = False,
 ) -> None:
     """Use an adapter for a task or a collection, or none.

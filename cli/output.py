@@ -250,15 +250,12 @@ def completes(kind: Literal["person", "collection", "title", "setting", "model"]
 
 _person, _collection, _title, _model = (completes(one) for one in ("person", "collection", "title", "model"))
 Sender = Annotated[
-    str | None, typer.Option("--from", metavar="WHO", help="Only messages from this person.", autocompletion=_person)
+    str | None, typer.Option("--from", metavar="WHO", help="Only mail from this person.", autocompletion=_person)
 ]
 Recipient = Annotated[
-    str | None, typer.Option("--to", metavar="WHO", help="Only messages to this person.", autocompletion=_person)
+    str | None, typer.Option("--to", metavar="WHO", help="Only mail to this person.", autocompletion=_person)
 ]
-Since = Annotated[
-    str | None,
-    typer.Option("--since", metavar="DAY", help="Only from this day on: 2024-05-03, 30d or 'last week'."),
-]
+Since = Annotated[str | None, typer.Option(metavar="DAY", help="From this day on: 2024-05-03, 30d or 'last week'.")]
 Until = Annotated[str | None, typer.Option("--until", metavar="DAY", help="Only up to and including this day.")]
 Collection = Annotated[
     str | None, typer.Option("--in", metavar="NAME", help="Only this collection.", autocompletion=_collection)
@@ -279,14 +276,10 @@ def filtered(**others: Any) -> Callable[[Callable[..., None]], Callable[..., Non
 
 Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 NumberOfSources = Annotated[
-    int | None, typer.Option("-k", metavar="N", min=1, max=50, help="Number of sources to retrieve (default: 5).")
+    int | None, typer.Option("-k", metavar="N", min=1, max=50, help="Sources to retrieve (default: 5).")
 ]
-Model = Annotated[
-    str | None, typer.Option("--model", metavar="NAME", help="Language model, or quote.", autocompletion=_model)
-]
-MostTokens = Annotated[
-    int | None, typer.Option("--max-tokens", metavar="N", min=1, help="Most tokens to generate (default: 256).")
-]
+Model = Annotated[str | None, typer.Option(metavar="NAME", help="Language model, or quote.", autocompletion=_model)]
+MostTokens = Annotated[int | None, typer.Option(metavar="N", min=1, help="Most tokens to generate (default: 256).")]
 Cache = Annotated[
     Literal["refresh", "off", "stale"] | None,
     typer.Option(help="Replace the cached answer, use no cache at all, or accept an outdated answer too."),
