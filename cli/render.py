@@ -183,8 +183,9 @@ def show_person(one: Person) -> None:
     )
     last = f", last {_day(one.last)}" if one.last else ""
     show_text(typer.style(f"{_INDENT}{count(one.wrote, 'document')} from, {one.received:,} to{last}", dim=True))
-    if one.spellings:
-        show_text(f"{_INDENT}also: {line(', '.join(one.spellings))}", indent=_INDENT)
+    for said, others in (("also", one.spellings), ("perhaps the same", one.similar)):
+        if others:
+            show_text(f"{_INDENT}{said}: {line(', '.join(others))}", indent=_INDENT)
     for fact in one.facts:
         kind = f"{fact.kind}{f' ({line(fact.label)})' * bool(fact.label)}{', before' * fact.older}"
         show_text(f"{_INDENT}{kind}: {typer.style(one_line(fact.value, _QUOTE), bold=not fact.older)}", indent=_INDENT)

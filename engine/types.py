@@ -504,6 +504,7 @@ class Person(Struct, frozen=True):
     received: int
     last: str | None  # ISO
     facts: tuple[PersonFact, ...]
+    similar: tuple[str, ...]  # others who may be the same
 
 
 class Check(Struct, frozen=True):

@@ -359,10 +359,10 @@ class _Archive(Struct, frozen=True):
         found = [self.reader.matching(scope) for scope in scopes]
         who = self._who(typed, group, found if detailed else ())
         newest = sorted((hit for matches in found for hit in matches.by_date(1)), key=_day, reverse=True)[:1]
-        facts = self._facts(who) if detailed else {}
+        facts, similar = (self._facts(who), self._similar(who)) if detailed else ({}, ())
         name, (wrote, received) = next(iter(who.spellings), typed), map(len, found or ((), ()))
         last = next(filter(None, map(_day, newest)), None)
-        person = Person(name, who.addresses, who.spellings[1:], wrote, received, last, tuple(facts))
+        person = Person(name, who.addresses, who.spellings[1:], wrote, received, last, tuple(facts), similar)
         return _Known(person, facts, newest)
 
     def _who(self, typed: str, group: Sequence[str], found: Sequence[Matches]) -> _Who:
@@ -381,6 +381,17 @@ class _Archive(Struct, frozen=True):
             spellings += local if group else [typed.title()]
         is_meant = [self._meant(typed, group)] if found or not group else []
         return _Who(self.reader.view, group, addresses, dict.fromkeys(spellings), *is_meant)
+
+    def _similar(self, who: _Who) -> tuple[str, ...]:
+        """Return others who may be the same: a form of the given name, or an address made of initial and name."""
+        found = set[str]()
+        for given, family in ((fold(given), fold(family)) for given, family in who.names):
+            also = {f"{given[0]}{family}", f"{family}{given[0]}"}
+            for one in set[str]().union(*(self.reader.view.known(each, self.own) for each in (family, *also))):
+                name, local = [*name_words(one) - {family}], name_and_address(one)[1].partition("@")[0]
+                alike = family in name_words(one) and len(name) == 1 and name[0].startswith(given[:3])
+                found |= {one} if alike or local in also else set()
+        return tuple(sorted(found - {*who.people}))[:_DETAILED]
 
     def _facts(self, who: _Who) -> dict[PersonFact, Hit]:
         """Return what the index tells of a person, and where: by kind, their own words first, then the newest."""

@@ -140,7 +140,8 @@ def test_an_address_from_which_several_write_is_nobodys(home: Pkb) -> None:
     assert only(home, "gil ray").addresses == ()
 
 
-def test_who_may_be_the_same_is_not_joined(home: Pkb) -> None:
+def test_who_may_be_the_same_is_proposed_and_not_joined(home: Pkb) -> None:
+    assert only(home, "rob cone").similar == ("r. cone <rcone@home.example>",)
     assert {one.addresses for one in home.people("cone")} == {("rob@oak.example",), ("rcone@home.example",)}
 
 
@@ -221,6 +222,7 @@ def addresses(pkb: Pkb, name: str) -> list[tuple[str, ...]]:
 
 def test_a_name_with_addresses_at_two_places_is_two_people(home: Pkb) -> None:
     assert addresses(home, "kai berg") == [("kai@oak.example",), ("kai@evil.example",)]
+    assert home.people("kai berg")[0].similar == ("kai berg <kai@evil.example>",)
 
 
 def test_each_of_a_name_has_their_own_number(home: Pkb) -> None:
