@@ -364,12 +364,15 @@ def _opacity(values: Mapping[str, str]) -> float:
 def _is_removed(values: Mapping[str, str]) -> bool:
     """Return whether an element has no box, or nothing is left of it by `clip` or `clip-path`."""
     for shape, numbers in _calls(f"{values.get('clip', '')} {values.get('clip-path', '')}"):
-        found = [one.value for one in numbers]
-        if shape == "inset":
-            flat = any(one.type == "percentage" and one.value >= 50 for one in numbers)
-        else:  # a point, or no radius
-            flat = found[:1] == [0] if shape in ("circle", "ellipse") else len(set(found)) == 1
-        if flat:
+        found, flat = [one.value for one in numbers], False
+        if shape == "rect" and len(found) == 4:
+            flat = found[2] - found[0] <= _ZERO_BOX or found[1] - found[3] <= _ZERO_BOX
+        elif shape == "inset" and any(one.type == "percentage" for one in numbers):
+            top, right, bottom, left = _four(found)
+            flat = top + bottom >= 100 or right + left >= 100
+        elif shape == "polygon":
+            flat = 1 in (len(set(found[::2])), len(set(found[1::2])))
+        if flat or (shape in ("circle", "ellipse") and found[:1] == [0]):
             return True
     removing = (("display", "none"), ("mso-hide", "all"), ("content-visibility", "hidden"))
     return any(values.get(name) == value for name, value in removing)
@@ -399,4 +402,6 @@ def _is_outside(values: Mapping[str, str], font: float) -> bool:
             offsets += [_size(one, font) or 0.0 for one in numbers if one.type != "percentage"]
         elif name.startswith("scale"):
             factors += [one.value for one in numbers]
+        elif name == "matrix" and len(numbers) == 6:
+            factors.append(numbers[0].value * numbers[3].value - numbers[1].value * numbers[2].value)
     return min(offsets) <= _OUTSIDE or any(abs(factor) < _LEAST_SCALE for factor in factors)
