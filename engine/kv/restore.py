@@ -100,11 +100,11 @@ def restore(kept: KvBinding, match: Match, trace: Trace) -> Restored | None:
 
 
 def _planned(kept: KvBinding, match: Match, trace: Trace) -> tuple[list[_Span], LoadPlan]:
+    spans = list(_spans(kept, match, kept.costs.costs if kept.costs else Costs()))
+    units = [span.unit for span in spans]
     if kept.costs is None:
-        return [], LoadPlan("load", None)
+        return spans, load_all(units)
     with trace.step("plan") as step:
-        spans = list(_spans(kept, match, kept.costs.costs))
-        units = [span.unit for span in spans]
         plan = kept.planner(units)
         if plan.way not in ("load", "compute") and not kept.model.reads_ranges:
             plan = min(load_all(units), compute_all(units), key=lambda one: one.seconds or 0.0)
@@ -165,8 +165,7 @@ def _divided(
         back = [span for part in parts[loader.back :] for span in part]
         if back:
             join(cache, reader)
-            size = round(sum(span.unit.tokens for span in back) * reader.token_bytes)
-            costs.record_load(len({span.file for span in back}), size, loader.seconds)
+            costs.record_load(len({span.file for span in back}), sum(span.unit.size for span in back), loader.seconds)
         elif loader.failed is None:  # not even one came: it takes at least as long
             costs.record_load(1, units[-1].size, time.perf_counter() - begun)
     loaded = [0] * len(match.found)
@@ -187,17 +186,11 @@ def _account(
     """Count the hit and what it saved; a restore that took longer than computing would have is said."""
     if not any(found.loaded):
         return
-    worth = sum(span.unit.compute_s for span in spans) if spans else _worth(match)
+    worth = sum(span.unit.compute_s for span in spans)
     trace.saved_s = max(0.0, worth - seconds)
     kept.store.record_use(match, worth - seconds, sum(found.loaded))
     if seconds > worth:
         trace.steps[-1].note += f"; {(seconds - worth) * 1000:.0f} ms longer than computing them"
-
-
-def _worth(match: Match) -> float:
-    """Return how many seconds computing the matched tokens took when they were stored."""
-    both = zip(match.found, match.lengths, strict=True)
-    return sum(node.seconds * length / len(node.ids) for node, length in both)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from store.kv_index import KvFolder, open_readonly
 from store.peers import HAVE, MOST_BODY, NODE, ROUNDED, PeerAddress, PeerBook, parse_address
 from store.remote import ANSWER_S, BITS, MOST_KEYS, Remote, masked, rounded, source_of
 
-_CONNECTIONS = 32  # at a time, of peers and of strangers that have not been refused yet
+_CONNECTIONS = 32  # threads at a time, of peers and of strangers that have not been refused yet
 _HANDSHAKE_S, _SILENT_S = 5.0, 10.0
 _LONGEST_S = 900.0  # of one reply
 _BLOCK = 1 << 20
@@ -85,7 +85,6 @@ class SharingServer(ThreadingMixIn, TCPServer):
         """Listen; PkbError if that address cannot be used."""
         self._home, self._book = home, PeerBook(home.share)
         self._book.own()
-        self._slots = threading.BoundedSemaphore(_CONNECTIONS)
         try:
             family, *_, where = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
             self.address_family = family
@@ -97,21 +96,10 @@ class SharingServer(ThreadingMixIn, TCPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve a connection on a thread, or close it where there are too many."""
-        if self._slots.acquire(blocking=False):
-            try:
-                super().process_request(request, client_address)
-            except RuntimeError:  # no thread can be started
-                self._slots.release()
-                self.shutdown_request(request)
-        else:
+        if threading.active_count() > _CONNECTIONS:
             self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve a connection."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._slots.release()
+        else:
+            super().process_request(request, client_address)
 
     def finish_request(self, request: Any, client_address: Any) -> None:
         """Serve a listed peer; refuse any other."""

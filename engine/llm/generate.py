@@ -319,7 +319,8 @@ class _Generation(Struct, frozen=True):
             said = parse(written.output.text)
             about = (said, self.question.text, self.evidence.passages, self.segments.prompt.sources)
             cited = cite(*about, words_first=self.reading.ropes is not None)  # then no token of a chunk sees its number
-            step.note = _note(said, cited.stands)
+            step.note = f"names {', '.join(map(str, said.cited)) or 'none'}" if said.answer else "not found"
+            step.note += "; declined: the sources do not support the answer" if said.answer and not cited.stands else ""
         if written.output.ended:
             self.trace.notices.append(written.output.ended)
         if said.answer and cited.stands and not any(cited.quotes):
@@ -397,13 +398,6 @@ def _show(visible_text: str, shown: str, say: OnText | None) -> str:
     if say and len(visible_text) > len(shown):
         say(visible_text[len(shown) :])
     return max(shown, visible_text, key=len)
-
-
-def _note(said: ParsedAnswer, stands: bool) -> str:
-    if said.answer is None:
-        return "not found"
-    numbers = ", ".join(map(str, said.cited)) or "none"
-    return f"names {numbers}" + ("" if stands else "; declined: the sources do not support the answer")
 
 
 _PART = 1500  # tokens of the chunks read at once: of more, small models overlook the middle

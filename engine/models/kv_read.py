@@ -167,11 +167,6 @@ class RangeReader:
         """Return the number of tokens of all files."""
         return self.starts[-1]
 
-    @property
-    def token_bytes(self) -> int:
-        """Return the bytes of a token in the files."""
-        return sum(kind.heads * kind.step for kind in self.kinds.values())
-
     def read_all(self) -> None:
         """Read all tokens; UnreadableCache."""
         for number, (start, stop) in enumerate(pairwise(self.starts)):
