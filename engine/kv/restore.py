@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate, groupby, pairwise, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,16 +54,18 @@ class KvBinding:
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
-    """A cache of the first tokens of each segment, `present`, and how many of them were loaded, not computed.
+class Prefilled:
+    """A cache of the first tokens of each segment, `present`, and how many of them were loaded, not computed: `reused`.
 
-    `seconds` are those of computing the segments behind the matched ones, if they are present, and `captured` the
-    arrays to store of these. `suspects` are nodes that could not be read, to be checked after the answer.
+    The first segments are those of `nodes`. Of those behind, `seconds` are those of computing, and `captured` the
+    arrays to store that cannot be cut from the cache later. `suspects` are nodes that could not be read, to be checked
+    after the answer.
     """
 
     cache: Any
-    present: tuple[int, ...]
-    loaded: tuple[int, ...]
+    present: tuple[int, ...] = ()
+    reused: tuple[int, ...] = ()
+    nodes: tuple[Node, ...] = ()
     seconds: tuple[float, ...] = ()
     captured: tuple[Any, ...] = ()
     suspects: tuple[Node, ...] = ()
@@ -80,17 +82,17 @@ class _Span:
     unit: Unit
 
 
-def restore(kept: KvBinding, match: Match, trace: Trace) -> Restored | None:
-    """Return a cache of the matched tokens, of none where they could not be loaded; None if nothing matched."""
+def restore(kept: KvBinding, match: Match, trace: Trace) -> Prefilled:
+    """Return a cache of the matched tokens, of none where they could not be loaded."""
     if not match.found:
-        return None
+        return Prefilled(kept.model.begin())
     (spans, plan), begun = _planned(kept, match, trace), time.perf_counter()
     with trace.step("load") as step:
         try:
             found = _carried_out(kept, match, spans, plan)
         except UnreadableCache:
-            found = Restored(kept.model.begin(), (), (), suspects=tuple(match.found))
-        loaded = sum(found.loaded)
+            found = Prefilled(kept.model.begin(), suspects=tuple(match.found))
+        loaded = sum(found.reused)
         why = ", computing is sooner" if plan.way == "compute" else ", it did not come in time"
         step.note = f"{loaded} tokens" if loaded else "nothing" + (why if found.present and not found.suspects else "")
         step.note += f", {left} computed meanwhile" if loaded and (left := match.tokens - loaded) else ""
@@ -129,10 +131,10 @@ def _spans(kept: KvBinding, match: Match, costs: Costs) -> Iterator[_Span]:
             position += count
 
 
-def _carried_out(kept: KvBinding, match: Match, spans: Sequence[_Span], plan: LoadPlan) -> Restored:
+def _carried_out(kept: KvBinding, match: Match, spans: Sequence[_Span], plan: LoadPlan) -> Prefilled:
     lengths, costs, begun = match.lengths, kept.costs, time.perf_counter()
     if plan.way == "compute":
-        return Restored(kept.model.begin(), (0,) * len(lengths), (0,) * len(lengths))
+        return Prefilled(kept.model.begin(), (0,) * len(lengths), (0,) * len(lengths), match.nodes)
     paths = [kept.store.path_of(node) for node in match.found]
     if costs and kept.model.reads_ranges:
         return _divided(kept, costs, match, spans, paths, by_file=plan.way == "load")
@@ -140,12 +142,12 @@ def _carried_out(kept: KvBinding, match: Match, spans: Sequence[_Span], plan: Lo
     if costs:
         size = sum(node.bytes * count // len(node.ids) for node, count in zip(match.found, lengths, strict=True))
         costs.record_load(len(paths), size, time.perf_counter() - begun)
-    return Restored(cache, lengths, lengths)
+    return Prefilled(cache, lengths, lengths, match.nodes)
 
 
 def _divided(
     kept: KvBinding, costs: MeasuredCosts, match: Match, spans: Sequence[_Span], paths: Sequence[Path], *, by_file: bool
-) -> Restored:
+) -> Prefilled:
     """Compute the first parts while a thread loads the last ones; if all are loaded, a part is a whole file."""
     parts = [list(found) for _, found in groupby(spans, lambda span: span.file if by_file else span)]
     cache, begun = kept.model.begin(), time.perf_counter()
@@ -172,7 +174,7 @@ def _divided(
     for span in back:
         loaded[span.file] += span.unit.tokens
     suspects = () if loader.failed is None else (match.found[parts[loader.failed][0].file],)
-    return Restored(cache, match.lengths, tuple(loaded), suspects=suspects)
+    return Prefilled(cache, match.lengths, tuple(loaded), match.nodes, suspects=suspects)
 
 
 def _joined(units: Sequence[Unit]) -> Unit:
@@ -181,14 +183,14 @@ def _joined(units: Sequence[Unit]) -> Unit:
 
 
 def _account(
-    kept: KvBinding, match: Match, spans: Sequence[_Span], found: Restored, seconds: float, trace: Trace
+    kept: KvBinding, match: Match, spans: Sequence[_Span], found: Prefilled, seconds: float, trace: Trace
 ) -> None:
     """Count the hit and what it saved; a restore that took longer than computing would have is said."""
-    if not any(found.loaded):
+    if not any(found.reused):
         return
     worth = sum(span.unit.compute_s for span in spans)
     trace.saved_s = max(0.0, worth - seconds)
-    kept.store.record_use(match, worth - seconds, sum(found.loaded))
+    kept.store.record_use(match, worth - seconds, sum(found.reused))
     if seconds > worth:
         trace.steps[-1].note += f"; {(seconds - worth) * 1000:.0f} ms longer than computing them"
 
@@ -215,22 +217,6 @@ class PromptReader:
         return [(system,), *((system, ids) for ids in dict.fromkeys(blocks) if len(ids) > self.links)]
 
 
-@dataclass(frozen=True, slots=True)
-class Prefilled:
-    """A cache of all segments but the last; `reused` (loaded) tokens and `seconds` of computing, by segment.
-
-    `captured` are the arrays to store of each segment that cannot be cut from the cache later. `suspects` are nodes
-    that could not be read.
-    """
-
-    cache: Any
-    nodes: tuple[Node, ...]
-    reused: tuple[int, ...]
-    seconds: tuple[float, ...]
-    captured: tuple[Any, ...]
-    suspects: tuple[Node, ...] = ()
-
-
 def prefill(reading: PromptReader, segments: Sequence[Ids], trace: Trace, held: ExitStack) -> Prefilled:
     """Prefill all segments given; matched nodes stay in the store until `held` is closed.
 
@@ -238,15 +224,13 @@ def prefill(reading: PromptReader, segments: Sequence[Ids], trace: Trace, held: 
     """
     model, kept = reading.model, reading.kept
     if kept is None:
-        return _compute_missing(reading, Restored(model.begin(), (), ()), (), segments, trace)
+        return _compute_missing(reading, Prefilled(model.begin()), segments, trace)
     with trace.step("match") as step:
         match = held.enter_context(kept.store.match(kept.root, segments, asked=trace.asked))
         step.note = f"{len(match.nodes)} of {len(segments)} segments"
         step.note += ", and part of one" if match.partial else ""
-    here = restore(kept, match, trace)
-    whole = borrow(kept, match, here, segments, trace)
-    read = _compute_missing(reading, whole, match.nodes if here and here.present else (), segments, trace)
-    return replace(read, suspects=here.suspects if here else ())
+    whole = borrow(kept, match, restore(kept, match, trace), segments, trace)
+    return _compute_missing(reading, whole, segments, trace)
 
 
 def keep(kept: KvBinding, segments: Sequence[Ids], read: Prefilled, *, evict: bool = True) -> int:
@@ -261,7 +245,7 @@ def keep(kept: KvBinding, segments: Sequence[Ids], read: Prefilled, *, evict: bo
     if read.nodes and not all(sound):
         return 0
     nodes, at, count = list(read.nodes), sum(map(len, segments[: len(read.nodes)])), 0
-    for ids, seconds, captured in list(zip(segments, read.seconds, read.captured, strict=True))[len(nodes) :]:
+    for ids, seconds, captured in zip(segments[len(nodes) :], read.seconds, read.captured, strict=True):
         tensors = kept.model.cut(read.cache, at, at + len(ids), captured)
         node = kept.store.keep(kept.root, nodes[-1] if nodes else None, ids, seconds, tensors, evict=evict)
         if node is None:
@@ -271,11 +255,9 @@ def keep(kept: KvBinding, segments: Sequence[Ids], read: Prefilled, *, evict: bo
     return count
 
 
-def _compute_missing(
-    reading: PromptReader, found: Restored, nodes: tuple[Node, ...], segments: Sequence[Ids], trace: Trace
-) -> Prefilled:
+def _compute_missing(reading: PromptReader, found: Prefilled, segments: Sequence[Ids], trace: Trace) -> Prefilled:
     seconds, captured, cache, position = list[float](), list[Any](), found.cache, 0
-    present, loaded = ([*counts, *[0] * (len(segments) - len(counts))] for counts in (found.present, found.loaded))
+    present, loaded = ([*counts, *[0] * (len(segments) - len(counts))] for counts in (found.present, found.reused))
     with trace.step("prefill") as step:
         for ids, there in zip(segments, present, strict=True):
             begun = time.perf_counter()
@@ -287,9 +269,10 @@ def _compute_missing(
                 reading.kept.costs.record_prefill(position, position + len(ids), seconds[-1])
             position += len(ids)
         step.note = " ".join(f"{there}/{len(ids)}" for ids, there in zip(segments, loaded, strict=True)) + " reused"
-    behind = slice(len(nodes), len(nodes) + len(found.seconds))
-    seconds[behind], captured[behind] = found.seconds, found.captured
-    return Prefilled(cache, nodes, tuple(loaded), tuple(seconds), tuple(captured))
+    taken = (*found.seconds, *seconds[len(found.nodes) + len(found.seconds) :])
+    arrays = (*found.captured, *captured[len(found.nodes) + len(found.captured) :])
+    lengths = tuple(map(len, segments))
+    return Prefilled(cache, lengths, tuple(loaded), found.nodes, taken, arrays, found.suspects)
 
 
 _TOKEN_S = 0.002  # guessed seconds of computing a token, before any was measured
@@ -298,9 +281,8 @@ _PATIENCE = 2.0  # times as long as computing takes, and at least LEAST_S, may a
 _NOTHING = {"": "nothing there", "late": "no answer in time"}
 
 
-def borrow(kept: KvBinding, match: Match, found: Restored | None, segments: Sequence[Ids], trace: Trace) -> Restored:
+def borrow(kept: KvBinding, match: Match, here: Prefilled, segments: Sequence[Ids], trace: Trace) -> Prefilled:
     """Return the cache with as many of the next segments as another place has, fetched or computed meanwhile."""
-    here = found or Restored(kept.model.begin(), (), ())
     remote, costs, first = kept.remote, kept.costs, len(match.nodes)
     complete = not match.partial and here.present == tuple(len(node.ids) for node in match.nodes)
     if remote is None or costs is None or not complete or not kept.model.reads_ranges:
@@ -316,14 +298,14 @@ def borrow(kept: KvBinding, match: Match, found: Restored | None, segments: Sequ
             return here
         begun, measured = time.perf_counter(), costs.costs.prefill_s(0, 1) is not None
         fetched, front = _fetched(kept, remote, costs, here, headers, units)
-        result = _appended(kept, front, units, fetched, measured=measured) if fetched else front
+        result = _appended(front, units, fetched, measured=measured) if fetched else front
         come, taken = [units[number] for number in fetched], time.perf_counter() - begun
         sent, rounding = said(list(fetched.values()))
         if come and trace.asked:
             saved = sum(unit.compute_s for unit in units) - taken if measured else 0.0
             kept.store.record_fetched(sum(u.tokens for u in come), sent, saved)
             trace.saved_s += max(0.0, saved)
-        meanwhile = sum(result.present[first:]) - sum(result.loaded[first:])
+        meanwhile = sum(result.present[first:]) - sum(result.reused[first:])
         step.note = f"{len(come)} of {len(units)} segments fetched, {sent / 1e6:.1f} MB{rounding}"
         step.note += f", {meanwhile} tokens computed meanwhile" if meanwhile else ""
     return result
@@ -355,9 +337,9 @@ def said(fetched: Sequence[FetchedNode]) -> tuple[int, str]:
 
 
 def _fetched(
-    kept: KvBinding, remote: Remote, costs: MeasuredCosts, here: Restored,
+    kept: KvBinding, remote: Remote, costs: MeasuredCosts, here: Prefilled,
     headers: Sequence[Header], units: Sequence[Unit],
-) -> tuple[dict[int, FetchedNode], Restored]:  # fmt: skip
+) -> tuple[dict[int, FetchedNode], Prefilled]:  # fmt: skip
     """Fetch nodes from the back and compute from the front; returns those fetched, and the cache of the others."""
     fetched, seconds, captured = dict[int, FetchedNode](), list[float](), list[Any]()
 
@@ -374,13 +356,11 @@ def _fetched(
             position += len(ids)
         back = loader.back
     present = (*here.present, *(unit.tokens for unit in units[: len(seconds)]))
-    front = Restored(here.cache, present, (*here.loaded, *[0] * len(seconds)), tuple(seconds), tuple(captured))
-    return {number: fetched[number] for number in range(back, len(units))}, front
+    about = (present, (*here.reused, *[0] * len(seconds)), here.nodes, tuple(seconds), tuple(captured))
+    return {number: fetched[number] for number in range(back, len(units))}, Prefilled(here.cache, *about, here.suspects)
 
 
-def _appended(
-    kept: KvBinding, front: Restored, units: Sequence[Unit], fetched: dict[int, FetchedNode], *, measured: bool
-) -> Restored:
+def _appended(front: Prefilled, units: Sequence[Unit], fetched: dict[int, FetchedNode], *, measured: bool) -> Prefilled:
     """Append what was fetched to the cache; what does not fit the model is computed after all."""
     try:
         captured = append(front.cache, [fetched[number].tensors for number in sorted(fetched)])
@@ -390,5 +370,5 @@ def _appended(
     come = [units[number] for number in sorted(fetched)]
     counts = [unit.tokens for unit in come]
     seconds = (*front.seconds, *(unit.compute_s * measured for unit in come))
-    both = ((*front.present, *counts), (*front.loaded, *counts))
-    return Restored(front.cache, *both, seconds, (*front.captured, *captured))
+    both = ((*front.present, *counts), (*front.reused, *counts))
+    return Prefilled(front.cache, *both, front.nodes, seconds, (*front.captured, *captured), front.suspects)
