@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from engine.models.lookup import digest, find, fingerprint
+from engine.models.lookup import digest, find, fingerprint, read_object
 from engine.models.role_adapter import (
     DOWN,
     MOST_BYTES,
@@ -101,14 +101,8 @@ def _config(folder: Path, name: str) -> Mapping[str, Any]:
     path = folder / CONFIG
     if not path.is_file():
         raise UsageError(f"{name} is not an adapter: {CONFIG} is missing", "pkb adapter add FOLDER")
-    try:
-        if path.stat().st_size > _MOST_CONFIG:
-            raise ValueError("too long")
-        found = json.loads(path.read_text("utf-8"))
-        if not isinstance(found, dict):
-            raise ValueError("no object")
-    except _DAMAGED as error:
-        raise PkbError(f"adapter {name} is damaged: {CONFIG}: {_reason(error)}", _NEXT) from error
+    if (found := read_object(path) if path.stat().st_size <= _MOST_CONFIG else None) is None:
+        raise PkbError(f"adapter {name} is damaged: {CONFIG} holds no object, or is too long", _NEXT)
     weights = PEFT_WEIGHTS if "peft_type" in found else WEIGHTS
     if not (folder / weights).is_file():
         raise UsageError(f"{name} is not an adapter: {weights} is missing", "pkb adapter add FOLDER")

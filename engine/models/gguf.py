@@ -47,23 +47,14 @@ class TensorPlace:
         return prod(self.shape) // int(width) * int(size)
 
 
-State = tuple[int, int, int]  # inode, bytes, time of the last change
-
-
-def state(path: Path) -> State:
-    """Return the state of a file, which changes when it is written to or replaced."""
-    found = path.stat()
-    return found.st_ino, found.st_size, found.st_mtime_ns
-
-
 @dataclass(frozen=True, slots=True)
 class GgufHeader:
-    """The fields of a GGUF file, where its tensors lie, and the file's state when it was read."""
+    """The fields of a GGUF file, where its tensors lie, and when it was written to last, in nanoseconds."""
 
     path: Path
     fields: Mapping[str, Any]
     tensors: Mapping[str, TensorPlace]
-    state: State
+    written: int
 
     @property
     def architecture(self) -> str:
@@ -171,7 +162,7 @@ def _header(path: Path, data: mmap.mmap) -> GgufHeader:
     moved = {place.name: replace(place, start=base + place.start) for place in places}
     if len(moved) < len(places):
         raise ValueError("two of its tensors have one name")
-    return GgufHeader(path, found, moved, state(path))
+    return GgufHeader(path, found, moved, path.stat().st_mtime_ns)
 
 
 def _place(reader: _Reader) -> TensorPlace:

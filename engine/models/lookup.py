@@ -285,7 +285,7 @@ def _of_ollama(environ: Mapping[str, str]) -> Iterator[GgufFile]:
     for root in (named,) if named else ("~/.ollama/models", "/usr/share/ollama/.ollama/models"):
         folder = Path(root).expanduser()
         for manifest in (folder / "manifests").rglob("*"):
-            layers = (_object(manifest) or {}).get("layers")
+            layers = (read_object(manifest) or {}).get("layers")
             objects = [one for one in layers if isinstance(one, dict)] if isinstance(layers, list) else []
             digests = [str(one.get("digest")) for one in objects if one.get("mediaType") == _OLLAMA_LAYER]
             for digest in filter(re.compile("sha256:[0-9a-f]{64}").fullmatch, digests):
@@ -396,7 +396,7 @@ def repository(name: str, environ: Mapping[str, str]) -> Path:
 
 def read_config(folder: Path) -> dict[str, Any]:
     """Read a folder's config.json; NoModel if it cannot be read."""
-    if (found := _object(folder / CONFIG)) is None:
+    if (found := read_object(folder / CONFIG)) is None:
         raise NoModel(f"{folder / CONFIG} cannot be read", "pkb model list")
     return found
 
@@ -406,10 +406,12 @@ def missing_files(folder: Path) -> str:
     for name in (CONFIG, TOKENS):
         if not (folder / name).is_file():
             return f"missing {name}"
-    if damaged := [name for name in (CONFIG, INDEX) if (folder / name).is_file() and _object(folder / name) is None]:
+    if damaged := [
+        name for name in (CONFIG, INDEX) if (folder / name).is_file() and read_object(folder / name) is None
+    ]:
         return f"{damaged[0]} cannot be read"
     present = {path.name for path in folder.glob(WEIGHTS) if path.is_file()}
-    named = (_object(folder / INDEX) or {}).get("weight_map")
+    named = (read_object(folder / INDEX) or {}).get("weight_map")
     indexed = {str(file) for file in named.values()} if isinstance(named, Mapping) else set()
     # Without an index, the name of a shard says how many there are.
     count = len(indexed) or max((int(found[1]) for name in present if (found := _SHARD.fullmatch(name))), default=1)
@@ -433,7 +435,8 @@ def _commits(cached: Path, revision: str) -> Iterator[str]:
     yield from (folder.name for folder in sorted(snapshots, key=lambda folder: folder.stat().st_mtime, reverse=True))
 
 
-def _object(path: Path) -> dict[str, Any] | None:
+def read_object(path: Path) -> dict[str, Any] | None:
+    """Return the JSON object in a file; None if there is none."""
     try:
         found = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
