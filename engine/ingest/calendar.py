@@ -5,11 +5,12 @@ import struct
 from binascii import a2b_qp
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import partial
 from io import BytesIO
 from zoneinfo import ZoneInfo
+
+from msgspec import Struct
 
 from engine.ingest.headers import clean, decode_text, tidy
 from engine.ingest.html import html_text
@@ -34,8 +35,7 @@ _HEADINGS = {
 _IANA = re.compile(r"(?:/[^/]+/)?([A-Za-z_]{2,20}(?:/[A-Za-z0-9_+-]{1,30}){1,2})$")
 
 
-@dataclass(frozen=True, slots=True)
-class Zones:
+class Zones(Struct, frozen=True):
     """The time zones that a calendar defines, by name, and the name of its default zone, "" if it has none."""
 
     defined: dict[str, tzinfo]
@@ -148,8 +148,7 @@ _ESCAPE = re.compile(r"\\([nN\\;,])")
 _DURATION = re.compile(r"([+-]?)P(?:(\d{1,4})W)?(?:(\d{1,4})D)?(?:T(?:(\d{1,4})H)?(?:(\d{1,4})M)?(?:(\d{1,6})S)?)?$")
 
 
-@dataclass(frozen=True, slots=True)
-class Property:
+class Property(Struct, frozen=True):
     """One line of a calendar: name and parameter names in upper case, and the value."""
 
     name: str

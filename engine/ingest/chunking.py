@@ -7,9 +7,10 @@ first, and commits as it goes. Knows no files or tokenizers, and the embedder by
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from engine.ingest.types import content_id
 from engine.text.people import QuotedPart, chunk_header, origin_line
@@ -35,8 +36,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’»)\]]*+\s++(?![a-z])|(?<=[�
 _LINE, _BLANK = re.compile(r"\n"), re.compile(r"\s++")
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """A part of one passage that goes into one chunk whole; `weight` is its length in words."""
 
     text: str

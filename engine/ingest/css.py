@@ -6,12 +6,12 @@ The reader is taken to have a wide, light screen and to run no scripts. tinycss2
 import operator
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import inf, prod
 from typing import Any, NamedTuple
 
 import tinycss2
+from msgspec import Struct
 from tinycss2 import color4
 
 # Values: in lower case, looked into by their tokens.
@@ -268,8 +268,7 @@ _CLIPPING = ("hidden", "clip", "scroll", "auto")
 _GROWING = ("table", "tbody", "thead", "tfoot", "tr", "td", "th", "html", "body")  # with their content
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(Struct, frozen=True):
     """What an element hands on to what is in it; `ground` is None if the background is a picture."""
 
     color: Color = _BLACK

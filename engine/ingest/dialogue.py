@@ -7,7 +7,6 @@ or a time code ends up in a cue. Knows no files and no documents.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from itertools import pairwise
@@ -473,8 +472,7 @@ def _names_alone(
     return {place: Lead(name, None, "", above=True) for place, name in found.items() if named[place]}
 
 
-@dataclass(frozen=True, slots=True)
-class _LineShape:
+class _LineShape(Struct, frozen=True):
     """What a line may be, seen alone: a name above a turn, or one in front of a text."""
 
     block: Lead | None = None
@@ -495,12 +493,11 @@ def _shape(line: str, before: str) -> _LineShape:
     return _LineShape(None, head, begins, at is not None and not text.strip())
 
 
-@dataclass(slots=True)
-class _CueBuilder:
+class _CueBuilder(Struct):
     """Builds cues line by line; mutable."""
 
-    cues: list[Cue] = field(default_factory=list)
-    lines: list[tuple[int, str]] = field(default_factory=list)
+    cues: list[Cue] = []
+    lines: list[tuple[int, str]] = []
     above: tuple[int, str] | None = None  # the line with the speaker's name, until some text follows
     speaker: str | None = None
     at: float | None = None

@@ -11,13 +11,14 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, lru_cache, partial
 from hashlib import blake2b
 from io import BufferedReader, BytesIO, FileIO, RawIOBase
 from pathlib import Path, PurePath
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
+
+from msgspec import Struct
 
 from engine.ingest import scan
 from engine.ingest.headers import clean, decode_text, tidy
@@ -95,8 +96,7 @@ def _names_in(raw: bytes) -> dict[str, str]:
     return {}
 
 
-@dataclass(slots=True)
-class _Allowance:
+class _Allowance(Struct):
     """How a file is read: as a kind, if one is given, and how many bytes may be unpacked of it. Mutable."""
 
     kind: str | None

@@ -9,11 +9,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path, PurePath
 from typing import Literal
 
+from msgspec import Struct
 from watchdog import events
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver, ObservedWatch
@@ -21,12 +22,12 @@ from watchdog.observers.polling import PollingObserver
 
 from engine.ingest.scan import deepest_walked_folder, ignorable, is_skipped_folder
 from store.home import NETWORK, file_system
+from store.types import replace
 
 # When a changed root is due.
 
 
-@dataclass(frozen=True, slots=True)
-class Intervals:
+class Intervals(Struct, frozen=True):
     """Watch intervals in seconds.
 
     A root is ingested when nothing in it has changed for `quiet`, or after `max_wait` of steady change. It is scanned
@@ -45,8 +46,7 @@ class Intervals:
     busy: float = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class DueFolder:
+class DueFolder(Struct, frozen=True):
     """A folder to ingest now: the deepest one of a root that contains all changes.
 
     `every` asks for a full scan of the root that includes files still being written.
@@ -57,8 +57,7 @@ class DueFolder:
     every: bool = False
 
 
-@dataclass(slots=True)
-class _Root:
+class _Root(Struct):
     rescan: float
     folder: str | None = None
     first: float = 0.0
@@ -176,8 +175,7 @@ Identity = tuple[int, int]  # device and inode
 How = Literal["events", "polling", "missing"]
 
 
-@dataclass(frozen=True, slots=True)
-class Followed:
+class Followed(Struct, frozen=True):
     """How a root is followed from now on, and why not by events."""
 
     root: str
@@ -185,8 +183,7 @@ class Followed:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _WatchedFolder:
+class _WatchedFolder(Struct, frozen=True):
     """The folder watched for a root, its identity (None if missing), and the device it was last on."""
 
     place: str

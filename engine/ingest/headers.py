@@ -6,15 +6,17 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from itertools import chain
+
+from msgspec import Struct
 
 from engine.ingest.scan import is_mail_field
 from engine.ingest.types import in_users_zone, named_zone
 from engine.text.people import person
 from prompts import word_patterns
+from store.types import replace
 
 SAMPLE = 4096  # bytes of undeclared text that the charset is guessed from
 _SUPERSETS = dict(pair.split() for pair in word_patterns("mail_programs")["charset"].split("|"))
@@ -125,8 +127,7 @@ _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\
 _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/=]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Headers:
+class Headers(Struct, frozen=True):
     """Header fields by lower-case name; values in order, unfolded but still encoded."""
 
     fields: dict[str, list[str]]
@@ -224,8 +225,7 @@ _BACKSLASH = re.compile(r"\\(.)")
 _EXCHANGE_NAME = re.compile(r"\s*(?:<|</O=|@ENRON\b).*", re.IGNORECASE | re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Struct, frozen=True):
     """A display name and an address, either may be ""."""
 
     name: str
@@ -336,8 +336,7 @@ _SPAN = re.compile(r"(?<!:\d\d)(:\d\d)-(?=\d)")  # 10:00-11:00 has no offset
 _TIMED = re.compile(f"{CLOCK.pattern}(?:{_OFFSET.pattern})?", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class FoundDate:
+class FoundDate(Struct, frozen=True):
     """A date in a text, where it stands there, and the text without it and its time, but for the name of a zone."""
 
     moment: datetime

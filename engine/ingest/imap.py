@@ -18,15 +18,18 @@ import time
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from msgspec import Struct
+
 from engine.text.terminal import line
 from store.errors import DiskFull, PkbError, UsageError
 from store.home import replacing
+from store.types import replace
 
 _PORT = 993
 _AGAIN = "the same command again: it goes on where it stopped"
@@ -37,8 +40,7 @@ _LONGEST_NAME = 255  # bytes
 # Accounts.
 
 
-@dataclass(frozen=True, slots=True)
-class MailAccount:
+class MailAccount(Struct, frozen=True):
     """An account at a mail server, or one folder of it."""
 
     user: str
@@ -146,8 +148,7 @@ _LEFT_OUT = {b"\\deleted", b"$junk", b"junk", b"\\draft"}
 _MALFORMED = (imaplib.IMAP4.error, ValueError, TypeError, KeyError, IndexError, AttributeError)
 
 
-@dataclass(frozen=True, slots=True)
-class MailFolder:
+class MailFolder(Struct, frozen=True):
     """A folder at the server: its name, as the server writes it too, and what it is used for."""
 
     name: str
@@ -345,8 +346,7 @@ _PART = ".tmp"  # neither is ingested
 _ROOM = 100 << 20  # bytes of the disk that stay free
 
 
-@dataclass(slots=True)
-class Fetched:
+class Fetched(Struct):
     """What was read of an account: `missing` messages were not sent by the server, `too_large` ones not asked for.
 
     `marked` ones are deleted, junk or drafts by their flags.

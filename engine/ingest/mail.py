@@ -3,12 +3,11 @@
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, timezone
 from email.utils import parsedate_tz
 from hashlib import blake2b
 
-from msgspec import structs
+from msgspec import Struct
 
 from engine.ingest.headers import (
     ENVELOPE,
@@ -28,7 +27,7 @@ from engine.ingest.quotes import IN_FORWARD, IN_NEW_MAIL, IN_REPLY, QuoteRoles, 
 from engine.ingest.types import ParseLimits, in_users_zone
 from engine.text.people import LIST_TAG, REPLIED, bare_title, header_warnings
 from prompts import word_patterns
-from store.types import Document, DocumentPassage, FileText, ParsedItem, Role
+from store.types import Document, DocumentPassage, FileText, ParsedItem, Role, replace
 
 # The envelope: who, when, subject and thread.
 
@@ -46,8 +45,7 @@ _DELIVERED = re.compile(word_patterns("mail_programs")["delivered"])
 _FAILED = re.compile(r"\bdmarc=(?:fail|permerror)\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(Struct, frozen=True):
     """The decoded header; `sent` is the Date field, and `date` the same moment in its writer's zone.
 
     Without a Date field, `date` is that of the last Received field, or of the line above it in its mailbox, in the
@@ -189,8 +187,7 @@ _BODIES = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """A section of a document's text. Without a role it is the body, whose passages have roles of their own.
 
     `place` is the attached file that it is from, and the part of it; what another program `reads` of a file is no part
@@ -379,7 +376,7 @@ def _passages(
     lines, named = text.split("\n"), bool(section.place) and not section.read
     names = paragraphs(lines[:named], [section.role] * named, first_line)  # of each message that has the file
     found = paragraphs(lines[named:], [section.role] * (len(lines) - named), first_line + named, sent)
-    return [structs.replace(one, author=section.place or one.author) for one in (*names, *found)]
+    return [replace(one, author=section.place or one.author) for one in (*names, *found)]
 
 
 def _offset(raw: bytes, part: MimePart, found: Sequence[Leaf | Nested], text: str) -> int | None:

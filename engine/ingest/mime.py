@@ -4,13 +4,14 @@ import binascii
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from email.errors import MessageError
 from email.message import Message
 from functools import lru_cache
 from html import unescape
 from mimetypes import MimeTypes
 from typing import TypeGuard
+
+from msgspec import Struct
 
 from engine.ingest.headers import (
     Headers,
@@ -39,8 +40,7 @@ _UU_LINE = re.compile(rb"[ -`]{1,90}\r?$")  # no "begin 644 name", and no "end"
 _BASE64_LINE = re.compile(rb"^[A-Za-z0-9+/]{40,}={0,2}\s*$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class ContentType:
+class ContentType(Struct, frozen=True):
     """A part's declared type and the parameters used here."""
 
     name: str
@@ -51,8 +51,7 @@ class ContentType:
     delete_space: bool
 
 
-@dataclass(frozen=True, slots=True)
-class MimePart:
+class MimePart(Struct, frozen=True):
     """A MIME part with its header read and its body still encoded."""
 
     headers: Headers
@@ -172,8 +171,7 @@ _INLINE = ("text/plain", "text/html", "text/rtf")
 _ALTERNATIVES = {*_INLINE, "text/enriched", "text/x-amp-html", "multipart/related", "multipart/mixed"}
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
+class Leaf(Struct, frozen=True):
     """A part that is not a container of MIME; `text` is None if it has no readable text."""
 
     part: MimePart
@@ -182,14 +180,13 @@ class Leaf:
     within: tuple["Leaf | Nested", ...] = ()  # the files in a zip file
 
 
-@dataclass(slots=True)
-class Tree:
+class Tree(Struct):
     """The result of walking a message: leaves and nested messages in order, and problems. Mutable while walking."""
 
     limits: ParseLimits
     out_of_time: Callable[[], bool]
-    found: list["Leaf | Nested"] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    found: list["Leaf | Nested"] = []
+    problems: list[str] = []
     parts: int = 0
 
     def problem(self, text: str) -> None:
@@ -198,8 +195,7 @@ class Tree:
             self.problems.append(text)
 
 
-@dataclass(frozen=True, slots=True)
-class Nested:
+class Nested(Struct, frozen=True):
     """A message attached to the message: its header and its parts."""
 
     headers: Headers

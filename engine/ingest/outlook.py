@@ -7,13 +7,14 @@ import re
 import struct
 from array import array
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from email.utils import format_datetime
 from hashlib import blake2b
 from io import BytesIO
 from mimetypes import MimeTypes
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from engine.ingest.headers import MOST_ADDRESSES, clean, decode_text, fields_of
 from engine.ingest.scan import TNEF
@@ -45,13 +46,12 @@ _CHARSETS |= dict.fromkeys((50220, 50221, 50222), "iso-2022-jp")
 _ON_WINDOWS = {"koi8-r": "cp1251", "koi8-u": "cp1251", "euc-jp": "cp932", "iso-2022-jp": "cp932"}
 
 
-@dataclass(slots=True)
-class _Item:
+class _Item(Struct):
     """A message or an attachment; mutable while it is read."""
 
-    values: _Values = field(default_factory=dict)
-    recipients: list["_Item"] = field(default_factory=list)
-    attachments: list["_Item"] = field(default_factory=list)
+    values: _Values = {}
+    recipients: list["_Item"] = []
+    attachments: list["_Item"] = []
     message: "_Item | None" = None  # that is attached
 
     def text(self, *numbers: int) -> str:
@@ -94,8 +94,7 @@ _STORAGE, _STREAM = 1, 2
 _PROPERTIES, _PROPERTY = "__properties_version1.0", re.compile(r"__substg1\.0_([\dA-F]{4})([\dA-F]{4})", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Sectors:
+class _Sectors(Struct, frozen=True):
     """A file, or its short streams: where the first sector begins, how large each is, and which one follows each."""
 
     raw: bytes

@@ -13,13 +13,14 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct
 
 from engine.ingest import scan
 from engine.ingest.chunking import chunk
@@ -39,8 +40,7 @@ _PROGRESS_EVERY = 20  # files
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class FileRead:
+class FileRead(Struct):
     """A file and what was parsed from it so far; the first `recorded` places are in the catalog already. Mutable.
 
     `former` are the places that the catalog had before; `anew`: the file is the same, and read again by other rules.
@@ -48,23 +48,22 @@ class FileRead:
 
     path: str
     state: FileState
-    places: list[Place] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    places: list[Place] = []
+    problems: list[Problem] = []
     complete: bool = False
     recorded: int = 0
     former: list[Place] | None = None
     anew: bool = False
 
 
-@dataclass(slots=True)
-class ParsedBatch:
+class ParsedBatch(Struct):
     """Parsed documents, each once, and the files they came from; `read` counts copies too. Mutable.
 
     `forgotten` documents are in the files and not in the batch.
     """
 
-    documents: dict[str, Document] = field(default_factory=dict)
-    files: list[FileRead] = field(default_factory=list)
+    documents: dict[str, Document] = {}
+    files: list[FileRead] = []
     read: int = 0
     chars: int = 0
     forgotten: int = 0
@@ -301,8 +300,7 @@ Progress = tuple[str, int, int | None]  # a step's name, how far it is, and how 
 Settled = Callable[[bytes, FileState], bool]  # whether a file is no longer being written
 
 
-@dataclass(frozen=True, slots=True)
-class Guard:
+class Guard(Struct, frozen=True):
     """Limits on removal: a run in which more than both the share and the count are gone suggests an unmounted disk.
 
     A document of which a file now holds a new version is not gone.
@@ -313,8 +311,7 @@ class Guard:
     prune: bool = False
 
 
-@dataclass(slots=True)
-class Summary:
+class Summary(Struct):
     """The result of a run: files seen, new, changed and gone; documents read, added, duplicate and removed.
 
     `removed` includes those that new versions replaced. `refused` counts documents that were not removed because of
@@ -336,9 +333,9 @@ class Summary:
     waiting: int = 0
     forgotten: int = 0
     attachments: int = 0
-    problems: list[Problem] = field(default_factory=list)
-    known_problems: list[Problem] = field(default_factory=list)
-    noted: list[Problem] = field(default_factory=list)
+    problems: list[Problem] = []
+    known_problems: list[Problem] = []
+    noted: list[Problem] = []
 
 
 class Ingest:

@@ -7,9 +7,10 @@ the mail around it would be wrong.
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile
+
+from msgspec import Struct
 
 from engine.ingest.headers import CLOCK, SKEW, WIDEST, date_in_header, parse_addresses
 from engine.ingest.types import named_zone
@@ -165,8 +166,7 @@ def next_is_quoted(lines: Sequence[str], at: int) -> bool:
 # Passages and their roles.
 
 
-@dataclass(frozen=True, slots=True)
-class QuoteRoles:
+class QuoteRoles(Struct, frozen=True):
     """The role of a message quoted below the mail's own text or with an attribution, and of one without either."""
 
     below: Role = "quote"

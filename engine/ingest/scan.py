@@ -8,11 +8,12 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from hashlib import blake2b, file_digest
 from pathlib import Path, PurePath
 from typing import Literal
+
+from msgspec import Struct
 
 from prompts import word_patterns
 from store.types import FileState, Place, replace
@@ -108,17 +109,16 @@ def _begins_header(head: bytes) -> bool:
 _SKIPPED_FOLDERS = {b".git", b".hg", b".svn", b"node_modules", b"__pycache__", b".venv"}
 
 
-@dataclass(slots=True)
-class Changes:
+class Changes(Struct):
     """The result of a walk; mutable while walking."""
 
     seen: int = 0
-    new: dict[bytes, FileState] = field(default_factory=dict)
-    changed: dict[bytes, FileState] = field(default_factory=dict)
-    same: dict[bytes, FileState] = field(default_factory=dict)  # written to, with the content that was read
-    gone: set[bytes] = field(default_factory=set)
-    unreadable: dict[bytes, str] = field(default_factory=dict)  # path -> reason
-    former: dict[bytes, FileState] = field(default_factory=dict)  # of the files that are gone
+    new: dict[bytes, FileState] = {}
+    changed: dict[bytes, FileState] = {}
+    same: dict[bytes, FileState] = {}  # written to, with the content that was read
+    gone: set[bytes] = set()
+    unreadable: dict[bytes, str] = {}  # path -> reason
+    former: dict[bytes, FileState] = {}  # of the files that are gone
 
     def moved(self) -> dict[str, str]:
         """Return the former path of each new file that is gone from there, by its new path.
@@ -261,8 +261,7 @@ _SETTING = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class MailPlace:
+class MailPlace(Struct, frozen=True):
     """A folder or file with mail of a program: files and their bytes, at `least`, if there was no time for all."""
 
     program: str

@@ -6,8 +6,9 @@ Relative ones ("last week") are resolved against the day given. Knows no time zo
 import re
 from calendar import monthrange
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
+
+from msgspec import Struct
 
 from prompts import word_patterns
 
@@ -32,8 +33,7 @@ NEAR_DAY = "|".join(  # a pattern for IGNORECASE
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Days:
+class Days(Struct, frozen=True):
     """An interval of days, both ends included; a yearly one (no year was given) holds in every year."""
 
     first: date
@@ -156,8 +156,7 @@ def without_days(words: Sequence[str], days: Sequence[Days]) -> Sequence[str]:
     return [word for word in said if len(word) < 3 or not any(one.startswith(word) for one in named)]
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """A question without its times, and the first day and the day after the last that these limit it to."""
 
     rest: str

@@ -7,10 +7,11 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cache, lru_cache
 from itertools import chain, dropwhile, islice, pairwise, takewhile
+
+from msgspec import Struct
 
 from engine.text.dates import DAY_NAMES, MONTH_NAMES, spell_date
 from engine.text.question import ASKING_WORDS
@@ -172,8 +173,7 @@ def index_words(chunk: Chunk, sender: str, recipients: Sequence[str], date: date
     return words("\n".join(parts))
 
 
-@dataclass(frozen=True, slots=True)
-class QuotedPart:
+class QuotedPart(Struct, frozen=True):
     """The role of a part of a document; of a quoted or forwarded one its date and author, of a file its place."""
 
     role: Role

@@ -8,8 +8,9 @@ clock times only of what is to come.
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
+
+from msgspec import Struct
 
 from engine.text import dates
 from engine.text.dates import MONTH_NAMES, WEEKDAYS, Days
@@ -34,6 +35,7 @@ from engine.text.spans import (
 )
 from engine.text.words import FUNCTION_WORDS, words
 from prompts import prompt
+from store.types import replace
 
 LONGEST = 100  # characters of a date expression
 _ENGLISH = dict(pair.split("=") for pair in prompt("day_words").split())
@@ -232,8 +234,7 @@ _ON = re.compile(rf"(?:the (\w+) )?\b({'|'.join(dates.DAY_NAMES)})")
 _NEAR = timedelta(days=400)  # from now, for which repeated events are known
 
 
-@dataclass(frozen=True, slots=True)
-class EventTime:
+class EventTime(Struct, frozen=True):
     """One time at which an event takes place: local, when in words, and the lines of its text by their names."""
 
     begins: datetime
@@ -322,8 +323,7 @@ _CAPITAL = re.compile(rf"(?!{MONTH}|(?:in|during|since|until|by|of)\b)(?-i:[A-Z]
 _DIGIT = re.compile(r"\d")
 
 
-@dataclass(frozen=True, slots=True)
-class TimeConstraint:
+class TimeConstraint(Struct, frozen=True):
     """The days that a question is about, the words that name them, and its other content.
 
     `claimed` are words of a date to confirm: another date answers as well.
@@ -403,8 +403,7 @@ class TimeConstraint:
         return said - self.words if spoken is False else said | self.words if spoken else said
 
 
-@dataclass(frozen=True, slots=True)
-class Occurrence:
+class Occurrence(Struct, frozen=True):
     """When something takes place, in local time (midnight where only the day is known), and where a text says so."""
 
     begins: datetime

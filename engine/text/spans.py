@@ -4,10 +4,11 @@ Pattern-based, English first. A span may be wrong, so callers show it with its s
 """
 
 import re
-from dataclasses import dataclass
 from datetime import time
 from functools import cache, lru_cache
 from typing import Literal
+
+from msgspec import Struct
 
 from engine.text.dates import NEAR_DAY
 from prompts import prompt, word_patterns
@@ -121,8 +122,7 @@ _CLAUSE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """Offsets of one span within its text."""
 
     start: int

@@ -7,11 +7,12 @@ Reads the wording alone, and compiles no patterns: every exact hit imports it.
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, lru_cache
 from itertools import chain, product
 from typing import Literal, get_args
+
+from msgspec import Struct
 
 from prompts import prompt, word_patterns
 
@@ -190,8 +191,7 @@ _OPENING = 2  # words of a polite opening at a time
 _OPENERS = ("summarize", "summarise", "recap")  # "Summarize the budget meeting"
 
 
-@dataclass(frozen=True, slots=True)
-class WholeDocumentQuestion:
+class WholeDocumentQuestion(Struct, frozen=True):
     """What a question asks about a whole document, and the words that name it: none, some, or all of its title."""
 
     aspect: Aspect
