@@ -20,6 +20,7 @@ from msgspec import Struct, convert
 from engine.text.time_sensitive import (
     FUNCTION_WORDS,
     WORDINGS,
+    instruction_end,
     listed_words,
     moment,
     plain_words,
@@ -218,6 +219,18 @@ def _content(text: str) -> list[str]:
 def is_negated(text: str) -> bool:
     """Return whether a text has a negation."""
     return any(map(_NEGATION.fullmatch, _content(text)))
+
+
+def agreed(reply: Answer) -> Answer:
+    """Return a new reply without the mark of a rival on sources that say the same as its first in other words.
+
+    Done once, since an exact hit has no time to compare words.
+    """
+    found = list(reply.sources)
+    for at, one in enumerate(found[1:], 1):
+        if one.rival and one.quote != found[0].quote and not instruction_end(one.quote):
+            found[at] = replace(one, rival=not same_answer(found[0].quote, one.quote, reply.span))
+    return replace(reply, sources=tuple(found))
 
 
 def key(question: str, scope: Scope, writer: str, moment: str | None) -> Key:
@@ -526,7 +539,7 @@ def prepare(
     reply = None
     if decode:
         written = backend.generate(asked.question, asked.evidence, ask.trace, None)
-        reply = replace(written.reply, question=text)
+        reply = agreed(replace(written.reply, question=text))
         written.keep()
     else:
         backend.prefill(asked.question, asked.evidence, ask.trace)

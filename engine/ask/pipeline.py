@@ -18,6 +18,7 @@ from engine.ask.keys import (
     EmbeddedQuestion,
     PendingQuestion,
     QueryContext,
+    agreed,
     answer_of,
     begin,
     documents_of,
@@ -73,23 +74,12 @@ def remember(
     about = (at.timestamp(), text, reply.tier, reply.answered, reply.ms["total"], saved_ms)
     read = (tokens.get("prompt"), tokens.get("reused"))
     asked = HistoryEntry(*about, *read, served.key, served.stale)
-    chunks, best = (in_prompt(evidence), evidence.chunks[:_BEST]) if evidence else ((), ())
+    chunks = evidence.chunks if evidence else ()
     with ledger.transaction():
         number = History(ledger).add(asked)
-        RetrievalLog(ledger).add(number, chunks, best)
+        RetrievalLog(ledger).add(number, chunks, chunks[:_BEST])
         documents = documents_of(evidence) if evidence else ()
         link_documents(ledger, served.key or str(number).encode(), documents, served.like)
-
-
-def in_prompt(evidence: "Evidence") -> tuple[str, ...]:
-    """Return the ids of all chunks that were found, in document order, whether or not a model had room for them."""
-    # As `prompt.in_document_order` has it, which takes longer to import than quotes should wait for.
-    placed = [
-        (read.date.timestamp() if read.date else 0.0, chunk.document, chunk.position, chunk.id)
-        for read in evidence.passages
-        for chunk in read.chunks
-    ]
-    return tuple(chunk for *_, chunk in sorted(placed))
 
 
 class Miss(Struct, frozen=True):
@@ -200,7 +190,7 @@ class Asker:
     def _made(
         self, ask: PendingQuestion, asked: QueryContext, before: CachedAnswer | None, written: "GeneratedAnswer"
     ) -> AskResult:
-        reply = replace(written.reply, question=ask.text)
+        reply = agreed(replace(written.reply, question=ask.text))
         if ask.options.write_bank:
             store_answer(self._bank, self._room, ask, asked, reply)
         if before:
@@ -268,11 +258,12 @@ def sender_notices(reply: Answer) -> list[str]:
     if not reply.answered:
         return left_out
     rivals = [one for one in others if one.rival and one.quote != first.quote and one not in orders]
-    strange = [one for one in rivals if one.sender != first.sender or set(one.warnings) ^ set(first.warnings)]
-    strange = [one for one in strange if one.sender and not same_answer(first.quote, one.quote, reply.span)]
+    strange = [
+        one for one in rivals if one.sender and (one.sender, {*one.warnings}) != (first.sender, {*first.warnings})
+    ]
     told = [f"another mail, from {_sender(one)}, says: {shorten(one.quote, 160)}" for one in strange[:_RIVALS]]
-    trusted = [first, *(one for one in others if one.quote and same_answer(first.quote, one.quote, reply.span))]
-    alone = all(one.warnings and FIRST_MAIL not in one.warnings for one in trusted)
+    trusted = (one for one in (first, *others) if FIRST_MAIL in one.warnings or not one.warnings)
+    alone = not any(one is first or (one.quote and same_answer(first.quote, one.quote, reply.span)) for one in trusted)
     return [*([f"the only source is a doubtful mail, from {_sender(first)}"] if alone else []), *told, *left_out]
 
 

@@ -50,7 +50,7 @@ def test_the_product_has_more_lines_than_functions_and_more_functions_than_modul
 
 
 # Files that each command enters, in a fresh home of the bundled mail; lower a limit when fewer are.
-MOST_FILES = {"ingest": 45, "quote": 42, "exact": 20, "single": 19, "model": 59, "idle": 55}
+MOST_FILES = {"ingest": 45, "quote": 42, "exact": 19, "single": 19, "model": 59, "idle": 55}
 COMMANDS = {
     "ingest": ("ingest", str(DATA)),
     "quote": ("ask", "when is rehearsal?", "--no-daemon"),

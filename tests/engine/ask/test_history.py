@@ -1,4 +1,4 @@
-"""The history of a question: its tier, tokens, and retrieved chunks in document order."""
+"""The history of a question: its tier, tokens, and retrieved chunks."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -6,11 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from engine.ask.pipeline import ServedFrom, in_prompt, remember
-from engine.llm.prompt import PromptChunk, in_document_order
+from engine.ask.pipeline import ServedFrom, remember
 from engine.types import Answer, Evidence, Passage
 from store.database import Ledger, open_ledger
 from store.history import History, RetrievalLog
@@ -18,11 +15,6 @@ from store.types import Chunk
 from tests.engine.ask.passages import passage
 
 NOW = datetime(2024, 6, 19, 8, tzinfo=UTC)
-reads = st.lists(
-    st.tuples(st.sampled_from("abcde"), st.none() | st.integers(1, 3), st.integers(0, 5), st.integers(1, 3)),
-    max_size=6,
-    unique_by=lambda one: one[0],
-)
 
 
 @pytest.fixture
@@ -40,13 +32,6 @@ def evidence(*found: Passage) -> Evidence:
     return Evidence(found, tuple(chunk.id for one in found for chunk in one.chunks), 1.0)
 
 
-@given(reads)
-def test_chunks_stand_as_a_prompt_shows_them(parts: list[tuple[str, int | None, int, int]]) -> None:
-    found = evidence(*(read(*part) for part in parts))
-    shown = [PromptChunk(chunk, rank, one.date) for rank, one in enumerate(found.passages) for chunk in one.chunks]
-    assert in_prompt(found) == tuple(one.chunk.id for one in in_document_order(shown))
-
-
 def test_a_question_is_kept_with_its_tokens_and_its_chunks(ledger: Ledger) -> None:
     tokens = {"prompt": 300, "reused": 120, "computed": 180, "generated": 9}
     reply = Answer("when?", "Friday", "prefix", "model", "m", (), {"total": 12.0}, tokens=tokens)
@@ -55,7 +40,7 @@ def test_a_question_is_kept_with_its_tokens_and_its_chunks(ledger: Ledger) -> No
     )
     assert [(t.tier, t.answered, t.median_ms) for t in History(ledger).by_tier()] == [("prefix", 1, 12.0)]
     assert History(ledger).prompts().reused == 120
-    assert RetrievalLog(ledger).lists(10) == [("early0", "early1", "late0")]
+    assert RetrievalLog(ledger).lists(10) == [("late0", "early0", "early1")]
     assert RetrievalLog(ledger).frequencies() == {"early0": 1, "late0": 1}  # the two that fit best
 
 
