@@ -11,6 +11,7 @@ from cli import output
 from cli.output import InDocument, filtered, open_pkb
 from cli.render import show_answer
 from engine.app import Pkb
+from engine.serve.client import unknown_person
 from engine.session import Session
 from engine.text.terminal import valid_text
 from engine.types import NO_FILTERS, Answer, AskOptions, AskResult, Filters
@@ -54,7 +55,7 @@ def ask(
             reply = ask_one(valid_text(" ".join(question)))
             if reply.answered:
                 return
-            if not reply.sources and (lost := pkb.unknown_person(scope)):  # which opens the tables
+            if not reply.sources and (lost := unknown_person(pkb.session, scope)):  # which opens the tables
                 output.say(f"pkb: {lost}")
             raise typer.Exit(4)
 

@@ -69,14 +69,17 @@ def forget(
 
     Example: pkb forget --from ann@example.org --since 2024-05 --dry-run
     """
+    from store.erasure import is_unfinished
+
     with open_pkb() as pkb:
         scope = pkb.scope(filters)
         if question is not None and (targets or deleted or filters):
             raise UsageError("--question forgets a question, and no messages", 'pkb forget --question "QUESTION"')
         planned = pkb.plan_forgetting(targets or [], scope, question=question, quoting=quoting, deleted=deleted)
+        goes_on = not dry_run and (not planned.is_empty or is_unfinished(pkb.session.ledger))
         if not as_json:
             _show_plan(planned)
-            if planned.is_empty and (dry_run or not pkb.forgets):
+            if planned.is_empty and not goes_on:
                 print("Nothing to forget.")
         messages = len(planned.ids) + len(planned.left_out)
         parts = {"document": messages, "question": len(planned.questions), "cached answer": planned.answers}
@@ -86,7 +89,7 @@ def forget(
         ):
             raise typer.Exit(1)
         erased = None
-        if not dry_run and (not planned.is_empty or pkb.forgets):
+        if goes_on:
             with bars(quiet=as_json) as tick:
                 erased = pkb.forget(planned, tick)
         if as_json:

@@ -332,9 +332,7 @@ _MANY, _NOT_WAITING = 1_000_000, ("nothing", "another")  # how reasons begin tha
 
 def idle(
     budget: Annotated[str, typer.Option(metavar="TIME", help="Stop after this time: 90s, 10m or 2h.")] = "10m",
-    most: Annotated[
-        int, typer.Option("--max", metavar="N", min=1, show_default="no limit", help="Run at most N jobs.")
-    ] = _MANY,
+    most: Annotated[int | None, typer.Option("--max", metavar="N", min=1, help="Run at most N jobs.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the jobs and their reasons alone.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Run even on battery or while the machine is in use.")] = False,
     install: Annotated[bool, typer.Option("--install", help="Schedule it to run every hour.")] = False,
@@ -349,7 +347,7 @@ def idle(
     """
     if install or uninstall or status:
         action: Action = "install" if install else "uninstall" if uninstall else "status"
-        of_a_run = dry_run or force or verbose or (budget, most) != ("10m", _MANY)
+        of_a_run = dry_run or force or verbose or (budget, most) != ("10m", None)
         if of_a_run or install + uninstall + status > 1:
             raise UsageError(f"--{action} cannot be combined with other options than --json", "pkb idle --status")
         arrange(action, as_json=as_json)
@@ -359,7 +357,7 @@ def idle(
     began = time.monotonic() - (
         time.process_time() if sys.argv[1:2] == ["idle"] else 0
     )  # with a process started for it
-    request = IdleRequest(began, duration("--budget", budget), most, dry_run, force)
+    request = IdleRequest(began, duration("--budget", budget), most or _MANY, dry_run, force)
     with open_pkb() as pkb:
         try:
             _ = pkb.session.ledger  # NoStore before a progress bar is drawn

@@ -14,6 +14,7 @@ from cli import output
 from cli.output import InDocument, filtered, open_pkb
 from cli.render import markdown, show_open_loop, show_person, show_report, show_source, warnings
 from engine import operations
+from engine.serve.client import unknown_person
 from engine.text.terminal import cells, count, line, one_line, plain, valid_text
 from engine.types import NO_FILTERS, SCHEMA, Filters, Listing, ListOptions, Report, json_values
 from store.errors import UsageError
@@ -123,7 +124,7 @@ def search(
             advice = (
                 f"nothing matches within these filters; try: pkb search {shlex.quote(query)}" if filters else no_words
             )
-            output.say(f"pkb: {pkb.unknown_person(scope) or advice}")
+            output.say(f"pkb: {unknown_person(pkb.session, scope) or advice}")
         raise typer.Exit(0 if found else 4)
 
 
@@ -155,28 +156,24 @@ def show(
         if number is not None and message_id is not None:
             raise UsageError(f"{file} is the number of a source; a file of that name is ./{file}", "pkb show --help")
         if opens:
-            _open(pkb, file, number, as_json=as_json)
+            if number is None:
+                step = "pkb show 1 --open"
+                raise UsageError(f"--open opens a source of the last answer by its number, not {file}", step)
+            source = pkb.open_source(number)
+            if as_json:
+                output.data({"schema": SCHEMA, "number": number, "source": source})
+            elif source.place:
+                output.say(f"pkb: opened {line(source.place)}")
             return
-        source = None if number is None else pkb.source(number)
+        cited = None if number is None else pkb.source(number)
         with output.progress_line(pkb.session, "Reading..."):
-            rows = pkb.show_source(source) if source else pkb.show(file, message_id)
+            rows = pkb.show_source(cited) if cited else pkb.show(file, message_id)
         if not rows:
             which = f"message {message_id} of {file}" if message_id else file
             raise UsageError(f"{which} is not indexed", f"pkb ingest {file}")
         for row in pkb.thread(rows[0]) if whole else rows:
-            is_source = source and (row["path"], row["message_id"]) == (source.path, source.message_id)
-            output.data(row) if as_json else print_document(row, source.lines if source and is_source else None)
-
-
-def _open(pkb: "Pkb", file: str, number: int | None, *, as_json: bool) -> None:
-    """Open the file of a source of the last answer, and say as JSON which it was."""
-    if number is None:
-        raise UsageError(f"--open opens a source of the last answer by its number, not {file}", "pkb show 1 --open")
-    source = pkb.open_source(number)
-    if as_json:
-        output.data({"schema": SCHEMA, "number": number, "source": source})
-    elif source.place:
-        output.say(f"pkb: opened {line(source.place)}")
+            is_cited = cited and (row["path"], row["message_id"]) == (cited.path, cited.message_id)
+            output.data(row) if as_json else print_document(row, cited.lines if cited and is_cited else None)
 
 
 def print_document(row: dict[str, Any], marked: tuple[int, int] | None = None) -> None:
@@ -234,7 +231,7 @@ def list_documents(
     """
     with open_pkb() as pkb:
         if problems:
-            return _show_problems(pkb.problems(), as_json=as_json)
+            return _show_problems(operations.problems(pkb.session), as_json=as_json)
         scope = pkb.scope(filters)
         words = tuple(valid_text(" ".join(title or [])).split())
         with output.progress_line(pkb.session, "Listing..."):
@@ -252,7 +249,7 @@ def list_documents(
             _print(found, paths=paths)
         _say_matched(pkb, scope)
         if not found.total:
-            output.say(f"pkb: {pkb.unknown_person(scope) or 'no match'}")
+            output.say(f"pkb: {unknown_person(pkb.session, scope) or 'no match'}")
         raise typer.Exit(0 if found.total else 4)
 
 
@@ -363,7 +360,7 @@ def todo(
 def _notices(pkb: "Pkb", found: Report, scope: "Scope") -> list[str]:
     """Return notices of the items that are not shown, and the commands that show them."""
     if not found.items:
-        if lost := None if found.documents else pkb.unknown_person(scope):
+        if lost := None if found.documents else unknown_person(pkb.session, scope):
             return [lost]
         advice = f"; try: pkb todo --since {newest[:4]}" if (newest := _newest(pkb, scope)) else ""
         some = f"nothing is open in {count(found.documents, 'document')}"

@@ -194,16 +194,8 @@ def show_person(one: Person) -> None:
         show_text(typer.style(_INDENT * 2 + " · ".join(filter(None, [*about, _where(fact.source), *notes])), dim=True))
 
 
-# Why a quote is not an answer, by the synthesis that a question needs.
-_NOT_QUOTED: dict[str, str] = {
-    "summary": "This needs a summary, and pkb only quotes",
-    "list": "This needs a complete list, and pkb only quotes",
-    "count": "This needs a count, and pkb only quotes",
-    "comparison": "This needs a comparison, and pkb only quotes",
-    "decisions": "This needs several passages, and pkb quotes one",
-    "opinions": "This needs several people's words, and pkb quotes one passage",
-}
-_LISTED: dict[str, str] = {"list": "list", "count": "count", "comparison": "count"}  # what `pkb list` does
+_NEEDS = {"list": "a complete list", "decisions": "several passages", "opinions": "several people's words"}
+_LISTED = {"list": "list", "count": "count", "comparison": "count"}  # what `pkb list` does
 
 
 def _answer(reply: Answer) -> str:
@@ -212,7 +204,8 @@ def _answer(reply: Answer) -> str:
         if verb := _LISTED.get(asked):
             instead = f"{verb} documents: pkb list --from NAME --about WORDS{' --count' if verb == 'count' else ''}"
         below = "see the passages below, by date, or " if reply.sources else "instead "
-        return typer.style(plain(f"{_NOT_QUOTED[asked]}; {below}{instead}"), fg="yellow")
+        needs = _NEEDS.get(asked, f"a {asked}")
+        return typer.style(plain(f"This needs {needs}, and pkb only quotes; {below}{instead}"), fg="yellow")
     if reply.text is None:
         closest = " Closest passages:" if reply.sources else ""
         return typer.style(f"No answer found.{closest}", fg="yellow")

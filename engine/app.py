@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar
 
 from engine import operations
 from engine.operations import CACHE_USES, CacheUse, OnProgress, absolute_path, scope_of
-from engine.serve.client import ask_server, call, unknown_person, work
+from engine.serve.client import ask_server, call, work
 from engine.session import Session, session
 from engine.text.terminal import opening, run_opener, typed, valid_text
 from engine.types import NO_FILTERS, AskOptions, Filters, OpenLoopOptions
@@ -360,10 +360,6 @@ class Pkb:
         """Return documents by date, without their text, and how many there are."""
         return call(self.session, operations.list_documents, options)
 
-    def problems(self) -> list[dict[str, Any]]:
-        """Return the items of indexed files that were skipped, look misread or were left out, by kind."""
-        return operations.problems(self.session)
-
     def todo(
         self, *, kind: "LoopKind | None" = None, limit: int | None = 20, **filters: str | None
     ) -> "list[OpenLoop]":
@@ -515,17 +511,6 @@ class Pkb:
         from engine.forget import forget
 
         return forget(self.session, planned, on_progress)
-
-    @property
-    def forgets(self) -> bool:
-        """Return whether forgetting was begun and not finished."""
-        from store.erasure import is_unfinished
-
-        return is_unfinished(self.session.ledger)
-
-    def unknown_person(self, scope: "Scope") -> str | None:
-        """Return a notice that the sender or recipient of a scope fits nobody at all, where one does not."""
-        return unknown_person(self.session, scope)
 
 
 def takes_filters(call: Callable[..., T], options: Mapping[str, Any]) -> Callable[..., T]:

@@ -17,6 +17,8 @@ from pathlib import Path
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
+from msgspec import convert
+
 from engine.session import Session
 from engine.text.terminal import line, typed, valid_text
 from engine.types import (
@@ -38,7 +40,6 @@ from store.home import Home, existing
 from store.types import Scope, replace
 
 if TYPE_CHECKING:
-    from engine.ask.followup import Turn
     from engine.ingest.imap import Fetched, MailAccount, MailConnection
     from engine.ingest.pipeline import Ingest, Settled, Summary
     from store.catalog import Problem, SourceRoot
@@ -262,12 +263,12 @@ def people(opened: Session, name: str, scope: "Scope", limit: int) -> tuple[Pers
         return tuple(people(opened.reader, catalogue, name, scope, limit, lambda: opened.me))
 
 
-def completed(opened: Session, text: str, before: "list[Turn]") -> str:
-    """Return a follow-up that the language model has rewritten as a whole question; empty if there is no model."""
-    from engine.ask.followup import with_model
+def completed(opened: Session, text: str, before: list[Any]) -> str:
+    """Return a follow-up that the language model has rewritten, by the turns before it; empty if there is no model."""
+    from engine.ask.followup import Turn, with_model  # more patterns than a search has time to compile
 
     model = opened.model_for("condense")
-    return with_model(model.load)(text, before) if model else ""
+    return with_model(model.load)(text, convert(before, list[Turn])) if model else ""
 
 
 _OWN = search_results, documents, thread, list_documents, open_loops, meeting, digest, people, completed
@@ -277,12 +278,7 @@ READS: dict[str, Callable[..., Any]] = {one.__name__: one for one in _OWN}
 
 def types_of(operation: Callable[..., Any]) -> tuple[Any, Any]:
     """Return the type of what an operation takes beside the session, as a tuple, and that of what it returns."""
-    names = dict(globals())
-    if operation is completed:
-        from engine.ask.followup import Turn  # more patterns than a search has time to compile
-
-        names["Turn"] = Turn
-    _, *taken, returned = get_type_hints(operation, names).values()
+    _, *taken, returned = get_type_hints(operation).values()
     return GenericAlias(tuple, tuple(taken)), returned
 
 

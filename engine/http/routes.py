@@ -221,26 +221,6 @@ def read_token(path: Path, *, renew: bool = False) -> str:
     return token
 
 
-class _RequestBody:
-    """The body of a request; what nobody has read of it can be thrown away before the connection is closed."""
-
-    def __init__(self, receive: Receive, *, is_open: bool) -> None:
-        self._receive, self.is_open = receive, is_open
-
-    async def receive(self) -> Message:
-        """Return the next part."""
-        message = await self._receive()
-        self.is_open = self.is_open and bool(message.get("more_body"))
-        return message
-
-    async def drain(self) -> None:
-        """Throw away the rest, unless it is very long or its client is slow."""
-        left = _DRAINED
-        with suppress(TimeoutError):
-            while self.is_open and left > 0:
-                left -= len((await asyncio.wait_for(self.receive(), _LINGER_S)).get("body", b""))
-
-
 class RequestGuard:
     """Refuses requests that are not for this host and port, not from its own page, or without the token."""
 
@@ -255,14 +235,23 @@ class RequestGuard:
         if scope["type"] != "http":
             return
 
-        body = _RequestBody(receive, is_open=scope["method"] == "POST")
+        has_more = scope["method"] == "POST"
+
+        async def read() -> Message:
+            nonlocal has_more
+            message = await receive()
+            has_more = has_more and bool(message.get("more_body"))
+            return message
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(HEADERS)
-            elif not message.get("more_body") and body.is_open:  # else its client is cut off while it is sending
+            elif not message.get("more_body") and has_more:  # else its client is cut off while it is sending
                 await send({**message, "more_body": True})
-                await body.drain()
+                left = _DRAINED
+                with suppress(TimeoutError):
+                    while has_more and left > 0:
+                        left -= len((await asyncio.wait_for(read(), _LINGER_S)).get("body", b""))
                 message = {"type": "http.response.body"}
             await send(message)
 
@@ -273,7 +262,7 @@ class RequestGuard:
             app = refusal = json_response(error(message, kind, status), status)
             if status == 401:
                 refusal.headers["WWW-Authenticate"] = "Bearer"
-        await app(scope, body.receive, with_headers)
+        await app(scope, read, with_headers)
 
     def _refusal(self, path: str, headers: Headers) -> tuple[int, str] | None:
         """Return the status and the reason to refuse a request; None if it is allowed."""

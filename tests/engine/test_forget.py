@@ -13,6 +13,7 @@ import pytest
 from engine.app import Pkb
 from engine.forget import ForgetPlan
 from engine.models.load import load
+from store.erasure import is_unfinished
 from store.errors import PkbError, UsageError
 from store.types import Scope
 from tests.demo import NANO
@@ -219,7 +220,7 @@ def test_messages_that_changed_after_they_were_shown_are_not_forgotten(pkb: Pkb,
     pkb.ingest([mail])
     with pytest.raises(PkbError, match="nothing was forgotten"):
         pkb.forget(planned)
-    assert not pkb.forgets
+    assert not is_unfinished(pkb.session.ledger)
 
 
 @pytest.mark.slow
@@ -248,7 +249,7 @@ def test_what_cannot_be_removed_is_named_each_time_until_it_is_gone(pkb: Pkb, pl
     assert "home/kept" in notices[0]
     kept.unlink()
     assert pkb.forget(ForgetPlan()).left == ()
-    assert not pkb.forgets
+    assert not is_unfinished(pkb.session.ledger)
 
 
 @pytest.mark.slow
@@ -299,12 +300,12 @@ def test_a_reader_of_the_ledger_is_waited_for_and_then_named(pkb: Pkb, monkeypat
     try:
         with pytest.raises(PkbError, match="another process reads"):
             pkb.forget(pkb.plan_forgetting(["hidden@example.org"], Scope()))
-        assert pkb.forgets
+        assert is_unfinished(pkb.session.ledger)
     finally:
         reading.kill()
         reading.communicate()
     pkb.ingest()
-    assert not pkb.forgets
+    assert not is_unfinished(pkb.session.ledger)
 
 
 _READING = """
@@ -342,9 +343,9 @@ def test_a_kill_in_the_middle_is_made_good_by_the_next_command(pkb: Pkb, place: 
     killed = subprocess.run([sys.executable, "-c", _KILLED, str(home), str(steps)], check=False)
     with Pkb(home) as again:
         again.session.embedder = HashEmbedder()
-        assert again.forgets == (killed.returncode == -signal.SIGKILL)
+        assert is_unfinished(again.session.ledger) == (killed.returncode == -signal.SIGKILL)
         again.ingest() if steps % 2 else again.idle(budget_s=1)
-        assert not again.forgets
+        assert not is_unfinished(again.session.ledger)
         assert [one for one in again.check(read_data=True) if one.wrong] == []
     assert traces(home, wanted) == set()
     assert kept(before, home, ["tables", "index"]) == set()
