@@ -162,8 +162,6 @@ def main() -> None:
     if sys.argv[1:2] in (["idle"], ["watch"]) or "--watch" in sys.argv:  # questions and other commands go first
         os.nice(_GIVING_WAY)
     sys.excepthook = _bug
-    if os.environ.get("PKB_DEBUG"):
-        _show_bugs()
     # A signal can stop LanceDB before it starts a coroutine; the warning about that is harmless.
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -282,17 +280,6 @@ def _link_manual() -> None:
         link.parent.mkdir(parents=True, exist_ok=True)
         link.unlink(missing_ok=True)  # of an environment that is gone
         link.symlink_to(page)
-
-
-def _show_bugs() -> None:
-    """Print the tracebacks of bugs that ended the reading of one document alone."""
-    from engine.ingest.types import BUG_EVENT
-
-    def show(event: str, values: tuple[object, ...]) -> None:
-        if event == BUG_EVENT and isinstance(error := values[0], BaseException):
-            traceback.print_exception(error)
-
-    sys.addaudithook(show)
 
 
 def _bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -47,8 +47,8 @@ def ask(
         override(pkb.session, model=model, max_tokens=max_tokens, cache=cache, no_daemon=no_daemon)
         scope = pkb.scope(filters)
         options = pkb.options(scope, k, cache or "use")
-        show = partial(_show, as_json=as_json, explain=explain, every=every)
-        ask_one = partial(_ask, pkb, options, show, streams=not as_json)
+        show_one = partial(show, as_json=as_json, explain=explain, more="" if every else "add --all")
+        ask_one = partial(_ask, pkb, options, show_one, streams=not as_json)
         if not question or question == ["-"]:
             _batch(sys.stdin.buffer if question else piped, ask_one, as_json=as_json)
         else:
@@ -88,19 +88,22 @@ def _batch(lines: Iterable[bytes], ask_one: Callable[[str], Answer], *, as_json:
             output.error(error.code, error.message, error.next_step, as_json=as_json, question=question)
 
 
-def _ask(pkb: Pkb, options: AskOptions, show: Show, question: str, *, streams: bool) -> Answer:
+def _ask(pkb: Pkb, options: AskOptions, show_one: Show, question: str, *, streams: bool) -> Answer:
     with output.progress_line(pkb.session) as remove, output.Stream(remove) as streamed:
         answered = pkb.answer(question, options, streamed.say if streams else None)
     try:
-        show(answered, streamed.started)
+        show_one(answered, streamed.started)
     finally:  # also if the reader has closed the pipe
         answered.keep()
     return answered.reply
 
 
-def _show(answered: AskResult, streamed: bool, *, as_json: bool, explain: bool, every: bool) -> None:
+def show(
+    answered: AskResult, streamed: bool, *, as_json: bool, explain: bool, more: str, brief: bool = False, **about: Any
+) -> None:
+    """Print an answer as `show_answer` does, or as JSON, with what else there is to say about it."""
     if as_json:
-        row = answered.reply.to_json() | {"notices": answered.trace.notices}
+        row = answered.reply.to_json() | {"notices": answered.trace.notices, **about}
         output.data(row | {"explain": answered.trace.to_json()} if explain else row)
     else:
-        show_answer(answered, streamed=streamed, explain=explain, more="" if every else "add --all")
+        show_answer(answered, streamed=streamed, explain=explain, more=more, brief=brief)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from cli import output
-from cli.ask import override
+from cli.ask import override, show
 from cli.inspect import print_document
 from cli.output import InDocument, filtered, session
 from cli.render import show_answer
@@ -265,12 +265,9 @@ class Conversation:
             answered = answer(opened, asked, options, None if self._as_json else streamed.say)
         note = f"by {condensed.by}" if condensed.asked else "asked as typed, without the answer cache"
         answered.trace.steps.insert(0, Step("condense", took, note))
-        if self._as_json:
-            about = {"notices": answered.trace.notices, "question": typed, "asked": condensed.asked}
-            row = answered.reply.to_json() | about
-            output.data(row | {"explain": answered.trace.to_json()} if self._explain else row)
-        else:
-            show_answer(answered, streamed=streamed.started, explain=self._explain, more="/answer", brief=True)
+        show(answered, streamed.started, as_json=self._as_json, explain=self._explain, more="/answer", brief=True,
+             question=typed, asked=condensed.asked)  # fmt: skip
+        if not self._as_json:
             print(flush=True)
         self._last = typed, condensed.asked, AskResult(answered.reply, answered.trace, answered.covered)
         if answered.reply.answered and answered.reply.sources:

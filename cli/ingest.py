@@ -66,7 +66,8 @@ def ingest(
         if first := "PATH --restore" if restore else "--prune" if prune else "":
             step = f"pkb ingest {first}, then: pkb ingest --watch"
             raise UsageError(f"{first.split()[-1]} cannot be combined with --watch", step)
-        start(paths or [], kind, collection, (quiet, poll), embeds=vectors != "later", as_json=as_json)
+        embed = vectors != "later"
+        _watch(paths or [], quiet, poll, as_json=as_json, kind=kind, collection=collection, embed=embed)
     if (quiet, poll) != (None, None):
         raise UsageError("--quiet and --poll are for --watch", "pkb ingest --watch --quiet 5s")
     if restore and not paths:
@@ -307,16 +308,8 @@ def _said(path: str, summary: "Summary") -> str:
     return f"{path}: {', '.join(parts) or 'nothing new'}"
 
 
-def start(
-    paths: Sequence[Path],
-    kind: str | None,
-    collection: str | None,
-    times: tuple[str | None, str | None],
-    *,
-    embeds: bool,
-    as_json: bool,
-) -> NoReturn:
-    """Watch folders until a signal comes; `times` are those of --quiet and --poll."""
+def _watch(paths: Sequence[Path], quiet: str | None, poll: str | None, *, as_json: bool, **how: Any) -> NoReturn:
+    """Watch folders until a signal comes."""
     import logging
 
     from cli.app import handle_signals
@@ -327,11 +320,13 @@ def start(
     # The library would print lost events, which the next scan finds.
     logging.getLogger("watchdog").addHandler(logging.NullHandler())
     handle_signals()
-    given, example = dict(zip(("quiet", "poll"), times, strict=True)), "pkb ingest --watch --quiet 5s"
+    given, example = {"quiet": quiet, "poll": poll}, "pkb ingest --watch --quiet 5s"
     seconds = {name: duration(f"--{name}", text, example) for name, text in given.items() if text is not None}
     intervals = Intervals(**seconds | ({"poll": max(1.0, seconds["poll"])} if "poll" in seconds else {}))
     with open_pkb() as pkb:
         passwords = {account: kept_password(account) or ask_password(account) for account in pkb.accounts(paths)}
         listener = WatchPrinter(partial(shown_path, pkb.session.home.mail), as_json=as_json)
-        pkb.watch(paths, listener, kind=kind, collection=collection, intervals=intervals,
-                  polling=times[1] is not None, embed=embeds, passwords=passwords, idle=idle_command())  # fmt: skip
+        polling = poll is not None
+        pkb.watch(
+            paths, listener, intervals=intervals, polling=polling, passwords=passwords, idle=idle_command(), **how
+        )

@@ -85,7 +85,7 @@ def application(
         "search": _search,
         "list": _list,
         "show": _show,
-        "todo": _todo,
+        "todo": lambda pkb, params: {"schema": SCHEMA, "items": pkb.open_loops(params, params.limit or None).items},
         "people": lambda pkb, params: {
             "schema": SCHEMA,
             "people": pkb.people(params.name, collection=params.collection),
@@ -153,10 +153,6 @@ def _show(pkb: Pkb, params: Params) -> Any:
     if not params.path or not (documents := pkb.show(params.path, params.message_id)):
         raise UsageError("this path is not indexed", "pkb list --paths")
     return {"schema": SCHEMA, "documents": documents}
-
-
-def _todo(pkb: Pkb, params: Params) -> Any:
-    return {"schema": SCHEMA, "items": pkb.open_loops(params, params.limit or None).items}
 
 
 def _wrong(pkb: Pkb, params: Params) -> Any:

@@ -6,7 +6,6 @@ keeps the claim.
 """
 
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from functools import cache
@@ -63,7 +62,6 @@ class Bug(UnreadableItem):
 
 
 T = TypeVar("T")
-BUG_EVENT: Final = "pkb.bug"
 _ENDS_THE_RUN = (MemoryError, OSError, PkbError, UnreadableItem)  # these are not bugs
 
 
@@ -86,11 +84,7 @@ def item_or_bug(item: int, parse: Callable[[], ParsedItem]) -> ParsedItem:
 
 
 def _describe(error: Exception) -> str:
-    """Return which exception a bug raised and where, without its message, which could hold mail.
-
-    An audit event holds the traceback, which the command line shows with `PKB_DEBUG`.
-    """
-    sys.audit(BUG_EVENT, error)
+    """Return which exception a bug raised and where, without its message, which could hold mail."""
     where, trace = "", error.__traceback__
     while trace:
         if (module := str(trace.tb_frame.f_globals.get("__name__"))).startswith("engine."):

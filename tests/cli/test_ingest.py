@@ -93,13 +93,13 @@ lexbor.LexborHTMLParser = parse
 """
 
 
-def test_a_bug_is_named_with_its_file_and_shown_in_full_only_if_asked_for(tmp_path: Path) -> None:
+def test_a_bug_is_named_with_its_file(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(_FAILING_LIBRARY)
     (tmp_path / "mail").mkdir()
     for name, text in {"a": "the tandem is red", "b": "the lamp is blue"}.items():
         page = f"From: {name}@x.org\nContent-Type: text/html\n\n<p>{text}</p>\n"
         (tmp_path / "mail" / f"{name}.eml").write_text(page)
-    env = {**environment(tmp_path), "PYTHONPATH": f"{tmp_path}:{Path.cwd()}", "PKB_DEBUG": "1"}
+    env = {**environment(tmp_path), "PYTHONPATH": f"{tmp_path}:{Path.cwd()}"}
     words = [sys.executable, "-m", "cli.app", "ingest", "--json", "--vectors", "later", str(tmp_path / "mail")]
     ran = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
     row = json.loads(ran.stdout)
@@ -107,7 +107,7 @@ def test_a_bug_is_named_with_its_file_and_shown_in_full_only_if_asked_for(tmp_pa
     assert (ran.returncode, row["documents"]["kept"], skipped["path"]) == (3, 1, str(tmp_path / "mail" / "a.eml"))
     assert skipped["reason"].startswith("bug in pkb: IndexError at engine.ingest.html:")
     assert "tandem" not in ran.stdout
-    assert "Traceback" in ran.stderr
+    assert "Traceback" not in ran.stderr
 
 
 @pytest.fixture
