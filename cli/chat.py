@@ -39,7 +39,7 @@ from store.errors import NoModel, NoStore, PkbError, UsageError
 from store.types import replace
 
 if TYPE_CHECKING:
-    from engine.ask.followup import Condensed, Turn
+    from engine.ask.followup import Turn
 
 
 _STOPPED = 130
@@ -249,7 +249,13 @@ class Conversation:
             output.data(row) if self._as_json else print_document(row, source.lines)
 
     def _ask(self, typed: str, opened: Session) -> None:
-        condensed, took = self._condense(typed, opened)
+        from engine.ask.followup import condense, turn_of
+        from store.history import may_be_followed
+
+        begun = time.perf_counter()
+        self._turns = [turn for turn in self._turns if may_be_followed(opened.ledger, turn.asked)]
+        condensed = condense(typed, self._turns, follow_up_writer(opened))
+        took = (time.perf_counter() - begun) * 1000
         asked, options = condensed.asked or typed, self.options
         before = self._source if condensed.by != "itself" else None
         if before:
@@ -273,8 +279,6 @@ class Conversation:
         if answered.reply.answered and answered.reply.sources:
             self._source = answered.reply.sources[0]
         if condensed.asked is not None:
-            from engine.ask.followup import turn_of
-
             self._turns.append(turn_of(answered.reply))
         answered.keep()
 
@@ -292,13 +296,3 @@ class Conversation:
             print(f"Dropped: {one_line(taken.question, 200)}", end="\n\n", flush=True)
         if asked is not None and self._turns:
             self._turns[-1] = replace(self._turns[-1], answer=None, focus="")
-
-    def _condense(self, typed: str, opened: Session) -> "tuple[Condensed, float]":
-        """Complete a question from earlier ones; also return the milliseconds that it took."""
-        from engine.ask.followup import condense
-        from store.history import may_be_followed
-
-        begun = time.perf_counter()
-        self._turns = [turn for turn in self._turns if may_be_followed(opened.ledger, turn.asked)]
-        condensed = condense(typed, self._turns, follow_up_writer(opened))
-        return condensed, (time.perf_counter() - begun) * 1000

@@ -111,7 +111,6 @@ def me(
 
 
 def _keep_within(opened: Session) -> None:
-    """Evict KV beyond a lowered budget at once."""
     if not opened.there:
         return
     from engine.backends import open_store

@@ -275,18 +275,9 @@ def row(report: "IdleReport", seconds: float, *, dry_run: bool) -> dict[str, Any
         "dry_run": dry_run,
         "reason": report.reason,
         "units": [
-            {
-                "job": one.job.kind,
-                "what": one.job.what,
-                "why": one.job.reason,
-                "tokens": one.job.tokens,
-                "expected": round(one.job.expected, 3),
-                "gain_s": round(one.job.gain_s, 4),
-                "cost_s": round(one.job.cost_s, 4),
-                "state": one.state,
-                "seconds": round(one.spent.seconds, 4),
-                "bytes": one.spent.bytes,
-            }
+            {"job": one.job.kind, "why": one.job.reason, "state": one.state}
+            | {name: getattr(one.job, name) for name in ("what", "tokens", "expected", "gain_s", "cost_s")}
+            | {"seconds": round(one.spent.seconds, 4), "bytes": one.spent.bytes}
             for one in results
         ],
         "done": sum(one.state == "done" for one in results),

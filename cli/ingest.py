@@ -210,6 +210,8 @@ def _row(summary: "Summary", chunks: int, left: int, seconds: float) -> dict[str
 
 
 def _show(summary: "Summary", chunks: int) -> None:
+    from engine.ingest.types import LEFT_OUT
+
     changes = {"new": summary.new, "changed": summary.changed, "gone": summary.gone}
     files = ", ".join(f"{number:,} {name}" for name, number in changes.items() if number) or "nothing new"
     print(f"{count(summary.files, 'file')}: {files}")
@@ -227,13 +229,6 @@ def _show(summary: "Summary", chunks: int) -> None:
         print(f"skipped {len(summary.problems) - _LISTED:,} more; list them with: pkb list --problems")
     if summary.known_problems:
         print(f"skipped again: {len(summary.known_problems):,}; list them with: pkb list --problems")
-    _show_noted(summary)
-
-
-def _show_noted(summary: "Summary") -> None:
-    """Print the items that look misread, a line for each kind, and how many were left out for their state."""
-    from engine.ingest.types import LEFT_OUT
-
     kinds = noted(summary.noted)
     for one in kinds:
         if one["kind"] not in LEFT_OUT:
@@ -274,7 +269,13 @@ class WatchPrinter:
             documents = {name: getattr(summary, name) for name in ("read", *_EFFECTS, "refused")}
             skipped = [{"path": p.path, "item": p.item, "reason": p.reason} for p in summary.problems]
             about |= {"files": files, "documents": documents, "skipped": skipped}
-            self.tell("read", path, said=_said(path, summary), **about)
+            words = [(getattr(summary, name), word) for name, word in (_CHANGES | _EFFECTS).items()]
+            parts = [f"{number:,} {word}" for number, word in words if number]
+            parts += [f"{count(summary.waiting, 'file')} still being written"] if summary.waiting else []
+            parts += [f"{count(len(summary.problems), 'file')} skipped"] if summary.problems else []
+            kept = f"{summary.refused:,} documents disappeared at once and were kept"
+            parts += [f"{kept} (remove them with: pkb ingest --prune)"] if summary.refused else []
+            self.tell("read", path, said=f"{path}: {', '.join(parts) or 'nothing new'}", **about)
 
     def put_off(self, path: str, why: str) -> None:
         """Say once that reading waits."""
@@ -294,18 +295,6 @@ class WatchPrinter:
             output.data(row | dict.fromkeys(_VALUES) | values)
         else:
             print(f"{now:%H:%M:%S} {line(said.replace(path or '', shown or '', 1))}", flush=True)
-
-
-def _said(path: str, summary: "Summary") -> str:
-    numbers = [(getattr(summary, name), word) for name, word in (_CHANGES | _EFFECTS).items()]
-    parts = [f"{number:,} {word}" for number, word in numbers if number]
-    parts += [f"{count(summary.waiting, 'file')} still being written"] if summary.waiting else []
-    parts += [f"{count(len(summary.problems), 'file')} skipped"] if summary.problems else []
-    if summary.refused:
-        parts.append(
-            f"{summary.refused:,} documents disappeared at once and were kept (remove them with: pkb ingest --prune)"
-        )
-    return f"{path}: {', '.join(parts) or 'nothing new'}"
 
 
 def _watch(paths: Sequence[Path], quiet: str | None, poll: str | None, *, as_json: bool, **how: Any) -> NoReturn:

@@ -53,7 +53,6 @@ _NAMED = 10  # files to read again
 
 
 def _say_what_is_left(repaired: "Repaired", *, sound: bool) -> None:
-    """Say which files must be read again, and what to type."""
     for path in repaired.files[:_NAMED]:
         gone = "; it is missing: restore it, or its documents are lost" if path in repaired.gone else ""
         output.say(f"pkb: to be read again: {path}{gone}")
@@ -280,13 +279,13 @@ def _print(found: Listing, *, paths: bool) -> None:
 def _line(row: dict[str, Any], width: int | None) -> str:
     """Return one document on a line, cut at the width of a terminal."""
     copies = f" ({count(row['copies'], 'copy', 'copies')})" if row["copies"] else ""
-    title = line(" ".join(row["title"].split())) or "no subject"
-    who, room = _who(row), len(title) if width is None else width - _DAY - _WHO - 4 - len(copies)
-    return f"{(row['date'] or 'no date')[:_DAY]:<{_DAY}}  {who}{' ' * (_WHO - cells(who))}  {_cut(title, room)}{copies}"
+    title, who = line(" ".join(row["title"].split())) or "no subject", _who(row)
+    if width:
+        title = _cut(title, width - _DAY - _WHO - 4 - len(copies))
+    return f"{(row['date'] or 'no date')[:_DAY]:<{_DAY}}  {who}{' ' * (_WHO - cells(who))}  {title}{copies}"
 
 
 def _who(row: dict[str, Any]) -> str:
-    """Return who sent a message, or the first who took part in a meeting."""
     people = [row["sender"]] if row["kind"] == "mail" else row["recipients"]
     if not people:
         return ""

@@ -48,7 +48,6 @@ _LABEL = 12  # columns
 
 
 def _print(rows: Iterable[Line]) -> None:
-    """Print lines, each under its label or the one above it, on a terminal wrapped at its width."""
     for label, shown in rows:
         show_text(typer.style(label.ljust(_LABEL), bold=True) + shown, indent=" " * _LABEL)
 
@@ -57,7 +56,6 @@ TIERS = ("exact", "semantic", "prefix", "blocks", "full")  # of the tiers: the l
 
 
 def _show_tiers(row: dict[str, Any]) -> None:
-    """Print the tiers in a table between two empty lines: counts, latency and savings."""
     rank = {tier: place for place, tier in enumerate(TIERS)}
     tiers = sorted(row["tiers"], key=lambda tier: (rank.get(tier["tier"], len(TIERS)), not tier["by_model"]))
     questions = sum(tier["questions"] for tier in tiers)
@@ -82,7 +80,13 @@ def _size_lines(row: dict[str, Any]) -> Iterator[Line]:
     kinds = [("answered", "cached"), ("predicted", "predicted"), ("prefilled", "prefilled without one")]
     counted = [f"{answers[key]:,} {words}" for key, words in kinds if answers[key] or key == "answered"]
     yield "answers", f"{', '.join(counted)}; {size(answers['bytes'])} of {size(answers['budget'])}"
-    yield from (("", words) for words in _semantic_lines(answers))
+    if answers["pending"]:
+        yield "", f"{count(answers['pending'], 'semantic hit')} to be verified by pkb idle"
+    if answers["verified"]:
+        most = f"at most {answers['false_hit_upper'] * 100:.1f} % (95 %)"
+        yield "", f"wrong of {count(answers['verified'], 'verified semantic hit')}: {answers['wrong']:,}, {most}"
+    if answers["rejected"]:
+        yield "", f"{answers['rejected']:,} marked wrong"
     disk = ", ".join(f"{name} {size(used)}" for name, used in row["bytes"].items())  # the cache comes last
     yield "on disk", f"{disk} of {size(cache['budget'])}"
     if cache["other_bytes"] >= cache["budget"]:
@@ -117,21 +121,10 @@ def _folder_lines(folders: list[dict[str, Any]]) -> Iterator[Line]:
         yield "", f"and {len(folders) - _FOLDERS:,} more; list them with: pkb stats --json"
 
 
-def _semantic_lines(answers: dict[str, Any]) -> Iterator[str]:
-    if answers["pending"]:
-        yield f"{count(answers['pending'], 'semantic hit')} to be verified by pkb idle"
-    if answers["verified"]:
-        most = f"at most {answers['false_hit_upper'] * 100:.1f} % (95 %)"
-        yield f"wrong of {count(answers['verified'], 'verified semantic hit')}: {answers['wrong']:,}, {most}"
-    if answers["rejected"]:
-        yield f"{answers['rejected']:,} marked wrong"
-
-
 _JOBS = 3  # kinds that are listed
 
 
 def _idle_lines(idle: dict[str, Any]) -> Iterator[Line]:
-    """Yield the lines about idle jobs: cost against savings, predictions, pending jobs."""
     done = sorted((one for one in idle["so_far"] if one["units"]), key=lambda one: -one["seconds"])
     if done:
         seconds, saved = (duration(sum(one[key] for one in done)) for key in ("seconds", "saved_s"))

@@ -356,7 +356,6 @@ def _told_of(one: Person) -> Iterator[str]:
 
 
 def _cited(number: int, source: FoundSource, *, whole: bool = False) -> dict[str, Any]:
-    """Return a passage and its place."""
     who = line(source.author or source.sender or source.speaker or "")
     text = plain(source.quote) if whole else one_line(source.quote, _QUOTE)
     about = {"date": source.written or source.date, "sender": who, "number": number, "lines": list(source.lines)}

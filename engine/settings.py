@@ -214,7 +214,6 @@ def meanings() -> dict[str, str]:
 
 
 def _kind(key: str) -> Any:
-    """Return the annotated type of a key."""
     section, name = key.split(".")
     return get_type_hints(type(getattr(Settings(), section)), include_extras=True)[name]
 

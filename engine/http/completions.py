@@ -174,7 +174,6 @@ def _filled_in(said: Sequence[str]) -> str | None:
 
 
 def _title(chat: str) -> str:
-    """Return the first line of a chat, without who says it."""
     return one_line(_SAYS.sub("", chat, count=1).strip().partition("\n")[0], _LONGEST_TITLE)
 
 

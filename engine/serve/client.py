@@ -139,7 +139,6 @@ def reach(opened: Session) -> "ServerLink | None":
 
 
 def _received(link: "ServerLink", opened: Session, say: "OnText") -> "AskResult | None":
-    """Return an answer once it is whole; None if the process declines."""
     from engine.serve.process import Broken, ConnectionLost, answered
 
     for frame in link.answers(opened.on_beat):
