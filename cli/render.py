@@ -226,24 +226,20 @@ def _correction(made: Correction) -> str:
     return typer.style("Changed", fg="yellow", bold=True) + f"{because}; before: {was}"
 
 
-def _around(text: str, span: tuple[int, int], width: int) -> tuple[str, str, str]:
-    """Return about `width` characters of a text on one line: before a span, the whole span, and after it."""
-    begin, stop = (len(one_line(text[:place] + "|", _WHOLE)) - 1 for place in span)
-    flat, cut = one_line(text, _WHOLE), max(0, stop - width)
-    after = flat[stop : cut + width]
-    if len(flat) > cut + width:
-        after = after.rstrip() + "…"
-    return ("…" if cut else "") + flat[cut:begin], flat[begin:stop], after
-
-
 def _quoted(source: Source, width: int = _QUOTE, context: str = "") -> str:
     """Return about `width` characters of a quote on one line, the answer marked and never cut off, its context dim."""
     if context and source.quote in context:
         beside = (one_line(one, width) for one in context.split(source.quote, 1))
         before, after = (typer.style(one, dim=True) if one else "" for one in beside)
         return f"{before} {_quoted(source, width)} {after}".strip()
-    parts = _around(source.quote, source.span or (0, 0), width)
-    if not (parts[0] or parts[2]):  # all of it answers, and is printed above already
+    text, span = source.quote, source.span or (0, 0)
+    begin, stop = (len(one_line(text[:place] + "|", _WHOLE)) - 1 for place in span)
+    flat, cut = one_line(text, _WHOLE), max(0, stop - width)
+    after = flat[stop : cut + width]
+    if len(flat) > cut + width:
+        after = after.rstrip() + "…"
+    parts = ("…" if cut else "") + flat[cut:begin], flat[begin:stop], after
+    if not (parts[0] or after):  # all of it answers, and is printed above already
         return typer.style(f"“{parts[1]}”", italic=True)
     before, said, after = (typer.style(part, italic=True) if part else "" for part in parts)
     return f"“{before}{typer.style(said, bold=True, fg='green') if said else ''}{after}”"
@@ -268,16 +264,14 @@ def _people(source: Source) -> list[str]:
     if not source.sender:
         return [one_line(source.speaker, 60)] if source.speaker else []
     sender, author = (
-        one_line(one if source.warnings else _name(one), 80) for one in (source.sender, source.author or "")
+        one_line(one if source.warnings else one.partition(" <")[0], 80) for one in (source.sender, source.author or "")
     )
     quoted = _QUOTED.get(source.role)
     written = f"{author}, {quoted} {sender}" if author and quoted else f"{quoted} {sender}" if quoted else sender
+    if not source.recipients:
+        return [written]
     more = f" +{len(source.recipients) - 1}" if len(source.recipients) > 1 else ""
-    return [written + (f" to {one_line(_name(source.recipients[0]), 40)}{more}" if source.recipients else "")]
-
-
-def _name(person: str) -> str:
-    return person.partition(" <")[0]
+    return [f"{written} to {one_line(source.recipients[0].partition(' <')[0], 40)}{more}"]
 
 
 def warnings(document: Mapping[str, Any]) -> list[str]:

@@ -78,10 +78,6 @@ class WorkerState:
         opened.before_retrieval = lambda: self.models.yield_point()
         return opened
 
-    def open(self) -> None:
-        """Import and open what every request needs."""
-        _ = self.own().asker
-
     def warm(self) -> None:
         """Run a question without a model, to import and open what the next one needs."""
         from engine.ask.extract import write
@@ -189,15 +185,10 @@ class RequestQueue(Thread):
 
     def __init__(self, environ: Mapping[str, str], done: Callable[[], None]) -> None:
         super().__init__(name="requests", daemon=True)
-        self._state, self._done = WorkerState(environ, self.yield_point), done
+        self.state, self._done = WorkerState(environ, self.yield_point), done
         self._waiting, self._idle = deque[QueuedRequest](), deque[QueuedRequest]()
         self._changed, self._ended, self.running = Condition(), False, list[QueuedRequest]()
         self.answered, self.large, self.sound = 0, False, False
-
-    @property
-    def model(self) -> str | None:
-        """Return the name of the model that is ready to answer."""
-        return self._state.model
 
     def add(self, job: QueuedRequest) -> None:
         """Queue a request."""
@@ -214,14 +205,14 @@ class RequestQueue(Thread):
     def run(self) -> None:
         """Warm up, then run the requests."""
         try:
-            self._quietly(self._state.open)
+            self._quietly(lambda: self.state.own().asker)  # imports and opens what every request needs
             if not self._waiting:  # else it is the first request that imports and opens the rest
-                self._quietly(self._state.warm)
+                self._quietly(self.state.warm)
             while job := self._next():
                 self._do(job)
             self.sound = True
         finally:
-            self._state.close()
+            self.state.close()
             self._ended = True
             self._done()
 
@@ -236,14 +227,14 @@ class RequestQueue(Thread):
         if self._ended or (self.running and self.running[-1].cancelled):
             raise Cancelled
         if self._is_idle_run:
-            self._state.models.yield_to_questions()
+            self.state.models.yield_to_questions()
 
     def _quietly(self, work: Callable[[], object]) -> None:
         """Run a warm-up step; the next question repeats, and reports, its failure."""
         try:
             work()
         except (Cancelled, *_OUTSIDE):
-            self._state.close()
+            self.state.close()
 
     def _next(self) -> QueuedRequest | None:
         """Wait for the next request; meanwhile unload the model if another process wants one, and reload it later."""
@@ -251,11 +242,11 @@ class RequestQueue(Thread):
             with self._changed:
                 if self._waiting or self._idle:
                     return (self._waiting or self._idle).popleft()
-                looks = self._state.models.claimed or self._state.lacks_model
+                looks = self.state.models.claimed or self.state.lacks_model
                 self._changed.wait(_LOOK_S if looks else None)
                 found = self._waiting or self._idle or self._ended
-            if not found and not self._state.yield_model():
-                self._quietly(self._state.load)
+            if not found and not self.state.yield_model():
+                self._quietly(self.state.load)
         return None
 
     def _do(self, job: QueuedRequest) -> None:
@@ -266,14 +257,14 @@ class RequestQueue(Thread):
                 kinds[job.frame["kind"]](job)
         except (Cancelled, Broken, *_OUTSIDE):
             if len(self.running) > 1:  # files of the idle jobs that it interrupted stay open
-                self._state.roll_back()
+                self.state.roll_back()
             else:
-                self._state.close()
+                self.state.close()
             if not job.answered:  # the client then runs it itself, and reports the error
                 job.send("declined", {})
         finally:
             self.running.pop()
-            self.large = self.large or (not self.running and self._state.is_large())
+            self.large = self.large or (not self.running and self.state.is_large())
             self._done()
 
     @property
@@ -284,7 +275,7 @@ class RequestQueue(Thread):
         """Return whether a request needs idle jobs, or reading ahead, to end first: either for another model."""
         asked = [one.frame.get("request") for one in (job, self.running[-1]) if one.frame["kind"] != "idle"]
         try:
-            return any(self._state.needs_other_model(unpack(Request, one)) for one in asked)
+            return any(self.state.needs_other_model(unpack(Request, one)) for one in asked)
         except Broken:
             return False
 
@@ -294,7 +285,7 @@ class RequestQueue(Thread):
         def say(text: str) -> None:
             job.send("piece", {"text": text})
 
-        with self._state.session(asked) as opened:
+        with self.state.session(asked) as opened:
             answered = opened.asker.ask(asked.text, asked.options, asked.now, say if asked.streams else None)
             self.answered, job.answered = self.answered + 1, True
             job.send("answered", {"answer": answer(answered)})
@@ -309,7 +300,7 @@ class RequestQueue(Thread):
             while frame is not job.frame:
                 frame = job.frame
                 asked, goes_on = unpack(Request, frame.get("request")), partial(lambda read: job.frame is read, frame)
-                with self._state.session(asked) as opened:
+                with self.state.session(asked) as opened:
                     options = opened.limited(asked.options)
                     backend = opened.backend.within(options.scope)
                     found = gather_context(backend, begin(backend, opened.ledger, asked.text, options, asked.now))
@@ -320,7 +311,7 @@ class RequestQueue(Thread):
         if (operation := READS.get(str(job.frame.get("name")))) is None:
             raise Broken("an operation of another name")
         given = unpack(types_of(operation)[0], job.frame.get("given"))
-        with self._state.session(unpack(Request, job.frame.get("request"))) as opened:
+        with self.state.session(unpack(Request, job.frame.get("request"))) as opened:
             job.send("found", {"result": json_values(operation(opened, *given))})
 
     def _idle_run(self, job: QueuedRequest) -> None:
@@ -330,12 +321,11 @@ class RequestQueue(Thread):
         def tell(step: str, done: int, total: int | None) -> None:
             job.send("piece", {"progress": [step, done, total]})
 
-        opened = self._state.own()
+        opened = self.state.own()
         opened.now = datetime.fromisoformat(str(job.frame.get("now")))
         job.send("done", {"report": json_values(run_idle(opened, unpack(IdleRequest, job.frame.get("request")), tell))})
 
 
-_MAX_UNSENT = 16 << 20  # bytes, for a client that does not read them
 _BEAT_S = 0.5  # between heartbeats; a client waits four times as long before it takes this process for hung
 _POLL_S = 2.0  # between checks whether to stop, while idle
 _GRACE_S = 3.0  # for the current request after a signal
@@ -454,13 +444,11 @@ class Server:
             self._drop(caller)
 
     def _send(self, caller: Connection, kind: str, values: Mapping[str, Any]) -> None:
-        """Send a frame, now or once the client reads; one that reads nothing for too long is dropped."""
+        """Send a frame, now or once the client reads."""
         if caller in self._connections:
             try:
                 caller.out.write(encode(kind, values))
             except Broken:
-                self._drop(caller)
-            if caller.unsent > _MAX_UNSENT:
                 self._drop(caller)
 
     def _drop(self, caller: Connection) -> None:
@@ -476,7 +464,7 @@ class Server:
 
         made = {"pid": os.getpid(), "version": self._hello["version"], "since": self._since}
         done = {"jobs": sum(one.job is not None for one in self._connections), "answered": self._requests.answered}
-        return made | done | {"model": self._requests.model, "memory": resident()}
+        return made | done | {"model": self._requests.state.model, "memory": resident()}
 
     def _deliver(self, caller: Connection, kind: str, values: Mapping[str, Any]) -> None:
         caller.job = caller.job if kind == "piece" else None
