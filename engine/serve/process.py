@@ -29,7 +29,7 @@ from store.locks import Lease
 if TYPE_CHECKING:
     from engine.session import Session
 
-PROTOCOL = 7  # raised when a frame changes its meaning
+PROTOCOL = 8  # raised when a frame changes its meaning
 LIMIT = 8 << 20  # bytes of one frame: fifty long sources take a tenth of it
 
 Frame = dict[str, Any]
@@ -109,26 +109,16 @@ def under(settings: Settings, wanted: dict[str, str]) -> Settings:
     return settings
 
 
-class AnswerFrame(Struct, frozen=True):
-    """An answer and its trace, as they travel."""
-
-    reply: Answer
-    covered: float | None
-    steps: list[Step]
-    notices: list[str]
-    saved_s: float
-
-
 def answer(answered: AskResult) -> Any:
     """Serialize an answer and its trace to JSON values."""
     trace = answered.trace
-    return json_values(AnswerFrame(answered.reply, answered.covered, trace.steps, trace.notices, trace.saved_s))
+    return json_values([answered.reply, answered.covered, trace.steps, trace.notices, trace.saved_s])
 
 
 def answered(values: Any) -> AskResult:
     """Deserialize an answer and its trace; Broken if the values are malformed."""
-    made = unpack(AnswerFrame, values)
-    return AskResult(made.reply, Trace(made.steps, made.notices, made.saved_s), made.covered)
+    reply, covered, steps, notices, saved_s = unpack(tuple[Answer, float | None, list[Step], list[str], float], values)
+    return AskResult(reply, Trace(steps, notices, saved_s), covered)
 
 
 _LONGEST = 103  # bytes that macOS takes of a socket's path; Linux takes four more

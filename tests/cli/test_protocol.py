@@ -135,7 +135,7 @@ def test_an_answer_arrives_as_it_was_given(
 @given(REPLIES, some.data())
 def test_an_answer_with_a_part_of_another_type_is_refused(reply: Answer, data: some.DataObject) -> None:
     values = json.loads(json.dumps(answer(AskResult(reply, Trace()))))
-    part = data.draw(some.sampled_from(sorted(values)))
+    part = data.draw(some.sampled_from(range(len(values))))
     values[part] = data.draw(some.sampled_from([None, 1, 1.5, "soon", [1], {"a": 1}]))
     try:
         found = answered(values)
