@@ -165,12 +165,13 @@ SAMPLE = "/open /show /answer /wrong /help / 1 99 and where why who he there Ben
 PIECES = st.lists(st.sampled_from(SAMPLE.split()), max_size=5).map(" ".join)
 
 
-@given(st.one_of(st.text(max_size=60), PIECES, st.binary(max_size=40)))
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_no_line_ends_a_conversation(pkb: Pkb, line: str | bytes) -> None:
-    typed = line.encode("utf-8", "surrogatepass") if isinstance(line, str) else line
-    lines = b"\n".join([KEY.encode(), typed, b"/answer"])
-    ran = pkb("chat", "--json", stdin=lines, env={"PKB_OPENER": "true"})
+LINE = st.one_of(st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")), PIECES.map(str.encode))
+
+
+@given(st.lists(st.one_of(LINE, st.binary(max_size=40)), min_size=6, max_size=6))
+@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_line_ends_a_conversation(pkb: Pkb, typed: list[bytes]) -> None:
+    ran = pkb("chat", "--json", stdin=b"\n".join([KEY.encode(), *typed, b"/answer"]), env={"PKB_OPENER": "true"})
     assert ran.code == 0
     assert {"question", "asked"} <= ran.rows[-1].keys()
 
