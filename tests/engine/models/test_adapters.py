@@ -272,7 +272,6 @@ def test_other_tensors_are_refused(folder: Path, tmp_path: Path) -> None:
         ({**factors, "model.norm.weight": mx.ones((4,))}, "is not a LoRA factor"),
         ({**factors, first: mx.ones((2, 3, 4))}, "is not a matrix"),
         ({**factors, first: mx.ones((64, 5))}, "does not fit its partner"),
-        ({**factors, first: factors[first].astype(mx.int32)}, "dtype I32"),
         ({name: one for name, one in factors.items() if name != first}, "has no partner"),
     ):
         mx.save_safetensors(str(found.weights), changed)
