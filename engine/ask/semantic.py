@@ -81,8 +81,7 @@ def entails(
             return None
         found = read(reading, before, Trace(), held)
         verdict, step.note = _verdict(reading.model, found.cache, sum(map(len, before)), question, answer)
-        found.release()
-        return verdict
+    return verdict
 
 
 def _verdict(model: LanguageModel, cache: Any, start: int, question: Question, answer: str) -> tuple[bool | None, str]:

@@ -96,7 +96,6 @@ class PrefetchPlan:
             prefilled = prefill(context.reader, path, Trace(asked=False), held)
             binding.store.budget.evict_unused([node.key for node in segment.instead])
             is_whole = len(prefilled.nodes) + keep(binding, path, prefilled, evict=False) == len(path)
-            binding.model.release(prefilled.cache)
         return Outcome(node=key_of(binding.root, path)) if is_whole else Outcome("no space")
 
 

@@ -45,12 +45,11 @@ class BlockPart:
 
 @dataclass(frozen=True, slots=True)
 class PrefixCache:
-    """A cache of all segments but the last; `keep` stores what was computed, and `release` frees the cache then."""
+    """A cache of all segments but the last; `keep` stores what was computed."""
 
     cache: Any
     reused: tuple[int, ...]  # tokens by segment
     keep: Callable[[], int]
-    release: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +84,7 @@ def read(reading: PromptReader, segments: Sequence[Ids], trace: Trace, held: Exi
         loaded = [len(ids) - reading.links if ids in parts and parts[ids].is_loaded else 0 for ids in blocks]
         step.note = " ".join(f"{there}/{len(ids)}" for ids, there in zip(blocks, loaded, strict=True)) + " reused"
     stored = partial(_keep, kept, system, first, parts, run.suspects, evict=trace.evicts)
-    release = partial(kept.model.release, first.cache) if kept else lambda: None
-    return PrefixCache(first.cache, (*first.reused, *loaded), stored, release)
+    return PrefixCache(first.cache, (*first.reused, *loaded), stored)
 
 
 @dataclass(slots=True)

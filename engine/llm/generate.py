@@ -257,7 +257,7 @@ def generate(
         reply = run.judged(written, judge) if judge else run.cited(written)
         if judge:
             _show(reply.text or "", "", say)
-        held.callback(_done, written.read)  # after the answer was shown
+        held.callback(written.read.keep)  # after the answer was shown
         return GeneratedAnswer(reply, held.pop_all().close)
 
 
@@ -364,7 +364,7 @@ def prefill_prompt(
         if trace.goes_on and not trace.goes_on():
             return
         with ExitStack() as held:
-            _done(read(reading, part, trace, held))
+            read(reading, part, trace, held).keep()
         if len(shorter) == len(part):  # the longer node holds it, too
             kept.store.budget.evict_unused(path_keys(kept.root, shorter)[-1:])
         shorter = part
@@ -384,13 +384,7 @@ def read(reading: PromptReader, before: Sequence[Ids], trace: Trace, held: ExitS
     found, kept = prefill(reading, before, trace, held), reading.kept
     if kept is None:
         return PrefixCache(found.cache, found.reused, lambda: 0)
-    release = partial(kept.model.release, found.cache)
-    return PrefixCache(found.cache, found.reused, partial(keep, kept, before, found, evict=trace.evicts), release)
-
-
-def _done(read: PrefixCache) -> None:
-    read.keep()
-    read.release()
+    return PrefixCache(found.cache, found.reused, partial(keep, kept, before, found, evict=trace.evicts))
 
 
 def _show(visible_text: str, shown: str, say: OnText | None) -> str:
@@ -432,7 +426,7 @@ def _write(
         found = read(reader, segments.ids[:-1], trace, held)
         with trace.step("decode"):
             output = complete(reader.model.decode(found.cache, segments.ids[-1], most), most, check_time)
-        _done(found)
+        found.keep()
     return output.text, (segments.count, sum(found.reused), output.tokens)
 
 

@@ -8,7 +8,7 @@ no other positional encoding, is tested on the model itself, not inferred from i
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -165,19 +165,6 @@ def _set_state(part: Any, both: Sequence[Any], end: int) -> None:
 
 Cache = list[Any]  # one of mlx-lm's caches per layer
 Captured = Mapping[str, Any]  # arrays of a segment to store that its cache overwrites, or holds in another form
-_MAX_POOLED = 256 << 20  # bytes that a process holds between questions
-
-
-@dataclass(slots=True)
-class BufferPool:
-    """Buffers for the next cache, released by the last; mutable, for one thread."""
-
-    arrays: Arrays = field(default_factory=dict)
-
-    def pop(self) -> Arrays:
-        """Hand the buffers over to the caller."""
-        arrays, self.arrays = self.arrays, {}
-        return arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,17 +309,6 @@ def append(cache: Cache, parts: Sequence[Sequence[Tensor]]) -> list[Captured]:
     except (RuntimeError, ValueError, LookupError) as error:
         raise UnreadableCache(type(error).__name__) from error
     return [one if len(one) > len(names) else {} for one in found]
-
-
-def release(cache: Cache, pool: BufferPool) -> None:
-    """Empty an unused cache; the buffers of a sliceable one go to the pool."""
-    import mlx.core as mx
-
-    arrays = _arrays(cache)
-    cache.clear()
-    mx.eval(list(arrays.values()))
-    if arrays and sum(array.nbytes for array in arrays.values()) <= _MAX_POOLED:
-        pool.arrays = arrays
 
 
 def _arrays(cache: Cache) -> Arrays:

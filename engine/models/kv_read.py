@@ -60,25 +60,17 @@ class _File:
     kinds: Mapping[str, _Layout]
 
 
-def _buffers(kinds: Mapping[str, _Layout], tokens: int, reuse: Arrays | None) -> tuple[dict[str, Any], int]:
-    """Return integer arrays, reused, new, or numpy's (None), for at least `tokens` tokens, and their capacity."""
+def _buffers(kinds: Mapping[str, _Layout], capacity: int, *, in_place: bool) -> dict[str, Any]:
+    """Return integer arrays of MLX, or of numpy, for so many tokens."""
     import mlx.core as mx
 
-    if reuse is None:
-        shapes = {name: (1, layout.heads, tokens, layout.width) for name, layout in kinds.items()}
-        return {name: np.zeros(shape, MLX_DTYPES[kinds[name].dtype][1]) for name, shape in shapes.items()}, tokens
-    capacities = {array.shape[2] for array in reuse.values()}
-    capacity = capacities.pop() if len(capacities) == 1 else 0
-    layouts = {name: _Layout(dtype_of(one), one.shape[1], one.shape[3]) for name, one in reuse.items()}
-    fits = capacity >= tokens and layouts == kinds
-    capacity = capacity if fits else -(-tokens // _GROWTH) * _GROWTH
-    raw: dict[str, Any] = {}
-    for name, layout in kinds.items():
-        integers = getattr(mx, MLX_DTYPES[layout.dtype][1])
-        shape = (1, layout.heads, capacity, layout.width)
-        raw[name] = reuse[name].view(integers) if fits else mx.zeros(shape, integers)
+    shapes = {name: (1, layout.heads, capacity, layout.width) for name, layout in kinds.items()}
+    integers = {name: MLX_DTYPES[layout.dtype][1] for name, layout in kinds.items()}
+    if not in_place:
+        return {name: np.zeros(shape, integers[name]) for name, shape in shapes.items()}
+    raw = {name: mx.zeros(shape, getattr(mx, integers[name])) for name, shape in shapes.items()}
     mx.eval(list(raw.values()))
-    return raw, capacity
+    return raw
 
 
 def dtype_of(array: Any) -> str:
@@ -144,16 +136,17 @@ class RangeReader:
     """
 
     def __init__(
-        self, opened: OpenFiles, shared: int | None = None, reuse: Arrays | None = None, read_at: ReadAt = os.preadv
+        self, opened: OpenFiles, shared: int | None = None, read_at: ReadAt = os.preadv, *, in_place: bool = False
     ) -> None:
-        """Take over open files, of the last only `shared` tokens, and the memory of `reuse` (None: `take` copies)."""
+        """Take over open files, of the last only `shared` tokens; unless they are read `in_place`, `take` copies."""
         self._read_at, self._opened, self._files = read_at, opened, opened.files
         try:
             counts = [file.tokens for file in self._files]
             if shared is not None:
                 counts[-1] = min(shared, counts[-1])
             self.kinds = self._files[0].kinds
-            self._raw, self._capacity = _buffers(self.kinds, sum(counts) + _HEADROOM, reuse)
+            self._capacity = -(-(sum(counts) + _HEADROOM) // _GROWTH) * _GROWTH
+            self._raw = _buffers(self.kinds, self._capacity, in_place=in_place)
         except _MALFORMED as error:
             opened.close()
             raise UnreadableCache(type(error).__name__) from error

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from engine.models import kv_cache
 from engine.models.adapters import Adapter, wear
-from engine.models.kv_cache import BufferPool, Cache, CacheForm, Captured
+from engine.models.kv_cache import Cache, CacheForm, Captured
 from engine.models.kv_read import OpenFiles, RangeReader, ReadAt, open_files
 from engine.models.role_adapter import AttachedAdapter
 from engine.models.runtime import Device, device
@@ -98,7 +98,6 @@ class Mlx:
     wears: Adapter | None = None
     bits: int = 0
     meter: Meter = field(default_factory=Meter, repr=False)
-    buffers: BufferPool = field(default_factory=BufferPool, repr=False)
     yield_point: Callable[[], None] = field(default=lambda: None, repr=False)
 
     def tokens(self, text: str) -> list[int]:
@@ -182,11 +181,7 @@ class Mlx:
     def ranges(self, opened: OpenFiles, shared: int | None, read_at: ReadAt) -> RangeReader:
         """Return a reader of open files, one per segment, of the last only `shared` tokens; UnreadableCache."""
         in_place = not self.bits and device() != "cuda"  # as they are, and only tested with host memory
-        return RangeReader(opened, shared, self.buffers.pop() if in_place else None, read_at)
-
-    def release(self, cache: Cache) -> None:
-        """Clear a cache that is no longer used, so that the next one can reuse its buffers."""
-        kv_cache.release(cache, self.buffers)
+        return RangeReader(opened, shared, read_at, in_place=in_place)
 
     def preference(self, cache: Cache, start: int, ids: Sequence[int], texts: tuple[str, str]) -> float | None:
         """Return the probability of the first of two texts against the second, after a last segment at `start`.

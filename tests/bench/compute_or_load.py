@@ -87,7 +87,6 @@ def measured(cached: CachedPrompt, rate: float, rounds: int, folder: Path) -> It
             seconds[way].append(time.perf_counter() - begun)
             reused[way].append(sum(read.reused))
             equal[way] &= all(map(np.array_equal, tensors(read), expected))
-            cached.model.release(read.cache)
     best, total = min(median(seconds[way]) for way in PURE), sum(map(len, cached.context))
     for way, times in seconds.items():
         yield {

@@ -35,7 +35,7 @@ from tests.engine.models.shapes import REAL, make, write
 
 if TYPE_CHECKING:
     from engine.models.kv_cache import Cache, Captured
-    from engine.models.kv_read import RangeReader
+    from engine.models.kv_read import Arrays, OpenFiles, RangeReader, ReadAt
     from engine.text.question import Question
     from store.types import Vectors
 
@@ -90,16 +90,27 @@ class Counted(Forced):
         """Return the dtype that it computes in."""
         return "mlx.core.float32"
 
-    def join(self, cache: "Cache", reader: "RangeReader") -> None:
-        """Append what was read and tally the load."""
-        computed = kv_cache.length(cache)
-        Mlx.join(self, cache, reader)
-        self.tally.loads.append((len(reader.starts) - 1, kv_cache.length(cache) - computed))
+    def ranges(self, opened: "OpenFiles", shared: int | None, read_at: "ReadAt") -> "RangeReader":
+        """Return a reader that tallies what it has read once that is taken."""
+        reader, tokens = Mlx.ranges(self, opened, shared, read_at), list[int]()
+        read, take = reader.read, reader.take
+
+        def reading(number: int, start: int, stop: int) -> None:
+            read(number, start, stop)
+            tokens.append(stop - start)
+
+        def taking() -> "Arrays":
+            self.tally.loads.append((len(reader.starts) - 1, sum(tokens)))
+            return take()
+
+        vars(reader).update(read=reading, take=taking)
+        return reader
 
     def restore(self, paths: Sequence[Path], shared: int | None = None) -> "Cache":
         """Restore a cache and tally the load."""
         found = Mlx.restore(self, paths, shared)
-        self.tally.loads.append((len(paths), kv_cache.length(found)))
+        if not self.reads_ranges:
+            self.tally.loads.append((len(paths), kv_cache.length(found)))
         return found
 
     def prefill(self, cache: "Cache", ids: Sequence[int], *, adapted: bool = False) -> "Captured":

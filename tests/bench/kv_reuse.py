@@ -81,8 +81,6 @@ class CachedPrompt:
         with ExitStack() as held:
             read = prefill(reader, segments[:-1], Trace(), held)
             next(self.model.decode(read.cache, segments[-1], 1))
-            if cached:
-                self.model.release(read.cache)
 
     def ask_file(self, segments: Sequence[Ids]) -> None:
         """Compute the first token with mlx-lm's file, trimmed to what the prompt shares."""

@@ -101,7 +101,6 @@ def first_token(model: Mlx, folder: Path, before: Sequence[Ids], last: Ids) -> t
             cache = read(reader, before, Trace(), held)
             next(model.decode(cache.cache, last, 1))
         cache.keep()
-        cache.release()
         return taken[0], store.stats().bytes
 
 

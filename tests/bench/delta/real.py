@@ -160,7 +160,6 @@ class Way:
                 next(model.decode(read.cache, QUESTION, 1))
             if kept:
                 keep(kept, asked.segments, self._timed(read, asked))
-            model.release(read.cache)
         shared, tokens = not model.kv_adapter, sum(map(len, asked.segments))
         extra = self.cost.first_token(asked.segments, read.reused, shared=shared) if self.cost else 0.0
         size = self.store.stats().bytes if self.store else 0

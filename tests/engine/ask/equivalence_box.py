@@ -66,19 +66,11 @@ class Box:
             found = self.model.logits(read.cache, segments[-1])
             if kept:
                 keep(store, segments[:-1], read)
-                self.model.release(read.cache)
-                spoil(self.model)
         return read, found
 
     def files(self) -> list[Path]:
         """Return the files of nodes."""
         return sorted((self.folder / "kv").rglob("*.safetensors"))
-
-
-def spoil(model: Mlx) -> None:
-    """Write over the memory that the next cache is read into: nothing of what is there may ever count."""
-    for array in model.buffers.arrays.values():
-        np.array(array, copy=False)[...] = np.nan
 
 
 def cold(model: Mlx, segments: Sequence[Ids]) -> Logits:

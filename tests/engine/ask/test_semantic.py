@@ -58,9 +58,6 @@ class RestorableModel(ScriptedModel):
         self.restored += len(paths)
         return self.begin()
 
-    def release(self, cache: list[list[int]]) -> None:
-        """Keep what was heard, for the test to look at."""
-
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Iterator[Kept]:

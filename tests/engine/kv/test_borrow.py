@@ -28,7 +28,7 @@ from engine.types import Trace
 from store.kv_files import Key, TreeRoot, root_of
 from store.remote import Remote, RemoteCall, RemoteMiss, inflated, rounded
 from tests.effort import examples, slow_only
-from tests.engine.ask.equivalence_box import EVENTS, ROOT, SUB_STEP, Box, Ids, Logits, decoded, some, spoil
+from tests.engine.ask.equivalence_box import EVENTS, ROOT, SUB_STEP, Box, Ids, Logits, decoded, some
 from tests.engine.llm.kit import without
 from tests.engine.models.shapes import KINDS, make
 
@@ -323,8 +323,6 @@ def in_blocks(
         read = blocks.read(reader, segments[:-1], trace or Trace(), held)
         found = laptop.model.logits(read.cache, segments[-1])
         read.keep()
-        read.release()
-        spoil(laptop.model)
     return read.reused, found
 
 

@@ -21,7 +21,7 @@ from engine.models.mlx import Mlx
 from engine.types import Trace
 from store.kv_index import KvIndex
 from tests.effort import PATIENCE_S, slow_only
-from tests.engine.ask.equivalence_box import ROOT, SUB_STEP, Box, Ids, Logits, cold, decoded, some, spoil
+from tests.engine.ask.equivalence_box import ROOT, SUB_STEP, Box, Ids, Logits, cold, decoded, some
 from tests.engine.kv.conftest import give_up_after
 from tests.engine.models.shapes import KINDS, OTHERS, make
 
@@ -100,7 +100,6 @@ def computed(box: Box, segments: Sequence[Ids]) -> Logits:
 @pytest.mark.parametrize("units", [0, 3, 6, *slow_only(1, 2, 4, 5)])
 def test_wherever_computing_and_loading_meet_the_logits_are_those_of_computing(box: Box, units: int) -> None:
     segments, reads = prompt(box.model), Reads(box, units)
-    spoil(box.model)
     try:
         read, trace = restored(box, segments, at_once, reads, reads.wait if units < len(UNITS) else int)
     finally:
@@ -166,7 +165,6 @@ def test_a_disk_that_hangs_delays_a_plain_load_no_longer_than_computing(
 ) -> None:
     give_up_after(1.0, monkeypatch)
     segments, reads = prompt(box.model), Reads(box, files)
-    spoil(box.model)
     try:
         read, trace = restored(box, segments, load, reads)
     finally:

@@ -140,27 +140,12 @@ def test_filling_a_cache_is_loading_it_without_files(tmp_path: Path) -> None:
 
     cache = filled(2, [((1, 2, 9, 4), (1, 2, 9, 4))] * 3)
     path = kept(cache, 0, 9, tmp_path / "a.safetensors")
-    with closing(RangeReader(open_files([path]), None, {})) as reader:
+    with closing(RangeReader(open_files([path]), in_place=True)) as reader:
         reader.read_all()
         loaded = kv_cache.join([KVCache() for _ in cache], reader)
     layers = kv_cache.extend([KVCache() for _ in cache], [layer.keys_and_values() for layer in cache])
     assert all(map(same, loaded, layers))
     assert [layer.offset for layer in layers] == [9, 9, 9]
-
-
-def test_the_memory_of_a_released_cache_is_given_to_one_taker() -> None:
-    cache, pool = filled(3, [((1, 2, 9, 4), (1, 2, 9, 4))] * 3), kv_cache.BufferPool()
-    kv_cache.release(cache, pool)
-    assert cache == []
-    assert sorted(pool.pop()) == ["0.k", "0.v", "1.k", "1.v", "2.k", "2.v"]
-    assert pool.pop() == {}
-
-
-def test_the_memory_of_a_cache_of_another_form_is_not_spare(other: Mlx) -> None:
-    cache, pool = other.begin(), kv_cache.BufferPool()
-    other.prefill(cache, [5] * 10)
-    kv_cache.release(cache, pool)
-    assert pool.pop() == {}
 
 
 @pytest.mark.parametrize("length", [1, 40, 300])
