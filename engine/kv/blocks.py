@@ -17,7 +17,7 @@ from engine.kv.costs import Costs, Loader, Unit
 from engine.kv.costs import load as load_all
 from engine.kv.restore import LEAST_S, KvBinding, Prefilled, PromptReader, fetch, keep, offered, prefill, said
 from engine.models.kv_cache import Ropes, array, extend, rotated, take, tensor, unpack
-from engine.models.kv_read import Arrays, RangeReader, UnreadableCache, open_files
+from engine.models.kv_read import Arrays, RangeReader, UnreadableCache
 from engine.models.types import Ids, LanguageModel
 from engine.types import Trace
 from store.kv_files import Header, Node
@@ -178,8 +178,8 @@ class _Blocks:
         if not nodes:
             return None
         try:
-            opened = open_files([kept.store.path_of(node) for node in nodes])
-            return stack.enter_context(closing(kept.model.ranges(opened, None, kept.read_at)))
+            paths = [kept.store.path_of(node) for node in nodes]
+            return stack.enter_context(closing(kept.model.ranges(paths, None, kept.read_at)))
         except UnreadableCache:
             self.suspects += nodes
             return None

@@ -19,7 +19,7 @@ from engine.kv.costs import Costs, Loader, LoadPlan, MeasuredCosts, Planner, Uni
 from engine.kv.costs import compute as compute_all
 from engine.kv.costs import load as load_all
 from engine.models.kv_cache import Ropes, append, join
-from engine.models.kv_read import ReadAt, UnreadableCache, open_files
+from engine.models.kv_read import ReadAt, UnreadableCache
 from engine.models.types import Ids, LanguageModel
 from engine.settings import LINKS
 from engine.types import Trace
@@ -152,7 +152,7 @@ def _divided(
     parts = [list(found) for _, found in groupby(spans, lambda span: span.file if by_file else span)]
     cache, begun = kept.model.begin(), time.perf_counter()
     until = begun + max(LEAST_S, sum(span.unit.compute_s for span in spans))
-    with closing(kept.model.ranges(open_files(paths), match.shared, kept.read_at)) as reader:
+    with closing(kept.model.ranges(paths, match.shared, kept.read_at)) as reader:
 
         def load(number: int) -> None:
             reader.read(parts[number][0].file, parts[number][0].start, parts[number][-1].stop)

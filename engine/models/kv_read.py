@@ -97,35 +97,8 @@ def _open(path: Path, stack: ExitStack) -> _File:
     return _File(descriptor, os.lseek(descriptor, 0, os.SEEK_CUR), tokens, kinds)
 
 
-@dataclass(frozen=True, slots=True)
-class OpenFiles:
-    """Open files of a path, one per segment, of which the layout is known."""
-
-    files: Sequence[_File]
-    stack: ExitStack
-
-    def close(self) -> None:
-        """Close them."""
-        self.stack.close()
-
-
 # What a malformed file raises.
 _MALFORMED = (OSError, ValueError, TypeError, LookupError, AttributeError)
-
-
-def open_files(paths: Sequence[Path]) -> OpenFiles:
-    """Open files, one per segment, and read their headers, in any thread; UnreadableCache."""
-    stack = ExitStack()
-    try:
-        found = [_open(path, stack) for path in paths]
-        if any(file.kinds != found[0].kinds for file in found):
-            raise ValueError("the files hold different tensors")
-    except _MALFORMED as error:
-        stack.close()
-        raise UnreadableCache(type(error).__name__) from error
-    return OpenFiles(found, stack)
-
-
 ReadAt = Callable[[int, Sequence[memoryview], int], int]  # as os.preadv: a descriptor, buffers, an offset
 
 
@@ -136,11 +109,14 @@ class RangeReader:
     """
 
     def __init__(
-        self, opened: OpenFiles, shared: int | None = None, read_at: ReadAt = os.preadv, *, in_place: bool = False
+        self, paths: Sequence[Path], shared: int | None = None, read_at: ReadAt = os.preadv, *, in_place: bool = False
     ) -> None:
-        """Take over open files, of the last only `shared` tokens; unless they are read `in_place`, `take` copies."""
-        self._read_at, self._opened, self._files = read_at, opened, opened.files
+        """Open files, of the last only `shared` tokens; unless they are read `in_place`, `take` copies."""
+        self._read_at, self._stack = read_at, ExitStack()
         try:
+            self._files = [_open(path, self._stack) for path in paths]
+            if any(file.kinds != self._files[0].kinds for file in self._files):
+                raise ValueError("the files hold different tensors")
             counts = [file.tokens for file in self._files]
             if shared is not None:
                 counts[-1] = min(shared, counts[-1])
@@ -148,7 +124,7 @@ class RangeReader:
             self._capacity = -(-(sum(counts) + _HEADROOM) // _GROWTH) * _GROWTH
             self._raw = _buffers(self.kinds, self._capacity, in_place=in_place)
         except _MALFORMED as error:
-            opened.close()
+            self.close()
             raise UnreadableCache(type(error).__name__) from error
         self.starts = list(accumulate(counts, initial=0))  # of each file in the arrays, and their end
         self._into = {
@@ -197,4 +173,4 @@ class RangeReader:
 
     def close(self) -> None:
         """Close the files."""
-        self._opened.close()
+        self._stack.close()

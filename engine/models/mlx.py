@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from engine.models import kv_cache
 from engine.models.adapters import Adapter, wear
 from engine.models.kv_cache import Cache, CacheForm, Captured
-from engine.models.kv_read import OpenFiles, RangeReader, ReadAt, open_files
+from engine.models.kv_read import RangeReader, ReadAt
 from engine.models.role_adapter import AttachedAdapter
 from engine.models.runtime import Device, device
 from engine.models.types import Drafter, Frame, Meter, Spelling, Tokens, first_line
@@ -168,7 +168,7 @@ class Mlx:
         cache = self.begin()
         if not self.reads_ranges:
             return kv_cache.restore(cache, paths)
-        with closing(self.ranges(open_files(paths), shared, os.preadv)) as reader:
+        with closing(self.ranges(paths, shared, os.preadv)) as reader:
             reader.read_all()
             kv_cache.join(cache, reader)
         return cache
@@ -178,10 +178,10 @@ class Mlx:
         """Return whether parts of stored segments can be loaded beside computing others."""
         return kv_cache.is_sliceable(self.begin())
 
-    def ranges(self, opened: OpenFiles, shared: int | None, read_at: ReadAt) -> RangeReader:
-        """Return a reader of open files, one per segment, of the last only `shared` tokens; UnreadableCache."""
+    def ranges(self, paths: Sequence[Path], shared: int | None, read_at: ReadAt) -> RangeReader:
+        """Return a reader of files, one per segment, of the last only `shared` tokens; UnreadableCache."""
         in_place = not self.bits and device() != "cuda"  # as they are, and only tested with host memory
-        return RangeReader(opened, shared, read_at, in_place=in_place)
+        return RangeReader(paths, shared, read_at, in_place=in_place)
 
     def preference(self, cache: Cache, start: int, ids: Sequence[int], texts: tuple[str, str]) -> float | None:
         """Return the probability of the first of two texts against the second, after a last segment at `start`.

@@ -35,7 +35,7 @@ from tests.engine.models.shapes import REAL, make, write
 
 if TYPE_CHECKING:
     from engine.models.kv_cache import Cache, Captured
-    from engine.models.kv_read import Arrays, OpenFiles, RangeReader, ReadAt
+    from engine.models.kv_read import Arrays, RangeReader, ReadAt
     from engine.text.question import Question
     from store.types import Vectors
 
@@ -90,9 +90,9 @@ class Counted(Forced):
         """Return the dtype that it computes in."""
         return "mlx.core.float32"
 
-    def ranges(self, opened: "OpenFiles", shared: int | None, read_at: "ReadAt") -> "RangeReader":
+    def ranges(self, paths: Sequence[Path], shared: int | None, read_at: "ReadAt") -> "RangeReader":
         """Return a reader that tallies what it has read once that is taken."""
-        reader, tokens = Mlx.ranges(self, opened, shared, read_at), list[int]()
+        reader, tokens = Mlx.ranges(self, paths, shared, read_at), list[int]()
         read, take = reader.read, reader.take
 
         def reading(number: int, start: int, stop: int) -> None:

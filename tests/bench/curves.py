@@ -31,7 +31,6 @@ import numpy as np
 from engine.ask.keys import normalise
 from engine.kv import blocks
 from engine.models import kv_cache, mlx
-from engine.models.kv_read import open_files
 from engine.models.load import load, movable
 from engine.models.mlx import Mlx
 from store.kv_files import Header, child_key, write
@@ -179,7 +178,7 @@ def measure(
 
 def block_parts(model: Mlx, files: Sequence[Path]) -> list[dict[str, Any]]:
     """Load the arrays of blocks."""
-    with closing(model.ranges(open_files(files), None, os.preadv)) as reader:
+    with closing(model.ranges(files, None, os.preadv)) as reader:
         reader.read_all()
         arrays = reader.take()
     return [{name: one[..., start:stop, :] for name, one in arrays.items()} for start, stop in pairwise(reader.starts)]

@@ -16,7 +16,7 @@ from engine.ask.semantic import SemanticRules, entails
 from engine.kv.restore import KvBinding as KeptTensors
 from engine.kv.restore import PromptReader
 from engine.llm.generate import GenerateOptions, generate
-from engine.models.kv_read import OpenFiles, RangeReader, ReadAt, UnreadableCache
+from engine.models.kv_read import RangeReader, ReadAt, UnreadableCache
 from engine.session import Session
 from engine.text.question import Question, understand
 from engine.text.time_sensitive import time_sensitivity
@@ -45,7 +45,7 @@ class RestorableModel(ScriptedModel):
     sub_step: int = 64
     reads_ranges: bool = False
 
-    def ranges(self, opened: OpenFiles, shared: int | None, read_at: ReadAt) -> RangeReader:
+    def ranges(self, paths: Sequence[Path], shared: int | None, read_at: ReadAt) -> RangeReader:
         """Have no ranges to read."""
         raise UnreadableCache(str(shared))
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from engine.models import kv_cache
 from engine.models.kv_cache import CacheForm
-from engine.models.kv_read import RangeReader, UnreadableCache, open_files
+from engine.models.kv_read import RangeReader, UnreadableCache
 from engine.models.load import form, load
 from engine.models.mlx import Mlx
 from store.kv_files import Header, verify, write
@@ -140,7 +140,7 @@ def test_filling_a_cache_is_loading_it_without_files(tmp_path: Path) -> None:
 
     cache = filled(2, [((1, 2, 9, 4), (1, 2, 9, 4))] * 3)
     path = kept(cache, 0, 9, tmp_path / "a.safetensors")
-    with closing(RangeReader(open_files([path]), in_place=True)) as reader:
+    with closing(RangeReader([path], in_place=True)) as reader:
         reader.read_all()
         loaded = kv_cache.join([KVCache() for _ in cache], reader)
     layers = kv_cache.extend([KVCache() for _ in cache], [layer.keys_and_values() for layer in cache])

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.models.kv_cache import tensor
-from engine.models.kv_read import Arrays, RangeReader, UnreadableCache, open_files
+from engine.models.kv_read import Arrays, RangeReader, UnreadableCache
 from store.kv_files import Header, write
 from tests.effort import examples
 
@@ -30,7 +30,7 @@ def kept(path: Path, tokens: int, dtype: str = "float32", heads: int = 2, width:
 
 
 def read(paths: Sequence[Path], shared: int | None = None, *, in_place: bool = True) -> tuple[Arrays, int]:
-    with closing(RangeReader(open_files(paths), shared, in_place=in_place)) as reader:
+    with closing(RangeReader(paths, shared, in_place=in_place)) as reader:
         reader.read_all()
         return reader.take(), reader.tokens
 
