@@ -76,12 +76,17 @@ class IdleRuns:
         self._next = time.monotonic() + self._pace.rest
 
     def step(self) -> None:
-        """Start a run that is due, or report the one that has ended."""
+        """Start a run that is due, or report the one that has ended and plan the next: soon if it was stopped."""
         if self._running is None:
             if self._command and time.monotonic() > self._next:
                 self._start()
         elif self._running.poll() is not None:
-            self._report(self._running)
+            said, code, self._running = self._running.communicate()[0].strip(), self._running.returncode, None
+            if said:
+                seconds = round(time.monotonic() - self._began, 3)
+                self._listener.tell("idle", None, said=said, message=said, seconds=seconds)
+            stopped = code < 0 or code in _STOPPED or self._must_wait()
+            self._next = min(self._next, time.monotonic() + (self._pace.busy if stopped else self._pace.again))
 
     def close(self) -> None:
         """End the run, which repeats at most one job the next time."""
@@ -108,15 +113,6 @@ class IdleRuns:
             text=True,
             errors="replace",
         )
-
-    def _report(self, ended: "subprocess.Popen[str]") -> None:
-        """Report a run that ended, and plan the next one: soon where this one was stopped."""
-        said, code, self._running = ended.communicate()[0].strip(), ended.returncode, None
-        if said:
-            seconds = round(time.monotonic() - self._began, 3)
-            self._listener.tell("idle", None, said=said, message=said, seconds=seconds)
-        stopped = code < 0 or code in _STOPPED or self._must_wait()
-        self._next = min(self._next, time.monotonic() + (self._pace.busy if stopped else self._pace.again))
 
     def _must_wait(self) -> bool:
         try:

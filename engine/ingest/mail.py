@@ -361,22 +361,18 @@ def assemble(
             text = text[: max(room, 0)].rstrip("\n")
         if not text:
             break
-        passages += _passages(section, text, quotes, sent, lines_before + 1)
+        if section.role is None:
+            passages += passages_of(text, quotes, lines_before + 1, sent)
+        else:
+            lines, named = text.split("\n"), bool(section.place) and not section.read
+            first, roles = lines_before + 1, [section.role] * len(lines)
+            names = paragraphs(lines[:named], roles[:named], first)  # of each message that has the file
+            found = paragraphs(lines[named:], roles[named:], first + named, sent)
+            passages += [replace(one, author=section.place or one.author) for one in (*names, *found)]
         texts.append(text)
         length += len(text) + 2
         lines_before += text.count("\n") + 2
     return "\n\n".join(texts), tuple(passages)
-
-
-def _passages(
-    section: Section, text: str, quotes: QuoteRoles, sent: datetime | None, first_line: int
-) -> Sequence[DocumentPassage]:
-    if section.role is None:
-        return passages_of(text, quotes, first_line, sent)
-    lines, named = text.split("\n"), bool(section.place) and not section.read
-    names = paragraphs(lines[:named], [section.role] * named, first_line)  # of each message that has the file
-    found = paragraphs(lines[named:], [section.role] * (len(lines) - named), first_line + named, sent)
-    return [replace(one, author=section.place or one.author) for one in (*names, *found)]
 
 
 def _offset(raw: bytes, part: MimePart, found: Sequence[Leaf | Nested], text: str) -> int | None:

@@ -118,7 +118,12 @@ def _read_compound(raw: bytes) -> _Storage:
     """Return the streams of a compound file by their names, those in a storage as a dictionary."""
     width = 4096 if raw[30] == 12 else 512
     begin, cutoff, minis = struct.unpack_from("<I4xII", raw, 48)
-    sectors = _Sectors(raw, width, width, _sector_table(raw, width))
+    tables, at = list(struct.unpack_from("<109I", raw, 76)), struct.unpack_from("<I", raw, 68)[0]
+    while at < len(raw) // width and len(tables) < len(raw) // width + 109:  # others are listed in sectors of their own
+        *more, at = struct.unpack_from(f"<{width // 4}I", raw, (at + 1) * width)
+        tables += more
+    listed = (raw[(one + 1) * width : (one + 2) * width] for one in tables if one < len(raw) // width)
+    sectors = _Sectors(raw, width, width, _numbers(b"".join(listed)[: len(raw)]))
     directory = sectors.read(begin)
     entries = list(_ENTRY.iter_unpack(directory[: len(directory) // 128 * 128]))
     if sum(entry[-2] for entry in entries if entry[2] == _STREAM) > len(raw):  # sectors that are of several streams
@@ -140,16 +145,6 @@ def _read_compound(raw: bytes) -> _Storage:
         elif kind == _STREAM:
             into[name] = (short if size < cutoff else sectors).read(at, size)
     return root
-
-
-def _sector_table(raw: bytes, width: int) -> "array[int]":
-    most = len(raw) // width
-    (at,) = struct.unpack_from("<I", raw, 68)
-    tables = list(struct.unpack_from("<109I", raw, 76))
-    while at < most and len(tables) < most + 109:  # further tables are listed in sectors of their own
-        *more, at = struct.unpack_from(f"<{width // 4}I", raw, (at + 1) * width)
-        tables += more
-    return _numbers(b"".join(raw[(one + 1) * width : (one + 2) * width] for one in tables if one < most)[: len(raw)])
 
 
 def _numbers(data: bytes) -> "array[int]":
@@ -302,7 +297,13 @@ def _mime(message: _Item) -> bytes:
             fields[name] = [value]
     lines = (f"{name.title()}: {clean(value)}\n" for name, found in fields.items() for value in found if value)
     signed = [one.data(0x3701) for one in message.attachments if one.text(0x370E).startswith("multipart/")]
-    parts = signed or [*_body(message), *_event(message), *map(_file, message.attachments)]
+    plain, html, rtf = message.data(0x1000), message.data(0x1013), message.data(0x1009)
+    charset = "utf-8" if message.text(0x1013) else _charset(message.number(0x3FDE))
+    texts = [_part("text/plain; charset=utf-8", plain)] if plain.strip() else []
+    if html or rtf:
+        texts.append(_part(f'text/html; charset="{charset}"', html) if html else _part("text/rtf", unpack_rtf(rtf)))
+    body = [_multipart("alternative", texts)] if texts else []
+    parts = signed or [*body, *_event(message), *map(_file, message.attachments)]
     return "".join(lines).encode("utf-8", "replace") + _multipart("mixed", parts)
 
 
@@ -329,15 +330,6 @@ def _person(one: _Item, name: int, *addresses: int) -> str:
     shown = clean(one.text(name)).strip("'")
     quoted = '"' + re.sub(r'(["\\])', r"\\\1", shown) + '"'
     return address if shown.lower() in ("", address.lower()) else f"{quoted} <{address}>" if address else quoted
-
-
-def _body(message: _Item) -> list[bytes]:
-    plain, html, rtf = message.data(0x1000), message.data(0x1013), message.data(0x1009)
-    charset = "utf-8" if message.text(0x1013) else _charset(message.number(0x3FDE))
-    texts = [_part("text/plain; charset=utf-8", plain)] if plain.strip() else []
-    if html or rtf:
-        texts.append(_part(f'text/html; charset="{charset}"', html) if html else _part("text/rtf", unpack_rtf(rtf)))
-    return [_multipart("alternative", texts)] if texts else []
 
 
 def _file(one: _Item) -> bytes:

@@ -72,7 +72,14 @@ def isolate(work: Callable[[], T]) -> T:
     except Exception as error:
         if isinstance(error, _ENDS_THE_RUN):
             raise
-        raise Bug(_describe(error)) from error
+        where, trace = "", error.__traceback__
+        while trace:
+            if (module := str(trace.tb_frame.f_globals.get("__name__"))).startswith("engine."):
+                where = f" at {module}:{trace.tb_lineno}"
+            trace = trace.tb_next
+        # Without its message, which could hold mail.
+        name = f"{BUG} {type(error).__name__}{where}"
+        raise Bug(f"{name}; please report it; it is read again after an update of pkb") from error
 
 
 def item_or_bug(item: int, parse: Callable[[], ParsedItem]) -> ParsedItem:
@@ -81,16 +88,6 @@ def item_or_bug(item: int, parse: Callable[[], ParsedItem]) -> ParsedItem:
         return isolate(parse)
     except Bug as bug:
         return ParsedItem(item, None, problem=bug.reason)
-
-
-def _describe(error: Exception) -> str:
-    """Return which exception a bug raised and where, without its message, which could hold mail."""
-    where, trace = "", error.__traceback__
-    while trace:
-        if (module := str(trace.tb_frame.f_globals.get("__name__"))).startswith("engine."):
-            where = f" at {module}:{trace.tb_lineno}"
-        trace = trace.tb_next
-    return f"{BUG} {type(error).__name__}{where}; please report it; it is read again after an update of pkb"
 
 
 def content_id(*parts: str) -> str:

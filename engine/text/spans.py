@@ -131,7 +131,11 @@ class Found(Struct, frozen=True):
 
 def find(text: str, kind: Kind) -> list[Found]:
     """Return the spans of one kind in the first `LONGEST` characters, in order, without overlaps."""
-    spans = [_trimmed(text, *match.span()) for match in _finder(kind).finditer(text[:LONGEST])]
+    spans = list[tuple[int, int]]()
+    for match in _finder(kind).finditer(text[:LONGEST]):
+        front, kept = match[0].lstrip(" -\n\t"), match[0].rstrip(" .,;:\n\t-'’")
+        kept = match[0] if match[0].endswith("m.") else kept  # 5 p.m.
+        spans.append((match.end() - len(front), match.start() + len(kept)))
     if kind == "person":
         spans = [_name(text, *span) for span in spans]
         spans = [span for span in spans if not _NOBODY.fullmatch(text, *span)]
@@ -289,12 +293,6 @@ def clock_time(span: str) -> time | None:
 
 def _distance(one: Found, other: Found) -> int:
     return max(one.start - other.end, other.start - one.end)
-
-
-def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    part = text[start:end]
-    dotted = part.endswith("m.")  # 5 p.m.
-    return end - len(part.lstrip(" -\n\t")), start + len(part if dotted else part.rstrip(" .,;:\n\t-'’"))
 
 
 def _name(text: str, start: int, end: int) -> tuple[int, int]:
