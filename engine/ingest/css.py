@@ -174,10 +174,8 @@ def _longhands(name: str, value: str) -> dict[str, str]:
     if name in (*_SIDES, "overflow", "background", "font"):
         words = [_text([token]) for token in _tokens(value)] or [value]
         if name in _SIDES and len(words) <= 4:
-            four = [*words, words[1]] if len(words) == 3 else (words * 4)[:4]
-            found = {
-                _SIDES[name] + side: one for side, one in zip(("top", "right", "bottom", "left"), four, strict=True)
-            }
+            sides = zip(("top", "right", "bottom", "left"), _four(words), strict=True)
+            found = {_SIDES[name] + side: one for side, one in sides}
         elif name == "overflow":
             found = {"overflow-x": words[0], "overflow-y": words[-1]}
         elif name == "background":
@@ -187,6 +185,10 @@ def _longhands(name: str, value: str) -> dict[str, str]:
             sizes = (word for word in words if word == "0" or (pixels(word) is not None and not word.isdecimal()))
             found = {"font-size": next(sizes, "")}
     return {name: one for name, one in found.items() if _is_valid(name, one)}
+
+
+def _four(sides: list[Any]) -> list[Any]:
+    return (sides * 4)[:4] if len(sides) != 3 else [*sides, sides[1]]
 
 
 def _is_valid(name: str, value: str) -> bool:
