@@ -218,6 +218,9 @@ def _describe(event: Component, method: str, zones: Zones) -> str:
     asked = event.get("ATTENDEE", [])
     people = [f"{_person(one)}{_ANSWERS.get(one.parameters.get('PARTSTAT', '').upper(), '')}" for one in asked]
     more = f" and {len(people) - MOST_PEOPLE} more" if len(people) > MOST_PEOPLE else ""
+    notes = _text(event, "DESCRIPTION") or _text(event, "X-ALT-DESC")
+    notes = tidy(html_text(notes) if _TAGGED.search(notes) else notes)
+    notes = "\n".join(line.rstrip() for line in notes.split("\n") if line.strip())
     lines = [
         f"{heading}: {clean(_text(event, 'SUMMARY')) or 'no title'}",
         f"When{' (cancelled)' * cancelled}: {_when(event, start, zones)}" if "DTSTART" in event else "",
@@ -231,7 +234,7 @@ def _describe(event: Component, method: str, zones: Zones) -> str:
         f"Where: {clean(_text(event, 'LOCATION'))}" if _text(event, "LOCATION") else "",
         *(f"Organiser: {_person(one)}" for one in event.get("ORGANIZER", [])[:1]),
         f"Attendees: {', '.join(people[:MOST_PEOPLE])}{more}" if people else "",
-        *_notes(_text(event, "DESCRIPTION") or _text(event, "X-ALT-DESC")),
+        f"Notes: {notes.strip()}" if notes.strip() else "",
     ]
     return "\n".join(line for line in lines if line)
 
@@ -295,12 +298,6 @@ def _dates(event: Component, zones: Zones, heading: str, name: str) -> list[str]
     values = [(value, one.parameters.get("TZID", "")) for one in event.get(name, ()) for value in one.value.split(",")]
     found = [read for value, zone in values[:MOST_PEOPLE] if (read := parse_time(value, zone, zones))]
     return [f"{heading}: {_listed([spell_date(day, weekday=True) for day in found])}"] if found else []
-
-
-def _notes(description: str) -> list[str]:
-    description = html_text(description) if _TAGGED.search(description) else description
-    lines = [line.rstrip() for line in tidy(description).split("\n") if line.strip()]
-    return [f"Notes: {lines[0]}", *lines[1:]] if lines else []
 
 
 # Files of events and of contacts: a document for each event with its moved and cancelled days, and for each contact.

@@ -99,22 +99,22 @@ def _pack(pieces: Sequence[Piece]) -> list[list[Piece]]:
 
 def _pieces(passage: DocumentPassage, speakers: Collection[str]) -> Iterator[Piece]:
     text, speaker = passage.text, passage.speaker
-    name, lines = f"{speaker}: " if speaker else "", text.count("\n")
-    same_lines = lines == passage.last - passage.first  # else the text was joined, and the line of a part is unknown
+    name = f"{speaker}: " if speaker else ""
+    same_lines = (
+        text.count("\n") == passage.last - passage.first
+    )  # else the text was joined, and the line of a part is unknown
     line, counted = passage.first, 0
     for start, end in _spans(text, max(1, MOST - weigh(name))):
         line, counted = line + text.count("\n", counted, start), start
         last = line + text.count("\n", start, end)
-        shown = name + (_unlike_turns(text[start:end], speakers, bool(speaker)) if speakers else text[start:end])
+        said, first = text[start:end], int(bool(speaker))
+        if speakers:  # no line ends its turn or begins another: "Ann: yes" may be what Bob writes
+            lines = [line for line in said.split("\n") if line.strip() or not speaker]
+            kept = [f" {one}" if any(turn.speaker for turn in turns(one, speakers)) else one for one in lines[first:]]
+            said = "\n".join([*lines[:first], *kept])
+        shown = name + said
         first, last = (line, last) if same_lines else (passage.first, passage.last)
         yield Piece(shown, weigh(shown), first, last, speaker)
-
-
-def _unlike_turns(text: str, speakers: Collection[str], spoken: bool) -> str:
-    """Return a text none of whose lines ends its turn or begins another: "Ann: yes" may be what Bob writes."""
-    lines = [line for line in text.split("\n") if line.strip()] if spoken else text.split("\n")
-    kept = [f" {line}" if any(turn.speaker for turn in turns(line, speakers)) else line for line in lines]
-    return "\n".join([*lines[: int(spoken)], *kept[int(spoken) :]])
 
 
 def _spans(text: str, most: int) -> Iterator[tuple[int, int]]:

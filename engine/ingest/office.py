@@ -61,7 +61,16 @@ class OfficeFiles:
             self._child = None
 
     def _parsed(self, data: bytes) -> FileText:
-        child = self._child = self._child or _started()
+        if self._child is None:
+            from subprocess import DEVNULL, PIPE, Popen  # slow to load
+
+            needed = {
+                key: value for key, value in os.environ.items() if key in ("PYTHONPATH", "PATH", "LD_LIBRARY_PATH")
+            }
+            # -P: a folder named engine in the working directory must not shadow ours
+            words = [sys.executable, "-P", "-m", __name__]
+            self._child = Popen(words, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=needed, start_new_session=True)
+        child = self._child
         assert child.stdin is not None
         assert child.stdout is not None
         (ending := Timer(_PATIENCE, child.kill)).start()  # broken into, it may read nothing and send anything
@@ -76,15 +85,6 @@ class OfficeFiles:
             ending.cancel()
         self.close()
         return FileText(problem=_ENDS.get(end, "its parser failed"))
-
-
-def _started() -> "Popen[bytes]":
-    from subprocess import DEVNULL, PIPE, Popen  # slow to load
-
-    needed = {name: value for name, value in os.environ.items() if name in ("PYTHONPATH", "PATH", "LD_LIBRARY_PATH")}
-    # -P: a folder named engine in the working directory must not shadow ours
-    words = [sys.executable, "-P", "-m", __name__]
-    return Popen(words, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=needed, start_new_session=True)
 
 
 # The child.

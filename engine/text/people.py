@@ -249,7 +249,14 @@ def name_forms(people: Iterable[str]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for person in islice(dict.fromkeys(people), _PEOPLE):
-        names = _spoken_names(person)
+        # Given names first; of one who is only an address, the parts before the @.
+        shown, _, address = (one.strip(" \"'") for one in person.partition("<"))
+        last, _, first = shown.partition(",")
+        names = _LETTERS.findall(f"{first} {last}")
+        if not shown or "@" in shown:
+            names = _LETTERS.findall((shown or address).partition("@")[0].lower())
+            names = names if _MAILBOXES.isdisjoint(names) else []
+        names = [name.capitalize() if name.isupper() or name.islower() else name for name in names]
         folded = ["".join(plain_words(name)) for name in names]
         common = [is_everyday_word(word) for word in folded]
         found |= {name if usual else word: name for name, word, usual in zip(names, folded, common, strict=True)}
@@ -257,19 +264,6 @@ def name_forms(people: Iterable[str]) -> dict[str, str]:
             if not all(usual):
                 found[" ".join(pair)] = f"{one} {two}"
     return found
-
-
-def _spoken_names(person: str) -> list[str]:
-    """Return the names of a person, given names first; of one who is only an address, the parts before the @."""
-    shown, _, address = person.partition("<")
-    shown = shown.strip(" \"'")
-    if not shown or "@" in shown:
-        local = (shown or address).partition("@")[0]
-        names = _LETTERS.findall(local)
-        return [] if _MAILBOXES.intersection(map(str.lower, names)) else [name.capitalize() for name in names]
-    last, _, first = shown.partition(",")
-    names = _LETTERS.findall(f"{first} {last}")
-    return [name.capitalize() if name.isupper() or name.islower() else name for name in names]
 
 
 @cache
