@@ -261,7 +261,6 @@ _NAMES = {
     "standing": ("question about a meeting answered ahead", "questions about meetings answered ahead"),
     "convert": ("prefilled question answered", "prefilled questions answered"),
     "prefetch": ("segment prefetched", "segments prefetched"),
-    "blocks": ("block prefetched", "blocks prefetched"),
 }
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from engine.idle import predict, refresh
 from engine.idle.refresh import Reasker
-from engine.idle.types import Handler, Handlers, Job, Kind, Outcome, check_time
+from engine.idle.types import Handler, Handlers, Job, Outcome, check_time
 from engine.operations import tidy
 from engine.session import Session
 from engine.types import AskOptions
@@ -77,7 +77,6 @@ class IdlePlanner:
         """Return the handler of each kind of job, in the order in which they run."""
         settings = self.session.settings
         is_local = self.session.load_model is not None and not settings.model.is_served
-        kind: Kind = "blocks" if settings.kv.reuse == "blocks" else "prefetch"
         verify = partial(refresh.verify, tau=settings.bank.tau, max_error=settings.experiment.max_error)
         return {
             "refresh": self._asking(refresh.plan_refreshes, refresh.refresh),
@@ -93,7 +92,7 @@ class IdlePlanner:
             "convert": self._asking(
                 lambda reasker: refresh.plan_conversions(reasker, decode=self._strategy.decode), refresh.convert
             ),
-            **({kind: self._prefetch()} if is_local and settings.kv.reuse != "off" else {}),
+            **({"prefetch": self._prefetch()} if is_local and settings.kv.reuse != "off" else {}),
             "maintenance": maintenance(self.session.ledger, self._tasks(), self.session.now.timestamp()),
         }
 
@@ -181,12 +180,12 @@ class IdlePlanner:
 
     def _standing(self) -> list[Job]:
         session = self.session
-        questions = predict.standing_questions(session.settings.predict.standing)
-        if not questions or not session.ledger.count("chunks"):
+        listed = session.settings.predict.standing
+        if not listed or not session.ledger.count("chunks"):
             return []
         meetings = titled_documents(session.ledger, ("transcript",))[: predict.MEETINGS]
         quotes = session.load_model is None or session.has_roles
-        return predict.plan_standing(self._reasker, self._strategy, questions, meetings, quotes=quotes)
+        return predict.plan_standing(self._reasker, self._strategy, listed, meetings, quotes=quotes)
 
     def _prefetch(self) -> Handler:
         last: PrefetchPlan | None = None

@@ -92,18 +92,9 @@ def shares(
     If the budget does not allow 1 for each, the best come first.
     """
     active = [source for source in sources if not is_paused(counts.get(source), now, weeks)]
-    rates = {source: hit_rate(counts.get(source)) for source in active}
-    ordered = sorted(active, key=lambda source: -rates[source])
-    given = dict.fromkeys(sources, 0)
-    for source in ordered:
-        given[source] = min(1, max(0, budget - sum(given.values())))
-    left, total = budget - sum(given.values()), sum(rates.values())
-    exact = {source: left * rates[source] / total for source in ordered}
-    for source in ordered:
-        given[source] += int(exact[source])
-    remainder = budget - sum(given.values()) if ordered else 0
-    for source in sorted(ordered, key=lambda one: int(exact[one]) - exact[one])[:remainder]:
-        given[source] += 1
+    rates, given = {source: hit_rate(counts.get(source)) for source in active}, dict.fromkeys(sources, 0)
+    for _ in range(budget if active else 0):
+        given[max(active, key=lambda one: (not given[one], rates[one] / (given[one] + 1)))] += 1
     return given
 
 
@@ -434,21 +425,22 @@ _STANDING: Kind = "standing"
 MEETINGS = 30  # the newest ones
 
 
-def standing_questions(listed: str) -> list[str]:
-    """Split the setting into questions, each once and with its question mark."""
-    found = (" ".join(part.split()) for part in listed.split("?"))
-    return list({normalise(one): f"{one}?" for one in found if normalise(one)}.values())
-
-
 def plan_standing(
-    reasker: Reasker, strategy: Strategy, questions: Sequence[str], meetings: Sequence[TitledDocument], *, quotes: bool
+    reasker: Reasker, strategy: Strategy, listed: str, meetings: Sequence[TitledDocument], *, quotes: bool
 ) -> list[Job]:
-    """Return a job for each question and meeting without a cached answer; `meetings` come newest first.
+    """Return a job for each question of the setting and meeting without a cached answer; `meetings` come newest first.
 
     With `quotes`, questions that only a language model answers are left out.
     """
     counts, seconds = {one.source: one for one in PredictionLog(reasker.ledger).all()}, reasker.answer_s()
-    asked = [one for one in questions if not (quotes and needs_model(one))]
+    said = (" ".join(part.split()) for part in listed.split("?"))
+    first = dict[str, str]()
+    for one in filter(normalise, said):
+        first.setdefault(normalise(one), f"{one}?")
+    asked = list(first.values())
+    if quotes:
+        read = ((one, whole_document_question(one)) for one in asked)
+        asked = [one for one, it in read if (it.aspect != "summary" if it else synthesis(one) is None)]
     jobs = list[Job]()
     for meeting, one in product(meetings, asked):
         if not reasker.is_cached(one, _within(strategy, meeting.id)):
@@ -456,12 +448,6 @@ def plan_standing(
             about = (f"{meeting.id} {one}", what, "asked of every meeting", hit_rate(counts.get(source)))
             jobs.append(Job(_STANDING, *about, seconds, seconds, source=source))
     return jobs
-
-
-def needs_model(question: str) -> bool:
-    """Return whether quotes decline a question."""
-    found = whole_document_question(question)
-    return found.aspect == "summary" if found else synthesis(question) is not None
 
 
 def prepare_standing(reasker: Reasker, strategy: Strategy, job: Job) -> Outcome:

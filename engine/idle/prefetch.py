@@ -1,4 +1,4 @@
-"""Jobs that prefill segments of prompts and store their KV cache: `prefetch`, or `blocks`.
+"""Jobs that prefill segments of prompts and store their KV cache.
 
 The N chunks retrieved most often and the N newest that are not cached yet, each right behind the system
 segment: as the first of a prompt, or, with `blocks`, as a block that fits any place. Where the cache is full,
@@ -8,19 +8,21 @@ prefetched chunks that no question used are evicted, the oldest first; nothing e
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice, takewhile
 from math import inf
 
+from msgspec import Struct
+
 from engine.idle.refresh import Reasker
-from engine.idle.types import Job, Kind, Outcome
+from engine.idle.types import Job, Outcome
 from engine.kv.restore import KvBinding, PromptReader, keep, prefill
 from engine.llm.prompt import block_of, chunk_ids, system_ids
 from engine.models.types import Ids
 from engine.types import Trace
 from store.kv_files import DocumentSegment, Key, Node, TreeRoot, grouped
 from store.kv_index import CountTotal, path_keys
-from store.types import Chunk
+from store.types import Chunk, replace
 
 Path = tuple[Ids, ...]  # a segment behind those of its prefix
 Evictable = tuple[float, Node]  # a prefetched node, and the age of its chunk: its place among the newest ones
@@ -33,16 +35,11 @@ def cost_of_token(cached: CountTotal) -> tuple[float, float]:
     return (cached.seconds / cached.tokens, cached.bytes / cached.tokens) if cached.tokens else (_TOKEN_S, 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class WantedSegment:
-    """A segment that questions are expected to need; fields as of a job. Nodes `instead` are evicted for it."""
+class WantedSegment(Struct, frozen=True):
+    """A segment that questions are expected to need, and its job. Nodes `instead` are evicted for it."""
 
-    kind: Kind
-    what: str
-    reason: str
+    job: Job
     path: Path
-    expected: float
-    seconds: float
     bytes: int
     instead: tuple[Node, ...] = ()
 
@@ -75,12 +72,16 @@ class PrefetchContext:
 
 @dataclass(frozen=True, slots=True)
 class PrefetchPlan:
-    """Planned jobs, best first, their segments by subject, and the generation of the documents they are made of."""
+    """Planned segments by the subject of their job, best first; `generation` is that of the documents they are of."""
 
     context: PrefetchContext
-    jobs: list[Job]
     segments: dict[str, WantedSegment]
     generation: int
+
+    @property
+    def jobs(self) -> list[Job]:
+        """Return the planned jobs, best first."""
+        return [one.job for one in self.segments.values()]
 
     def run(self, job: Job) -> Outcome:
         """Prefill a segment behind its prefix and store it in place of what it replaces, unless there is no space."""
@@ -100,16 +101,8 @@ class PrefetchPlan:
 
 
 def plan_segments(context: PrefetchContext, segments: Iterable[WantedSegment]) -> PrefetchPlan:
-    """Return a plan of these segments, best first, each once."""
-    root, generation = context.binding.root, context.reasker.ledger.generation
-    segment_of = dict[str, tuple[Job, WantedSegment]]()
-    for segment in segments:
-        path, seconds = segment.path, segment.seconds
-        about = (segment.kind, key_of(root, path).hex(), segment.what, segment.reason, segment.expected)
-        job = Job(*about, saves_s=seconds, cost_s=seconds, tokens=len(path[-1]))
-        segment_of.setdefault(job.subject, (job, segment))
-    jobs = [job for job, _ in segment_of.values()]
-    return PrefetchPlan(context, jobs, {name: segment for name, (_, segment) in segment_of.items()}, generation)
+    """Return a plan of these segments, best first."""
+    return PrefetchPlan(context, {one.job.subject: one for one in segments}, context.reasker.ledger.generation)
 
 
 def plan_prefetch(
@@ -126,23 +119,23 @@ def plan_prefetch(
     with context.lock():
         found = chunks(list(times))
     frequent = {_path(context, found[name]): name for name in times if name in found}
-    binding, blocks = context.binding, context.reader.ropes
+    binding = context.binding
     (one_s, one_size), system = cost_of_token(binding.store.index.totals()), (system_ids(context.reader.model),)
-    kind: Kind = "blocks" if blocks else "prefetch"
 
     def segment(path: Path, what: str, reason: str, expected: float) -> WantedSegment:
-        tokens = len(path[-1])
-        return WantedSegment(kind, what, reason, path, expected, tokens * one_s, int(tokens * one_size))
+        tokens, key = len(path[-1]), key_of(binding.root, path).hex()
+        job = Job("prefetch", key, what, reason, expected, tokens * one_s, tokens * one_s, tokens)
+        return WantedSegment(job, path, int(tokens * one_size))
 
     wanted = list[tuple[int, WantedSegment]]()
     for path, name in frequent.items():
         if not is_cached(binding, path):
-            uses = times[name] if blocks else times[name] / context.k  # one of k is a prompt's first
+            uses = times[name] if context.reader.ropes else times[name] / context.k  # one of k is a prompt's first
             reason = "retrieved once" if times[name] == 1 else f"retrieved for {times[name]} questions"
             wanted.append((-1, segment(path, found[name].header, reason, uses)))
     tried = takewhile(lambda _: not context.is_over(), enumerate(new))
     paths = ((age, _path(context, chunk)) for age, chunk in tried)
-    uncached = ((age, path) for age, path in paths if not is_cached(binding, path))
+    uncached = ((age, path) for age, path in paths if path not in frequent and not is_cached(binding, path))
     for age, path in islice(uncached, context.count):
         wanted.append((age, segment(path, new[age].header, "new, not retrieved yet", 0.0)))
 
@@ -187,8 +180,9 @@ def make_room(
             yield segment
             continue
         free -= segment.bytes
-        reason = f"{segment.reason}; replaces older, never used entries" if evicted else segment.reason
-        yield replace(segment, reason=reason, instead=tuple(node for _, node in evicted))
+        about = segment.job.reason + "; replaces older, never used entries" * bool(evicted)
+        job = replace(segment.job, reason=about)
+        yield replace(segment, job=job, instead=tuple(node for _, node in evicted))
 
 
 def _path(context: PrefetchContext, chunk: Chunk) -> Path:

@@ -233,15 +233,12 @@ def learned_tau(labels: Iterable[tuple[float, bool]], max_error: float, floor: f
     wrong that is enough: with a few questions a day the estimate alone would never let the first hit be served.
     """
     judged = list(labels)
-
-    def is_safe(tau: float) -> bool:
-        served = [right for similarity, right in judged if similarity >= tau]
-        wrong = served.count(False)
-        return not wrong or (wrong <= max_error * len(served) and upper(wrong, len(served)) <= max_error)
-
     wrong = sorted({similarity for similarity, right in judged if not right and similarity >= floor})
-    thresholds = (floor, *(math.nextafter(similarity, math.inf) for similarity in wrong))
-    return next(filter(is_safe, thresholds))
+    for tau in (floor, *(math.nextafter(similarity, math.inf) for similarity in wrong)):
+        served = [right for similarity, right in judged if similarity >= tau]
+        if not (bad := served.count(False)) or max(bad / len(served), upper(bad, len(served))) <= max_error:
+            break
+    return tau
 
 
 def upper(wrong: int, judged: int, confidence: float = _CONFIDENCE) -> float:

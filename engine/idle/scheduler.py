@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.idle.types import (
-    PREFILLS,
     Handler,
     Handlers,
     IdleReport,
@@ -357,7 +356,7 @@ class JobRunner:
             self._jobs.release(kind, subject)
         if outcome.node:
             self._account.add_node(kind, outcome.node)
-        elif kind not in PREFILLS:  # nodes that a question stored meanwhile are not theirs
+        elif kind != "prefetch":  # nodes that a question stored meanwhile are not theirs
             self._account.add_outputs(kind, outcome.made, node, job.source, PREFILL_CREDIT)
         done = outcome.state == "done"
         spent = self._count(kind, self.measure().less(before) + JobCost(int(done)))
@@ -376,7 +375,6 @@ class JobRunner:
 
 
 _FINAL = ("done", "cached", "no space", "failed", "gave up")  # states that another run would not change
-_OPEN_ENDED = ("prefetch", "blocks")  # kinds of which the next run does more where this one did any
 
 WhyStop = Callable[[], str | None]
 
@@ -442,7 +440,7 @@ def _plan_and_run(session: Session, request: IdleRequest, report: IdleReport, on
     if report.reason is not None:
         return
     _run(session, request, planner, why_stop, report, on_progress)
-    repeats = (one.state == "done" and one.job.kind in _OPEN_ENDED for one in report.results)
+    repeats = (one.state == "done" and one.job.kind == "prefetch" for one in report.results)
     if all(one.state in _FINAL for one in report.results) and not (any(repeats) or is_over()):
         mark_finished(session.ledger, *_inputs(session, request))
 

@@ -5,7 +5,7 @@ kind plans and runs a job.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal, get_args
+from typing import Literal
 
 from msgspec import Struct
 
@@ -18,10 +18,8 @@ class OutOfTime(Exception):
 
 Kind = Literal[
     "start", "refresh", "verify", "predict", "populate", "standing", "convert", "prefetch",
-    "blocks", "maintenance",
+    "maintenance",
 ]  # fmt: skip
-KINDS: tuple[Kind, ...] = get_args(Kind)  # in the order in which they run
-PREFILLS: frozenset[Kind] = frozenset(("prefetch", "blocks"))  # each job prefills one segment of prompts
 
 # `failed` and `gave up`: the job raised an error, now or too often. The others say why a job did not run.
 State = Literal[

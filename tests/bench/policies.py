@@ -122,7 +122,7 @@ _ALL = (
         "pkb",
         {},
         predict=STRIDE,
-        idle=("refresh", "verify", "populate", "convert", "prefetch", "blocks", "maintenance"),
+        idle=("refresh", "verify", "populate", "convert", "prefetch", "maintenance"),
         order=in_document_order,
         about="as installed; it alone drafts tokens of an answer",
     ),

@@ -1,9 +1,11 @@
 """Baselines are settings of the engine, and each lacks the parts its name says."""
 
+from typing import get_args
+
 import pytest
 from msgspec.structs import asdict
 
-from engine.idle.types import KINDS
+from engine.idle.types import Kind
 from engine.llm.prompt import in_document_order
 from engine.settings import Settings, keys, put
 from tests.bench.home import experiment, of_file
@@ -32,7 +34,7 @@ def test_every_setting_is_one_of_the_engine_and_reaches_it(policy: Policy) -> No
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=list(POLICIES))
 def test_a_policy_has_idle_runs_if_it_predicts_questions(policy: Policy) -> None:
     assert bool(policy.idle) == bool(policy.predict)
-    assert set(policy.idle) <= set(KINDS)
+    assert set(policy.idle) <= set(get_args(Kind))
 
 
 @pytest.mark.parametrize(

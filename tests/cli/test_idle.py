@@ -210,7 +210,7 @@ def test_in_an_empty_home_the_model_is_not_even_loaded(pkb: Pkb, tmp_path: Path)
 def test_without_a_cache_nothing_is_prefetched(runner: Pkb) -> None:
     runner("config", "set", "kv.reuse", "off")
     jobs = {unit["job"] for unit in runner("idle", "--json").row["units"]}
-    assert jobs.isdisjoint({"prefetch", "blocks"})
+    assert "prefetch" not in jobs
     assert rows(runner, "SELECT * FROM kv_nodes") == []
 
 
@@ -261,7 +261,7 @@ def test_used_segments_are_not_evicted_for_prefetched_ones(runner: Pkb) -> None:
 def test_blocks_of_the_most_retrieved_chunks_are_reused_at_any_place(runner: Pkb) -> None:
     runner("config", "set", "kv.reuse", "blocks")
     row = runner("idle", "--force", "--json").row
-    assert {unit["job"] for unit in units(row)} & {"blocks", "prefetch"} == {"blocks"}
+    assert "prefetch" in {unit["job"] for unit in units(row)}
     found = tokens(runner, ASKED[0])
     assert found["reused"] > 0.8 * found["prompt"]
 

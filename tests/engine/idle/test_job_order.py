@@ -1,7 +1,7 @@
 """The order of jobs: by gain per second."""
 
 from engine.idle.prefetch import cost_of_token
-from engine.idle.types import KINDS, Job, by_rate
+from engine.idle.types import Job, by_rate
 from store.kv_index import CountTotal
 
 
@@ -14,11 +14,6 @@ def test_the_rate_of_a_job_is_its_gain_per_second() -> None:
     assert (one.gain_s, one.rate) == (1.5, 3.0)
     assert job(3.0, seconds=0.0).rate == 0.0
     assert [each.rate for each in by_rate([job(1.0), job(3.0), job(2.0)])] == [3.0, 2.0, 1.0]
-
-
-def test_stored_answers_come_before_predictions_and_maintenance_last() -> None:
-    assert KINDS[:3] == ("start", "refresh", "verify")
-    assert KINDS[-1] == "maintenance"
 
 
 def test_the_cost_of_a_token_is_the_mean_of_those_cached() -> None:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.idle.prefetch import Evictable, WantedSegment, make_room, most_retrieved
+from engine.idle.types import Job
 from store.kv_files import Node
 
 ASKED = [("a", "b"), ("b", "c"), ("a", "c"), ("c",), ("d",)]
@@ -15,7 +16,10 @@ HOT = -1.0  # age of a chunk that was retrieved
 
 def wanted(*sizes: int) -> list[tuple[float, WantedSegment]]:
     """Return new segments of these bytes, the newest first."""
-    return [(age, WantedSegment("prefetch", "", "new", ((age,),), 0.0, 0.1, size)) for age, size in enumerate(sizes)]
+    return [
+        (age, WantedSegment(Job("prefetch", "", "", "new", 0.0, 0.1, 0.1), ((age,),), size))
+        for age, size in enumerate(sizes)
+    ]
 
 
 def nodes(*sizes: int, first: float = 10.0) -> list[Evictable]:
@@ -35,7 +39,7 @@ def test_chunks_are_counted_once_a_question_and_of_equals_the_latest_comes_first
 
 def test_eviction_candidates_are_not_listed_where_all_have_room() -> None:
     found = list(make_room(wanted(10, 10), 20, lambda: pytest.fail("there was room")))
-    assert [(one.reason, one.instead) for one in found] == [("new", ())] * 2
+    assert [(one.job.reason, one.instead) for one in found] == [("new", ())] * 2
 
 
 def test_the_oldest_are_evicted_and_no_more_than_needed() -> None:

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from engine.idle.prefetch import PrefetchContext, WantedSegment, is_cached, key_of, plan_segments
-from engine.idle.types import Handler, JobResult
+from engine.idle.types import Handler, Job, JobResult
 from engine.kv.restore import KvBinding, PromptReader
 from engine.models.load import load
 from engine.models.mlx import Mlx
@@ -55,7 +56,8 @@ def box(tmp_path: Path) -> Iterator[Box]:
 
 
 def segment(*path: Ids, size: int = 0, expected: float = 1.0) -> WantedSegment:
-    return WantedSegment("prefetch", "", "", path, expected, 0.1, size)
+    job = Job("prefetch", key_of(ROOT, path).hex(), "", "", expected, 0.1, 0.1)
+    return WantedSegment(job, path, size)
 
 
 SEGMENTS = (segment(SYSTEM), segment(SYSTEM, A), segment(SYSTEM, B, expected=0.5))
@@ -126,7 +128,7 @@ def test_a_prefetched_node_that_was_never_used_is_replaced(model: Mlx, box: Box)
     (old,) = [one for one in box.store.index.unused("prefetch") if one.key == key_of(ROOT, (SYSTEM, A))]
     box.store.budget.shrink(box.store.budget.bytes - box.store.budget.free())
     long, new = (
-        replace(segment(SYSTEM, ids, size=size), instead=(old,))
+        structs.replace(segment(SYSTEM, ids, size=size), instead=(old,))
         for ids, size in ((tuple(range(20, 420)), 10**6), (A[::-1], 0))
     )
     assert states(run(model, box, [long])) == ["no space"]
@@ -146,7 +148,7 @@ def test_a_node_that_was_used_since_planning_is_not_evicted(model: Mlx, box: Box
     with box.store.match(ROOT, (SYSTEM, A)) as match:
         box.store.record_use(match, 1.0)
     box.store.budget.shrink(box.store.budget.bytes - box.store.budget.free())
-    instead = replace(segment(SYSTEM, A[::-1], size=old.bytes), instead=(old,))
+    instead = structs.replace(segment(SYSTEM, A[::-1], size=old.bytes), instead=(old,))
     assert states(run(model, box, [instead])) == ["no space"]
     assert is_cached(KvBinding(box.store, ROOT, model), (SYSTEM, A))
 
