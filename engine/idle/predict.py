@@ -6,12 +6,10 @@ standing: the questions of `predict.standing` -> newest meetings -> drop what is
 answer is the one that asking within the meeting, so pkb declines the same questions.
 """
 
-import json
 import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import product
@@ -194,11 +192,11 @@ def pick(
 
 LONGEST = 200  # characters of a question
 _PARSED = 20_000  # characters
-_JSON, _STRING = re.compile(r'[\[{]\s*"'), re.compile(r'"(?:[^"\\]|\\.)*"')
+_JSON = re.compile(r'[\[{]\s*"')
 _BULLET = re.compile(r"^(?:[-*•+–—>#|]+\s*|\(?(?:\d{1,3}|[a-zA-Z])[.):\]]\s+|\[\d{1,3}\]\s*)+")
 _LABEL = re.compile(r"^\**(?:questions?|q|prediction)\s*\d{0,3}\**\s*[:.)]\**\s*", re.IGNORECASE)
 _MARKS = "\"'“”„«»‘’`*_ \t"
-_END = re.compile(r"[?？]+[\"'”’»)*_]*(?=\s+[^\Wa-z]|\s*$)|？")
+_END = re.compile(r"[?？]+[\"'”’»)*_]*(?=\s+[^\Wa-z]|\s*$)|？", re.MULTILINE)
 _SPECIAL = re.compile(r"<\|[^|>]{0,40}\|>|</?s>")
 _ASKS = re.compile(
     r"(?:wh(?:at|en|ere|ich|o|om|ose|y)|how|is|are|was|were|am|do|does|did|has|have|had|can|could|will|would|should|may"
@@ -210,33 +208,12 @@ _WIDE = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
 def parse(written: str, most: int) -> list[str]:
-    """Return the first `most` questions in a text, without duplicates, one line each."""
-    found = dict[str, str]()
-    for piece in _pieces(_SPECIAL.sub("\n", written[:_PARSED])):
-        question = _question(piece)
-        if question:
+    """Return the first `most` questions in a text, without duplicates, one line each; strings of JSON are lines."""
+    found, text = dict[str, str](), _SPECIAL.sub("\n", written[:_PARSED])
+    for line in _END.sub(r"\g<0>\n", text.replace('"', "\n") if _JSON.search(text) else text).splitlines():
+        if question := _question(line):
             found.setdefault(normalise(question), question)
     return list(found.values())[: max(0, most)]
-
-
-def _pieces(text: str) -> Iterator[str]:
-    """Yield the strings of a JSON list or object if there is one, ended or not, else the lines."""
-    if _JSON.search(text) and (strings := _STRING.findall(text)):
-        for one in strings:
-            with suppress(ValueError):
-                yield from json.loads(one, strict=False).splitlines()
-        return
-    for line in text.splitlines():
-        yield from _questions_of(line)
-
-
-def _questions_of(line: str) -> Iterator[str]:
-    start = 0
-    for end in _END.finditer(line):
-        yield line[start : end.end()]
-        start = end.end()
-    if line[start:].strip():
-        yield line[start:]
 
 
 def _question(piece: str) -> str | None:
