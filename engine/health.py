@@ -6,7 +6,6 @@ Changes no data, and prints nothing. Checks go on where a package is missing or 
 import platform
 import sqlite3
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
@@ -22,7 +21,7 @@ from engine.settings import KvSettings, ModelSettings, Settings
 from engine.types import SCHEMA, Check, Checks, json_values
 from store.answers import AnswerBank, Notices, RejectedAnswers, Verifications
 from store.errors import NoModel, PkbError, UsageError, explain
-from store.history import DayCount, History, TierCount
+from store.history import History
 from store.home import ELSEWHERE, Home, existing, file_system, unsafe_place
 from store.jobs import JobAccount, JobBenefit, Jobs, PredictionLog
 from store.kv_index import CountTotal, KvCounts
@@ -233,7 +232,7 @@ def gather(opened: Session) -> dict[str, Any]:
     chunks, missing = opened.ledger.count("chunks"), operations.missing_vectors(opened)
     history, chosen = History(opened.ledger), opened.settings.model
     tiers = history.by_tier()
-    days = history.by_day(opened.now.timestamp() + _DAY_S)  # later ones were asked when the clock was wrong
+    weeks = history.by_week(opened.now.timestamp() + _DAY_S)  # later ones were asked when the clock was wrong
     return {
         "schema": SCHEMA,
         "generation": opened.ledger.generation,
@@ -248,12 +247,19 @@ def gather(opened: Session) -> dict[str, Any]:
         "answers": _answers(opened),
         "kv": _kv(opened),
         "bytes": opened.home.sizes(),
-        "tiers": [_tier(t, answered=t.answered, median_ms=t.median_ms, saved_s=t.saved_ms / 1000) for t in tiers],
+        "tiers": [
+            {
+                **{name: getattr(one, name) for name in ("tier", "by_model", "questions", "answered")},
+                "p50_ms": round(one.median_ms, 3),
+                "p95_ms": round(one.p95_ms, 3),
+                "saved_s": round(one.saved_ms / 1000, 3),
+            }
+            for one in tiers
+        ],
         "saved_s": round(sum(t.saved_ms for t in tiers) / 1000, 3),
         "history": {
-            "first": days[0].day.isoformat() if days else None,
-            "weeks": by_week(days),
-            "latency": [_tier(t, p50_ms=t.median_ms, p95_ms=t.p95_ms) for t in tiers],
+            "first": min((day for *_, day in weeks), default=None),
+            "weeks": weekly(weeks),
         },
         "stale_served": history.stale(),
         "prompts": json_values(history.prompts()),
@@ -261,27 +267,17 @@ def gather(opened: Session) -> dict[str, Any]:
     }
 
 
-def _tier(found: TierCount, **figures: float) -> dict[str, Any]:
-    rounded = {name: round(figure, 3) for name, figure in figures.items()}
-    return {"tier": found.tier, "by_model": found.by_model, "questions": found.questions, **rounded}
-
-
-def by_week(counts: Sequence[DayCount]) -> list[dict[str, Any]]:
-    """Return questions, tiers and savings of the last weeks, which begin on Monday, oldest first.
-
-    Weeks without questions between the first and the last are included.
-    """
-    weeks = dict[date, list[DayCount]]()
-    for one in counts:
-        weeks.setdefault(one.day - timedelta(one.day.weekday()), []).append(one)
-    number = (max(weeks) - min(weeks)).days // 7 + 1 if weeks else 0
+def weekly(counted: Sequence[tuple[str, str, int, float, str]]) -> list[dict[str, Any]]:
+    """Return questions, tiers and savings of the last weeks, as `History.by_week` has them, and of those in between."""
+    mondays = [date.fromisoformat(monday) for monday, *_ in counted]
+    number = (mondays[-1] - mondays[0]).days // 7 + 1 if mondays else 0
     found = list[dict[str, Any]]()
-    for start in (max(weeks) - timedelta(7 * back) for back in reversed(range(min(number, _WEEKS)))):
-        within, tiers = weeks.get(start, []), Counter[str]()
-        for one in within:
-            tiers[one.tier] += one.questions
-        saved_s = round(sum(one.saved_ms for one in within) / 1000, 3)
-        found.append({"start": start.isoformat(), "questions": tiers.total(), "tiers": tiers, "saved_s": saved_s})
+    for back in reversed(range(min(number, _WEEKS))):
+        start = (mondays[-1] - timedelta(7 * back)).isoformat()
+        own = [one for one in counted if one[0] == start]
+        tiers = {tier: questions for _, tier, questions, *_ in own}
+        saved_s = round(sum(saved for *_, saved, _ in own) / 1000, 3)
+        found.append({"start": start, "questions": sum(tiers.values()), "tiers": tiers, "saved_s": saved_s})
     return found
 
 

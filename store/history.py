@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from datetime import date
 
 from msgspec import Struct
 from msgspec.structs import astuple
@@ -46,15 +45,6 @@ class TierCount(Struct, frozen=True):
     answered: int
     median_ms: float
     p95_ms: float
-    saved_ms: float
-
-
-class DayCount(Struct, frozen=True):
-    """The questions that a tier answered on one local day, and what that saved."""
-
-    day: date
-    tier: str
-    questions: int
     saved_ms: float
 
 
@@ -105,11 +95,15 @@ class History:
                  GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"""
         return [TierCount(tier, bool(ran), *numbers) for tier, ran, *numbers in self._rows.execute(sql)]
 
-    def by_day(self, until: float) -> list[DayCount]:
-        """Count questions up to a time, in seconds since the epoch, by local day and tier, oldest first."""
-        sql = f"""SELECT date(at, 'unixepoch', 'localtime'), tier, count(*), sum({_SAVED}) FROM history
+    def by_week(self, until: float) -> list[tuple[str, str, int, float, str]]:
+        """Count questions up to a time, in seconds since the epoch, by the Monday (ISO) of their week and by tier.
+
+        Returns Monday, tier, number, milliseconds saved and first day of each, oldest first; weeks and days are local.
+        """
+        sql = f"""SELECT date(at, 'unixepoch', 'localtime', 'weekday 0', '-6 days'), tier, count(*), sum({_SAVED}),
+                         min(date(at, 'unixepoch', 'localtime')) FROM history
                  WHERE at BETWEEN 0 AND ? GROUP BY 1, 2 ORDER BY 1, 2"""
-        return [DayCount(date.fromisoformat(day), *numbers) for day, *numbers in self._rows.execute(sql, (until,))]
+        return self._rows.execute(sql, (until,)).fetchall()
 
     def prompts(self) -> Prompts:
         """Count the prompts and their tokens."""

@@ -57,16 +57,15 @@ function tiersPlot({ tiers }) {
 
 const total = (rows, key) => rows.reduce((sum, row) => sum + row[key], 0);
 
-function latencyPlot({ tiers, history }) {
-  const timed = history?.latency ?? tiers.map((one) => ({ ...one, p50_ms: one.median_ms, p95_ms: null }));
-  const rows = timed.filter((one) => one.p50_ms > 0).map((one) => ({
+function latencyPlot({ tiers }) {
+  const rows = tiers.filter((one) => one.p50_ms > 0).map((one) => ({
     label: `${TIERS[one.tier] ?? one.tier}, ${one.by_model ? "generated" : "quoted"}`,
     low: one.p50_ms,
-    high: Math.max(one.p95_ms ?? one.p50_ms, one.p50_ms),
-    cells: [one.questions, duration(one.p50_ms), one.p95_ms == null ? "–" : duration(one.p95_ms)],
+    high: one.p95_ms,
+    cells: [one.questions, duration(one.p50_ms), duration(one.p95_ms)],
   }));
   if (!rows.length) return null;
-  const note = legend([["low", "median"], ...(history?.latency ? [["high", "95th percentile"]] : [])]);
+  const note = legend([["low", "median"], ["high", "95th percentile"]]);
   return figure("Time to answer", note, ranges(rows, (ms) => (ms < 1000 ? `${ms} ms` : `${ms / 1000} s`)), ["Tier", "Questions", "Median", "95th percentile"], rows.map((row) => [row.label, ...row.cells]));
 }
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.database import Ledger, open_ledger
-from store.history import MAX_QUESTIONS, DayCount, History, HistoryEntry
+from store.history import MAX_QUESTIONS, History, HistoryEntry
 
 
 @pytest.fixture
@@ -52,18 +52,18 @@ def tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_days_are_local(ledger: Ledger, tokyo: None) -> None:
     for hour in (14, 15):
-        at = datetime(2024, 5, 6, hour, 59, tzinfo=UTC).timestamp()
+        at = datetime(2024, 5, 5, hour, 59, tzinfo=UTC).timestamp()  # a Sunday, and there a Monday an hour later
         History(ledger).add(HistoryEntry(at, "when?", "exact", True, 2.0, 250.0))
-    assert History(ledger).by_day(2e9) == [
-        DayCount(date(2024, 5, 6), "exact", 1, 250.0),
-        DayCount(date(2024, 5, 7), "exact", 1, 250.0),
+    assert History(ledger).by_week(2e9) == [
+        ("2024-04-29", "exact", 1, 250.0, "2024-05-05"),
+        ("2024-05-06", "exact", 1, 250.0, "2024-05-06"),
     ]
 
 
 @pytest.mark.parametrize("at", [-1.0, 2e9, 1e300])
 def test_questions_at_times_that_no_clock_shows_yet_are_of_no_day(ledger: Ledger, at: float) -> None:
     History(ledger).add(HistoryEntry(at, "when?", "exact", True, 2.0, 0.0))
-    assert History(ledger).by_day(1.9e9) == []
+    assert History(ledger).by_week(1.9e9) == []
 
 
 def test_what_a_model_read_for_is_counted_apart_from_what_was_quoted(ledger: Ledger) -> None:
