@@ -7,7 +7,6 @@ import typer
 
 from cli import output
 from cli.output import Json, session
-from engine.session import Session
 from engine.settings import chosen, find, keys, meanings, save
 from engine.text.terminal import count, line, size, valid_text, wrap
 from engine.types import SCHEMA
@@ -45,8 +44,16 @@ def put(
         _ = opened.settings  # which says what else cannot be, where something cannot
         if key == "me.addresses" and opened.there:
             opened.lasting_ledger.raise_generation()  # answers to "my mail" are others now
-        if key == "kv.bytes":
-            _keep_within(opened)
+        if key == "kv.bytes" and opened.there:  # what is beyond it goes at once
+            from engine.backends import open_store
+
+            store = open_store(opened.home, opened.ledger, opened.settings.kv)
+            before = store.stats().bytes
+            store.collect()
+            gone = before - store.stats().bytes
+            store.close()
+            if gone:
+                output.say(f"pkb: evicted {size(gone)} of KV cache")
 
 
 @config.command("path")
@@ -108,17 +115,3 @@ def me(
             sent, came = f"{one.sent:,} sent from folders of sent mail", f"{one.delivered:,} delivered to it"
             print(line(f"{one.address}: in {count(one.mails, 'mail')}, {sent}, {came}"))
         output.say(f"pkb: say which are yours; try: pkb me {' '.join(own or ['YOU@EXAMPLE.ORG'])}")
-
-
-def _keep_within(opened: Session) -> None:
-    if not opened.there:
-        return
-    from engine.backends import open_store
-
-    store = open_store(opened.home, opened.ledger, opened.settings.kv)
-    before = store.stats().bytes
-    store.collect()
-    gone = before - store.stats().bytes
-    store.close()
-    if gone:
-        output.say(f"pkb: evicted {size(gone)} of KV cache")

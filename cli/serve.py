@@ -6,7 +6,7 @@ import sys
 import threading
 from contextlib import closing, suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -17,10 +17,6 @@ from engine.session import Session
 from engine.text.terminal import count, line, size
 from engine.types import SCHEMA
 from store.errors import Locked, NoStore, PkbError, UsageError
-
-if TYPE_CHECKING:
-    from store.locks import Lease
-
 
 _TIMEOUT_S = 30.0  # for a process to come up, or to answer its last questions
 
@@ -63,10 +59,8 @@ def serve(
     with session() as opened:
         if not stop and not status:
             opened.refuse_unsafe()
-        if lock is not None:
-            _detach(opened, lock)
-        if foreground:
-            _here(opened)
+        if foreground or lock is not None:
+            _serve(opened, lock)
         stopped = _stop(opened) if stop else None
         if not stop and not status:
             _start(opened)
@@ -169,34 +163,22 @@ def _show(row: dict[str, Any]) -> None:
         print("           outdated version or settings: the next question restarts it")
 
 
-def _detach(opened: Session, descriptor: int) -> NoReturn:
-    """Serve as a detached process, independent of the one that started it."""
-    from engine.serve.process import lock_of
-    from store.locks import Lease
-
-    os.setsid()
-    os.closerange(descriptor + 1, os.sysconf("SC_OPEN_MAX"))
-    os.set_inheritable(descriptor, False)
-    _serve(opened, Lease(lock_of(opened.home), descriptor))
-
-
-def _here(opened: Session) -> NoReturn:
-    if not opened.there:
-        raise NoStore
-    from engine.serve.process import lock_of
-    from store.locks import Lease
-
-    lease = Lease(lock_of(opened.home))
-    if not lease.acquire():
-        raise Locked("the background server is already running", "pkb serve --stop")
-    _serve(opened, lease)
-
-
-def _serve(opened: Session, lease: "Lease") -> NoReturn:
+def _serve(opened: Session, descriptor: int | None) -> NoReturn:
+    """Serve in the foreground, or with a descriptor of the lock detached from the process that started this one."""
     from engine.models.runtime import record_code
-    from engine.serve.process import identity, listen
+    from engine.serve.process import identity, listen, lock_of
     from engine.serve.server import Server
+    from store.locks import Lease
 
+    lease = Lease(lock_of(opened.home), -1 if descriptor is None else descriptor)
+    if descriptor is not None:
+        os.setsid()
+        os.closerange(descriptor + 1, os.sysconf("SC_OPEN_MAX"))
+        os.set_inheritable(descriptor, False)
+    elif not opened.there:
+        raise NoStore
+    elif not lease.acquire():
+        raise Locked("the background server is already running", "pkb serve --stop")
     os.chdir("/")
     # A bug ends the process; clients then answer for themselves, and the message could hold mail.
     threading.excepthook = lambda bug: sys.excepthook(bug.exc_type, bug.exc_value or bug.exc_type(), bug.exc_traceback)

@@ -101,22 +101,17 @@ def _index_lines(row: dict[str, Any]) -> Iterator[Line]:
         yield "", ", ".join(f"{plain(name)}: {documents:,}" for name, documents in names)
     if index["problems"]:
         yield "", f"{count(index['problems'], 'item')} could not be read; list them with: pkb list --problems"
-    yield from _folder_lines(row["folders"])
-    if row["model"]:
-        adapter = f", adapter {line(row['adapters']['answer'])}" if row["adapters"]["answer"] else ""
-        yield "model", from_home(line(row["model"])) + adapter
-
-
-def _folder_lines(folders: list[dict[str, Any]]) -> Iterator[Line]:
-    """Yield a line for each folder that is read: how much of it, from when to when, and when it was read."""
-    for number, one in enumerate(folders[:_FOLDERS]):
+    for number, one in enumerate(row["folders"][:_FOLDERS]):
         path = from_home(line(one["path"]))
         parts = [path if len(path) <= _PATH else f"…{path[1 - _PATH :]}", count(one["documents"], "document")]
         parts += [f"{one['first'][:10]} to {one['last'][:10]}"] if one["first"] else []
         parts += [f"read {one['read'][:10]}"] if one["read"] else []
         yield "" if number else "folders", ", ".join(parts)
-    if len(folders) > _FOLDERS:
-        yield "", f"and {len(folders) - _FOLDERS:,} more; list them with: pkb stats --json"
+    if len(row["folders"]) > _FOLDERS:
+        yield "", f"and {len(row['folders']) - _FOLDERS:,} more; list them with: pkb stats --json"
+    if row["model"]:
+        adapter = f", adapter {line(row['adapters']['answer'])}" if row["adapters"]["answer"] else ""
+        yield "model", from_home(line(row["model"])) + adapter
 
 
 _JOBS = 3  # kinds that are listed

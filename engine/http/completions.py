@@ -36,7 +36,6 @@ from engine.types import (
     AskResult,
     Filters,
     FollowedAnswer,
-    OnText,
     Source,
     json_text,
 )
@@ -190,13 +189,6 @@ def _turns(said: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
         if role == "user" and text.strip():
             said_before, _, _ = answer.removeprefix(CLOSEST).partition(_FOOTNOTES)
             yield text.strip()[:LONGEST_TEXT], said_before[:LONGEST_TEXT] if answering == "assistant" else ""
-
-
-def ask(pkb: Pkb, asked: ChatRequest, say: OnText | None) -> AskResult:
-    """Answer a request; `say` is given the text of a generated answer while it is written."""
-    options = pkb.options(pkb.scope(asked.own), asked.own.k, asked.own.cache)
-    question, options = _completed(pkb, asked, replace(options, record=asked.record))
-    return pkb.answer(question, options, say)
 
 
 def _completed(pkb: Pkb, asked: ChatRequest, options: AskOptions) -> tuple[str, AskOptions]:
@@ -382,7 +374,9 @@ def _work(environ: Mapping[str, str], asked: ChatRequest, post: Callable[[_Event
     try:
         with Pkb(server=True, environ=environ) as pkb:
             pkb.session.on_beat = check
-            result = ask(pkb, asked, say if asked.streams else None)
+            options = pkb.options(pkb.scope(asked.own), asked.own.k, asked.own.cache)
+            question, options = _completed(pkb, asked, replace(options, record=asked.record))
+            result = pkb.answer(question, options, say if asked.streams else None)
             post(result)
             result.keep()
     except _Gone:

@@ -252,7 +252,7 @@ class RequestGuard:
             await send(message)
 
         app = self._app
-        if wrong := _malformed(scope) or self._refusal(scope["path"], Headers(scope=scope)):
+        if wrong := self._refusal(scope):
             status, message = wrong
             kind = "authentication_error" if status == 401 else "invalid_request_error"
             app = refusal = json_response(error(message, kind, status), status)
@@ -260,8 +260,22 @@ class RequestGuard:
                 refusal.headers["WWW-Authenticate"] = "Bearer"
         await app(scope, read, with_headers)
 
-    def _refusal(self, path: str, headers: Headers) -> tuple[int, str] | None:
-        """Return the status and the reason to refuse a request; None if it is allowed."""
+    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+        """Return the status and the reason to refuse a request; None if it is clear and allowed."""
+        headers, address = Headers(scope=scope), scope["raw_path"] + b"?" + scope["query_string"]
+        length = int(headers.get("content-length", "0"))
+        if any(len(headers.getlist(one)) > 1 for one in _ONCE) or {"transfer-encoding", "content-length"} <= {*headers}:
+            return 400, "a header contradicts another"
+        if scope["method"] != "POST" and ("transfer-encoding" in headers or length):
+            return 400, "only POST has a body"
+        if length > LONGEST_BODY:
+            return 400, f"the body is longer than {LONGEST_BODY:,} bytes"
+        try:
+            found = unquote_to_bytes(address).decode()
+        except UnicodeDecodeError:
+            found = "\0"
+        if "\0" in found or _NO_ESCAPE.search(address):
+            return 400, "the address is not valid text"
         host, origin = headers.get("host", "").lower(), headers.get("origin")
         if host not in self._hosts:
             return 403, f"this server answers only as {' or '.join(self._names)}"
@@ -269,26 +283,9 @@ class RequestGuard:
             return 403, "this server answers only its own page"
         scheme, _, token = headers.get("authorization", "").partition(" ")
         has_token = scheme.lower() == "bearer" and secrets.compare_digest(token.strip().encode(), self._token)
-        if path.startswith(_API) and not has_token:
+        if scope["path"].startswith(_API) and not has_token:
             return 401, "the token is missing or wrong: pkb serve --http prints it"
         return None
-
-
-def _malformed(scope: Scope) -> tuple[int, str] | None:
-    """Return the status and the reason to refuse a request whose address, headers or length are unclear."""
-    headers, address = Headers(scope=scope), scope["raw_path"] + b"?" + scope["query_string"]
-    length = int(headers.get("content-length", "0"))
-    if any(len(headers.getlist(name)) > 1 for name in _ONCE) or {"transfer-encoding", "content-length"} <= {*headers}:
-        return 400, "a header contradicts another"
-    if scope["method"] != "POST" and ("transfer-encoding" in headers or length):
-        return 400, "only POST has a body"
-    if length > LONGEST_BODY:
-        return 400, f"the body is longer than {LONGEST_BODY:,} bytes"
-    try:
-        found = unquote_to_bytes(address).decode()
-    except UnicodeDecodeError:
-        found = "\0"
-    return (400, "the address is not valid text") if "\0" in found or _NO_ESCAPE.search(address) else None
 
 
 PORT = 8642
