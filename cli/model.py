@@ -81,7 +81,17 @@ def use(name: Usable, as_json: Json = False) -> None:
     """
     with session() as opened:
         if name.startswith(SERVED):
-            _use_server(opened, name, as_json=as_json)
+            from engine.models.endpoint import exposure
+            from engine.models.openai import reach
+
+            opened.override("model.name", name)
+            served = reach(opened.settings.model, os.environ)
+            endpoint = served.client.endpoint
+            inventory.select(opened, str(endpoint), "")
+            row = {"name": str(endpoint), "revision": None}
+            output.result(row, line(f"now answering with {served.name}"), as_json=as_json)
+            if warning := exposure(endpoint):
+                output.say(f"pkb: {warning}")
             return
         found = None if name == inventory.QUOTE else _usable(opened, name, quiet=as_json)
         inventory.select(opened, found.name if found else "", (found and found.revision) or "")
@@ -89,21 +99,6 @@ def use(name: Usable, as_json: Json = False) -> None:
             output.say(f"pkb: {found.name} does not fit: it needs {budget}; try: pkb config set model.memory_share 1")
     shown, revision = (found.name, found.revision) if found else (inventory.QUOTE, None)
     output.result({"name": shown, "revision": revision}, f"now answering with {shown}", as_json=as_json)
-
-
-def _use_server(opened: Session, name: str, *, as_json: bool) -> None:
-    """Select a model that a server runs, once the server has said that it has it."""
-    from engine.models.endpoint import exposure
-    from engine.models.openai import reach
-
-    opened.override("model.name", name)
-    found = reach(opened.settings.model, os.environ)
-    endpoint = found.client.endpoint
-    inventory.select(opened, str(endpoint), "")
-    row = {"name": str(endpoint), "revision": None}
-    output.result(row, line(f"now answering with {found.name}"), as_json=as_json)
-    if warning := exposure(endpoint):
-        output.say(f"pkb: {warning}")
 
 
 @model.command("rm")

@@ -74,49 +74,41 @@ def _private_files() -> Iterator[None]:
                 os.umask(before)
 
 
-class _Stream:
-    """The text of an answer that was streamed so far; mutable."""
-
-    def __init__(self, say: "OnText | None") -> None:
-        self.say, self.text = say, ""
-
-    def more(self, text: str) -> None:
-        """Stream more text."""
-        self.text += text
-        if self.say:
-            self.say(text)
-
-
 def answer(opened: Session, text: str, options: AskOptions, say: "OnText | None" = None) -> "AskResult":
     """Answer one question; a generated answer is streamed to `say`. On a full or failing disk it is not cached."""
     from sqlite3 import Error
 
-    said, options = _Stream(say), opened.limited(options)
+    streamed, options = list[str](), opened.limited(options)
     if opened.ledger.temporary:
         opened.reopen()  # there may be room again
     opened.ledger.renew()
     try:
-        made = _answer(opened, text, options, said)
+        made = _answer(opened, text, options, say, streamed)
     except (OSError, RuntimeError, ValueError, Error) as error:
         if opened.ledger.temporary or (why := disk_failure(error, opened.home.data)) is None:
             raise
         opened.stop_writing(why)
-        made = _answer(opened, text, options, said)
+        made = _answer(opened, text, options, say, streamed)
     return replace(made, keep=partial(_keep, opened, made))
 
 
-def _answer(opened: Session, text: str, options: AskOptions, said: _Stream) -> "AskResult":
+def _answer(opened: Session, text: str, options: AskOptions, say: "OnText | None", streamed: list[str]) -> "AskResult":
     from engine.ask.pipeline import Miss
+
+    def more(piece: str) -> None:
+        streamed.append(piece)
+        if say:
+            say(piece)
 
     if not isinstance(exact := opened.asker.exact(text, options, opened.now), Miss):
         return exact
     opened.on_wait()  # before slow imports
-    if (found := ask_server(opened, text, options, said.more, streams=said.say is not None)) is not None:
+    if (found := ask_server(opened, text, options, more, streams=say is not None)) is not None:
         return found
-    begun = said.text
-    made = exact.asker.finish(exact, said.more if said.say and not begun else None)
+    begun = "".join(streamed)
+    made = exact.asker.finish(exact, more if say and not begun else None)
     if begun and (whole := made.reply.text) is not None:  # the process has streamed a part of it, or of another
-        said.more(whole[len(begun) :] if whole.startswith(begun) else f"\n{whole}")
+        more(whole[len(begun) :] if whole.startswith(begun) else f"\n{whole}")
     return made
 
 
