@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -128,7 +128,8 @@ class ScheduleFile:
 def arrange(action: Action, *, as_json: bool, system: str = sys.platform) -> None:
     """Install, remove or show the hourly run of `pkb idle` for this user, and say what that is."""
     way = choose(os.environ, system)
-    found = _WAYS[way](action, Command(words(), carried(locate(os.environ))))
+    ways = {"launchd": _launchd, "systemd": _systemd, "cron": _cron}
+    found = ways[way](action, Command(words(), carried(locate(os.environ))))
     installed = all(one.text is not None for one in found)
     if action != "install":  # a scheduler ignores a file that it has not loaded; the table is all that cron has
         ask = {
@@ -206,13 +207,6 @@ def _cron(action: Action, command: Command) -> list[ScheduleFile]:
     if changed != table:
         _must("crontab", "-", given=changed)
     return [ScheduleFile("crontab", line, changed != table)]
-
-
-_WAYS: dict[Way, Callable[[Action, Command], list[ScheduleFile]]] = {
-    "launchd": _launchd,
-    "systemd": _systemd,
-    "cron": _cron,
-}
 
 
 def _files(action: Action, files: Mapping[Path, str], load: Sequence[tuple[str, ...]]) -> list[ScheduleFile]:
