@@ -119,11 +119,9 @@ def search(
             print("No matches.")
         _say_matched(pkb, scope)
         if not found:
-            no_words = "no message has these words; try: pkb search OTHER WORDS"
-            advice = (
-                f"nothing matches within these filters; try: pkb search {shlex.quote(query)}" if filters else no_words
-            )
-            output.say(f"pkb: {unknown_person(pkb.session, scope) or advice}")
+            why = "nothing matches within these filters" if filters else "no message has these words"
+            step = f"pkb search {shlex.quote(query) if filters else 'OTHER WORDS'}"
+            output.say(f"pkb: {unknown_person(pkb.session, scope) or f'{why}; try: {step}'}")
         raise typer.Exit(0 if found else 4)
 
 
@@ -351,25 +349,17 @@ def todo(
                     print(f"{'Yours' if heading == 'mine' else 'Of others'}:")
                 show_open_loop(place, item, pkb.session.now.date())
         _say_matched(pkb, scope)
-        for notice in _notices(pkb, found, scope):
-            output.say(f"pkb: {notice}")
-        raise typer.Exit(0 if found.items else 4)
-
-
-def _notices(pkb: "Pkb", found: Report, scope: "Scope") -> list[str]:
-    """Return notices of the items that are not shown, and the commands that show them."""
-    if not found.items:
-        if lost := None if found.documents else unknown_person(pkb.session, scope):
-            return [lost]
-        advice = f"; try: pkb todo --since {newest[:4]}" if (newest := _newest(pkb, scope)) else ""
-        some = f"nothing is open in {count(found.documents, 'document')}"
-        return [(some if found.documents else "nothing from these dates") + advice]
-    notices = [f"{len(found.items):,} of {found.total:,}; all: pkb todo -n 0"] if len(found.items) < found.total else []
-    if found.read < found.documents:
-        notices.append(
-            f"only the newest {found.read:,} of {found.documents:,} documents were read; for others, set --until"
-        )
-    return notices
+        if not found.items:  # why, and the year of the newest document
+            some = f"nothing is open in {count(found.documents, 'document')}" if found.documents else ""
+            newest, lost = _newest(pkb, scope), None if some else unknown_person(pkb.session, scope)
+            advice = f"; try: pkb todo --since {newest[:4]}" if newest else ""
+            output.say(f"pkb: {lost or (some or 'nothing from these dates') + advice}")
+            raise typer.Exit(4)
+        if len(found.items) < found.total:
+            output.say(f"pkb: {len(found.items):,} of {found.total:,}; all: pkb todo -n 0")
+        if found.read < found.documents:
+            only = f"only the newest {found.read:,} of {found.documents:,} documents were read"
+            output.say(f"pkb: {only}; for others, set --until")
 
 
 def _newest(pkb: "Pkb", scope: "Scope") -> str:
