@@ -255,6 +255,7 @@ _NAMES = {
     "standing": ("question about a meeting answered ahead", "questions about meetings answered ahead"),
     "convert": ("prefilled question answered", "prefilled questions answered"),
     "prefetch": ("segment prefetched", "segments prefetched"),
+    "restore": ("segment restored", "segments restored"),
 }
 
 

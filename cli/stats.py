@@ -1,6 +1,5 @@
 """`pkb stats`: the figures on one screen, or as JSON."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
@@ -11,14 +10,13 @@ from cli.output import open_pkb
 from cli.render import from_home, show_table, show_text
 from engine.text.terminal import count, duration, line, plain, size
 
-_REMOVED = {"evicted": "for lack of space", "deleted": "deleted"}  # any other reason: a missing or damaged file
 Line = tuple[str, str]
 _FOLDERS = 5  # listed
 _PATH = 26  # columns of a folder's path
 
 
 def kv_lines(row: dict[str, Any]) -> Iterator[Line]:
-    """Yield the lines about the KV cache: hits, evictions and what more space would have saved, size."""
+    """Yield the lines about the KV cache: hits, size."""
     cache, prompts = row["kv"], row["prompts"]
     if prompts["questions"]:
         share = _share(prompts["reused"] / prompts["tokens"])
@@ -27,15 +25,7 @@ def kv_lines(row: dict[str, Any]) -> Iterator[Line]:
     if cache["fetched_tokens"]:
         came = f"{cache['fetched_tokens']:,} tokens, {size(cache['fetched_bytes'])} from elsewhere"
         yield "fetched", f"{came}, {duration(cache['fetched_saved_s'])} saved"
-    if cache["removed"]:
-        merged = Counter[str]()
-        for reason, number in cache["removed"].items():
-            merged[_REMOVED.get(reason, "with a missing or damaged file")] += number
-        reasons = ", ".join(f"{number:,} {label}" for label, number in merged.most_common())
-        full = "evicted" in cache["removed"] and cache["other_bytes"] < cache["budget"]
-        more = f"; more room would have saved {duration(cache['more_would_save_s'])}" if full else ""
-        yield "evicted", reasons + more
-    if cache["nodes"] or cache["written_by_day"]:
+    if cache["nodes"] or cache["written_today"]:
         today = f"{size(cache['written_today'])} of {size(cache['daily_budget'])} written today"
         yield "KV cache", f"{count(cache['nodes'], 'segment')}, {size(cache['bytes'])}; {today}"
 

@@ -24,7 +24,6 @@ from store.errors import NoModel, PkbError, UsageError, explain
 from store.history import History
 from store.home import ELSEWHERE, Home, existing, file_system, unsafe_place
 from store.jobs import JobAccount, JobBenefit, Jobs, PredictionLog
-from store.kv_index import CountTotal, KvCounts
 
 _ENOUGH_MEMORY = 4 << 30  # bytes
 _HERE = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
@@ -307,17 +306,12 @@ def _kv(opened: Session) -> dict[str, Any]:
     store = open_store(opened.home, opened.ledger, settings)
     found = store.stats()
     store.close()
-    days, others = KvCounts(opened.ledger).written_by_day(), opened.home.other_cache_bytes()
     return {
         "reuse": settings.reuse, "nodes": found.nodes, "bytes": found.bytes, "budget": settings.bytes,
-        "other_bytes": others, "written_today": found.written_today, "daily_budget": settings.daily_bytes,
-        "written_by_day": {day.isoformat(): size for day, size in days.items()},
-        "hits": found.hits.count, "partial": found.partial.count, "tokens": found.hits.tokens,
-        "saved_s": _rounded(found.hits.seconds), "removed": _counts(found.removed),
-        "fetched_tokens": found.fetched.tokens, "fetched_bytes": found.fetched.bytes,
-        "fetched_saved_s": _rounded(found.fetched.seconds),
-        "removed_bytes": {reason: tally.bytes for reason, tally in found.removed.items()},
-        "refused": _counts(found.refused), "ghosts": found.ghosts, "more_would_save_s": _rounded(found.missed.seconds),
+        "other_bytes": opened.home.other_cache_bytes(), "written_today": found.written_today,
+        "daily_budget": settings.daily_bytes, "hits": found.hits.count, "tokens": found.hits.tokens,
+        "saved_s": _rounded(found.hits.seconds), "fetched_tokens": found.fetched.tokens,
+        "fetched_bytes": found.fetched.bytes, "fetched_saved_s": _rounded(found.fetched.seconds),
     }  # fmt: skip
 
 
@@ -335,10 +329,6 @@ def _idle_counts(opened: Session) -> dict[str, Any]:
         "asked_later": round(float(sum(one.credited for one in predictors)), 3),
         "paused": paused,
     }
-
-
-def _counts(tallies: Mapping[str, CountTotal]) -> dict[str, int]:
-    return {reason: tally.count for reason, tally in tallies.items()}
 
 
 def _rounded(value: float) -> float:

@@ -413,6 +413,11 @@ def predicted_use(ledger: Ledger, before: float) -> tuple[int, int]:
     return int(used), int(made)
 
 
+def most_used(ledger: Ledger, writer_key: WriterKey, limit: int) -> list[bytes]:
+    """Return the keys of entries, the most used first."""
+    return _keys(ledger, writer_key, "state != 'pending'", (), "last_used", limit)
+
+
 def known_questions(ledger: Ledger) -> list[str]:
     """Return all questions of the answer cache and of the history, each once."""
     rows = ledger.rows.execute("SELECT question FROM intact_answers UNION SELECT question FROM history")

@@ -192,7 +192,6 @@ class Eraser:
         if self._ledger.has_nodes:
             folder = KvFolder(self._ledger, self._home.kv)
             folder.collect()
-            folder.counts.forget_ghosts()
             folder.owner.close()
         names = self._tables.names()
         for number, name in enumerate(names):

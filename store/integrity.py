@@ -201,7 +201,7 @@ def _kv(home: Home, ledger: Ledger, read_data: bool) -> Finding:
     """Find KV nodes with a damaged file (read if it changed, or if all is), and strange files."""
     folder = KvFolder(ledger, home.kv)
     nodes = [entry.node for entry in folder.index.entries()]
-    bad = [node.key for node in nodes if folder.find_damage(node, read_data=read_data)]
+    bad = [node.key for node in nodes if not folder.is_intact(node, read_data=read_data)]
     still = sum((entry := folder.index.find(key)) is not None and entry.state == "complete" for key in bad)
     with ledger.transaction():
         orphans = len(folder.orphans())

@@ -178,7 +178,6 @@ def _fingerprint(ledger: Ledger, about: tuple[str, ...]) -> str:
             ("refresh_candidates", "count(*), max(at)"),
             ("jobs", "count(*), max(id)"),
             ("kv_nodes", "count(*)"),
-            ("kv_ghosts", "count(*)"),
         )
     ]
     state = [ledger.generation, *(ledger.rows.execute(sql).fetchone() for sql in counted), *about]

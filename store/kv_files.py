@@ -29,11 +29,7 @@ _ALIGN = 8
 
 
 class BadNode(Exception):
-    """A file that is not its node's; `reason` is one word: missing, truncated, mismatch, version or checksum."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    """A file that is missing, damaged, or not its node's."""
 
 
 class Payload(Struct, frozen=True):
@@ -81,8 +77,6 @@ def decode(text: bytes) -> Header:
     try:
         entries = json.loads(text)
         about = entries.pop(_ABOUT)
-        if about["format"] == _FORMAT and about["version"] != str(VERSION):
-            raise BadNode("version")
         root, key, parent, path = (bytes.fromhex(about[name]) for name in ("root", "key", "parent", "path"))
         payloads, at = [], 0
         for (name, one), crc in zip(entries.items(), about["crc"].split(), strict=True):
@@ -98,9 +92,9 @@ def decode(text: bytes) -> Header:
         ids = tuple(int(one) for one in about["ids"].split())
         header = Header(root, key, parent, path, ids, tuple(payloads))
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
-        raise BadNode("mismatch") from None
+        raise BadNode from None
     if encode(header, header.payloads) != text:
-        raise BadNode("checksum")
+        raise BadNode
     return header
 
 
@@ -150,7 +144,7 @@ def verify(node: Path | BinaryIO) -> Header:
         while left and (block := node.read(min(left, _BLOCK))):
             found, left = crc32(block, found), left - len(block)
         if left or found != one.crc:
-            raise BadNode("checksum")
+            raise BadNode
     return header
 
 
@@ -160,12 +154,12 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        raise BadNode("missing") from None
+        raise BadNode from None
     except OSError:
-        raise BadNode("mismatch") from None
+        raise BadNode from None
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise BadNode("mismatch")
+            raise BadNode
         with os.fdopen(descriptor, "rb", buffering=0, closefd=False) as file:
             yield file
     finally:
@@ -177,12 +171,12 @@ def _header(file: BinaryIO) -> Header:
     file.seek(0)
     length = int.from_bytes(file.read(_LENGTH), "little")
     if length > _HEADER_LIMIT:
-        raise BadNode("mismatch")
+        raise BadNode
     if size < _LENGTH + length:
-        raise BadNode("truncated")
+        raise BadNode
     header = decode(file.read(length))
     if size != _LENGTH + length + header.payload_bytes:
-        raise BadNode("truncated")
+        raise BadNode
     return header
 
 

@@ -1,4 +1,4 @@
-"""The index of the KV cache: nodes with their state and pins, hit and eviction counts, ghosts; rows of the ledger.
+"""The index of the KV cache: nodes with their state and pins, hits, bytes written; rows of the ledger.
 
 Every method of the index is one or two statements, most of them inside a transaction of the caller's. `KvFolder` keeps
 rows and files together: verified, removed with their descendants, and cleaned up after a crash.
@@ -9,7 +9,6 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date, timedelta
 from itertools import takewhile
 from pathlib import Path
 from secrets import token_hex
@@ -34,10 +33,8 @@ from store.kv_files import (
 )
 from store.locks import Lease
 
-MAX_GHOSTS = 20_000  # about 3 MB of ledger
 _DAY_S = 86_400
-_EPOCH = date(1970, 1, 1)
-_DAYS = 60  # for which bytes written are stored
+LACKING = "kv.lacking"  # the small value that says that something had no room
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,85 +45,6 @@ class CountTotal:
     tokens: int = 0
     bytes: int = 0
     seconds: float = 0.0
-
-
-class KvCounts:
-    """Counters by kind and name, bytes written by day, and ghosts."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._rows = ledger.rows
-
-    def add(self, kind: str, name: str, *, tokens: int = 0, size: int = 0, seconds: float = 0.0) -> None:
-        """Count one event."""
-        sql = """INSERT INTO kv_counts VALUES (?, ?, 1, ?, ?, ?) ON CONFLICT DO UPDATE SET
-                 count = count + 1, tokens = tokens + excluded.tokens, bytes = bytes + excluded.bytes,
-                 seconds = seconds + excluded.seconds"""
-        self._rows.execute(sql, (kind, name, tokens, size, seconds))
-
-    def of(self, kind: str) -> dict[str, CountTotal]:
-        """Return the counters of a kind, by name."""
-        sql = "SELECT name, count, tokens, bytes, seconds FROM kv_counts WHERE kind = ?"
-        return {name: CountTotal(*numbers) for name, *numbers in self._rows.execute(sql, (kind,))}
-
-    def total(self, kind: str) -> CountTotal:
-        """Return the counters of a kind, added up."""
-        sums = ", ".join(f"coalesce(sum({what}), 0)" for what in ("count", "tokens", "bytes", "seconds"))
-        return CountTotal(*self._rows.execute(f"SELECT {sums} FROM kv_counts WHERE kind = ?", (kind,)).fetchone())
-
-    def written(self, now: float) -> int:
-        """Return the bytes written since midnight, UTC."""
-        row = self._rows.execute("SELECT bytes FROM kv_written WHERE day = ?", (_day(now),)).fetchone()
-        return int(row[0]) if row else 0
-
-    def written_by_day(self) -> dict[date, int]:
-        """Return the bytes written on each day, UTC, that any were written on, oldest first."""
-        rows = self._rows.execute("SELECT day, bytes FROM kv_written ORDER BY day")
-        return {_EPOCH + timedelta(day): size for day, size in rows}
-
-    def write(self, size: int, now: float) -> None:
-        """Count bytes that are about to be written."""
-        sql = "INSERT INTO kv_written VALUES (?, ?) ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes"
-        self._rows.execute(sql, (_day(now), size))
-        self._rows.execute("DELETE FROM kv_written WHERE day < ?", (_day(now) - _DAYS,))
-
-    def removed(self, nodes: Iterable[Node], reason: str) -> None:
-        """Count nodes that are removed."""
-        for node in nodes:
-            self.add("removed", reason, tokens=len(node.ids), size=node.bytes, seconds=node.seconds)
-
-    def record_eviction(self, nodes: Iterable[Node], now: float) -> None:
-        """Add evicted nodes to the ghost list, and delete all but its newest."""
-        rows = [(node.key, len(node.ids), node.bytes, node.seconds, now) for node in nodes]
-        self._rows.executemany("INSERT OR REPLACE INTO kv_ghosts VALUES (?, ?, ?, ?, ?)", rows)
-        sql = "DELETE FROM kv_ghosts WHERE key IN (SELECT key FROM kv_ghosts ORDER BY evicted DESC LIMIT -1 OFFSET ?)"
-        self._rows.execute(sql, (MAX_GHOSTS,))
-
-    def count_ghost_hits(self, keys: Iterable[Key]) -> None:
-        """Count the ghosts at the beginning of a path: hits that a larger budget would have had."""
-        for ghost in takewhile(bool, map(self.ghost, keys)):
-            if ghost:
-                self.add("ghost", "missed", tokens=ghost.tokens, size=ghost.bytes, seconds=ghost.seconds)
-
-    def ghost(self, key: Key) -> CountTotal | None:
-        """Return the tokens, bytes and seconds of a node that was evicted; None if it was not."""
-        row = self._rows.execute("SELECT 1, tokens, bytes, seconds FROM kv_ghosts WHERE key = ?", (key,)).fetchone()
-        return CountTotal(*row) if row else None
-
-    def forget_eviction(self, key: Key) -> None:
-        """Remove the ghost of a node that is stored again."""
-        self._rows.execute("DELETE FROM kv_ghosts WHERE key = ?", (key,))
-
-    def forget_ghosts(self) -> None:
-        """Clear the ghost list."""
-        self._rows.execute("DELETE FROM kv_ghosts")
-
-    def ghosts(self) -> int:
-        """Return the number of ghosts."""
-        return int(self._rows.execute("SELECT count(*) FROM kv_ghosts").fetchone()[0])
-
-
-def _day(now: float) -> int:
-    return int(now // _DAY_S)
 
 
 def open_readonly(path: Path) -> Ledger:
@@ -165,7 +83,7 @@ class NodeRow:
 
 
 class KvIndex:
-    """The rows of KV nodes and their pins."""
+    """The rows of KV nodes and their pins, counters by kind, and the bytes written on each day."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._rows = ledger.rows
@@ -265,6 +183,28 @@ class KvIndex:
     def pins(self) -> list[tuple[Key, str, float]]:
         """Return key, owner and end of every pin."""
         return self._rows.execute("SELECT key, owner, until FROM kv_pins").fetchall()
+
+    def count(self, kind: str, *, tokens: int = 0, size: int = 0, seconds: float = 0.0) -> None:
+        """Count one event."""
+        sql = """INSERT INTO kv_counts VALUES (?, 'all', 1, ?, ?, ?) ON CONFLICT DO UPDATE SET
+                 count = count + 1, tokens = tokens + excluded.tokens, bytes = bytes + excluded.bytes,
+                 seconds = seconds + excluded.seconds"""
+        self._rows.execute(sql, (kind, tokens, size, seconds))
+
+    def counted(self, kind: str) -> CountTotal:
+        """Return the counters of a kind."""
+        sums = ", ".join(f"coalesce(sum({what}), 0)" for what in ("count", "tokens", "bytes", "seconds"))
+        return CountTotal(*self._rows.execute(f"SELECT {sums} FROM kv_counts WHERE kind = ?", (kind,)).fetchone())
+
+    def written(self, now: float | None = None) -> int:
+        """Return the bytes written since midnight, UTC, or ever."""
+        sql = "SELECT coalesce(sum(bytes), 0) FROM kv_written WHERE day = coalesce(?, day)"
+        return int(self._rows.execute(sql, (None if now is None else now // _DAY_S,)).fetchone()[0])
+
+    def write(self, size: int, now: float) -> None:
+        """Count bytes that are about to be written."""
+        sql = "INSERT INTO kv_written VALUES (?, ?) ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes"
+        self._rows.execute(sql, (now // _DAY_S, size))
 
 
 def _node(row: Sequence[Any]) -> Node:
@@ -385,23 +325,21 @@ def _path(folder: Path, name: str) -> Path:
     return folder / (name + _SUFFIX)
 
 
-def inspect(path: Path, node: Node, verified: Identity | None) -> tuple[str, Identity | None]:
-    """Return in a word how a node's file is damaged, empty if it is intact, and its identity if that was not known.
+def inspect(path: Path, node: Node, verified: Identity | None) -> tuple[bool, Identity | None]:
+    """Return whether a node's file is intact, and its identity if that was not known.
 
     Looks at the file alone, which may take as long as the disk does.
     """
     found = identity(path)
     if found is None or found == verified:
-        return "" if found else "missing", None
+        return found is not None, None
     try:
         header = verify(path)
-    except BadNode as bad:
-        return bad.reason, None
-    except OSError:
-        return "mismatch", None
+    except (BadNode, OSError):
+        return False, None
     if (header.key, header.parent, header.path, header.ids) != (node.key, node.parent, node.path, node.ids):
-        return "mismatch", None
-    return "", found if found == identity(path) else None
+        return False, None
+    return True, found if found == identity(path) else None
 
 
 class KvFolder:
@@ -409,7 +347,7 @@ class KvFolder:
 
     def __init__(self, ledger: Ledger, folder: Path) -> None:
         self.ledger, self.folder = ledger, folder
-        self.index, self.counts, self.owner = KvIndex(ledger), KvCounts(ledger), ProcessOwner(folder)
+        self.index, self.owner = KvIndex(ledger), ProcessOwner(folder)
         self.writing: Key | None = None  # reserved by its owner and not complete yet
 
     def path_of(self, key: Key) -> Path:
@@ -421,35 +359,33 @@ class KvFolder:
 
         A file that has not changed since it was last verified costs one `stat`.
         """
-        if damage := self.find_damage(node, read_data=read_data):
-            self.remove_damaged(node, damage)
-        return not damage
+        if not (intact := self.is_intact(node, read_data=read_data)):
+            self.remove_damaged(node)
+        return intact
 
-    def find_damage(self, node: Node, *, read_data: bool) -> str:
-        """Return in a word how a node's file is damaged; empty if it is intact."""
+    def is_intact(self, node: Node, *, read_data: bool) -> bool:
+        """Return whether a node's file is intact."""
         entry = self.index.find(node.key)
         if entry is None or entry.state != "complete":
-            return "missing"
-        damage, found = inspect(self.path_of(node.key), node, None if read_data else entry.verified)
+            return False
+        intact, found = inspect(self.path_of(node.key), node, None if read_data else entry.verified)
         if found and found != entry.verified:
             self.index.set_verified(node.key, found)
-        return damage
+        return intact
 
-    def remove_damaged(self, node: Node, reason: str) -> None:
+    def remove_damaged(self, node: Node) -> None:
         """Remove a node whose file cannot be used, and its descendants."""
         entry = self.index.find(node.key)
         if entry and entry.node.created == node.created:  # else it was stored again under the same key
-            self.remove([node.key], reason)
+            self.remove([node.key])
 
-    def remove(self, keys: Collection[Key], reason: str) -> int:
+    def remove(self, keys: Collection[Key]) -> int:
         """Remove nodes and their descendants; returns their number. Those being written are removed when finished."""
         with self.ledger.transaction():
             found = [entry for key in self.index.below(keys) if (entry := self.index.find(key))]
-            complete = [entry.node for entry in found if entry.state == "complete"]
             if found:
                 self.index.mark_deleting([entry.node.key for entry in found], self.owner.name)
-                self.counts.removed(complete, reason)
-        self.remove_files(node.key for node in complete)
+        self.remove_files(entry.node.key for entry in found if entry.state == "complete")
         with self.ledger.transaction():
             self.finish_removals()
         return len(found)
@@ -459,7 +395,7 @@ class KvFolder:
         sql = f"""SELECT key FROM kv_nodes WHERE state != 'deleting' AND (
                   (document IS NULL AND depth > 1) OR {NODES_OF_REMOVED})"""
         keys = [key for (key,) in self.ledger.rows.execute(sql)]
-        return self.remove(keys, "deleted") if keys else 0
+        return self.remove(keys) if keys else 0
 
     def remove_files(self, keys: Iterable[Key]) -> None:
         """Remove files; one that cannot be removed stays, and still counts towards the budget."""
@@ -488,7 +424,7 @@ class KvFolder:
                 _unlink(path)
             sizes = self.index.sizes()
         gone = [key for key, _, state in sizes if state == "complete" and not self.path_of(key).exists()]
-        self.remove(gone, "missing")
+        self.remove(gone)
 
     def orphans(self) -> list[Path]:
         """Return the files without a row; inside a transaction, so that no node is reserved meanwhile."""

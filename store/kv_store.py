@@ -31,6 +31,7 @@ from store.kv_files import (
     write,
 )
 from store.kv_index import (
+    LACKING,
     CountTotal,
     KvFolder,
     Match,
@@ -99,32 +100,30 @@ class KvBudget:
         """`daily` are the bytes that may be written on one day (UTC)."""
         self._folder, self.bytes, self._daily = kv_folder, budget, daily
         self._score, self._now, self._others = score, now, others
-        self._index, self._counts = kv_folder.index, kv_folder.counts
+        self._index = kv_folder.index
 
-    def reserve(self, node: Node, root: TreeRoot, sub_step: int, evict: bool = True) -> str:
-        """Reserve the bytes of a node before its file is written, evicting others; returns the reason where refused."""
+    def reserve(self, node: Node, root: TreeRoot, sub_step: int, evict: bool = True) -> bool:
+        """Reserve the bytes of a node before its file is written, evicting others; False where it is refused."""
         for _ in range(_ROUNDS):
             with self._folder.ledger.transaction():
                 self._folder.finish_removals()
                 excess = self._excess(node.bytes + _SLACK)
                 chosen = self._choose(excess, {node.parent}) if evict and excess > 0 else []
-                refused = self._refusal(node, root) or ("no_space" if sum(one.bytes for one in chosen) < excess else "")
-                if refused:
-                    return refused
+                if not self._is_allowed(node, root) or sum(one.bytes for one in chosen) < excess:
+                    return False
                 if excess <= 0:
                     self._folder.writing = node.key
                     self._index.reserve(node, sub_step, self._folder.owner.name)
-                    self._counts.write(node.bytes, self._now())
-                    self._counts.forget_eviction(node.key)
-                    return ""
+                    self._index.write(node.bytes, self._now())
+                    return True
                 self._mark_deleting(chosen)
             self._folder.remove_files(one.key for one in chosen)
-        return "no_space"
+        return False
 
     def free(self, evicting: int = 0) -> int:
         """Return the bytes that a node may have now without evicting others, or evicting at most `evicting` bytes."""
         with self._folder.ledger.transaction():
-            daily = self._daily - self._counts.written(self._now())
+            daily = self._daily - self._index.written(self._now())
             return max(0, min(-self._excess(_SLACK) + evicting, daily))
 
     def evict_unused(self, keys: Iterable[Key]) -> None:
@@ -153,15 +152,13 @@ class KvBudget:
                 return budget + excess
             self._folder.remove_files(one.key for one in chosen)
 
-    def _refusal(self, node: Node, root: TreeRoot) -> str:
+    def _is_allowed(self, node: Node, root: TreeRoot) -> bool:
+        """Return whether a node has its parent, is not being written by another process, and may be today."""
         parent = self._index.find(node.parent)
         if node.parent != root.key and (parent is None or parent.state != "complete"):
-            return "no_parent"
-        if not self._folder.ledger.is_current:
-            return "deleted"
-        if self._index.find(node.key):
-            return "in_progress"  # another process is writing it
-        return "daily_limit" if self._counts.written(self._now()) + node.bytes > self._daily else ""
+            return False
+        within = self._index.written(self._now()) + node.bytes <= self._daily
+        return within and self._folder.ledger.is_current and self._index.find(node.key) is None
 
     def _excess(self, need: int) -> int:
         """Return the bytes to evict before `need` more fit beside all that is or will be there; below 0 for none."""
@@ -188,8 +185,7 @@ class KvBudget:
     def _mark_deleting(self, nodes: list[Node]) -> None:
         if nodes:
             self._index.mark_deleting([node.key for node in nodes], self._folder.owner.name)
-            self._counts.removed(nodes, "evicted")
-            self._counts.record_eviction(nodes, self._now())
+            self._folder.ledger.set(LACKING, "1")
 
 
 def size_on_disk(path: Path) -> int:
@@ -219,18 +215,13 @@ _PINNED_S = 600.0  # after which a match that was not released no longer pins it
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Size and hits of the cache: `removed` and `refused` by reason, `missed` what a larger budget would have hit."""
+    """Size and hits of the cache."""
 
     nodes: int
     bytes: int
     hits: CountTotal
-    partial: CountTotal
-    removed: dict[str, CountTotal]
-    refused: dict[str, CountTotal]
-    written_today: int
-    ghosts: int
-    missed: CountTotal
     fetched: CountTotal
+    written_today: int
 
 
 _ADAPTERS = "kv.adapters"  # a small value of the ledger: the digest of the adapter of each root that has one
@@ -260,21 +251,16 @@ class KvStore:
         self._ledger, self.sub_step, self._now = ledger, sub_step, now
         self.folder = KvFolder(ledger, folder)
         self.budget = KvBudget(self.folder, budget, daily, score, now, others)
-        self.index, self.counts = self.folder.index, self.folder.counts
+        self.index = self.folder.index
 
-    def match(self, root: TreeRoot, segments: Sequence[Sequence[int]], *, asked: bool = True) -> Match:
-        """Find and pin the cached prefix of a prompt; damaged nodes on the way are removed.
-
-        Misses of evicted nodes are counted for questions (`asked`), not for prefetching.
-        """
+    def match(self, root: TreeRoot, segments: Sequence[Sequence[int]]) -> Match:
+        """Find and pin the cached prefix of a prompt; damaged nodes on the way are removed."""
         keys = path_keys(root, segments)
         while True:
             owner = self.folder.owner.name
             with self._ledger.transaction():
                 match = self._follow(keys, segments, owner)
             if self._is_intact(match, segments):
-                if asked:
-                    self.counts.count_ghost_hits(keys[len(match.nodes) + 1 :])
                 return match
             match.release()
 
@@ -286,14 +272,12 @@ class KvStore:
         tokens = match.tokens if loaded is None else loaded
         with self._ledger.transaction():
             self.index.record_use([node.key for node in match.found], self._now())
-            if match.partial and (read := min(tokens, match.partial.tokens)):
-                self.counts.add("partial", "all", tokens=read)
             if tokens:
-                self.counts.add("hit", "all", tokens=tokens, seconds=max(0.0, seconds_saved))
+                self.index.count("hit", tokens=tokens, seconds=max(0.0, seconds_saved))
 
     def record_fetched(self, tokens: int, size: int, seconds_saved: float) -> None:
         """Count tokens that came from another place, and the seconds that saved; below 0 where it was slower."""
-        self.counts.add("fetched", "all", tokens=tokens, size=size, seconds=max(0.0, seconds_saved))
+        self.index.count("fetched", tokens=tokens, size=size, seconds=max(0.0, seconds_saved))
 
     def keep(
         self,
@@ -318,13 +302,13 @@ class KvStore:
         about = (size, seconds, now, now, 0, document_of(ids))
         node = Node(header.key, above.key, header.path, depth, header.ids, *about)
         try:
-            refused = self.budget.reserve(node, root, self.sub_step, evict) or self._write(node, header, tensors)
-            if refused:
-                self.counts.add("refused", refused, tokens=len(ids), size=size, seconds=seconds)
+            stored = self.budget.reserve(node, root, self.sub_step, evict) and self._write(node, header, tensors)
+            if not stored:
+                self._ledger.set(LACKING, "1")
         finally:
             self.folder.writing = None
             self.budget.shrink(self.budget.bytes)
-        return None if refused else node
+        return node if stored else None
 
     def _size(self, header: Header, tensors: Sequence[Tensor]) -> int:
         return size_of(header, tensors)
@@ -332,12 +316,6 @@ class KvStore:
     def path_of(self, node: Node) -> Path:
         """Return the file that holds a node's tensors, in the safetensors format."""
         return self.folder.path_of(node.key)
-
-    def forget(self, keys: Collection[Key]) -> int:
-        """Remove nodes and their descendants, and clear the ghost list; returns the number of nodes."""
-        removed = self.folder.remove(keys, "deleted")
-        self.counts.forget_ghosts()
-        return removed
 
     def note_adapter(self, root: TreeRoot, digest: str) -> None:
         """Remember that the nodes below a root are of an adapter."""
@@ -351,7 +329,7 @@ class KvStore:
         gone = {root for root, digest in _adapters(self._ledger).items() if digest not in others}
         roots = [bytes.fromhex(root) for root in gone]
         freed = sum(entry.node.bytes for entry in filter(None, map(self.index.find, self.index.below(roots))))
-        self.folder.remove(roots, "deleted")
+        self.folder.remove(roots)
         with self._ledger.transaction():
             left = {root: digest for root, digest in _adapters(self._ledger).items() if root not in gone}
             self._ledger.set(_ADAPTERS, json.dumps(left))
@@ -368,11 +346,9 @@ class KvStore:
 
     def stats(self) -> Stats:
         """Return size and hits of the cache."""
-        counts, held = self.counts, self.index.totals()
-        removed, refused = counts.of("removed"), counts.of("refused")
-        hits, partial, missed, fetched = map(counts.total, ("hit", "partial", "ghost", "fetched"))
-        about = (held.count, held.bytes, hits, partial, removed, refused, counts.written(self._now()))
-        return Stats(*about, counts.ghosts(), missed, fetched)
+        index, held = self.index, self.index.totals()
+        counted = (index.counted("hit"), index.counted("fetched"))
+        return Stats(held.count, held.bytes, *counted, index.written(self._now()))
 
     def _follow(self, keys: Sequence[Key], segments: Sequence[Sequence[int]], owner: str) -> Match:
         """Find and pin the cached prefix, inside a transaction and without a look at the disk."""
@@ -390,30 +366,30 @@ class KvStore:
         if original and child_key(original.parent, original.ids) != original.key:
             wrong.append(original)
         for node in wrong:
-            self.folder.remove_damaged(node, "ids")
+            self.folder.remove_damaged(node)
         if wrong or not match.found:
             return not wrong
         entries = [self.index.find(node.key) for node in match.found]
         known = [entry.verified if entry and entry.state == "complete" else None for entry in entries]
         found = [inspect(self.path_of(one), one, file) for one, file in zip(match.found, known, strict=True)]
-        for node, (damage, identified) in zip(match.found, found, strict=True):
-            if damage:
-                self.folder.remove_damaged(node, damage)
+        for node, (intact, identified) in zip(match.found, found, strict=True):
+            if not intact:
+                self.folder.remove_damaged(node)
             elif identified:
                 self.index.set_verified(node.key, identified)
-        return not any(damage for damage, _ in found)
+        return all(intact for intact, _ in found)
 
-    def _write(self, node: Node, header: Header, tensors: Sequence[Tensor]) -> str:
-        """Write a reserved node's file and read it back; returns the reason where it is not stored."""
+    def _write(self, node: Node, header: Header, tensors: Sequence[Tensor]) -> bool:
+        """Write a reserved node's file and read it back; returns whether it is stored."""
         path = self.path_of(node)
         try:
             write(path, header, tensors)
             found = identity(path)
             verify(path)
         except (OSError, BadNode):
-            return "write_error"  # full or failing disk: the segment is computed again
+            return False  # full or failing disk: the segment is computed again
         with self._ledger.transaction():
             if found is None or not self.index.complete(node.key, self.folder.owner.name):
-                return "deleted"
+                return False
             self.index.set_verified(node.key, found)
-        return ""
+        return True

@@ -151,7 +151,7 @@ def inflated(data: bytes, size: int) -> BytesIO:
     try:
         return BytesIO(coder.decompress(data, 2 * size + _SLACK))
     except zlib.error:
-        raise BadNode("checksum") from None
+        raise BadNode from None
 
 
 def _restored(node: FetchedNode) -> FetchedNode:
@@ -268,7 +268,7 @@ class Remote:
             file = self._source.read(expected.key, size, call)
             header = verify(file)
             if replace(header, payloads=()) != replace(expected, payloads=()):
-                raise BadNode("mismatch")
+                raise BadNode
             found = FetchedNode(header, file, call.sent or size)
             return _restored(found) if self.is_rounded else found
 

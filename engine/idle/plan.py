@@ -15,7 +15,7 @@ from engine.idle.types import Handler, Handlers, Job, Outcome, check_time
 from engine.operations import tidy
 from engine.session import Session
 from engine.types import AskOptions
-from store.answers import predicted_use
+from store.answers import AnswerBank, most_used, predicted_use
 from store.database import Ledger
 from store.documents import newest_documents, titled_documents
 from store.history import History, RetrievalLog, latest
@@ -23,7 +23,7 @@ from store.jobs import JobCost
 from store.types import Scope
 
 if TYPE_CHECKING:
-    from engine.idle.prefetch import PrefetchPlan
+    from engine.idle.prefetch import PrefetchContext, PrefetchPlan
     from engine.kv.restore import PromptReader
     from engine.models.types import LanguageModel
     from store.types import Chunk, Hit
@@ -60,6 +60,7 @@ PREDICTION_TOKENS = 240  # that a model may write
 _CHUNKS = 120  # of the newest that no question was about yet, that forms of questions are filled from
 _DOCUMENTS = 200  # of the newest, in which these are looked for
 _QUESTIONS = 2000  # of the latest, whose retrieved chunks are counted for prefetching
+_ENTRIES = 200  # stored answers, the most used, whose prompts are restored
 _NEW = 1000  # of the newest documents, and of their chunks not retrieved yet, that may be prefetched
 _CHECKED = 50  # cache files that are checked in one run
 
@@ -77,6 +78,7 @@ class IdlePlanner:
         """Return the handler of each kind of job, in the order in which they run."""
         settings = self.session.settings
         is_local = self.session.load_model is not None and not settings.model.is_served
+        prefills: Handlers = {"prefetch": self._segments(self._prefetch), "restore": self._segments(self._restore)}
         verify = partial(refresh.verify, tau=settings.bank.tau, max_error=settings.experiment.max_error)
         return {
             "refresh": self._asking(refresh.plan_refreshes, refresh.refresh),
@@ -92,15 +94,15 @@ class IdlePlanner:
             "convert": self._asking(
                 lambda reasker: refresh.plan_conversions(reasker, decode=self._strategy.decode), refresh.convert
             ),
-            **({"prefetch": self._prefetch()} if is_local and settings.kv.reuse != "off" else {}),
+            **(prefills if is_local and settings.kv.reuse != "off" else {}),
             "maintenance": maintenance(self.session.ledger, self._tasks(), self.session.now.timestamp()),
         }
 
     def measure(self) -> JobCost:
         """Return the model's work so far, and the bytes written to the KV cache."""
-        from store.kv_index import KvCounts
+        from store.kv_index import KvIndex
 
-        size = sum(KvCounts(self.session.ledger).written_by_day().values())
+        size = KvIndex(self.session.ledger).written()
         if self.reader is None:
             return JobCost(bytes=size)
         meter = self.reader.model.meter
@@ -187,12 +189,12 @@ class IdlePlanner:
         quotes = session.load_model is None or session.has_roles
         return predict.plan_standing(self._reasker, self._strategy, listed, meetings, quotes=quotes)
 
-    def _prefetch(self) -> Handler:
+    def _segments(self, planned: "Callable[[], PrefetchPlan | None]") -> Handler:
         last: PrefetchPlan | None = None
 
         def plan() -> list[Job]:
             nonlocal last
-            last = self._plan_prefetch()
+            last = planned()
             return last.jobs if last else []
 
         def run(job: Job) -> Outcome:
@@ -201,20 +203,40 @@ class IdlePlanner:
 
         return Handler(plan, run)
 
-    def _plan_prefetch(self) -> "PrefetchPlan | None":
+    def _prefetch(self) -> "PrefetchPlan | None":
         """Return what to prefetch; None if there is nothing, or nothing of this model can be cached."""
         session, lists = self.session, RetrievalLog(self.session.ledger).lists(_QUESTIONS)
         retrieved = frozenset(chain.from_iterable(lists))
         new = [hit.chunk for hit in new_chunks(session, _NEW, _NEW) if hit.chunk.id not in retrieved]
-        if not (lists or new) or (reader := self.load()).kept is None:
+        if not (lists or new) or (context := self._prefetch_context()) is None:
             return None
-        from engine.idle.prefetch import PrefetchContext, plan_prefetch
+        from engine.idle.prefetch import plan_prefetch
 
         def chunks(ids: Sequence[str]) -> "dict[str, Chunk]":
             return {hit.chunk.id: hit.chunk for hit in session.reader.chunks(ids)}
 
-        parts = (self._reasker, session.settings.ask.k, session.settings.idle.ahead, session.locks.reader)
-        return plan_prefetch(PrefetchContext(reader, reader.kept, *parts, self.is_over), lists, chunks, new)
+        return plan_prefetch(context, lists, chunks, new)
+
+    def _restore(self) -> "PrefetchPlan | None":
+        """Return the segments of the most used answers' prompts, once some had no room (PerCache 4.3.3)."""
+        from store.kv_index import LACKING
+
+        if not self.session.ledger.get(LACKING) or (context := self._prefetch_context()) is None:
+            return None
+        from engine.idle.prefetch import plan_restores
+
+        bank, used = AnswerBank(self.session.ledger), most_used(self.session.ledger, self._reasker.writer_key, _ENTRIES)
+        return plan_restores(context, ((one, refresh.demand(one)) for one in map(bank.find, used) if one))
+
+    def _prefetch_context(self) -> "PrefetchContext | None":
+        from engine.idle.prefetch import PrefetchContext
+
+        session, reader = self.session, self.load()
+        if reader.kept is None:
+            return None
+        settings = session.settings
+        parts = (settings.model.max_tokens, settings.ask.k, settings.idle.ahead, session.locks.reader)
+        return PrefetchContext(reader, reader.kept, self._reasker, *parts, self.is_over)
 
     @property
     def _reasker(self) -> Reasker:

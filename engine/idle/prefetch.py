@@ -3,6 +3,7 @@
 The N chunks retrieved most often and the N newest that are not cached yet, each right behind the system
 segment: as the first of a prompt, or, with `blocks`, as a block that fits any place. Where the cache is full,
 prefetched chunks that no question used are evicted, the oldest first; nothing else is.
+restore: segments of stored questions that had no room, once there is space again.
 """
 
 from collections import Counter
@@ -17,9 +18,10 @@ from msgspec import Struct
 from engine.idle.refresh import Reasker
 from engine.idle.types import Job, Outcome
 from engine.kv.restore import KvBinding, PromptReader, keep, prefill
-from engine.llm.prompt import block_of, chunk_ids, system_ids
+from engine.llm.prompt import block_of, chunk_ids, fit, in_blocks, system_ids
 from engine.models.types import Ids
 from engine.types import Trace
+from store.answers import CachedAnswer
 from store.kv_files import DocumentSegment, Key, Node, TreeRoot, grouped
 from store.kv_index import CountTotal, path_keys
 from store.types import Chunk, replace
@@ -64,6 +66,7 @@ class PrefetchContext:
     reader: PromptReader
     binding: KvBinding
     reasker: Reasker
+    max_tokens: int  # of an answer
     k: int
     count: int  # chunks in a plan, both of those retrieved most and of those that no question retrieved
     lock: Callable[[], AbstractContextManager[None]]
@@ -190,3 +193,29 @@ def _path(context: PrefetchContext, chunk: Chunk) -> Path:
     if context.reader.ropes:
         return (system_ids(model), DocumentSegment.of(model.tokens(block_of(chunk)), chunk.document))
     return tuple(grouped((system_ids(model), chunk_ids(model, 1, chunk)), model.sub_step))
+
+
+def plan_restores(context: PrefetchContext, entries: Iterable[tuple[CachedAnswer, float]]) -> PrefetchPlan:
+    """Plan the segments of these entries' prompts that are not cached, given how often each entry is wanted."""
+    binding, found = context.binding, dict[str, WantedSegment]()
+    cached = binding.store.index.totals()
+    mean = cached.bytes / cached.count if cached.count else 0  # of a segment: below it nothing is worth retrieving for
+    one_s, one_size = cost_of_token(cached)
+    wanted = entries if binding.store.budget.free() > mean else ()
+    for entry, times in takewhile(lambda _: not context.is_over(), wanted):
+        for path in _prompt_paths(context, entry):
+            if not is_cached(binding, path):
+                key, tokens = key_of(binding.root, path).hex(), len(path[-1])
+                expected = times + (found[key].job.expected if key in found else 0.0)
+                about = (entry.question, "not stored for lack of space", expected, tokens * one_s, tokens * one_s)
+                found[key] = WantedSegment(Job("restore", key, *about, tokens), path, int(tokens * one_size))
+    return plan_segments(context, found.values())
+
+
+def _prompt_paths(context: PrefetchContext, entry: CachedAnswer) -> list[Path]:
+    """Return the paths of all segments of a prompt but its last."""
+    reader, evidence = context.reader, context.reasker.evidence(entry)
+    if not evidence.passages:
+        return []
+    segments = fit(reader.model, entry.question, context.reasker.now, evidence, context.max_tokens)
+    return reader.paths((in_blocks(reader.model, segments) if reader.ropes else segments).ids[:-1])

@@ -18,7 +18,7 @@ class OutOfTime(Exception):
 
 Kind = Literal[
     "start", "refresh", "verify", "predict", "populate", "standing", "convert", "prefetch",
-    "maintenance",
+    "restore", "maintenance",
 ]  # fmt: skip
 
 # `failed` and `gave up`: the job raised an error, now or too often. The others say why a job did not run.

@@ -120,8 +120,7 @@ class _Blocks:
         """Return the blocks that another machine has, then those stored here, which `held` protects from eviction."""
         with self.trace.step("match") as step:
             paths = [(self.system, ids) for ids in wanted]
-            asked = self.trace.asked
-            matches = [held.enter_context(kept.store.match(kept.root, one, asked=asked)) for one in paths]
+            matches = [held.enter_context(kept.store.match(kept.root, one)) for one in paths]
             nodes = {ids: one.nodes[1] for ids, one in zip(wanted, matches, strict=True) if len(one.nodes) > 1}
             step.note = f"{len(nodes)} of {len(wanted)} blocks"
         away = self._away(kept, [ids for ids in wanted if ids not in nodes])
@@ -223,7 +222,7 @@ def _keep(
     if kept is None:
         return 0
     count = keep(kept, (system,), replace(first, suspects=(*first.suspects, *suspects)), evict=evict)
-    with kept.store.match(kept.root, (system,), asked=False) as match:
+    with kept.store.match(kept.root, (system,)) as match:
         for ids, part in parts.items() if match.nodes else ():
             if part.node is None:
                 about = (ids, part.seconds, [tensor(name, one) for name, one in part.arrays.items()])

@@ -226,7 +226,7 @@ def prefill(reading: PromptReader, segments: Sequence[Ids], trace: Trace, held: 
     if kept is None:
         return _compute_missing(reading, Prefilled(model.begin()), segments, trace)
     with trace.step("match") as step:
-        match = held.enter_context(kept.store.match(kept.root, segments, asked=trace.asked))
+        match = held.enter_context(kept.store.match(kept.root, segments))
         step.note = f"{len(match.nodes)} of {len(segments)} segments"
         step.note += ", and part of one" if match.partial else ""
     whole = borrow(kept, match, restore(kept, match, trace), segments, trace)

@@ -59,7 +59,7 @@ def size_of(nodes: KvFolder, key: Key, file: BinaryIO) -> int:
     """Return the bytes of an open file; BadNode unless its node is complete and was verified as it is now."""
     entry, found = nodes.index.find(key), open_identity(file)
     if entry is None or entry.state != "complete" or found is None or found != entry.verified:
-        raise BadNode("missing")
+        raise BadNode
     return found.size
 
 

@@ -10,7 +10,7 @@ from engine.ask.keys import key_of, normalise
 from engine.session import Session
 from engine.types import AskOptions, AskResult, Trace
 from store.answers import AnswerBank
-from store.kv_index import KvCounts
+from store.kv_index import KvIndex
 from tests.bench.corpus import Query, User, same
 from tests.bench.home import NOW, Home
 from tests.bench.metrics import terms
@@ -154,7 +154,7 @@ def covers(answer: str | None, gold: str) -> bool:
 def sizes(session: Session) -> Sizes:
     """Return what the caches hold, in bytes."""
     held = session.ledger.rows.execute("SELECT coalesce(sum(bytes), 0) FROM kv_nodes").fetchone()[0]
-    written = sum(KvCounts(session.ledger).written_by_day().values())
+    written = KvIndex(session.ledger).written()
     return Sizes(AnswerBank(session.ledger).size()[1], int(held), written)
 
 

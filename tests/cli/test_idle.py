@@ -258,6 +258,22 @@ def test_used_segments_are_not_evicted_for_prefetched_ones(runner: Pkb) -> None:
 
 
 @pytest.mark.slow
+def test_segments_evicted_for_lack_of_space_are_restored_when_there_is_more(runner: Pkb) -> None:
+    for question in ASKED:
+        runner("ask", question)
+    full = {question: tokens(runner, question, "--cache=refresh")["reused"] for question in ASKED}
+    nodes = set(rows(runner, "SELECT key FROM kv_nodes"))
+    runner("config", "set", "kv.bytes", "1")
+    runner("ask", NEW, "--cache=refresh")
+    assert rows(runner, "SELECT count(*) FROM kv_nodes") == [(0,)]
+    runner("config", "set", "kv.bytes", "1000000000")
+    row = runner("idle", "--json").row
+    assert {unit["job"] for unit in row["units"]} >= {"restore"}
+    assert set(rows(runner, "SELECT key FROM kv_nodes")) >= nodes
+    assert {question: tokens(runner, question, "--cache=refresh")["reused"] for question in ASKED} == full
+
+
+@pytest.mark.slow
 def test_blocks_of_the_most_retrieved_chunks_are_reused_at_any_place(runner: Pkb) -> None:
     runner("config", "set", "kv.reuse", "blocks")
     row = runner("idle", "--force", "--json").row

@@ -14,7 +14,7 @@ import pytest
 from cli.stats import kv_lines
 from store.database import open_ledger
 from store.history import History, HistoryEntry
-from store.kv_index import KvCounts
+from store.kv_index import KvIndex
 from tests.cli.conftest import Pkb
 from tests.cli.test_terminal import terminal
 from tests.demo import NANO, NOW, environment
@@ -38,7 +38,7 @@ def asked(folder: Path, entries: Iterable[HistoryEntry]) -> None:
 
 
 def year(folder: Path) -> None:
-    """Fill a home with what a year leaves: questions in every tier, idle work, predictions, evictions."""
+    """Fill a home with what a year leaves: questions in every tier, idle work, predictions, KV written."""
     draw, end = random.Random(1), datetime.fromisoformat(NOW)
     kinds = [("exact", False), ("semantic", False), ("prefix", True), ("full", True), ("full", False)]
     chosen = [(end - timedelta(days=365 - number / 2), *draw.choice(kinds)) for number in range(720)]
@@ -47,11 +47,8 @@ def year(folder: Path) -> None:
     with closing(open_ledger(folder / "home" / "ledger.db")) as ledger:
         ledger.rows.executemany("INSERT INTO job_stats VALUES (?, ?, ?, ?, ?)", jobs)
         ledger.rows.execute("INSERT INTO predictor_stats VALUES ('history/form', 900, 131, 1.0, 2.0, 2.0)")
-        counts = KvCounts(ledger)
-        counts.add("ghost", "2", seconds=612.5)
-        counts.add("removed", "evicted", size=900 * MB)
         for day in range(60):
-            counts.write((day + 1) * MB, end.timestamp() + day * 86_400.0)
+            KvIndex(ledger).write((day + 1) * MB, end.timestamp() + day * 86_400.0)
 
 
 JOBS = ("refresh", "verify", "predict", "populate", "standing", "prefetch", "convert", "maintenance")
@@ -61,9 +58,7 @@ def row(**changes: Any) -> dict[str, Any]:
     """Make the figures of a home where a model read ten prompts."""
     usual = {
         "reuse": "prefix", "nodes": 2, "bytes": 3 * MB, "budget": 4000 * MB, "other_bytes": 25 * MB,
-        "written_today": MB, "daily_budget": 20_000 * MB, "written_by_day": {"2024-06-19": MB},
-        "hits": 0, "partial": 0, "saved_s": 0.0,
-        "removed": {}, "refused": {}, "more_would_save_s": 0.0,
+        "written_today": MB, "daily_budget": 20_000 * MB, "hits": 0, "saved_s": 0.0,
         "fetched_tokens": 0, "fetched_bytes": 0, "fetched_saved_s": 0.0,
     }  # fmt: skip
     return {
@@ -100,7 +95,7 @@ def test_prompts_share_what_the_model_has_read(pkb: Pkb) -> None:
     prompts, kept = found["prompts"], found["kv"]
     assert (prompts["questions"], prompts["with_reuse"], prompts["reused"]) == (2, 1, kept["tokens"])
     assert 0 < prompts["reused"] < prompts["tokens"] / 2
-    assert kept["written_by_day"] == dict.fromkeys(kept["written_by_day"], kept["bytes"])
+    assert kept["written_today"] == kept["bytes"]
 
 
 def test_stats_opens_no_table_and_loads_no_model(pkb: Pkb) -> None:
@@ -194,21 +189,6 @@ def test_fetched_tokens_are_told() -> None:
     fetched = said("fetched", fetched_tokens=966, fetched_bytes=6 * MB, fetched_saved_s=1.5)
     assert fetched == "966 tokens, 6.0 MB from elsewhere, 1.5 s saved"
     assert "fetched" not in dict(kv_lines(row()))
-
-
-def test_evictions_go_with_what_more_room_would_have_saved() -> None:
-    found = said("evicted", removed={"truncated": 2, "evicted": 7, "ids": 1}, more_would_save_s=1.26)
-    assert found == "7 for lack of space, 3 with a missing or damaged file; more room would have saved 1.3 s"
-
-
-def test_where_the_rest_of_the_cache_fills_it_no_room_is_promised(pkb: Pkb) -> None:
-    assert said("evicted", removed={"evicted": 7}, more_would_save_s=1.25, budget=3 * MB) == "7 for lack of space"
-    others = pkb("stats", "--json").row["kv"]["other_bytes"]
-    with closing(open_ledger(pkb.folder / "home" / "ledger.db")) as ledger:
-        KvCounts(ledger).add("ghost", "2", seconds=5.0)
-    pkb("config", "set", "kv.bytes", str(others // 3))
-    assert pkb("stats", "--json").row["kv"]["more_would_save_s"] == 5.0
-    assert "no KV cache is stored: other cache files take" in pkb("stats").out
 
 
 def test_the_bound_on_wrong_hits_stands_beside_their_count(pkb: Pkb) -> None:

@@ -59,9 +59,9 @@ def test_two_hundred_kills_leave_a_sound_tree_within_its_budget_that_is_bit_iden
             worker.finish()
             assert (worker.codes[-1], worker.wrong()) == (0, [])
     with open_store(tmp_path) as (_, store):
-        stats = store.stats()
+        written = store.index.written()
     reused = sum(one["reused"] > 0 for one in worker.said)
     print(f"\n{_KILLS} kills, {silent} before the first prompt; left on their way: {dict(left)}")
-    print(f"{len(worker.said)} prompts, {reused} with something reused, {stats.removed['evicted'].count} nodes evicted")
+    print(f"{len(worker.said)} prompts, {reused} with something reused, {written:,} bytes written")
     print(f"at most {max(seen):,} of {BUDGET:,} bytes in {len(seen)} looks")
     assert (max(seen) <= BUDGET, reused > _KILLS) == (True, True)

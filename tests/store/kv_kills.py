@@ -28,7 +28,7 @@ def keep(kept: Kept) -> None:
 
 def forget(kept: Kept) -> None:
     """Forget a node with one below it."""
-    kept.store.forget([kept.store.match(ROOT, [A]).nodes[0].key])
+    kept.store.folder.remove([kept.store.match(ROOT, [A]).nodes[0].key])
 
 
 def lose(kept: Kept) -> None:

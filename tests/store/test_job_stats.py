@@ -92,7 +92,7 @@ def test_a_prefetched_node_belongs_to_the_job_and_one_of_a_question_does_not(tmp
     assert read
     account.add_node("prefetch", read.key)
     assert [one.key for one in box.store.index.unused("prefetch")] == [read.key]
-    box.store.forget([read.key])
+    box.store.folder.remove([read.key])
     assert box.keep(A, B)  # by a question
     assert box.store.index.unused("prefetch", "blocks") == []
     box.close()

@@ -72,7 +72,6 @@ DAMAGE = {
     "restored": damage_flipped_with_its_time_restored, "mismatch": damage_foreign, "another": damage_another_node,
     "version": damage_version, "larger": damage_larger, "folder": damage_folder,
 }  # fmt: skip
-REASON = {"restored": "checksum", "another": "mismatch", "larger": "mismatch", "folder": "missing"}
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
@@ -81,7 +80,6 @@ def test_a_damaged_node_is_a_miss_with_all_below_it(kept: Kept, kind: str) -> No
         kept.keep(*segments)
     DAMAGE[kind](kept.path_of(A, B))
     assert (kept.shape(A, B, C), kept.shape(C)) == ((1, (), 6), (1, (), 4))
-    assert kept.store.stats().removed[REASON.get(kind, kind)].count == 2
     assert kept.states() == ["complete"] * 2
 
 
@@ -99,7 +97,7 @@ def test_where_a_nodes_place_cannot_be_cleared_it_is_not_kept_and_nothing_is_lef
     damage_folder(path)
     (path / "of somebody else").touch()
     assert not kept.has(A)
-    assert (kept.keep(A), kept.states(), [*kept.store.stats().refused]) == (None, [], ["write_error"])
+    assert (kept.keep(A), kept.states()) == (None, [])
 
 
 def test_a_damaged_node_that_would_lend_its_beginning_is_a_miss(kept: Kept) -> None:
@@ -120,7 +118,7 @@ def test_rows_whose_ids_were_changed_are_a_miss(kept: Kept) -> None:
     kept.keep(A)
     kept.keep(A, B)
     kept.ledger.rows.execute("UPDATE kv_nodes SET ids = x'01000000' WHERE depth = 1")
-    assert (kept.shape(A, B), kept.states(), [*kept.store.stats().removed]) == ((0, (), 0), [], ["ids"])
+    assert (kept.shape(A, B), kept.states()) == ((0, (), 0), [])
 
 
 def test_a_row_whose_ids_were_changed_lends_nothing(kept: Kept) -> None:
@@ -135,7 +133,7 @@ def test_a_file_in_which_not_all_arrived_as_it_was_is_not_kept(kept: Kept) -> No
     parts = [Tensor(name, "U8", (100,), memoryview(memory)[at : at + 100]) for at, name in enumerate(("k", "v", "w"))]
     changing = Interrupted(parts, lambda: memory.__setitem__(50, 1))
     assert kept.store.keep(ROOT, None, A, 1.0, changing) is None
-    assert (kept.states(), kept.files(), [*kept.store.stats().refused]) == ([], set(), ["write_error"])
+    assert (kept.states(), kept.files()) == ([], set())
 
 
 def test_a_file_that_was_only_touched_is_read_once_and_stays(kept: Kept) -> None:
@@ -158,25 +156,25 @@ def test_an_untouched_file_is_read_again_only_when_all_is_to_be_read(kept: Kept)
 def test_a_node_that_could_not_be_loaded_goes_with_all_below_it(kept: Kept) -> None:
     kept.keep(A)
     kept.keep(A, B)
-    kept.store.folder.remove_damaged(kept.store.match(ROOT, [A]).nodes[0], "truncated")
+    kept.store.folder.remove_damaged(kept.store.match(ROOT, [A]).nodes[0])
     assert (kept.shape(A, B), kept.states()) == ((0, (), 0), [])
 
 
 def test_losing_a_node_twice_is_no_error(kept: Kept) -> None:
     node = kept.keep(A)
     assert node is not None
-    kept.store.folder.remove_damaged(node, "truncated")
-    kept.store.folder.remove_damaged(node, "truncated")
-    assert kept.store.stats().removed["truncated"].count == 1
+    kept.store.folder.remove_damaged(node)
+    kept.store.folder.remove_damaged(node)
+    assert (kept.has(A), kept.states()) == (False, [])
 
 
 def test_a_node_kept_anew_is_not_lost_with_its_predecessor(kept: Kept) -> None:
     old = kept.keep(A)
     assert old is not None
-    kept.store.forget([old.key])
+    kept.store.folder.remove([old.key])
     kept.clock.at += 1
     kept.keep(A)
-    kept.store.folder.remove_damaged(old, "truncated")
+    kept.store.folder.remove_damaged(old)
     assert kept.has(A)
 
 
@@ -194,15 +192,6 @@ def test_the_file_of_a_damaged_node_is_removed(kept: Kept) -> None:
     damage_flipped(kept.path_of(A))
     kept.shape(A)
     assert {path.suffix for path in kept.folder.iterdir()} == {".owner"}
-
-
-def test_forgetting_leaves_no_ghost(kept: Kept) -> None:
-    kept.keep(C)
-    kept.store.budget.shrink(0)
-    kept.store.budget.shrink(PLENTY)
-    before = kept.store.stats().ghosts
-    kept.store.forget([])
-    assert (before, kept.store.stats().ghosts) == (1, 0)
 
 
 # What `pkb doctor --data` sees of it.

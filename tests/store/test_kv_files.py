@@ -1,4 +1,4 @@
-"""A node's file: exact, readable by MLX, and refused with a reason whenever it is not what was written."""
+"""A node's file: exact, readable by MLX, and refused whenever it is not what was written."""
 
 import json
 import os
@@ -27,10 +27,9 @@ def node(tmp_path: Path) -> Path:
     return path
 
 
-def reason(path: Path) -> str:
-    with pytest.raises(BadNode) as caught:
+def refused(path: Path) -> None:
+    with pytest.raises(BadNode):
         verify(path)
-    return caught.value.reason
 
 
 def put(path: Path, at: int, data: bytes) -> None:
@@ -95,30 +94,30 @@ def test_mlx_loads_exactly_what_was_written(tmp_path: Path, name: str, dtype: mx
 
 
 def test_a_missing_file_is_missing(tmp_path: Path) -> None:
-    assert reason(tmp_path / "none.safetensors") == "missing"
+    refused(tmp_path / "none.safetensors")
 
 
 def test_a_file_cut_anywhere_is_refused(node: Path) -> None:
     data = node.read_bytes()
     for length in (0, 7, 8, 100, 500, len(data) - 1):
         node.write_bytes(data[:length])
-        assert reason(node) == "truncated"
+        refused(node)
 
 
 def test_a_file_with_more_behind_it_is_refused(node: Path) -> None:
     node.write_bytes(node.read_bytes() + b"\0")
-    assert reason(node) == "truncated"
+    refused(node)
 
 
 def test_a_flipped_bit_in_a_payload_is_found(node: Path) -> None:
     put(node, -1, bytes([node.read_bytes()[-1] ^ 1]))
-    assert reason(node) == "checksum"
+    refused(node)
 
 
 def test_another_programs_safetensors_are_foreign(tmp_path: Path) -> None:
     path = tmp_path / "node.safetensors"
     mx.save_safetensors(str(path), {"0.k": mx.zeros((2, 2))}, {"format": "pt"})
-    assert reason(path) == "mismatch"
+    refused(path)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +131,7 @@ def test_another_programs_safetensors_are_foreign(tmp_path: Path) -> None:
 def test_a_file_that_is_no_node_is_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "node.safetensors"
     path.write_bytes(data)
-    assert reason(path) in {"mismatch", "truncated"}
+    refused(path)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +139,7 @@ def test_a_file_that_is_no_node_is_refused(tmp_path: Path, data: bytes) -> None:
 )
 def test_what_is_no_file_is_foreign_and_nobody_waits_for_it(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "node.safetensors")
-    assert reason(tmp_path / "node.safetensors") == "mismatch"
+    refused(tmp_path / "node.safetensors")
 
 
 def test_a_header_written_anew_as_it_was_is_sound(node: Path) -> None:
@@ -148,15 +147,15 @@ def test_a_header_written_anew_as_it_was_is_sound(node: Path) -> None:
     assert verify(node).key == HEADER.key
 
 
-def test_a_file_of_another_version_is_told_apart(node: Path) -> None:
+def test_a_file_of_another_version_is_refused(node: Path) -> None:
     with_header(node, lambda about: about.update(version="2"))
-    assert reason(node) == "version"
+    refused(node)
 
 
 @pytest.mark.parametrize("name", ["root", "key", "parent", "path", "ids", "crc", "sum"])
 def test_a_header_in_which_anything_was_changed_is_refused(node: Path, name: str) -> None:
     with_header(node, lambda about: about.update({name: _other_digit(about[name])}))
-    assert reason(node) == "checksum"
+    refused(node)
 
 
 def _other_digit(text: str) -> str:

@@ -1,17 +1,14 @@
 """The rows of KV nodes, their owners, pins, counters and ghosts."""
 
 from collections.abc import Iterator
-from datetime import date
 from pathlib import Path
 
 import pytest
 
-from store import kv_index
 from store.database import Ledger, open_ledger
 from store.home import Identity
 from store.kv_files import Node, child_key
-from store.kv_index import CountTotal, KvCounts, KvIndex, ProcessOwner, is_alive, remove_dead_owners
-from store.types import replace
+from store.kv_index import CountTotal, KvIndex, ProcessOwner, is_alive, remove_dead_owners
 from tests.store.kv_kit import ROOT, SUB_STEP, run_python
 
 FILE = Identity(1, 2, 3, 4)
@@ -29,12 +26,6 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 def index(ledger: Ledger) -> KvIndex:
     """Return its nodes."""
     return KvIndex(ledger)
-
-
-@pytest.fixture
-def counts(ledger: Ledger) -> KvCounts:
-    """Return its counters."""
-    return KvCounts(ledger)
 
 
 def node(*ids: int, parent: Node | None = None, size: int = 100) -> Node:
@@ -131,49 +122,18 @@ def test_two_pins_on_a_node_are_let_go_one_by_one(index: KvIndex) -> None:
     assert index.pins() == [(node(1).key, "me", 8.0)]
 
 
-def test_counters_add_up_by_kind_and_name(counts: KvCounts) -> None:
-    counts.add("hit", "2", tokens=3, size=5, seconds=0.5)
-    counts.add("hit", "2", tokens=4)
-    counts.add("miss", "2")
-    counts.add("hit", "3", tokens=1)
-    assert counts.of("hit") == {"2": CountTotal(2, 7, 5, 0.5), "3": CountTotal(1, 1)}
-    assert (counts.total("hit"), counts.total("none")) == (CountTotal(3, 8, 5, 0.5), CountTotal())
+def test_counters_add_up_by_kind(index: KvIndex) -> None:
+    index.count("hit", tokens=3, size=5, seconds=0.5)
+    index.count("hit", tokens=4)
+    index.count("fetched")
+    assert (index.counted("hit"), index.counted("none")) == (CountTotal(2, 7, 5, 0.5), CountTotal())
 
 
-def test_bytes_written_are_counted_by_day(counts: KvCounts) -> None:
+def test_bytes_written_are_counted_by_day(index: KvIndex) -> None:
     day = 86_400.0
     for size, now in ((5, 10 * day), (6, 11 * day - 1), (7, 11 * day)):
-        counts.write(size, now)
-    assert (counts.written(10.5 * day), counts.written(11 * day), counts.written(12 * day)) == (11, 7, 0)
-    assert counts.written_by_day() == {date(1970, 1, 11): 11, date(1970, 1, 12): 7}
-
-
-def test_what_more_room_would_have_saved_is_what_ghosts_that_are_asked_for_took(counts: KvCounts) -> None:
-    counts.record_eviction([node(n) for n in range(3)], 1.0)
-    for n in (0, 2, 5):
-        counts.count_ghost_hits([node(n).key])
-    assert (counts.ghosts(), counts.total("ghost").count, counts.total("ghost").seconds) == (3, 2, 4.0)
-
-
-def test_a_path_of_ghosts_counts_up_to_its_first_gap(counts: KvCounts) -> None:
-    counts.record_eviction([node(1), node(3)], 1.0)
-    counts.count_ghost_hits([node(1).key, node(2).key, node(3).key])
-    assert counts.total("ghost").count == 1
-
-
-def test_a_node_that_is_back_is_no_ghost(counts: KvCounts) -> None:
-    counts.record_eviction([node(1)], 1.0)
-    counts.forget_eviction(node(1).key)
-    assert counts.ghosts() == 0
-
-
-def test_the_oldest_ghosts_go_when_there_are_too_many(counts: KvCounts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kv_index, "MAX_GHOSTS", 2)
-    for n in range(4):
-        counts.record_eviction([replace(node(n))], float(n))
-    for n in range(4):
-        counts.count_ghost_hits([node(n).key])
-    assert (counts.ghosts(), counts.total("ghost").count) == (2, 2)
+        index.write(size, now)
+    assert [index.written(now) for now in (10.5 * day, 11 * day, 12 * day, None)] == [11, 7, 0, 18]
 
 
 def test_a_holder_is_alive_until_it_lets_go(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_a_node_that_was_evicted_is_absent_and_the_peer_is_asked_again(served: S
     remote, nodes, _, folder = served
     header, data = nodes[-1]
     kept = Kept(folder / "desktop")
-    kept.store.forget([header.key])
+    kept.store.folder.remove([header.key])
     kept.close()
     assert why(lambda: remote.fetch(header, len(data), PATIENCE_S)) == "absent"
     assert list(map(bool, remote.find(keys_of(nodes), PATIENCE_S))) == [True, True, False]
@@ -137,7 +137,7 @@ def test_a_node_that_is_evicted_while_it_is_read_comes_whole(tmp_path: Path) -> 
         with source.asked(RemoteCall(), "GET", f"/kv/{header.key.hex()}") as reply:
             begun = reply.read(1000)
             kept = Kept(tmp_path / "desktop")
-            kept.store.forget([header.key])
+            kept.store.folder.remove([header.key])
             kept.close()
             assert begun + reply.read() == data
 

@@ -242,7 +242,7 @@ def test_a_place_that_is_too_slow_gave_no_answer_in_time(laptop: Box, desktop: D
             raise RemoteMiss("unreachable")
 
     assert asked(laptop, Slow(desktop.box))[1] == "no answer in time"
-    laptop.store.forget([node.key for node in laptop.store.match(ROOT, prompt(laptop.model)[:-1]).nodes])
+    laptop.store.folder.remove([node.key for node in laptop.store.match(ROOT, prompt(laptop.model)[:-1]).nodes])
     assert asked(laptop, Broken(desktop.box))[1] == "no answer"
 
 
