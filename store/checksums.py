@@ -5,21 +5,19 @@ the files of the versions that it acknowledges, each with its size, times and CR
 costs one `stat`, any other is read and compared. An unlisted file is not part of a table.
 """
 
-import json
 import os
-import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from msgspec import Struct
 from msgspec.structs import astuple
 
 from store.errors import DiskFull
-from store.home import Identity, identity, replacing
+from store.home import Identity, identity
 
 if TYPE_CHECKING:
     from store.database import Ledger
@@ -75,7 +73,7 @@ class TableFiles:
             known, fading = self._listed(table), self._ledger.get(_FADING) == table
             latest = _latest(known)
             read = [path for path in known if whole or path == latest or _part(path) not in (_VERSIONS, _RECORDS)]
-            bad = [path for path in read if not self._is_intact(path, known[path], reads)]
+            bad = [path for path in read if not is_intact(self._folder / path, known[path], reads=reads)]
             bad = [path for path in bad if not fading or os.path.lexists(self._folder / path)]
             if not bad or known == self._listed(table):  # else another process removed them meanwhile
                 return bad
@@ -100,7 +98,7 @@ class TableFiles:
         for path in self.unlisted():
             if _lacks_end(self._folder / path):
                 raise DiskFull(f"the disk is full or failing: {self._folder}", "pkb doctor")
-            if fresh := _checksum(self._folder / path, sync=True):
+            if fresh := checksum(self._folder / path, sync=True):
                 found[path] = fresh
                 folders |= {*(self._folder / path).parents} - {*self._folder.parents}
         for folder in folders:
@@ -146,39 +144,14 @@ class TableFiles:
         sql = f"SELECT {_LISTED} FROM table_files WHERE substr(path, 1, length(?1)) = ?1"
         return {path: Checksum(Identity(*file), crc) for path, crc, *file in self._ledger.rows.execute(sql, (below,))}
 
-    def _is_intact(self, path: str, known: Checksum, reads: bool) -> bool:
-        found = identity(self._folder / path)
-        if found == known.file and not reads:
-            return True
-        fresh = _checksum(self._folder / path) if found and found.size == known.file.size else None
-        return fresh is not None and fresh.crc == known.crc
 
-
-def list_files(rows: sqlite3.Connection, folder: Path) -> None:
-    """List the files of the tables of a home whose ledger did not, by the lists that stood beside them."""
-    for table in sorted({one.parent.parent for one in folder.glob(f"*{folder_of('')}/{_VERSIONS}/*.manifest")}):
-        writing, known = read_list(folder / "checksums" / f"{table.stem}.json") or (True, ())
-        found = {f"{table.name}/{name}": Checksum(Identity(*file), crc) for name, file, crc in known}
-        if not known:
-            there = (Path(inner, name) for inner, _, names in os.walk(table) for name in names if name != _REWRITTEN)
-            found = {path.relative_to(folder).as_posix(): one for path in there if (one := _checksum(path))}
-        values = [(path, one.crc, *astuple(one.file)) for path, one in found.items()]
-        values = [row for row in values if not writing or os.path.lexists(folder / row[0])]
-        rows.executemany(f"INSERT INTO table_files ({_LISTED}) VALUES (?, ?, ?, ?, ?, ?)", values)
-
-
-def read_list(path: Path) -> Any:
-    """Read a list that `write_list` wrote; None if the file is missing or damaged."""
-    with suppress(OSError, ValueError):
-        checksum, _, body = path.read_bytes().partition(b"\n")
-        return json.loads(body) if int(checksum, 16) == crc32(body) else None
-
-
-def write_list(path: Path, values: Any) -> None:
-    """Write JSON values with their CRC32, whole or not at all; OSError."""
-    body = json.dumps(values).encode()
-    with replacing(path, path.with_suffix(f".{os.getpid()}"), lasting=True) as file:
-        file.write(b"%08x\n%s" % (crc32(body), body))
+def is_intact(path: Path, known: Checksum, *, reads: bool = False) -> bool:
+    """Return whether a file is as it was written; it is read if it seems changed, or anyway."""
+    found = identity(path)
+    if found == known.file and not reads:
+        return True
+    fresh = checksum(path) if found and found.size == known.file.size else None
+    return fresh is not None and fresh.crc == known.crc
 
 
 def folder_of(table: str) -> str:
@@ -214,7 +187,7 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _checksum(path: Path, *, sync: bool = False) -> Checksum | None:
+def checksum(path: Path, *, sync: bool = False) -> Checksum | None:
     """Read a file; None if there is no regular file, or where it was written to meanwhile. OSError with `sync`."""
     before, crc = identity(path), 0
     if before is None:

@@ -347,7 +347,7 @@ class Knowledge:
         Catalog(self._ledger).mark_changed(quoting)
 
 
-_EMBEDDED = """INSERT OR REPLACE INTO embedded_documents
+_CHANGED = """INSERT OR REPLACE INTO changed_documents
     SELECT ?, coalesce(max(CAST(value AS INTEGER)), 0) FROM meta WHERE name = 'generation'"""
 
 
@@ -376,6 +376,7 @@ class VectorStore:
         self._tables.delete(name, "true")  # from an earlier time, of other chunks
         with self._ledger.transaction():
             self._ledger.set("vectors", name)
+            self._ledger.set("index", "")  # which may have earlier vectors of this one
             note_counts(self._ledger, self._tables)
             self._ledger.raise_generation()
         return before is not None
@@ -417,7 +418,7 @@ class VectorStore:
                 self._tables.put(self._ledger.vectors, rows, width=vectors.shape[1])
             with acknowledge():
                 note_counts(self._ledger, self._tables)
-                self._ledger.rows.executemany(_EMBEDDED, [(one,) for one in changed])
+                self._ledger.rows.executemany(_CHANGED, [(one,) for one in changed])
                 self._ledger.add(UNCOMPACTED, len(rows))
                 self._ledger.raise_generation()
         if is_next:

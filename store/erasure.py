@@ -285,13 +285,15 @@ def _with_earlier_versions(ledger: Ledger, documents: Collection[str]) -> set[st
     names = [f"id\0{place.message_id}" for place in places if place.message_id]
     names += [f"path\0{one.path}" for one in places if not one.message_id or len(catalogue.places_in(one.path)) == 1]
     found = {*documents, *(one for name in names for one in former.documents(name))}
-    paths = {path.rpartition(b"/")[0] or b"/" for (path,) in ledger.rows.execute("SELECT path FROM places")}
-    above = {one for path in map(Path, map(os.fsdecode, paths)) for one in (path, *path.parents)}
-    others = {former.digest(f"path\0{one}") for one in above}
-    left, had = [*found], "SELECT name FROM former_names WHERE document = ? AND length(name) = 16"
+    others, left = {former.digest("id\0None")}, [*found]
+    had = "SELECT name FROM former_names WHERE document = ? AND length(name) = 16"
     while left:  # through files that they stood in before
         theirs = {name for (name,) in ledger.rows.execute(had, (left.pop(),))}
-        for name in theirs - others - {former.digest("id\0None")}:
+        if theirs and len(others) == 1:
+            paths = {path.rpartition(b"/")[0] or b"/" for (path,) in ledger.rows.execute("SELECT path FROM places")}
+            above = {one for path in map(Path, map(os.fsdecode, paths)) for one in (path, *path.parents)}
+            others |= {former.digest(f"path\0{one}") for one in above}
+        for name in theirs - others:
             sql = "SELECT document FROM former_names WHERE name = ? AND document NOT IN (SELECT id FROM documents)"
             more = {document for (document,) in ledger.rows.execute(sql, (name,))}
             left += more - found if len(more) <= _FEW else ()

@@ -92,7 +92,7 @@ def repair(home: Home, ledger: Ledger, tables: Tables, knowledge: Knowledge) -> 
     tables.repair()
     knowledge.recover()
     rmtree(home.compiled, ignore_errors=True)
-    rmtree(home.index, ignore_errors=True)  # made again from the tables
+    MappedIndex(home, ledger, lambda: tables).clear()  # made again from the tables
     for path in home.data.glob(f"{_FRESH}*"):
         path.unlink(missing_ok=True)
     for path in home.entries():

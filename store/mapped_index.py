@@ -1,10 +1,9 @@
 """The mapped index: the part of the tables that retrieval reads, as shards on disk that every process maps.
 
-A list names the shards of one generation and the documents in them that were replaced or removed, which are left out
-of searches until a good part of a shard is theirs; it is written to a temporary file and renamed, after the shards. The
-ledger notes which documents change in which generation: a later one is reached by reading those alone from LanceDB,
-which has the rows and searches nothing. New vectors are put into the shards that have their chunks. Each list has a
-random name that the ledger notes first: a list that it does not know, as that of a later ledger, counts for nothing.
+The ledger lists the shards of one generation and the documents in them that were replaced or removed, which are left
+out of searches until a good part of a shard is theirs; shards are written first. It notes which documents changed, or
+got vectors, in which generation: a later one is reached by reading those alone from LanceDB, which has the rows and
+searches nothing.
 """
 
 import os
@@ -19,12 +18,12 @@ from shutil import rmtree
 from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
-from msgspec import Struct
-from msgspec.structs import astuple, replace
+from msgspec import Struct, json
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from store import shards
-from store.checksums import TableFiles, read_list, write_list
+from store.checksums import Checksum, TableFiles, checksum, is_intact
 from store.database import DOUBTFUL, Ledger
 from store.errors import DamagedTable, Locked
 from store.home import Home, Identity, identity
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 _TRIES = 100  # to read what other processes write meanwhile
 _PATIENCE_S = 30.0  # for another process that writes the files
-_LIST = f"shards-{shards.FORMAT}.json"  # where an earlier pkb wrote another, there is none
+_LIST = "index"  # the small value of the ledger that lists the shards; where an earlier pkb wrote another, none
 _NEVER = 1 << 40  # a day after all others
 _KEPT = 4_096  # chunks that are kept for other questions: 12 MB
 
@@ -45,14 +44,12 @@ _KEPT = 4_096  # chunks that are kept for other questions: 12 MB
 class IndexLimits(Struct, frozen=True):
     """Numbers of chunks, and of shards.
 
-    Shards have up to `shard`; those with fewer than `small` are joined by each update, and by a question where there
-    are more than `several`. Once so many as a shard has are not in the files, an ingest brings these up to date. A
-    shard is written again once a `worn` part of it is dead.
+    Shards have up to `shard`; those with fewer than `small` are joined by an update. Once so many as a shard has are
+    not in the files, an ingest brings these up to date. A shard is written again once a `worn` part of it is dead.
     """
 
     shard: int = 5_000
     small: int = 2_048
-    several: int = 8
     worn: float = 0.2
 
 
@@ -67,34 +64,30 @@ class IndexState(Struct, frozen=True):
 
 
 class StoredShard(Struct, frozen=True):
-    """A file of the index as it was written: its name, what `stat` says of it, its CRC32, and its dead documents."""
+    """A file of the index as it was written: its name, its checksum, and its dead documents."""
 
     name: str
-    file: Identity
-    crc: int
+    file: Checksum
     dead: tuple[int, ...]
 
 
 class ShardList(Struct, frozen=True):
-    """The shards of one generation, and the generation up to which they have all vectors."""
+    """The shards of one generation."""
 
-    name: str
     state: IndexState
-    embedded: int
     files: tuple[StoredShard, ...]
+    format: int = shards.FORMAT
 
 
 class _Renewal(Struct, frozen=True):
     """How to renew the index: the list to start from, the documents that changed since, and the chunks of each to read.
 
-    Without a list all documents are read, in order of their ids. `embedded` are those with new vectors, and the chunks
-    of each.
+    Without a list all documents are read, in order of their ids.
     """
 
     known: ShardList | None
     changed: tuple[str, ...]
     reads: Mapping[str, int]
-    embedded: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +222,6 @@ class MappedIndex:
         self._table_files = TableFiles(ledger, home.tables)
         self._ledger, self._open_tables = ledger, open_tables
         self._state: IndexState | None = None
-        self._embedded = ("", 0)  # the table of the vectors in the files, and its generation
         self._mapped = dict[tuple[str, Identity | None], Arrays]()  # of the files
         self._view, self._base = IndexView(()), cast("ShardList | None", None)
         self._files = tuple[StoredShard | None, ...]()  # of each shard of the view; None for one in memory alone
@@ -259,11 +251,9 @@ class MappedIndex:
                 if not self._renew(state, stores=True):
                     self._ledger.set(DOUBTFUL, "1")
                     raise DamagedTable("chunks")
-                base, now = self._base, (state, state.generation, self._files)
-                is_saved = base is not None and (base.state, base.embedded, base.files) == now
+                is_saved = self._base == ShardList(state, cast("tuple[StoredShard, ...]", self._files))
                 if not is_saved or any(one.worn > worn for one in self._view.shards):
-                    self._write(merge=True, worn=worn)
-                    self._forget_changes()
+                    self._write(worn)
                 else:
                     self._remove_others()
             except DamagedTable:
@@ -272,27 +262,27 @@ class MappedIndex:
                 self.clear() if erase or not any(self._files) else self._remove_others()
 
     def clear(self) -> None:
-        """Remove the files."""
+        """Remove the files, and their list unless the disk is full."""
         self._state, self._view, self._files = None, IndexView(()), ()
         for path in self._stored():
             _remove(path)
+        with suppress(sqlite3.Error):
+            self._ledger.set(_LIST, "")
 
     def damaged(self, *, reads: bool = False) -> list[str]:
         """Return the files that are missing or not as they were written; none where there is no list."""
         known = self._read_list()
-        if known is None:
-            return [_LIST] if os.path.lexists(self._folder / _LIST) else []
-        return [one.name for one in known.files if not self._is_intact(one, reads=reads)]
+        files = known.files if known else ()
+        return [one.name for one in files if not is_intact(self._folder / one.name, one.file, reads=reads)]
 
     def is_behind(self) -> bool:
         """Return whether so much has changed that a question which renews the index takes long."""
-        plan = self._plan(self._read_state(), self._read_list())
-        return sum(plan.reads.values()) + sum(plan.embedded.values()) >= self._limits.shard
+        return sum(self._plan(self._read_state(), self._read_list()).reads.values()) >= self._limits.shard
 
     def differs(self) -> bool:
         """Return whether the shards are of this generation, and do not have as many chunks as the ledger."""
         state, known = self._read_state(), self._read_list()
-        if known is None or known.state != state or not self._is_known(known):
+        if known is None or known.state != state:
             return False
         with suppress(DamagedTable):
             return self._renew(state) and self._view.count != self._ledger.count("chunks")
@@ -306,7 +296,7 @@ class MappedIndex:
 
     def _is_there(self) -> bool:
         """Return whether the mapped files are unchanged: reading beyond a truncated file would kill the process."""
-        return all(one is None or identity(self._folder / one.name) == one.file for one in self._files)
+        return all(one is None or identity(self._folder / one.name) == one.file.file for one in self._files)
 
     def _renew(self, state: IndexState, *, stores: bool = False) -> bool:
         """Open the shards as the ledger stands; returns whether the tables have what it counts. DamagedTable.
@@ -316,7 +306,7 @@ class MappedIndex:
         self._base = self._read_list()
         plan = self._plan(state, self._base)
         opened = self._open(plan.known)
-        if not (opened and plan.known) and (self._read_state(), self._read_list()) != (state, self._base):
+        if self._read_list() != self._base:
             return self._renew(self._read_state(), stores=stores)  # another process has just written
         if opened is None:
             plan, opened = self._plan(state, None), []
@@ -326,28 +316,11 @@ class MappedIndex:
         dead = [shards.digest(name) for name in plan.changed]
         fresh = [self._kept(Shard(arrays), stores=stores) for arrays in self._built(plan, state)]
         is_whole = sum(one.size for one, _ in fresh) == sum(plan.reads.values())  # else damaged, or being written
-        held = [self._with_vectors(plan, state, one.without(dead), file, stores=stores) for file, one in opened]
+        every = [*((one.without(dead), file) for file, one in opened), *fresh]
         self._state = state if is_whole else None  # to be read again
-        self._view = IndexView([one for one, _ in (*held, *fresh)])
-        self._files = tuple(file and replace(file, dead=one.dead) for one, file in (*held, *fresh))
-        known = plan.known if not stores else None
-        self._embedded = (known.state.vectors, known.embedded) if known else (state.vectors, state.generation)
+        self._view = IndexView([one for one, _ in every])
+        self._files = tuple(file and replace(file, dead=one.dead) for one, file in every)
         return is_whole
-
-    def _with_vectors(
-        self, plan: "_Renewal", state: IndexState, shard: Shard, file: StoredShard, *, stores: bool
-    ) -> "tuple[Shard, StoredShard | None]":
-        """Return a shard with the vectors that came since, in memory alone unless it `stores` them."""
-        is_other = plan.known is not None and plan.known.state.vectors != state.vectors
-        anew = is_other and bool(shard.arrays["embedded"].any())
-        held = {*shard.arrays["document"].tolist()} if plan.embedded else set[int]()
-        names = [name for name in plan.embedded if shards.digest(name) in held]
-        if not names and not anew:
-            return shard, file
-        vectors = self._open_tables().vectors(state.vectors, among("document", names))
-        arrays = shards.with_vectors(shard.arrays, vectors, anew=anew)
-        made, new = self._kept(Shard(arrays, shard.dead), stores=stores)
-        return made, new if stores else file
 
     def _kept(self, shard: Shard, *, stores: bool) -> "tuple[Shard, StoredShard | None]":
         """Return a shard as it is in a file, unless it is small, the disk is full, or it `stores` none."""
@@ -360,25 +333,15 @@ class MappedIndex:
 
     def _plan(self, state: IndexState, known: ShardList | None) -> "_Renewal":
         """Return how to bring a list up to date, or how to start from nothing where all has changed."""
-        if known and self._is_known(known):
-            plan = self._changes_since(known)
-            if sum(plan.reads.values()) < self._ledger.count("chunks"):
-                return plan
+        if known and known.state.vectors == state.vectors:
+            sql = """SELECT document, chunks FROM changed_documents LEFT JOIN documents ON id = document
+                     WHERE changed_documents.generation >= ? ORDER BY document"""
+            rows = self._ledger.rows.execute(sql, (known.state.generation,)).fetchall()
+            reads = {name: chunks for name, chunks in rows if chunks is not None}
+            if sum(reads.values()) < self._ledger.count("chunks"):
+                return _Renewal(known, tuple(name for name, _ in rows), reads)
         every = self._ledger.rows.execute("SELECT id, chunks FROM documents ORDER BY id").fetchall()
-        return _Renewal(None, (), dict(every), {})
-
-    def _changes_since(self, known: ShardList) -> "_Renewal":
-        sql = """SELECT document, chunks FROM changed_documents LEFT JOIN documents ON id = document
-                 WHERE changed_documents.generation >= ? ORDER BY document"""
-        rows = self._ledger.rows.execute(sql, (known.state.generation,)).fetchall()
-        reads = {name: chunks for name, chunks in rows if chunks is not None}
-        sql = "SELECT id, chunks FROM embedded_documents JOIN documents ON id = document WHERE generation >= ?"
-        embedded = dict(self._ledger.rows.execute(sql, (known.embedded,)).fetchall())
-        return _Renewal(known, tuple(name for name, _ in rows), reads, embedded)
-
-    def _is_known(self, listed: ShardList) -> bool:
-        """Return whether the ledger notes this list, and so all changes since."""
-        return listed.name in (self._ledger.get("index") or "").split(" ")
+        return _Renewal(None, (), dict(every))
 
     def _open(self, known: ShardList | None) -> list[tuple[StoredShard, Shard]] | None:
         """Map the files of a list; None where one of them is damaged."""
@@ -387,21 +350,13 @@ class MappedIndex:
         for one in known.files if known else ():
             found = identity(self._folder / one.name)
             arrays = before.get((one.name, found))
-            if arrays is None and self._is_intact(one):
+            if arrays is None and is_intact(self._folder / one.name, one.file):
                 arrays = shards.load(self._folder / one.name)
             if arrays is None or found is None:
                 return None
             self._mapped[one.name, found] = arrays
-            opened.append((replace(one, file=found), Shard(arrays, one.dead)))  # a copy's file is another one
+            opened.append((replace(one, file=replace(one.file, file=found)), Shard(arrays, one.dead)))  # of a copy
         return opened
-
-    def _is_intact(self, one: StoredShard, *, reads: bool = False) -> bool:
-        found = identity(self._folder / one.name)
-        if found == one.file and not reads:
-            return True
-        if found is None or found.size != one.file.size:
-            return False
-        return shards.load(self._folder / one.name) is not None and shards.checksum(self._folder / one.name) == one.crc
 
     def _built(self, plan: "_Renewal", state: IndexState) -> Iterator[Arrays]:
         """Yield the arrays of what a plan reads, small shards that `update` joins; DamagedTable."""
@@ -415,14 +370,12 @@ class MappedIndex:
 
     def _save(self) -> None:
         """Write what a question read anew, unless another process has the lock, or the disk does not allow it."""
-        small = sum(one.count < self._limits.small for one in self._view.shards)
-        is_saved = self._base is not None and self._base.files == self._files  # but for vectors
-        is_other = self._state is not None and self._embedded[0] != self._state.vectors  # one embedder in a list
-        if self._ledger.temporary or self._ledger.rows.in_transaction or is_saved or is_other:
+        is_saved = self._base is not None and self._base.files == self._files
+        if self._ledger.temporary or self._ledger.rows.in_transaction or is_saved:
             return
         with suppress(OSError, sqlite3.Error, Locked), self._locked(0.0):
             if self._read_list() == self._base:
-                self._write(merge=small > self._limits.several, worn=self._limits.worn)
+                self._write()
 
     @contextmanager
     def _locked(self, seconds: float) -> Iterator[None]:
@@ -437,47 +390,39 @@ class MappedIndex:
         finally:
             self._lock.release()
 
-    def _write(self, *, merge: bool, worn: float) -> None:
-        """Write the shards that are in memory alone, and the list; then remove all other files."""
-        if self._state is None:
-            raise AssertionError("nothing to write")
+    def _write(self, worn: float | None = None) -> None:
+        """Write the shards that are in memory alone, without those `worn`, and list them; then remove all others."""
+        assert self._state, "nothing to write"
         opened = list(zip(self._view.shards, self._files, strict=True))
         files, kept = list[StoredShard](), list[Shard]()
-        for shard, file in _merged(opened, self._limits, worn) if merge else opened:
+        for shard, file in opened if worn is None else _merged(opened, self._limits, worn):
             files.append(self._put(shard) if file is None else replace(file, dead=shard.dead))
             mapped = None if file else shards.load(self._folder / files[-1].name)  # of it less is in memory
             kept.append(Shard(mapped, shard.dead) if mapped else shard)
-        before, (vectors, embedded) = "", self._embedded
-        if self._base and self._is_known(self._base):
-            before = self._base.name
-        state = IndexState(self._state.generation, vectors)
-        listed = ShardList(secrets.token_hex(8), state, embedded, tuple(files))
-        self._ledger.set("index", f"{before} {listed.name}")  # either may be on disk if the process dies now
+        listed = ShardList(self._state, tuple(files))
         self._write_list(listed)
         self._base, self._files, self._view = listed, tuple(files), IndexView(kept)
         self._remove_others()
 
     def _remove_others(self) -> None:
         """Remove the files that are not listed, as a process that was killed leaves them."""
-        listed = {_LIST, *(one.name for one in (self._base.files if self._base else ()))}
+        listed = {one.name for one in (self._base.files if self._base else ())}
         for path in (one for one in self._stored() if one.name not in listed):
             _remove(path)
 
     def _put(self, shard: Shard) -> StoredShard:
         name = f"{secrets.token_hex(8)}.shard"
-        crc = shards.write(self._folder / name, shard.arrays)
-        if (found := identity(self._folder / name)) is None:
+        shards.write(self._folder / name, shard.arrays)
+        if (found := checksum(self._folder / name)) is None:
             raise FileNotFoundError(name)
-        return StoredShard(name, found, crc, shard.dead)
+        return StoredShard(name, found, shard.dead)
 
-    def _forget_changes(self) -> None:
-        """Delete the notes of changes that the files have; whoever has older files must make them anew."""
-        if (listed := self._base) is not None:
-            with self._ledger.transaction():
-                self._ledger.set("index", listed.name)
-                for table in ("changed_documents", "embedded_documents"):
-                    sql = f"DELETE FROM {table} WHERE generation < ?"
-                    self._ledger.rows.execute(sql, (listed.state.generation,))
+    def _write_list(self, listed: ShardList) -> None:
+        """List shards, and forget which documents changed before."""
+        with self._ledger.transaction():
+            self._ledger.set(_LIST, json.encode(listed).decode())
+            sql = "DELETE FROM changed_documents WHERE generation < ?"
+            self._ledger.rows.execute(sql, (listed.state.generation,))
 
     def _stored(self) -> list[Path]:
         try:
@@ -486,18 +431,11 @@ class MappedIndex:
             return []
 
     def _read_list(self) -> ShardList | None:
-        """Read the list; None where there is none, or it is damaged."""
-        if (values := read_list(self._folder / _LIST)) is None:
-            return None
-        (listed, generation, vectors, *embedded), files = values  # an earlier pkb wrote no `embedded`
-        found = (StoredShard(name, Identity(*file), crc, tuple(dead)) for name, file, crc, dead in files)
-        return ShardList(listed, IndexState(generation, vectors), min([generation, *embedded]), tuple(found))
-
-    def _write_list(self, listed: ShardList) -> None:
-        files = [(one.name, astuple(one.file), one.crc, one.dead) for one in listed.files]
-        if (self._folder / _LIST).is_dir():  # put there by somebody else
-            _remove(self._folder / _LIST)
-        write_list(self._folder / _LIST, [[listed.name, *astuple(listed.state), listed.embedded], files])
+        """Read the list; None where there is none."""
+        with suppress(ValueError):
+            found = json.decode(self._ledger.get(_LIST) or "", type=ShardList)
+            return found if found.format == shards.FORMAT else None
+        return None
 
 
 def _merged(

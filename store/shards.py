@@ -16,7 +16,6 @@ from hashlib import blake2b
 from itertools import count, pairwise
 from pathlib import Path
 from typing import Any, cast
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +31,9 @@ ROW = (
 )  # fmt: skip
 _OWN = (*ROW[:5], *ROW[6:12], "words")  # what a chunk has of its own; its words come last
 _SEPARATOR = b"\xff"  # no UTF-8 has it
-FORMAT = 6  # another number for other arrays: files of an earlier one are built again
+FORMAT = 7  # another number for other arrays: files of an earlier one are built again
 _MAGIC = b"pkb index %d\n" % FORMAT
-_ALIGN, _BLOCK = 64, 1 << 20
+_ALIGN = 64
 _UNDATED = np.iinfo(np.int32).min
 _INTERNED = ("sender", "recipients", "collections", "about")
 _PLAIN = ("id", "document", "position", "length", "day", "embedded")  # a number for each chunk
@@ -105,20 +104,6 @@ def joined(parts: Sequence[tuple[Arrays, NDArray[np.bool_]]]) -> Arrays:
             numbers.append(np.array([known.setdefault(value, len(known)) for value in values], np.int64)[own])
         found |= {name: _narrow(np.concatenate(numbers)[order]), **_blob(f"{name}_values", list(known))}
     return found | _joined_postings(parts, place)
-
-
-def with_vectors(arrays: Arrays, vectors: Mapping[str, Vectors], *, anew: bool) -> Arrays:
-    """Return the arrays of a shard with further vectors, by the ids of chunks; `anew` without those that it had."""
-    before = arrays["vectors"][:, :0] if anew else arrays["vectors"]
-    width = max(before.shape[1], *(len(one) for one in vectors.values()), 0)
-    matrix = np.zeros((len(before), width), np.float32)
-    matrix[:, : before.shape[1]] = before
-    embedded = np.zeros(len(before), np.bool_) if anew else arrays["embedded"].copy()
-    places = {key: place for place, key in enumerate(arrays["id"].tolist())}
-    for name, vector in vectors.items():
-        if (place := places.get(digest(name))) is not None:
-            matrix[place], embedded[place] = vector, True
-    return {**arrays, "vectors": matrix, "embedded": embedded}
 
 
 def _joined_postings(
@@ -206,37 +191,29 @@ def _interned(row: Row, name: str) -> bytes:
     return b"\xff\n%b\n" % fold(row[name]).encode("utf-8", "replace")  # text is never \xff
 
 
-def write(path: Path, arrays: Arrays) -> int:
-    """Write arrays into a new file of the owner's alone, and wait for the disk; returns the CRC32 of what follows."""
+def write(path: Path, arrays: Arrays) -> None:
+    """Write arrays into a new file of the owner's alone, and wait for the disk."""
+    listed, at = dict[str, Any](), 0
+    for name, array in arrays.items():
+        listed[name] = [array.dtype.str, array.shape, at]
+        at += -(-array.nbytes // _ALIGN) * _ALIGN
+    header = json.dumps({"bytes": at, "arrays": listed}).encode()
+    head = np.frombuffer(_MAGIC + b"%08x\n" % len(header) + header, np.uint8)
     with replacing(path, lasting=True) as file:
-        listed, at, crc = dict[str, Any](), 0, 0
-        for name, array in arrays.items():
-            listed[name] = [array.dtype.str, array.shape, at]
-            at += -(-array.nbytes // _ALIGN) * _ALIGN
-        header = json.dumps({"bytes": at, "arrays": listed}).encode()
-        head = _MAGIC + b"%08x %08x\n" % (len(header), crc32(header)) + header
-        head += b"\0" * (-len(head) % _ALIGN)
-        file.write(head)
-        for array in arrays.values():
+        for array in (head, *arrays.values()):
             data = np.ascontiguousarray(array).tobytes()
-            data += b"\0" * (-len(data) % _ALIGN)
-            crc = crc32(data, crc)
-            file.write(data)
-    return crc
+            file.write(data + b"\0" * (-len(data) % _ALIGN))
 
 
 def load(path: Path) -> Arrays | None:
-    """Map a file; None where it is missing, shorter than it was, or its header is damaged."""
-    start = len(_MAGIC) + 18
+    """Map a file; None where it is missing, or not as long as it was."""
+    start = len(_MAGIC) + 9
     try:
         with path.open("rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        length, crc = (int(part, 16) for part in mapped[len(_MAGIC) : start].split())
-        header = mapped[start : start + length]
-        if mapped[: len(_MAGIC)] != _MAGIC or crc32(header) != crc:
-            return None
-        known, at = json.loads(header), -(-(start + length) // _ALIGN) * _ALIGN
-        if len(mapped) != at + known["bytes"]:
+        end = start + int(mapped[len(_MAGIC) : start], 16)
+        known, at = json.loads(mapped[start:end]), -(-end // _ALIGN) * _ALIGN
+        if mapped[: len(_MAGIC)] != _MAGIC or len(mapped) != at + known["bytes"]:
             return None
     except (OSError, ValueError):
         return None
@@ -244,20 +221,6 @@ def load(path: Path) -> Arrays | None:
         name: np.frombuffer(mapped, dtype, int(np.prod(shape, dtype=np.int64)), at + offset).reshape(shape)
         for name, (dtype, shape, offset) in known["arrays"].items()
     }
-
-
-def checksum(path: Path) -> int | None:
-    """Return the CRC32 of all that follows the header; None where there is no such file."""
-    crc = 0
-    try:
-        with path.open("rb", buffering=0) as file:
-            head = file.read(len(_MAGIC) + 18)
-            file.seek(-(-(len(head) + int(head[len(_MAGIC) :].split()[0], 16)) // _ALIGN) * _ALIGN)
-            while block := file.read(_BLOCK):
-                crc = crc32(block, crc)
-    except (OSError, ValueError, IndexError):
-        return None
-    return crc
 
 
 class Shard:

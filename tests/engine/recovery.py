@@ -37,7 +37,6 @@ def files(folder: Path) -> set[Path]:
     """Return all files, but those that are replaced under the same name."""
     names = ("latest_version_hint.json", "ledger.db", "ledger.db-wal", "ledger.db-shm", "config.toml")
     found = (path for path in folder.rglob("*") if path.is_file() and path.name not in names)
-    found = (path for path in found if not path.match("shards-*.json"))
     return {path for path in found if not {"locks", "checksums"} & set(path.parts) and path.suffix != ".lock"}
 
 

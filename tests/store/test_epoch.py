@@ -18,7 +18,7 @@ ASKED = HistoryEntry(1.0, "when?", "full", True, 1.0, 0.0, key=b"k")
 OF_DOCUMENTS = {
     "roots", "files", "places", "moved", "problems", "documents", "passages", "quoting",
     "titles", "table_files", "names", "provenance", "people", "removed_chunks",
-    "changed_documents", "embedded_documents", "forgotten", "former_names",
+    "changed_documents", "forgotten", "former_names",
 }  # fmt: skip
 NUMBERS = {
     "meta", "answers_size", "verification_results", "predictor_stats", "job_stats", "kv_pins", "kv_written",

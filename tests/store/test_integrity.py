@@ -62,8 +62,7 @@ def test_abstracts_of_an_earlier_version_go_with_their_files(sound: Opened) -> N
         f"""INSERT INTO table_files ({columns}) SELECT replace(path, 'documents.lance', 'abstracts.lance'), crc, size,
             mtime_ns, ctime_ns, inode FROM table_files WHERE path LIKE 'documents.lance/%'""",
         "INSERT INTO jobs VALUES (1, 'summarize', 'a/0', 1, 1, 0, 'pending', 1, '')",
-        "DROP TRIGGER embedded_documents_delete",
-        "DROP TABLE embedded_documents",
+        "DROP INDEX places_message",
         "PRAGMA user_version = 25",
     ):
         sound.ledger.rows.execute(sql)
