@@ -7,7 +7,7 @@ loaded before it.
 import os
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import exp
@@ -248,8 +248,8 @@ class Mlx:
         self.meter.prefilled += len(ids) * (not decoding)
         self.yield_point()  # before adapters are changed: it may run another prompt
         wear(self.model, self.adapter, self.wears or self.role)
-        with self.adapter.acting() if adapted else nullcontext():
-            return self.model(ids[None], cache=cache)
+        self.adapter.acts = adapted
+        return self.model(ids[None], cache=cache)
 
 
 def load_weights(folder: Path, device: Device) -> Any:

@@ -5,8 +5,7 @@ MLX is imported inside functions, because BLAS must be loaded before it.
 
 import json
 import struct
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
@@ -107,20 +106,11 @@ Factors = tuple[Any, Any, float]  # down, up, and the scale of their product
 
 @dataclass(slots=True)
 class AttachedAdapter:
-    """The adapter inside a loaded model, by its digest `name`; it acts only within `acting`, or `always`; mutable."""
+    """The adapter inside a loaded model, by its digest `name`; it acts as long as it `acts`, or `always`; mutable."""
 
     acts: bool = False
     always: bool = False
     name: str = ""
-
-    @contextmanager
-    def acting(self) -> Iterator[None]:
-        """Let the adapter act on what the model computes meanwhile."""
-        self.acts = True
-        try:
-            yield
-        finally:
-            self.acts = False
 
 
 def sizes_of(linear: Any) -> tuple[int, int]:

@@ -5,7 +5,6 @@ model in the same steps. Knows no prompts, plans or streams.
 """
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,8 +79,8 @@ class LayerwiseModel:
         part = self.cache[layer]
         part.state = (part.keys, part.values, start)
         mask = part.make_mask(states.shape[1], return_array=False, window_size=None)
-        with self.model.adapter.acting() if adapted and self.model.adapter else nullcontext():
-            found = self.model.model.model.layers[layer](states, mask, cache=part)
+        self.model.adapter.acts = adapted
+        found = self.model.model.model.layers[layer](states, mask, cache=part)
         mx.eval([found, part.keys, part.values])
         return found
 
