@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from threading import Condition, Thread
-from types import TracebackType
 from typing import Annotated, Literal, Self
 
 from msgspec import Meta, Struct, json
@@ -265,7 +264,6 @@ def loading_s(units: Sequence[Unit]) -> float | None:
 _JOIN_S = 0.1  # for a read that is not needed any more; the thread ends by itself after it
 _LONGEST_S = 1.0  # of one wait
 _SHORTEST_S = 1e-3  # between two looks at the loader
-_SLOWEST = 100.0  # a sub-step that took longer was interrupted, and does not predict the next
 _POLLS = 8  # looks at the loader while waiting for as long as computing a unit takes
 
 
@@ -290,8 +288,6 @@ class Loader:
     _front: int = 0
     _claimed: int | None = None
     _since: float = 0.0  # when the claimed unit was begun
-    _begun: float = 0.0  # when the thread last took a unit to compute
-    _slowness: float = 1.0  # of computing, against what was expected
     _stopped: bool = False
     _changed: Condition = field(default_factory=Condition)
     _thread: Thread | None = None
@@ -302,9 +298,7 @@ class Loader:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop()
         if self._thread:
             self.cancel()
@@ -312,13 +306,10 @@ class Loader:
 
     def next(self) -> int | None:
         """Return the unit to compute now; None if all others are loaded; waits where loading them is sooner."""
-        if self._front:
-            expected, passed = self.units[self._front - 1].compute_s, time.perf_counter() - self._begun
-            self._slowness = min(_SLOWEST, passed / max(expected, 1e-9))
         with self._changed:
             while self._front < self.back:
                 left = self.until - time.perf_counter()
-                computing = self.units[self._front].compute_s * self._slowness
+                computing = self.units[self._front].compute_s
                 if self.waits:
                     wait = left
                 elif self._rest_s() > computing:
@@ -326,7 +317,7 @@ class Loader:
                 else:
                     wait = min(left, max(computing / _POLLS, _SHORTEST_S))
                 if self._stopped or wait <= 0:
-                    taken, self._front, self._begun = self._front, self._front + 1, time.perf_counter()
+                    taken, self._front = self._front, self._front + 1
                     if taken == self._claimed:  # the thread is still loading it, and is not waited for any longer
                         self._claimed, self._stopped = None, True
                     return taken
