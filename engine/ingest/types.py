@@ -8,10 +8,8 @@ keeps the claim.
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
-from functools import cache
 from hashlib import blake2b
 from typing import Final, TypeVar
-from zoneinfo import ZoneInfo, available_timezones
 
 from msgspec import Struct
 
@@ -156,25 +154,18 @@ def doubts(document: Document) -> tuple[str, ...]:
     return tuple(kind for kind, (of, _, test) in KINDS.items() if of in ("", document.kind) and test(document))
 
 
-_ZONE_NAMES = ("EST", "EDT", "CST", "CDT", "MST", "MDT", "PST", "PDT", "CET", "CEST")
-ZONE_HOURS = dict(zip(_ZONE_NAMES, (-5, -4, -6, -5, -7, -6, -8, -7, 1, 2), strict=True))
+_ZONE_HOURS = (  # of abbreviations that stand for one zone, and of the American ones
+    "Z:0 GMT:0 UTC:0 UT:0 EST:-5 EDT:-4 CST:-6 CDT:-5 MST:-7 MDT:-6 PST:-8 PDT:-7 CET:1 CEST:2 MET:1 MEST:2 WET:0 "
+    "WEST:1 BST:1 EET:2 EEST:3 MSK:3 IDT:3 EAT:3 CAT:2 SAST:2 WAT:1 PKT:5 WIB:7 WITA:8 WIT:9 HKT:8 JST:9 KST:9 AWST:8 "
+    "ACST:9.5 ACDT:10.5 AEST:10 AEDT:11 NZST:12 NZDT:13 SST:-11 HST:-10 HDT:-9 AKST:-9 AKDT:-8 AST:-4 ADT:-3 NST:-3.5 "
+    "NDT:-2.5 "
+)
+_OFFSETS = dict(pair.split(":") for pair in _ZONE_HOURS.split())
 
 
 def named_zone(name: str) -> timezone | None:
     """Return the zone that an abbreviation stands for, in America if it stands for several; None if it is unclear."""
-    hours = 0.0 if name in ("Z", "GMT", "UTC", "UT") else ZONE_HOURS.get(name, _abbreviations().get(name))
-    return None if hours is None else timezone(timedelta(hours=hours))
-
-
-@cache
-def _abbreviations() -> dict[str, float]:
-    """Return the hours of the abbreviations that mean one offset in all zones that use them."""
-    found = dict[str, set[float]]()
-    for zone in map(ZoneInfo, available_timezones()):
-        for month in (1, 7):
-            at = datetime(2020, month, 1, tzinfo=zone)
-            found.setdefault(at.tzname() or "", set()).add((at.utcoffset() or timedelta()) / timedelta(hours=1))
-    return {name: offsets.pop() for name, offsets in found.items() if len(offsets) == 1}
+    return timezone(timedelta(hours=float(_OFFSETS[name]))) if name in _OFFSETS else None
 
 
 def in_users_zone(clock: datetime) -> datetime:
