@@ -255,11 +255,6 @@ def _state(status: os.stat_result) -> FileState:
 
 # Where mail is on a machine.
 
-_SETTINGS = "mbsync or offlineimap"
-_SETTING = re.compile(
-    r"^\s*(?:path|inbox|localfolders)\s*[=\s]\s*[\"']?(?:~/)?([^\"'\n]+)", re.IGNORECASE | re.MULTILINE
-)
-
 
 class MailPlace(Struct, frozen=True):
     """A folder or file with mail of a program: files and their bytes, at `least`, if there was no time for all."""
@@ -276,7 +271,7 @@ def find_mail(home: Path, is_late: Callable[[], bool]) -> Iterator[MailPlace]:
     """Yield where programs keep mail in a home folder; links that lead out of it are not followed."""
     home, known = Path(os.path.realpath(home)), list[Path]()
     for program, places in word_patterns("mail_places").items():
-        for path in (path for place in places.split("|") for path in _candidates(home, program, place)):
+        for path in (path for place in places.split("|") for path in _candidates(home, place)):
             if home in path.parents and not any(path == one or one in path.parents for one in known):
                 known.append(path)
                 found, files, size = Changes(), 0, 0
@@ -290,15 +285,10 @@ def find_mail(home: Path, is_late: Callable[[], bool]) -> Iterator[MailPlace]:
                     yield MailPlace(program, str(path), files, size, is_late(), problem)
 
 
-def _candidates(home: Path, program: str, place: str) -> list[Path]:
-    """Return the real paths of a pattern, of the maildir around its "cur", or, of settings, of what they name."""
-    if program != _SETTINGS:
-        found = (path.parent if path.name == "cur" else path for path in home.glob(place))
-        return sorted(Path(os.path.realpath(path)) for path in found if not place.endswith("/cur") or _is_maildir(path))
-    text = ""
-    with suppress(OSError):
-        text = (home / place).read_text("utf-8", "replace")
-    return [path for name in _SETTING.findall(text) if (path := Path(os.path.realpath(home / name.strip()))).exists()]
+def _candidates(home: Path, place: str) -> list[Path]:
+    """Return the real paths of a pattern, or of the maildirs around its "cur"."""
+    found = (path.parent if path.name == "cur" else path for path in home.glob(place))
+    return sorted(Path(os.path.realpath(path)) for path in found if not place.endswith("/cur") or _is_maildir(path))
 
 
 # Versions: which documents of changed and moved files are new versions of former ones.

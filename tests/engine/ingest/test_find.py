@@ -38,23 +38,9 @@ def test_each_program_has_its_places(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("file", "text"),
-    [
-        (".mbsyncrc", "MaildirStore local\nPath ~/post/\nInbox ~/post/Inbox\nPath /etc/\n"),
-        (".offlineimaprc", "[Repository Local]\ntype = Maildir\nlocalfolders = ~/post\n"),
-    ],
-)
-def test_settings_name_folders(tmp_path: Path, file: str, text: str) -> None:
-    (tmp_path / file).write_text(text)
-    put(tmp_path / "post/Inbox/cur/1")
-    assert found(tmp_path) == [("mbsync or offlineimap", "post", 1, 10)]
-
-
 def test_empty_folders_and_those_in_others_are_not_shown(tmp_path: Path) -> None:
     (tmp_path / "Mail").mkdir()
     put(tmp_path / "Maildir/cur/1")
-    (tmp_path / ".mbsyncrc").write_text("Path ~/Maildir/cur\n")
     assert found(tmp_path) == [("Maildir", "Maildir", 1, 10)]
 
 
