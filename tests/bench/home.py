@@ -115,12 +115,9 @@ class Home:
             new_chunks(self.session),
         )
         found = from_forms(new, self._asked(self.session.settings.experiment.history))
-        limits = dict.fromkeys((one.source for one in found), most)
-        chosen = pick(found, limits, known := self._known())[:most]
-        if fill and len(chosen) < most:
-            chosen += pick([about(one) for one in new], {"chunks/form": most - len(chosen)}, known)[
-                : most - len(chosen)
-            ]
+        chosen = pick(found, most, known := self._known())
+        if fill:
+            chosen += pick([about(one) for one in new], most - len(chosen), known)
         offer(reasker, [replace(one, probability=0.5) for one in chosen])
         return len(chosen)
 
