@@ -356,6 +356,11 @@ class Catalog:
         tables = ("files", "documents", "places", "problems WHERE reason != ''")
         return {name.split()[0]: self._one(f"SELECT count(*) FROM {name}") for name in tables}
 
+    def counts_by_kind(self) -> tuple[int, int]:
+        """Return the number of documents that are mail, and the number of all others."""
+        sql = "SELECT count(DISTINCT document) FROM places WHERE message_id IS {} NULL"
+        return self._one(sql.format("NOT")), self._one(sql.format(""))
+
     def _move(self, root: SourceRoot, inner: Sequence[SourceRoot]) -> None:
         """Put all places in a root, but not in its inner roots, into its collection."""
         sql = f"collection <> ? AND {_BELOW}" + f" AND NOT {_BELOW}" * len(inner)

@@ -6,7 +6,7 @@ Everything is opened lazily: if there is nothing to do, no model is loaded and n
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
 from engine.idle import predict, refresh
@@ -25,6 +25,7 @@ from store.types import Scope
 if TYPE_CHECKING:
     from engine.idle.prefetch import PrefetchContext, PrefetchPlan
     from engine.kv.restore import PromptReader
+    from engine.models.types import LanguageModel
     from store.types import Chunk, Hit
 
 
@@ -147,25 +148,35 @@ class IdlePlanner:
         """Return the views to predict questions from: the history and, if a model writes, the newest chunks too."""
         session, is_over = self.session, self.is_over
         model = session.model_for("predict")
+        writes = model is not None and not model.roles  # a role adapter does not know how
 
-        def of_history(_: int) -> list[predict.Prediction]:
+        def load() -> "PromptReader":
+            assert model, "a quote asks no model"
+            self.reader = model.load()
+            return self.reader
+
+        def of_history(count: int) -> list[predict.Prediction]:
             past = latest(session.ledger, session.settings.experiment.history)[::-1]  # the oldest first
-            return predict.from_forms(new_chunks(session), past, is_over)
+            by_forms = predict.from_forms(new_chunks(session), past, is_over)
+            if not writes:
+                return by_forms
+            write = writer(load().model, PREDICTION_TOKENS, is_over)
+            counted = zip(("mail", "meeting notes"), session.catalogue.counts_by_kind(), strict=True)
+            kind = " and ".join(name for name, number in counted if number) or "documents"
+            return [*predict.from_history(past, kind, count, write), *by_forms]
 
         def ask(chunks: "Sequence[Chunk]", said: str) -> str:
             from engine.llm.generate import ask_about
 
-            assert model, "a quote asks no model"
             check_time(is_over)
-            self.reader = model.load()
-            return ask_about(self.reader, chunks, said, PREDICTION_TOKENS, partial(check_time, is_over))
+            return ask_about(load(), chunks, said, PREDICTION_TOKENS, partial(check_time, is_over))
 
+        sources = (*["history/model"] * writes, "history/form")
         asked = str(History(session.ledger).newest() or "")
-        about = ("history", "new questions since the last run", asked, "history/form")
-        found = [predict.View(*about, of_history)]
+        found = [predict.View("history", "new questions since the last run", asked, sources, of_history)]
         if model is not None:
             mail = str(session.ledger.generation) if session.ledger.count("chunks") else ""
-            about = ("chunks", "new mail since the last run", mail, "chunks/model")
+            about = ("chunks", "new mail since the last run", mail, ("chunks/model",))
             found.append(predict.View(*about, lambda n: predict.from_chunks(new_chunks(session, n), n, ask)))
         return found
 
@@ -259,6 +270,31 @@ class IdlePlanner:
             "tables": ("compact tables, update the mapped index", is_behind, lambda: tidy(session)),
             "slice": ("verify part of the ledger and KV cache", lambda: ledger.has_nodes, check),
         }
+
+
+def writer(model: "LanguageModel", most: int, is_over: Callable[[], bool]) -> predict.Write:
+    """Return a function that writes at most `most` tokens.
+
+    It raises OutOfTime before a segment or token once `is_over`. Middle segments that do not fit the context are left
+    out, the last ones first.
+    """
+    from engine.llm.stopping import complete
+
+    def write(segments: Sequence[str]) -> str:
+        system, *middle, cue = segments
+        first = (*model.frame.opening, *model.tokens(system), *model.frame.turning)
+        last = (*model.tokens(cue), *model.frame.closing)
+        left = model.context - most - len(first) - len(last)
+        cache = model.begin()
+        found = [model.tokens(one) for one in middle]
+        fitting = [ids for ids, end in zip(found, accumulate(map(len, found)), strict=True) if end <= left]
+        for ids in (first, *fitting):
+            check_time(is_over)
+            model.prefill(cache, ids)
+        check_time(is_over)
+        return complete(model.decode(cache, last, most), most, partial(check_time, is_over)).text
+
+    return write
 
 
 def new_chunks(session: Session, most: int = _CHUNKS, documents: int = _DOCUMENTS) -> "list[Hit]":

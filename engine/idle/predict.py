@@ -1,6 +1,6 @@
 """Jobs that predict questions (PerCache 4.1.2) and precompute their answers: `predict`, `populate` and `standing`.
 
-predict: views (chunks, history) -> predictions -> queued `populate` jobs.
+predict: views (chunks, history) -> shares of the budget by hit rate -> predictions -> queued `populate` jobs.
 A prediction depends on its view alone; a language model is called through a function.
 standing: the questions of `predict.standing` -> newest meetings -> drop what is cached. Each
 answer is the one that asking within the meeting, so pkb declines the same questions.
@@ -9,7 +9,7 @@ answer is the one that asking within the meeting, so pkb declines the same quest
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import product
@@ -27,6 +27,7 @@ from engine.text.people import correspondents, named
 from engine.text.question import synthesis, understand
 from engine.text.spans import Kind as SpanKind
 from engine.text.spans import find
+from engine.text.terminal import shorten
 from engine.text.time_sensitive import whole_document_question
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import AskOptions
@@ -48,7 +49,7 @@ class View:
     name: str
     reason: str
     seen: str
-    source: str  # the predictor that it is counted under
+    sources: Sequence[str]
     predict: Callable[[int], Sequence["Prediction"]]
 
 
@@ -65,9 +66,10 @@ def predict(reasker: Reasker, view: View, count: int, is_similar: Callable[[str]
     """Predict `count` questions from a view and queue them; none that `is_similar` to a stored one."""
     prediction_log, now = PredictionLog(reasker.ledger), reasker.now.timestamp()
     counts = {one.source: one for one in prediction_log.all()}
-    found = () if is_paused(counts.get(view.source), now, WEEKS) else view.predict(count)
+    given = shares(view.sources, counts, count, now, WEEKS)
+    found = view.predict(count) if sum(given.values()) else ()
     queued = (row.subject for row in Jobs(reasker.ledger).all(KIND))  # those given up included
-    chosen = pick(found, count, [*queued, *known_questions(reasker.ledger)], is_similar)
+    chosen = pick(found, given, [*queued, *known_questions(reasker.ledger)], is_similar)
     offer(reasker, chosen)
     prediction_log.add(Counter(one.source for one in chosen), now)
     reasker.ledger.set(_PREFIX + view.name, view.seen)
@@ -78,6 +80,20 @@ WEEK_S = 7 * 86_400.0
 WEEKS = 3.0  # without a prediction that was asked, after which a predictor is paused
 _PRIOR_ASKED, _PRIOR_NOT = 2.0, 18.0  # beta prior of an untried predictor: one prediction in ten is asked
 _TRIED = 60  # predictions before a predictor can be paused
+
+
+def shares(
+    sources: Sequence[str], counts: Mapping[str, PredictorCounts], budget: int, now: float, weeks: float
+) -> dict[str, int]:
+    """Split a budget of predictions among predictors by their hit rates; one that is not paused gets 1 or more.
+
+    If the budget does not allow 1 for each, the best come first.
+    """
+    active = [source for source in sources if not is_paused(counts.get(source), now, weeks)]
+    rates, given = {source: hit_rate(counts.get(source)) for source in active}, dict.fromkeys(sources, 0)
+    for _ in range(budget if active else 0):
+        given[max(active, key=lambda one: (not given[one], rates[one] / (given[one] + 1)))] += 1
+    return given
 
 
 def is_paused(one: PredictorCounts | None, now: float, weeks: float) -> bool:
@@ -103,6 +119,8 @@ def hit_rate(one: PredictorCounts | None) -> float:
     return min(1.0, mean + sqrt(mean * (1 - mean) / (count + 1)))
 
 
+_LINE = 300  # characters of a question in a prompt
+Write = Callable[[Sequence[str]], str]  # from prompt segments, all but the last ending in a newline, to a completion
 AskAbout = Callable[[Sequence[Chunk], str], str]  # from chunks and a request about them to a completion
 
 
@@ -113,6 +131,19 @@ class Prediction(Struct, frozen=True):
     source: str
     probability: float = 0.5
     chunks: tuple[str, ...] = ()  # that it was made from: it goes when one of them is removed
+
+
+def from_history(questions: Sequence[str], kind: str, stride: int, write: Write) -> list[Prediction]:
+    """Have a model predict `stride` questions about a collection of this `kind` from past ones, oldest first."""
+    shown = [shorten(one, _LINE) for one in questions]
+    if not shown or stride < 1:
+        return []
+    system, _, cue = prompt("predict_history").rpartition("\n")
+    system = system.replace("{kind}", kind).replace("{count}", str(stride))
+    written = write([system + "\n", *(f"- {one}\n" for one in shown), cue])
+    asked = set(map(normalise, shown))
+    found = [one for one in parse(written, 4 * stride) if normalise(one) not in asked]
+    return [Prediction(one, "history/model") for one in found[:stride]]
 
 
 _EACH = 3  # questions about a chunk
@@ -138,21 +169,24 @@ def from_chunks(hits: Iterable[Hit], stride: int, ask: AskAbout) -> list[Predict
 
 
 def pick(
-    found: Iterable[Prediction], most: int, known: Iterable[str], is_similar: Callable[[str], bool] | None = None
+    found: Iterable[Prediction],
+    shares: Mapping[str, int],
+    known: Iterable[str],
+    is_similar: Callable[[str], bool] | None = None,
 ) -> list[Prediction]:
-    """Return the best predictions, at most so many, without those known or similar to a known one.
+    """Return the best predictions of each source, up to its share, without those known or similar to a known one.
 
     Nor those whose answer lasts a minute.
     """
-    seen, taken = {"", *map(normalise, known)}, list[Prediction]()
+    seen, left, taken = {"", *map(normalise, known)}, Counter(shares), list[Prediction]()
     for one in sorted(found, key=lambda one: -one.probability):
         compared = normalise(one.question)
-        if len(taken) >= most:
-            break
-        if compared in seen or not is_lasting(one.question):
+        if left[one.source] < 1 or compared in seen or not is_lasting(one.question):
             continue
         seen.add(compared)
-        taken += [] if is_similar and is_similar(one.question) else [one]
+        if not (is_similar and is_similar(one.question)):  # which takes longest
+            left[one.source] -= 1
+            taken.append(one)
     return taken
 
 

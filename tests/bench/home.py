@@ -115,9 +115,12 @@ class Home:
             new_chunks(self.session),
         )
         found = from_forms(new, self._asked(self.session.settings.experiment.history))
-        chosen = pick(found, most, known := self._known())
-        if fill:
-            chosen += pick([about(one) for one in new], most - len(chosen), known)
+        limits = dict.fromkeys((one.source for one in found), most)
+        chosen = pick(found, limits, known := self._known())[:most]
+        if fill and len(chosen) < most:
+            chosen += pick([about(one) for one in new], {"chunks/form": most - len(chosen)}, known)[
+                : most - len(chosen)
+            ]
         offer(reasker, [replace(one, probability=0.5) for one in chosen])
         return len(chosen)
 

@@ -19,7 +19,7 @@ from statistics import fmean, median
 from time import perf_counter
 
 from engine.idle.plan import PREDICTION_TOKENS
-from engine.idle.predict import AskAbout, Prediction, from_chunks, from_forms, pick
+from engine.idle.predict import WEEKS, AskAbout, Prediction, from_chunks, from_forms, pick, shares
 from engine.kv.restore import PromptReader
 from engine.llm.generate import ask_about
 from engine.models.minilm import MiniLM
@@ -29,7 +29,7 @@ from engine.text.words import FUNCTION_WORDS
 from store.types import Hit, Vectors
 from tests.bench.indexed import IndexedUser, load
 from tests.bench.metrics import terms
-from tests.bench.quoting import SETS
+from tests.bench.quoting import NOW, SETS
 from tests.bench.reading import Row, interval, open_with_roles
 
 TAUS = (0.85, 0.7)  # the semantic tier's own threshold, and a lower one
@@ -104,8 +104,8 @@ def _asking(reader: PromptReader, most: int) -> AskAbout:
 def predictions(source: Source, ask: AskAbout, embedder: Embedder) -> dict[str, Writing]:
     """Return the questions about a document that idle predicts without a model, those by it, and all it predicts."""
     real = embedder.embed([row["question"] for row in source.rows])
-    forms, forms_s = predicted(source, lambda: from_forms(source.hits, source.past[-_HISTORY:]))
-    model, model_s = predicted(source, lambda: from_chunks(source.hits[:_STRIDE], _STRIDE, ask))
+    forms, forms_s = predicted(source, ["history/form"], lambda: from_forms(source.hits, source.past[-_HISTORY:]))
+    model, model_s = predicted(source, ("chunks/model",), lambda: from_chunks(source.hits[:_STRIDE], _STRIDE, ask))
     found = {"forms": (forms, forms_s), "model": (model, model_s), "both": (forms + model, forms_s + model_s)}
     return {
         label: Writing(hit(real, embedder.embed(texts)), len(texts), seconds)
@@ -113,10 +113,12 @@ def predictions(source: Source, ask: AskAbout, embedder: Embedder) -> dict[str, 
     }
 
 
-def predicted(source: Source, predict: Callable[[], Sequence[Prediction]]) -> tuple[list[str], float]:
+def predicted(
+    source: Source, names: Sequence[str], predict: Callable[[], Sequence[Prediction]]
+) -> tuple[list[str], float]:
     """Predict questions about a document and choose among them as an idle run does; returns them, and the seconds."""
     began = perf_counter()
-    chosen = pick(predict(), _STRIDE, source.past)
+    chosen = pick(predict(), shares(names, {}, _STRIDE, NOW.timestamp(), WEEKS), source.past)
     return [one.question for one in chosen], perf_counter() - began
 
 

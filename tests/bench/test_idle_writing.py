@@ -53,5 +53,5 @@ def test_a_question_is_hit_if_a_predicted_one_is_near() -> None:
 
 def test_predicted_questions_are_chosen_as_idle_does(source: Source) -> None:
     found = [Prediction(text, "chunks/model") for text in (*source.past, *(f"Who is singer {n}?" for n in range(9)))]
-    texts, _ = predicted(source, lambda: found)
+    texts, _ = predicted(source, ("chunks/model",), lambda: found)
     assert texts == [f"Who is singer {n}?" for n in range(5)]  # none that was asked, and no more than an idle run

@@ -37,12 +37,6 @@ def home(fresh: Pkb, tmp_path: Path) -> Pkb:
     return fresh
 
 
-def read_another(home: Pkb, folder: Path) -> None:
-    """Read a mail that no question was about."""
-    (folder / "mail" / "other.eml").write_text(PICNIC.replace("icnic", "arbecue").replace("Friday", "Sunday"), "utf-8")
-    home("ingest", str(folder / "mail"), "--vectors", "later")
-
-
 @pytest.fixture
 def words(home: Pkb, server: ChatServer) -> Pkb:
     """Return pkb that has read one mail and answers through the server."""
@@ -123,7 +117,7 @@ def test_other_files_under_the_same_name_are_another_model(words: Pkb, server: C
     assert tiers == ["full", "exact", "full", "exact"]
 
 
-def test_cached_answers_are_found_while_the_server_is_down(home: Pkb, tmp_path: Path) -> None:
+def test_cached_answers_are_found_while_the_server_is_down(home: Pkb) -> None:
     with chatting() as server:
         server.pages["/api/tags"] = {"models": [{"name": "tiny", "digest": "a"}]}
         home("model", "use", server.name)
@@ -132,7 +126,6 @@ def test_cached_answers_are_found_while_the_server_is_down(home: Pkb, tmp_path: 
     ran = home("ask", "Where is the picnic?", "--json")
     assert (ran.code, ran.row["error"]["message"]) == (12, f"no model server at {server.place}: nothing listens there")
     assert "pkb model use quote" in ran.row["error"]["next"]
-    read_another(home, tmp_path)
     report = home("idle", "--force", "--json").row
     assert report["reason"] == ran.row["error"]["message"]
 
@@ -204,9 +197,8 @@ def test_a_follow_up_is_completed_by_the_server(words: Pkb, server: ChatServer) 
     assert rows[1]["asked"] == "Where is the picnic?"
 
 
-def test_idle_runs_predict_with_the_server(words: Pkb, server: ChatServer, tmp_path: Path) -> None:
+def test_idle_runs_predict_with_the_server(words: Pkb, server: ChatServer) -> None:
     words("ask", WHEN)
-    read_another(words, tmp_path)
     heard = len(server.completions())
     assert words("idle", "--json").row["reason"] in ("on battery", "the machine is in use", "a question was just asked")
     assert len(server.completions()) == heard
@@ -214,7 +206,7 @@ def test_idle_runs_predict_with_the_server(words: Pkb, server: ChatServer, tmp_p
     units = words("idle", "--force", "--json").row["units"]
     states = {unit["job"]: unit["state"] for unit in units}
     assert (states["predict"], "prefetch" in states) == ("done", False)
-    assert "predicted by chunks/model" in {unit["why"] for unit in units}
+    assert "predicted by history/model" in {unit["why"] for unit in units}
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """What tests of idle work share: chunks as retrieval gives them."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,3 +23,16 @@ def hit(text: str, name: str = "a", position: int = 0, **about: Any) -> Hit:
 def chat(text: str, *people: str, **about: Any) -> Hit:
     """Make a chunk of a transcript."""
     return hit(text, **({"sender": "\n".join(people), "recipients": people, "title": "session"} | about))
+
+
+@dataclass
+class Writes:
+    """Writes what it was told to; remembers the segments that it was shown."""
+
+    text: str = ""
+    shown: list[str] = field(default_factory=list)
+
+    def __call__(self, segments: Sequence[str]) -> str:
+        """Write."""
+        self.shown += segments
+        return self.text

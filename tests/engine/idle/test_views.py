@@ -1,11 +1,11 @@
-"""Views predict where they have something new, and not while their predictor is paused."""
+"""Views predict where they have something new, and predictors get shares by how many predictions were asked."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from engine.idle.predict import WEEK_S, Prediction, View, plan_predictions, predict
+from engine.idle.predict import Prediction, View, plan_predictions, predict
 from engine.idle.types import OutOfTime
 from store.jobs import Jobs, PredictionLog
 from tests.engine.idle.small_home import Home, home, run_jobs, states
@@ -24,7 +24,7 @@ def numbered(count: int) -> Sequence[Prediction]:
 
 
 def view(seen: str, of: Callable[[int], Sequence[Prediction]] = numbered) -> View:
-    return View("history", "", seen, "history/model", of)
+    return View("history", "", seen, ["history/model"], of)
 
 
 def run(home: Home, *views: View, is_similar: Callable[[str], bool] | None = None) -> list[str]:
@@ -55,12 +55,18 @@ def test_stored_and_queued_questions_are_not_predicted_again(choir: Home) -> Non
     assert (counted.predicted, Jobs(choir.ledger).counts()) == (4, {"populate": 4})
 
 
-def test_a_paused_predictor_predicts_nothing(choir: Home) -> None:
-    now = choir.reasker().now.timestamp()
-    for at in (now - 4 * WEEK_S, now):
-        PredictionLog(choir.ledger).add({"history/model": 40}, at)
-    run(choir, view("1"))
-    assert Jobs(choir.ledger).counts() == {}
+def test_a_predictor_whose_questions_were_asked_gets_more(choir: Home) -> None:
+    def two(count: int) -> Sequence[Prediction]:
+        return [Prediction(f"{name} {n}?", f"history/{name}") for name in ("model", "form") for n in range(count)]
+
+    PredictionLog(choir.ledger).add({"history/model": 40, "history/form": 40}, 1.0)
+    with choir.ledger.transaction():
+        choir.ledger.rows.execute(
+            "UPDATE predictor_stats SET credited = 30, last_credited = 2 WHERE source = 'history/form'"
+        )
+    run(choir, View("history", "", "1", ["history/model", "history/form"], two))
+    counts = {one.source: one.predicted - 40 for one in PredictionLog(choir.ledger).all()}
+    assert counts == {"history/form": 4, "history/model": 1}
 
 
 def test_a_question_similar_to_a_stored_one_is_replaced_by_another(choir: Home) -> None:
