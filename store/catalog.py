@@ -32,15 +32,6 @@ def mark_moved(ledger: Ledger, documents: Iterable[str]) -> None:
     ledger.rows.executemany(sql, [(document,) for document in documents])
 
 
-def moved(ledger: Ledger) -> dict[str, list[str]]:
-    """Return the moved documents with the collections of their places now; those in no file are about to be removed."""
-    sql = "SELECT DISTINCT document, collection FROM moved CROSS JOIN places USING (document) ORDER BY 1, 2"
-    found: dict[str, list[str]] = {}
-    for document, collection in ledger.rows.execute(sql):
-        found.setdefault(document, []).append(collection)
-    return found
-
-
 def clear_moved(ledger: Ledger, documents: Iterable[str]) -> None:
     """Remove the marks of moved documents, inside the caller's transaction."""
     ledger.rows.executemany("DELETE FROM moved WHERE document = ?", [(document,) for document in documents])

@@ -21,7 +21,7 @@ from store import catalog
 from store.answers import drop_derived, mark_removed, unmark_removed
 from store.catalog import BUG, CHANGED, Catalog, FormerNames
 from store.database import DOUBTFUL, UNCOMPACTED, Ledger
-from store.types import OWN_ROLES, IndexedDocument, Kind, among, batches, chunk_rows, document_row, table_of, text_names
+from store.types import OWN_ROLES, IndexedDocument, Kind, among, chunk_rows, document_row, table_of, text_names
 
 if TYPE_CHECKING:
     from store.tables import Tables
@@ -263,21 +263,11 @@ class Knowledge:
         return [row[0] for row in self._ledger.rows.execute(sql)]
 
     def update_collections(self) -> None:
-        """Update the collections of moved documents in the tables."""
-        if not (moved := catalog.moved(self._ledger)):
-            return
-        changed: dict[tuple[str, ...], list[str]] = {}
-        for some in batches([*moved], _AT_ONCE):
-            for row in self._tables.select("documents", among("id", some), ["id", "collections"]):
-                if row["collections"] != moved[row["id"]]:
-                    changed.setdefault(tuple(moved[row["id"]]), []).append(row["id"])
-        with self._tables.change() as acknowledge:
-            for collections, members in changed.items():
-                for some in batches(members, _AT_ONCE):
-                    self._tables.set_collections(some, collections, self._ledger.vectors)
-            with acknowledge():
-                catalog.clear_moved(self._ledger, moved)
-                self._ledger.add(UNCOMPACTED, sum(map(len, changed.values())))
+        """Have moved documents read again by the index, in the collections of their places now."""
+        moved = "FROM moved WHERE document IN (SELECT document FROM places)"
+        if self._ledger.rows.execute(f"SELECT 1 {moved} LIMIT 1").fetchone():
+            with self._ledger.transaction():
+                self._ledger.rows.execute(f"DELETE {moved}")
                 self._ledger.raise_generation()
 
     @property
@@ -415,7 +405,7 @@ class VectorStore:
         is_next = self._ledger.generation == self._generation
         with self._tables.change() as acknowledge:
             if rows:
-                self._tables.put(self._ledger.vectors, rows, width=vectors.shape[1])
+                self._tables.add(self._ledger.vectors, rows, width=vectors.shape[1])
             with acknowledge():
                 note_counts(self._ledger, self._tables)
                 self._ledger.rows.executemany(_CHANGED, [(one,) for one in changed])

@@ -4,7 +4,7 @@ import os
 import sqlite3
 import stat
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from store.checksums import TableFiles
 from store.database import DAMAGE, PRIMARY, TABLES, Ledger, exists, has_schema, intact, open_ledger
 from store.documents import Knowledge, differing_chunks, differing_documents
 from store.erasure import is_unfinished
-from store.errors import DamagedLedger, PkbError
+from store.errors import DamagedLedger
 from store.home import Home, has_tables
 from store.kv_index import KvFolder
 from store.mapped_index import MappedIndex
@@ -35,13 +35,7 @@ class Finding:
     note: str = ""
 
 
-def examine(
-    home: Home,
-    ledger: Ledger,
-    tables: Tables,
-    *,
-    read_data: bool,
-) -> Iterator[Finding]:
+def examine(home: Home, ledger: Ledger, tables: Tables, *, read_data: bool) -> Iterator[Finding]:
     """Run all checks, with the writer lock; `read_data` reads every page, file and word, not what has changed alone."""
     damage = page_damage(ledger, whole=read_data)
     yield Finding("ledger", f"SQLite says: {damage}" if damage else "")
@@ -63,8 +57,6 @@ def examine(
     yield _places(ledger)
     if not damaged:
         yield _vectors(ledger, tables)
-        if read_data:
-            yield _collections(ledger, tables)
     yield _mapped(home, ledger, tables, read_data)
     yield _kv(home, ledger, read_data)
 
@@ -206,43 +198,6 @@ def _kv(home: Home, ledger: Ledger, read_data: bool) -> Finding:
     with ledger.transaction():
         orphans = len(folder.orphans())
     return Finding("kv", f"{still} damaged KV cache entries, {orphans} orphaned files" if still or orphans else "")
-
-
-def _collections(ledger: Ledger, tables: Tables) -> Finding:
-    moved = {document for (document,) in ledger.rows.execute("SELECT document FROM moved")}
-    wrong = set()
-    for name, column in (("documents", "id"), ("chunks", "document"), (ledger.vectors, "document")):
-        for row in tables.select(name, "true", [column, "collections"]):
-            if row[column] not in moved and row["collections"] != Catalog(ledger).collections(row[column]):
-                wrong.add(row[column])
-    return Finding("collections", f"{len(wrong)} documents are in the wrong collection" if wrong else "")
-
-
-_POSITION = "integrity.position"  # the small value of the ledger that holds the end of the last slice
-
-
-def check_slice(home: Home, ledger: Ledger, count: int, is_over: Callable[[], bool] = lambda: False) -> int:
-    """Verify the files of the next `count` KV nodes and remove damaged ones; returns the number removed.
-
-    Stops before the next file when `is_over` returns True; the next call resumes there. After the last node it checks
-    the ledger's pages and starts over; PkbError if those are damaged.
-    """
-    at = bytes.fromhex(ledger.get(_POSITION) or "")
-    sql = "SELECT key FROM kv_nodes WHERE state = 'complete' AND key > ? ORDER BY key LIMIT ?"
-    keys = [key for (key,) in ledger.rows.execute(sql, (at, count))]
-    folder, removed = KvFolder(ledger, home.kv), 0
-    for key in keys:
-        if is_over():
-            break
-        at = key
-        if (entry := folder.index.find(key)) is not None:
-            removed += not folder.check(entry.node, read_data=True)
-    folder.owner.close()
-    is_last = len(keys) < count and at == (keys or [at])[-1]
-    ledger.set(_POSITION, "" if is_last else at.hex())
-    if is_last and page_damage(ledger, whole=False):
-        raise PkbError("the ledger is damaged", "pkb doctor --data --repair")
-    return removed
 
 
 # A damaged ledger is moved aside, and a new one takes over what cannot be made from documents: folders and history.

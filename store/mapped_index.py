@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from store import shards
+from store.catalog import Catalog
 from store.checksums import Checksum, TableFiles, checksum, is_intact
 from store.database import DOUBTFUL, Ledger
 from store.errors import DamagedTable, Locked
@@ -365,7 +366,9 @@ class MappedIndex:
             some = names[part.start : part.stop]
             between = f"document BETWEEN {quoted(some[0])} AND {quoted(some[-1])}"
             within = among("document", some) if plan.known else between
+            collections = {one: Catalog(self._ledger).collections(one) for one in some}
             rows = self._open_tables().select("chunks", within, shards.ROW)
+            rows = [row | {"collections": collections.get(row["document"], ())} for row in rows]
             yield shards.arrays_of(rows, self._open_tables().vectors(state.vectors, within))
 
     def _save(self) -> None:

@@ -9,19 +9,9 @@ import numpy as np
 from msgspec import Struct
 
 from store.answers import ANSWER_COLUMNS, CachedAnswer, answer_from_row
+from store.catalog import Catalog
 from store.database import Ledger
-from store.types import (
-    Hit,
-    Kind,
-    Row,
-    Scope,
-    Totals,
-    Vectors,
-    among,
-    in_own_zone,
-    is_within,
-    table_of,
-)
+from store.types import Hit, Kind, Row, Scope, Totals, Vectors, among, in_own_zone, is_within, table_of
 
 if TYPE_CHECKING:
     from store.mapped_index import IndexView, MappedIndex, Matches
@@ -81,7 +71,8 @@ class Reader:
         sql = "SELECT id FROM documents JOIN titles ON id = document WHERE chunks = 0 AND kind = coalesce(?, kind)"
         ids = [id for (id,) in self._ledger.rows.execute(sql, (kind,))]
         rows, scope = self.documents(ids, texts=False) if ids else {}, scope.inside(self._collection)
-        return [row for row in rows.values() if is_within(row, scope)]
+        of = Catalog(self._ledger).collections
+        return [row for row in rows.values() if is_within(row | {"collections": of(row["id"])}, scope)]
 
     @property
     def view(self) -> "IndexView":
@@ -90,7 +81,7 @@ class Reader:
 
     def documents(self, ids: Sequence[str], *, texts: bool = True) -> dict[str, Row]:
         """Return the rows of documents, by id."""
-        about = ("id", "kind", "title", "sender", "recipients", "date", "local", "claimed", "message_id", "collections")
+        about = ("id", "kind", "title", "sender", "recipients", "date", "local", "claimed", "message_id")
         columns = (*about, "text") if texts else about
         rows = self._tables.select("documents", among("id", ids), columns)
         return {row["id"]: row | {"date": in_own_zone(row["date"], row["local"])} for row in rows}

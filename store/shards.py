@@ -27,7 +27,7 @@ Arrays = Mapping[str, NDArray[Any]]
 K1, B = 1.2, 0.75  # of BM25 for candidates, as in LanceDB
 ROW = (
     "id", "document", "position", "header", "text", "words", "first", "last", "role", "written", "author", "origin",
-    "claimed", "title", "date", "local", "sender", "recipients", "collections",
+    "claimed", "title", "date", "local", "sender", "recipients",
 )  # fmt: skip
 _OWN = (*ROW[:5], *ROW[6:12], "words")  # what a chunk has of its own; its words come last
 _SEPARATOR = b"\xff"  # no UTF-8 has it

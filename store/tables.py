@@ -1,4 +1,4 @@
-"""LanceDB, known to this module alone: typed tables, their indexes, compaction, repair.
+"""LanceDB, known to this module alone: typed tables, their compaction and repair.
 
 Knows columns and conditions, not what a row means.
 """
@@ -23,7 +23,7 @@ from store.checksums import TableFiles, folder_of
 from store.database import Ledger
 from store.errors import DamagedTable
 from store.home import Identity
-from store.types import Row, Vectors, among
+from store.types import Row, Vectors
 
 
 class _Deferred:
@@ -100,7 +100,6 @@ for _remote in ("lance_namespace", "lance_namespace_urllib3_client", "lance_name
     execute_when_used(_remote)
 with _quick_import():
     import lancedb
-    from lancedb.index import BTree
 
 _DATE = pa.timestamp("us", "UTC")
 _ABOUT = [
@@ -108,7 +107,7 @@ _ABOUT = [
     pa.field("local", pa.timestamp("us")),  # the same moment on the writer's clock
     pa.field("sender", pa.string(), nullable=False),
     pa.field("recipients", pa.string(), nullable=False),  # one per line
-    pa.field("collections", pa.list_(pa.string()), nullable=False),
+    pa.field("collections", pa.list_(pa.string()), nullable=False),  # as it was; the ledger's places tell what is now
 ]
 
 
@@ -181,17 +180,10 @@ class Tables:
             self._files.add(written, replaced)
             yield
 
-    def put(self, name: str, rows: Sequence[Row], width: int = 0) -> None:
-        """Insert rows, replacing those of the same id."""
-        with self._writing(name):
-            table = self._table(name, width)
-            data = pa.Table.from_pylist(list(rows), schema=table.schema)
-            table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(data)
-
-    def add(self, name: str, rows: Sequence[Row]) -> None:
+    def add(self, name: str, rows: Sequence[Row], width: int = 0) -> None:
         """Append rows whose ids are known to be new."""
         with self._writing(name):
-            table = self._table(name)
+            table = self._table(name, width)
             table.add(pa.Table.from_pylist(list(rows), schema=table.schema))
 
     def delete(self, name: str, condition: str) -> None:
@@ -199,13 +191,6 @@ class Tables:
         if self.has(name):
             with self._writing(name):
                 self._table(name).delete(condition)
-
-    def set_collections(self, documents: Sequence[str], collections: Sequence[str], vectors: str) -> None:
-        """Set the collections of documents, in every table that filters by them."""
-        for name, column in (("documents", "id"), ("chunks", "document"), (vectors, "document")):
-            if self.has(name):
-                with self._writing(name):
-                    self._table(name).update(where=among(column, documents), values={"collections": list(collections)})
 
     def select(self, name: str, condition: str, columns: Sequence[str]) -> list[Row]:
         """Return columns of the rows under a condition, in no order."""
@@ -239,12 +224,10 @@ class Tables:
             return int(self._table(name).count_rows(condition))
 
     def compact(self) -> None:
-        """Update indexes, and merge small files."""
+        """Merge small files."""
         for name in self.names():
             with self._writing(name):
-                table = self._table(name)
-                self._index(name, table)
-                table.optimize(cleanup_older_than=_NEVER)
+                self._table(name).optimize(cleanup_older_than=_NEVER)
 
     def sweep(self) -> None:
         """Remove all versions but the latest; breaks readers, so be alone."""
@@ -344,20 +327,9 @@ class Tables:
 
     def _create(self, name: str, **data: Any) -> Any:
         table = self._db.create_table(name, **data)
-        self._index(name, table)
         if self._changing is not None:
             self._changing[name] = table
         return table
-
-    def _index(self, name: str, table: Any) -> None:
-        """Create the indexes that a table lacks, and drop those of earlier versions."""
-        made = {column: index.name for index in table.list_indices() for column in index.columns}
-        wanted = ["id"] if name == "documents" else ["id", "document"]
-        for column in made.keys() - wanted:
-            table.drop_index(made[column])
-        for column in wanted if table.count_rows() else ():
-            if column not in made:
-                table.create_index(column, config=BTree())
 
 
 def _connect(folder: Path) -> Any:

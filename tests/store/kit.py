@@ -70,20 +70,12 @@ class FusedTables(Tables):
 
     fuse = Fuse(0)
 
-    def put(self, name: str, rows: Sequence[Row], width: int = 0) -> None:
-        super().put(name, rows, width)
-        self.fuse.tick()
-
-    def add(self, name: str, rows: Sequence[Row]) -> None:
-        super().add(name, rows)
+    def add(self, name: str, rows: Sequence[Row], width: int = 0) -> None:
+        super().add(name, rows, width)
         self.fuse.tick()
 
     def delete(self, name: str, condition: str) -> None:
         super().delete(name, condition)
-        self.fuse.tick()
-
-    def set_collections(self, documents: Sequence[str], collections: Sequence[str], vectors: str) -> None:
-        super().set_collections(documents, collections, vectors)
         self.fuse.tick()
 
     def compact(self) -> None:

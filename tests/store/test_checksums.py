@@ -186,7 +186,7 @@ def test_a_write_that_lost_the_end_of_a_file_fails_and_the_table_is_as_before(fi
     torn.pattern = pattern
     rows = filled.tables.select("documents", "true", ["id"])
     with pytest.raises(DiskFull, match="the disk is full or failing"):
-        torn.put("documents", [document_row(entry("d"))]) if "data" in pattern else torn.delete("documents", "id = 'a'")
+        torn.add("documents", [document_row(entry("d"))]) if "data" in pattern else torn.delete("documents", "id = 'a'")
     assert Tables(filled.home.tables, filled.ledger).select("documents", "true", ["id"]) == rows
     assert (_read(filled), filled.wrong()) == (sound, [])
 
@@ -194,7 +194,7 @@ def test_a_write_that_lost_the_end_of_a_file_fails_and_the_table_is_as_before(fi
 def test_a_torn_file_that_a_killed_writer_left_is_removed_by_the_next(filled: Opened, open_home: Open) -> None:
     before = set(_files(filled.home.tables))
     with suppress(Killed), filled.tables.change():
-        filled.tables.put("documents", [document_row(entry("d"))])
+        filled.tables.add("documents", [document_row(entry("d"))])
         raise Killed
     fresh = [path for path in _files(filled.home.tables) if path not in before]
     newest = next(filled.home.tables / path for path in fresh if "data" in path.parts)

@@ -96,11 +96,6 @@ def test_a_document_that_stands_nowhere_is_found(sound: Opened) -> None:
     assert found(sound)[0] == "places"
 
 
-def test_a_wrong_collection_is_found(sound: Opened) -> None:
-    sound.tables.set_collections(["a"], ["Elsewhere"], "vectors")
-    assert found(sound) == ["collections"]
-
-
 @pytest.mark.parametrize("steps", range(1, 7))  # of which the seventh would be the last
 def test_a_change_that_was_interrupted_is_a_note_and_nothing_of_it_is_wrong(sound: Opened, steps: int) -> None:
     sound.fuse.length = sound.fuse.burnt + steps

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
-from lancedb.index import LabelList
 
 from engine.text.words import words
 from store.tables import execute_when_used
@@ -55,15 +54,6 @@ def test_a_removed_chunk_is_not_found_by_its_words(opened: Opened) -> None:
     opened.knowledge.compact()
     opened.keep(removes=["a"])
     assert found(opened, "red") == {"b/0"}
-
-
-def test_indexes_of_earlier_versions_go_with_the_next_compaction(opened: Opened) -> None:
-    opened.keep(entry("a", "red"))
-    with opened.tables._writing("chunks"):
-        opened.tables._table("chunks").create_index("collections", config=LabelList())
-    opened.knowledge.compact()
-    made = opened.tables._table("chunks").list_indices()
-    assert (sorted(one.columns for one in made), opened.wrong()) == ([["document"], ["id"]], [])
 
 
 def test_any_of_the_words_is_enough(opened: Opened) -> None:

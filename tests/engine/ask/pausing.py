@@ -50,16 +50,12 @@ class PausingLedger(Ledger):
 class PausingTables(Tables):
     """Pauses behind each write."""
 
-    def put(self, name: str, rows: Sequence[Row], width: int = 0) -> None:
-        super().put(name, rows, width)
+    def add(self, name: str, rows: Sequence[Row], width: int = 0) -> None:
+        super().add(name, rows, width)
         pause()
 
     def delete(self, name: str, condition: str) -> None:
         super().delete(name, condition)
-        pause()
-
-    def set_collections(self, documents: Sequence[str], collections: Sequence[str], vectors: str) -> None:
-        super().set_collections(documents, collections, vectors)
         pause()
 
     def compact(self) -> None:

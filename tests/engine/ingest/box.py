@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from engine.ingest.scan import ignorable
 from engine.ingest.types import ParseLimits
 from engine.text.words import words
 from store.catalog import SourceRoot
-from store.types import Document
+from store.types import Document, Scope
 from tests.store.kit import Fuse, Opened, home_in
 
 LIMITS = ParseLimits()
@@ -64,9 +64,13 @@ class Box:
         """Return the texts of all chunks, sorted."""
         return sorted(self.opened.chunks().values())
 
-    def collections(self, table: str = "chunks") -> Counter[tuple[str, ...]]:
-        """Count the rows of each set of collections."""
-        return Counter(tuple(row["collections"]) for row in self.opened.tables.select(table, "true", ["collections"]))
+    def collections(self) -> Counter[tuple[str, ...]]:
+        """Count the chunks of each set of collections, as a search sees them."""
+        opened, found = self.opened, defaultdict[str, list[str]](list)
+        for name in opened.catalogue.by_collection():
+            for chunk in opened.mapped.view().chunks_of([*opened.documents()], Scope(collection=name)):
+                found[chunk.chunk.id].append(name)
+        return Counter(map(tuple, found.values()))
 
     def places(self) -> set[tuple[str, int, str]]:
         """Return all places as file, item and document."""

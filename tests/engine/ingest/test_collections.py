@@ -22,7 +22,7 @@ def test_a_root_inside_that_shares_the_collection_moves_with_the_outer_one(box: 
     box.ingest(collection="Home")
     box.ingest(box.mail / "inner", collection="Home")
     box.ingest(collection="Work")
-    assert (box.collections(), box.collections("documents")) == ({("Work",): 1}, {("Work",): 1})
+    assert box.collections() == {("Work",): 1}
 
 
 def test_looking_at_nested_roots_again_changes_nothing(box: Box) -> None:
@@ -63,8 +63,7 @@ def test_moving_a_folder_to_another_collection_moves_all_of_it(box: Box) -> None
     box.ingest(collection="Home")
     list(embed(box.opened.vectors, HashEmbedder(), box.opened.locks))
     box.ingest(collection="O'Work")
-    tables = [box.collections(name) for name in ("chunks", "documents", str(box.opened.ledger.get("vectors")))]
-    assert tables == [{("O'Work",): 1}] * 3
+    assert box.collections() == {("O'Work",): 1}
 
 
 def test_folders_whose_names_begin_alike_are_apart(box: Box) -> None:
@@ -87,7 +86,7 @@ def test_a_move_that_is_killed_and_taken_back_leaves_all_where_it_was(box: Box, 
         box.ingest(collection="Work")
     again = box.again()
     again.ingest(collection="Home")
-    assert (again.collections(), again.collections("documents"), again.opened.wrong()) == (_HOME, _HOME, [])
+    assert (again.collections(), again.opened.wrong()) == (_HOME, [])
     again.opened.ledger.close()
 
 
