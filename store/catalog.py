@@ -15,6 +15,9 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Literal
 
+import msgspec
+from msgspec import Struct
+
 from store.database import Ledger, intact, path_key
 from store.errors import DamagedLedger
 from store.types import ASIDE, FileState, PersonFilter, Place, Scope, fold
@@ -401,8 +404,7 @@ def _inside(inner: SourceRoot, outer: SourceRoot) -> bool:
 _COLUMNS = "document, seen, warnings, people"
 
 
-@dataclass(frozen=True, slots=True)
-class NamedAddress:
+class NamedAddress(Struct, frozen=True, array_like=True):
     """A folded name and the address that a document gives it, as its sender's or as a recipient's."""
 
     name: str
@@ -436,8 +438,8 @@ def first_seen(ledger: Ledger, documents: Iterable[str]) -> dict[str, datetime]:
 
 def put_provenance(ledger: Ledger, document: str, known: Provenance) -> None:
     """Record a document's provenance in place of the former, inside the caller's transaction."""
-    people = [[one.name, one.address, int(one.sends)] for one in known.people]
-    row = (document, known.seen.astimezone(UTC).isoformat(), json.dumps(known.warnings), json.dumps(people))
+    listed = (json.dumps(msgspec.to_builtins(each)) for each in (known.warnings, known.people))
+    row = (document, known.seen.astimezone(UTC).isoformat(), *listed)
     ledger.rows.execute("DELETE FROM provenance WHERE document = ?", (document,))
     ledger.rows.execute(f"INSERT INTO provenance ({_COLUMNS}) VALUES (?, ?, ?, ?)", row)
 
@@ -465,7 +467,7 @@ def provenance_of(ledger: Ledger, documents: Sequence[str]) -> dict[str, Provena
     found = dict[str, Provenance]()
     sql = f"SELECT {_COLUMNS} FROM intact_provenance WHERE document IN (SELECT value FROM json_each(?))"
     for document, seen, warnings, people in ledger.rows.execute(sql, (json.dumps(documents),)):
-        named = tuple(NamedAddress(name, address, bool(sends)) for name, address, sends in json.loads(people))
+        named = msgspec.json.decode(people, type=tuple[NamedAddress, ...], strict=False)  # 0 and 1 were written before
         found[document] = Provenance(datetime.fromisoformat(seen), tuple(json.loads(warnings)), named)
     return found
 

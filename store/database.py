@@ -155,6 +155,12 @@ def _explain(error: Exception, path: Path) -> NoReturn:
     raise error  # a full or failing disk, a missing permission: not this file's fault
 
 
+def read_only(path: Path) -> sqlite3.Connection:
+    """Connect to a ledger that is there, to read it as it is."""
+    name = f"{path.as_uri()}?mode=ro"
+    return sqlite3.connect(name, uri=True, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False)
+
+
 def open_copy(path: Path) -> Ledger:
     """Open a copy in memory, for reading and answering on a disk that has no room for SQLite's own files."""
     if not exists(path):

@@ -12,7 +12,7 @@ from shutil import rmtree
 
 from store.catalog import Catalog, recount_people
 from store.checksums import TableFiles
-from store.database import DAMAGE, PRIMARY, TABLES, Ledger, exists, has_schema, intact, open_ledger
+from store.database import DAMAGE, PRIMARY, TABLES, Ledger, exists, has_schema, intact, open_ledger, read_only
 from store.documents import Knowledge, differing_chunks, differing_documents
 from store.erasure import is_unfinished
 from store.errors import DamagedLedger
@@ -248,7 +248,7 @@ def rebuild_ledger(home: Home) -> None:
         for table in _KEPT:
             _copy(home.ledger, ledger, table)
         for name in _VALUES:
-            with suppress(*DAMAGE), closing(_read_only(home.ledger)) as rows:
+            with suppress(*DAMAGE), closing(read_only(home.ledger)) as rows:
                 for (value,) in rows.execute("SELECT value FROM meta WHERE name = ?", (name,)):
                     ledger.set(name, str(value))
     for suffix in ("-wal", "-shm"):
@@ -278,10 +278,6 @@ def _copy(damaged: Path, ledger: Ledger, table: str) -> None:
 
 
 def _rows(damaged: Path, table: str, order: str) -> Iterator[tuple[object, ...]]:
-    with suppress(*DAMAGE), closing(_read_only(damaged)) as rows:
+    with suppress(*DAMAGE), closing(read_only(damaged)) as rows:
         rows.text_factory = lambda raw: raw.decode("utf-8", "replace")
         yield from rows.execute(f"SELECT * FROM {table} ORDER BY 1 {order}")
-
-
-def _read_only(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)

@@ -5,7 +5,6 @@ rows and files together: verified, removed with their descendants, and cleaned u
 """
 
 import os
-import sqlite3
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,8 +13,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, Literal, Self
 
-from store.database import BUSY_MS, HOLDS_TEXT, NEWEST, Ledger, exists
-from store.errors import NoStore, PkbError
+from store.database import HOLDS_TEXT, Ledger
 from store.home import Identity, identity
 from store.kv_files import (
     PARTIAL,
@@ -45,19 +43,6 @@ class CountTotal:
     tokens: int = 0
     bytes: int = 0
     seconds: float = 0.0
-
-
-def open_readonly(path: Path) -> Ledger:
-    """Open the ledger to look up nodes alone; NoStore if there is none, PkbError if its schema is another version's."""
-    if not exists(path):
-        raise NoStore
-    name = f"{path.as_uri()}?mode=ro"
-    rows = sqlite3.connect(name, uri=True, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False)
-    ledger = Ledger(rows)
-    if int(rows.execute("PRAGMA user_version").fetchone()[0]) != NEWEST:
-        ledger.close()
-        raise PkbError("this home was written by another version of pkb", "pkb doctor")
-    return ledger
 
 
 State = Literal["reserved", "complete", "deleting"]

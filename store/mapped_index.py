@@ -6,7 +6,6 @@ got vectors, in which generation: a later one is reached by reading those alone 
 searches nothing.
 """
 
-import os
 import secrets
 import sqlite3
 from collections import Counter
@@ -104,7 +103,7 @@ class IndexView:
             return []
         scores = [one.score_words(query) for one in self.shards]
         found = shards.best(self.shards, scores, [one.within(scope) for one in self.shards], limit)
-        return [self.hit(one.shard, one.chunk) for one in found]
+        return [self.hit(shard, chunk) for shard, chunk in found]
 
     def by_vector(self, vector: Vectors, scope: Scope, limit: int) -> list[Hit]:
         """Return the embedded chunks within the scope with the best cosines, best first."""
@@ -114,7 +113,7 @@ class IndexView:
             return []
         inside = [one.within(scope) & one.arrays["embedded"] for one in used]
         cosines, least = [one.arrays["vectors"] @ vector for one in used], -2.0  # less than any
-        return [self.hit(places[one.shard], one.chunk) for one in shards.best(used, cosines, inside, limit, least)]
+        return [self.hit(places[at], chunk) for at, chunk in shards.best(used, cosines, inside, limit, least)]
 
     def hit(self, shard: int, chunk: int) -> Hit:
         """Return a chunk as it was read for an earlier question, or read it."""
@@ -265,7 +264,7 @@ class MappedIndex:
     def clear(self) -> None:
         """Remove the files, and their list unless the disk is full."""
         self._state, self._view, self._files = None, IndexView(()), ()
-        for path in self._stored():
+        for path in self._folder.glob("*"):
             _remove(path)
         with suppress(sqlite3.Error):
             self._ledger.set(_LIST, "")
@@ -410,7 +409,7 @@ class MappedIndex:
     def _remove_others(self) -> None:
         """Remove the files that are not listed, as a process that was killed leaves them."""
         listed = {one.name for one in (self._base.files if self._base else ())}
-        for path in (one for one in self._stored() if one.name not in listed):
+        for path in (one for one in self._folder.glob("*") if one.name not in listed):
             _remove(path)
 
     def _put(self, shard: Shard) -> StoredShard:
@@ -426,12 +425,6 @@ class MappedIndex:
             self._ledger.set(_LIST, json.encode(listed).decode())
             sql = "DELETE FROM changed_documents WHERE generation < ?"
             self._ledger.rows.execute(sql, (listed.state.generation,))
-
-    def _stored(self) -> list[Path]:
-        try:
-            return [Path(one.path) for one in os.scandir(self._folder)]
-        except OSError:
-            return []
 
     def _read_list(self) -> ShardList | None:
         """Read the list; None where there is none."""

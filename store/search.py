@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from store.tables import Tables
 
 _ROUNDING = 1e-4  # by which two ways of computing a cosine may differ
-_STALE_ROWS = 1024  # in memory beyond twice those in the ledger: then all are read again
 
 
 class Reader:
@@ -175,16 +174,8 @@ class QuestionVectors:
         return (row[0], answer_from_row(row[1:])) if row else None
 
     def _refresh(self) -> None:
-        """Read the new rows, since numbers only grow; all rows where most of those in memory were removed."""
-        if self._read(int(self._numbers[-1]) if len(self._numbers) else 0):
-            sql = "SELECT count(*) FROM question_vectors WHERE embedder = ?"
-            if len(self._numbers) > 2 * self._rows.execute(sql, (self._table,)).fetchone()[0] + _STALE_ROWS:
-                self._numbers, self._vectors = self._numbers[:0], self._vectors[:0]
-                self._read(0)
-
-    def _read(self, after: int) -> bool:
-        """Add the rows after a number; False where there are none."""
-        width = self._vectors.shape[1]
+        """Read the new rows, since numbers only grow; of those that were removed, `near` finds no answer."""
+        after, width = int(self._numbers[-1]) if len(self._numbers) else 0, self._vectors.shape[1]
         sql = """SELECT number, vector FROM question_vectors
                  WHERE embedder = ? AND number > ? AND length(vector) = ? ORDER BY number"""
         found = self._rows.execute(sql, (self._table, after, 4 * width)).fetchall()
@@ -192,4 +183,3 @@ class QuestionVectors:
             read = np.frombuffer(b"".join(vector for _, vector in found), np.float32).reshape(-1, width)
             self._vectors = np.concatenate([self._vectors, read])
             self._numbers = np.append(self._numbers, [number for number, _ in found])
-        return bool(found)

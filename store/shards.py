@@ -379,23 +379,17 @@ def _is_named(shown: str, wanted: str) -> bool:
     return PersonFilter.of(wanted).accepts(shown)
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """A chunk of a shard, by its number there, and its score."""
-
-    shard: int
-    chunk: int
-    score: float
-
-
 def best(
     shards: Sequence[Shard],
     scores: Sequence[NDArray[Any]],
     inside: Sequence[NDArray[np.bool_]],
     limit: int,
     least: float = _LEAST,
-) -> list[Scored]:
-    """Return the `limit` best chunks inside, none below `least`, best first; equal ones by document, in order."""
+) -> list[tuple[int, int]]:
+    """Return the `limit` best chunks inside, none below `least`, best first, each with its shard's number before it.
+
+    Equal ones come by document, in order.
+    """
     held = [np.where(use, score, -np.inf) for score, use in zip(scores, inside, strict=True)]
     every = np.concatenate(held)
     nth = len(every) - limit
@@ -406,7 +400,7 @@ def best(
     documents = np.concatenate([one.arrays["document"][own] for one, own in zip(shards, chosen, strict=True)])
     positions = np.concatenate([one.arrays["position"][own] for one, own in zip(shards, chosen, strict=True)])
     order = np.lexsort((positions, documents, -values))[:limit]
-    return [Scored(int(owner[i]), int(chunks[i]), float(values[i])) for i in order]
+    return [(int(owner[i]), int(chunks[i])) for i in order]
 
 
 def slices(sizes: Sequence[int], most: int) -> list[range]:

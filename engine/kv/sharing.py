@@ -23,11 +23,11 @@ from msgspec.json import decode
 
 from engine.settings import Settings
 from engine.types import Check, Checks
-from store.database import Ledger
+from store.database import Ledger, read_only
 from store.errors import PkbError, UsageError
 from store.home import Home, open_identity
 from store.kv_files import KEY_BYTES, BadNode, Key, opened
-from store.kv_index import KvFolder, open_readonly
+from store.kv_index import KvFolder
 from store.peers import HAVE, MOST_BODY, NODE, ROUNDED, PeerAddress, PeerBook, parse_address
 from store.remote import ANSWER_S, BITS, MOST_KEYS, Remote, masked, rounded, source_of
 
@@ -109,7 +109,7 @@ class SharingServer(ThreadingMixIn, TCPServer):
             with context.wrap_socket(request, server_side=True) as secure:
                 certificate = secure.getpeercert(binary_form=True)
                 if any(certificate == peer.certificate for peer in self._book.peers()):
-                    with closing(open_readonly(self._home.ledger)) as ledger:
+                    with closing(Ledger(read_only(self._home.ledger))) as ledger:
                         SharingHandler(secure, client_address, self, KvFolder(ledger, self._home.kv))
         except (OSError, ValueError, PkbError, DatabaseError):
             pass  # a stranger, or a peer that went away: there is nobody to tell

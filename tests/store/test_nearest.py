@@ -32,6 +32,6 @@ def test_the_best_are_those_of_a_full_sort(
         for chunk in np.flatnonzero(use & (score > least)).tolist()
     ]
     found = best(shards, scores, inside, limit, least)
-    assert [(-one.score, int(shards[one.shard].arrays["document"][one.chunk]), one.chunk) for one in found] == [
+    assert [(-float(scores[at][chunk]), int(shards[at].arrays["document"][chunk]), chunk) for at, chunk in found] == [
         each[:3] for each in sorted(every)[:limit]
     ]

@@ -110,13 +110,6 @@ def test_an_entry_stored_by_another_process_is_found_by_an_open_index(ledger: Le
             assert [names(each, direction(number)) for each in (one, other)] == [[f"q{number}"]] * 2
 
 
-def test_rows_of_deleted_entries_are_released(ledger: Ledger, found: QuestionVectors) -> None:
-    for number in range(1100):
-        keep(ledger, "a", direction(number))
-        assert names(found, direction(number)) == ["a"]
-    assert len(found._numbers) < 100
-
-
 def test_a_question_stored_again_after_many_were_deleted_is_found(ledger: Ledger, found: QuestionVectors) -> None:
     for number in range(5):
         keep(ledger, f"q{number}", direction(number))
