@@ -8,7 +8,7 @@ Knows nothing of what questions mean and imports no LanceDB.
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Literal
 
 from msgspec import Struct
@@ -19,8 +19,6 @@ from store.types import table_of
 
 State = Literal["answered", "pending", "prefilled"]
 Origin = Literal["user", "predicted"]
-ANSWER_COLUMNS: Final = """question, scope, writer, day, reply, evidence, generation, tier, created, made_ms,
-              state, origin, source, tau, uses, last_used"""
 _REPLACED = ("reply", "evidence", "generation", "tier", "created", "made_ms", "state", "origin", "source", "bytes")
 _OVER = ", ".join(f"{name} = excluded.{name}" for name in ("question", *_REPLACED))
 
@@ -51,6 +49,9 @@ class CachedAnswer:
 
     def __post_init__(self) -> None:
         assert bool(self.reply) == (self.state == "answered"), f"{self.state} with {len(self.reply)} characters"
+
+
+ANSWER_COLUMNS: Final = ", ".join(one.name for one in fields(CachedAnswer))
 
 
 class AnswerBank:
@@ -88,15 +89,9 @@ class AnswerBank:
         """
         with self.ledger.transaction():
             former = self._bytes("length(vector) FROM question_vectors", key)
-            texts = (
-                answer.question,
-                answer.scope,
-                answer.writer,
-                answer.reply,
-                answer.source,
-                json.dumps(answer.evidence),
-            )
-            size = len(key) + sum(len(text.encode()) for text in texts) + (former if vector is None else len(vector))
+            about = (answer.question, answer.scope, answer.writer, answer.source, json.dumps(answer.evidence))
+            size = len(key) + sum(len(text.encode()) for text in (*about, answer.reply))
+            size += former if vector is None else len(vector)
             if size > budget:
                 self.drop(key)
                 return
@@ -166,13 +161,12 @@ class AnswerBank:
     def _write(self, key: bytes, answer: CachedAnswer, size: int) -> None:
         """Write the row, updating a former one in place: rows that refer to it stay, unless it is damaged."""
         self._rows.execute(f"DELETE FROM answers WHERE key = ? AND {intact('answers')} IS NOT TRUE", (key,))
-        evidence = json.dumps(answer.evidence)
-        new = (answer.question, answer.scope, answer.writer, answer.day, answer.reply, evidence)
-        made = (answer.generation, answer.tier, answer.created, answer.made_ms, answer.state)
-        origin = (answer.origin, answer.source, answer.tau)
+        new = replace(answer, uses=0, last_used=answer.created)
+        row = [getattr(new, name) for name in ANSWER_COLUMNS.split(", ")]
+        row[5] = json.dumps(answer.evidence)
         sql = f"""INSERT INTO answers (key, {ANSWER_COLUMNS}, bytes) VALUES ({", ".join("?" * 18)})
                   ON CONFLICT (key) DO UPDATE SET {_OVER}, tau = coalesce(tau, excluded.tau)"""
-        self._rows.execute(sql, (key, *new, *made, *origin, 0, answer.created, size))
+        self._rows.execute(sql, (key, *row, size))
 
 
 def answer_from_row(row: Sequence[Any]) -> CachedAnswer:

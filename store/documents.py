@@ -195,7 +195,12 @@ class Knowledge:
                 FormerNames(self._ledger).add(former_names)
                 record()
                 catalog.clear_moved(self._ledger, removes)
-                self._delete_rows([*rewritten, *removes], gone=removes)
+                self._ledger.rows.executemany(
+                    "DELETE FROM documents WHERE id = ?", [(d,) for d in (*rewritten, *removes)]
+                )
+                quoting = release(self._ledger, removes)  # which hold what these had: they are read again
+                self._ledger.rows.executemany("UPDATE documents SET rechunk = 1 WHERE id = ?", [(d,) for d in quoting])
+                Catalog(self._ledger).mark_changed(quoting)
                 mark_removed(self._ledger, (row["id"] for row in old if row["document"] not in rewritten), time.time())
                 for entry in entries:
                     self._insert_rows(entry)
@@ -328,13 +333,6 @@ class Knowledge:
         self._ledger.rows.execute("INSERT OR REPLACE INTO titles VALUES (?, ?, ?, ?)", titled)
         unmark_removed(self._ledger, (chunk.id for chunk in entry.chunks))
         self._mark_indexed([entry])
-
-    def _delete_rows(self, documents: Sequence[str], gone: Iterable[str]) -> None:
-        """Delete the rows of documents; those that quote documents that are `gone` are read again."""
-        self._ledger.rows.executemany("DELETE FROM documents WHERE id = ?", [(d,) for d in documents])
-        quoting = release(self._ledger, gone)
-        self._ledger.rows.executemany("UPDATE documents SET rechunk = 1 WHERE id = ?", [(d,) for d in quoting])
-        Catalog(self._ledger).mark_changed(quoting)
 
 
 _CHANGED = """INSERT OR REPLACE INTO changed_documents

@@ -46,12 +46,8 @@ class Home:
     compiled = PathInside("cache", "tmp/mlx")  # code that MLX compiles, and compiles again where it is missing
 
     def other_cache_bytes(self) -> int:
-        """Return the bytes of the rest of the cache, folders included, as `du --apparent-size` counts them."""
-        found = 0
-        for inner, folders, names in os.walk(self.cache):
-            folders[:] = [name for name in folders if Path(inner, name) != self.kv]
-            found += _size(Path(inner), stat.S_ISDIR) + sum(_size(Path(inner, name)) for name in names)
-        return found
+        """Return the bytes of the rest of the cache."""
+        return size_on_disk(self.cache, self.kv)
 
     def create(self) -> None:
         """Make the folders, readable by their owner alone; PkbError if the disk does not allow it."""
@@ -205,6 +201,15 @@ def kind_of(table: bytes, place: Path) -> str:
 def has_tables(home: Home) -> bool:
     """Return whether search tables are stored, and so a ledger must have been."""
     return any(home.tables.glob("*.lance"))
+
+
+def size_on_disk(folder: Path, apart: Path | None = None) -> int:
+    """Return the bytes of a folder and of all in it, as `du -sb` counts them, without another one; 0 if it is gone."""
+    found = 0
+    for inner, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if Path(inner, name) != apart]
+        found += sum(_size(Path(inner, name), lambda _: True) for name in ("", *names))
+    return found
 
 
 def _folder_size(folder: Path) -> int:

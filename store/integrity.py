@@ -47,7 +47,10 @@ def examine(home: Home, ledger: Ledger, tables: Tables, *, read_data: bool) -> I
     unfinished = "pkb forget was interrupted: deleted text may be left; the next pkb forget or pkb ingest finishes it"
     yield Finding("forget", unfinished if is_unfinished(ledger) else "")
     yield _privacy(home)
-    yield _leftovers(home)
+    strange = len([*home.data.glob(f"{_FRESH}*")])
+    aside = [path.name for path in home.data.glob(f"*{_DAMAGED}")]
+    kept = f"a damaged ledger was kept aside ({aside[0]}): delete it when you no longer need it" if aside else ""
+    yield Finding("leftovers", f"{strange} files of a killed process" if strange else "", note=kept)
     damaged = ", ".join(f"{name} ({len(files)} files)" for name, files in tables.damaged(reads=read_data).items())
     yield Finding("index", f"damaged: {damaged}" if damaged else "")
     if not damaged:  # else nothing read from it is reliable
@@ -145,14 +148,6 @@ def _privacy(home: Home) -> Finding:
         ),
     }
     return Finding("privacy", ", ".join(f"{n} files or folders {what}" for what, n in counts.items() if n))
-
-
-def _leftovers(home: Home) -> Finding:
-    """Find files that a killed process left; a ledger that was set aside is not an error."""
-    count = len([*home.data.glob(f"{_FRESH}*")])
-    aside = [path.name for path in home.data.glob(f"*{_DAMAGED}")]
-    note = f"a damaged ledger was kept aside ({aside[0]}): delete it when you no longer need it" if aside else ""
-    return Finding("leftovers", f"{count} files of a killed process" if count else "", note=note)
 
 
 def _places(ledger: Ledger) -> Finding:

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from store.database import Ledger
-from store.home import identity
+from store.home import identity, size_on_disk
 from store.kv_files import (
     PARTIAL,
     SUFFIX,
@@ -188,14 +188,6 @@ class KvBudget:
             self._folder.ledger.set(LACKING, "1")
 
 
-def size_on_disk(path: Path) -> int:
-    """Return the bytes of a folder and of all in it, as `du -sb` counts them; 0 where there is none."""
-    try:
-        return path.lstat().st_size + sum(_sizes(path).values())
-    except FileNotFoundError:
-        return 0
-
-
 def _sizes(folder: Path) -> dict[str, int]:
     with os.scandir(folder) as entries:
         return {entry.name: _size(entry) for entry in entries}
@@ -203,9 +195,8 @@ def _sizes(folder: Path) -> dict[str, int]:
 
 def _size(entry: "os.DirEntry[str]") -> int:
     try:
-        if entry.is_dir(follow_symlinks=False):
-            return size_on_disk(Path(entry.path))
-        return entry.stat(follow_symlinks=False).st_size
+        is_folder = entry.is_dir(follow_symlinks=False)
+        return size_on_disk(Path(entry.path)) if is_folder else entry.stat(follow_symlinks=False).st_size
     except FileNotFoundError:
         return 0  # removed meanwhile
 

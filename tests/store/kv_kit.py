@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import overload
 
 from store.database import Ledger, open_ledger
+from store.home import size_on_disk
 from store.kv_files import Node, Tensor, TreeRoot, root_of
-from store.kv_store import KvStore, Score, scores, size_on_disk
+from store.kv_store import KvStore, Score, scores
 
 SUB_STEP = 4
 PARTS = {"model": "nano", "adapter": "none", "dtype": "F32"}

@@ -5,6 +5,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 import psutil
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.errors import PkbError
-from store.home import NETWORK, Home, PathInside, file_system, kind_of, locate, unsafe_place
+from store.home import NETWORK, file_system, kind_of, locate, size_on_disk, unsafe_place
 from tests.store.kit import Opened, entry, home_in
 
 
@@ -58,24 +59,12 @@ def test_a_link_counts_for_nothing(opened: Opened, tmp_path: Path) -> None:
     assert opened.home.sizes()["cache"] == 0
 
 
-class _Listed(PathInside):
-    """The folder of the KV cache, which is looked up when a folder was listed."""
+class Going:
+    """What is compared with each folder that was listed, and removes it before it is sized."""
 
-    def __get__(self, home: Home, kind: object = None) -> Path:
-        if not (home.cache / "kernels" / "listed").exists():
-            (home.cache / "kernels" / "listed").mkdir()
-        else:
-            shutil.rmtree(home.cache / "kernels")
-        return home.cache / "kv"
-
-
-class Going(Home):
-    """A home where a folder of the cache goes while its bytes are counted: after it was listed, before it is sized."""
-
-    kv = _Listed("cache", "kv")
-
-    def __init__(self, home: Home) -> None:
-        super().__init__(home.data, home.cache, home.config)
+    def __ne__(self, other: object) -> bool:
+        shutil.rmtree(str(other))
+        return True
 
 
 def test_a_folder_that_goes_while_the_cache_is_counted_counts_for_nothing(tmp_path: Path) -> None:
@@ -83,7 +72,7 @@ def test_a_folder_that_goes_while_the_cache_is_counted_counts_for_nothing(tmp_pa
     home.create()
     (home.cache / "kernels").mkdir()
     alone = home.cache.stat().st_size
-    assert Going(home).other_cache_bytes() == alone
+    assert size_on_disk(home.cache, cast("Path", Going())) == alone
     assert not (home.cache / "kernels").exists()
 
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from store.home import size_on_disk
 from store.jobs import JobAccount
 from store.kv_files import Node
 from store.kv_index import KvIndex, ProcessOwner
-from store.kv_store import size_on_disk
 from tests.effort import examples
 from tests.store.kit import home_in
 from tests.store.kv_budget import BUDGET, du, watch

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from store.database import Ledger, open_ledger
-from store.home import Home
+from store.home import Home, size_on_disk
 from store.kv_files import root_of
-from store.kv_store import KvStore, scores, size_on_disk
+from store.kv_store import KvStore, scores
 from tests.store.kv_kit import HALF_LIFE_S, PLENTY, run_python
 
 SUB_STEP = 64
