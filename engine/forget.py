@@ -3,7 +3,7 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -32,7 +32,6 @@ from store.types import (
     address,
     among,
     batches,
-    in_own_zone,
     is_rewritten,
     is_within,
     plain_words,
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
 _STOP_S = 20.0  # for the background server to end
 _AT_ONCE = 5000  # documents in one condition
 _HEADER = re.compile(rb"\A(?:[^\n]+\n)*")
-_COLUMNS = ("id", "kind", "title", "sender", "recipients", "message_id", "date", "local")
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +229,8 @@ def _questions_of(opened: Session, ids: Sequence[str]) -> tuple[str, ...]:
     """Return the kept questions that documents ever answered, or with a word or an answer's address of theirs alone."""
     if not ids:
         return ()
-    rows = _select(opened, "chunks", "document", ids, ["words"])
-    theirs = Counter(word for row in rows for word in {*row["words"].split(" ")})
+    several = (opened.tables.select("chunks", among("document", some), ["words"]) for some in batches(ids, _AT_ONCE))
+    theirs = Counter(word for rows in several for row in rows for word in {*row["words"].split(" ")})
     asked = {one: content_words(f"{one} {told}") for one, told in stored_questions(opened.ledger).items()}
     counted = opened.reader.frequencies([*set[str]().union(*asked.values())])
     lost = {word for found in asked.values() for word in found if 0 < theirs[word] >= counted.get(word, 0)}
@@ -414,15 +412,10 @@ def _weights(opened: Session, vocabulary: Collection[str]) -> dict[str, float]:
     return bits | dict.fromkeys((word for word in stems if len(word) == 1 and not word.isascii()), _LETTER)
 
 
-def _select(opened: Session, table: str, column: str, ids: Sequence[str], columns: Sequence[str]) -> Iterator[Row]:
-    for some in batches(ids, _AT_ONCE):
-        yield from opened.tables.select(table, among(column, some), columns)
-
-
 def _rows(opened: Session, ids: Iterable[str]) -> list[Row]:
-    rows = [*_select(opened, "documents", "id", [*ids], _COLUMNS)]
+    found = (opened.reader.documents(some, texts=False) for some in batches([*ids], _AT_ONCE))
+    rows = [row for some in found for row in some.values()]
     for row in rows:
-        row["date"] = in_own_zone(row["date"], row.pop("local"))
         row["recipients"] = row["recipients"].split("\n") if row["recipients"] else []
     return sorted(
         rows, key=lambda row: (row["date"] is None, -row["date"].timestamp() if row["date"] else 0, row["id"])

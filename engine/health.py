@@ -260,7 +260,6 @@ def gather(opened: Session) -> dict[str, Any]:
             "first": min((day for *_, day in weeks), default=None),
             "weeks": weekly(weeks),
         },
-        "stale_served": history.stale(),
         "prompts": json_values(history.prompts()),
         "idle": _idle_counts(opened),
     }

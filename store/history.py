@@ -81,10 +81,6 @@ class History:
         found = self._rows.execute("SELECT max(id) FROM history").fetchone()[0]
         return None if found is None else int(found)
 
-    def stale(self) -> int:
-        """Count the answers that were served although their evidence had changed."""
-        return int(self._rows.execute("SELECT count(*) FROM history WHERE stale").fetchone()[0])
-
     def by_tier(self) -> list[TierCount]:
         """Count questions by tier and by whether a model ran, most frequent first."""
         sql = f"""SELECT tier, by_model, count(*), sum(answered), min(total_ms) FILTER (WHERE rank >= 0.5),

@@ -9,7 +9,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from store.errors import Locked
@@ -122,12 +122,10 @@ class Locks:
     @contextmanager
     def reader(self) -> Iterator[None]:
         """Hold off `exclusive` while tables are read."""
-        with self._mutex("gate", "is rewriting its tables"):
-            access = self._access(TIMEOUT_S, fcntl.LOCK_SH)
-        try:
+        with ExitStack() as held:
+            with self._mutex("gate", "is rewriting its tables"):
+                held.enter_context(self._mutex("access", "is reading", kind=fcntl.LOCK_SH))
             yield
-        finally:
-            access.release()
 
     @contextmanager
     def writer(self, timeout_s: float = TIMEOUT_S) -> Iterator[None]:
@@ -138,12 +136,9 @@ class Locks:
     @contextmanager
     def exclusive(self, timeout_s: float = TIMEOUT_S) -> Iterator[None]:
         """Be the only process at all; Locked if readers or a writer do not finish within `timeout_s`."""
-        with self._mutex("writer", "is writing", timeout_s), self._mutex("gate", "is opening", timeout_s):
-            access = self._access(timeout_s, fcntl.LOCK_EX)
-            try:
-                yield
-            finally:
-                access.release()
+        alone = self._mutex("access", "is reading", timeout_s, fcntl.LOCK_EX)
+        with self._mutex("writer", "is writing", timeout_s), self._mutex("gate", "is opening", timeout_s), alone:
+            yield
 
     def mail(self) -> AbstractContextManager[None]:
         """Be the only process that reads mail accounts; Locked if another one goes on."""
@@ -166,23 +161,15 @@ class Locks:
             lease.release()
 
     @contextmanager
-    def _mutex(self, name: str, doing: str, timeout_s: float = TIMEOUT_S) -> Iterator[None]:
+    def _mutex(self, name: str, doing: str, timeout_s: float = TIMEOUT_S, kind: int | None = None) -> Iterator[None]:
         path = self._folder / f"{name}.lock"
-        lease = Lease(path)
-        if not lease.acquire(timeout_s):
+        lease = Lease(path)  # of each thread its own
+        if not lease.acquire(timeout_s, kind):
             raise blocked(f"another pkb {doing}", path)
         try:
             yield
         finally:
             lease.release()
-
-    def _access(self, timeout_s: float, kind: int) -> Lease:
-        """Hold the lock of readers; called only behind the gate."""
-        path = self._folder / "access.lock"
-        access = Lease(path)  # of each thread its own
-        if not access.acquire(timeout_s, kind):
-            raise blocked("another pkb is reading", path)
-        return access
 
 
 def blocked(what: str, *files: Path, step: str = "try again when it is done") -> Locked:

@@ -289,10 +289,7 @@ class MappedIndex:
         return False
 
     def _read_state(self) -> IndexState:
-        sql = """SELECT (SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'generation'),
-                 (SELECT value FROM meta WHERE name = 'vectors')"""
-        generation, vectors = self._ledger.rows.execute(sql).fetchone()
-        return IndexState(generation or 0, vectors or "vectors")
+        return IndexState(self._ledger.generation, self._ledger.vectors)
 
     def _is_there(self) -> bool:
         """Return whether the mapped files are unchanged: reading beyond a truncated file would kill the process."""
