@@ -202,7 +202,7 @@ def writing_a_node() -> None:
 
     plain = KvStore._write
 
-    def write(store: KvStore, node: Node, *parts: Any) -> str:
+    def write(store: KvStore, node: Node, *parts: Any) -> bool:
         if node.document == os.environ["PKB_DOCUMENT"]:
             _slow(kv_store, "verify", after=True)
         return plain(store, node, *parts)

@@ -147,7 +147,7 @@ class Way:
         model = dataclasses.replace(self.model, wears=self.adapters[asked.adapter])
         root = root_of({"model": "bench", "adapter": model.kv_adapter})
         if self.one and self.store and asked.adapter != self.last:
-            self.store.forget(self.stored)
+            self.store.folder.remove(self.stored)
             self.stored.clear()
         self.last = asked.adapter
         self.stored.update(path_keys(root, asked.segments)[1:])
