@@ -6,6 +6,7 @@ costs one `stat`, any other is read and compared. An unlisted file is not part o
 """
 
 import os
+import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -152,6 +153,14 @@ def is_intact(path: Path, known: Checksum, *, reads: bool = False) -> bool:
         return True
     fresh = checksum(path) if found and found.size == known.file.size else None
     return fresh is not None and fresh.crc == known.crc
+
+
+def list_files(rows: sqlite3.Connection, folder: Path) -> None:
+    """List the files of the tables of a home whose ledger did not, as they are."""
+    for path in folder.glob(f"*{folder_of('')}/**/*"):
+        if path.name != _REWRITTEN and (one := checksum(path)):
+            values = (path.relative_to(folder).as_posix(), one.crc, *astuple(one.file))
+            rows.execute(f"INSERT INTO table_files ({_LISTED}) VALUES (?, ?, ?, ?, ?, ?)", values)
 
 
 def folder_of(table: str) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 from zlib import crc32
 
+from store.checksums import list_files
 from store.errors import DamagedLedger, NoStore, PkbError
 
 BUSY_MS = 20_000
@@ -23,6 +24,7 @@ DOUBTFUL = "tables.doubtful"  # the small value that says that the tables may ha
 HOLDS_TEXT = "(depth > 1 OR coalesce(document, '') != '')"  # of nodes of the KV cache: the first of a prompt may not
 UNCOMPACTED = "uncompacted"  # the counter of rows written to LanceDB since it was last compacted
 _APPLICATION_ID = 0x706B6231  # "pkb1"
+_LISTS_FILES = 24  # the migration from which on the ledger lists the files of the tables
 DAMAGE: Final = (sqlite3.DatabaseError, UnicodeDecodeError)  # the latter for a message that quotes a damaged schema
 
 
@@ -138,7 +140,7 @@ def open_ledger(path: Path, *, create: bool = False, durable: bool = False) -> L
         rows.execute("PRAGMA secure_delete = ON")
         register(rows)
         ledger = Ledger(rows)
-        _migrate(ledger)
+        _migrate(ledger, path)
         ledger.renew()
     except DAMAGE as error:
         _explain(error, path)
@@ -173,7 +175,7 @@ def open_copy(path: Path) -> Ledger:
     rows.execute("PRAGMA foreign_keys = ON")
     register(rows)
     ledger = Ledger(rows, temporary=True)
-    _migrate(ledger)
+    _migrate(ledger, path)
     ledger.renew()
     return ledger
 
@@ -210,7 +212,7 @@ def _turn_wal_on(rows: sqlite3.Connection) -> None:
             time.sleep(0.01)
 
 
-def _migrate(ledger: Ledger) -> None:
+def _migrate(ledger: Ledger, path: Path) -> None:
     """Run the migrations that this file has not seen, in one transaction; PkbError if the file is newer than pkb."""
     version = int(ledger.rows.execute("PRAGMA user_version").fetchone()[0])
     if version > NEWEST:
@@ -226,6 +228,8 @@ def _migrate(ledger: Ledger) -> None:
             raise PkbError("this home is from before the first release of pkb", "move it away, then pkb ingest")
         for number in range(max(version + 1, OLDEST), NEWEST + 1):
             migrate_to(ledger.rows, number)
+            if number == _LISTS_FILES and version:
+                list_files(ledger.rows, path.with_name("tables"))
         ledger.rows.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
 
 
@@ -276,7 +280,7 @@ _CHECKSUMMED = (
 _CURRENT = """CREATE TRIGGER {0}_current BEFORE INSERT ON {0}
     WHEN NOT is_current((SELECT value FROM meta WHERE name = 'forget.epoch')) BEGIN SELECT RAISE(IGNORE); END"""
 
-OLDEST: Final = 24  # of the sections of schema.sql
+OLDEST: Final = 22  # of the sections of schema.sql
 NEWEST: Final = 28
 
 

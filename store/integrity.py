@@ -4,7 +4,7 @@ import os
 import sqlite3
 import stat
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from store.checksums import TableFiles
 from store.database import DAMAGE, PRIMARY, TABLES, Ledger, exists, has_schema, intact, open_ledger, read_only
 from store.documents import Knowledge, differing_chunks, differing_documents
 from store.erasure import is_unfinished
-from store.errors import DamagedLedger
+from store.errors import DamagedLedger, PkbError
 from store.home import Home, has_tables
 from store.kv_index import KvFolder
 from store.mapped_index import MappedIndex
@@ -193,6 +193,33 @@ def _kv(home: Home, ledger: Ledger, read_data: bool) -> Finding:
     with ledger.transaction():
         orphans = len(folder.orphans())
     return Finding("kv", f"{still} damaged KV cache entries, {orphans} orphaned files" if still or orphans else "")
+
+
+_POSITION = "integrity.position"  # the small value of the ledger that holds the end of the last slice
+
+
+def check_slice(home: Home, ledger: Ledger, count: int, is_over: Callable[[], bool] = lambda: False) -> int:
+    """Verify the files of the next `count` KV nodes and remove damaged ones; returns the number removed.
+
+    Stops before the next file when `is_over` returns True; the next call resumes there. After the last node it checks
+    the ledger's pages and starts over; PkbError if those are damaged.
+    """
+    at = bytes.fromhex(ledger.get(_POSITION) or "")
+    sql = "SELECT key FROM kv_nodes WHERE state = 'complete' AND key > ? ORDER BY key LIMIT ?"
+    keys = [key for (key,) in ledger.rows.execute(sql, (at, count))]
+    folder, removed = KvFolder(ledger, home.kv), 0
+    for key in keys:
+        if is_over():
+            break
+        at = key
+        if (entry := folder.index.find(key)) is not None:
+            removed += not folder.check(entry.node, read_data=True)
+    folder.owner.close()
+    is_last = len(keys) < count and at == (keys or [at])[-1]
+    ledger.set(_POSITION, "" if is_last else at.hex())
+    if is_last and page_damage(ledger, whole=False):
+        raise PkbError("the ledger is damaged", "pkb doctor --data --repair")
+    return removed
 
 
 # A damaged ledger is moved aside, and a new one takes over what cannot be made from documents: folders and history.

@@ -1,7 +1,7 @@
 -- The ledger's schema, a blank line between two statements: that of the oldest home that opens, then each change of it.
 -- Checksums of rows, and what keeps rows of forgotten messages out, are made in database.py.
 
--- Schema 24
+-- Schema 22
 
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID
 
@@ -24,17 +24,11 @@ CREATE INDEX places_document ON places (document)
 
 CREATE INDEX places_former ON places (path) WHERE item < 0
 
--- Documents whose places changed.
-CREATE TABLE moved (document TEXT PRIMARY KEY) WITHOUT ROWID
-
--- The files of the search tables.
-CREATE TABLE table_files (
-  path TEXT PRIMARY KEY, crc INTEGER NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
-  ctime_ns INTEGER NOT NULL, inode INTEGER NOT NULL) WITHOUT ROWID
+-- Documents whose places changed, and the collections (JSON) that LanceDB's tables still hold for them.
+CREATE TABLE relocations (document TEXT PRIMARY KEY, collections TEXT NOT NULL) WITHOUT ROWID
 
 CREATE TABLE problems (
-  path BLOB NOT NULL, item INTEGER NOT NULL, reason TEXT NOT NULL, kinds TEXT NOT NULL DEFAULT '',
-  PRIMARY KEY (path, item)) WITHOUT ROWID
+  path BLOB NOT NULL, item INTEGER NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (path, item)) WITHOUT ROWID
 
 -- `rechunk`: to be split into chunks again, because a message that it quotes was removed. `names`: of people in it (JSON).
 CREATE TABLE documents (
@@ -58,6 +52,8 @@ CREATE TABLE missing_embeddings (chunk TEXT PRIMARY KEY, document TEXT NOT NULL,
 CREATE INDEX missing_embeddings_document ON missing_embeddings (document)
 
 CREATE INDEX missing_embeddings_date ON missing_embeddings (date)
+
+CREATE TABLE journal (id INTEGER PRIMARY KEY, begun REAL NOT NULL, payload TEXT NOT NULL)
 
 -- Names of people: the spelling in a question, the canonical form, and the number of documents with it.
 CREATE TABLE names (word TEXT, form TEXT, documents INTEGER NOT NULL, PRIMARY KEY (word, form)) WITHOUT ROWID
@@ -100,10 +96,12 @@ CREATE TABLE titles (document TEXT PRIMARY KEY, kind TEXT NOT NULL, title TEXT N
 
 CREATE TRIGGER titles_delete AFTER DELETE ON documents BEGIN DELETE FROM titles WHERE document = old.id; END
 
--- In which generation each document changed last, for the mapped index.
+-- In which generation each document changed last, for the mapped index; and the name of this ledger there.
 CREATE TABLE changed_documents (document TEXT PRIMARY KEY, generation INTEGER NOT NULL) WITHOUT ROWID
 
 CREATE INDEX changed_documents_generation ON changed_documents (generation)
+
+INSERT INTO meta VALUES ('index', lower(hex(randomblob(8))))
 
 -- Chunks removed lately, so that what another process derived from them meanwhile can be removed too.
 CREATE TABLE removed_chunks (chunk TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID
@@ -209,6 +207,13 @@ CREATE INDEX kv_nodes_document ON kv_nodes (document)
 -- Nodes that a process is loading: not evicted until it is done, or `until`.
 CREATE TABLE kv_pins (id INTEGER PRIMARY KEY, key BLOB NOT NULL, owner TEXT NOT NULL, until REAL NOT NULL)
 
+-- The ghost list: evicted nodes.
+CREATE TABLE kv_ghosts (
+  key BLOB PRIMARY KEY, tokens INTEGER NOT NULL, bytes INTEGER NOT NULL, seconds REAL NOT NULL,
+  evicted REAL NOT NULL) WITHOUT ROWID
+
+CREATE INDEX kv_ghosts_evicted ON kv_ghosts (evicted)
+
 CREATE TABLE kv_written (day INTEGER PRIMARY KEY, bytes INTEGER NOT NULL)
 
 CREATE TABLE kv_counts (
@@ -257,7 +262,7 @@ CREATE TRIGGER missing_embeddings_changed_delete AFTER delete ON missing_embeddi
   INSERT INTO changed_documents SELECT old.document, coalesce(max(CAST(value AS INTEGER)), 0) FROM meta
   WHERE name = 'generation' ON CONFLICT (document) DO UPDATE SET generation = excluded.generation; END
 
-CREATE TRIGGER moved_changed_delete AFTER delete ON moved BEGIN
+CREATE TRIGGER relocations_changed_delete AFTER delete ON relocations BEGIN
   INSERT INTO changed_documents SELECT old.document, coalesce(max(CAST(value AS INTEGER)), 0) FROM meta
   WHERE name = 'generation' ON CONFLICT (document) DO UPDATE SET generation = excluded.generation; END
 
@@ -276,6 +281,30 @@ CREATE TRIGGER rejected_answers_documents_delete AFTER DELETE ON rejected_answer
   DELETE FROM question_documents WHERE key = old.key AND NOT EXISTS (SELECT 1 FROM history WHERE key = old.key)
   AND NOT EXISTS (SELECT 1 FROM answers WHERE key = old.key)
   AND NOT EXISTS (SELECT 1 FROM rejected_answers WHERE key = old.key); END
+
+-- Schema 23: the kinds of misread text stand with the items that could not be read completely
+
+ALTER TABLE problems ADD COLUMN kinds TEXT NOT NULL DEFAULT ''
+
+-- Schema 24: a list of the search tables' files replaces the journal of changes
+
+CREATE TABLE table_files (
+  path TEXT PRIMARY KEY, crc INTEGER NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
+  ctime_ns INTEGER NOT NULL, inode INTEGER NOT NULL) WITHOUT ROWID
+
+INSERT INTO meta SELECT 'tables.doubtful', '1' WHERE EXISTS (SELECT 1 FROM journal)
+
+DROP TABLE journal
+
+CREATE TABLE moved (document TEXT PRIMARY KEY) WITHOUT ROWID
+
+INSERT INTO moved SELECT document FROM relocations
+
+DROP TABLE relocations
+
+CREATE TRIGGER moved_changed_delete AFTER delete ON moved BEGIN
+  INSERT INTO changed_documents SELECT old.document, coalesce(max(CAST(value AS INTEGER)), 0) FROM meta
+  WHERE name = 'generation' ON CONFLICT (document) DO UPDATE SET generation = excluded.generation; END
 
 -- Schema 25: index and tables tell the counts of words and the chunks without a vector
 

@@ -62,6 +62,7 @@ _DOCUMENTS = 200  # of the newest, in which these are looked for
 _QUESTIONS = 2000  # of the latest, whose retrieved chunks are counted for prefetching
 _ENTRIES = 200  # stored answers, the most used, whose prompts are restored
 _NEW = 1000  # of the newest documents, and of their chunks not retrieved yet, that may be prefetched
+_CHECKED = 50  # cache files that are checked in one run
 
 
 @dataclass(slots=True)
@@ -254,14 +255,20 @@ class IdlePlanner:
         return predict.Strategy(AskOptions(k=settings.ask.k), decode, settings.bank.tau)
 
     def _tasks(self) -> dict[str, MaintenanceTask]:
-        """Return the maintenance tasks."""
-        session = self.session
+        """Return the maintenance tasks; once `is_over`, no further file is checked."""
+        session, ledger = self.session, self.session.ledger
+
+        def check() -> None:
+            from store.integrity import check_slice
+
+            check_slice(session.home, ledger, _CHECKED, self.is_over)
 
         def is_behind() -> bool:
             return session.knowledge.is_untidy or session.mapped.is_behind()
 
         return {
             "tables": ("compact tables, update the mapped index", is_behind, lambda: tidy(session)),
+            "slice": ("verify part of the ledger and KV cache", lambda: ledger.has_nodes, check),
         }
 
 

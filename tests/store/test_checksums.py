@@ -11,6 +11,7 @@ import pytest
 
 from store import checksums
 from store.checksums import TableFiles
+from store.database import DOUBTFUL, has_schema
 from store.errors import DamagedTable, DiskFull
 from store.home import identity
 from store.integrity import repair
@@ -214,3 +215,31 @@ def test_what_a_killed_writer_had_not_named_yet_is_removed_by_the_next(filled: O
     part.write_bytes(b"red fish")
     filled.tables.rewrite("documents")
     assert not part.exists()
+
+
+def test_the_files_of_a_home_whose_ledger_did_not_list_them_are_listed(filled: Opened, open_home: Open) -> None:
+    sound, tables = _read(filled), filled.home.tables
+    (tables / "checksums").mkdir()
+    filled.ledger.rows.executescript(_BEFORE)
+    filled.ledger.close()
+    opened = open_home()
+    assert (_read(opened), opened.wrong(), has_schema(opened.ledger)) == (sound, [], True)
+    opened.knowledge.recover()
+    opened.keep(entry("d", "new"))
+    assert (opened.ledger.get(DOUBTFUL), opened.wrong()) == (None, [])
+    assert not (tables / "checksums").exists()
+    assert opened.chunks().keys() == {"a/0", "a/1", "b/0", "c/0", "d/0"}
+    os.truncate(min(tables.glob("chunks.lance/data/*")), 10)
+    assert _reading(opened, sound) == "damaged"
+
+
+_BEFORE = """
+DROP TABLE table_files; DROP TABLE moved; DROP INDEX places_message;
+CREATE TABLE relocations (document TEXT PRIMARY KEY, collections TEXT NOT NULL) WITHOUT ROWID;
+CREATE TRIGGER relocations_changed_delete AFTER DELETE ON relocations BEGIN SELECT 1; END;
+CREATE TABLE journal (id INTEGER PRIMARY KEY, begun REAL NOT NULL, payload TEXT NOT NULL);
+CREATE TABLE frequencies (word TEXT PRIMARY KEY, chunks INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE missing_embeddings (chunk TEXT PRIMARY KEY, document TEXT NOT NULL, date TEXT) WITHOUT ROWID;
+INSERT INTO journal VALUES (1, 0, '[[], ["gone"], 0, 0, {}, [], true]');
+PRAGMA user_version = 23;
+"""

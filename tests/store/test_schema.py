@@ -51,7 +51,7 @@ def test_a_home_of_the_first_schema_opens_with_its_problems(path: Path) -> None:
     path.unlink()
     with closing(sqlite3.connect(path, isolation_level=None)) as rows:
         migrate_to(rows, OLDEST)
-        rows.execute("INSERT INTO problems VALUES (x'2f61', 0, 'empty', '')")
+        rows.execute("INSERT INTO problems VALUES (x'2f61', 0, 'empty')")
         rows.execute("PRAGMA application_id = 1886085681")
     with closing(open_ledger(path)) as ledger:
         assert has_schema(ledger)
@@ -63,8 +63,7 @@ def test_a_home_with_tables_that_are_used_no_more_opens_without_them(path: Path)
     with closing(sqlite3.connect(path, isolation_level=None)) as rows:
         for number in range(OLDEST, 28):
             migrate_to(rows, number)
-        rows.executescript("""CREATE TABLE kv_ghosts (key BLOB PRIMARY KEY, evicted REAL NOT NULL) WITHOUT ROWID;
-            CREATE TABLE embedded_documents (document TEXT PRIMARY KEY) WITHOUT ROWID;
+        rows.executescript("""CREATE TABLE embedded_documents (document TEXT PRIMARY KEY) WITHOUT ROWID;
             CREATE TRIGGER embedded_documents_delete AFTER DELETE ON documents BEGIN
                 DELETE FROM embedded_documents WHERE document = old.id; END;
             PRAGMA application_id = 1886085681""")
