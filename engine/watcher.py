@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 _PAUSE_S, _AGAIN_S = 10.0, 600.0  # before a mail server is asked again: after a failure at first, and at most
 _BURST_S = 1.0  # in which more mail may come
-_ENDING_S = 4.0  # for an idle run to end by itself
 _STOPPED = (130, 143)  # exit codes of a run that was interrupted
 
 
@@ -90,12 +89,7 @@ class IdleRuns:
 
     def close(self) -> None:
         """End the run, which repeats at most one job the next time."""
-        if (running := self._running) is None:
-            return
-        running.terminate()
-        try:
-            running.communicate(timeout=_ENDING_S)
-        except subprocess.TimeoutExpired:
+        if running := self._running:
             running.kill()
             running.communicate()
 
