@@ -400,16 +400,13 @@ def support_of(question: Question, reads: Sequence[Passage], found: Sequence[Can
     return 1 / (1 + exp(-odds - _OTHERS * (_NO_SPEAKER if aside is None else aside)))
 
 
-def telling(question: Question, reads: Sequence[Passage], reading: Reading, kind: Kind, *, beside: bool) -> Reading:
-    """Return the sentences with a span of the kind: less likely to answer, if the best of all is another.
-
-    With `beside` that may be another of the same source: an address or a price is told beside what the reader marks.
-    """
+def telling(question: Question, reads: Sequence[Passage], reading: Reading, kind: Kind) -> Reading:
+    """Return the sentences with a span of the kind: less likely to answer, if the best of all is another's source."""
     found = [one for one in reading.found if one.spans or (one.mark and find(one.text, kind))]
     if not found:
         return replace(reading, found=found)
     first, best = (max(each, key=lambda one: one.score) for each in (reading.found, found))
-    if best.mark and (best.read != first.read if beside else best is not first):
+    if best.mark and best.read != first.read:
         return replace(reading, found=found, support=support_of(question, reads, reading.found, best))
     return replace(reading, found=found)
 

@@ -273,7 +273,7 @@ def quote(
     if not settings.forced and (needs := synthesis(question.text)):
         return Quote(None, None, None, quotes, reading.support, synthesis=needs)
     if kind in (*_EXACT, *_COUNTED):
-        told = telling(question, reads, reading, kind, beside=kind in _EXACT)
+        told = telling(question, reads, reading, kind)
         reading = told if told.found or kind in _EXACT else reading
         found = reading.found
     answer, support = _exact(question, kind, reads, found), reading.support

@@ -58,31 +58,19 @@ class RankRow:
     titled: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class QueryFeatures:
-    """What rows are compared with: the question's content words in order, the days it names, and if news count most.
-
-    `every` holds its function words too, in order: they tell "he is set for" from "set a time for".
-    """
-
-    words: Sequence[str]
-    days: Sequence[Days] = ()
-    newest: bool = False
-    every: Sequence[str] = ()
-
-
 def scores(
-    rows: Sequence[RankRow], bm25: Sequence[float], asked: QueryFeatures, idf: Mapping[str, float], weights: RankWeights
+    rows: Sequence[RankRow], bm25: Sequence[float], asked: Question, idf: Mapping[str, float], weights: RankWeights
 ) -> list[float]:
     """Score a pool, row by row."""
     parts = (
         (1.0, of_best(bm25)),
         (weights.vector, spread([row.cosine for row in rows])),
-        (weights.proximity, proximity(rows, asked.words, idf)),
-        (weights.sequence, sequence(rows, asked.every, idf)),
+        (weights.proximity, proximity(rows, asked.content, idf)),
+        # Its function words count here: they tell "he is set for" from "set a time for".
+        (weights.sequence, sequence(rows, asked.words, idf)),
         (weights.title, [float(row.titled) for row in rows]),
-        (weights.date, dated(rows, asked.days)),
-        (weights.recent, recent(rows) if asked.newest else [0.0] * len(rows)),
+        (weights.date, dated(rows, asked.dates)),
+        (weights.recent, recent(rows) if asked.current else [0.0] * len(rows)),
     )
     own = [sum(weight * part[i] for weight, part in parts) for i in range(len(rows))]
     return with_neighbours(rows, own, weights.neighbour)
@@ -312,13 +300,12 @@ def _ranked(
     where = places_of([hit.tokens for hit, _ in hits], idf)
     quoted = [found for phrase in question.quoted if (found := words(phrase))]  # marks alone quote no title
     rows = [_row(hit, each, cosine, quoted) for (hit, cosine), each in zip(hits, where, strict=True)]
-    asked = QueryFeatures(question.content, question.dates, question.current, question.words)
     names = {word for name in question.names for word in words(name)}  # which may hold a word of asking
     factors = dict.fromkeys(ASKING_WORDS, weights.asking) | dict.fromkeys(names, weights.names)
     factors |= dict.fromkeys(FUNCTION_WORDS, weights.function) | dict.fromkeys(question.day_words, weights.days)
     weighted = {word: value * factors.get(word, 1.0) for word, value in idf.items()}
     lengths = [hit.tokens.count(" ") + 1 for hit, _ in hits]
-    values = scores(rows, bm25(where, lengths, weighted, totals.mean_words), asked, idf, weights)
+    values = scores(rows, bm25(where, lengths, weighted, totals.mean_words), question, idf, weights)
     ranked = [hit.scored(value) for (hit, _), value in zip(hits, values, strict=True)]
     return sorted(ranked, key=_first)
 

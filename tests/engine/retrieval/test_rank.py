@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.retrieval.retrieve import (
-    QueryFeatures,
     RankRow,
     RankWeights,
     dated,
@@ -21,11 +20,12 @@ from engine.retrieval.retrieve import (
     with_neighbours,
 )
 from engine.text.dates import Days
+from engine.text.question import Question
 
 OFF = RankWeights(function=1, asking=1, names=1, vector=0, proximity=0, sequence=0, title=0, date=0, neighbour=0)
 IDF = {"blue": 1.0, "plan": 3.0, "ann": 2.0}
 MAY = Days(date(2024, 5, 1), date(2024, 5, 31))
-ASKED = QueryFeatures(("blue", "plan"), (MAY,), every=("blue", "plan"))
+ASKED = Question("blue plan", ("blue", "plan"), "other", (), (MAY,), date(2024, 5, 15))
 
 
 def row(
