@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from cli import output
-from store.errors import PkbError, as_pkb_error, explain
+from store.errors import PkbError, UsageError, as_pkb_error, explain
 from store.home import locate
 
 # By panel of the help, each with its module, its function there, and its line of help.
@@ -202,24 +202,21 @@ def run(args: list[str]) -> int:
 def _run(args: list[str], *, as_json: bool) -> int:
     try:
         return _invoke(current(args))
-    except PkbError as error:
-        output.error(error.code, error.message, error.next_step, as_json=as_json)
-        return error.code
-    except TyperException as error:
-        message = " ".join(error.format_message().rstrip(".").split())
-        context = getattr(error, "ctx", None)
-        command = context.command_path if context else " ".join(["pkb", *args[:1]])
-        output.error(2, message[:1].lower() + message[1:], f"{command} --help", as_json=as_json)
-        return 2
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
         raise
     except Exception as error:
         sys.stdout.flush()  # where this fails too, it is what failed
-        if explain(error) is None:
+        if isinstance(error, TyperException):
+            message = " ".join(error.format_message().rstrip(".").split())
+            context = getattr(error, "ctx", None)
+            command = context.command_path if context else " ".join(["pkb", *args[:1]])
+            known: PkbError = UsageError(message[:1].lower() + message[1:], f"{command} --help")
+        elif isinstance(error, PkbError) or explain(error):
+            known = as_pkb_error(error)
+        else:
             raise
-        known = as_pkb_error(error)
         output.error(known.code, known.message, known.next_step, as_json=as_json)
         return known.code
 
