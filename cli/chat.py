@@ -24,17 +24,7 @@ from engine.operations import CACHE_USES, document_of, documents, scope_of
 from engine.serve.client import ReadAhead, call, follow_up_writer, unknown_person, wants
 from engine.session import Session, now
 from engine.text.terminal import one_line
-from engine.types import (
-    NO_FILTERS,
-    SCHEMA,
-    AskOptions,
-    AskResult,
-    Filters,
-    FollowedAnswer,
-    Source,
-    Step,
-    grouped,
-)
+from engine.types import NO_FILTERS, SCHEMA, AskOptions, AskResult, Filters, FollowedAnswer, Source, Step, grouped
 from store.errors import NoModel, NoStore, PkbError, UsageError
 from store.types import replace
 

@@ -339,9 +339,8 @@ def idle(
         return
     from engine.idle.types import IdleReport, IdleRequest
 
-    began = time.monotonic() - (
-        time.process_time() if sys.argv[1:2] == ["idle"] else 0
-    )  # with a process started for it
+    started = time.process_time() if sys.argv[1:2] == ["idle"] else 0.0  # a process for it
+    began = time.monotonic() - started
     request = IdleRequest(began, duration("--budget", budget), most or _MANY, dry_run, force)
     with open_pkb() as pkb:
         try:

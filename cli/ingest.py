@@ -72,15 +72,15 @@ def ingest(
         raise UsageError("--quiet and --poll are for --watch", "pkb ingest --watch --quiet 5s")
     if restore and not paths:
         raise UsageError("--restore needs the files or folders to restore", "pkb ingest FILE --restore")
-    began = time.perf_counter()
+    began, paths = time.perf_counter(), paths or []
     with open_pkb() as pkb:
         for check in unfit_places(pkb.session.home):
             output.say(f"pkb: warning: {check.found}; try: {check.next_step}")
-        fetched, failed = pkb.fetch(paths or [], ask=ask_password, keep=offer_keeping, restore=restore,
+        fetched, failed = pkb.fetch(paths, ask=ask_password, keep=offer_keeping, restore=restore,
                                     progress=partial(bars, quiet=as_json))  # fmt: skip
         with bars(quiet=as_json) as tick:
             summary, missing = pkb.index(
-                paths or [], kind=kind, collection=collection, prune=prune, restore=restore, on_progress=tick
+                paths, kind=kind, collection=collection, prune=prune, restore=restore, on_progress=tick
             )
         chunks = pkb.session.ledger.count("chunks")
         if not as_json:
@@ -148,12 +148,9 @@ def _show_fetched(fetched: "list[Fetched]") -> None:
         parts = [f"{count(one.new, 'message')} fetched", *(f"{n:,} {what}" for what, n in others.items() if n)]
         print(line(f"{one.account}: {', '.join(parts)}; read {_names(one.folders)}"))
         if one.left_out:
-            print(
-                line(
-                    f"left out {_names(one.left_out)}; to read one: pkb ingest '{one.account}/{one.left_out[0]}'"
-                    " (deleted mail, spam and drafts: pkb config set ingest.leave_out '')"
-                )
-            )
+            step = f"pkb ingest '{one.account}/{one.left_out[0]}'"
+            more = "deleted mail, spam and drafts: pkb config set ingest.leave_out ''"
+            print(line(f"left out {_names(one.left_out)}; to read one: {step} ({more})"))
 
 
 def _names(folders: list[str]) -> str:

@@ -138,10 +138,8 @@ def _usable(opened: "Session", name: str, *, quiet: bool) -> InstalledModel:
     if (use := lookup.role(found.name, found.config)) is None:
         raise PkbError(inventory.why_unsupported(found.name, found.config), "pkb model list")
     if use == "embedder":
-        setting = "minilm" if found.name == lookup.EMBEDDER else name
-        raise UsageError(
-            f"{found.name} is an embedding model and cannot answer", f"pkb config set embed.model {setting}"
-        )
+        step = f"pkb config set embed.model {'minilm' if found.name == lookup.EMBEDDER else name}"
+        raise UsageError(f"{found.name} is an embedding model and cannot answer", step)
     return found
 
 

@@ -26,7 +26,7 @@ _QUOTE, _WHOLE = 240, 1_000_000  # characters of a quote that are shown; more th
 _BEFORE = 160  # characters of an earlier answer
 
 
-def show_text(text: str, *, stderr: bool = False, indent: str = "", whole: bool = False) -> None:
+def tell(text: str, *, stderr: bool = False, indent: str = "", whole: bool = False) -> None:
     """Print styled text, wrapped to the width of a terminal unless `whole`; NO_COLOR turns styles off.
 
     FORCE_COLOR keeps the styles in a pipe, as for less -R.
@@ -50,9 +50,9 @@ def show_answer(
     """
     reply = answered.reply
     if reply.correction:
-        show_text(_correction(reply.correction) + "\n")
+        tell(_correction(reply.correction) + "\n")
     if reply.text is None or not streamed:
-        show_text(_answer(reply))
+        tell(_answer(reply))
     read = list(enumerate(grouped(reply.sources), 1))
     bearing = _bearing(reply, read)
     if reply.synthesis:  # by day; those without one last
@@ -64,8 +64,8 @@ def show_answer(
     others = [f"[{number}] {_title(places)}" for number, places in read if (number, places) not in bearing]
     shown = [f"{count(len(others), 'more source')}: {more}"] if more and others else others
     for one in ["", *shown] if shown else []:
-        show_text(typer.style(one, dim=True) if one else "", indent=_INDENT)
-    show_text(typer.style("\n" + _how(answered), dim=True), stderr=True)
+        tell(typer.style(one, dim=True) if one else "", indent=_INDENT)
+    tell(typer.style("\n" + _how(answered), dim=True), stderr=True)
     if explain:  # the steps as a table
         steps = ((step.name, f"{step.ms:.1f}", plain(step.note)) for step in answered.trace.steps)
         show_table([("step", "ms", "found"), *steps], "<><", stderr=True)
@@ -79,7 +79,7 @@ def show_table(rows: Sequence[Sequence[str]], sides: str, *, stderr: bool = Fals
         "  ".join(f"{cell:{side}{width}}" for cell, (side, width) in zip(row, columns, strict=True)).rstrip()
         for row in rows
     )
-    show_text("\n".join([typer.style(heading, bold=True), *lines]), stderr=stderr, whole=True)
+    tell("\n".join([typer.style(heading, bold=True), *lines]), stderr=stderr, whole=True)
 
 
 _Numbered = tuple[int, Sequence[Source]]
@@ -112,18 +112,18 @@ def _content(text: str) -> set[str]:
 def show_source(number: int, places: Sequence[Source], whole: str = "", context: str = "", rests: bool = False) -> None:
     """Print a source's title, place and quote, or its whole text; marked if it answers."""
     source = places[0]
-    show_text("")
+    tell("")
     mark = typer.style(" ← answer", fg="green") if rests else ""
-    show_text(typer.style(f"[{number}] ", bold=True) + _title(places) + mark, indent=_INDENT)
+    tell(typer.style(f"[{number}] ", bold=True) + _title(places) + mark, indent=_INDENT)
     if notes := warnings(json_values(source)):
-        show_text(typer.style(f"{_INDENT}! {one_line('; '.join(notes), 240)}", fg="yellow"), indent=_INDENT)
+        tell(typer.style(f"{_INDENT}! {one_line('; '.join(notes), 240)}", fg="yellow"), indent=_INDENT)
     also = f", and {count(len(places) - 1, 'copy', 'copies')}" if len(places) > 1 else ""
-    show_text(typer.style(f"{_INDENT}{_where(source)}{also}", dim=True), whole=True)
+    tell(typer.style(f"{_INDENT}{_where(source)}{also}", dim=True), whole=True)
     if source.quote and not whole:
-        show_text(_INDENT + _quoted(source, context=context), indent=_INDENT)
+        tell(_INDENT + _quoted(source, context=context), indent=_INDENT)
     if whole:
         # Indented, a line of it cannot pass for the heading of another source.
-        show_text("\n".join(f"{_INDENT}{one}".rstrip() for one in plain(whole).split("\n")), indent=_INDENT)
+        tell("\n".join(f"{_INDENT}{one}".rstrip() for one in plain(whole).split("\n")), indent=_INDENT)
 
 
 def show_open_loop(number: int, item: OpenLoop, today: date) -> None:
@@ -132,11 +132,11 @@ def show_open_loop(number: int, item: OpenLoop, today: date) -> None:
     who = [f"{role} {one_line(person, 60)}" for role, person in people if person]
     due = [f"{'overdue since' if item.due < today else 'due'} {item.due:%a %Y-%m-%d}"] if item.due else []
     about = typer.style(f" ({', '.join([*who, *due])})", fg="yellow" if due else None) if who or due else ""
-    show_text(typer.style(f"[{number}] ", bold=True) + one_line(item.text, _QUOTE) + about, indent=_INDENT)
+    tell(typer.style(f"[{number}] ", bold=True) + one_line(item.text, _QUOTE) + about, indent=_INDENT)
     if notes := warnings(json_values(item.source)):
-        show_text(typer.style(f"{_INDENT}! {one_line('; '.join(notes), 240)}", fg="yellow"), indent=_INDENT)
-    show_text(typer.style(_INDENT + _title([item.source]), dim=True), indent=_INDENT)
-    show_text(typer.style(_INDENT + _where(item.source), dim=True), whole=True)
+        tell(typer.style(f"{_INDENT}! {one_line('; '.join(notes), 240)}", fg="yellow"), indent=_INDENT)
+    tell(typer.style(_INDENT + _title([item.source]), dim=True), indent=_INDENT)
+    tell(typer.style(_INDENT + _where(item.source), dim=True), whole=True)
 
 
 _KINDS = {
@@ -149,9 +149,7 @@ _MARKUP = re.compile(r"([\\`*_\[\]<>#|~&!])")
 def show_report(report: Report) -> None:
     """Print a report: for people on a terminal, and in a pipe as Markdown."""
     on_terminal = sys.stdout.isatty()
-    show_text(
-        markdown(report, (lambda text: one_line(text, _WHOLE)) if on_terminal else _escaped).rstrip(), indent="  "
-    )
+    tell(markdown(report, (lambda text: one_line(text, _WHOLE)) if on_terminal else _escaped).rstrip(), indent="  ")
 
 
 def _escaped(text: str) -> str:
@@ -178,20 +176,18 @@ def markdown(report: Report, written: Callable[[str], str] = _escaped) -> str:
 
 def show_person(one: Person) -> None:
     """Print a person's name and addresses, then a line for each fact, with who says so and where."""
-    show_text(
-        typer.style(one_line(one.name, 80), bold=True) + f" <{line(', '.join(one.addresses))}>" * bool(one.addresses)
-    )
+    tell(typer.style(one_line(one.name, 80), bold=True) + f" <{line(', '.join(one.addresses))}>" * bool(one.addresses))
     last = f", last {_day(one.last)}" if one.last else ""
-    show_text(typer.style(f"{_INDENT}{count(one.wrote, 'document')} from, {one.received:,} to{last}", dim=True))
+    tell(typer.style(f"{_INDENT}{count(one.wrote, 'document')} from, {one.received:,} to{last}", dim=True))
     for said, others in (("also", one.spellings), ("perhaps the same", one.similar)):
         if others:
-            show_text(f"{_INDENT}{said}: {line(', '.join(others))}", indent=_INDENT)
+            tell(f"{_INDENT}{said}: {line(', '.join(others))}", indent=_INDENT)
     for fact in one.facts:
         kind = f"{fact.kind}{f' ({line(fact.label)})' * bool(fact.label)}{', before' * fact.older}"
-        show_text(f"{_INDENT}{kind}: {typer.style(one_line(fact.value, _QUOTE), bold=not fact.older)}", indent=_INDENT)
+        tell(f"{_INDENT}{kind}: {typer.style(one_line(fact.value, _QUOTE), bold=not fact.older)}", indent=_INDENT)
         about = [f"says {one_line(fact.by, 60)}" if fact.by else "", _day(fact.source.date) if fact.source.date else ""]
         notes = (f"! {one_line(note, 120)}" for note in warnings(json_values(fact.source)))
-        show_text(typer.style(_INDENT * 2 + " · ".join(filter(None, [*about, _where(fact.source), *notes])), dim=True))
+        tell(typer.style(_INDENT * 2 + " · ".join(filter(None, [*about, _where(fact.source), *notes])), dim=True))
 
 
 _NEEDS = {"list": "a complete list", "decisions": "several passages", "opinions": "several people's words"}

@@ -7,7 +7,7 @@ import typer
 
 from cli import output
 from cli.output import open_pkb
-from cli.render import from_home, show_table, show_text
+from cli.render import from_home, show_table, tell
 from engine.text.terminal import count, duration, line, plain, size
 
 Line = tuple[str, str]
@@ -39,7 +39,7 @@ _LABEL = 12  # columns
 
 def _print(rows: Iterable[Line]) -> None:
     for label, shown in rows:
-        show_text(typer.style(label.ljust(_LABEL), bold=True) + shown, indent=" " * _LABEL)
+        tell(typer.style(label.ljust(_LABEL), bold=True) + shown, indent=" " * _LABEL)
 
 
 TIERS = ("exact", "semantic", "prefix", "blocks", "full")  # of the tiers: the least work first

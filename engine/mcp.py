@@ -28,16 +28,7 @@ from pydantic import Field, ValidationError
 
 from engine.app import Pkb, takes_filters
 from engine.text.terminal import count, line, one_line, plain, valid_text
-from engine.types import (
-    NO_FILTERS,
-    SCHEMA,
-    Filters,
-    ListOptions,
-    LoopKind,
-    Person,
-    Report,
-    json_values,
-)
+from engine.types import NO_FILTERS, SCHEMA, Filters, ListOptions, LoopKind, Person, Report, json_values
 from engine.types import Source as FoundSource
 from store.errors import PkbError, as_pkb_error
 

@@ -30,15 +30,7 @@ from engine.ask.followup import Turn, condense
 from engine.operations import CacheUse
 from engine.serve.client import follow_up_writer
 from engine.text.terminal import LONGEST_TEXT, cited_numbers, line, one_line, plain, shorten, typed, valid_text
-from engine.types import (
-    Answer,
-    AskOptions,
-    AskResult,
-    Filters,
-    FollowedAnswer,
-    Source,
-    json_text,
-)
+from engine.types import Answer, AskOptions, AskResult, Filters, FollowedAnswer, Source, json_text
 from store.errors import Locked, NoModel, NoStore, PkbError, UsageError, as_pkb_error
 from store.history import may_be_followed
 from store.types import replace
