@@ -60,18 +60,16 @@ def ask(
             raise typer.Exit(4)
 
 
-def override(
-    session: Session, *, model: str | None, max_tokens: int | None, cache: str | None, no_daemon: bool
-) -> None:
+def override(opened: Session, *, model: str | None, max_tokens: int | None, cache: str | None, no_daemon: bool) -> None:
     """Change settings for this command alone, as its options say."""
     if model is not None:
-        session.override("model.name", model)
-        session.override("model.revision", "")
+        opened.override("model.name", model)
+        opened.override("model.revision", "")
     if max_tokens is not None:
-        session.override("model.max_tokens", max_tokens)
+        opened.override("model.max_tokens", max_tokens)
     if no_daemon:
-        session.override("serve.daemon", "off")
-    session.keeps_tensors = session.keeps_tensors and cache != "off"
+        opened.override("serve.daemon", "off")
+    opened.keeps_tensors = opened.keeps_tensors and cache != "off"
 
 
 def _batch(lines: Iterable[bytes], ask_one: Callable[[str], Answer], *, as_json: bool) -> None:

@@ -11,9 +11,7 @@ from engine.settings import chosen, find, keys, meanings, save
 from engine.text.terminal import count, line, size, valid_text, wrap
 from engine.types import SCHEMA
 
-_Key = Annotated[
-    str, typer.Argument(metavar="KEY", help="A setting, such as ask.k.", autocompletion=output.completes("setting"))
-]
+_Key = Annotated[str, typer.Argument(metavar="KEY", help="Such as ask.k.", autocompletion=output.completes("setting"))]
 config = typer.Typer(help="Show and change settings.", rich_markup_mode=None)
 
 

@@ -32,9 +32,7 @@ _DENIED = "; on a Mac, allow your terminal: System Settings, Privacy & Security,
 _PATHS = "Folders, files, mail accounts (imaps://NAME@SERVER)"
 When = Literal["auto", "now", "background", "later"]
 _MANY = 500  # chunks; a slow CPU embeds them in half a minute
-_Quiet = Annotated[
-    str | None, typer.Option(metavar="TIME", help="With --watch: index after this long without changes (default: 5s).")
-]
+_Quiet = Annotated[str | None, typer.Option(metavar="TIME", help="With --watch: wait for such a pause (default: 5s).")]
 _Poll = Annotated[str | None, typer.Option(metavar="TIME", help="With --watch: poll this often, without file events.")]
 
 
@@ -311,8 +309,6 @@ def _watch(paths: Sequence[Path], quiet: str | None, poll: str | None, *, as_jso
     intervals = Intervals(**seconds | ({"poll": max(1.0, seconds["poll"])} if "poll" in seconds else {}))
     with open_pkb() as pkb:
         passwords = {account: kept_password(account) or ask_password(account) for account in pkb.accounts(paths)}
-        listener = WatchPrinter(partial(shown_path, pkb.session.home.mail), as_json=as_json)
+        printer = WatchPrinter(partial(shown_path, pkb.session.home.mail), as_json=as_json)
         polling = poll is not None
-        pkb.watch(
-            paths, listener, intervals=intervals, polling=polling, passwords=passwords, idle=idle_command(), **how
-        )
+        pkb.watch(paths, printer, intervals=intervals, polling=polling, passwords=passwords, idle=idle_command(), **how)

@@ -136,9 +136,7 @@ def _say_matched(pkb: "Pkb", scope: "Scope") -> None:
 
 
 def show(
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="An indexed file, or the number of a source of the last answer.")
-    ],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="An indexed file, or the number of a source.")],
     message_id: Annotated[str | None, typer.Option(metavar="ID", help="Message-ID of one message of an mbox.")] = None,
     whole: Annotated[bool, typer.Option("--thread", help="Print all mails of its thread, newest first.")] = False,
     opens: Annotated[bool, typer.Option("--open", help="Open the file of a source of the last answer.")] = False,
@@ -374,7 +372,7 @@ _Output = Annotated[Path | None, typer.Option("--output", metavar="FILE", help="
 @filtered()
 def meeting(
     name: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="Title, speaker or day; else the last.")
+        list[str] | None, typer.Argument(metavar="NAME", help="Title, speaker, day; else the last.")
     ] = None,
     before: Annotated[bool, typer.Option("--before", help="Show what is still open of it and what changed.")] = False,
     file: _Output = None,

@@ -249,12 +249,8 @@ def completes(kind: Literal["person", "collection", "title", "setting", "model"]
 
 
 _person, _collection, _title, _model = (completes(one) for one in ("person", "collection", "title", "model"))
-Sender = Annotated[
-    str | None, typer.Option("--from", metavar="WHO", help="Only mail from this person.", autocompletion=_person)
-]
-Recipient = Annotated[
-    str | None, typer.Option("--to", metavar="WHO", help="Only mail to this person.", autocompletion=_person)
-]
+Sender = Annotated[str | None, typer.Option("--from", metavar="WHO", help="From this person.", autocompletion=_person)]
+Recipient = Annotated[str | None, typer.Option("--to", metavar="WHO", help="To this person.", autocompletion=_person)]
 Since = Annotated[str | None, typer.Option(metavar="DAY", help="From this day on: 2024-05-03, 30d or 'last week'.")]
 Until = Annotated[str | None, typer.Option("--until", metavar="DAY", help="Only up to and including this day.")]
 Collection = Annotated[
@@ -275,9 +271,7 @@ def filtered(**others: Any) -> Callable[[Callable[..., None]], Callable[..., Non
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
-NumberOfSources = Annotated[
-    int | None, typer.Option("-k", metavar="N", min=1, max=50, help="Sources to retrieve (default: 5).")
-]
+NumberOfSources = Annotated[int | None, typer.Option("-k", metavar="N", min=1, max=50, help="Sources (default: 5).")]
 Model = Annotated[str | None, typer.Option(metavar="NAME", help="Language model, or quote.", autocompletion=_model)]
 MostTokens = Annotated[int | None, typer.Option(metavar="N", min=1, help="Most tokens to generate (default: 256).")]
 Cache = Annotated[

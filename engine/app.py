@@ -19,7 +19,7 @@ from engine.operations import CACHE_USES, CacheUse, OnProgress, absolute_path, s
 from engine.serve.client import ask_server, call, work
 from engine.session import Session, session
 from engine.text.terminal import opening, run_opener, typed, valid_text
-from engine.types import NO_FILTERS, AskOptions, Filters, OpenLoopOptions
+from engine.types import NO_FILTERS, AskOptions, Filters, LoopKind, OpenLoopOptions
 from store.errors import Locked, NoModel, PkbError, UsageError, disk_failure
 from store.types import Scope, replace
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
         Check,
         Listing,
         ListOptions,
-        LoopKind,
         OnText,
         OpenLoop,
         Person,
@@ -352,9 +351,7 @@ class Pkb:
         """Return documents by date, without their text, and how many there are."""
         return call(self.session, operations.list_documents, options)
 
-    def todo(
-        self, *, kind: "LoopKind | None" = None, limit: int | None = 20, **filters: str | None
-    ) -> "list[OpenLoop]":
+    def todo(self, *, kind: LoopKind | None = None, limit: int | None = 20, **filters: str | None) -> "list[OpenLoop]":
         """Return tasks not done and questions not answered, by the words of mail and meetings.
 
         What is due comes first, then the newest. The filters are those of `ask`; without a day or a document, those of

@@ -43,10 +43,8 @@ _LINES, _MOST_LINES = 200, 2000  # of a document, by default and at most
 _MOST_MAILS, _NEWEST = 20, 50  # of a thread; documents among the resources
 _QUOTE = 600  # characters of a source's quote
 
-Sender = Annotated[
-    str | None, Field(description="Only messages from this person: an address, a domain, or words of a name.")
-]
-Recipient = Annotated[str | None, Field(description="Only messages to this person, or meetings with them.")]
+Sender = Annotated[str | None, Field(description="Only from this person: an address, a domain, or words of a name.")]
+Recipient = Annotated[str | None, Field(description="Only to this person, or meetings with them.")]
 Since = Annotated[str | None, Field(description="Only from this day on: 2024-05-03, 2024-05, 30d or 'last week'.")]
 Until = Annotated[str | None, Field(description="Only up to and including this day.")]
 Collection = Annotated[str | None, Field(description="Only this collection, such as the name of a folder.")]
@@ -257,16 +255,12 @@ class Tools:
         except ToolError as error:
             raise ResourceNotFoundError(str(error)) from None
 
-    def digest_prompt(
-        self, since: Annotated[str, Field(description="From this day on: 2024-05-03, 7d or 'last week'.")] = "7d"
-    ) -> str:
+    def digest_prompt(self, since: Annotated[str, Field(description="From this day on, or 7d.")] = "7d") -> str:
         """Sum up what the last days brought."""
         found = self.digest(Filters(since=since))
         return f"Sum up what is new for me, what I have to do first, and cite the source of each.\n\n{_text(found)}"
 
-    def meeting_prompt(
-        self, name: Annotated[str, Field(description="Words of its title, who spoke, or a day.")] = ""
-    ) -> str:
+    def meeting_prompt(self, name: Annotated[str, Field(description="Title, who spoke, or a day.")] = "") -> str:
         """Write the minutes of a meeting, by default the last."""
         found = self.meeting(name)
         return f"Write short minutes: decisions, who does what by when, open questions.\n\n{_text(found)}"

@@ -207,15 +207,13 @@ def noted(problems: "Iterable[Problem]") -> list[dict[str, Any]]:
     """Return items by kind: those that were skipped, that look misread, that were left out; as JSON shows them."""
     from engine.ingest.types import KINDS, LEFT_OUT
 
-    told = {kind: words for kind, (_, words, _) in KINDS.items()} | {
-        state: f"left out as {state}" for state in LEFT_OUT
-    }
+    told = {kind: said for kind, (_, said, _) in KINDS.items()} | {state: f"left out as {state}" for state in LEFT_OUT}
     order, found = ["skipped", *told], dict[tuple[str, str], list[dict[str, Any]]]()
     for one in problems:
         for kind in [*(["skipped"] if one.reason else []), *one.kinds]:
             found.setdefault((kind, told.get(kind, one.reason)), []).append({"path": one.path, "item": one.item})
     ranked = sorted(found.items(), key=lambda pair: order.index(pair[0][0]))
-    return [{"kind": kind, "meaning": words, "count": len(items), "items": items} for (kind, words), items in ranked]
+    return [{"kind": kind, "meaning": said, "count": len(items), "items": items} for (kind, said), items in ranked]
 
 
 def problems(opened: Session) -> list[dict[str, Any]]:

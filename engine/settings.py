@@ -83,9 +83,9 @@ class ModelSettings(Struct, frozen=True):
     name: Annotated[str, _option("language model, or openai:URL#NAME for one that a server runs; empty: quote")] = ""
     revision: Annotated[str, _option("commit of the model; empty for a folder")] = ""
     max_tokens: Annotated[int, _option("longest answer in tokens", ge=1)] = 256
-    memory_share: Annotated[
-        float, _option("share of memory for a model; the server exits at 15 % more", ge=0, le=1)
-    ] = 0.75
+    memory_share: Annotated[float, _option("share of memory for a model; a server may use 15 % more", ge=0, le=1)] = (
+        0.75
+    )
     context: Annotated[int, _option("context of a model server in tokens; 0: as it says, or 4096", ge=0)] = 0
     key: Annotated[
         str, _option("API key of a model server: env:NAME or file:PATH", (r"env:\w+|file:.+", "env:NAME or file:PATH"))

@@ -141,10 +141,8 @@ _FORM = re.compile(r'\{\s*"(\w{1,40})"\s*:\s*(["\[])')  # of what is wanted: a J
 _CHAT_END = re.compile(r"</(\w{1,40})>\s*\Z")
 _SAYS = re.compile(r"\s*\w{1,20}:\s")
 _LONGEST_TITLE = 60  # characters
-_ABOUT_TITLE = ("title", "(?:chat|conversation)", "words?")  # in the line that asks for one
-_TITLE = re.compile(
-    "".join(rf"(?=[^\n]*\b{word}\b)" for word in _ABOUT_TITLE) + r"[^\n]+\n\n(?:\w+:\n)?", re.IGNORECASE
-)
+_TITLED = ("title", "(?:chat|conversation)", "words?")  # in the line that asks for one
+_TITLE = re.compile("".join(rf"(?=[^\n]*\b{word}\b)" for word in _TITLED) + r"[^\n]+\n\n(?:\w+:\n)?", re.IGNORECASE)
 
 
 def _filled_in(said: Sequence[str]) -> str | None:

@@ -81,9 +81,7 @@ def _server_may_answer(opened: Session) -> bool:
     return not (opened.ledger.temporary or opened.embeddings_damaged)
 
 
-def ask_server(
-    opened: Session, text: str, options: "AskOptions", say: "OnText", *, streams: bool
-) -> "AskResult | None":
+def ask_server(opened: Session, text: str, options: AskOptions, say: "OnText", *, streams: bool) -> "AskResult | None":
     """Answer through the resident process; None if this process must, which then may load a model."""
     if not _server_may_answer(opened):
         return None
