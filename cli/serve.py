@@ -63,7 +63,11 @@ def serve(
             _serve(opened, lock)
         stopped = _stop(opened) if stop else None
         if not stop and not status:
-            _start(opened)
+            if not opened.there:
+                raise NoStore
+            if (link := reach_or_start(opened, _TIMEOUT_S)) is None:
+                raise PkbError("the background server does not start", "pkb serve --foreground")
+            link.close()
         row = _state(opened) | {"stopped": stopped}
     if as_json:
         output.data(row)
@@ -122,14 +126,6 @@ def _stop(opened: Session) -> int | None:
     if not stop(opened.home, _TIMEOUT_S):
         raise Locked("the background server is still answering a question", "pkb serve --stop")
     return pid
-
-
-def _start(opened: Session) -> None:
-    if not opened.there:
-        raise NoStore
-    if (link := reach_or_start(opened, _TIMEOUT_S)) is None:
-        raise PkbError("the background server does not start", "pkb serve --foreground")
-    link.close()
 
 
 def _state(opened: Session) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def ask_server(opened: Session, text: str, options: AskOptions, say: "OnText", *
     """Answer through the resident process; None if this process must, which then may load a model."""
     if not _server_may_answer(opened):
         return None
-    from engine.serve.process import ConnectionLost, request, start
+    from engine.serve.process import Broken, ConnectionLost, answered, request, start
 
     if (link := reach_or_start(opened)) is None:
         until = time.monotonic() + _TIMEOUT_S  # as long as another process may take to release a model
@@ -95,11 +95,14 @@ def ask_server(opened: Session, text: str, options: AskOptions, say: "OnText", *
     try:
         with closing(link):
             link.send("ask", {"request": request(opened, text, options, streams=streams)})
-            return _received(link, opened, say)
-    except ConnectionLost:
+            for frame in link.answers(opened.on_beat):
+                if frame["kind"] != "piece":
+                    return answered(frame.get("answer")) if frame["kind"] == "answered" else None
+                say(str(frame.get("text")))
+    except (ConnectionLost, Broken):
         _may_load(opened)
         start(opened)
-        return None
+    return None
 
 
 def reach_or_start(opened: Session, timeout_s: float = _TIMEOUT_S) -> "ServerLink | None":
@@ -134,20 +137,6 @@ def reach(opened: Session) -> "ServerLink | None":
     link.close()
     stop(opened.home, _SOON_S)
     return None
-
-
-def _received(link: "ServerLink", opened: Session, say: "OnText") -> "AskResult | None":
-    from engine.serve.process import Broken, ConnectionLost, answered
-
-    for frame in link.answers(opened.on_beat):
-        if frame["kind"] == "piece":
-            say(str(frame.get("text")))
-        else:
-            break
-    try:
-        return answered(frame.get("answer")) if frame["kind"] == "answered" else None
-    except Broken:
-        raise ConnectionLost from None
 
 
 _WORDS = 3  # of a question, before they say what it is about

@@ -299,9 +299,15 @@ def start(opened: "Session") -> bool:
     null = [(os.POSIX_SPAWN_OPEN, descriptor, os.devnull, os.O_RDWR, 0) for descriptor in range(LOCK)]
     given = [(os.POSIX_SPAWN_DUP2, lease.inheritable(), LOCK)]
     words = [sys.executable, "-P", "-m", "cli.app", "serve", "--lock", str(LOCK)]
+    home, environ = opened.home, dict(opened.environ)
+    environ |= {"PKB_HOME": str(home.data), "PKB_CACHE": str(home.cache), "PKB_CONFIG": str(home.config)}
+    environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_ROOT), environ.get("PYTHONPATH"))))
+    if "PKB_THREADS" not in environ:  # this process set it for its own numpy
+        environ.pop("OPENBLAS_NUM_THREADS", None)
+    environ.pop("PKB_NOW", None)  # of a single question
     # The lock first: if a standard stream was closed, the lock's descriptor may be one of the three reopened.
     with suppress(OSError):  # no process or memory left: as if it had ended at once
-        os.posix_spawn(sys.executable, words, _environment(opened), file_actions=[*given, *null])
+        os.posix_spawn(sys.executable, words, environ, file_actions=[*given, *null])
     lease.release()
     return True
 
@@ -317,14 +323,3 @@ def stop(home: Home, timeout_s: float) -> bool:
             return False
         time.sleep(_POLL_S)
     return True
-
-
-def _environment(opened: "Session") -> dict[str, str]:
-    """Return the environment of the process: with the home's paths, without the settings of a single question."""
-    home, environ = opened.home, dict(opened.environ)
-    environ |= {"PKB_HOME": str(home.data), "PKB_CACHE": str(home.cache), "PKB_CONFIG": str(home.config)}
-    environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_ROOT), environ.get("PYTHONPATH"))))
-    if "PKB_THREADS" not in environ:  # this process set it for its own numpy
-        environ.pop("OPENBLAS_NUM_THREADS", None)
-    environ.pop("PKB_NOW", None)
-    return environ
