@@ -301,7 +301,7 @@ async def complete(
     def post(event: _Event) -> None:
         loop.call_soon_threadsafe(events.put_nowait, event)
 
-    loop.run_in_executor(None, _work, environ, asked, post, gone).add_done_callback(lambda done: done.exception())
+    loop.run_in_executor(None, work, environ, asked, post, gone).add_done_callback(lambda done: done.exception())
     try:
         first = await _unless_gone(request, events.get)
     except _Gone:
@@ -350,7 +350,7 @@ async def _unless_gone(request: Request, wanted: Callable[[], Awaitable[_Event]]
         leaving.cancel()
 
 
-def _work(environ: Mapping[str, str], asked: ChatRequest, post: Callable[[_Event], object], gone: Event) -> None:
+def work(environ: Mapping[str, str], asked: ChatRequest, post: Callable[[_Event], object], gone: Event) -> None:
     """Answer a question in a thread; `post` is given each piece, and the answer or what went wrong."""
 
     def check() -> None:

@@ -390,14 +390,14 @@ def at_idle(home: Home) -> None:
 
 def http_follow_up(home: Home) -> None:
     """Ask a follow-up over HTTP, whose client still has the conversation from before."""
-    from engine.http.completions import ask, parse
+    from engine.http.completions import parse, work
 
     with home.pkb() as pkb:
         said = pkb.ask(WHERE).text or ""
     home.forget()
     turns = [{"role": "user", "content": WHERE}, {"role": "assistant", "content": said}]
-    with home.pkb() as pkb:
-        ask(pkb, parse({"messages": [*turns, {"role": "user", "content": "And when?"}]}), None).keep()
+    asked = parse({"messages": [*turns, {"role": "user", "content": "And when?"}]})
+    work({**os.environ, **home.environ}, asked, lambda _: None, Event())
 
 
 WRITES: dict[str, Callable[[Home], None]] = {
