@@ -241,13 +241,13 @@ def mcp() -> None:
 
 def http() -> None:
     """Stream an answer to an HTTP client that reads slowly."""
-    from engine.http.completions import _work, parse
+    from engine.http.completions import work, parse
     from engine.settings import save
 
     with _open() as pkb:
         save(pkb.session.home.config, "model.name", str(NANO))
     asked = parse({"messages": [{"role": "user", "content": QUESTION}], "stream": True})
-    _work(os.environ, asked, _hold, Event())
+    work(os.environ, asked, _hold, Event())
 
 
 def resident() -> None:
