@@ -241,7 +241,7 @@ def mcp() -> None:
 
 def http() -> None:
     """Stream an answer to an HTTP client that reads slowly."""
-    from engine.http.completions import work, parse
+    from engine.http.completions import parse, work
     from engine.settings import save
 
     with _open() as pkb:
