@@ -6,7 +6,7 @@ recognised by word lists in the prompts. Uses the wording alone. Knows no store 
 
 import re
 from datetime import date, datetime, time, timedelta
-from functools import cache, lru_cache
+from functools import lru_cache
 from operator import itemgetter
 from typing import Literal, get_args
 
@@ -75,6 +75,7 @@ _PAST = re.compile(
 # The next of something, not "next to" and not "who is coming".
 NEXT = re.compile(r"\b(?:next(?! to\b)|upcoming|(?:my|our|the|your|his|her|their) coming)\b", re.IGNORECASE)
 LAST = re.compile(r"\b(?:last|latest|most recent)\b", re.IGNORECASE)
+_LISTED = word_patterns("languages")
 _SOME_DAY = date(2000, 1, 1)  # any day will do to see whether a word is a date
 _NOT_NAMES = frozenset((*dates.WEEKDAYS, "i", "im", "ok"))
 
@@ -174,19 +175,16 @@ def _understand(text: str, now: datetime, known: frozenset[str], moves: str | No
         day=now.date(),
         clock=now if moves == "clock" else None,
         foreign=foreign,
-        empty=frozenset(all_words).difference(words(_foreign()["empty"].sub(" ", text))) if foreign else frozenset(),
+        empty=frozenset(all_words).difference(words(re.sub(_LISTED["empty"], " ", text, flags=re.I)))
+        if foreign
+        else frozenset(),
     )
-
-
-@cache
-def _foreign() -> dict[str, re.Pattern[str]]:
-    return {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in word_patterns("languages").items()}
 
 
 def _answer_type(text: str) -> AnswerType:
     """Return the answer type of the first question word; an auxiliary verb at the start asks for yes or no."""
     if is_foreign(text):
-        asks = [(_foreign()[f"asks {kind}"].search(text), kind) for kind in FOREIGN_KINDS]
+        asks = [(re.search(_LISTED[f"asks {kind}"], text, re.IGNORECASE), kind) for kind in FOREIGN_KINDS]
         return min(((match.start(), kind) for match, kind in asks if match), default=(0, "other"), key=itemgetter(0))[1]
     text = POLITE.sub("", text)
     if _AUXILIARY.match(text):

@@ -5,7 +5,7 @@ Pattern-based, English first. A span may be wrong, so callers show it with its s
 
 import re
 from datetime import time
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
@@ -132,7 +132,7 @@ class Found(Struct, frozen=True):
 def find(text: str, kind: Kind) -> list[Found]:
     """Return the spans of one kind in the first `LONGEST` characters, in order, without overlaps."""
     spans = list[tuple[int, int]]()
-    for match in _finder(kind).finditer(text[:LONGEST]):
+    for match in re.finditer(_FINDERS[kind], text[:LONGEST], re.IGNORECASE if kind in _ANY_CASE else 0):
         front, kept = match[0].lstrip(" -\n\t"), match[0].rstrip(" .,;:\n\t-'’")
         kept = match[0] if match[0].endswith("m.") else kept  # 5 p.m.
         spans.append((match.end() - len(front), match.start() + len(kept)))
@@ -142,11 +142,6 @@ def find(text: str, kind: Kind) -> list[Found]:
     if kind == "phone":  # an extension, or enough digits that are no date
         spans = [span for span in spans if text[span[0]] in "xe" or _IS_PHONE.match(text[slice(*span)])]
     return [Found(start, end) for start, end in spans if start < end]
-
-
-@cache  # compiling all takes as long as a search
-def _finder(kind: Kind) -> re.Pattern[str]:
-    return re.compile(_FINDERS[kind], re.IGNORECASE if kind in _ANY_CASE else 0)
 
 
 _NUMBER = rf"(?:\d[\d,]{{0,15}}(?:\.\d+)?|{_WORDS})"
@@ -194,18 +189,12 @@ def whole(text: str, span: Found, kind: Kind) -> Found:
         return span
     if kind == "date":
         span = _dates_around(text, span)
-    before, behind = _parts_of(kind)
-    if match := before.search(text[max(0, span.start - _REACH) : span.start]):
+    before, behind = _AROUND[kind]
+    if match := re.search(rf"(?:{before})\Z", text[max(0, span.start - _REACH) : span.start], re.IGNORECASE):
         span = Found(span.start - len(match.group()), span.end)
-    while match := behind.match(text, span.end):
+    while match := re.compile(behind, re.IGNORECASE).match(text, span.end):
         span = Found(span.start, match.end())
     return span
-
-
-@cache
-def _parts_of(kind: Kind) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    before, behind = _AROUND[kind]
-    return re.compile(rf"(?:{before})\Z", re.IGNORECASE), re.compile(behind, re.IGNORECASE)
 
 
 def _dates_around(text: str, span: Found) -> Found:
