@@ -135,7 +135,11 @@ def parse(data: bytes) -> FileText:
 
 def _bounded(parts: Iterable[FilePart], date: str = "") -> FileText:
     """Return a text with as many parts as the limits allow, without empty ones, and the date that it gives itself."""
-    kept, left, moment = list[FilePart](), _CHARS, _date(date)
+    kept, left, moment = list[FilePart](), _CHARS, None
+    if found := _DATE.match(date):  # in the form of PDF or of ISO; UTC where it names no zone
+        year, month, day, hour, minute, ahead, more = found.groups("00")
+        with suppress(ValueError):
+            moment = datetime.fromisoformat(f"{year}-{month}-{day}T{hour}:{minute}{ahead.rjust(3, '+')}:{more}")
     for number, part in enumerate(parts):
         if number == _PAGES:
             return FileText(tuple(kept), moment, problem=f"pages beyond the first {number} were not read")
@@ -147,15 +151,6 @@ def _bounded(parts: Iterable[FilePart], date: str = "") -> FileText:
 
 
 _DATE = re.compile(r"(?:D:)?(\d{4})-?(\d\d)-?(\d\d)(?:T?(\d\d):?(\d\d))?[\d.:]*(?:([+-]\d\d)[':]?(\d\d))?")
-
-
-def _date(text: str) -> datetime | None:
-    """Return the minute that a file names, in the form of PDF or of ISO; UTC where it names no zone."""
-    if found := _DATE.match(text):
-        year, month, day, hour, minute, ahead, more = found.groups("00")
-        with suppress(ValueError):
-            return datetime.fromisoformat(f"{year}-{month}-{day}T{hour}:{minute}{ahead.rjust(3, '+')}:{more}")
-    return None
 
 
 _PASSWORD = 4  # PDFium's error

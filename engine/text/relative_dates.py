@@ -79,7 +79,15 @@ def resolve(span: str, written: datetime, past: bool = False) -> dates.Days | No
     if _NOT_A_SINGLE_DAY.fullmatch(text):
         return None
     named = _WITH_WEEKDAY.match(text)
-    days = _resolved(text[named.end() :] if named else text, today, past)
+    text = text[named.end() :] if named else text
+    try:
+        days = _relative(text, today, past)
+        if not days and not _COUNTED.search(text):  # better no date than a wrong one of "half a year ago"
+            plain = dates.find(text[:1].upper() + text[1:], today)
+            place = -1 if _DOTTED.search(text) else 0  # `find` returns both readings of 3.5.2024, the month first
+            days = _nearest(plain[place], today) if plain else None
+    except (OverflowError, ValueError):  # beyond the calendar
+        return None
     said = named["day"].lower() if named else ""
     days_said = (said.removesuffix("s"), _ENGLISH.get(said.rstrip(".")))
     return days if not days or not named or WEEKDAYS[days.first.weekday()] in days_said else None
@@ -92,17 +100,6 @@ def _in_english(text: str) -> str:
     text = re.sub(r"[^\W\d_]+", lambda match: _ENGLISH.get(match.group().lower(), match.group()), text)
     behind = _BEHIND.fullmatch(text)
     return f"{'last' if behind[2] == 'last' else 'next'} {behind[1]}" if behind else text
-
-
-def _resolved(text: str, today: date, past: bool) -> dates.Days | None:
-    try:
-        if (found := _relative(text, today, past)) or _COUNTED.search(text):
-            return found  # better no date than a wrong one for a count such as "half a year ago"
-        plain = dates.find(text[:1].upper() + text[1:], today)
-        place = -1 if _DOTTED.search(text) else 0  # `find` returns both readings of 3.5.2024, the month first
-        return _nearest(plain[place], today) if plain else None
-    except (OverflowError, ValueError):  # beyond the calendar
-        return None
 
 
 def _in_digits(match: re.Match[str]) -> str:
