@@ -417,14 +417,11 @@ def _at(day: datetime, rest: str, zone: tzinfo | None) -> datetime | None:
             hour, half = int(clock[1]), (clock[5] or clock[6] or ("p" if _AFTERNOON.search(rest) else "")).lower()
             hour = hour % 12 + 12 * (half == "p") if half else hour
             day = day.replace(hour=hour, minute=int(clock[3] or 0), second=int(clock[4] or 0))
-            zone = _zone(rest, clock.end()) or zone
+            if offset := _OFFSET.match(rest, clock.end()):
+                sign, hours, minutes = offset.groups()[:3] if offset[1] else offset.groups()[3:]
+                size = timedelta(hours=int(hours), minutes=int(minutes or 0))
+                zone = timezone(-size if sign == "-" else size) if size < timedelta(hours=24) else zone
+            elif named := _ZONE.match(rest, clock.end()):
+                zone = named_zone(named[1]) or zone
         return day.replace(tzinfo=zone) if zone else in_users_zone(day)
     return None
-
-
-def _zone(rest: str, at: int) -> timezone | None:
-    if offset := _OFFSET.match(rest, at):
-        sign, hours, minutes = offset.groups()[:3] if offset[1] else offset.groups()[3:]
-        size = timedelta(hours=int(hours), minutes=int(minutes or 0))
-        return timezone(-size if sign == "-" else size) if size < timedelta(hours=24) else None
-    return named_zone(named[1]) if (named := _ZONE.match(rest, at)) else None
