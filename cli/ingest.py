@@ -293,7 +293,6 @@ class WatchPrinter:
 
 
 def _watch(paths: Sequence[Path], quiet: str | None, poll: str | None, *, as_json: bool, **how: Any) -> NoReturn:
-    """Watch folders until a signal comes."""
     import logging
 
     from cli.app import handle_signals

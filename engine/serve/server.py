@@ -462,9 +462,9 @@ class Server:
     def _status(self) -> dict[str, Any]:
         from engine.models.runtime import resident
 
-        made = {"pid": os.getpid(), "version": self._hello["version"], "since": self._since}
-        done = {"jobs": sum(one.job is not None for one in self._connections), "answered": self._requests.answered}
-        return made | done | {"model": self._requests.state.model, "memory": resident()}
+        jobs, model = sum(one.job is not None for one in self._connections), self._requests.state.model
+        made = {"pid": os.getpid(), "version": self._hello["version"], "since": self._since, "jobs": jobs}
+        return made | {"answered": self._requests.answered, "model": model, "memory": resident()}
 
     def _deliver(self, caller: Connection, kind: str, values: Mapping[str, Any]) -> None:
         caller.job = caller.job if kind == "piece" else None
