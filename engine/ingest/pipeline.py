@@ -88,7 +88,15 @@ def parse_batches(
             if item.document and is_forgotten(item.document, file.path):
                 batch.forgotten += 1
                 item = replace(item, document=None, kinds=())
-            _add(batch, file, item, collection, known)
+            if item.problem or item.kinds:
+                file.problems.append(Problem(file.path, item.item, item.problem or "", item.kinds))
+            if (document := item.document) is None:
+                continue
+            batch.read += 1
+            file.places.append(Place(file.path, item.item, document.id, document.message_id, item.offset, collection))
+            if document.id not in batch.documents and not known(document.id):
+                batch.documents[document.id] = document
+                batch.chars += len(document.text)
             if len(batch.documents) >= _BATCH_DOCUMENTS or batch.chars >= _BATCH_CHARS:
                 yield batch
                 batch = ParsedBatch(files=[file])
@@ -96,19 +104,6 @@ def parse_batches(
         if number % _PROGRESS_EVERY == 0:
             yield number
     yield batch
-
-
-def _add(batch: ParsedBatch, file: FileRead, item: ParsedItem, collection: str, known: Callable[[str], bool]) -> None:
-    if item.problem or item.kinds:
-        file.problems.append(Problem(file.path, item.item, item.problem or "", item.kinds))
-    if (document := item.document) is None:
-        return
-    batch.read += 1
-    place = (file.path, item.item, document.id, document.message_id, item.offset, collection)
-    file.places.append(Place(*place))
-    if document.id not in batch.documents and not known(document.id):
-        batch.documents[document.id] = document
-        batch.chars += len(document.text)
 
 
 # Deduplication of quotes: a passage is indexed in the document that wrote it, not in those that quote it.
