@@ -315,8 +315,16 @@ def read_mail(
 
 
 def _document(envelope: Envelope, own: str, text: str, passages: tuple[DocumentPassage, ...]) -> Document:
+    people = [envelope.sender, *envelope.visible]
+    parts = (  # what all copies of a message share: not Bcc, names, From quoting, a list's tag
+        "mail",
+        envelope.sent.astimezone(UTC).isoformat() if envelope.sent else "",
+        *((one.address or one.name).lower() for one in people),
+        LIST_TAG.sub("", envelope.title).strip(),
+        (_QUOTED_FROM.sub("From ", own) if ">From " in own else own).rstrip(),
+    )
     return Document(
-        id=_identity(envelope, own),
+        id=blake2b("\0".join(parts).encode(), digest_size=16).hexdigest(),
         kind="mail",
         title=envelope.title,
         sender=str(envelope.sender),
@@ -329,19 +337,6 @@ def _document(envelope: Envelope, own: str, text: str, passages: tuple[DocumentP
         delivered=envelope.delivered,
         warnings=envelope.warnings,
     )
-
-
-def _identity(envelope: Envelope, text: str) -> str:
-    """Return a digest of what all copies of a message share: not Bcc, names, From quoting, a list's tag."""
-    people = [envelope.sender, *envelope.visible]
-    parts = (
-        "mail",
-        envelope.sent.astimezone(UTC).isoformat() if envelope.sent else "",
-        *((one.address or one.name).lower() for one in people),
-        LIST_TAG.sub("", envelope.title).strip(),
-        (_QUOTED_FROM.sub("From ", text) if ">From " in text else text).rstrip(),
-    )
-    return blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
 def assemble(

@@ -401,7 +401,14 @@ class Ingest:
                 self._catalogue.mark_below_changed(root.path)
         self._began = time.time_ns()
         found = scan.find_changes(os.fsencode(root.path), self._catalogue.files(root.path), ignorable)
-        self._postpone_unsettled(found)
+        if self._settled:  # a new file may be a removed one renamed: while one is written, nothing is removed
+            unsettled = [path for path, state in (found.new | found.changed).items() if not self._settled(path, state)]
+            for path in unsettled:
+                found.new.pop(path, None)
+                found.changed.pop(path, None)
+            if unsettled:
+                found.gone.clear()
+            self.summary.waiting += len(unsettled)
         with self._ledger.transaction() if found.same else nullcontext():
             for path, state in found.same.items():
                 self._catalogue.put_state(path, scan.as_recorded(path, state, self._began))
@@ -410,18 +417,6 @@ class Ingest:
         self.summary.changed += len(found.changed)
         self.summary.problems += [Problem(os.fsdecode(f), 0, why) for f, why in found.unreadable.items()]
         return found
-
-    def _postpone_unsettled(self, found: scan.Changes) -> None:
-        """Postpone files still being written, and all removals, since a new file may be a removed one renamed."""
-        if self._settled is None:
-            return
-        unsettled = [path for path, state in (found.new | found.changed).items() if not self._settled(path, state)]
-        for path in unsettled:
-            found.new.pop(path, None)
-            found.changed.pop(path, None)
-        if unsettled:
-            found.gone.clear()
-        self.summary.waiting += len(unsettled)
 
     def _parse(self, files: Mapping[bytes, FileState]) -> Iterator[Progress]:
         if not files:
