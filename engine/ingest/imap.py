@@ -321,21 +321,16 @@ def _folder(text: bytes, literal: bytes | None) -> MailFolder | None:
     raw = literal or found[3] or re.sub(rb"\\(.)", rb"\1", found[2] or b"") if found else b""
     if found is None or not re.fullmatch(rb"[ -~]+", raw):
         return None
-    name = "INBOX" if raw.upper() == b"INBOX" else _decoded(raw)
-    return MailFolder(name, raw.decode("ascii"), frozenset(found[1].decode("ascii", "replace").lower().split()))
 
-
-def _decoded(raw: bytes) -> str:
-    """Return the name of a folder, which is in modified UTF-7 (RFC 3501, 5.1.3); as it is if it is not."""
-
-    def decode(found: re.Match[bytes]) -> bytes:
-        text = found[1].replace(b",", b"/") + b"=" * (-len(found[1]) % 4)
+    def decode(shifted: re.Match[bytes]) -> bytes:  # modified UTF-7 (RFC 3501, 5.1.3)
+        text = shifted[1].replace(b",", b"/") + b"=" * (-len(shifted[1]) % 4)
         return b64decode(text, validate=True).decode("utf-16-be").encode() or b"&"
 
-    try:
-        return re.sub(rb"&([A-Za-z0-9+,]*)-", decode, raw).decode()
-    except ValueError:
-        return raw.decode("ascii")
+    name = raw.decode("ascii")
+    with suppress(ValueError):
+        name = re.sub(rb"&([A-Za-z0-9+,]*)-", decode, raw).decode()
+    uses = frozenset(found[1].decode("ascii", "replace").lower().split())
+    return MailFolder("INBOX" if raw.upper() == b"INBOX" else name, raw.decode("ascii"), uses)
 
 
 # Reading an account into folders.

@@ -217,7 +217,12 @@ def sections_of(found: Sequence[Leaf | Nested], tree: Tree) -> list[Section]:
         elif one.text is None or not one.text.strip():
             names += [_name_line(one.part)] if one.text is None or one.part.filename else []
         elif one.part.type.name in ("text/calendar", "application/ics") or one.part.filename.lower().endswith(".ics"):
-            others += _event_sections(one, tree)
+            from engine.ingest.calendar import MOST_EVENTS, event_texts  # most mail has none
+
+            events = [Section(text, "event") for text in event_texts(one.text)]
+            if len(events) >= MOST_EVENTS:
+                tree.problem(f"events beyond the first {MOST_EVENTS} were not read")
+            others += events or [_attachment(one, tree)]
         elif not one.part.attached and (
             one.part.type.name.startswith("multipart/")  # one that could not be split into parts
             or (one.part.type.name in _BODIES and not (one.part.filename and bodies))
@@ -235,17 +240,6 @@ def file_sections(name: str, found: FileText, kind: str = "attachment", role: Ro
         return [Section(f"[{kind}: {name}: {found.unread}]", role, name, read=True)]
     places = ((", ".join(filter(None, (name, part.place))), part.text) for part in found.parts)
     return [Section(f"[{kind}: {place}]\n\n{text}", role, place, read=True) for place, text in places]
-
-
-def _event_sections(leaf: Leaf, tree: Tree) -> list[Section]:
-    from engine.ingest.calendar import MOST_EVENTS, event_texts  # most mail has none
-
-    texts = event_texts(leaf.text or "")
-    if not texts:
-        return [_attachment(leaf, tree)]
-    if len(texts) >= MOST_EVENTS:
-        tree.problem(f"events beyond the first {MOST_EVENTS} were not read")
-    return [Section(text, "event") for text in texts]
 
 
 def _attachment(leaf: Leaf, tree: Tree) -> Section:
