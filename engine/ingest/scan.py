@@ -270,8 +270,11 @@ class MailPlace(Struct, frozen=True):
 def find_mail(home: Path, is_late: Callable[[], bool]) -> Iterator[MailPlace]:
     """Yield where programs keep mail in a home folder; links that lead out of it are not followed."""
     home, known = Path(os.path.realpath(home)), list[Path]()
-    for program, places in word_patterns("mail_places").items():
-        for path in (path for place in places.split("|") for path in _candidates(home, place)):
+    listed = ((program, one) for program, places in word_patterns("mail_places").items() for one in places.split("|"))
+    for program, place in listed:
+        paths = (path.parent if path.name == "cur" else path for path in home.glob(place))
+        real = (Path(os.path.realpath(path)) for path in paths if not place.endswith("/cur") or _is_maildir(path))
+        for path in sorted(real):
             if home in path.parents and not any(path == one or one in path.parents for one in known):
                 known.append(path)
                 found, files, size = Changes(), 0, 0
@@ -283,12 +286,6 @@ def find_mail(home: Path, is_late: Callable[[], bool]) -> Iterator[MailPlace]:
                 problem = found.unreadable.get(os.fsencode(path))
                 if files or problem:
                     yield MailPlace(program, str(path), files, size, is_late(), problem)
-
-
-def _candidates(home: Path, place: str) -> list[Path]:
-    """Return the real paths of a pattern, or of the maildirs around its "cur"."""
-    found = (path.parent if path.name == "cur" else path for path in home.glob(place))
-    return sorted(Path(os.path.realpath(path)) for path in found if not place.endswith("/cur") or _is_maildir(path))
 
 
 # Versions: which documents of changed and moved files are new versions of former ones.
