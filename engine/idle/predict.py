@@ -421,7 +421,7 @@ def plan_standing(
     jobs = list[Job]()
     for meeting, one in product(meetings, asked):
         if not reasker.is_cached(one, _within(strategy, meeting.id)):
-            what, source = f"{one} ({' '.join(meeting.title.split())})", _source(one)
+            what, source = f"{one} ({' '.join(meeting.title.split())})", f"{_STANDING}/{normalise(one)}"
             about = (f"{meeting.id} {one}", what, "asked of every meeting", hit_rate(counts.get(source)))
             jobs.append(Job(_STANDING, *about, seconds, seconds, source=source))
     return jobs
@@ -440,7 +440,3 @@ def prepare_standing(reasker: Reasker, strategy: Strategy, job: Job) -> Outcome:
 
 def _within(strategy: Strategy, document: str) -> AskOptions:
     return replace(strategy.options, scope=Scope(document=document))
-
-
-def _source(question: str) -> str:
-    return f"standing/{normalise(question)}"

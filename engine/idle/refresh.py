@@ -8,10 +8,9 @@ convert: a question that was only prefilled is answered.
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from engine.ask.keys import (
@@ -39,7 +38,6 @@ from store.answers import (
     Notice,
     Notices,
     Origin,
-    PendingVerification,
     RefreshCandidates,
     Verifications,
     WriterKey,
@@ -176,23 +174,19 @@ TAU = "tau"  # the ledger value that holds the learned threshold
 
 
 def plan_verifications(reasker: Reasker) -> list[Job]:
-    """Return a job for each question that was served the answer of another and has none of its own."""
-    seconds, jobs = reasker.answer_s(), list[Job]()
-    for pending, cached in islice(_unverified(reasker), _MOST):
-        reason, expected = f"semantic hit to verify, similarity {pending.similarity:.2f}", cached.uses + 1.0
-        jobs.append(Job("verify", pending.key.hex(), cached.question, reason, expected, seconds, seconds))
-    return by_rate(jobs)
+    """Return a job for each question that was served the answer of another and has none of its own.
 
-
-def _unverified(reasker: Reasker) -> Iterator[tuple[PendingVerification, CachedAnswer]]:
-    """Yield the verifications that can be made now, oldest first; drop those of questions answered since."""
-    bank, verifications = AnswerBank(reasker.ledger), Verifications(reasker.ledger)
+    Drops the verifications of questions that were answered since.
+    """
+    verifications, seconds, jobs = Verifications(reasker.ledger), reasker.answer_s(), list[Job]()
     for pending in verifications.all():
-        cached = bank.find(pending.key)
+        cached = AnswerBank(reasker.ledger).find(pending.key)
         if cached and cached.state != "pending":
             verifications.drop(pending.key)
-        elif cached and reasker.makes(pending.key, cached):
-            yield pending, cached
+        elif cached and len(jobs) < _MOST and reasker.makes(pending.key, cached):
+            reason, expected = f"semantic hit to verify, similarity {pending.similarity:.2f}", cached.uses + 1.0
+            jobs.append(Job("verify", pending.key.hex(), cached.question, reason, expected, seconds, seconds))
+    return by_rate(jobs)
 
 
 def verify(reasker: Reasker, job: Job, tau: float, max_error: float) -> Outcome:
