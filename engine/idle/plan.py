@@ -43,7 +43,7 @@ def maintenance(ledger: Ledger, tasks: Mapping[str, MaintenanceTask], now: float
 
     def plan() -> list[Job]:
         return [
-            Job("maintenance", name, what, "daily", 0.0, 0.0, _TASK_S)
+            Job("maintenance", name, what, "daily", 0.0, _TASK_S)
             for name, (what, is_needed, _) in tasks.items()
             if now - float(ledger.get(_PREFIX + name) or 0.0) >= _DAY_S and is_needed()
         ]

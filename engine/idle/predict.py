@@ -56,7 +56,7 @@ class View:
 def plan_predictions(reasker: Reasker, views: Iterable[View]) -> list[Job]:
     """Return a job for each view that has something new."""
     return [
-        Job("predict", view.name, f"predict questions from {view.name}", view.reason, 0.0, 0.0, _PREDICTION_S)
+        Job("predict", view.name, f"predict questions from {view.name}", view.reason, 0.0, _PREDICTION_S)
         for view in views
         if view.seen and reasker.ledger.get(_PREFIX + view.name) != view.seen
     ]
@@ -265,9 +265,7 @@ def plan_population(reasker: Reasker, strategy: Strategy) -> list[Job]:
         if is_lasting(row.subject) and not reasker.is_cached(row.subject, strategy.options):
             by = f"predicted by {row.source}" if row.source else "predicted"
             reason, expected = by + "; prefill only" * (not strategy.decode), row.benefit_s / (row.cost_s or 1.0)
-            jobs.append(
-                Job(KIND, row.subject, row.subject, reason, expected, row.cost_s, row.cost_s, source=row.source)
-            )
+            jobs.append(Job(KIND, row.subject, row.subject, reason, expected, row.cost_s, source=row.source))
     return jobs
 
 
@@ -423,7 +421,7 @@ def plan_standing(
         if not reasker.is_cached(one, _within(strategy, meeting.id)):
             what, source = f"{one} ({' '.join(meeting.title.split())})", f"{_STANDING}/{normalise(one)}"
             about = (f"{meeting.id} {one}", what, "asked of every meeting", hit_rate(counts.get(source)))
-            jobs.append(Job(_STANDING, *about, seconds, seconds, source=source))
+            jobs.append(Job(_STANDING, *about, seconds, source=source))
     return jobs
 
 

@@ -127,7 +127,7 @@ def plan_prefetch(
 
     def segment(path: Path, what: str, reason: str, expected: float) -> WantedSegment:
         tokens, key = len(path[-1]), key_of(binding.root, path).hex()
-        job = Job("prefetch", key, what, reason, expected, tokens * one_s, tokens * one_s, tokens)
+        job = Job("prefetch", key, what, reason, expected, tokens * one_s, tokens)
         return WantedSegment(job, path, int(tokens * one_size))
 
     wanted = list[tuple[int, WantedSegment]]()
@@ -207,7 +207,7 @@ def plan_restores(context: PrefetchContext, entries: Iterable[tuple[CachedAnswer
             if not is_cached(binding, path):
                 key, tokens = key_of(binding.root, path).hex(), len(path[-1])
                 expected = times + (found[key].job.expected if key in found else 0.0)
-                about = (entry.question, "not stored for lack of space", expected, tokens * one_s, tokens * one_s)
+                about = (entry.question, "not stored for lack of space", expected, tokens * one_s)
                 found[key] = WantedSegment(Job("restore", key, *about, tokens), path, int(tokens * one_size))
     return plan_segments(context, found.values())
 

@@ -29,7 +29,7 @@ from engine.ask.keys import (
 from engine.ask.pipeline import change_of
 from engine.ask.semantic import above
 from engine.backends import Generative
-from engine.idle.types import DONE, Job, Outcome, by_rate
+from engine.idle.types import DONE, Job, Outcome
 from engine.text.time_sensitive import time_sensitivity
 from engine.types import AskOptions, Backend, json_values
 from store.answers import (
@@ -142,8 +142,8 @@ def _refreshes(reasker: Reasker, keys: Sequence[bytes], reason: str) -> list[Job
         cached = AnswerBank(reasker.ledger).find(key)
         if cached and cached.state != "pending" and reasker.makes(key, cached):
             seconds = max(_SHORTEST_S, cached.made_ms / 1000)
-            jobs.append(Job("refresh", key.hex(), cached.question, reason, demand(cached), seconds, seconds))
-    return by_rate(jobs)
+            jobs.append(Job("refresh", key.hex(), cached.question, reason, demand(cached), seconds))
+    return sorted(jobs, key=lambda job: -job.expected)
 
 
 def refresh(reasker: Reasker, job: Job) -> Outcome:
@@ -185,8 +185,8 @@ def plan_verifications(reasker: Reasker) -> list[Job]:
             verifications.drop(pending.key)
         elif cached and len(jobs) < _MOST and reasker.makes(pending.key, cached):
             reason, expected = f"semantic hit to verify, similarity {pending.similarity:.2f}", cached.uses + 1.0
-            jobs.append(Job("verify", pending.key.hex(), cached.question, reason, expected, seconds, seconds))
-    return by_rate(jobs)
+            jobs.append(Job("verify", pending.key.hex(), cached.question, reason, expected, seconds))
+    return sorted(jobs, key=lambda job: -job.expected)
 
 
 def verify(reasker: Reasker, job: Job, tau: float, max_error: float) -> Outcome:
@@ -256,8 +256,8 @@ def plan_conversions(reasker: Reasker, *, decode: bool) -> list[Job]:
         cached = AnswerBank(reasker.ledger).find(key)
         if cached and reasker.makes(key, cached):
             about = (key.hex(), cached.question, "prefilled, not answered yet", demand(cached))
-            jobs.append(Job("convert", *about, seconds, seconds, source=cached.source))
-    return by_rate(jobs)
+            jobs.append(Job("convert", *about, seconds, source=cached.source))
+    return sorted(jobs, key=lambda job: -job.expected)
 
 
 def convert(reasker: Reasker, job: Job) -> Outcome:

@@ -4,7 +4,7 @@ A job, the request and the report of a run are plain data that travels between p
 kind plans and runs a job.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -42,8 +42,7 @@ class Job(Struct, frozen=True):
     """One piece of work, short enough that losing it to an interruption does not matter.
 
     `subject` identifies it within its kind, from one idle run to the next; `what` and `reason` are for a person.
-    `expected` is how many questions will use it, out of as many as were asked so far; `saves_s` the seconds that it
-    saves each of them.
+    `expected` is how many questions will use it, out of as many as were asked so far; each is spared what it costs.
     """
 
     kind: Kind
@@ -51,7 +50,6 @@ class Job(Struct, frozen=True):
     what: str
     reason: str
     expected: float
-    saves_s: float
     cost_s: float  # estimated
     tokens: int = 0  # to prefill, where that is known
     source: str = ""  # the predictor that asked for it
@@ -59,12 +57,7 @@ class Job(Struct, frozen=True):
     @property
     def gain_s(self) -> float:
         """Return the seconds that questions are expected to save."""
-        return self.expected * self.saves_s
-
-    @property
-    def rate(self) -> float:
-        """Return the gain for each second of work."""
-        return self.gain_s / self.cost_s if self.cost_s else 0.0
+        return self.expected * self.cost_s
 
 
 class Handler(Struct, frozen=True):
@@ -109,8 +102,3 @@ def check_time(is_over: Callable[[], bool]) -> None:
     """Raise OutOfTime once the run `is_over`."""
     if is_over():
         raise OutOfTime
-
-
-def by_rate(jobs: Iterable[Job]) -> list[Job]:
-    """Return jobs in order of gain per second."""
-    return sorted(jobs, key=lambda job: -job.rate)

@@ -17,7 +17,7 @@ HOT = -1.0  # age of a chunk that was retrieved
 def wanted(*sizes: int) -> list[tuple[float, WantedSegment]]:
     """Return new segments of these bytes, the newest first."""
     return [
-        (age, WantedSegment(Job("prefetch", "", "", "new", 0.0, 0.1, 0.1), ((age,),), size))
+        (age, WantedSegment(Job("prefetch", "", "", "new", 0.0, 0.1), ((age,),), size))
         for age, size in enumerate(sizes)
     ]
 

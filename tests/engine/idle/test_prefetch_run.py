@@ -56,7 +56,7 @@ def box(tmp_path: Path) -> Iterator[Box]:
 
 
 def segment(*path: Ids, size: int = 0, expected: float = 1.0) -> WantedSegment:
-    job = Job("prefetch", key_of(ROOT, path).hex(), "", "", expected, 0.1, 0.1)
+    job = Job("prefetch", key_of(ROOT, path).hex(), "", "", expected, 0.1)
     return WantedSegment(job, path, size)
 
 

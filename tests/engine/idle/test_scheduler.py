@@ -73,7 +73,7 @@ def make(
     kind: Kind = "populate",
     seconds: float = 1.0,
 ) -> Planned:
-    return Job(kind, name, name, "", 1.0, 1.0, seconds), run
+    return Job(kind, name, name, "", 1.0, seconds), run
 
 
 def handler(plan: Callable[[], list[Planned]]) -> Handler:
