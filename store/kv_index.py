@@ -310,23 +310,6 @@ def _path(folder: Path, name: str) -> Path:
     return folder / (name + _SUFFIX)
 
 
-def inspect(path: Path, node: Node, verified: Identity | None) -> tuple[bool, Identity | None]:
-    """Return whether a node's file is intact, and its identity if that was not known.
-
-    Looks at the file alone, which may take as long as the disk does.
-    """
-    found = identity(path)
-    if found is None or found == verified:
-        return found is not None, None
-    try:
-        header = verify(path)
-    except (BadNode, OSError):
-        return False, None
-    if (header.key, header.parent, header.path, header.ids) != (node.key, node.parent, node.path, node.ids):
-        return False, None
-    return True, found if found == identity(path) else None
-
-
 class KvFolder:
     """The node files of one folder."""
 
@@ -350,13 +333,21 @@ class KvFolder:
 
     def is_intact(self, node: Node, *, read_data: bool) -> bool:
         """Return whether a node's file is intact."""
-        entry = self.index.find(node.key)
-        if entry is None or entry.state != "complete":
+        entry, path = self.index.find(node.key), self.path_of(node.key)
+        found = identity(path)
+        if entry is None or entry.state != "complete" or found is None:
             return False
-        intact, found = inspect(self.path_of(node.key), node, None if read_data else entry.verified)
-        if found and found != entry.verified:
+        if found == entry.verified and not read_data:
+            return True
+        try:
+            header = verify(path)
+        except (BadNode, OSError):
+            return False
+        if (header.key, header.parent, header.path, header.ids) != (node.key, node.parent, node.path, node.ids):
+            return False
+        if found == identity(path) != entry.verified:
             self.index.set_verified(node.key, found)
-        return intact
+        return True
 
     def remove_damaged(self, node: Node) -> None:
         """Remove a node whose file cannot be used, and its descendants."""

@@ -37,7 +37,6 @@ from store.kv_index import (
     Match,
     best_partial,
     cached_prefix,
-    inspect,
     is_alive,
     path_keys,
 )
@@ -358,17 +357,7 @@ class KvStore:
             wrong.append(original)
         for node in wrong:
             self.folder.remove_damaged(node)
-        if wrong or not match.found:
-            return not wrong
-        entries = [self.index.find(node.key) for node in match.found]
-        known = [entry.verified if entry and entry.state == "complete" else None for entry in entries]
-        found = [inspect(self.path_of(one), one, file) for one, file in zip(match.found, known, strict=True)]
-        for node, (intact, identified) in zip(match.found, found, strict=True):
-            if not intact:
-                self.folder.remove_damaged(node)
-            elif identified:
-                self.index.set_verified(node.key, identified)
-        return all(intact for intact, _ in found)
+        return not wrong and all(self.folder.check(node) for node in match.found)
 
     def _write(self, node: Node, header: Header, tensors: Sequence[Tensor]) -> bool:
         """Write a reserved node's file and read it back; returns whether it is stored."""
