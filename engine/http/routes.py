@@ -197,15 +197,13 @@ HEADERS = {
 _DRAINED, _LINGER_S = 4 * LONGEST_BODY, 1  # bytes that are read after an answer, and how long each part may take
 _ONCE = ("host", "origin", "authorization", "content-length", "content-type")
 _NO_ESCAPE = re.compile(rb"%(?![0-9a-fA-F]{2})")
-_API = "/v1/"
-_TOKEN_BYTES = 32
 
 
 def read_token(path: Path, *, renew: bool = False) -> str:
     """Return the token of a home, created at the first call or again; only its owner can read its file."""
     if not renew and path.exists() and (known := path.read_text("ascii").strip()):
         return known
-    token = secrets.token_urlsafe(_TOKEN_BYTES)
+    token = secrets.token_urlsafe(32)
     with replacing(path) as file:
         file.write(f"{token}\n".encode())
     return token
@@ -277,7 +275,7 @@ class RequestGuard:
             return 403, "this server answers only its own page"
         scheme, _, token = headers.get("authorization", "").partition(" ")
         has_token = scheme.lower() == "bearer" and secrets.compare_digest(token.strip().encode(), self._token)
-        if scope["path"].startswith(_API) and not has_token:
+        if scope["path"].startswith("/v1/") and not has_token:
             return 401, "the token is missing or wrong: pkb serve --http prints it"
         return None
 

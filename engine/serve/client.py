@@ -7,7 +7,6 @@ declines, this process does the work. Every exact hit imports this module: heavy
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -181,23 +180,22 @@ class ReadAhead:
             self._link, self._words = None, []
 
 
-def complete(opened: "Session", text: str, requests: "Sequence[Turn]") -> str:
-    """Have the resident process rewrite a follow-up as a whole question; empty if it does not."""
-    link = reach(opened)
-    found = _called(link, opened, operations.completed, (text, list(requests))) if link else ()
-    return found[0] if found else ""
-
-
 def follow_up_writer(opened: "Session") -> "Write | None":
     """Return a function by which a model rewrites a follow-up as a whole question; None if pkb quotes."""
     model = opened.model_for("condense")
     if model is None:
         return None
-    if wants(opened):
-        return partial(complete, opened)
-    from engine.ask.followup import with_model
+    if not wants(opened):
+        from engine.ask.followup import with_model
 
-    return with_model(model.load)
+        return with_model(model.load)
+
+    def complete(text: str, requests: "Sequence[Turn]") -> str:
+        link = reach(opened)
+        found = _called(link, opened, operations.completed, (text, list(requests))) if link else ()
+        return found[0] if found else ""
+
+    return complete
 
 
 def work(
