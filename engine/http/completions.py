@@ -251,16 +251,16 @@ _STATUS: Mapping[type[PkbError], int] = {UsageError: 400, NoStore: 409, Locked: 
 OUTSIDE = (OSError, RuntimeError, ValueError, DatabaseError)  # failures that are not bugs in pkb
 LONGEST_BODY = 1 << 20  # bytes of a request
 _LONGEST = 200  # characters of an error, which may name what was asked
-_NEXT: Mapping[int, str] = {  # to an error that does not say itself what to do
+_NEXT: Mapping[int | str, str] = {  # to an error that does not say itself what to do
     **dict.fromkeys((401, 403), "pkb serve --http"),  # which prints address and token
-    **dict.fromkeys((404, 405), "GET /v1/models"),
+    **dict.fromkeys((404, 405, "model_not_found"), "GET /v1/models"),
     **dict.fromkeys((408, Locked.code), "the request again"),
     **dict.fromkeys((PkbError.code, 500), "pkb doctor"),
 }
 _Event = str | AskResult | PkbError | None  # a piece of an answer, the answer, what went wrong, the end
 
 
-def error(message: str, kind: str, code: int, next_step: str | None = None) -> Mapping[str, Any]:
+def error(message: str, kind: str, code: int | str, next_step: str | None = None) -> Mapping[str, Any]:
     """Return an error as OpenAI's clients read it, with what to type, or to ask for, next."""
     step = next_step or _NEXT.get(code, "the request again, corrected")
     return {"error": {"message": shorten(message, _LONGEST), "type": kind, "param": None, "code": code, "next": step}}

@@ -99,6 +99,7 @@ def application(
     routes += [Route(f"/v1/{name}", partial(_answer, environ, do), methods=["POST"]) for name, do in posts.items()]
     routes += [
         Route("/v1/models", _models, methods=["GET"]),
+        Route("/v1/models/{name}", _models, methods=["GET"]),
         Route("/v1/chat/completions", partial(complete, environ, ahead.end, record=record), methods=["POST"]),
         Route("/", _file, methods=["GET"]),
         Route("/{name}", _file, methods=["GET"]),
@@ -169,9 +170,14 @@ def _ahead(reading: ReadAhead, pkb: Pkb, params: Params) -> Any:
     return {"schema": SCHEMA}
 
 
-async def _models(_: Request) -> Response:
+async def _models(request: Request) -> Response:
     model = {"id": completions.MODEL, "object": "model", "created": 0, "owned_by": "pkb"}
-    return json_response({"object": "list", "data": [model]})
+    name = request.path_params.get("name")
+    if name in (None, completions.MODEL):
+        return json_response({"object": "list", "data": [model]} if name is None else model)
+    return json_response(
+        error(f"no such model, only {completions.MODEL}", "invalid_request_error", "model_not_found"), 404
+    )
 
 
 async def _file(request: Request) -> Response:

@@ -267,7 +267,7 @@ def test_the_own_page_may_ask_and_every_response_forbids_other_origins(http: Ser
         ("/v1/list?limit=-1", 400, ">= 0 - at `limit`"),
         ("/v1/show?path=/etc/passwd", 400, "this path is not indexed"),
         ("/v1/show", 400, "this path is not indexed"),
-        ("/v1/models/gpt", 404, "there is nothing at this address"),
+        ("/v1/models/gpt", 404, "no such model"),
         ("/v1/embeddings", 404, "nothing at this address"),
         ("/v1/chat/completions", 405, "another method"),
     ],
