@@ -135,7 +135,6 @@ def pkb(
 # Read by libraries: nothing may leave this machine.
 _QUIET = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK")
 
-_GIVING_WAY = 10
 _COMPLETE = "_PKB_COMPLETE"  # set by the completion script of a shell
 
 
@@ -160,7 +159,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):  # a letter that the terminal lacks must not end the program
             stream.reconfigure(errors="backslashreplace")
     if sys.argv[1:2] in (["idle"], ["watch"]) or "--watch" in sys.argv:  # questions and other commands go first
-        os.nice(_GIVING_WAY)
+        os.nice(10)
     sys.excepthook = _bug
     # A signal can stop LanceDB before it starts a coroutine; the warning about that is harmless.
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from engine.ask.followup import Turn
 
 
-_STOPPED = 130
 _ENDS, _HELPS = ("/quit", "quit", "exit"), ("/help", "help", "?")
 _PAUSE_S, _SOON_S = 0.3, 0.05  # in typing, after which sources are read; before a signal is sent again
 
@@ -91,7 +90,7 @@ def _converse(conversation: "Conversation", configure: Callable[[Session], Sessi
             except PkbError as error:
                 output.error(error.code, error.message, error.next_step, as_json=as_json, question=line.strip())
             except KeyboardInterrupt:
-                output.error(_STOPPED, "stopped", None, as_json=as_json, question=line.strip())
+                output.error(130, "stopped", None, as_json=as_json, question=line.strip())
 
 
 def _current(opened: Session, held: ExitStack, configure: Callable[[Session], Session]) -> Session:

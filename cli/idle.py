@@ -113,7 +113,6 @@ Action = Literal["install", "uninstall", "status"]
 Way = Literal["launchd", "systemd", "cron"]
 
 BUDGET = "50m"  # less than an hour: the next run would find this one at work
-_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +239,7 @@ def _must(*command: str, given: str = "") -> None:
 def _outcome(*command: str, given: str = "") -> "subprocess.CompletedProcess[str]":
     try:
         return subprocess.run(command, input=given, capture_output=True, encoding="utf-8", errors="surrogateescape",
-                              check=False, timeout=_TIMEOUT_S)  # fmt: skip
+                              check=False, timeout=30)  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         raise PkbError(f"{command[0]} does not run: {type(error).__name__}") from None
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 _LISTED = 10
 _LONGEST_SEARCH = 10.0  # seconds
 _DENIED = "; on a Mac, allow your terminal: System Settings, Privacy & Security, Full Disk Access"
-_PATHS = "Folders, files, mail accounts (imaps://NAME@SERVER)"
 When = Literal["auto", "now", "background", "later"]
 _MANY = 500  # chunks; a slow CPU embeds them in half a minute
 _Quiet = Annotated[str | None, typer.Option(metavar="TIME", help="With --watch: wait for such a pause (default: 5s).")]
@@ -38,7 +37,8 @@ _Poll = Annotated[str | None, typer.Option(metavar="TIME", help="With --watch: p
 
 def ingest(
     paths: Annotated[
-        list[Path] | None, typer.Argument(metavar="PATH...", help=f"{_PATHS}; default: everything indexed before.")
+        list[Path] | None,
+        typer.Argument(metavar="PATH...", help="Folders, files, imaps://NAME@SERVER; else those before."),
     ] = None,
     kind: Annotated[Literal["mail", "mbox", "transcript"] | None, typer.Option(help="Kind of every file.")] = None,
     collection: Annotated[

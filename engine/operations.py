@@ -399,7 +399,6 @@ def place_of(opened: Session, path: Path) -> Path:
 
 
 AskPassword = Callable[["MailAccount"], str | None]  # None: nobody is there
-_TRIES = 3  # to log in
 _NOBODY, _TERMINAL = "no password: no keyring has it, and nobody is here to type it", "the same command at a terminal"
 
 
@@ -408,7 +407,7 @@ def connect(opened: Session, account: "MailAccount", ask: AskPassword) -> "tuple
     from engine.ingest.imap import MailConnection, NoPassword, kept_password
 
     kept, error = kept_password(account), NoPassword(f"{line(str(account))}: {_NOBODY}", _TERMINAL)
-    for password in islice(chain([kept] if kept else [], iter(partial(ask, account), None)), _TRIES):
+    for password in islice(chain([kept] if kept else [], iter(partial(ask, account), None)), 3):
         try:
             connection = MailConnection(account, password, opened.settings.ingest.ca)
         except NoPassword as refused:

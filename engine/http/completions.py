@@ -245,7 +245,6 @@ def _head(kind: str) -> dict[str, Any]:
 
 
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
-_CLOSED = 499  # nobody reads it
 _DONE = "data: [DONE]\n\n"  # ends a stream of events
 _STATUS: Mapping[type[PkbError], int] = {UsageError: 400, NoStore: 409, Locked: 503, NoModel: 503}
 OUTSIDE = (OSError, RuntimeError, ValueError, DatabaseError)  # failures that are not bugs in pkb
@@ -306,7 +305,7 @@ async def complete(
         first = await _unless_gone(request, events.get)
     except _Gone:
         gone.set()
-        return Response(status_code=_CLOSED)
+        return Response(status_code=499)  # nobody reads it
     if isinstance(first, PkbError):
         return failure(first)
     if first is None:

@@ -49,7 +49,6 @@ from store.home import locate, replacing
 from store.peers import web_certificate
 
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-_RECENT = 5  # questions
 
 
 class Params(Filters, frozen=True):
@@ -91,7 +90,7 @@ def application(
             "people": pkb.people(params.name, collection=params.collection),
         },
         "stats": lambda pkb, _: pkb.stats(),
-        "recent": lambda pkb, _: {"schema": SCHEMA, "questions": latest(pkb.session.ledger, _RECENT), "opens": opens},
+        "recent": lambda pkb, _: {"schema": SCHEMA, "questions": latest(pkb.session.ledger, 5), "opens": opens},
         "ahead": partial(_ahead, ahead),
     }
     posts = {"wrong": _wrong} | ({"open": _open} if opens else {})

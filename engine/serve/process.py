@@ -122,7 +122,6 @@ def answered(values: Any) -> AskResult:
 
 
 _LONGEST = 103  # bytes that macOS takes of a socket's path; Linux takes four more
-_PRIVATE = 0o077  # permission bits of group and others
 _NAME = "socket"
 _LINUX = struct.Struct("3i")  # pid, uid, gid
 _DARWIN = struct.Struct("IIh")  # version, uid, number of groups
@@ -156,7 +155,7 @@ def listen(data: Path) -> tuple[socket.socket, Path] | None:
 def is_private(folder: Path) -> bool:
     """Return whether a path is a folder, not a link to one, that only its owner can access."""
     found = folder.lstat()
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & _PRIVATE
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
 
 
 def own_peer(end: socket.socket) -> int | None:
