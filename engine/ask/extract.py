@@ -118,6 +118,7 @@ def _from_sentence(question: Question, best: Candidate, kind: Kind | None) -> Se
     spans = best.spans
     if best.mark and kind:
         marked = [one for one in find(best.text, kind) if one.start < last and first < one.end]
+        marked = [one for one in marked if not _DIGIT.search(best.text[first : one.start])]  # "2 and a half (23 hours)"
         spans = tuple(marked) or (spans if kind in ("date", "time") else ())
     if question.foreign and spans:
         return _in_sentence(best, spans[0])

@@ -39,6 +39,8 @@ _OF = re.compile(r"\bof\b(?: (?:the|an?|our|my|your|his|her|their)\b)?", re.IGNO
 # The wanted thing, which may come before the thing it belongs to.
 _CALLED = frozenset(words("price cost fee charge date day time hour place room number code new right correct"))
 _SAME_TIME = timedelta(days=1)
+_NEXT = 2  # sentences behind one that may correct it
+_REPORTED = re.compile(r"\b(?:would|was|were|had|wrote|told|said|thought|used to)\b", re.IGNORECASE)
 _PAST = re.compile(r"\b(?:was|were|had)\b", re.IGNORECASE)
 _UNSURE = re.compile(
     r"\b(?:if|unless|whether|wish\w*|believ\w+|would|could|might|used to|next year|last year)\b", re.IGNORECASE
@@ -185,7 +187,9 @@ def latest(
     values, order = _Values(question, reads, found, best, kind), attrgetter("written", "score")
     told = [one for one in found if one.written and values.gives(one)]
     newest = max((one for one in told if one is best or values.replaces(one, best)), key=order)
-    former = [one for one in told if values.replaces(newest, one) and not values.same(newest, one)]
+    newest = max((one for one in found if values.corrects(one, newest)), key=order, default=newest)
+    older = (one for one in told if values.replaces(newest, one) or values.corrects(newest, one))
+    former = [one for one in older if not values.same(newest, one)]
     is_same = values.same(newest, best) and is_negated(newest.text) == is_negated(best.text)
     return best if is_same else newest, max(former, key=order, default=None)
 
@@ -231,6 +235,12 @@ class _Values:
         former = self._value(old) - self._value(new)
         numbers = frozenset(word for word in former if any(map(str.isdigit, word)))
         return bool(former) and bool(new.mark or new.spans) and (numbers or former) <= said
+
+    def corrects(self, new: Candidate, old: Candidate) -> bool:
+        """Return whether one of the next sentences of a message gives another value, and says that this is a change."""
+        is_behind = new.read == old.read and new.written == old.written and 0 < new.place - old.place <= _NEXT
+        is_told = bool(new.spans and old.spans) and says_change(new.text) and _REPORTED.search(old.text) is not None
+        return is_behind and is_told and not new.words.isdisjoint(content(self.question)) and not _is_unsure(new.text)
 
     def _is_likely(self, new: Candidate, old: Candidate, said: frozenset[str], is_thread: bool) -> bool:
         """Return whether two sentences are about as likely as the best to answer; by words, whether the newer is."""
