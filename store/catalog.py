@@ -431,11 +431,6 @@ class KnownAddress:
     documents: int
 
 
-def first_seen(ledger: Ledger, documents: Iterable[str]) -> dict[str, datetime]:
-    """Return when documents were first seen, for those that are known; a removed one is known until `prune`."""
-    return {document: one.seen for document, one in provenance_of(ledger, list(documents)).items()}
-
-
 def put_provenance(ledger: Ledger, document: str, known: Provenance) -> None:
     """Record a document's provenance in place of the former, inside the caller's transaction."""
     listed = (json.dumps(msgspec.to_builtins(each)) for each in (known.warnings, known.people))
@@ -463,7 +458,7 @@ def recount_people(ledger: Ledger) -> None:
 
 
 def provenance_of(ledger: Ledger, documents: Sequence[str]) -> dict[str, Provenance]:
-    """Return the provenance of documents, for those that were read since it is recorded."""
+    """Return the provenance of documents that are known; a removed one is known until `prune_provenance`."""
     found = dict[str, Provenance]()
     sql = f"SELECT {_COLUMNS} FROM intact_provenance WHERE document IN (SELECT value FROM json_each(?))"
     for document, seen, warnings, people in ledger.rows.execute(sql, (json.dumps(documents),)):

@@ -275,18 +275,15 @@ class Tables:
                 found[name] = [folder_of(name)]
         return {name: files for name, files in found.items() if files}
 
-    def repair(self) -> list[str]:
-        """Rewrite damaged tables; returns those whose rows are lost, which are dropped. Breaks readers, so be alone."""
+    def repair(self) -> None:
+        """Rewrite damaged tables, and drop those whose rows are lost; breaks readers, so be alone."""
         self._files.settle()
-        lost = list[str]()
         for name, files in self.damaged(reads=True).items():
             if not self._files.hold_rows(name, files):
                 with suppress(DamagedTable):
                     self.rewrite(name)
                     continue
             self.drop(name)
-            lost.append(name)
-        return lost
 
     @contextmanager
     def _writing(self, name: str) -> Iterator[None]:

@@ -29,7 +29,7 @@ from engine.ingest.scan import Replacement, Versions, ignorable
 from engine.ingest.types import PARSER_VERSION, Bug, ParseLimits, as_seen, isolate, provenance, seen_at
 from engine.text.people import index_words, name_forms
 from store import documents as documents_store
-from store.catalog import BUG, Catalog, Problem, SourceRoot, first_seen, prune_provenance
+from store.catalog import BUG, Catalog, Problem, SourceRoot, provenance_of, prune_provenance
 from store.database import Ledger
 from store.documents import Knowledge
 from store.erasure import Tombstones
@@ -236,7 +236,7 @@ def _entries(
     """Return the index entries of documents, none of which counts on one that failed, and the bugs of those."""
     failed = dict[str, str]()
     digests = _each(documents, passage_digests, failed)
-    first, now = first_seen(ledger, digests), datetime.now(UTC)
+    first, now = provenance_of(ledger, list(digests)), datetime.now(UTC)
     known = documents_store.owners(ledger, (digest for several in digests.values() for digest in several))
     while True:
         left = [document for document in documents if document.id not in failed]
@@ -247,7 +247,7 @@ def _entries(
                     owners.setdefault(digest, document.id)
 
         def entry(one: Document, owners: dict[bytes, str] = owners) -> IndexedDocument:
-            seen = seen_at(one, first.get(one.id), now)
+            seen = seen_at(one, first[one.id].seen if one.id in first else None, now)
             return _entry(as_seen(one, seen), digests[one.id], owners, collections[one.id], seen)
 
         entries = _each(left, entry, failed)
