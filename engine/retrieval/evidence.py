@@ -11,6 +11,8 @@ from difflib import get_close_matches
 from functools import cache, partial
 from math import inf
 from pathlib import Path
+from random import Random
+from statistics import fmean, pstdev
 from typing import Any
 
 from msgspec import Struct
@@ -159,7 +161,7 @@ def gather(
 ) -> Evidence:
     """Embed a question, where an embedder is given and the bank has vectors, and retrieve for it.
 
-    Nothing is found if the passages have no word of the question, or nearly, and the embedder knows none of them.
+    Nothing is found if the passages have no word of the question, and its vector is no nearer than by chance.
     """
     if embedder is None or not bank.totals().embedded:
         return find(bank, catalogue, None, question, scope, k, trace)
@@ -169,12 +171,27 @@ def gather(
     asked = {*question.content, *question.day_words}
     held = {word for one in found.passages for hit in one.hits for word in hit.tokens.split(" ")}
     slips = (get_close_matches(word, held, 1, _CLOSE) for word in asked if len(word) >= _LEAST_CLOSE)
-    written = (word for word in plain_words(question.text) if not set(question.content).isdisjoint(words(word)))
-    known = (len(word) > 2 and embedder.knows(word) for word in written)
-    return found if not asked.isdisjoint(held) or any(slips) or any(known) else Evidence((), (), 0.0)
+    there = not asked.isdisjoint(held) or any(slips)
+    return found if there or _beats_chance(bank, embedder, question, scope, found) else Evidence((), (), 0.0)
 
 
 _CLOSE, _LEAST_CLOSE = 0.8, 5  # of two words that are one mistyped: the share of letters that agree; the letters
+_SHUFFLES, _DEVIATIONS, _SLACK = 8, 3, 1e-4
+
+
+def _beats_chance(bank: Searchable, embedder: Embedder, question: Question, scope: Scope, found: Evidence) -> bool:
+    """Return whether the embedder knows a word of a question, or the vectors of its shuffled letters are less near."""
+    written = [word for word in plain_words(question.text) if not set(question.content).isdisjoint(words(word))]
+    if not found.nearest or any(len(word) > 2 and embedder.knows(word) for word in written):
+        return bool(found.nearest)
+    shuffle, cosines = Random(question.text), list[float]()
+    for _ in range(_SHUFFLES):
+        text = question.text.casefold()
+        for word in written:
+            text = text.replace(word, "".join(shuffle.sample(word, len(word))), 1)
+        vector = embedder.embed_question(text)
+        cosines += [float(hit.vector @ vector) for hit in bank.by_vector(vector, scope, 1) if hit.vector is not None]
+    return found.nearest[0] - _SLACK > fmean(cosines or [1.0]) + _DEVIATIONS * pstdev(cosines or [1.0])
 
 
 def find(

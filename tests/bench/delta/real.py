@@ -169,7 +169,7 @@ class Way:
         """Return what was read with the seconds that computing each segment takes, which eviction needs."""
         if self.cost is None:
             return read
-        ends = accumulate(map(len, asked.segments), initial=0)
+        ends = [*accumulate(map(len, asked.segments), initial=0)][len(read.nodes) :]
         return dataclasses.replace(read, seconds=tuple(self.cost.bare.of(*both) for both in pairwise(ends)))
 
 
