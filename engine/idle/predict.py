@@ -370,12 +370,13 @@ def _slots(question: str) -> Iterator[tuple[str, str, str, Slot]]:
 
 _FORMS = 20  # that are filled in
 _RECENCY = 0.3  # share of the probability that the last chunk lacks against the newest
+_SWAPPED = {"when is ": "Where is ", "when was ": "Where was ", "where is ": "When is ", "where was ": "When was "}
 
 
 def from_forms(
     hits: Sequence[Hit], past: Sequence[str], is_over: Callable[[], bool] = lambda: False
 ) -> list[Prediction]:
-    """Return past questions about other names and subjects of new chunks, newest first.
+    """Return past questions about other names and subjects of new chunks, newest first, and with where for when.
 
     OutOfTime before a chunk once `is_over`.
     """
@@ -390,6 +391,10 @@ def from_forms(
                 if may_answer(form, filler, hit):
                     question, chance = form.filled(filler), probability / (1 + rank / 10)
                     found.append(Prediction(question, "history/form", chance, (hit.chunk.id,)))
+    for question in reversed(past):
+        for opening, other in _SWAPPED.items():
+            if question.casefold().startswith(opening):
+                found.append(Prediction(other + question[len(opening) :], "history/form", 0.2))
     best = dict[str, Prediction]()  # each question once
     for one in sorted(found, key=lambda each: -each.probability):
         best.setdefault(one.question.casefold(), one)

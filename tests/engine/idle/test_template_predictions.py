@@ -22,6 +22,10 @@ def test_templates_whose_answer_the_chunks_lack_predict_nothing() -> None:
     assert from_forms([hit("Gus Hall is away.")], past) == []
 
 
+def test_where_is_predicted_after_when() -> None:
+    assert asked(from_forms([], ["When is the picnic?"])) == {("history/form", "Where is the picnic?")}
+
+
 def test_without_earlier_questions_there_are_no_templates() -> None:
     assert from_forms([hit("Gus Hall is away.")], []) == []
 
