@@ -186,6 +186,7 @@ def _step(box: Box, step: tuple[Any, ...]) -> Box:
                 box.ingest()
             except Killed:
                 return box
+            box.fuse.length = 0  # the index is saved by who reads it
             _agrees(box)
     return box
 
