@@ -21,7 +21,7 @@ from store.errors import PkbError
 from store.types import replace
 
 if TYPE_CHECKING:
-    from engine.kv.restore import KvBinding, PromptReader
+    from engine.kv.restore import PromptReader
     from engine.llm.generate import GenerateOptions, Judge
     from engine.llm.resident import ResidentModel
     from engine.models.adapters import Adapter
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from engine.models.types import Embedder
     from engine.settings import KvSettings, Settings
     from engine.text.question import Question
-    from engine.types import Answer, AskOptions, Backend, Evidence, GeneratedAnswer, OnText, Trace
+    from engine.types import AskOptions, Backend, Evidence, GeneratedAnswer, OnText, Trace
     from store.catalog import Catalog
     from store.database import Ledger
     from store.home import Home
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from store.locks import Locks
     from store.search import QuestionVectors, Reader
     from store.types import Scope, Vectors
-
-_SHOWN = 2  # sources in a prompt: of more, small models make less (docs/log/models.md)
 
 
 class _OpenHome(Protocol):
@@ -289,7 +287,8 @@ class Generative(Retriever, ABC):
         from engine.ask.semantic import judge_of
 
         judge = judge_of(question, evidence, self._least, reader)
-        return replace(evidence, shown=judge.likeliest(_SHOWN)) if judge else evidence
+        # Of more than two, small models make less (docs/log/models.md).
+        return replace(evidence, shown=judge.likeliest(2)) if judge else evidence
 
     def _options(self) -> "GenerateOptions":
         from engine.llm.generate import GenerateOptions
@@ -391,22 +390,18 @@ class LocalModel(Generative):
         return {"model": self._digest, "dtype": model.dtype, "mlx_lm": version("mlx-lm")} | arithmetic()
 
     def _read_by(self, model: "Mlx") -> "PromptReader":
-        from engine.kv.restore import PromptReader
-        from engine.models.load import movable
-
-        ropes = movable(model) if self._opened.settings.kv.reuse == "blocks" else None
-        kept = self._binding(model) if self._keeps and model.form.name else None
-        return PromptReader(model, kept, ropes)
-
-    def _binding(self, model: "Mlx") -> "KvBinding":
         """Open the KV store on this machine's arithmetic; KV of another model or arithmetic is never reused."""
         from engine.kv.costs import MeasuredCosts
-        from engine.kv.restore import KvBinding
+        from engine.kv.restore import KvBinding, PromptReader
+        from engine.models.load import movable
         from store.kv_files import root_of
         from store.remote import open_remote
 
         opened, settings, form = self._opened, self._opened.settings, model.form
-        sub_step = model.sub_step if form.shares_prefix else _NEVER
+        ropes = movable(model) if settings.kv.reuse == "blocks" else None
+        if not (self._keeps and form.name):
+            return PromptReader(model, None, ropes)
+        sub_step = model.sub_step if form.shares_prefix else sys.maxsize  # else no prefix of a segment is reused
         store = open_store(opened.home, opened.ledger, settings.kv, sub_step, settings.experiment.score)
         store.collect()
         parts = {"form": form.name, "sub_step": str(model.sub_step), "adapter": model.kv_adapter}
@@ -417,10 +412,7 @@ class LocalModel(Generative):
         costs = MeasuredCosts(opened.ledger, exact.key.hex())
         where = (settings.kv.remote, opened.home.share, settings.kv.remote_bits)
         remote = open_remote(*where) if settings.kv.remote else None
-        return KvBinding(store, root, model, costs, remote=remote, exact=exact)
-
-
-_NEVER = sys.maxsize  # longer than any segment: no prefix of one is reused
+        return PromptReader(model, KvBinding(store, root, model, costs, remote=remote, exact=exact), ropes)
 
 
 def open_store(
@@ -540,7 +532,11 @@ class ServedModel(Generative):
         notices += [cut] if is_cut and not any(told.startswith(cut) for told in notices) else []
         if not is_one:
             return written
-        return replace(written, reply=_counted(written.reply, last.prompt, last.generated, last.reused))
+        tokens = dict(written.reply.tokens)  # estimates, which stay where the server does not count
+        count = last.prompt or tokens["prompt"]
+        reused, generated = min(last.reused, count), last.generated or tokens["generated"]
+        tokens |= {"prompt": count, "reused": reused, "computed": count - reused, "generated": generated}
+        return replace(written, reply=replace(written.reply, tokens=tokens))
 
     def prefill(self, question: "Question", evidence: "Evidence", trace: "Trace") -> None:
         """Do nothing: no KV cache of the model is kept here."""
@@ -552,14 +548,6 @@ class ServedModel(Generative):
         with suppress(OnlyReasoning):
             return super().entails(question, evidence, answer, trace)
         return None
-
-
-def _counted(reply: "Answer", prompt: int | None, generated: int | None, reused: int) -> "Answer":
-    """Return an answer with the tokens that a server counted, as far as it did."""
-    tokens = reply.tokens or {}
-    count = prompt or tokens["prompt"]
-    found = {"prompt": count, "reused": min(reused, count), "computed": count - min(reused, count)}
-    return replace(reply, tokens=tokens | found | {"generated": generated or tokens["generated"]})
 
 
 def drafts_of(*parts: "Any") -> "list[list[int]]":

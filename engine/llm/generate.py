@@ -74,11 +74,15 @@ class ParsedAnswer(Struct, frozen=True):
 
 def parse(written: str) -> ParsedAnswer:
     """Read all that a model wrote."""
-    text = _THOUGHT.sub("", written)
-    answer = visible(written, done=True)
+    text, answer = _THOUGHT.sub("", written), visible(written, done=True)
     if _NOTHING.search(answer):
         return ParsedAnswer(None, ())
-    return ParsedAnswer(answer or None, tuple(dict.fromkeys(n for found in _lists(text) for n in _numbers(found))))
+    last, cited = _LAST.search(_MARK.sub("", text)), list[int]()
+    lists = [mark[1] or mark[2] for mark in _MARK.finditer(text)] + ([last[1]] if last else [])
+    for part in (part for found in lists for part in re.split(r"\s*(?:[,;&]|and)\s*", found, flags=re.IGNORECASE)):
+        span = _RANGE.fullmatch(part)
+        cited += range(int(span[1]), min(int(span[2]), _MOST) + 1) if span else [int(part)]
+    return ParsedAnswer(answer or None, tuple(dict.fromkeys(cited)))
 
 
 def visible(written: str, *, done: bool = False) -> str:
@@ -91,20 +95,6 @@ def visible(written: str, *, done: bool = False) -> str:
             return ""
     text = _MARK.sub("", _LAST.sub("", _LEAD.sub("", text)))
     return text.strip()
-
-
-def _lists(text: str) -> list[str]:
-    found = [mark[1] or mark[2] for mark in _MARK.finditer(text)]
-    last = _LAST.search(_MARK.sub("", text))
-    return found + ([last[1]] if last else [])
-
-
-def _numbers(found: str) -> list[int]:
-    numbers: list[int] = []
-    for part in re.split(r"\s*(?:[,;&]|and)\s*", found, flags=re.IGNORECASE):
-        span = _RANGE.fullmatch(part)
-        numbers += range(int(span[1]), min(int(span[2]), _MOST) + 1) if span else [int(part)]
-    return numbers
 
 
 _VERDICTS = frozenset(words("yes no"))  # not expected in a source that supports them

@@ -170,16 +170,13 @@ class Output:
         if self._repetition.end is not None:
             self.text, self.ended = self.text[: self._repetition.end], REPEATED
         elif self.tokens >= self.most:
-            self._cut(is_whole=is_whole)
+            last, again = self._repetition.sentences[-1], self._repetition.sentence_from(max(1, self._repetition.held))
+            end = last if again is None and self._is_near(last) and not is_whole else again
+            if is_whole or end is not None:
+                self.text, self.ended = self.text[:end], f"the answer was cut at {self.most} tokens, after a sentence"
+            else:
+                self.text, self.ended = self.settled, f"the answer was cut at {self.most} tokens"
         return self.text
-
-    def _cut(self, *, is_whole: bool) -> None:
-        last, again = self._repetition.sentences[-1], self._repetition.sentence_from(max(1, self._repetition.held))
-        end = last if again is None and self._is_near(last) and not is_whole else again
-        if is_whole or end is not None:
-            self.text, self.ended = self.text[:end], f"the answer was cut at {self.most} tokens, after a sentence"
-        else:
-            self.text, self.ended = self.settled, f"the answer was cut at {self.most} tokens"
 
     def _is_near(self, offset: int) -> bool:
         return self._near is not None and offset > self._near
