@@ -188,10 +188,15 @@ def limits(text: str, today: date) -> Limits | None:
     for match in pattern.finditer(text):
         said, days = {name: value for name, value in match.groupdict().items() if value}, dict[str, Days]()
         for name in reversed(said):  # the year of the last day is that of the first
-            year = days["last"].first.year if "last" in days else None
-            if (found := _past(said[name], today, year)) is None:
+            typed = f"last {said[name]}" if said[name].lower() in WEEKDAYS else said[name].title()
+            found = find(typed, today)
+            if found and found[0].yearly:
+                is_ahead = (found[0].first.month, found[0].first.day) > (today.month, today.day)
+                year = days["last"].first.year if "last" in days else today.year - is_ahead
+                found = find(f"{typed} {year}", today)
+            if len(found) != 1:
                 return None
-            days[name] = found
+            days[name] = found[0]
         since += [days[name].first for name in ("first", "since", "within", "near") if name in days]
         since += [days["after"].last + timedelta(1)] if "after" in days else []
         until += [days[name].last + timedelta(1) for name in ("last", "until", "within", "near") if name in days]
@@ -199,15 +204,6 @@ def limits(text: str, today: date) -> Limits | None:
     if len(since) > 1 or len(until) > 1 or any(day > today for day in since) or (until and since >= until):
         return None
     return Limits(" ".join(pattern.sub(" ", text).split()), next(iter(since), None), next(iter(until), None))
-
-
-def _past(typed: str, today: date, year: int | None) -> Days | None:
-    text = f"last {typed}" if typed.lower() in WEEKDAYS else typed.title()
-    found = find(text, today)
-    if found and found[0].yearly:
-        is_ahead = (found[0].first.month, found[0].first.day) > (today.month, today.day)
-        found = find(f"{text} {year or today.year - is_ahead}", today)
-    return found[0] if len(found) == 1 else None
 
 
 _AGO = re.compile(r"(\d{1,4})\s*([dwmy])")

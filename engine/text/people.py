@@ -151,9 +151,8 @@ def traces(people: Sequence[str], warnings: Sequence[str], sent: date | None) ->
     yield from ((f"{WAYS}{sender}", way) for way in ways_of(sender, warnings) if address)
     if sender and sent:
         yield f"{FORTNIGHTS}{sender}", str(sent.toordinal() // 14)
-    yield from (
-        (f"{READERS}{one}", sender) for one, _ in readers if sender and one not in ("", sender) and not warnings
-    )
+    if sender and not warnings:
+        yield from ((f"{READERS}{one}", sender) for one, _ in readers if one not in ("", sender))
 
 
 _PEOPLE = 200  # recipients indexed per message; longer lists say nothing about any one of them
@@ -235,7 +234,6 @@ def _name(person: str) -> str:
     return shorten(name.strip(' "') or address.rstrip("> "), 60)
 
 
-_LETTERS = re.compile(r"[^\W\d_]{2,}")
 _NAME_WORD = re.compile(r"[^\W_]+")
 _WORDS = word_patterns("mail_programs")
 _MAILBOXES = frozenset(_WORDS["mailbox"].split("|"))
@@ -252,9 +250,9 @@ def name_forms(people: Iterable[str]) -> dict[str, str]:
         # Given names first; of one who is only an address, the parts before the @.
         shown, _, address = (one.strip(" \"'") for one in person.partition("<"))
         last, _, first = shown.partition(",")
-        names = _LETTERS.findall(f"{first} {last}")
+        names = _WORD.findall(f"{first} {last}")
         if not shown or "@" in shown:
-            names = _LETTERS.findall((shown or address).partition("@")[0].lower())
+            names = _WORD.findall((shown or address).partition("@")[0].lower())
             names = names if _MAILBOXES.isdisjoint(names) else []
         names = [name.capitalize() if name.isupper() or name.islower() else name for name in names]
         folded = ["".join(plain_words(name)) for name in names]
@@ -269,9 +267,8 @@ def name_forms(people: Iterable[str]) -> dict[str, str]:
 @cache
 def _common_words() -> frozenset[str]:
     listed = chain.from_iterable((*word_groups("synonyms"), *word_groups("inflections")))
-    return frozenset(
-        chain(map(stem, listed), FUNCTION_WORDS, ASKING_WORDS, map(stem, map(str.lower, (*DAY_NAMES, *MONTH_NAMES))))
-    )
+    names = map(str.lower, (*DAY_NAMES, *MONTH_NAMES))
+    return frozenset(chain(map(stem, chain(listed, names)), FUNCTION_WORDS, ASKING_WORDS))
 
 
 def is_everyday_word(word: str) -> bool:
@@ -333,7 +330,6 @@ def listing(people: Sequence[str]) -> str:
 
 
 _LONGEST_NAME = 40  # characters of a name
-_ADDRESSED = 5  # recipients of one message
 _NAMED = re.compile(r"[^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,3}")
 _INVERTED = re.compile(r"([^,]+), ?([^,]+)")
 
@@ -350,7 +346,7 @@ def shown_name(person: str) -> str:
 
 def correspondents(hit: Hit) -> list[str]:
     """Return the names of the senders or speakers of a chunk, then of its recipients."""
-    people = [*hit.sender.split("\n"), *hit.recipients[:_ADDRESSED]]
+    people = [*hit.sender.split("\n"), *hit.recipients[:5]]
     return list(dict.fromkeys(name for name in map(shown_name, people) if name))
 
 

@@ -53,10 +53,7 @@ ASKING_WORDS = frozenset(_ASKING.split())
 # Words of the question itself, stemmed: the amount or the time is what answers it.
 _ASKED: dict[str, frozenset[str]] = {"amount": frozenset(["much"]), "time": frozenset(["tim", "hour", "clock"])}
 _BEGINS = frozenset(["start", "begin"])  # implied by any question for a next time
-_TAKES_PLACE, _OCCURS = (
-    re.compile(r"\b(?:tak(?:es?|en|ing)|took) place\b", re.IGNORECASE),
-    frozenset(words("take place")),
-)
+_TAKES_PLACE = re.compile(r"\b(?:tak(?:es?|en|ing)|took) place\b", re.IGNORECASE)
 QUOTED = re.compile(r"[\"“„«]([^\"“”„«»]{2,200})[\"”»]|(?<!\w)['‘]([^'‘’]{2,200})['’](?!\w)")
 _CAPITALS = re.compile(r"[^\W\d_][\w.&-]*(?:['’][^\W\d_]{2,})?")
 # Polite openings in front of the question itself.
@@ -101,12 +98,8 @@ class Question(Struct, frozen=True):
     @property
     def coming(self) -> bool:
         """Return whether it asks when or where the next event of some kind is."""
-        return (
-            self.asked in ("date", "time", "place")
-            and not self.dates
-            and NEXT.search(self.text) is not None
-            and time_sensitivity(self.text) is not None
-        )
+        asks = self.asked in ("date", "time", "place") and not self.dates
+        return asks and NEXT.search(self.text) is not None and time_sensitivity(self.text) is not None
 
     @property
     def gone(self) -> bool:
@@ -134,7 +127,8 @@ class Question(Struct, frozen=True):
     def content(self) -> tuple[str, ...]:
         """Return the content words, or all words if there are only function words."""
         asking = _ASKED.get(self.asked, frozenset[str]()) | (_BEGINS if NEXT.search(self.text) else frozenset())
-        asking |= _OCCURS if self.asked in ("date", "time", "place") and _TAKES_PLACE.search(self.text) else frozenset()
+        if self.asked in ("date", "time", "place") and _TAKES_PLACE.search(self.text):
+            asking |= {*words("take place")}
         return tuple(word for word in self.words if word not in FUNCTION_WORDS | asking | self.empty) or self.words
 
     @property
@@ -211,13 +205,9 @@ def _names(text: str, known: frozenset[str]) -> list[str]:
             runs[-1].append(word)
         else:
             runs.append([word])
-            openers |= (
-                {len(runs) - 1}
-                if (not (before := text[:start].rstrip()) or before[-1] in ".?!:¿¡")
-                and (word not in known or word.lower() in FUNCTION_WORDS)  # "Will", "How" of "How-Downing"
-                and text[match.end() :][:2] not in ("'s", "’s")
-                else set()
-            )
+            opens = text[:start].rstrip()[-1:] in {"", *".?!:¿¡"} and text[match.end() :][:2] not in ("'s", "’s")
+            if opens and (word not in known or word.lower() in FUNCTION_WORDS):  # "Will", "How" of "How-Downing"
+                openers.add(len(runs) - 1)
         end = match.end()
     return [" ".join(run) for place, run in enumerate(runs) if len(run) > 1 or place not in openers]
 

@@ -187,7 +187,7 @@ def dates_in_words(text: str, span: Found, written: datetime, past: bool = False
     said = [" ".join(text[one.start : one.end].split()) for one in found]
     if found == [span] or not found:
         return in_words(" ".join(text[span.start : span.end].split()), written, past)
-    if found[-1].end != span.end or all(map(_BARE_WEEKDAY.fullmatch, said)):
+    if found[-1].end != span.end or all(re.fullmatch(WEEKDAY, one, re.IGNORECASE) for one in said):
         return None
     starts = [span.start, *(one.end for one in found)]
     between = [text[start : one.start] for start, one in zip(starts, found, strict=False)]
@@ -195,7 +195,6 @@ def dates_in_words(text: str, span: Found, written: datetime, past: bool = False
     return " ".join("".join(f"{gap}{day}" for gap, day in zip(between, meant, strict=True)).split())
 
 
-_BARE_WEEKDAY = re.compile(WEEKDAY, re.IGNORECASE)
 _DAY = re.compile(
     rf"(?<!\w)(?:\d{{4}}-\d\d-\d\d|\d{{1,2}}(?:st|nd|rd|th|\.)?\s(?:of\s)?(?i:{MONTH})(?:,?\s\d{{4}})?"
     rf"|(?=[JFMASOND])(?i:{MONTH})\s\d{{1,2}}(?:st|nd|rd|th)?\b(?!:)(?:,?\s\d{{4}})?)"
@@ -317,7 +316,6 @@ _MOVED = re.compile(
 _ENDS = re.compile(r"\b(?:until|till|to|by|through|before)\s+\Z", re.IGNORECASE)  # a day to which something goes on
 _WEEKLY_DAY = re.compile(r"\b(mon|tues|wednes|thurs|fri|satur|sun)days\b", re.IGNORECASE)
 _CAPITAL = re.compile(rf"(?!{MONTH}|(?:in|during|since|until|by|of)\b)(?-i:[A-Z])[\w.'’-]*\s+\Z", re.IGNORECASE)
-_DIGIT = re.compile(r"\d")
 
 
 class TimeConstraint(Struct, frozen=True):
@@ -364,13 +362,13 @@ class TimeConstraint(Struct, frozen=True):
         """Return whether a date in a text of that time may be of these days; None if it is wider or not clear."""
         if days := _WEEKLY_DAY.findall(span):
             return self._recurs([WEEKDAYS.index(f"{day.lower()}day") for day in days])
-        meant = filter(
-            None, (resolve(span, written, past) for past in (False, True))
-        )  # a weekday: the last or the next
-        pairs = [(asked, said) for said in meant for asked in self.days]
+        meant = (resolve(span, written, past) for past in (False, True))  # a weekday: the last or the next
+        pairs = [(asked, said) for said in meant if said for asked in self.days]
         if any(asked.holds(said.first) and asked.holds(said.last) for asked, said in pairs):
             return True
-        return False if pairs and not any(_meet(*pair) for pair in pairs) else None
+        begin = any(replace(said, yearly=asked.yearly).holds(asked.first) for asked, said in pairs)
+        meet = begin or any(asked.holds(said.first) or asked.holds(said.last) for asked, said in pairs)
+        return None if meet or not pairs else False
 
     def _recurs(self, weekdays: Sequence[int]) -> bool | None:
         """Return whether one of these days, of every week, is among the days; None if they are more than a week.
@@ -442,18 +440,13 @@ def _named(question: Question) -> TimeConstraint:
         text, before = question.text[one.start : one.end], question.text[max(0, one.start - 40) : one.start]
         is_name = text.isdecimal() and _CAPITAL.search(before)  # the number behind "Kite 2077", a part of a title
         stretches += [text] * (not is_name and not any(text in each for each in question.quoted))
-    claims = [question.asked == "yes/no" and _DIGIT.search(one) is not None for one in stretches]
+    claims = [question.asked == "yes/no" and any(map(str.isdecimal, one)) for one in stretches]
     named, claimed = (
         frozenset(word for one, each in zip(stretches, claims, strict=True) if each is claim for word in words(one))
         - FUNCTION_WORDS
         for claim in (False, True)
     )
     return TimeConstraint(question.dates, named, frozenset(question.content) - named - claimed, claimed)
-
-
-def _meet(asked: Days, said: Days) -> bool:
-    alike = replace(said, yearly=asked.yearly)
-    return asked.holds(said.first) or asked.holds(said.last) or alike.holds(asked.first)
 
 
 def is_of_day(question: Question, written: datetime | None) -> bool:

@@ -215,14 +215,11 @@ def _dates_around(text: str, span: Found) -> Found:
 def time_of(text: str, day: Found) -> Found | None:
     """Return the time that belongs to a day: the nearest in the same clause that no other day is nearer to."""
     days, times = _days_and_times(text)
-    for one in sorted(times, key=lambda one: _distance(one, day))[:_NEAREST]:
+    for one in sorted(times, key=lambda one: _distance(one, day))[:16]:
         between = text[min(one.end, day.end) : max(one.start, day.start)]
         if not _CLAUSE.search(between) and all(_distance(one, day) <= _distance(one, other) for other in days):
             return one
     return None
-
-
-_NEAREST = 16  # times that may belong to a day
 
 
 @lru_cache(maxsize=8)
@@ -264,7 +261,6 @@ _NAMED_HOURS = (
     *("midnight", "one", "two", "three", "four", "five", "six"),
     *("seven", "eight", "nine", "ten", "eleven", "noon"),
 )
-_DAYTIME = 8  # people say "at two" for the afternoon, and "8" for the morning
 
 
 def clock_time(span: str) -> time | None:
@@ -275,7 +271,8 @@ def clock_time(span: str) -> time | None:
     else:
         first = span.lower().split()[0]
         hour, minute, half = _NAMED_HOURS.index(first) if first in _NAMED_HOURS else -1, 0, ""
-    if not half and 0 < hour < _DAYTIME and not span.startswith("0") and not _FULL_DAY.search(span):
+    # People say "at two" for the afternoon, and "8" for the morning.
+    if not half and 0 < hour < 8 and not span.startswith("0") and not _FULL_DAY.search(span):
         hour += 12
     return time(hour, minute) if 0 <= hour < 24 and minute < 60 else None
 

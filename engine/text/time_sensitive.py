@@ -186,9 +186,7 @@ WORDINGS: dict[Aspect, str] = {
     "open": "What are the open questions?",
 }
 _LIST = "whole_document"
-_LONGEST = 24  # words
 _OPENING = 2  # words of a polite opening at a time
-_OPENERS = ("summarize", "summarise", "recap")  # "Summarize the budget meeting"
 
 
 class WholeDocumentQuestion(Struct, frozen=True):
@@ -207,7 +205,7 @@ def whole_document_question(text: str) -> WholeDocumentQuestion | None:
         if not begins or len(words) <= begins:
             break
         text = text.split(maxsplit=begins)[-1]
-    if not (tokens := plain_words(text)) or tokens[0] not in _beginnings() or len(tokens) > _LONGEST:
+    if not (tokens := plain_words(text)) or tokens[0] not in _beginnings() or len(tokens) > 24:
         return None
     if aspect := _aspect(tokens):
         return WholeDocumentQuestion(aspect)
@@ -253,7 +251,7 @@ def title_words(name: str) -> list[str]:
 def _named(parts: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield a question about an unnamed document, and a name: behind "Summarize", in "What was ... about" and such."""
     tokens = [plain_words(part) for part in parts]
-    if len(parts) > 1 and tokens[0] and tokens[0][0] in _OPENERS:
+    if len(parts) > 1 and tokens[0] and tokens[0][0] in ("summarize", "summarise", "recap"):
         yield parts[0], " ".join(parts[1:])
     if len(parts) > 3 and tokens[0] == ["what"] and tokens[-1] == ["about"]:
         yield f"{parts[0]} {parts[1]} it about", " ".join(parts[2:-1])

@@ -211,8 +211,8 @@ _TITLES = frozenset(_TITLES_TEXT.split())
 _NUMBERED = frozenset(["no", "nos", "nr", "fig", "sec", "art", "p", "pp"])  # "No. 5", but "The answer is no. We go."
 _ORDINAL = re.compile(r"\d{1,2}$")
 _MONTH = re.compile(r"\s+(?:jan|feb|mar|mär|apr|may|mai|jun|jul|aug|sep|o[ck]t|nov|de[cz])[a-z]*\b", re.I)
-_WEAK_TEXT = "a.m p.m am pm etc inc corp co ltd jr sr usw ph.d u.s.a "
-_WEAK = frozenset(_WEAK_TEXT.split())  # may end a sentence, or not
+# These may end a sentence, or not.
+_WEAK = frozenset(["a.m", "p.m", "am", "pm", "etc", "inc", "corp", "co", "ltd", "jr", "sr", "usw", "ph.d", "u.s.a"])
 _LAST_WORD = re.compile(r"[^\s(\[\"“'/]+$")
 _PARTICLES_TEXT = "of the and de von van der den la le du da di bin al at for "
 _PARTICLES = frozenset(_PARTICLES_TEXT.split())
