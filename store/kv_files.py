@@ -153,8 +153,6 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     """Open a regular file; BadNode for anything else at the path, such as a link or a pipe that would block."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        raise BadNode from None
     except OSError:
         raise BadNode from None
     try:
@@ -170,9 +168,7 @@ def _header(file: BinaryIO) -> Header:
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     length = int.from_bytes(file.read(_LENGTH), "little")
-    if length > _HEADER_LIMIT:
-        raise BadNode
-    if size < _LENGTH + length:
+    if length > _HEADER_LIMIT or size < _LENGTH + length:
         raise BadNode
     header = decode(file.read(length))
     if size != _LENGTH + length + header.payload_bytes:

@@ -44,11 +44,6 @@ from store.kv_index import (
 Score = Callable[[Node, float], float]  # of a node, now (seconds since the epoch)
 
 
-def lfu(node: Node, now: float) -> float:
-    """Score by use alone (PerCache 4.1.1); of nodes used as often, the least recently used is evicted first."""
-    return float(node.uses)
-
-
 def value(half_life_s: float, node: Node, now: float) -> float:
     """Score by the seconds that a node is expected to save per byte; those of one that is not used any more decay.
 
@@ -59,8 +54,8 @@ def value(half_life_s: float, node: Node, now: float) -> float:
 
 
 def scores(half_life_s: float) -> dict[str, Score]:
-    """Return the scores by name."""
-    return {"value": partial(value, half_life_s), "lfu": lfu}
+    """Return the scores by name; "lfu" is by use alone (PerCache 4.1.1), the least recently used first."""
+    return {"value": partial(value, half_life_s), "lfu": lambda node, _: float(node.uses)}
 
 
 def victims(nodes: Iterable[Node], need: int, score: Score, now: float, keep: Container[Key] = ()) -> list[Node]:
@@ -108,7 +103,11 @@ class KvBudget:
                 self._folder.finish_removals()
                 excess = self._excess(node.bytes + _SLACK)
                 chosen = self._choose(excess, {node.parent}) if evict and excess > 0 else []
-                if not self._is_allowed(node, root) or sum(one.bytes for one in chosen) < excess:
+                above = self._index.find(node.parent)
+                has_parent = node.parent == root.key or (above is not None and above.state == "complete")
+                is_new = self._folder.ledger.is_current and self._index.find(node.key) is None
+                in_time = self._index.written(self._now()) + node.bytes <= self._daily
+                if not (has_parent and is_new and in_time) or sum(one.bytes for one in chosen) < excess:
                     return False
                 if excess <= 0:
                     self._folder.writing = node.key
@@ -151,19 +150,12 @@ class KvBudget:
                 return budget + excess
             self._folder.remove_files(one.key for one in chosen)
 
-    def _is_allowed(self, node: Node, root: TreeRoot) -> bool:
-        """Return whether a node has its parent, is not being written by another process, and may be today."""
-        parent = self._index.find(node.parent)
-        if node.parent != root.key and (parent is None or parent.state != "complete"):
-            return False
-        within = self._index.written(self._now()) + node.bytes <= self._daily
-        return within and self._folder.ledger.is_current and self._index.find(node.key) is None
-
     def _excess(self, need: int) -> int:
         """Return the bytes to evict before `need` more fit beside all that is or will be there; below 0 for none."""
         self._folder.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        files, unfinished = _sizes(self._folder.folder), 0
-        total = self._folder.folder.lstat().st_size + self._others()
+        with os.scandir(self._folder.folder) as entries:
+            files = {entry.name: _size(entry) for entry in entries}
+        total, unfinished = self._folder.folder.lstat().st_size + self._others(), 0
         for key, size, state in self._index.sizes():
             name = key.hex()
             total += max(size, files.pop(name + SUFFIX, 0), files.pop(name + PARTIAL, 0))
@@ -185,11 +177,6 @@ class KvBudget:
         if nodes:
             self._index.mark_deleting([node.key for node in nodes], self._folder.owner.name)
             self._folder.ledger.set(LACKING, "1")
-
-
-def _sizes(folder: Path) -> dict[str, int]:
-    with os.scandir(folder) as entries:
-        return {entry.name: _size(entry) for entry in entries}
 
 
 def _size(entry: "os.DirEntry[str]") -> int:
@@ -248,8 +235,13 @@ class KvStore:
         keys = path_keys(root, segments)
         while True:
             owner = self.folder.owner.name
-            with self._ledger.transaction():
-                match = self._follow(keys, segments, owner)
+            with self._ledger.transaction():  # without a look at the disk
+                nodes = cached_prefix(self.index, keys[1:])
+                rest = segments[len(nodes) :]
+                last = best_partial(self.index, keys[len(nodes)], rest[0], self.sub_step) if rest else None
+                found = [node.key for node in (*nodes, *([last.node] if last else []))]
+                pins = self.index.pin(found, owner, self._now() + _PINNED_S) if found else ()
+            match = Match(nodes, last, partial(self.index.unpin, pins))
             if self._is_intact(match, segments):
                 return match
             match.release()
@@ -339,15 +331,6 @@ class KvStore:
         index, held = self.index, self.index.totals()
         counted = (index.counted("hit"), index.counted("fetched"))
         return Stats(held.count, held.bytes, *counted, index.written(self._now()))
-
-    def _follow(self, keys: Sequence[Key], segments: Sequence[Sequence[int]], owner: str) -> Match:
-        """Find and pin the cached prefix, inside a transaction and without a look at the disk."""
-        nodes = cached_prefix(self.index, keys[1:])
-        rest = segments[len(nodes) :]
-        partial = best_partial(self.index, keys[len(nodes)], rest[0], self.sub_step) if rest else None
-        found = [node.key for node in (*nodes, *([partial.node] if partial else []))]
-        pins = self.index.pin(found, owner, self._now() + _PINNED_S) if found else ()
-        return Match(nodes, partial, lambda: self.index.unpin(pins))
 
     def _is_intact(self, match: Match, segments: Sequence[Sequence[int]]) -> bool:
         """Verify token ids and files, and remove nodes that differ."""
