@@ -55,9 +55,9 @@ class PredictionLog:
         for table, used in _USED.items():
             sql = f"""SELECT job_outputs.source, sum(credit) FROM job_outputs JOIN {table} USING (key)
                       WHERE credit > 0 AND ({used}) GROUP BY 1"""
-            for source, credit in self._rows.execute(sql).fetchall():
-                update = "UPDATE predictor_stats SET credited = credited + ?, last_credited = ? WHERE source = ?"
-                self._rows.execute(update, (credit, at, source))
+            update = "UPDATE predictor_stats SET credited = credited + ?, last_credited = ? WHERE source = ?"
+            rows = self._rows.execute(sql).fetchall()
+            self._rows.executemany(update, [(credit, at, source) for source, credit in rows])
             sql = f"UPDATE job_outputs SET credit = 0 FROM {table} WHERE {table}.key = job_outputs.key AND ({used})"
             self._rows.execute(sql)
 
@@ -94,8 +94,7 @@ class Jobs:
     def offer(self, jobs: Sequence[JobRow]) -> None:
         """Add jobs, or update cost and benefit of known ones; those keep their number of attempts."""
         with self._ledger.transaction():
-            for job in jobs:
-                self._offer(job)
+            self._offer(jobs)
 
     def replace(self, kind: str, jobs: Sequence[JobRow]) -> None:
         """Offer jobs of a kind, and remove the others of that kind."""
@@ -104,8 +103,7 @@ class Jobs:
             for (subject,) in self._rows.execute("SELECT subject FROM jobs WHERE kind = ?", (kind,)).fetchall():
                 if subject not in wanted:
                     self.remove(kind, subject)
-            for job in jobs:
-                self._offer(job)
+            self._offer(jobs)
 
     def all(self, kind: str) -> list[JobRow]:
         """Return the jobs of a kind, abandoned or not, the highest benefit per second first."""
@@ -145,14 +143,14 @@ class Jobs:
         sql = "SELECT kind, count(*) FROM jobs WHERE attempts < ? GROUP BY kind ORDER BY kind"
         return dict(self._rows.execute(sql, (MAX_ATTEMPTS,)).fetchall())
 
-    def _offer(self, job: JobRow) -> None:
+    def _offer(self, jobs: Sequence[JobRow]) -> None:
         stale = "attempts >= ? AND created < excluded.created - ?"
         sql = f"""INSERT INTO jobs ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, 0, 'pending') ON CONFLICT DO UPDATE SET
                   cost_s = excluded.cost_s, benefit_s = excluded.benefit_s, source = excluded.source,
                   attempts = CASE WHEN {stale} THEN 0 ELSE attempts END,
                   created = CASE WHEN {stale} THEN excluded.created ELSE created END"""
-        row = (job.kind, job.subject, job.cost_s, job.benefit_s, job.created, job.source)
-        self._rows.execute(sql, (*row, MAX_ATTEMPTS, _RETRY_S, MAX_ATTEMPTS, _RETRY_S))
+        rows = ((job.kind, job.subject, job.cost_s, job.benefit_s, job.created, job.source) for job in jobs)
+        self._rows.executemany(sql, ((*row, MAX_ATTEMPTS, _RETRY_S, MAX_ATTEMPTS, _RETRY_S) for row in rows))
 
 
 _FINGERPRINT = "idle.fingerprint"  # the small value of the ledger that holds it
@@ -260,7 +258,13 @@ class JobAccount:
         with self._ledger.transaction():
             PredictionLog(self._ledger).credit(now)
             for table, seconds in (("answers", "made_ms / 1000"), ("kv_nodes", "seconds")):
-                self._count_hits(table, seconds)
+                sql = f"""SELECT job_outputs.kind, sum({table}.uses - job_outputs.uses),
+                                 sum(({table}.uses - job_outputs.uses) * {table}.{seconds})
+                          FROM job_outputs JOIN {table} USING (key) WHERE {table}.uses > job_outputs.uses GROUP BY 1"""
+                update = "UPDATE job_stats SET hits = hits + ?2, saved_s = saved_s + ?3 WHERE kind = ?1"
+                self._rows.executemany(update, self._rows.execute(sql).fetchall())
+                sql = f"UPDATE job_outputs SET uses = {table}.uses FROM {table} WHERE {table}.key = job_outputs.key"
+                self._rows.execute(sql)
             sql = """DELETE FROM job_outputs WHERE key NOT IN (SELECT key FROM answers)
                      AND key NOT IN (SELECT key FROM kv_nodes)"""
             self._rows.execute(sql)
@@ -269,13 +273,3 @@ class JobAccount:
         """Return cost and benefit of each kind of job."""
         sql = "SELECT kind, units, seconds, hits, saved_s FROM job_stats ORDER BY rowid"
         return {kind: JobBenefit(*row) for kind, *row in self._rows.execute(sql)}
-
-    def _count_hits(self, table: str, seconds: str) -> None:
-        sql = f"""SELECT job_outputs.kind, sum({table}.uses - job_outputs.uses),
-                         sum(({table}.uses - job_outputs.uses) * {table}.{seconds})
-                  FROM job_outputs JOIN {table} USING (key) WHERE {table}.uses > job_outputs.uses GROUP BY 1"""
-        for kind, hits, saved in self._rows.execute(sql).fetchall():
-            update = "UPDATE job_stats SET hits = hits + ?, saved_s = saved_s + ? WHERE kind = ?"
-            self._rows.execute(update, (hits, saved, kind))
-        sql = f"UPDATE job_outputs SET uses = {table}.uses FROM {table} WHERE {table}.key = job_outputs.key"
-        self._rows.execute(sql)

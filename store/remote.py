@@ -31,7 +31,6 @@ MOST_KEYS = 1024  # of one question
 MOST_BYTES = 1 << 30  # of a node
 # What networks, libraries and hostile bytes raise; anything else is a bug, and a miss as well.
 FAILURES = (OSError, HTTPException, ValueError, LookupError, TypeError, RuntimeError, ImportError, MemoryError)
-_HARMLESS = ("absent", "cancelled")
 
 
 class RemoteMiss(Exception):
@@ -308,14 +307,11 @@ class Remote:
             if not done:
                 call.end("late")
         if isinstance(found, RemoteMiss):
-            self._note(found.reason)
+            if found.reason not in ("absent", "cancelled"):
+                with self._lock:
+                    self._alone_until, self.last_failure = self._now() + PAUSE_S, found.reason
             raise RemoteMiss(found.reason)
         return done[0], self._now() - begun
-
-    def _note(self, reason: str) -> None:
-        if reason not in _HARMLESS:
-            with self._lock:
-                self._alone_until, self.last_failure = self._now() + PAUSE_S, reason
 
 
 def _answer(work: Callable[[RemoteCall], T], call: RemoteCall, answers: SimpleQueue[object], done: list[T]) -> None:

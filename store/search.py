@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -82,7 +81,7 @@ class Reader:
         """Return the rows of documents, by id."""
         about = ("id", "kind", "title", "sender", "recipients", "date", "local", "claimed", "message_id")
         columns = (*about, "text") if texts else about
-        rows = self._tables.select("documents", among("id", ids), columns)
+        rows = self._open_tables().select("documents", among("id", ids), columns)
         return {row["id"]: row | {"date": in_own_zone(row["date"], row["local"])} for row in rows}
 
     def by_date(
@@ -113,10 +112,6 @@ class Reader:
         counted, totals = self.frequencies(words), self.totals()
         known = [word for word in dict.fromkeys(words) if counted.get(word)]
         return Query({word: totals.inverse_frequency(counted[word]) for word in known}, totals.mean_words)
-
-    @cached_property
-    def _tables(self) -> "Tables":
-        return self._open_tables()  # LanceDB takes long to import, and the mapped index needs none of it
 
 
 class Near(Struct, frozen=True):
