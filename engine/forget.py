@@ -159,7 +159,7 @@ def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> Era
     opened.refuse_unsafe()
     if not stop(opened.home, _STOP_S):  # deleted text may be in its memory
         raise blocked("the background server does not end", lock_of(opened.home), step="pkb serve --stop")
-    with opened.locks.idle() as alone:
+    with opened.locks.sole("idle") as alone:
         if not alone:
             raise blocked("pkb idle is running", opened.home.locks / "idle.lock")
         with opened.locks.exclusive(), naming_writer(opened.home.ledger):

@@ -129,21 +129,16 @@ def follow_mail(ledger: Ledger, mail: Path) -> None:
         is_account = place.name == mail.name and "@" in account.parts[0] and (mail / account).is_dir()
         if is_account and place != mail and not is_own:
             former.add(place)
-    for place in former:
+    for before in former:
         with ledger.transaction():
-            _move_below(ledger, place, mail)
-
-
-def _move_below(ledger: Ledger, former: Path, now: Path) -> None:
-    """Move what is recorded of the files below a folder to where they are now, and what removed ones had there."""
-    start, new, digest = len(path_key(former)) + 1, path_key(now), FormerNames(ledger).digest
-    for table in ("roots", "files", "places", "problems"):
-        sql = f"UPDATE OR REPLACE {table} SET path = CAST(? || substr(path, ?) AS BLOB) WHERE {_BELOW}"
-        ledger.rows.execute(sql, (new, start, *_below(str(former))))
-    for folder in (one.relative_to(now) for one in (now, *now.glob("*/"), *now.glob("*/*/"))):
-        named = [digest(f"path\0{place / folder}") for place in (now, former)]
-        ledger.rows.execute("UPDATE OR IGNORE former_names SET name = ? WHERE name = ?", named)
-    ledger.raise_generation()  # sources of cached answers are looked up again
+            for table in ("roots", "files", "places", "problems"):
+                sql = f"UPDATE OR REPLACE {table} SET path = CAST(? || substr(path, ?) AS BLOB) WHERE {_BELOW}"
+                ledger.rows.execute(sql, (path_key(mail), len(path_key(before)) + 1, *_below(str(before))))
+            digest = FormerNames(ledger).digest
+            for folder in (one.relative_to(mail) for one in (mail, *mail.glob("*/"), *mail.glob("*/*/"))):
+                named = [digest(f"path\0{above / folder}") for above in (mail, before)]
+                ledger.rows.execute("UPDATE OR IGNORE former_names SET name = ? WHERE name = ?", named)
+            ledger.raise_generation()  # sources of cached answers are looked up again
 
 
 class Catalog:

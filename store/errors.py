@@ -67,7 +67,6 @@ class DamagedTable(PkbError):
 
     def __init__(self, table: str) -> None:
         super().__init__(f"the search index is damaged ({table})", "pkb doctor --data --repair")
-        self.table = table
 
 
 class DamagedLedger(PkbError):

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Literal
 
 from store.errors import Locked
 
@@ -144,16 +145,9 @@ class Locks:
         """Be the only process that reads mail accounts; Locked if another one goes on."""
         return self._mutex("mail", "is reading mail accounts")
 
-    def embedder(self) -> AbstractContextManager[bool]:
-        """Be the only process that embeds chunks; yields False at once where another one does."""
-        return self._without_waiting("embedder")
-
-    def idle(self) -> AbstractContextManager[bool]:
-        """Be the only idle run; yields False at once where another one is running."""
-        return self._without_waiting("idle")
-
     @contextmanager
-    def _without_waiting(self, name: str) -> Iterator[bool]:
+    def sole(self, name: Literal["embedder", "idle"]) -> Iterator[bool]:
+        """Be the only process that embeds chunks, or runs idle jobs; yields False at once where another one does."""
         lease = Lease(self._folder / f"{name}.lock")
         try:
             yield lease.acquire()

@@ -96,8 +96,22 @@ class PeerBook:
     def own(self) -> bytes:
         """Return the certificate of this machine, made with its key at the first call."""
         path = self._folder / _OWN
-        if not path.exists():
-            _write(path, _new_key())
+        if path.exists():
+            return _certificate(path)
+        from datetime import datetime
+
+        from cryptography import x509
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+        key = Ed25519PrivateKey.generate()
+        name, is_end = _name(key.public_key().public_bytes_raw()), x509.BasicConstraints(ca=False, path_length=None)
+        builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+        builder = builder.serial_number(1).add_extension(is_end, critical=True)
+        # Clocks are wrong now and then, and there is nobody to renew it. The end is RFC 5280's for none.
+        dated = builder.not_valid_before(datetime(2000, 1, 1)).not_valid_after(datetime(9999, 12, 31, 23, 59, 59))
+        private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        _write(path, private + dated.sign(key, None).public_bytes(Encoding.PEM))
         return _certificate(path)
 
     def peers(self) -> list[KnownPeer]:
@@ -161,23 +175,6 @@ def _write(path: Path, data: bytes) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with replacing(path, lasting=True) as file:
         file.write(data)
-
-
-def _new_key() -> bytes:
-    from datetime import datetime
-
-    from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
-    key = Ed25519PrivateKey.generate()
-    name = _name(key.public_key().public_bytes_raw())
-    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-    builder = builder.serial_number(1).add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-    # Clocks are wrong now and then, and there is nobody to renew it. The end is RFC 5280's for none.
-    dated = builder.not_valid_before(datetime(2000, 1, 1)).not_valid_after(datetime(9999, 12, 31, 23, 59, 59))
-    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return private + dated.sign(key, None).public_bytes(Encoding.PEM)
 
 
 def web_certificate(path: Path, names: Sequence[str]) -> Path:

@@ -382,7 +382,7 @@ WhyStop = Callable[[], str | None]
 def run_idle(session: Session, request: IdleRequest, on_progress: OnProgress = lambda *_: None) -> IdleReport:
     """Run the jobs there are, unless another process does; return the reason if it cannot. DiskFull on a full disk."""
     ledger, report = session.lasting_ledger, IdleReport()  # NoStore before a lock file is made
-    with session.home.naming_disk("pkb idle"), session.locks.idle() as alone:
+    with session.home.naming_disk("pkb idle"), session.locks.sole("idle") as alone:
         if not alone and not request.dry_run:
             report.reason = "another pkb idle is running"
             return report

@@ -161,7 +161,7 @@ def embed(
     store: "VectorStore", embedder: "Embedder", locks: Locks, on_vectors: OnVectors = lambda _ids, _vectors: None
 ) -> Iterator[tuple[int, int]]:
     """Embed what is missing; yields how much is done and left after each commit, nothing if another process embeds."""
-    with locks.embedder() as locked:
+    with locks.sole("embedder") as locked:
         if not locked:
             return
         with locks.writer():

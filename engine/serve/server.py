@@ -437,7 +437,12 @@ class Server:
         elif kind == "ahead" and caller.job and caller.job.frame["kind"] == kind:
             caller.job.frame = frame  # more is typed
         elif kind == "status":
-            self._send(caller, "status", self._status())
+            from engine.models.runtime import resident
+
+            jobs, model = sum(one.job is not None for one in self._connections), self._requests.state.model
+            made = {"pid": os.getpid(), "version": self._hello["version"], "since": self._since, "jobs": jobs}
+            made |= {"answered": self._requests.answered, "model": model, "memory": resident()}
+            self._send(caller, "status", made)
         elif kind == "stop":
             self._begin_stop()
         else:
@@ -458,13 +463,6 @@ class Server:
             if caller.job and not caller.job.answered:
                 caller.job.cancelled = True
             self._changed.set()
-
-    def _status(self) -> dict[str, Any]:
-        from engine.models.runtime import resident
-
-        jobs, model = sum(one.job is not None for one in self._connections), self._requests.state.model
-        made = {"pid": os.getpid(), "version": self._hello["version"], "since": self._since, "jobs": jobs}
-        return made | {"answered": self._requests.answered, "model": model, "memory": resident()}
 
     def _deliver(self, caller: Connection, kind: str, values: Mapping[str, Any]) -> None:
         caller.job = caller.job if kind == "piece" else None

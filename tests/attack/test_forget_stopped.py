@@ -27,7 +27,7 @@ MAILS = {
 HELD = {
     "a transaction of the ledger": "rows.execute('BEGIN IMMEDIATE')",
     "a transaction that has written": "rows.execute('BEGIN IMMEDIATE'); rows.execute(\"DELETE FROM meta WHERE 0\")",
-    "an idle run": "kept = locks.idle(); kept.__enter__()",
+    "an idle run": "kept = locks.sole('idle'); kept.__enter__()",
     "the lock of writers": "kept = locks.writer(); kept.__enter__()",
     "the lock of readers": "kept = locks.reader(); kept.__enter__()",
 }
@@ -84,5 +84,5 @@ def test_a_ledger_that_stays_locked_is_the_error_of_a_lock(tmp_path: Path) -> No
 
 
 def test_a_lock_that_this_process_holds_names_no_other(tmp_path: Path) -> None:
-    with Locks(tmp_path).idle():
+    with Locks(tmp_path).sole("idle"):
         assert str(blocked("it runs", tmp_path / "idle.lock")) == "it runs"

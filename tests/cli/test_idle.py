@@ -283,7 +283,7 @@ def test_blocks_of_the_most_retrieved_chunks_are_reused_at_any_place(runner: Pkb
 
 
 def test_a_second_idle_run_exits_at_once_and_prints_nothing(runner: Pkb) -> None:
-    with Locks(runner.folder / "home" / "locks").idle() as alone:
+    with Locks(runner.folder / "home" / "locks").sole("idle") as alone:
         assert alone
         ran, row = runner("idle"), runner("idle", "--json").row
     assert (ran.code, ran.out, ran.err) == (0, "", "")

@@ -17,7 +17,7 @@ _HOLD = """
 import sys
 from pathlib import Path
 from store.locks import Locks
-with getattr(Locks(Path(sys.argv[1])), sys.argv[2])() as held:
+with getattr(Locks(Path(sys.argv[1])), sys.argv[2])(*sys.argv[3:]) as held:
     print("held", held, flush=True)
     sys.stdin.readline()
 """
@@ -26,7 +26,7 @@ with getattr(Locks(Path(sys.argv[1])), sys.argv[2])() as held:
 @contextmanager
 def held(folder: Path, kind: str) -> Iterator["subprocess.Popen[str]"]:
     """Hold a lock in another process."""
-    words = [sys.executable, "-c", _HOLD, str(folder), kind]
+    words = [sys.executable, "-c", _HOLD, str(folder), *kind.split()]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         assert process.stdout.readline().startswith("held")
@@ -122,22 +122,22 @@ def _is_taken(path: Path) -> bool:
         return True
 
 
-@pytest.mark.parametrize("kind", ["reader", "writer", "exclusive", "embedder"])
+@pytest.mark.parametrize("kind", ["reader", "writer", "exclusive", "sole embedder"])
 def test_a_killed_holder_holds_nothing(tmp_path: Path, kind: str) -> None:
     with held(tmp_path, kind) as process:
         process.kill()
         process.wait()
-        with Locks(tmp_path).exclusive(1), Locks(tmp_path).embedder() as writer_key:
+        with Locks(tmp_path).exclusive(1), Locks(tmp_path).sole("embedder") as writer_key:
             assert writer_key
 
 
 def test_a_second_embedder_is_told_at_once(tmp_path: Path) -> None:
-    with held(tmp_path, "embedder"), Locks(tmp_path).embedder() as writer_key:
+    with held(tmp_path, "sole embedder"), Locks(tmp_path).sole("embedder") as writer_key:
         assert not writer_key
 
 
 def test_the_embedder_goes_on_beside_a_writer(tmp_path: Path) -> None:
-    with held(tmp_path, "writer"), Locks(tmp_path).embedder() as writer_key:
+    with held(tmp_path, "writer"), Locks(tmp_path).sole("embedder") as writer_key:
         assert writer_key
 
 
@@ -169,7 +169,7 @@ def test_locks_hold_no_file_open_once_released(tmp_path: Path) -> None:
 def test_a_folder_in_the_place_of_a_lock_file_is_removed(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
     locks = Locks(tmp_path)
-    with locks.writer(), locks.embedder() as embeds, locks.idle() as idles:
+    with locks.writer(), locks.sole("embedder") as embeds, locks.sole("idle") as idles:
         assert (embeds, idles) == (True, True)
 
 

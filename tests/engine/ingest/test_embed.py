@@ -107,7 +107,7 @@ def test_a_second_process_returns_at_once(filled: Box) -> None:
     busy, done = Event(), Event()
 
     def hold() -> None:
-        with Locks(filled.opened.home.locks).embedder():
+        with Locks(filled.opened.home.locks).sole("embedder"):
             busy.set()
             done.wait(PATIENCE_S)
 
