@@ -248,7 +248,7 @@ class Conversation:
         asked, options = condensed.asked or typed, self.options
         before = self._source if condensed.by != "itself" else None
         if before:
-            said = before.path, before.message_id, before.quote
+            said = before.path, before.quote, before.message_id
             options = replace(options, after=FollowedAnswer(*said, typed if condensed.asked else ""))
         if condensed.asked is None:  # an unclear question must neither find nor leave a cached answer
             options = replace(options, read_bank=False, write_bank=False)

@@ -524,8 +524,8 @@ class FollowedAnswer(Struct, frozen=True):
     """The file, message and sentence that a follow-up is about; `typed` is the follow-up before it was completed."""
 
     path: str
-    message_id: str | None
     quote: str
+    message_id: str | None = None
     typed: str = ""
 
 

@@ -55,8 +55,8 @@ class OwnOptions(Filters, frozen=True):
 
 
 class _Part(Struct):
-    type: str = ""
-    text: str = ""
+    type: str | None = None
+    text: str | None = None
 
 
 class _Message(Struct):
@@ -89,6 +89,8 @@ class ChatRequest:
 
 def parse(body: Any, *, record: bool = False) -> ChatRequest:
     """Parse a request, which is recorded if it says so, or by default; UsageError names the field that is wrong."""
+    if isinstance(body, dict) and isinstance(own := body.get("pkb"), dict):  # null and "" set nothing
+        body = body | {"pkb": {name: value for name, value in own.items() if value not in (None, "")}}
     given = converted(body, _Body)
     if given.model != MODEL:
         raise UsageError(f"no model {one_line(given.model, 60)}, only {MODEL}", "GET /v1/models")
@@ -99,7 +101,7 @@ def parse(body: Any, *, record: bool = False) -> ChatRequest:
         raise UsageError("a part of the question is not text")
     if not said or said[-1][0] != "user" or not said[-1][1].strip():
         raise UsageError("the last message must be the user's question")
-    own, filled_in = given.pkb or OwnOptions(), _filled_in([text for role, text, _ in said if role == "user"])
+    options, filled_in = given.pkb or OwnOptions(), _filled_in([text for role, text, _ in said if role == "user"])
     if filled_in is None:
         for name, allows in _ALLOWED.items():
             if (value := body.get(name)) is not None and not allows(value):
@@ -109,8 +111,8 @@ def parse(body: Any, *, record: bool = False) -> ChatRequest:
         before=tuple(_turns([one[:2] for one in said[:-1]]))[-_EARLIER:],
         streams=bool(given.stream),
         usage=bool((given.stream_options or {}).get("include_usage")),
-        own=own,
-        record=record if own.record is None else own.record,
+        own=options,
+        record=record if options.record is None else options.record,
         filled_in=filled_in,
     )
 
@@ -169,7 +171,7 @@ def _title(chat: str) -> str:
 def _said(one: _Message) -> tuple[str, str, bool]:
     """Return the role of a message, its text (one string, or parts), and whether it has parts of another type."""
     parts = one.content if isinstance(one.content, list) else [_Part("text", one.content or "")]
-    texts = [part.text for part in parts if part.type == "text"]
+    texts = [part.text or "" for part in parts if part.type == "text"]
     return one.role, valid_text("\n".join(texts)), len(texts) < len(parts)
 
 

@@ -21,8 +21,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.http.completions import ChatRequest, parse
+from engine.http.completions import ChatRequest, OwnOptions, parse
 from engine.http.routes import HttpAddress, serve
+from engine.types import FollowedAnswer
 from store.errors import UsageError
 from tests.cli.conftest import Pkb
 from tests.cli.http_endpoint import Served, http_endpoint
@@ -325,6 +326,25 @@ bodies = st.dictionaries(fields, json_values | st.lists(messages, max_size=4) | 
 def test_any_body_is_a_request_or_told_what_is_wrong(body: Any) -> None:
     with suppress(UsageError):
         assert isinstance(parse(body), ChatRequest)
+
+
+def test_null_and_empty_options_are_as_if_they_were_not_given() -> None:
+    blank = {
+        "sender": "",
+        "since": "",
+        "cache": None,
+        "footnotes": None,
+        "k": None,
+        "after": {"path": "a", "quote": "b"},
+    }
+    parts = [{"type": "image_url", "text": None}, {"type": "text", "text": "earlier"}]
+    said = [
+        {"role": "user", "content": parts},
+        {"role": "assistant", "content": None},
+        {"role": "user", "content": KEY},
+    ]
+    found = parse({"messages": said, "pkb": blank}).own
+    assert found == OwnOptions(after=FollowedAnswer("a", "b"))
 
 
 def test_the_token_is_private_and_stays_until_it_is_replaced(home: Path, http: Served) -> None:
