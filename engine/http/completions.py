@@ -40,7 +40,6 @@ MODEL = "pkb"
 NOT_FOUND = "No answer found in your messages."
 CLOSEST = "Closest passage: "
 _FOOTNOTES, _NOTED = "\n\nSources:\n", 5
-_LEAST_TOKENS = 16  # an answer is not cut in a word of its quote
 _EARLIER = 6  # user messages that may complete a follow-up
 
 
@@ -133,8 +132,7 @@ _ALLOWED: dict[str, Callable[[Any], bool]] = {
     "tool_choice": lambda value: value in ("none", "auto"),
     "logprobs": operator.not_,
     "stop": operator.not_,
-    "max_tokens": lambda value: value >= _LEAST_TOKENS,
-    "max_completion_tokens": lambda value: value >= _LEAST_TOKENS,
+    **dict.fromkeys(("max_tokens", "max_completion_tokens"), lambda value: bool(value >= 16)),  # no quote is cut
 }
 
 
