@@ -289,17 +289,11 @@ def refusal(endpoint: Endpoint, status: int, said: str, window: int = CONTEXT) -
     return PkbError(f"{model} {what}" + (f" (HTTP {status})" if status else ""), "see the server's log, then ask again")
 
 
-@dataclass(frozen=True, slots=True)
-class ServerInfo:
-    """A model as its server reports it: name, context in tokens, digest of its files; None or empty if unknown."""
+def describe(client: ServerClient) -> tuple[str, int | None, str]:
+    """Return a model's name, context in tokens and digest of its files, None or empty if its server does not tell.
 
-    name: str
-    context: int | None
-    digest: str = ""
-
-
-def describe(client: ServerClient) -> ServerInfo:
-    """Ask a server about the named model, or its only one; NoModel if it lacks it, PkbError if it is not a server."""
+    It is the named one, or the server's only one; NoModel if it lacks it, PkbError if it is not a server.
+    """
     listed = _listed(client)
     name = _chosen(client.endpoint, list(listed))
     told, root = listed.get(name, {}), client.endpoint.root
@@ -308,7 +302,7 @@ def describe(client: ServerClient) -> ServerInfo:
         slots = as_dict(as_dict(client.values(f"{root}/props")).get("default_generation_settings"))
         context = as_count(slots.get("n_ctx")) or as_count(as_dict(told.get("meta")).get("n_ctx"))
     if context:
-        return ServerInfo(name, context)
+        return name, context, ""
     if digest := ollama_digest(client, name):
         # The context that it is loaded with, or that its file sets; what it was trained for does not help.
         context = as_count(_row(client.values(f"{root}/api/ps"), "models", name).get("context_length"))
@@ -316,9 +310,9 @@ def describe(client: ServerClient) -> ServerInfo:
             parameters = as_dict(client.values(f"{root}/api/show", {"model": name})).get("parameters")
             found = re.search(r"^num_ctx\s+(\d{1,9})\b", str(parameters), re.MULTILINE)
             context = int(found[1]) if found else None
-        return ServerInfo(name, context, digest)
+        return name, context, digest
     lm_studio = _row(client.values(f"{root}/api/v0/models"), "data", name)
-    return ServerInfo(name, as_count(lm_studio.get("loaded_context_length")))
+    return name, as_count(lm_studio.get("loaded_context_length")), ""
 
 
 def _listed(client: ServerClient) -> dict[str, dict[str, Any]]:

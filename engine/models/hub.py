@@ -118,7 +118,6 @@ def remove(folder: Path) -> int:
     return freed
 
 
-_OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 _LIBRARY = {  # plain HTTP to one host; no telemetry, no log messages
     "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     "HF_HUB_DISABLE_UPDATE_CHECK": "1", "HF_HUB_VERBOSITY": "critical",
@@ -148,7 +147,7 @@ class Hub:
     """A client of the hub; creating one turns off offline mode. `environ` names the hub's address and cache."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        for name in _OFFLINE:
+        for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
             os.environ.pop(name, None)
         os.environ.update(_LIBRARY)  # read once, when the library is first imported
         self._environ = environ

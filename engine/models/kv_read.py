@@ -29,7 +29,6 @@ MLX_DTYPES = {
     "F32": ("float32", "uint32"), "F16": ("float16", "uint16"), "BF16": ("bfloat16", "uint16"),
     "I32": ("int32", "uint32"), "U32": ("uint32", "uint32"), "I8": ("int8", "uint8"),
 }  # fmt: skip
-_METADATA = "__metadata__"
 _LENGTH = 8  # bytes of the header's length, little-endian
 _MAX_HEADER = 4 << 20  # bytes
 _GROWTH, _HEADROOM = 256, 64  # tokens: the step by which mlx-lm grows a cache; space for a question
@@ -85,7 +84,7 @@ def _open(path: Path, stack: ExitStack) -> _File:
     stack.callback(os.close, descriptor)
     length = int.from_bytes(os.read(descriptor, _LENGTH), "little")
     entries = json.loads(os.read(descriptor, min(length, _MAX_HEADER)))
-    entries.pop(_METADATA, None)
+    entries.pop("__metadata__", None)
     tokens, kinds, end = next(iter(entries.values()))["shape"][2], dict[str, _Layout](), 0
     for name, entry in entries.items():
         one, heads, count, width = entry["shape"]

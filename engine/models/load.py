@@ -79,8 +79,12 @@ def frame(source: str, names: Mapping[str, str], model: str) -> Framing:
             environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=loops)
             environment.filters["tojson"] = partial(json.dumps, ensure_ascii=False)
             template = environment.from_string(plain)
-            parts = _cut(_render(template, names, messages, prompt=True))
-            return Framing(*parts, _ended(template, names, messages))
+            text = _render(template, names, messages, prompt=True)
+            if text.count(SYSTEM) != 1 or text.count(USER) != 1 or text.index(SYSTEM) > text.index(USER):
+                raise ValueError("it does not render each message once and in order")
+            opening, rest = text.split(SYSTEM)
+            turning, closing = rest.split(USER)
+            return Framing(opening, turning, closing, _ended(template, names, messages))
         except TEMPLATE_ERRORS as error:
             problem = problem or error
     reason = " ".join(str(problem).split())[:200]
@@ -98,14 +102,6 @@ def _render(template: Template, names: Mapping[str, str], messages: tuple[dict[s
         strftime_now=TODAY.strftime,
         raise_exception=_refuse,
     )
-
-
-def _cut(text: str) -> tuple[str, str, str]:
-    if text.count(SYSTEM) != 1 or text.count(USER) != 1 or text.index(SYSTEM) > text.index(USER):
-        raise ValueError("it does not render each message once and in order")
-    opening, rest = text.split(SYSTEM)
-    turning, closing = rest.split(USER)
-    return opening, turning, closing
 
 
 def _ended(template: Template, names: Mapping[str, str], messages: tuple[dict[str, str], ...]) -> str:

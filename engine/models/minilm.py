@@ -258,17 +258,9 @@ class MiniLM(Embedder):
 
     def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
         """Yield (indices into texts, their rows), a batch of similar length at a time."""
-        if self._workers > 1:
-            yield from self._in_parallel(texts)
-        else:
-            for indices, tokens in self._batches(texts):
-                yield indices, self._rows(tokens)
-
-    def knows(self, word: str) -> bool:
-        """Return whether a word is one of its vocabulary, and not a chain of pieces that says little."""
-        return len(self._tokenizer.encode(word, add_special_tokens=False).ids) == 1
-
-    def _in_parallel(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
+        if self._workers < 2:
+            yield from ((indices, self._rows(tokens)) for indices, tokens in self._batches(texts))
+            return
         from collections import deque
         from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -282,6 +274,10 @@ class MiniLM(Embedder):
                     yield first, rows.result()
             for first, rows in waiting:
                 yield first, rows.result()
+
+    def knows(self, word: str) -> bool:
+        """Return whether a word is one of its vocabulary, and not a chain of pieces that says little."""
+        return len(self._tokenizer.encode(word, add_special_tokens=False).ids) == 1
 
     def _batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], TokenIds]]:
         def tokens(window: list[str]) -> TokenIds:
@@ -496,12 +492,7 @@ class WindowScores(Struct, frozen=True):
         return Mark(*where, margin, self.relevance, float(self.evidence[one : other + 1].max()))
 
 
-class _Window(Struct, frozen=True):
-    """Tokens of a header and of a text, and the characters that they cover."""
-
-    text: int
-    ids: list[int]
-    spans: list[tuple[int, int]]
+_Window = tuple[int, list[int], list[tuple[int, int]]]  # a text, tokens of header and text, the characters they cover
 
 
 class SpanReader:
@@ -525,19 +516,19 @@ class SpanReader:
     def _read(self, question: str, texts: Sequence[tuple[str, str]]) -> list[list[WindowScores]]:
         first, *asked, last = self._tokenizer.encode(question).ids
         opening = [first, *asked[:QUESTION], last]
-        windows = sorted(self._windows(texts, MOST - len(opening) - 1), key=lambda one: len(one.ids))
+        windows = sorted(self._windows(texts, MOST - len(opening) - 1), key=lambda one: len(one[1]))
         found: list[list[WindowScores]] = [[] for _ in texts]
         waiting = iter(windows)
         bert, second, head = self._model
         while batch := list(islice(waiting, READ_BATCH // MOST)):
-            ids = [[*opening, *window.ids, last] for window in batch]
+            ids = [[*opening, *window, last] for _, window, _ in batch]
             logits = head(hidden(bert, ids, (len(opening), second)))  # (tokens of all windows, 4)
             ends = accumulate(map(len, ids))
-            for window, text, end in zip(batch, ids, ends, strict=True):
-                rows, spans = logits[end - len(text) : end], np.array(window.spans, np.int64).reshape(-1, 2)
+            for (number, _, places), text, end in zip(batch, ids, ends, strict=True):
+                rows, spans = logits[end - len(text) : end], np.array(places, np.int64).reshape(-1, 2)
                 own, null = rows[len(opening) : -1], float(rows[0, _START] + rows[0, _END])
                 scores = (own[:, _START], own[:, _END], own[:, _EVIDENCE], null, float(rows[0, _RELEVANCE]))
-                found[window.text].append(WindowScores(spans, *scores))
+                found[number].append(WindowScores(spans, *scores))
         return [sorted(each, key=lambda one: int(one.spans[-1, 0])) for each in found]
 
     def _windows(self, texts: Sequence[tuple[str, str]], most: int) -> Iterator[_Window]:
@@ -546,8 +537,7 @@ class SpanReader:
             above, body = encoded[2 * number], encoded[2 * number + 1]
             places = [(start - len(header), end - len(header)) for start, end in above.offsets[:HEADER]]
             for first, last in _parts(text, body, min(most, WINDOW) - len(places)):
-                ids, spans = [*above.ids[:HEADER], *body.ids[first:last]], [*places, *body.offsets[first:last]]
-                yield _Window(number, ids, spans)
+                yield number, [*above.ids[:HEADER], *body.ids[first:last]], [*places, *body.offsets[first:last]]
 
     @cached_property
     def _model(self) -> tuple[Bert, Floats, Dense]:

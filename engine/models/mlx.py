@@ -68,8 +68,6 @@ def decode_ids(
         mx.eval(pending)
 
 
-_STEEPEST = 700.0  # exponent of a float
-
 # Tokens of a prefill step, counted from a segment's start: MLX chooses its kernels by the number of rows, and a token's
 # keys and values must not depend on how much of its segment was cached. For a GPU it is measured.
 SUB_STEP = 128
@@ -148,7 +146,9 @@ class Mlx:
         `drafts` are used if rejected tokens can be removed from the cache.
         """
         if drafts and kv_cache.is_sliceable(cache):
-            drafts.end = self._end
+            # A newline, or the stop token that ends a turn.
+            ends = [id for id in (*self.frame.closing, *sorted(self.stops)) if id in self.stops][:1]
+            drafts.end = tuple(self.tokens("\n") if self.one_line else ends)
         else:
             drafts = None
         pieces = self._write(cache, ids, most, drafts)
@@ -195,7 +195,7 @@ class Mlx:
         logits = judge.logits(cache, ids)
         kv_cache.trim(cache, kv_cache.length(cache) - start)
         one, other = (float(logits[self.tokens(text)[0]]) for text in texts)
-        return 1 / (1 + exp(min(other - one, _STEEPEST)))
+        return 1 / (1 + exp(min(other - one, 700.0)))  # the largest exponent of a float, nearly
 
     def logits(self, cache: Cache, ids: Sequence[int]) -> NDArray[np.float32]:
         """Prefill the last segment and return the logits of the next token: (vocabulary,)."""
@@ -218,13 +218,6 @@ class Mlx:
                 if id in self.stops:
                     return
                 yield spelling.add(id)
-
-    @property
-    def _end(self) -> tuple[int, ...]:
-        """Return the tokens that end an answer: a newline, or the stop token that ends a turn."""
-        if self.one_line:
-            return tuple(self.tokens("\n"))
-        return tuple(id for id in (*self.frame.closing, *sorted(self.stops)) if id in self.stops)[:1]
 
     def _likeliest(self, cache: Cache, logits: Any) -> Any:
         """Start computing the likeliest next ids: (rows,) from logits (1, rows, vocabulary)."""

@@ -28,7 +28,6 @@ from store.errors import PkbError
 
 _SPARE = 8  # 1/8 of the context is left free: tokens are estimated, and the template adds some
 _BYTES = 3  # of UTF-8 for a token: fewer than in most text, so that the estimate errs on the high side
-_SEED = 0
 _OPENING, _CLOSING = "<think>", "</think>"  # around the reasoning, where a server does not set it apart
 
 
@@ -115,9 +114,9 @@ def reach(
     """
     endpoint = endpoint_of(settings)
     client = ServerClient(endpoint, api_key(settings.key, environ))
-    told = describe(client)
-    named = replace(client, endpoint=replace(endpoint, name=told.name), yield_point=yield_point)
-    return ServerModel(named, told.context, settings.context, told.digest)
+    name, context, digest = describe(client)
+    named = replace(client, endpoint=replace(endpoint, name=name), yield_point=yield_point)
+    return ServerModel(named, context, settings.context, digest)
 
 
 class OnlyReasoning(PkbError):
@@ -209,7 +208,7 @@ class ServerModel:
         extras = {"stream_options": {"include_usage": True}, "chat_template_kwargs": {"enable_thinking": False}}
         path = f"{self.client.endpoint.path}/chat/completions"
         try:
-            yield from self.client.stream(("POST", path, {**body, **extras, "seed": _SEED}))
+            yield from self.client.stream(("POST", path, {**body, **extras, "seed": 0}))
         except Refused as error:
             if error.status not in (400, 422):
                 raise

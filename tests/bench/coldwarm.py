@@ -209,7 +209,7 @@ class Server:
 
     def _sent(self, body: Mapping[str, Any]) -> Reply:
         endpoint = self.client.endpoint
-        named = {**body, "model": endpoint.name or describe(self.client).name}
+        named = {**body, "model": endpoint.name or describe(self.client)[0]}
         return reply_of(json.loads(b"".join(self.client.stream(("POST", f"{endpoint.path}/chat/completions", named)))))
 
     def close(self) -> None:
