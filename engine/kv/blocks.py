@@ -113,7 +113,12 @@ class _Blocks:
             step.note += f", {sent / 1e6:.1f} MB fetched{rounding}" if sent else ""
         if come and self.trace.asked:
             computing = sum(part.seconds for part in parts.values() if not part.is_loaded)
-            self._account(self.kept, come, sent, time.perf_counter() - begun - computing)
+            saved = sum(one.unit.compute_s for one in come) - (time.perf_counter() - begun - computing)
+            away, self.trace.saved_s = [one.unit for one in come if one.header], self.trace.saved_s + max(0.0, saved)
+            if nodes := tuple(one.node for one in come if one.node):
+                self.kept.store.record_use(Match(nodes, None), saved)
+            if away:
+                self.kept.store.record_fetched(sum(unit.tokens for unit in away), sent, 0.0 if nodes else saved)
         return parts
 
     def _sources(self, kept: KvBinding, wanted: Sequence[Ids], held: ExitStack) -> list[_Source]:
@@ -204,14 +209,6 @@ class _Blocks:
         if self.kept and self.kept.costs:
             self.kept.costs.record_prefill(start, start + len(ids), seconds)
         return BlockPart(arrays, None, seconds, is_loaded=False)
-
-    def _account(self, kept: KvBinding, come: Sequence[_Source], sent: int, spent: float) -> None:
-        saved, away = sum(one.unit.compute_s for one in come) - spent, [one.unit for one in come if one.header]
-        self.trace.saved_s += max(0.0, saved)
-        if nodes := tuple(one.node for one in come if one.node):
-            kept.store.record_use(Match(nodes, None), saved)
-        if away:
-            kept.store.record_fetched(sum(unit.tokens for unit in away), sent, 0.0 if nodes else saved)
 
 
 def _keep(

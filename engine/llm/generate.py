@@ -166,11 +166,6 @@ def _quotes(
     return tuple(_sentence(read, telling, asked) if i in bearing else "" for i, read in enumerate(reads))
 
 
-def quoted(read: Passage, answer: str, question: str) -> str:
-    """Return the sentence of a source that has most of what an answer says."""
-    return _sentence(read, _telling(answer, question), frozenset(words(question)) - FUNCTION_WORDS)
-
-
 def _sentence(read: Passage, telling: frozenset[str], asked: frozenset[str]) -> str:
     """Return the sentence of a source that has most of the answer, then of the question."""
     found = [read.text[span.start : span.end] for span in read.sentences()]
@@ -207,8 +202,6 @@ class GenerateOptions(Struct, frozen=True):
 
 
 class _Answer(Struct):
-    """The prefilled prompt, the text generated so far, and how many of its tokens were guessed."""
-
     read: PrefixCache
     output: Output
     guessed: int = 0
@@ -252,8 +245,6 @@ def generate(
 
 
 class _Generation(Struct, frozen=True):
-    """One answer in progress: the model, the question, and their prompt."""
-
     reading: PromptReader
     question: Question
     evidence: Evidence
@@ -437,20 +428,16 @@ def synthesize(
         step.note = f"sources support {len(sound)} of {count(len(lines), 'line')}"
     if 0 < len(sound) < len(lines):
         trace.notices.append(f"{count(len(lines) - len(sound), 'line')} left out: no source says so")
-    told = _told(question.text, sound, evidence)
-    return GeneratedAnswer(_measured(told, run.reading, options, trace, run.spent))  # checked before it is shown
-
-
-def _told(question: str, sound: Sequence[tuple[str, int]], evidence: Evidence) -> Answer:
-    """Return the answer of these lines and the sources that support them, the first of which leads."""
     lead = sound[0][1] if sound else 0
     order = [lead, *(at for at in range(len(evidence.passages)) if at != lead)]
     lines = [f"{line} [{order.index(at) + 1}]" for line, at in sound]
     text = lines[0] if len(lines) == 1 else "\n".join(f"- {line}" for line in lines)
     said = {at: " ".join(line for line, other in sound if other == at) for _, at in sound}
-    quotes = [quoted(one, said[at], question) if at in said else "" for at, one in enumerate(evidence.passages)]
-    sources = evidence.sources(quotes, lead)
-    return Answer(question, text or None, "full", "model", None, sources, {}, lead=lead)
+    telling = {at: _telling(one, question.text) for at, one in said.items()}
+    asked = frozenset(words(question.text)) - FUNCTION_WORDS
+    quotes = [_sentence(one, telling[at], asked) if at in said else "" for at, one in enumerate(evidence.passages)]
+    told = Answer(question.text, text or None, "full", "model", None, evidence.sources(quotes, lead), {}, lead=lead)
+    return GeneratedAnswer(_measured(told, run.reading, options, trace, run.spent))  # checked before it is shown
 
 
 def _bearing(line: str, question: str, passages: Sequence[Passage]) -> int | None:

@@ -88,16 +88,12 @@ class ResidentModel:
 
     def forget(self) -> None:
         """Unload the model and free its memory; the right to load one stays."""
-        if self.drop():
+        self.close()
+        there, self._model, self._key = self._model is not None, None, None
+        if there:
             from engine.models.runtime import release
 
             release()
-
-    def drop(self) -> bool:
-        """Drop the model without freeing memory; returns whether there was one."""
-        self.close()
-        there, self._model, self._key = self._model is not None, None, None
-        return there
 
     def free(self) -> None:
         """Release the right to load a model; the model must be unloaded, or end with the process."""

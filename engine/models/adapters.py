@@ -251,15 +251,9 @@ class KeptAdapter:
     """An adapter in the home, and the model it is for; `base` identifies that whatever its quantization."""
 
     name: str
-    version: int
     base: str
     model: str
-    folder: Path
-
-    @property
-    def files(self) -> Path:
-        """Return the folder of its files."""
-        return self.folder / str(self.version)
+    files: Path  # their folder
 
     def read(self, notes: Path | None = None) -> Adapter:
         """Read its files; UsageError or PkbError as `read_adapter`."""
@@ -283,8 +277,7 @@ class AdapterFolder:
         folder = self._folder_of(name)
         try:
             found = json.loads((folder / _ABOUT).read_text("utf-8"))
-            about = (int(found["version"]), str(found["base"]), str(found["model"]))
-            return KeptAdapter(name, *about, folder)
+            return KeptAdapter(name, str(found["base"]), str(found["model"]), folder / str(int(found["version"])))
         except _DAMAGED as error:
             step = f"pkb adapter rm {name}"
             raise PkbError(f"adapter {name} is damaged: {_ABOUT}: {_reason(error)}", step) from error

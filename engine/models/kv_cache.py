@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from engine.models.kv_read import MLX_DTYPES, Arrays, RangeReader, UnreadableCache, dtype_of
+from engine.models.kv_read import MLX_DTYPES, Arrays, RangeReader, UnreadableCache
 from store.kv_files import Tensor
 
 GROUP = 32  # values of a token that share a scale
@@ -25,8 +25,9 @@ def tensor(name: str, array: Any) -> Tensor:
     """Copy an array's bytes out of MLX."""
     import mlx.core as mx
 
-    dtype = dtype_of(array)
-    raw: Any = mx.contiguous(array).view(getattr(mx, MLX_DTYPES[dtype][1]))  # no buffer in MLX's stubs
+    own = str(array.dtype).removeprefix("mlx.core.")
+    dtype, integers = next((dtype, there[1]) for dtype, there in MLX_DTYPES.items() if there[0] == own)
+    raw: Any = mx.contiguous(array).view(getattr(mx, integers))  # no buffer in MLX's stubs
     return Tensor(name, dtype, tuple(array.shape), memoryview(raw) if array.size else b"")
 
 
@@ -289,7 +290,7 @@ def join(cache: Cache, reader: RangeReader) -> Cache:
         arrays = {name: unpack(taken, name) for name in taken if not name.endswith(_SCALES)}
         for name, array in front.items():
             arrays[name][..., :computed, :] = array[..., :computed, :]
-        _set_arrays(cache, arrays, reader.tokens)
+        _set_arrays(cache, arrays, reader.starts[-1])
         compute(cache)
     except (RuntimeError, ValueError, LookupError) as error:
         raise UnreadableCache(type(error).__name__) from error

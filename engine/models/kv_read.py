@@ -72,12 +72,6 @@ def _buffers(kinds: Mapping[str, _Layout], capacity: int, *, in_place: bool) -> 
     return raw
 
 
-def dtype_of(array: Any) -> str:
-    """Return the safetensors dtype of an array of MLX's."""
-    name = str(array.dtype).removeprefix("mlx.core.")
-    return next(dtype for dtype, (own, _) in MLX_DTYPES.items() if own == name)
-
-
 def _open(path: Path, stack: ExitStack) -> _File:
     """Open a file and parse its header; a malformed one raises any of `_MALFORMED`."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -129,11 +123,6 @@ class RangeReader:
         self._into = {
             name: memoryview(array).cast("B") if array.size else memoryview(b"") for name, array in self._raw.items()
         }
-
-    @property
-    def tokens(self) -> int:
-        """Return the number of tokens of all files."""
-        return self.starts[-1]
 
     def read_all(self) -> None:
         """Read all tokens; UnreadableCache."""

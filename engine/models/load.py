@@ -117,7 +117,6 @@ def _refuse(message: str) -> None:
 
 
 CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length", "n_ctx")
-_SOME = 64  # token ids of a trial, which any vocabulary has
 DEFAULT_CONTEXT = 2048  # tokens, for a config that names none
 SPECIAL_TOKENS = ("bos_token", "eos_token", "unk_token", "pad_token")
 LOAD_ERRORS = (
@@ -238,7 +237,7 @@ class Trial:
 
 
 def _ids(tokens: int) -> list[int]:
-    return [number % _SOME for number in range(tokens)]
+    return [number % 64 for number in range(tokens)]  # any vocabulary has these
 
 
 def _best_s(work: Callable[[], object]) -> float:

