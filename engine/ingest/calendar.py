@@ -255,10 +255,9 @@ def _when(event: Component, start: date | datetime | None, zones: Zones) -> str:
         return "unreadable"  # not its text, in which a question could find a day, such as "tomorrow"
     day, end = spell_date(start, weekday=True), _end(event, start, zones)
     if not isinstance(start, datetime):
-        several = end is not None and (end - start).days > 1
-        return (
-            f"{day} to {spell_date(end - timedelta(days=1), weekday=True)}" if end and several else f"{day} (all day)"
-        )
+        if end and (end - start).days > 1:
+            return f"{day} to {spell_date(end - timedelta(days=1), weekday=True)}"
+        return f"{day} (all day)"
     text = f"{day}, {start:%H:%M}"
     if isinstance(end, datetime) and end != start:
         same = end.date() == start.date()

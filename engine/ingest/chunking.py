@@ -100,9 +100,8 @@ def _pack(pieces: Sequence[Piece]) -> list[list[Piece]]:
 def _pieces(passage: DocumentPassage, speakers: Collection[str]) -> Iterator[Piece]:
     text, speaker = passage.text, passage.speaker
     name = f"{speaker}: " if speaker else ""
-    same_lines = (
-        text.count("\n") == passage.last - passage.first
-    )  # else the text was joined, and the line of a part is unknown
+    # Else the text was joined, and the line of a part is unknown.
+    same_lines = text.count("\n") == passage.last - passage.first
     line, counted = passage.first, 0
     for start, end in _spans(text, max(1, MOST - weigh(name))):
         line, counted = line + text.count("\n", counted, start), start

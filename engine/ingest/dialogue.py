@@ -135,11 +135,8 @@ def _weight(shape: str, found: Mapping[int, Lead], lines: Sequence[str], caption
     again = [name for name in uses if uses[name] > 1]
     known = sum(uses[name] for name in again)
     filled = sum(map(bool, map(str.strip, lines[:_SAMPLE])))
-    apart = (
-        (2 * len(found) >= filled and (shape[-1] == "$" or not set(":,;.") & set(shape)))
-        if captions
-        else _sets_apart(shape, found, lines)
-    )
+    plain = 2 * len(found) >= filled and (shape[-1] == "$" or not set(":,;.") & set(shape))
+    apart = plain if captions else _sets_apart(shape, found, lines)
     if not apart or len(again) < 2 or len(found) < 3 or known < 0.6 * len(found):
         return (0,)
     return known, -odd(again), sum(map(len, again)), len(shape)
@@ -191,13 +188,12 @@ _DAY = (
     rf"(?:{'|'.join(DAY_NAMES).lower()})|(?:{'|'.join(DAY_NAMES + MONTH_NAMES).lower()})\W+\d+"  # not April, May, June
 )
 _LABEL = re.compile(f"{word_patterns('labels')['label']}|{_DAY}")
-_FRONT = 200  # characters at the start of a line that may contain a name
 MIN_SHARE, MIN_USES = 0.5, 3  # share of lines with a name that makes a dialogue; uses of a name in other texts
 
 
 def split_head(text: str) -> Lead | None:
     """Return speaker, time and rest of a text that starts with a possible speaker's name and a colon."""
-    front = text[:_FRONT]
+    front = text[:200]  # that may contain a name
     match = _BOLD.match(front) or _PLAIN.match(front) or _BRACKETED.match(front)
     if match is None or not _may_be_name(match["name"]):
         return None
@@ -341,18 +337,15 @@ def exported_messages(lines: Lines) -> tuple[str, list[Message]]:
         return "", []
     stamps = [(place, match) for place, (_, line) in enumerate(lines) if (match := _stamp(line))]
     # Without zeros and with "PM" they are written so in the United States.
-    american = any(match["half"] in ("A", "P") for _, match in stamps) and any(
-        len(match["a"]) == 1 for _, match in stamps
-    )
-    likely = [_MONTH_FIRST, _DAY_FIRST] if american else [_DAY_FIRST, _MONTH_FIRST]
-    days = {
-        order: [moment.date() for _, match in stamps if (moment := _moment(match, order))]
-        for order in [*likely, _YEAR_FIRST]
-    }
+    marked = any(match["half"] in ("A", "P") for _, match in stamps)
+    american = marked and any(len(match["a"]) == 1 for _, match in stamps)
+    orders = ("cab", "cba", "abc") if american else ("cba", "cab", "abc")  # the groups of year, month and day
+    dated = {order: [_moment(match, order) for _, match in stamps] for order in orders}
+    days = {order: [moment.date() for moment in found if moment] for order, found in dated.items()}
     # As most are valid, then as they ascend, then by the clock.
     order = min(days, key=lambda order: (-len(days[order]), sum(one > other for one, other in pairwise(days[order]))))
-    moments = [_moment(match, order) for _, match in stamps]
-    sent = next((moment for moment in moments if moment), None)
+    moments = dated[order]
+    sent = next(filter(None, moments), None)
     if sent is None:
         return "", []
     senders = _senders([line for _, line in lines])
@@ -372,9 +365,6 @@ def exported_messages(lines: Lines) -> tuple[str, list[Message]]:
     return group, found
 
 
-_DAY_FIRST, _MONTH_FIRST, _YEAR_FIRST = "cba", "cab", "abc"  # the groups that hold year, month and day
-
-
 def _moment(stamp: re.Match[str], order: str) -> datetime | None:
     year, month, day = (int(stamp[part]) for part in order)
     year += 2000 * (year < 100) - 543 * (year > 2400)  # the Buddhist era
@@ -390,16 +380,12 @@ def _moment(stamp: re.Match[str], order: str) -> datetime | None:
 
 def dialogue_cues(lines: Lines) -> list[Cue]:
     """Return one cue per speaker's line; without a speaker, one per paragraph, bullet or heading."""
-    induced = leads([line for _, line in lines])
-    heads = max(
-        _heads(lines),
-        induced,
-        key=lambda found: (
-            len(found),
-            -odd(head.name for head in found.values()),
-            sum(head.at is not None for head in found.values()),
-        ),
-    )
+    written, induced = _heads(lines), leads([line for _, line in lines])
+    ranks = [
+        (len(found), -odd(one.name for one in found.values()), sum(one.at is not None for one in found.values()))
+        for found in (written, induced)
+    ]
+    heads = written if ranks[0] >= ranks[1] else induced
     builder, until = _CueBuilder(), 0
     for place, (number, line) in enumerate(lines):
         head = heads.get(place) if place >= until else None
@@ -450,9 +436,6 @@ def _add_line(builder: "_CueBuilder", number: int, line: str) -> None:
     builder.add(number, text)
 
 
-_ALONE = 60  # characters of a line that is a name
-
-
 def _names_alone(
     lines: Sequence[str], shapes: Mapping[int, "_LineShape"], attendees: frozenset[str]
 ) -> dict[int, Lead]:
@@ -461,7 +444,7 @@ def _names_alone(
     for place, one in shapes.items():
         if one.begins or shapes[place - 1].is_clock:
             opens, name = opens + 1, " ".join(lines[place].split()).strip("* ")
-            fits = len(name) <= _ALONE and ":" not in name and not _BULLET.match(lines[place]) and _may_be_name(name)
+            fits = len(name) <= 60 and ":" not in name and not _BULLET.match(lines[place]) and _may_be_name(name)
             found |= {place: name} if place + 1 in shapes and fits else {}
     uses = Counter(found.values())
     known = frozenset(name for name in uses if name in attendees or uses[name] > 1)

@@ -472,7 +472,6 @@ _FOLDER = re.compile(
     r"|(?P<drafts>drafts))(?:\.mbox|\.sbd)?",
     re.IGNORECASE,
 )
-_FLAGS = {"T": "deleted", "D": "drafts"}  # of a maildir
 
 
 def state_of(raw: bytes) -> str | None:
@@ -485,6 +484,6 @@ def state_of(raw: bytes) -> str | None:
 def _state_of_path(path: PurePath, root: str) -> str | None:
     """Return the state that a maildir's flags or a folder below the root name."""
     flags = path.name.partition(":2,")[2]
-    flagged = next((state for flag, state in _FLAGS.items() if flag in flags), None)
+    flagged = "deleted" if "T" in flags else "drafts" if "D" in flags else None
     parts = path.parts[len(PurePath(root).parts) :] if root else path.parts[-1:]
     return flagged or next((found.lastgroup for part in parts[::-1] if (found := _FOLDER.fullmatch(part))), None)

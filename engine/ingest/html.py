@@ -15,8 +15,6 @@ from engine.ingest.css import Declared, Style, media_apply, parse_color, parse_s
 from engine.ingest.headers import tidy
 from prompts import word_patterns
 
-DEEPEST_QUOTE = 8
-
 
 class TextWriter:
     """The text written so far; mutable. Breaks stay pending until text follows, so that they never pile up."""
@@ -52,7 +50,7 @@ class TextWriter:
     def end_line(self) -> None:
         """End the current line."""
         line = "".join(self.current).rstrip()
-        mark = "> " * min(self.quotes, DEEPEST_QUOTE)
+        mark = "> " * min(self.quotes, 8)
         self.lines.append((mark + line).rstrip() if line else "")
         self.current, self.space = [], False
 
@@ -95,7 +93,6 @@ _NAME = re.compile(r"[.#][\w-]+(?![\w\\-])")
 _IN_PARENTHESES = re.compile(r"[(\[].*", re.DOTALL)
 _COMBINATOR = re.compile(r"\s*([>+~,])\s*|\s+")
 _LAST_PART = re.compile(r"(?:(?<=[\s>+~])|\A)[\w-]*([.#][\w-]+)[^\s>+~,()]*\Z")
-_NOTHING: list[Declared] = []
 _LINK = re.compile(r":(?:any-)?link\b")
 _INVISIBLE = re.compile(r"<(script|style|head|title)\b[^>]*+>.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)", re.I | re.DOTALL)
 _BREAK = re.compile(r"</?(?:p|div|br|tr|li|h[1-6]|table|ul|ol|blockquote|pre|hr)\b[^<>]*+>", re.I)
@@ -161,7 +158,7 @@ class _Styles:
         if not node.is_element_node:
             return parent if node.is_text_node else None
         tag = node.tag or ""
-        declared, attributes = self._declared.get(node.mem_id, _NOTHING), node.attributes
+        declared, attributes = self._declared.get(node.mem_id, []), node.attributes
         if tag in _DROPPED or attributes.get("aria-hidden") == "true":
             return None
         if not attributes and not declared:

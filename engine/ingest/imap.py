@@ -35,7 +35,6 @@ _PORT = 993
 _AGAIN = "the same command again: it goes on where it stopped"
 _ADDRESS = re.compile(r"(?i:imaps):/{1,2}([^/]+)@([\w.-]+)(?::(\d{1,5}))?(?:/(.*))?", re.DOTALL)
 _UNSAFE = re.compile(r"[/%\x00-\x1f\x7f]|^\.")  # in the name of a folder on disk
-_LONGEST_NAME = 255  # bytes
 
 # Accounts.
 
@@ -392,7 +391,7 @@ class MailReader:
         account, chosen = self.connection.account, dict[str, MailFolder]()
         for one in folders:
             place = replace(account, folder=one.name).place(self.mail)
-            if len(os.fsencode(place.name)) > _LONGEST_NAME:
+            if len(os.fsencode(place.name)) > 255:  # bytes
                 continue
             usual = not one.uses & _USES or place.is_dir()  # the latter: it was asked for before
             if one.name == account.folder or (account.folder is None and usual):

@@ -31,7 +31,6 @@ from store.types import Document, DocumentPassage, FileText, ParsedItem, Role, r
 
 # The envelope: who, when, subject and thread.
 
-MOST_LINKS = 50
 YEARS = range(1970, 2101)
 _STANDARD = re.compile(
     r"\s*(?:\w{3},\s*)?\d+ +[A-Z][a-z]{2} +\d+ +[\d:]+( +([+-]\d{4}|GMT|UTC?|[ECMP][SD]T))?\s*(\([^()]*\)\s*)?$"
@@ -71,9 +70,8 @@ def read_envelope(headers: Headers) -> Envelope:
     named = next((found for pair in fields if (found := _addresses(headers, *pair))), [])
     senders = _behind_list(headers, named)
     visible = (*_addresses(headers, "to", "x-to"), *_addresses(headers, "cc", "x-cc"))
-    hidden = [
-        one for one in _addresses(headers, "bcc", "x-bcc") if one.address not in {other.address for other in visible}
-    ]
+    shown = {one.address for one in visible}
+    hidden = [one for one in _addresses(headers, "bcc", "x-bcc") if one.address not in shown]
     sent = parse_date(headers.first("date"))
     received = _here(headers.first("received").rpartition(";")[2])  # its offset is that of a server
     own = _ids(headers.first("message-id"))[:1]
@@ -94,7 +92,7 @@ def read_envelope(headers: Headers) -> Envelope:
         date=_on_its_clock(sent, headers.first("date"))
         if sent
         else received or _here(headers.first(ENVELOPE).partition(" ")[2]),
-        links=tuple(dict.fromkeys(own + others))[:MOST_LINKS],
+        links=tuple(dict.fromkeys(own + others))[:50],
         message_id=own[0] if own else None,
         received=received,
         delivered=tuple(dict.fromkeys(one.address.lower() for one in boxes if "@" in one.address)),

@@ -87,10 +87,8 @@ def decode_transfer(body: bytes, encoding: str) -> bytes:
     if encoding == "base64":
         run = _BASE64_RUN.match(body)
         behind = body[run.end() :] if run else b""
-        if (
-            run and len(run[0]) >= _BASE64_LEAST and behind.strip() and not _BASE64_LINE.search(behind)
-        ):  # a list's footer, which is not encoded
-            return loose_base64(run[0]) + b"\n" + behind
+        if run and len(run[0]) >= _BASE64_LEAST and behind.strip() and not _BASE64_LINE.search(behind):
+            return loose_base64(run[0]) + b"\n" + behind  # a list's footer, which is not encoded
         stray = len(_NOT_BASE64.findall(body))
         return body if stray * 20 > len(body) else loose_base64(body)
     if encoding in ("x-uuencode", "uuencode", "x-uue", "uue"):
@@ -111,9 +109,8 @@ def content_type(value: str, default: str) -> ContentType:
     charset, boundary = _parameter(message, "charset"), _parameter(message, "boundary")
     flowed = _parameter(message, "format").lower() == "flowed"
     filename = clean(decode_words(_parameter(message, "name")))
-    return ContentType(
-        name, charset, boundary.rstrip(), filename, flowed, _parameter(message, "delsp").lower() == "yes"
-    )
+    delete_space = _parameter(message, "delsp").lower() == "yes"
+    return ContentType(name, charset, boundary.rstrip(), filename, flowed, delete_space)
 
 
 @lru_cache(maxsize=512)

@@ -281,11 +281,8 @@ _AUTHOR, _SENDER = (0x42, 0x5D02, 0x65), (0xC1A, 0x5D01, 0xC1F, 0x5D0A)  # name,
 _RECIPIENTS = (("to", 1, 0xE04), ("cc", 2, 0xE03), ("bcc", 3, 0xE02))  # the type of each, and a list of their names
 _FIELDS = {"subject": 0x37, "message-id": 0x1035, "in-reply-to": 0x1042, "references": 0x1039}
 _TYPES = MimeTypes()
-_EVENTS = (
-    "ipm.appointment",
-    "ipm.schedule.meeting",
-    "ipm.ole.class.{00061055",
-)  # the last is a changed one of a series
+# The last is a changed one of a series.
+_EVENTS = ("ipm.appointment", "ipm.schedule.meeting", "ipm.ole.class.{00061055")
 _METHODS = {".request": "REQUEST", ".canceled": "CANCEL", ".resp": "REPLY"}
 
 

@@ -11,7 +11,7 @@ Embedding comes afterwards (chunking.py). Knows no format, no table and no termi
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from functools import partial
@@ -174,10 +174,9 @@ def _commit_batch(
         gone = {(place.path, place.document) for place in former}
         placed = {d: catalogue.places(d) for d in sorted({place.document for place in former} - new_places.keys())}
         removes = [d for d, found in placed.items() if found and all((place.path, d) in gone for place in found)]
-        collections = {
-            d.id: tuple(sorted({*catalogue.collections(d.id), *(place.collection for place in new_places[d.id])}))
-            for d in documents
-        }
+        collections = {d.id: {*catalogue.collections(d.id)} for d in documents}
+        for document, names in collections.items():
+            names |= {place.collection for place in new_places[document]}
         entries, failed = _entries(ledger, documents, collections, removes)
         if failed:
             for file in batch.files:  # which say so; one indexed before stays as it was
@@ -231,7 +230,7 @@ def _new_places(batch: ParsedBatch) -> dict[str, list[Place]]:
 
 
 def _entries(
-    ledger: Ledger, documents: Sequence[Document], collections: dict[str, tuple[str, ...]], removes: Collection[str]
+    ledger: Ledger, documents: Sequence[Document], collections: dict[str, set[str]], removes: Collection[str]
 ) -> tuple[list[IndexedDocument], dict[str, str]]:
     """Return the index entries of documents, none of which counts on one that failed, and the bugs of those."""
     failed = dict[str, str]()
@@ -246,9 +245,17 @@ def _entries(
                 if not passage.is_repeated:
                     owners.setdefault(digest, document.id)
 
-        def entry(one: Document, owners: dict[bytes, str] = owners) -> IndexedDocument:
+        def entry(one: Document, owners: dict[bytes, str] = owners) -> IndexedDocument:  # adds its digests to `owners`
             seen = seen_at(one, first[one.id].seen if one.id in first else None, now)
-            return _entry(as_seen(one, seen), digests[one.id], owners, collections[one.id], seen)
+            one = as_seen(one, seen)
+            passages, owned, quoted = split_passages(one, digests[one.id], owners)
+            for digest in owned:
+                owners.setdefault(digest, one.id)
+            chunks = tuple(chunk(one, passages))
+            tokens = tuple(" ".join(index_words(piece, one.sender, one.recipients, one.date)) for piece in chunks)
+            names, places = name_forms([one.sender, *one.recipients]), tuple(sorted(collections[one.id]))
+            known = provenance(one, seen)
+            return IndexedDocument(one, chunks, tokens, places, tuple(owned), tuple(quoted), names, known)
 
         entries = _each(left, entry, failed)
         if len(entries) == len(left):
@@ -264,26 +271,6 @@ def _each(documents: Sequence[Document], work: Callable[[Document], T], failed: 
         except Bug as bug:
             failed[document.id] = bug.reason
     return done
-
-
-def _entry(
-    document: Document,
-    digests: Sequence[bytes],
-    owners: MutableMapping[bytes, str],
-    collections: tuple[str, ...],
-    seen: datetime,
-) -> IndexedDocument:
-    """Return the index entry of a document, and add its digests to `owners`."""
-    passages, owned, quoted = split_passages(document, digests, owners)
-    for digest in owned:
-        owners.setdefault(digest, document.id)
-    chunks = tuple(chunk(document, passages))
-    tokens = tuple(
-        " ".join(index_words(piece, document.sender, document.recipients, document.date)) for piece in chunks
-    )
-    names = name_forms([document.sender, *document.recipients])
-    known = provenance(document, seen)
-    return IndexedDocument(document, chunks, tokens, collections, tuple(owned), tuple(quoted), names, known)
 
 
 # The run over one root: scan, parse, commit, remove.

@@ -159,9 +159,8 @@ def _speech(path: str, items: Sequence[Mapping[str, object]], size: int, table: 
     rank, who = max(((_named(name, one), name) for name, one in others.items()), default=((), ""))
     times = [one for name, one in others.items() if name[0] != "^"]
     starts, ends, start = _when(times, sum(map(weigh, map(str, said))), bool(rank))
-    told = rank and (
-        not table or _SPEAKS.search(who)
-    )  # without times, only where nothing more is told, and few fields, or one for who speaks
+    # Without times, only where nothing more is told, and few fields, or one for who speaks.
+    told = rank and (not table or _SPEAKS.search(who))
     more = any(2 * len({v for v in map(str, others[name]) if " " in v}) > len(items) for name in others.keys() - {who})
     sure = bool(told or ends) if starts else told and not (table or more) and (len(columns) < 4 or _SPEAKS.search(who))
     if not (sure if path else 5 * len(_text(said[0])) > 2 * size):
@@ -208,10 +207,8 @@ def _named(name: str, column: _Column) -> tuple[float, ...]:
     """Return how likely the values of a column are speakers: few that recur, best names; () if they are not."""
     values = [text for value in column if isinstance(value, str | int) and (text := str(value).strip())]
     kinds = list(dict.fromkeys(values))
-    few = len(kinds) <= max(0.6 * len(values), 4) and not any(
-        re.search(r"[.?!]$|(?:\S+\s+){6}", kind) for kind in kinds
-    )
-    if not values or not few:
+    sentences = any(re.search(r"[.?!]$|(?:\S+\s+){6}", kind) for kind in kinds)
+    if not values or sentences or len(kinds) > max(0.6 * len(values), 4):
         return ()
     numbers = all(map(str.isdecimal, kinds))
     full = sum(is_proper_name(kind) and " " in kind for kind in kinds) / len(kinds)

@@ -130,10 +130,8 @@ def _is_undecoded(text: str) -> bool:
 
 
 def _has_no_speakers(one: Document) -> bool:
-    speakers, timed = (
-        {turn.speaker for turn in one.passages} - {None},
-        any(turn.at is not None for turn in one.passages),
-    )
+    speakers = {turn.speaker for turn in one.passages} - {None}
+    timed = any(turn.at is not None for turn in one.passages)
     return one.text.count("\n") > _LINES_ALONE and (len(speakers) == 1 or (timed and not speakers))  # notes have none
 
 
