@@ -172,10 +172,11 @@ class _Archive(Struct, frozen=True):
         is_topic = re.search(rf" (?:{word_patterns('archive')['topic']}) .* on ", asked)
         if times is None or is_topic or any(self.reader.view.known(name, self.own) for name in names):
             raise Unclear  # the day may be that of the topic, the month somebody's name
-        since = max(filter(None, (times.since, scope.since)), default=None)
-        until = min(filter(None, (times.until, scope.until)), default=None)
+        rest, first, end = times
+        since = max(filter(None, (first, scope.since)), default=None)
+        until = min(filter(None, (end, scope.until)), default=None)
         found, why = list[list[ArchiveQuery]](), Unclear()
-        for reading in _readings(times.rest):
+        for reading in _readings(rest):
             try:
                 found.append(self._resolved(reading, replace(scope, since=since, until=until)))
             except Unclear as unclear:

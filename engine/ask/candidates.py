@@ -154,13 +154,12 @@ def _read(question: Question, read: Passage, index: int, kind: Kind | None, when
             author = ""
         else:
             label = ""
-        soonest = when.soonest(text, written)
-        if soonest and kind in ("date", "time"):
-            said = soonest.span if kind == "date" else time_of(text, soonest.span)
+        begins, where = when.soonest(text, written) or (None, None)
+        if where and kind in ("date", "time"):
+            said = where if kind == "date" else time_of(text, where)
             spans = (said,) if said else ()
         # All that was written on that day is of it.
         day = None if is_of_day(question, written) else when.spoken(text, written)
-        begins = soonest.begins if soonest else None
         told = (when.told(text, day) | frozenset(words(label)), author or None, spans, day)
         found.append(Candidate(index, place, span, text, *told, begins=begins, written=written))
     return found

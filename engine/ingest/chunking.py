@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from engine.ingest.types import content_id
-from engine.text.people import QuotedPart, chunk_header, origin_line
+from engine.text.people import chunk_header, origin_line
 from engine.text.terminal import shorten
 from store.errors import Locked
 from store.locks import Locks
@@ -49,13 +49,14 @@ class Piece(Struct, frozen=True):
 def chunk(document: Document, passages: Sequence[DocumentPassage]) -> list[Chunk]:
     """Return the chunks of a document's passages, in order; a document without passages is one chunk of its title."""
     chunks, speakers = list[Chunk](), frozenset(document.recipients if document.kind == "transcript" else ())
-    for (role, written, author), run in groupby(passages, key=lambda one: (one.role, one.written, one.author)):
+    for _, group in groupby(passages, key=lambda one: (one.role, one.written, one.author)):
+        run = list(group)
         for pieces in _pack([piece for passage in run for piece in _pieces(passage, speakers)]):
-            chunks.append(_chunk(document, len(chunks), QuotedPart(role, written, author), pieces))
+            chunks.append(_chunk(document, len(chunks), run[0], pieces))
     title = shorten(document.title, 1000)
     if not chunks and title:
         piece = Piece(title, weigh(title), 1, 1)
-        return [_chunk(document, 0, QuotedPart("body"), [piece])]
+        return [_chunk(document, 0, DocumentPassage(title, 1, 1), [piece])]
     return chunks
 
 
@@ -67,7 +68,7 @@ def weigh(text: str) -> int:
     return sum(max(1, len(word) // LETTERS, (len(_UNSPACED.findall(word)) + 1) // 2) for word in words)
 
 
-def _chunk(document: Document, position: int, part: QuotedPart, pieces: Sequence[Piece]) -> Chunk:
+def _chunk(document: Document, position: int, part: DocumentPassage, pieces: Sequence[Piece]) -> Chunk:
     # An empty line ends a turn that no other speaker's follows.
     ends = ["\n\n" if one.speaker and not after.speaker else "\n" for one, after in pairwise(pieces)]
     text = "".join(piece.text + end for piece, end in zip(pieces, [*ends, ""], strict=True))

@@ -209,12 +209,8 @@ _CLASSES = re.compile(r"\.|\[|(?<!:):(?!:|not\b|is\b|where\b)")
 _ELEMENTS = re.compile(r"(?<![\w.#:\\-])[a-zA-Z]|::")
 
 
-class StyleRule(NamedTuple):
-    """One selector, how strong it is (its ids, classes, elements), and what it declares."""
-
-    selector: str
-    specificity: tuple[int, int, int]
-    declared: Declared
+# A selector, how strong it is (its ids, classes, elements), and what it declares.
+StyleRule = tuple[str, tuple[int, int, int], Declared]
 
 
 @lru_cache(maxsize=16)
@@ -240,7 +236,7 @@ def parse_sheet(text: str) -> Sequence[StyleRule]:
         if any(declared := _declared(inner)):
             for one in outer:
                 classes, elements = _CLASSES.findall(one), _ELEMENTS.findall(_IN_BRACKETS.sub("", one))
-                rules.append(StyleRule(one, (one.count("#"), len(classes), len(elements)), declared))
+                rules.append((one, (one.count("#"), len(classes), len(elements)), declared))
         opened += [(one, outer) for one in reversed(inner)]
     return rules
 

@@ -155,10 +155,10 @@ def _read_message(raw: bytes, kind: str, limits: ParseLimits) -> ParsedItem:
         return replace(_read_mail(as_mime(raw, limits), limits), offset=None)
     if kind == "mail":
         return _read_mail(raw, limits)
-    try:
-        item = _read_mail(unwrap_emlx(raw), limits)
-    except UnreadableItem as error:
-        return replace(_read_mail(raw, limits), problem=error.reason)
+    # A file of Apple holds a line with the message's length, the message and a property list.
+    if (count := re.match(rb"\s*(\d{1,12})\s*\r?\n", raw[:64])) is None:
+        return replace(_read_mail(raw, limits), problem="no byte count on the first line")
+    item = _read_mail(raw[count.end() : count.end() + int(count[1])], limits)
     return replace(item, offset=None if item.offset is None else item.offset + 1)
 
 
@@ -391,14 +391,13 @@ def _tar_members(file: BufferedReader, allowance: _Allowance) -> Iterator[_Membe
         raise UnreadableItem("damaged")
 
 
-# Mail containers: mbox files, streamed message by message, and Apple's emlx. No message is looked into.
+# Mbox files, streamed message by message. No message is looked into.
 
 LINE_BYTES = 1 << 20  # longest piece of a line read at once
 _FROM = re.compile(rb"From .{0,300}?\d\d?:\d\d(?::\d\d)?.{0,40}\d{4}")
 _FROM_BARE = re.compile(rb"From(?:[ \t]*\r?\n| (?:\S+@\S+|-|MAILER-DAEMON)\s)")
 _FIELD = re.compile(rb"[!-9;-~]{1,80}[ \t]*:|>From ")
 _QUOTED = re.compile(rb"^>(>*From )", re.MULTILINE)
-_COUNT = re.compile(rb"\s*(\d{1,12})\s*\r?\n")
 _HEADER_END = re.compile(rb"\n\r?\n")
 
 
@@ -415,14 +414,6 @@ def split_mbox(file: BinaryIO, most: int) -> Iterator[bytes]:
             message.append(line[: most + 1 - size])
             size += len(line)
     yield from _finished(message, started)
-
-
-def unwrap_emlx(raw: bytes) -> bytes:
-    """Return the message in an emlx file, which holds a line with its length, the message and a property list."""
-    count = _COUNT.match(raw[:64])
-    if count is None:
-        raise UnreadableItem("no byte count on the first line")
-    return raw[count.end() : count.end() + int(count[1])]
 
 
 def _marked_lines(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from math import comb
+from operator import itemgetter
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
@@ -149,9 +150,9 @@ class _Styles:
         sheets = [sheet for sheet in root.css("style") if media_apply(sheet.attributes.get("media") or "")]
         rules = [rule for sheet in sheets for rule in parse_sheet(self._within(sheet.text(deep=True)))]
         names = _Names(root, tags) if rules else None
-        for rule in sorted(rules[: _MOST_MATCHES // max(tags, 1)], key=lambda rule: rule.specificity):
-            for node in names.select(rule.selector) if names else ():
-                self._declared.setdefault(node.mem_id, []).append(rule.declared)
+        for selector, _, some in sorted(rules[: _MOST_MATCHES // max(tags, 1)], key=itemgetter(1)):
+            for node in names.select(selector) if names else ():
+                self._declared.setdefault(node.mem_id, []).append(some)
 
     def of(self, node: LexborNode, parent: Style) -> Style | None:
         """Return a node's style, None if neither it nor anything in it is shown."""

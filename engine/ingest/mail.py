@@ -155,11 +155,6 @@ def is_reply(title: str) -> bool:
     return REPLIED.match(title) is not None
 
 
-def is_forward(title: str) -> bool:
-    """Return whether a subject's first mark after any list tags is a forward mark."""
-    return _FORWARD.match(title) is not None
-
-
 def _addresses(headers: Headers, field: str, names: str) -> Sequence[Address]:
     found = parse_addresses(", ".join(headers.fields.get(field, ())))
     if not names or all(one.name for one in found):
@@ -289,7 +284,7 @@ def read_mail(
         tree.problem(f"recipients beyond the first {MOST_ADDRESSES} of a field were not read")
     walk(part, tree)
     title, quotes = bare_title(envelope.title), IN_NEW_MAIL
-    if is_forward(envelope.title):
+    if _FORWARD.match(envelope.title):
         quotes = IN_FORWARD
     elif is_reply(envelope.title) or set(envelope.links) - {envelope.message_id}:
         quotes = replace(IN_REPLY, title=title if len(title) > 3 else "")

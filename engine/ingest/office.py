@@ -153,7 +153,6 @@ def _bounded(parts: Iterable[FilePart], date: str = "") -> FileText:
 _DATE = re.compile(r"(?:D:)?(\d{4})-?(\d\d)-?(\d\d)(?:T?(\d\d):?(\d\d))?[\d.:]*(?:([+-]\d\d)[':]?(\d\d))?")
 
 
-_PASSWORD = 4  # PDFium's error
 _BREAKS = re.compile("\r(?=\n)|[\x02\ufffe]\r?\n?|\0")  # the latter in a word that goes on in the next line
 
 
@@ -163,7 +162,7 @@ def _pdf_text(data: bytes) -> FileText:
     try:
         pdf = PdfDocument(data)
     except PdfiumError as error:
-        if getattr(error, "err_code", 0) == _PASSWORD:
+        if getattr(error, "err_code", 0) == 4:  # it has a password
             return FileText(unread="encrypted")
         raise
     about = pdf.get_metadata_dict()

@@ -153,12 +153,6 @@ def _from_word(block: "_Block", first: int) -> "_Block":
     return kept
 
 
-def header_title(lines: Sequence[str]) -> str:
-    """Return the title on the WEBVTT line, or ""."""
-    match = re.match(r"WEBVTT[ \t]+(?:-[ \t]*)?(.{1,200})$", lines[0]) if lines else None
-    return match[1].strip() if match and "-->" not in match[1] else ""
-
-
 _Times = tuple[float | None, float | None]
 _Block = list[tuple[int, str]]  # line number, line
 
@@ -364,7 +358,9 @@ def _read_text(name: str, text: str) -> Document:
     if is_subtitles(text[:2000]) or PurePosixPath(name).suffix.lower() in _SUBTITLES:
         shown = cues(lines)
         if shown or lines[0].startswith("WEBVTT"):
-            return _document(name, text, merge_cues(with_speakers(shown)), header_title(lines), None)
+            titled = re.match(r"WEBVTT[ \t]+(?:-[ \t]*)?(.{1,200})$", lines[0])
+            title = titled[1].strip() if titled and "-->" not in titled[1] else ""
+            return _document(name, text, merge_cues(with_speakers(shown)), title, None)
     if said := dialogue.chat_cues(numbered):  # messages of a chat are not sentences of one text
         turns = [DocumentPassage(cue.text, cue.first, cue.last, "body", cue.speaker, cue.at) for cue in said]
         return _document(name, text, turns, "", None)

@@ -156,14 +156,6 @@ def without_days(words: Sequence[str], days: Sequence[Days]) -> Sequence[str]:
     return [word for word in said if len(word) < 3 or not any(one.startswith(word) for one in named)]
 
 
-class Limits(Struct, frozen=True):
-    """A question without its times, and the first day and the day after the last that these limit it to."""
-
-    rest: str
-    since: date | None
-    until: date | None
-
-
 _UNITS = ("last", "week", "month", "year", *NEAR_WORDS)
 _NEAR = r"today|yesterday|(?:this|last) (?:week|month|year)|last \d{1,3} (?:days|weeks|months|years)"
 _NUMBER, _ANY_YEAR, _NAME = r"\d{1,2}(?:st|nd|rd|th)?", r"(?:19|20)\d\d", f"(?:{ENGLISH_MONTH})"
@@ -179,10 +171,10 @@ _LIMITS = (
 )
 
 
-def limits(text: str, today: date) -> Limits | None:
-    """Return the days that a question about the past is limited to; None if they are ahead, or cannot be told.
+def limits(text: str, today: date) -> tuple[str, date | None, date | None] | None:
+    """Return a question about the past without its times, and the first day and the day after the last that it means.
 
-    A date without a year is the last that has begun, as a weekday is.
+    None if they are ahead, or cannot be told. A date without a year is the last that has begun, as a weekday is.
     """
     since, until, pattern = list[date](), list[date](), re.compile(_LIMITS, re.IGNORECASE)
     for match in pattern.finditer(text):
@@ -203,7 +195,7 @@ def limits(text: str, today: date) -> Limits | None:
         until += [days["before"].first] if "before" in days else []
     if len(since) > 1 or len(until) > 1 or any(day > today for day in since) or (until and since >= until):
         return None
-    return Limits(" ".join(pattern.sub(" ", text).split()), next(iter(since), None), next(iter(until), None))
+    return " ".join(pattern.sub(" ", text).split()), next(iter(since), None), next(iter(until), None)
 
 
 _AGO = re.compile(r"(\d{1,4})\s*([dwmy])")

@@ -11,8 +11,6 @@ from datetime import date, datetime
 from functools import cache, lru_cache
 from itertools import chain, dropwhile, islice, pairwise, takewhile
 
-from msgspec import Struct
-
 from engine.text.dates import DAY_NAMES, MONTH_NAMES, spell_date
 from engine.text.question import ASKING_WORDS
 from engine.text.spans import find
@@ -20,7 +18,7 @@ from engine.text.terminal import shorten
 from engine.text.time_sensitive import plain_words
 from engine.text.words import FUNCTION_WORDS, stem, words
 from prompts import word_groups, word_patterns
-from store.types import Chunk, Document, Hit, Role
+from store.types import Chunk, Document, DocumentPassage, Hit
 
 # Letters of other scripts, and digits in addresses, that look like Latin ones.
 _ALIKE = (
@@ -172,15 +170,7 @@ def index_words(chunk: Chunk, sender: str, recipients: Sequence[str], date: date
     return words("\n".join(parts))
 
 
-class QuotedPart(Struct, frozen=True):
-    """The role of a part of a document; of a quoted or forwarded one its date and author, of a file its place."""
-
-    role: Role
-    written: datetime | None = None
-    author: str = ""
-
-
-def chunk_header(document: Document, part: QuotedPart) -> str:
+def chunk_header(document: Document, part: DocumentPassage) -> str:
     """Return the header of a chunk: who, when and what. Speakers are left out: the turns name them.
 
     A quoted or forwarded text is marked with the day on which it was written, or as undated, and with its author: its
@@ -189,7 +179,7 @@ def chunk_header(document: Document, part: QuotedPart) -> str:
     return _header(document, part, shorten(document.title, 160))
 
 
-def origin_line(document: Document, part: QuotedPart) -> str:
+def origin_line(document: Document, part: DocumentPassage) -> str:
     """Return the header that a model is shown: with the addresses behind it, and why they or the date may be false."""
     header = _header(document, part, shorten(document.title, 160).translate(_BRACKETS))
     senders, recipients = _addresses([document.sender]), _addresses(document.recipients[:2])
@@ -207,7 +197,7 @@ def _addresses(people: Sequence[str]) -> str:
     return ", ".join(shorten(address, 80) for _, address in map(name_and_address, people) if address)
 
 
-def _header(document: Document, part: QuotedPart, title: str) -> str:
+def _header(document: Document, part: DocumentPassage, title: str) -> str:
     date = [_date(document.date)] if document.date else []
     if document.kind == "mail":
         who = [f"From: {_name(document.sender)}"] if document.sender else []

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime, time, timedelta
+from operator import itemgetter
 
 from msgspec import Struct
 
@@ -346,8 +347,11 @@ class TimeConstraint(Struct, frozen=True):
         begins = _begins(text, span, written) if met and self.clock else None
         return met and not (self.clock and begins and begins.time() != time.min and begins < self.clock)
 
-    def soonest(self, text: str, written: datetime | None) -> "Occurrence | None":
-        """Return the first of the occurrences in a text that are to come; None if it names none, or calls it off."""
+    def soonest(self, text: str, written: datetime | None) -> tuple[datetime, Found] | None:
+        """Return when the first of the occurrences in a text that are to come begins, and where the text says so.
+
+        In local time, midnight where only the day is known; None if it names none, or calls it off.
+        """
         if not self.coming or written is None or _CALLED_OFF.search(text):
             return None
         spans = [
@@ -355,8 +359,8 @@ class TimeConstraint(Struct, frozen=True):
         ]
         moved = _MOVED.search(text)
         spans = [one for one in spans if moved is None or one.start >= moved.end()] or spans
-        found = [Occurrence(begins, one) for one in spans if (begins := _begins(text, one, written))]
-        return min(found, key=lambda one: one.begins, default=None)
+        found = [(begins, one) for one in spans if (begins := _begins(text, one, written))]
+        return min(found, key=itemgetter(0), default=None)
 
     def meets(self, span: str, written: datetime) -> bool | None:
         """Return whether a date in a text of that time may be of these days; None if it is wider or not clear."""
@@ -396,13 +400,6 @@ class TimeConstraint(Struct, frozen=True):
             is_next = any(self.about.intersection(words(" ".join(each))) for each in behind)
             return said if is_next and spoken is not False else said - self.words
         return said - self.words if spoken is False else said | self.words if spoken else said
-
-
-class Occurrence(Struct, frozen=True):
-    """When something takes place, in local time (midnight where only the day is known), and where a text says so."""
-
-    begins: datetime
-    span: Found
 
 
 def _begins(text: str, span: Found, written: datetime) -> datetime | None:

@@ -10,8 +10,8 @@ from random import Random
 
 from engine.llm.prompt import chunk_segment
 from engine.text.dates import spell_date
-from engine.text.people import QuotedPart, chunk_header, origin_line
-from store.types import Chunk, Document
+from engine.text.people import chunk_header, origin_line
+from store.types import Chunk, Document, DocumentPassage
 from tests.adapters import tasks
 from tests.adapters.tasks import Example, Task
 from tests.nano.entities import Person, person
@@ -149,7 +149,7 @@ def _chunk(author: Card, reader: Card, date: datetime, title: str, text: str) ->
         id="", kind="mail", title=title, sender=named[0], recipients=named[1:], date=date, message_id=None, text=text,
         passages=(),
     )  # fmt: skip
-    part = QuotedPart("body")
+    part = DocumentPassage("", 1, 1)
     return Chunk("", "", 0, chunk_header(document, part), text, 1, 1, origin=origin_line(document, part))
 
 

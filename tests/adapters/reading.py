@@ -16,9 +16,9 @@ from random import Random
 from zlib import crc32
 
 from engine.llm.prompt import chunk_segment
-from engine.text.people import QuotedPart, chunk_header, origin_line
+from engine.text.people import chunk_header, origin_line
 from engine.text.words import FUNCTION_WORDS, words
-from store.types import Chunk, Document
+from store.types import Chunk, Document, DocumentPassage
 from tests.adapters import tasks
 from tests.adapters.tasks import Example, Task
 from tests.nano.entities import person
@@ -232,7 +232,7 @@ def _chunk(pool: Pool, one: Read, day: datetime) -> Chunk:
         id="", kind="transcript" if spoken else "mail", title=title, sender=sender, recipients=to, date=day,
         message_id=None, text=one.text, passages=(),
     )  # fmt: skip
-    part = QuotedPart("body")
+    part = DocumentPassage("", 1, 1)
     header = chunk_header(document, part)
     return Chunk("", "", 0, header, one.text, 1, 1, origin=origin_line(document, part))
 

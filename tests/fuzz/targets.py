@@ -102,7 +102,7 @@ def _html(data: bytes) -> None:
 def _css(data: bytes) -> None:
     text = _text(data)
     rules = css.parse_sheet(text)
-    declared = [css.parse_style(text), *(rule.declared for rule in rules[:20])]
+    declared = [css.parse_style(text), *(declared for *_, declared in rules[:20])]
     css.style_element(css.Style(), "p", declared, {})
     css.media_apply(text)
     css.parse_color(text)
@@ -119,8 +119,12 @@ def _contacts(data: bytes) -> None:
         _chunks(item)
 
 
-def _file(data: bytes) -> None:
-    path = _scratch()
+def _emlx(data: bytes) -> None:
+    _file(data, ".emlx")
+
+
+def _file(data: bytes, ending: str = ".gguf") -> None:
+    path = _scratch().with_suffix(ending)
     path.write_bytes(data)
     for item in files.read(path, None, LIMITS):
         assert not (item.problem or "").startswith(BUG), item.problem
@@ -160,10 +164,9 @@ def _transcript(data: bytes) -> None:
 
 
 def _subtitles(data: bytes) -> None:
-    lines = _text(data).split("\n")
     transcripts.is_subtitles(_text(data))
-    transcripts.cues(lines)
-    transcripts.header_title(lines)
+    transcripts.cues(_text(data).split("\n"))
+    transcripts.read_transcripts("a.vtt", b"WEBVTT " + data, LIMITS)
 
 
 def _dialogue(data: bytes) -> None:
@@ -325,7 +328,7 @@ TARGETS: dict[str, Target] = {
     "office": Target(_office),
     "office_xml": Target(_office_xml),
     "mbox": Target(_mbox),
-    "emlx": Target(files.unwrap_emlx, (UnreadableItem,)),
+    "emlx": Target(_emlx),
     "headers": Target(_headers),
     "charset": Target(_charset),
     "html": Target(_html),
@@ -335,7 +338,7 @@ TARGETS: dict[str, Target] = {
     "file": Target(_file),
     "quotes": Target(_quotes),
     "transcript": Target(_transcript, (UnreadableItem,)),
-    "subtitles": Target(_subtitles),
+    "subtitles": Target(_subtitles, (UnreadableItem,)),
     "dialogue": Target(_dialogue),
     "dates": Target(_dates),
     "spans": Target(_spans),

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from engine.text.people import QuotedPart, chunk_header, origin_line
-from store.types import Chunk, Document, Role
+from engine.text.people import chunk_header, origin_line
+from store.types import Chunk, Document, DocumentPassage, Role
 from tests.nano import names
 from tests.nano.entities import Person
 from tests.nano.facts import Fact
@@ -145,5 +145,5 @@ def _chunk(
         text=text,
         passages=(),
     )
-    part = QuotedPart(role)
+    part = DocumentPassage("", 1, 1, role)
     return Chunk("", "", 0, chunk_header(document, part), text, 1, 1, origin=origin_line(document, part))

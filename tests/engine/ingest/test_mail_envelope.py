@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ingest.headers import fields_of
-from engine.ingest.mail import Envelope, is_forward, is_reply, parse_date, read_envelope
+from engine.ingest.mail import Envelope, is_reply, parse_date, read_envelope, read_mail
+from engine.ingest.types import ParseLimits
 
 
 def envelope(*lines: str) -> Envelope:
@@ -140,7 +141,11 @@ def test_a_message_is_of_its_writers_day_or_the_users(monkeypatch: pytest.Monkey
     ],
 )
 def test_replies_and_forwards_are_recognized_behind_list_tags(title: str, reply: bool, forward: bool) -> None:
-    assert (is_reply(title), is_forward(title)) == (reply, forward)
+    document = read_mail(
+        f"Subject: {title}\n\nLook.\n\nAnn wrote on 3 May 2024:\n> Yes".encode(), ParseLimits()
+    ).document
+    assert document
+    assert (is_reply(title), document.passages[-1].role) == (reply, "forward" if forward else "quote")
 
 
 @given(st.text(max_size=100))

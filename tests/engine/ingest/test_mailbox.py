@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.files import split_mbox, unwrap_emlx
+from engine.ingest.files import read, split_mbox
 from engine.ingest.scan import detect
-from engine.ingest.types import UnreadableItem
+from engine.ingest.types import ParseLimits
 
 FROM = b"From ann@example.org Fri May  3 10:00:00 2024\n"
 
@@ -93,13 +93,20 @@ def test_memory_is_bounded_by_a_message_not_by_the_file(tmp_path: Path) -> None:
         assert file.tell() < 5000
 
 
-def test_an_emlx_message_has_the_length_on_the_first_line() -> None:
-    assert unwrap_emlx(b"18        \nSubject: x\n\nbody\n\n<?xml?>") == b"Subject: x\n\nbody\n\n"
+def test_an_emlx_message_has_the_length_on_the_first_line(tmp_path: Path) -> None:
+    path = tmp_path / "1.emlx"
+    path.write_bytes(b"18        \nSubject: x\n\nbody\n\n<?xml?>")
+    (item,) = read(path, None, ParseLimits())
+    assert item.document
+    assert (item.document.title, item.document.text) == ("x", "body")
 
 
-def test_an_emlx_file_without_a_count_is_unreadable() -> None:
-    with pytest.raises(UnreadableItem, match="byte count"):
-        unwrap_emlx(b"Subject: x\n\nbody")
+def test_an_emlx_file_without_a_count_is_read_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "1.emlx"
+    path.write_bytes(b"Subject: x\n\nbody")
+    (item,) = read(path, None, ParseLimits())
+    assert item.document
+    assert (item.document.text, item.problem) == ("body", "no byte count on the first line")
 
 
 @given(

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ingest.dialogue import Cue, seconds
-from engine.ingest.transcripts import cues, header_title, is_subtitles
+from engine.ingest.transcripts import cues, is_subtitles, read_transcripts
+from engine.ingest.types import ParseLimits
 from tests.effort import examples
 
 VTT = """WEBVTT - Weekly sync
@@ -48,8 +49,10 @@ def test_webvtt_gives_words_voices_times_and_lines_without_markup() -> None:
 
 
 def test_the_title_behind_webvtt_is_found() -> None:
-    assert header_title(VTT.split("\n")) == "Weekly sync"
-    assert header_title(["WEBVTT"]) == ""
+    for text, title in ((VTT, "Weekly sync"), (VTT.replace(" - Weekly sync", ""), "a")):
+        (item,) = read_transcripts("a.vtt", text.encode(), ParseLimits())
+        assert item.document
+        assert item.document.title == title
 
 
 def test_subrip_may_lack_numbers_and_use_dots() -> None:
