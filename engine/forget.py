@@ -40,7 +40,6 @@ from store.types import (
 if TYPE_CHECKING:
     from engine.types import Source
 
-_STOP_S = 20.0  # for the background server to end
 _AT_ONCE = 5000  # documents in one condition
 _HEADER = re.compile(rb"\A(?:[^\n]+\n)*")
 
@@ -132,7 +131,7 @@ def plan(opened: Session, request: ForgetRequest) -> ForgetPlan:
 def _plan(opened: Session, request: ForgetRequest, related: Sequence[Related] | None = None) -> ForgetPlan:
     """Find it; to look through all texts for what is `related` takes long."""
     aside = _aside(opened)
-    named, removed = _documents(opened, request, aside), _removed(opened)
+    named, removed = _documents(opened, request, aside), {*FormerNames(opened.ledger).documents()}
     copies, others = _same_message(opened, named)
     related = _related(opened, named | copies, others) if related is None else related
     ids = sorted(named | copies | {one.row["id"] for one in related if request.quoting and not one.stays})
@@ -157,7 +156,7 @@ def forget(opened: Session, planned: ForgetPlan, on_progress: OnProgress) -> Era
     from engine.serve.process import lock_of, stop
 
     opened.refuse_unsafe()
-    if not stop(opened.home, _STOP_S):  # deleted text may be in its memory
+    if not stop(opened.home, 20.0):  # seconds for it to end: deleted text may be in its memory
         raise blocked("the background server does not end", lock_of(opened.home), step="pkb serve --stop")
     with opened.locks.sole("idle") as alone:
         if not alone:
@@ -239,7 +238,7 @@ def _questions_of(opened: Session, ids: Sequence[str]) -> tuple[str, ...]:
 
 def _documents(opened: Session, request: ForgetRequest, aside: Mapping[str, Row]) -> set[str]:
     """Return the ids of the documents that a request names, within its scope: no removed one is within any."""
-    removed = _removed(opened)
+    removed = {*FormerNames(opened.ledger).documents()}
     if not request.targets and not request.deleted:
         return {*opened.reader.by_date(request.scope, (), None, oldest=False)[0]}
     named = {one for target in request.targets for one in _named(opened, target, aside)}
@@ -285,10 +284,6 @@ def documents_of(opened: Session, source: "Source") -> list[str]:
     return sorted({row["document"] for row in rows if source.quote in row["text"]}) or ids or [source.path]
 
 
-def _removed(opened: Session) -> set[str]:
-    return {*FormerNames(opened.ledger).documents()}
-
-
 def _paths(opened: Session, path: Path) -> list[str]:
     """Return the paths that a file may be indexed by: as named, without links, and as its root was named."""
     here = absolute_path(path)
@@ -300,7 +295,8 @@ def _paths(opened: Session, path: Path) -> list[str]:
 
 def _known(opened: Session, ids: Collection[str]) -> set[str]:
     """Return those of some ids that are of documents which are, or were, indexed."""
-    return {one for one in ids if opened.catalogue.places(one)} | _removed(opened).intersection(ids)
+    removed = FormerNames(opened.ledger).documents()
+    return {one for one in ids if opened.catalogue.places(one)}.union({*ids}.intersection(removed))
 
 
 def _read(path: Path) -> list[str]:

@@ -213,7 +213,6 @@ def _kv_steps(home: Home) -> Check:
 
 
 _WEEKS = 104  # that are listed at most
-_DAY_S = 86_400.0
 
 
 def so_far(benefits: Mapping[str, JobBenefit]) -> list[dict[str, Any]]:
@@ -231,7 +230,7 @@ def gather(opened: Session) -> dict[str, Any]:
     chunks, missing = opened.ledger.count("chunks"), operations.missing_vectors(opened)
     history, chosen = History(opened.ledger), opened.settings.model
     tiers = history.by_tier()
-    weeks = history.by_week(opened.now.timestamp() + _DAY_S)  # later ones were asked when the clock was wrong
+    weeks = history.by_week((opened.now + timedelta(1)).timestamp())  # later ones were asked when the clock was wrong
     return {
         "schema": SCHEMA,
         "generation": opened.ledger.generation,
@@ -309,8 +308,8 @@ def _kv(opened: Session) -> dict[str, Any]:
         "reuse": settings.reuse, "nodes": found.nodes, "bytes": found.bytes, "budget": settings.bytes,
         "other_bytes": opened.home.other_cache_bytes(), "written_today": found.written_today,
         "daily_budget": settings.daily_bytes, "hits": found.hits.count, "tokens": found.hits.tokens,
-        "saved_s": _rounded(found.hits.seconds), "fetched_tokens": found.fetched.tokens,
-        "fetched_bytes": found.fetched.bytes, "fetched_saved_s": _rounded(found.fetched.seconds),
+        "saved_s": round(float(found.hits.seconds), 3), "fetched_tokens": found.fetched.tokens,
+        "fetched_bytes": found.fetched.bytes, "fetched_saved_s": round(float(found.fetched.seconds), 3),
     }  # fmt: skip
 
 
@@ -328,7 +327,3 @@ def _idle_counts(opened: Session) -> dict[str, Any]:
         "asked_later": round(float(sum(one.credited for one in predictors)), 3),
         "paused": paused,
     }
-
-
-def _rounded(value: float) -> float:
-    return round(float(value), 3)

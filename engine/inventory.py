@@ -121,8 +121,11 @@ class ModelRow:
 
 def list_models(opened: Session) -> tuple[tuple[ModelRow, ...], NoModel | None]:
     """List the installed models, quoting first; and return the problem with the selected one, if any."""
-    used, problem = _selected(opened)
-    embedder = _embedder(opened)
+    chosen, embedder, used, problem = opened.settings.model, _embedder(opened), None, None
+    try:
+        used = find(chosen.name, chosen.revision, os.environ) if chosen.is_local else None
+    except NoModel as error:
+        problem = error
     found = dict.fromkeys([*installed(os.environ), *([embedder] if embedder else []), *([used] if used else [])])
     rows = list[ModelRow]()
     for local in sorted(found, key=lambda local: local.name):
@@ -133,21 +136,10 @@ def list_models(opened: Session) -> tuple[tuple[ModelRow, ...], NoModel | None]:
             budget.needs, budget.limit, budget.fits, local in (used, embedder),
         ))  # fmt: skip
     limit = memory_budget(opened, 0).limit
-    chosen = opened.settings.model
     quoting = used is None and problem is None and not chosen.is_served
     quotes = ModelRow(QUOTE, None, None, "writer", None, 0, 0, limit, True, quoting)
     served = ModelRow(chosen.name, None, None, "writer", None, 0, 0, limit, True, True)
     return (quotes, *([served] if chosen.is_served else []), *rows), problem
-
-
-def _selected(opened: Session) -> tuple[InstalledModel | None, NoModel | None]:
-    chosen = opened.settings.model
-    if not chosen.is_local:
-        return None, None
-    try:
-        return find(chosen.name, chosen.revision, os.environ), None
-    except NoModel as error:
-        return None, error
 
 
 def _embedder(opened: Session) -> InstalledModel | None:
@@ -210,22 +202,19 @@ def list_adapters(opened: Session) -> list[AdapterRow]:
     with suppress(UsageError, NoModel):
         base = local_model_of(opened)[1]
     folder, cached = adapter_folder(opened), AnswerBank(opened.ledger).by_adapter() if opened.there else {}
-    return [_adapter_row(opened, folder, name, base, cached.get(name, 0)) for name in folder.names()]
-
-
-def _adapter_row(opened: Session, folder: AdapterFolder, name: str, base: str, answers: int) -> AdapterRow:
-    tasks, collections = adapter_uses(opened, name)
-    try:
-        kept = folder.find(name)
-        read = kept.read(folder.notes)
-    except PkbError as error:
-        return AdapterRow(name, "ordinary", 0, "", 0, "", tasks, collections, answers, error.message)
-    problem = None if kept.base == base else f"for {kept.model}"
-    kind: Literal["ordinary", "activated"] = "activated" if read.activated else "ordinary"
-    return AdapterRow(
-        name, kind, read.rank, read.digest, read.weights.stat().st_size, kept.model, tasks, collections, answers,
-        problem,
-    )  # fmt: skip
+    found = list[AdapterRow]()
+    for name in folder.names():
+        uses = *adapter_uses(opened, name), cached.get(name, 0)
+        try:
+            kept = folder.find(name)
+            read = kept.read(folder.notes)
+        except PkbError as error:
+            found.append(AdapterRow(name, "ordinary", 0, "", 0, "", *uses, error.message))
+            continue
+        problem, held = None if kept.base == base else f"for {kept.model}", read.weights.stat().st_size
+        kind: Literal["ordinary", "activated"] = "activated" if read.activated else "ordinary"
+        found.append(AdapterRow(name, kind, read.rank, read.digest, held, kept.model, *uses, problem))
+    return found
 
 
 def adapter_uses(opened: Session, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -273,22 +262,20 @@ def use_adapter(opened: Session, name: str, task: Task | None, collection: str |
         kept.read()
     value = "" if name == NO_ADAPTER else name
     if collection is not None:
-        _use_within(opened, value, collection)
+        chosen = parse_collections(opened.settings.adapter.collections)
+        known = opened.catalogue.by_collection() if opened.there else {}
+        if value and collection not in known:
+            there = ", ".join(map(line, known)) or "none"
+            raise UsageError(f"no collection {line(collection)}, only {there}", "pkb stats")
+        if any(sign in collection for sign in "=;"):
+            step = "pkb ingest --in NAME FOLDER"
+            raise UsageError("a collection with = or ; in its name cannot have an adapter", step)
+        _set(opened, "collections", spell_collections({**chosen, collection: value}))
     elif task is None and not value:
         for key in (*TASKS, "collections"):
             _set(opened, key, "")
     else:
         _set(opened, task or "answer", value)
-
-
-def _use_within(opened: Session, name: str, collection: str) -> None:
-    chosen = parse_collections(opened.settings.adapter.collections)
-    known = opened.catalogue.by_collection() if opened.there else {}
-    if name and collection not in known:
-        raise UsageError(f"no collection {line(collection)}, only {', '.join(map(line, known)) or 'none'}", "pkb stats")
-    if any(sign in collection for sign in "=;"):
-        raise UsageError("a collection with = or ; in its name cannot have an adapter", "pkb ingest --in NAME FOLDER")
-    _set(opened, "collections", spell_collections({**chosen, collection: name}))
 
 
 def _set(opened: Session, key: str, value: str) -> None:

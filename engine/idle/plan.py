@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 
 _DAY_S = 86_400.0
-_TASK_S = 1.0  # estimated
 _PREFIX = "maintenance."  # of the ledger values that say when a task was done last
 
 
@@ -43,7 +42,7 @@ def maintenance(ledger: Ledger, tasks: Mapping[str, MaintenanceTask], now: float
 
     def plan() -> list[Job]:
         return [
-            Job("maintenance", name, what, "daily", 0.0, _TASK_S)
+            Job("maintenance", name, what, "daily", 0.0, cost_s=1.0)
             for name, (what, is_needed, _) in tasks.items()
             if now - float(ledger.get(_PREFIX + name) or 0.0) >= _DAY_S and is_needed()
         ]

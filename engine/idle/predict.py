@@ -39,7 +39,6 @@ from store.types import Chunk, Hit, Scope, replace
 
 KIND: Kind = "populate"  # under which predicted questions are queued
 _PREFIX = "predicted."  # of the ledger values that name what a view was made of at its last prediction
-_PREDICTION_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ class View:
 def plan_predictions(reasker: Reasker, views: Iterable[View]) -> list[Job]:
     """Return a job for each view that has something new."""
     return [
-        Job("predict", view.name, f"predict questions from {view.name}", view.reason, 0.0, _PREDICTION_S)
+        Job("predict", view.name, f"predict questions from {view.name}", view.reason, 0.0, cost_s=2.0)
         for view in views
         if view.seen and reasker.ledger.get(_PREFIX + view.name) != view.seen
     ]
@@ -423,7 +422,7 @@ def plan_standing(
         asked = [one for one, it in read if (it.aspect != "summary" if it else synthesis(one) is None)]
     jobs = list[Job]()
     for meeting, one in product(meetings, asked):
-        if not reasker.is_cached(one, _within(strategy, meeting.id)):
+        if not reasker.is_cached(one, replace(strategy.options, scope=Scope(document=meeting.id))):
             what, source = f"{one} ({' '.join(meeting.title.split())})", f"{_STANDING}/{normalise(one)}"
             about = (f"{meeting.id} {one}", what, "asked of every meeting", hit_rate(counts.get(source)))
             jobs.append(Job(_STANDING, *about, seconds, source=source))
@@ -433,13 +432,9 @@ def plan_standing(
 def prepare_standing(reasker: Reasker, strategy: Strategy, job: Job) -> Outcome:
     """Answer a standing question within its meeting, unless it is cached."""
     document, _, question = job.subject.partition(" ")
-    options = _within(strategy, document)
+    options = replace(strategy.options, scope=Scope(document=document))
     if reasker.is_cached(question, options):
         return Outcome("cached")
     made = reasker.prepare(question, options, job.source, decode=strategy.decode)
     PredictionLog(reasker.ledger).add({job.source: 1}, reasker.now.timestamp())
     return Outcome("done", (made.key,))
-
-
-def _within(strategy: Strategy, document: str) -> AskOptions:
-    return replace(strategy.options, scope=Scope(document=document))

@@ -197,25 +197,20 @@ def _path(context: PrefetchContext, chunk: Chunk) -> Path:
 
 def plan_restores(context: PrefetchContext, entries: Iterable[tuple[CachedAnswer, float]]) -> PrefetchPlan:
     """Plan the segments of these entries' prompts that are not cached, given how often each entry is wanted."""
-    binding, found = context.binding, dict[str, WantedSegment]()
+    binding, reader, found = context.binding, context.reader, dict[str, WantedSegment]()
     cached = binding.store.index.totals()
     mean = cached.bytes / cached.count if cached.count else 0  # of a segment: below it nothing is worth retrieving for
     one_s, one_size = cost_of_token(cached)
     wanted = entries if binding.store.budget.free() > mean else ()
     for entry, times in takewhile(lambda _: not context.is_over(), wanted):
-        for path in _prompt_paths(context, entry):
+        if not (evidence := context.reasker.evidence(entry)).passages:
+            continue
+        segments = fit(reader.model, entry.question, context.reasker.now, evidence, context.max_tokens)
+        segments = in_blocks(reader.model, segments) if reader.ropes else segments
+        for path in reader.paths(segments.ids[:-1]):  # all but the last
             if not is_cached(binding, path):
                 key, tokens = key_of(binding.root, path).hex(), len(path[-1])
                 expected = times + (found[key].job.expected if key in found else 0.0)
                 about = (entry.question, "not stored for lack of space", expected, tokens * one_s)
                 found[key] = WantedSegment(Job("restore", key, *about, tokens), path, int(tokens * one_size))
     return plan_segments(context, found.values())
-
-
-def _prompt_paths(context: PrefetchContext, entry: CachedAnswer) -> list[Path]:
-    """Return the paths of all segments of a prompt but its last."""
-    reader, evidence = context.reader, context.reasker.evidence(entry)
-    if not evidence.passages:
-        return []
-    segments = fit(reader.model, entry.question, context.reasker.now, evidence, context.max_tokens)
-    return reader.paths((in_blocks(reader.model, segments) if reader.ropes else segments).ids[:-1])

@@ -51,8 +51,6 @@ from store.database import Ledger
 if TYPE_CHECKING:
     from engine.types import Evidence
 
-_ANSWER_S = 1.0  # to make an answer, until one was made
-
 
 @dataclass(frozen=True, slots=True)
 class Reasker:
@@ -103,7 +101,7 @@ class Reasker:
 
     def answer_s(self) -> float:
         """Return the seconds that an answer typically takes."""
-        return mean_seconds(self.ledger, self.backend.fingerprint) or _ANSWER_S
+        return mean_seconds(self.ledger, self.backend.fingerprint) or 1.0  # until one was made
 
 
 def is_lasting(question: str) -> bool:
@@ -122,7 +120,6 @@ def demand(cached: CachedAnswer) -> float:
 
 
 _MOST = 500  # answers in one plan
-_SHORTEST_S = 0.01  # of a refresh, whatever the answer took
 
 
 def plan_refreshes(reasker: Reasker) -> list[Job]:
@@ -141,7 +138,7 @@ def _refreshes(reasker: Reasker, keys: Sequence[bytes], reason: str) -> list[Job
     for key in keys:
         cached = AnswerBank(reasker.ledger).find(key)
         if cached and cached.state != "pending" and reasker.makes(key, cached):
-            seconds = max(_SHORTEST_S, cached.made_ms / 1000)
+            seconds = max(0.01, cached.made_ms / 1000)
             jobs.append(Job("refresh", key.hex(), cached.question, reason, demand(cached), seconds))
     return sorted(jobs, key=lambda job: -job.expected)
 
@@ -216,9 +213,6 @@ def verify(reasker: Reasker, job: Job, tau: float, max_error: float) -> Outcome:
     return Outcome("done", (prepared.key,))
 
 
-_CONFIDENCE, _HALVINGS = 0.95, 50  # halvings of the range that an upper end is in
-
-
 def learned_tau(labels: Iterable[tuple[float, bool]], max_error: float, floor: float) -> float:
     """Return the least threshold, `floor` or above, whose hits are wrong for at most a share `max_error`, to be safe.
 
@@ -235,11 +229,11 @@ def learned_tau(labels: Iterable[tuple[float, bool]], max_error: float, floor: f
     return tau
 
 
-def upper(wrong: int, judged: int, confidence: float = _CONFIDENCE) -> float:
+def upper(wrong: int, judged: int, confidence: float = 0.95) -> float:
     """Return the upper end of the exact one-sided interval of a share: wrong of judged (Clopper and Pearson 1934)."""
     low, high, counts = 0.0, 1.0, range(wrong + 1)
     ways = [math.lgamma(judged + 1) - math.lgamma(k + 1) - math.lgamma(judged - k + 1) for k in counts]
-    for _ in range(_HALVINGS if wrong < judged else 0):
+    for _ in range(50 if wrong < judged else 0):  # halvings of the range that it is in
         share = (low + high) / 2
         odds = (k * math.log(share) + (judged - k) * math.log1p(-share) for k in counts)
         at_most = sum(math.exp(way + chance) for way, chance in zip(ways, odds, strict=True))  # a probability

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 _BUSY = 0.5  # load of other processes, for each core, above which the machine is busy
 _AWAY_S = 300.0  # without a person at the machine, before it counts as idle
 _AVERAGE_S = 60.0  # time constant of the system's first load average
-_PLUGGED = {"Charging", "Full", "Not charging"}
 _HID_IDLE = re.compile(r'"HIDIdleTime"\s*=\s*(\d{1,20})\b', re.ASCII)
 _NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 
@@ -109,7 +108,7 @@ def has_mains(supplies: Sequence[Mapping[str, str]]) -> bool:
     cables = [one for one in mine if one.get("TYPE") not in ("Battery", "UPS") and "ONLINE" in one]
     if cables:
         return any(one["ONLINE"] not in ("0", "") for one in cables)
-    return all(one.get("STATUS", "Full") in _PLUGGED for one in batteries)
+    return all(one.get("STATUS", "Full") in ("Charging", "Full", "Not charging") for one in batteries)
 
 
 def parse_pmset(output: str) -> bool:
@@ -138,10 +137,8 @@ def session_idle(output: str, now: float) -> float | None:
     return min(found, default=None)
 
 
-_TOOLS = "/usr/bin:/bin:/usr/sbin:/sbin"  # the PATH of cron is too short
 _TIMEOUT_S = 2.0
 _FRESH_S = 5.0
-_SESSION = ("Class", "Type", "IdleHint", "IdleSinceHint")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +147,7 @@ class Sources:
 
     supplies: Path = Path("/sys/class/power_supply")
     terminals: Path = Path("/dev")
-    tools: str = _TOOLS
+    tools: str = "/usr/bin:/bin:/usr/sbin:/sbin"  # the PATH of cron is too short
     system: str = sys.platform
 
 
@@ -193,7 +190,7 @@ def _sessions(sources: Sources, now: float) -> float | None:
     names = [line.split()[0] for line in listed if line.split()]
     if not names:
         return None
-    properties = (word for name in _SESSION for word in ("-p", name))
+    properties = (word for name in ("Class", "Type", "IdleHint", "IdleSinceHint") for word in ("-p", name))
     return session_idle(_output_of(sources, "loginctl", "show-session", *properties, *names), now)
 
 
