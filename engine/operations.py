@@ -182,12 +182,11 @@ def thread(opened: Session, title: str, people: Sequence[str]) -> "list[dict[str
 
 
 _LINES = re.compile(r"(?::|, lines )\d+-\d+(?: of pkb show)?\Z")  # behind the file of a source
-_DIGITS = 4  # of the number of a source; no answer has as many
 
 
 def source_number(typed: str) -> int | None:
     """Return the number of a source; None for the name of a file, which may be made of digits: ./3."""
-    return int(typed) if typed.isascii() and typed.isdecimal() and len(typed) <= _DIGITS else None
+    return int(typed) if typed.isascii() and typed.isdecimal() and len(typed) <= 4 else None  # no answer has more
 
 
 def list_documents(opened: Session, options: "ListOptions") -> "Listing":
@@ -492,9 +491,6 @@ def scope_of(opened: Session, filters: Filters) -> Scope:
     return replace(scope, since=None, until=None, document=document_named(opened, document, scope))
 
 
-_SHOWN = 3  # days in an error
-
-
 def document_named(opened: Session, name: str, scope: Scope) -> str:
     """Return the document that a file name or words of a title identify, among those of the scope's days.
 
@@ -517,7 +513,7 @@ def document_named(opened: Session, name: str, scope: Scope) -> str:
     if not found:
         raise UsageError(f"--doc {name} matches no document", "pkb list")
     # Days alone, because titles are text of mail.
-    days = ", ".join(str(one.day or "no date") for one in found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
+    days = ", ".join(str(one.day or "no date") for one in found[:3]) + (", ..." if len(found) > 3 else "")
     raise UsageError(f"--doc {name} matches {len(found)} documents ({days}); choose with --since and --until",
                      f"pkb list {name}")  # fmt: skip
 

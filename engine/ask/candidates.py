@@ -268,7 +268,8 @@ def read_sources(
     reader: "SpanReader", question: Question, reads: Sequence[Passage], found: Sequence[Candidate]
 ) -> Reading:
     """Have the sources read: reading only the best ones first would save a tenth of the time."""
-    names, known, marks = named(question), list[Candidate](), _Marks()
+    names, known = named(question), list[Candidate]()
+    marks = dict[tuple[int, int], "Mark"]()  # by source and sentence, their offsets those of the source's text
     for one in found:  # with content and, in a meeting, about a person that the question names, if known
         asked = names.intersection(words(" ".join(reads[one.read].recipients))) if reads[one.read].is_meeting else None
         if not (NO_ANSWER.fullmatch(one.text) or asks(one.text)) and not (
@@ -353,9 +354,6 @@ def is_beyond(question: Question, found: Sequence[Candidate]) -> bool:
 def _told(read: Passage) -> frozenset[str]:
     """Return the words of a source, with those of its header and of who took part."""
     return frozenset(words(f"{read.header} {read.sender} {' '.join(read.recipients)} {read.text}"))
-
-
-_Marks = dict[tuple[int, int], "Mark"]  # by source and sentence, their offsets those of the source's text
 
 
 class _Chunk(Struct, frozen=True):

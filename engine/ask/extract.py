@@ -390,7 +390,10 @@ def write(
             quoted = quote_after(question, evidence, settings)
         else:
             quoted = quote(question, evidence.passages, settings, evidence.scored)
-        step.note = _note(quoted)
+        verdict = "declined" if quoted.answer is None else "answered"
+        step.note = f"support {quoted.support:.2f}: {verdict}{quoted.reason and f': {quoted.reason}'}"
+        if quoted.synthesis:
+            step.note = f"declined: no passage answers a question of kind {quoted.synthesis}"
         lead, pairs = quoted.source or 0, zip(evidence.passages, quoted.quotes, strict=True)
         assert all(said in read.text for read, said in pairs), "a quote is not in its source"
         sources = resting(evidence.sources(quoted.quotes, lead), quoted.span)
@@ -409,13 +412,6 @@ def _beside(read: Passage, quote: str) -> str:
     part = spans[own].turn, read.hit_at(spans[own].start)
     near = [one for one in spans[max(0, own - 1) : own + 2] if (one.turn, read.hit_at(one.start)) == part]
     return read.text[near[0].start : near[-1].end]
-
-
-def _note(quoted: Quote) -> str:
-    if quoted.synthesis:
-        return f"declined: no passage answers a question of kind {quoted.synthesis}"
-    verdict = "declined" if quoted.answer is None else "answered"
-    return f"support {quoted.support:.2f}: {verdict}{quoted.reason and f': {quoted.reason}'}"
 
 
 def draft_answers(model: LanguageModel, question: Question, evidence: Evidence, segments: Segments) -> list[list[int]]:

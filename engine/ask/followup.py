@@ -276,7 +276,9 @@ def condense(text: str, turns: Sequence[Turn], write: Write | None = None) -> Co
 
 def trusted(written: str, text: str, turns: Sequence[Turn]) -> str | None:
     """Return the question that a model completed; None if it adds unknown names or is still incomplete."""
-    line = _line(written)
+    lines = (bare(_LABEL.sub("", one).rstrip("\"”*'` ")) for one in written.splitlines())
+    first = next(filter(None, lines), "")
+    line = f"{first[:1].upper()}{first[1:]}?" if len(first.split()) > 1 else ""
     before = " ".join(part for turn in turns for part in (turn.asked, turn.answer or ""))
     known, own = content_words(f"{before} {text}"), content_words(core(text))
     named = {word for name in _NAMED.findall(f" {bare(line)}") for word in words(name)}
@@ -308,12 +310,6 @@ def with_model(load: "Callable[[], PromptReader]") -> Write:
         return ""
 
     return write
-
-
-def _line(written: str) -> str:
-    lines = (bare(_LABEL.sub("", line).rstrip("\"”*'` ")) for line in written.splitlines())
-    line = next((line for line in lines if line), "")
-    return f"{line[:1].upper()}{line[1:]}?" if len(line.split()) > 1 else ""
 
 
 _BECAUSE = re.compile(r"\b(?:because|since|due to|so that|in order to|the (?:main )?reason)\b", re.IGNORECASE)

@@ -50,7 +50,6 @@ _TRAILING = " .?!…,;:。？！、"  # not all punctuation: C and C# are two th
 _APOSTROPHES = str.maketrans("’‘ʼ`´", "'''''")
 _ABBREVIATIONS = frozenset(("AM", "IT", "US", "WHO"))
 _WORD = re.compile(r"[^\W\d_]{2,}")
-_LONGEST_THANKS = 60  # characters, with the signs around them
 # Words of a clause inside a question, whose verb is not that of the question.
 _IN_CLAUSES = """
 that which who whom say says said tell tells told think thinks thought know knows knew believe believes believed
@@ -120,7 +119,7 @@ def _unframed(text: str) -> str:
 
     The clause after "tell me" is put in the order of a question: "when rehearsal is" is "when is rehearsal".
     """
-    thanks = _THANKS.search(text, max(0, len(text) - _LONGEST_THANKS))
+    thanks = _THANKS.search(text, max(0, len(text) - 60))  # with the signs around them
     text = text[: thanks.start()] if thanks else text
     found = None if re.match(QUESTION_WORD, text, re.IGNORECASE) else _frame().match(text)
     if found is None:

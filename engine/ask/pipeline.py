@@ -46,9 +46,6 @@ if TYPE_CHECKING:
     from store.search import Near
 
 
-_BEST = 2  # best chunks of a question that count as asked about
-
-
 class ServedFrom(Struct, frozen=True):
     """The key of a question (None: it was asked past the answer cache), and whether its answer may be outdated.
 
@@ -77,7 +74,7 @@ def remember(
     chunks = evidence.chunks if evidence else ()
     with ledger.transaction():
         number = History(ledger).add(asked)
-        RetrievalLog(ledger).add(number, chunks, chunks[:_BEST])
+        RetrievalLog(ledger).add(number, chunks, chunks[:2])  # the best ones count as asked about
         documents = documents_of(evidence) if evidence else ()
         link_documents(ledger, served.key or str(number).encode(), documents, served.like)
 
@@ -285,11 +282,10 @@ def change_of(cached: CachedAnswer, reply: Answer, evidence: "Evidence") -> Corr
     return Correction("changed", before.text, cause)
 
 
-Reread = Callable[[Sequence[str], Sequence[float], Scope], "Evidence"]
 _AGAIN = 'pkb ask "QUESTION"'
 
 
-def last_answer(ledger: Ledger, reread: Reread) -> Answer:
+def last_answer(ledger: Ledger, reread: Callable[[Sequence[str], Sequence[float], Scope], "Evidence"]) -> Answer:
     """Return the answer shown last, with the current places of its sources; PkbError if it is not cached.
 
     `reread` returns evidence once more, as `Retriever.reread` does.

@@ -278,7 +278,6 @@ _CLITICS = {"'re": "are", "'ve": "have", "'ll": "will", "'m": "am", "'d": "would
 _WHAT_IS = "what which who whom whose when where why how it there that here he she this"  # before "'s" that is "is"
 _IS = frozenset(_WHAT_IS.split())
 _LONGEST_QUESTION = 1000  # characters
-_SHORTEST = 4  # letters of a word in -ed that is not a past tense: "need", "seed"
 _DETERMINERS = frozenset(
     ("the", "a", "an", "my", "our", "your", "his", "her", "its", "their", "some", "any", "this", "both", "all")
 )
@@ -341,4 +340,5 @@ def _spelled(token: str) -> list[str]:
 
 def is_past(low: str) -> bool:
     """Return whether a word, in lower case, is the past or the participle of a verb, by its form."""
-    return low in irregular_verbs() or (low.endswith("ed") and len(low) > _SHORTEST and low.isalpha())
+    ends = low.endswith("ed") and len(low) > 4 and low.isalpha()  # not "need", "seed"
+    return ends or low in irregular_verbs()

@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from engine.models.minilm import SpanReader
     from store.search import Near
 
-_VERDICTS = ("yes", "no")
 _LEAST_YES = 0.5  # probability of a yes that confirms another question's answer
 _WORD = 4  # tokens that "yes" may take, with what stands before it
 
@@ -91,7 +90,7 @@ def _verdict(model: LanguageModel, cache: Any, start: int, question: Question, a
     """
     ids = check_ids(model, question.text, answer)
     if model.has_roles:
-        yes = model.preference(cache, start, ids, _VERDICTS)
+        yes = model.preference(cache, start, ids, ("yes", "no"))
         if yes is None:
             return None, "cannot say"
         return yes >= _LEAST_YES, f"yes {yes:.2f}"
@@ -136,10 +135,6 @@ def above(similarity: float) -> float:
     return similarity + 1e-6
 
 
-_LOOKED_AT = 8  # of the nearest questions
-_VERIFIED = 2  # of those that the guard lets through
-
-
 class SemanticRules(Struct, frozen=True):
     """The least cosine of two questions, and what may speak against a hit; each part can be left out.
 
@@ -173,7 +168,7 @@ class SemanticLookup:
                 return None
             key, notes, self._verified = ask.key, list[str](), 0
             near = questions.near(
-                asked.vector, scope=key.scope, writer=key.writer, day=key.day, least=self._rules.tau, most=_LOOKED_AT
+                asked.vector, scope=key.scope, writer=key.writer, day=key.day, least=self._rules.tau, most=8
             )
             for one in near:
                 found = self._judged(ask, asked, one)
@@ -181,7 +176,7 @@ class SemanticLookup:
                     step.note = f"{one.similarity:.3f}"
                     return found
                 notes.append(f"{one.similarity:.3f} {found}")
-                if self._verified == _VERIFIED:
+                if self._verified == 2:  # that the guard lets through
                     break
             step.note = "; ".join(notes) or f"none above {self._rules.tau:g}"
         return None
@@ -375,12 +370,9 @@ def _aligned(one: Sequence[str], two: Sequence[str]) -> list[tuple[int, int]]:
 _LIGHT_VERBS = frozenset(map(base, ("make", "give", "have", "take", "get", "do")))
 
 
-_LONG = 7  # words of a question that is hardly another one for one word more
-
-
 def _narrowing(unmatched: Sequence[str], own: QuestionFeatures) -> list[bool]:
     """Return of each word that only one question has whether it asks for something else: a verb, or whose."""
-    found, is_short = zip(own.content, own.heads, strict=True), len(own.content) < _LONG
+    found, is_short = zip(own.content, own.heads, strict=True), len(own.content) < 7  # else one word more hardly counts
     return [is_short and form not in _LIGHT_VERBS and is_head for form, is_head in found if form in unmatched]
 
 

@@ -38,8 +38,6 @@ _CLAUSES = re.compile(r"[^\w\s'’-]")
 _OF = re.compile(r"\bof\b(?: (?:the|an?|our|my|your|his|her|their)\b)?", re.IGNORECASE)
 # The wanted thing, which may come before the thing it belongs to.
 _CALLED = frozenset(words("price cost fee charge date day time hour place room number code new right correct"))
-_SAME_TIME = timedelta(days=1)
-_NEXT = 2  # sentences behind one that may correct it
 _REPORTED = re.compile(r"\b(?:would|was|were|had|wrote|told|said|thought|used to)\b", re.IGNORECASE)
 _PAST = re.compile(r"\b(?:was|were|had)\b", re.IGNORECASE)
 _UNSURE = re.compile(
@@ -70,7 +68,7 @@ class _Claim:
         """Return whether this claim weighs more: by its sender's trust, and between two unknown senders by date."""
         if self.trust != other.trust or self.trust == Trust.KNOWN or self.origin == other.origin:
             return self.trust > other.trust
-        if self.seen and other.seen and abs(self.seen - other.seen) >= _SAME_TIME:
+        if self.seen and other.seen and abs(self.seen - other.seen) >= timedelta(days=1):
             return self.seen < other.seen
         return self.read.date is not None and other.read.date is not None and self.read.date < other.read.date
 
@@ -238,7 +236,8 @@ class _Values:
 
     def corrects(self, new: Candidate, old: Candidate) -> bool:
         """Return whether one of the next sentences of a message gives another value, and says that this is a change."""
-        is_behind = new.read == old.read and new.written == old.written and 0 < new.place - old.place <= _NEXT
+        is_next = 0 < new.place - old.place <= 2  # sentences behind it
+        is_behind = new.read == old.read and new.written == old.written and is_next
         is_told = bool(new.spans and old.spans) and says_change(new.text) and _REPORTED.search(old.text) is not None
         return is_behind and is_told and not new.words.isdisjoint(content(self.question)) and not _is_unsure(new.text)
 

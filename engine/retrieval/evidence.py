@@ -31,7 +31,6 @@ from store.search import Reader
 from store.types import Hit, Place, Scope, Vectors, replace
 
 _DAY = timedelta(days=1)  # addresses first seen closer together came at the same time: many mails are read in one run
-_INTRODUCING = 20  # chunks that may introduce an address
 _LASTING, _WRITERS = 3, 20  # fortnights in which a known sender has written; people who may have written to them
 _PEOPLE = 8  # names and addresses of a mail, one of which may be of older mail
 _Addresses = Callable[..., Sequence[KnownAddress]]
@@ -66,17 +65,14 @@ def _known(one: Provenance, addresses: _Addresses, is_told: Callable[[str, str],
     clashes = (f"{like[each.name.startswith(LOOK_ALIKE)]} {shorten(other, 60)}" for each, other in strange)
     warnings = tuple(dict.fromkeys([*odd, *clashes]))
     own, known = {each.address or each.name for each in senders}, len(strange) < len(others) or not senders
-    trust = Trust.WARNED if warnings else Trust.KNOWN if known or _is_known(own, addresses) else Trust.NEW
+    # Who wrote over some time, or one who did wrote to them: no stranger can do that alone.
+    writers = ((one, *(row.address for row in addresses(f"{READERS}{one}", _WRITERS))) for one in own)
+    lasting = (len(addresses(f"{FORTNIGHTS}{one}", _LASTING)) == _LASTING for some in writers for one in some)
+    trust = Trust.WARNED if warnings else Trust.KNOWN if known or any(lasting) else Trust.NEW
     rows = (row for each in one.people[:_PEOPLE] for row in addresses(each.name) if trust == Trust.NEW)
     before = [row for row in rows if row.seen <= one.seen - _DAY]
     is_first = before and not any(row.sends and row.address in own for row in before)
     return Known(one.seen.isoformat(), warnings, trust, FIRST_MAIL if is_first else "")
-
-
-def _is_known(senders: Iterable[str], addresses: _Addresses) -> bool:
-    """Return whether a sender wrote over some time, or one who did wrote to them: no stranger can do that alone."""
-    writers = ((one, *(row.address for row in addresses(f"{READERS}{one}", _WRITERS))) for one in senders)
-    return any(len(addresses(f"{FORTNIGHTS}{one}", _LASTING)) == _LASTING for own in writers for one in own)
 
 
 def _is_unusual(route: str, one: Provenance, addresses: _Addresses) -> bool:
@@ -102,7 +98,7 @@ def _is_unusual(route: str, one: Provenance, addresses: _Addresses) -> bool:
 def introduces(catalogue: Catalog, bank: Searchable | None, old: str, new: str) -> bool:
     """Return whether mail from one address, with no warning, says that another is its writer's new one."""
     scope = Scope(sender=old, collection=catalogue.collection)
-    hits = bank.by_words(words(new), scope, _INTRODUCING) if bank else []
+    hits = bank.by_words(words(new), scope, 20) if bank else []
     lines = [(hit.chunk, line) for hit in hits for line in _SENTENCE_END.split(hit.chunk.text.lower())]
     telling = [one.document for one, line in lines if one.role == "body" and new in line and _says_mine(line, new)]
     return any(not one.warnings for one in provenance_of(catalogue.ledger, telling).values())
@@ -221,9 +217,6 @@ def find(
     return Evidence(passages, chunks, found.covered, tuple(sorted(cosines, reverse=True)[:_NEAREST]))
 
 
-_LEADING = 2  # passages of the document before
-
-
 def find_after(
     bank: Reader, catalogue: Catalog, vector: Vectors | None, question: Question, options: AskOptions, trace: Trace
 ) -> Evidence:
@@ -243,7 +236,7 @@ def find_after(
         scope = replace(options.scope, document=there[0].chunk.document if there else own[0])
         ranked = retrieve(bank, vector, question, scope, len(hits), RetrievalLimits()).ranked
         ordered = {hit.chunk.id: hit.scored(1.0) for hit in (*there, *ranked, *hits)}
-        leading = tuple(placed(catalogue, join(list(ordered.values()), _LEADING, RetrievalLimits().joined), bank))
+        leading = tuple(placed(catalogue, join(list(ordered.values()), 2, RetrievalLimits().joined), bank))
         step.note = f"{len(leading)} sources of the answer before"
     held = {chunk.id for one in leading for chunk in one.chunks}
     others = [one for one in found.passages if not held & {chunk.id for chunk in one.chunks}]
@@ -275,7 +268,7 @@ def reread(bank: Reader, catalogue: Catalog, chunks: Sequence[str], scores: Sequ
     joined = _joined([stored[id] for id in chunks if id in stored])
     if len(stored) < len(chunks) or len(joined) != len(scores):
         return Evidence((), (), 0.0)
-    scored = (_with_score(Passage(hits), score) for hits, score in zip(joined, scores, strict=True))
+    scored = (Passage(tuple(hit.scored(it) for hit in hits)) for hits, it in zip(joined, scores, strict=True))
     return Evidence(_graded(placed(catalogue, scored, bank)), tuple(chunks), 0.0)
 
 
@@ -356,11 +349,8 @@ def _graded(passages: Sequence[Passage]) -> tuple[Passage, ...]:
     """
     best = max((passage.score for passage in passages), default=0.0)
     steps = (max(0, round(_STEPS * one.score / best)) / _STEPS if best > 0 else 0.0 for one in passages)
-    return tuple(map(_with_score, passages, steps))
-
-
-def _with_score(passage: Passage, score: float) -> Passage:
-    return replace(passage, hits=tuple(hit.scored(score) for hit in passage.hits))
+    pairs = zip(passages, steps, strict=True)
+    return tuple(replace(one, hits=tuple(hit.scored(step) for hit in one.hits)) for one, step in pairs)
 
 
 def _placed(catalogue: Catalog, passage: Passage, known: Mapping[str, Known]) -> Passage | None:

@@ -35,8 +35,6 @@ _MARKER = re.compile(r"\W{0,6}(?P<marker>[A-Za-z][A-Za-z \-]{2,16}?)[ \t]*:[ \t]
 _CALLED = re.compile(r"\s*[^\W\d_]+,")
 _CHECKBOX = re.compile(r"\s*(?:[-*+]\s+)?\[ ?\]\s+\S")
 
-Doer = Literal["writer", "reader", "named", "unknown"]
-
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
@@ -52,7 +50,7 @@ class Commitment:
     """An open item of a sentence: for whom, by name if it has one; `replies` if any answer closes it."""
 
     kind: Literal["task", "question", "decision", "done", "mail", "date", "person"]
-    doer: Doer
+    doer: Literal["writer", "reader", "named", "unknown"]
     name: str | None = None
     replies: bool = False
 

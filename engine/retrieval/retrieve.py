@@ -16,7 +16,7 @@ from engine.text.dates import Days
 from engine.text.question import ASKING_WORDS, Question
 from engine.text.words import FUNCTION_WORDS, words
 from engine.types import Passage
-from store.types import Chunk, Hit, Scope, Totals, Vectors, names_person, replace, turns
+from store.types import Hit, Scope, Totals, Vectors, names_person, replace, turns
 
 _REACH = 8  # words: two words further apart are not near
 
@@ -160,7 +160,9 @@ def join(ranked: Sequence[Hit], k: int, most: int) -> list[Passage]:
     groups: list[list[Hit]] = []
     copies: dict[str, list[Hit]] = {}
     for hit, same in fold(ranked):
-        group = next((group for group in groups if len(group) < most and _beside(group, hit.chunk)), None)
+        beside = {(hit.chunk.document, hit.chunk.position + step) for step in (-1, 1)}
+        able = (one for one in groups if any((it.chunk.document, it.chunk.position) in beside for it in one))
+        group = next((one for one in able if len(one) < most), None)
         if group is None and len(groups) == k:
             break
         if group is None:
@@ -169,10 +171,6 @@ def join(ranked: Sequence[Hit], k: int, most: int) -> list[Passage]:
         copies[hit.chunk.id] = same
     ordered = [sorted(group, key=lambda hit: hit.chunk.position) for group in groups]
     return [Passage(tuple(hits), tuple(copy for hit in hits for copy in copies[hit.chunk.id])) for hits in ordered]
-
-
-def _beside(group: Sequence[Hit], chunk: Chunk) -> bool:
-    return any(h.chunk.document == chunk.document and abs(h.chunk.position - chunk.position) == 1 for h in group)
 
 
 class Searchable(Protocol):
