@@ -25,7 +25,6 @@ from store.history import History
 from store.home import ELSEWHERE, Home, existing, file_system, unsafe_place
 from store.jobs import JobAccount, JobBenefit, Jobs, PredictionLog
 
-_ENOUGH_MEMORY = 4 << 30  # bytes
 _HERE = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
 _GB = 10**9
 _SMALL = 300_000_000  # bytes of weights
@@ -56,7 +55,6 @@ def doctor(opened: Session) -> Iterator[Check]:
 
 
 def _bad(name: str, error: Exception) -> Check:
-    """Make a finding of what keeps commands from working."""
     known = (error.message, error.next_step) if isinstance(error, PkbError) else explain(error)
     message, step = known or ("cannot be opened", None)
     return Check(name, "bad", message, None if step == "pkb doctor" else step)
@@ -70,9 +68,7 @@ def examine(home: Home, settings: Settings, threads: int, environ: Mapping[str, 
         "home": lambda: operations.home_check(home),
         "disk": lambda: _disk_kind(home, settings.home.place),
         "space": lambda: operations.space_check(home),
-        "memory": lambda: Check(
-            "memory", "ok" if total() >= _ENOUGH_MEMORY else "note", f"{total() / (1 << 30):.0f} GiB"
-        ),
+        "memory": lambda: Check("memory", "ok" if total() >= 4 << 30 else "note", f"{total() / (1 << 30):.0f} GiB"),
         "embedder": lambda: _weights(
             "embedder", lambda: _embedder(settings.embed.model, environ), "keyword search only"
         ),
@@ -212,9 +208,6 @@ def _kv_steps(home: Home) -> Check:
     return Check("kv steps", "ok" if found else "note", found or "not measured yet: the first question measures them")
 
 
-_WEEKS = 104  # that are listed at most
-
-
 def so_far(benefits: Mapping[str, JobBenefit]) -> list[dict[str, Any]]:
     """Return cost and benefit of each kind of idle job in all runs, as plain values."""
     return [
@@ -265,11 +258,11 @@ def gather(opened: Session) -> dict[str, Any]:
 
 
 def weekly(counted: Sequence[tuple[str, str, int, float, str]]) -> list[dict[str, Any]]:
-    """Return questions, tiers and savings of the last weeks, as `History.by_week` has them, and of those in between."""
+    """Return questions, tiers and savings of the last 104 weeks, by `History.by_week`, and of those in between."""
     mondays = [date.fromisoformat(monday) for monday, *_ in counted]
     number = (mondays[-1] - mondays[0]).days // 7 + 1 if mondays else 0
     found = list[dict[str, Any]]()
-    for back in reversed(range(min(number, _WEEKS))):
+    for back in reversed(range(min(number, 104))):
         start = (mondays[-1] - timedelta(7 * back)).isoformat()
         own = [one for one in counted if one[0] == start]
         tiers = {tier: questions for _, tier, questions, *_ in own}

@@ -6,7 +6,7 @@ Also lists the parts that a home need not use, each with its own checks and figu
 import json
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -286,6 +286,8 @@ def _set(opened: Session, key: str, value: str) -> None:
 
 def remove_adapter(opened: Session, name: str) -> int:
     """Take an adapter off wherever it is used, then remove it with its KV; returns the bytes freed."""
+    from engine.backends import open_store
+
     folder = adapter_folder(opened)
     tasks, collections = adapter_uses(opened, name)
     for task in tasks:
@@ -293,24 +295,14 @@ def remove_adapter(opened: Session, name: str) -> int:
     if collections:
         chosen = parse_collections(opened.settings.adapter.collections)
         _set(opened, "collections", spell_collections({one: used for one, used in chosen.items() if used != name}))
-    return folder.remove(name) + forget_kv(opened)
-
-
-def forget_kv(opened: Session) -> int:
-    """Remove the KV that adapters have computed which are here no more; returns the bytes freed."""
-    from engine.backends import open_store
-
+    freed, left = folder.remove(name), set[str]()
     if not opened.there:
-        return 0
-    folder, digests = adapter_folder(opened), set[str]()
-    for name in folder.names():
+        return freed
+    for one in folder.names():
         with suppress(PkbError):  # one that cannot be read is never put on
-            digests.add(folder.find(name).read(folder.notes).digest)
-    store = open_store(opened.home, opened.ledger, opened.settings.kv)
-    try:
-        return store.forget_adapters(digests)
-    finally:
-        store.close()
+            left.add(folder.find(one).read(folder.notes).digest)
+    with closing(open_store(opened.home, opened.ledger, opened.settings.kv)) as store:
+        return freed + store.forget_adapters(left)
 
 
 def export(opened: Session) -> Iterator[dict[str, Any]]:

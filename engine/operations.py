@@ -529,9 +529,6 @@ def _day(flag: str, day: str, now: datetime, *, end: bool = False) -> date:
         raise UsageError(f"{flag} {day} is not a day like {example}", "pkb ask --help") from None
 
 
-_ENOUGH_DISK, _LEAST_DISK = 2 << 30, 200 << 20  # bytes
-
-
 def unfit_places(home: Home) -> list[Check]:
     """Return why it is not safe to write to this home: the problems that `doctor` finds with its folder and space.
 
@@ -558,5 +555,5 @@ def home_check(home: Home) -> Check:
 def space_check(home: Home) -> Check:
     """Check the free space on the disk of a home."""
     free = shutil.disk_usage(existing(home.data)).free
-    state: CheckState = "ok" if free >= _ENOUGH_DISK else "note" if free >= _LEAST_DISK else "bad"
+    state: CheckState = "ok" if free >= 2 << 30 else "note" if free >= 200 << 20 else "bad"
     return Check("space", state, f"{free / 1e9:.1f} GB free", None if state == "ok" else "free some disk space")

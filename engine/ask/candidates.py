@@ -352,7 +352,6 @@ def is_beyond(question: Question, found: Sequence[Candidate]) -> bool:
 
 
 def _told(read: Passage) -> frozenset[str]:
-    """Return the words of a source, with those of its header and of who took part."""
     return frozenset(words(f"{read.header} {read.sender} {' '.join(read.recipients)} {read.text}"))
 
 

@@ -210,7 +210,6 @@ class _Who:
 
 
 def _line_at(text: str, start: int, end: int) -> str:
-    """Return the lines of a text that a part of it stands on."""
     last = text.find("\n", end)
     return text[text.rfind("\n", 0, start) + 1 : last if last >= 0 else len(text)].strip("\n")
 

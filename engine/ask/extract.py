@@ -217,7 +217,6 @@ def _event(question: Question, reads: Sequence[Passage]) -> SelectedSentence | N
 
 
 def _name(speaker: str) -> str:
-    """Return a name without its address."""
     return _flat(speaker.partition("<")[0].strip(' "')) or speaker.strip("<> ")
 
 

@@ -175,7 +175,6 @@ def by_rules(text: str, turns: Sequence[Turn]) -> str | None:
 
 
 def _asked_another_way(asking: str, last: Turn) -> str:
-    """Ask another question word of the last question."""
     parts = take_apart(last.asked)
     if parts is None:
         return f"{asking} is {last.topic}" if last.topic and asking.lower() != "why" else ""

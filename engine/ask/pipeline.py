@@ -46,37 +46,30 @@ if TYPE_CHECKING:
     from store.search import Near
 
 
-class ServedFrom(Struct, frozen=True):
-    """The key of a question (None: it was asked past the answer cache), and whether its answer may be outdated.
-
-    `like` is the key of the question whose answer it is.
-    """
-
-    key: bytes | None
-    stale: bool = False
-    like: bytes | None = None
-
-
 def remember(
     ledger: Ledger,
     text: str,
     at: datetime,
     reply: Answer,
-    served: ServedFrom,
+    key: bytes | None,
     saved_ms: float,
     evidence: "Evidence | None",
+    like: bytes | None = None,
 ) -> None:
-    """Keep a question with its reply's figures; `evidence` is None if nothing was retrieved."""
+    """Keep a question with its reply's figures; `evidence` is None if nothing was retrieved.
+
+    `key` is None if it was asked past the answer cache, `like` the key of the question whose answer it is.
+    """
     tokens = reply.tokens or {}
     about = (at.timestamp(), text, reply.tier, reply.answered, reply.ms["total"], saved_ms)
     read = (tokens.get("prompt"), tokens.get("reused"))
-    asked = HistoryEntry(*about, *read, served.key, served.stale)
+    asked = HistoryEntry(*about, *read, key, reply.stale)
     chunks = evidence.chunks if evidence else ()
     with ledger.transaction():
         number = History(ledger).add(asked)
         RetrievalLog(ledger).add(number, chunks, chunks[:2])  # the best ones count as asked about
         documents = documents_of(evidence) if evidence else ()
-        link_documents(ledger, served.key or str(number).encode(), documents, served.like)
+        link_documents(ledger, key or str(number).encode(), documents, like)
 
 
 class Miss(Struct, frozen=True):
@@ -170,8 +163,8 @@ class Asker:
         if ask.options.write_bank:
             with ask.trace.step("count"):
                 self._bank.record_use(ask.key.digest, generation, ask.now.timestamp(), kept.evidence)
-        reply, served = _served(ask, kept, stale=stale), ServedFrom(ask.key.digest, stale, ask.key.digest)
-        return self._answered(ask, reply, served, kept.made_ms - reply.ms["total"], evidence)
+        reply = _served(ask, kept, stale=stale)
+        return self._answered(ask, reply, ask.key.digest, kept.made_ms - reply.ms["total"], evidence)
 
     def _serve_similar(self, ask: PendingQuestion, asked: EmbeddedQuestion, near: "Near") -> AskResult:
         """Return another question's answer, and owe this one its own."""
@@ -181,8 +174,7 @@ class Asker:
             from engine.ask.semantic import defer_verification
 
             defer_verification(self._ledger, self._room, ask, asked, near)
-        saved = near.answer.made_ms - reply.ms["total"]
-        return self._answered(ask, reply, ServedFrom(ask.key.digest, like=near.key), saved, None)
+        return self._answered(ask, reply, near.key, near.answer.made_ms - reply.ms["total"], None)
 
     def _made(
         self, ask: PendingQuestion, asked: QueryContext, before: CachedAnswer | None, written: "GeneratedAnswer"
@@ -192,17 +184,16 @@ class Asker:
             store_answer(self._bank, self._room, ask, asked, reply)
         if before:
             reply = replace(reply, correction=change_of(before, reply, asked.evidence))
-        answered = self._answered(ask, reply, ServedFrom(ask.key.digest), ask.trace.saved_s * 1000, asked.evidence)
+        answered = self._answered(ask, reply, None, ask.trace.saved_s * 1000, asked.evidence)
         return replace(answered, keep=written.keep) if ask.options.record or ask.options.write_bank else answered
 
     def _answered(
-        self, ask: PendingQuestion, reply: Answer, served: ServedFrom, saved_ms: float, evidence: "Evidence | None"
+        self, ask: PendingQuestion, reply: Answer, like: bytes | None, saved_ms: float, evidence: "Evidence | None"
     ) -> AskResult:
         """Record a reply, and add a correction where an earlier answer has changed."""
-        if not ask.options.write_bank:
-            served = replace(served, key=None)
         if ask.options.record:
-            remember(self._ledger, ask.text, ask.now, reply, served, saved_ms, evidence)
+            key = ask.key.digest if ask.options.write_bank else None
+            remember(self._ledger, ask.text, ask.now, reply, key, saved_ms, evidence, like)
         if ask.options.scope.sender:
             ask.trace.notices.extend(matched_senders(self._ledger, ask.options.scope))
         if any(source.rival or (reply.answered and source.warnings) for source in reply.sources):

@@ -118,7 +118,6 @@ def hit_rate(one: PredictorCounts | None) -> float:
     return min(1.0, mean + sqrt(mean * (1 - mean) / (count + 1)))
 
 
-_LINE = 300  # characters of a question in a prompt
 Write = Callable[[Sequence[str]], str]  # from prompt segments, all but the last ending in a newline, to a completion
 AskAbout = Callable[[Sequence[Chunk], str], str]  # from chunks and a request about them to a completion
 
@@ -134,7 +133,7 @@ class Prediction(Struct, frozen=True):
 
 def from_history(questions: Sequence[str], kind: str, stride: int, write: Write) -> list[Prediction]:
     """Have a model predict `stride` questions about a collection of this `kind` from past ones, oldest first."""
-    shown = [shorten(one, _LINE) for one in questions]
+    shown = [shorten(one, 300) for one in questions]
     if not shown or stride < 1:
         return []
     system, _, cue = prompt("predict_history").rpartition("\n")
@@ -190,7 +189,6 @@ def pick(
 
 
 LONGEST = 200  # characters of a question
-_PARSED = 20_000  # characters
 _JSON = re.compile(r'[\[{]\s*"')
 _BULLET = re.compile(r"^(?:[-*•+–—>#|]+\s*|\(?(?:\d{1,3}|[a-zA-Z])[.):\]]\s+|\[\d{1,3}\]\s*)+")
 _LABEL = re.compile(r"^\**(?:questions?|q|prediction)\s*\d{0,3}\**\s*[:.)]\**\s*", re.IGNORECASE)
@@ -208,7 +206,7 @@ _WIDE = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 def parse(written: str, most: int) -> list[str]:
     """Return the first `most` questions in a text, without duplicates, one line each; strings of JSON are lines."""
-    found, text = dict[str, str](), _SPECIAL.sub("\n", written[:_PARSED])
+    found, text = dict[str, str](), _SPECIAL.sub("\n", written[:20_000])
     for line in _END.sub(r"\g<0>\n", text.replace('"', "\n") if _JSON.search(text) else text).splitlines():
         if question := _question(line):
             found.setdefault(normalise(question), question)
@@ -290,8 +288,6 @@ def has_similar(reasker: Reasker, strategy: Strategy, question: str) -> bool:
 
 Slot = Literal["name", "title"]
 _ANY_DAY = datetime(2000, 1, 1, tzinfo=UTC)  # dates do not matter here
-_LEAST = 2  # different names that a form was asked with
-_LONGEST_TITLE = 100
 # Answers that the text must hold literally.
 _LITERAL: tuple[SpanKind, ...] = ("phone", "link", "amount")
 
@@ -320,7 +316,7 @@ def forms(questions: Sequence[str]) -> list[QuestionForm]:
     learned = list[QuestionForm]()
     for (_, _, slot), uses in found.items():
         asked = frozenset(normalise(filler) for _, filler, _ in uses)
-        if len(asked) >= _LEAST:
+        if len(asked) > 1:
             before, _, after = uses[-1]
             learned.append(QuestionForm(before, after, slot, asked, len(uses) / len(questions)))
     return sorted(learned, key=lambda form: (-form.share, form.before, form.after))
@@ -330,7 +326,7 @@ def fillers(hit: Hit, slot: Slot, names: Sequence[str]) -> list[str]:
     """Return the fillers that a chunk offers: its title, or its people and names of past questions that it mentions."""
     if slot == "title":
         title = " ".join(hit.title.split())
-        return [title] if 2 < len(title) <= _LONGEST_TITLE and hit.chunk.position == 0 else []
+        return [title] if 2 < len(title) <= 100 and hit.chunk.position == 0 else []
     text = f" {' '.join(words(hit.chunk.text))} "
     known = [name for name in names if f" {' '.join(words(name))} " in text]
     return list(dict.fromkeys([*correspondents(hit), *named(hit), *known]))
@@ -367,7 +363,6 @@ def _slots(question: str) -> Iterator[tuple[str, str, str, Slot]]:
             yield before, name, after, slot
 
 
-_FORMS = 20  # that are filled in
 _RECENCY = 0.3  # share of the probability that the last chunk lacks against the newest
 _SWAPPED = {"when is ": "Where is ", "when was ": "Where was ", "where is ": "When is ", "where was ": "When was "}
 
@@ -380,7 +375,7 @@ def from_forms(
     OutOfTime before a chunk once `is_over`.
     """
     names, found = names_of(past), list[Prediction]()
-    learned = forms(past)[:_FORMS]
+    learned = forms(past)[:20]
     for place, hit in enumerate(hits):
         check_time(is_over)
         fillers_of = {slot: fillers(hit, slot, names) for slot in dict.fromkeys(form.slot for form in learned)}

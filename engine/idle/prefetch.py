@@ -29,12 +29,10 @@ from store.types import Chunk, replace
 Path = tuple[Ids, ...]  # a segment behind those of its prefix
 Evictable = tuple[float, Node]  # a prefetched node, and the age of its chunk: its place among the newest ones
 
-_TOKEN_S = 1e-3  # to prefill one token, until one was
-
 
 def cost_of_token(cached: CountTotal) -> tuple[float, float]:
-    """Return the seconds that one token takes to prefill, and its bytes: the means of all that is cached."""
-    return (cached.seconds / cached.tokens, cached.bytes / cached.tokens) if cached.tokens else (_TOKEN_S, 0.0)
+    """Return the seconds that one token takes to prefill, and its bytes: the means of all cached; a guess at first."""
+    return (cached.seconds / cached.tokens, cached.bytes / cached.tokens) if cached.tokens else (1e-3, 0.0)
 
 
 class WantedSegment(Struct, frozen=True):

@@ -137,10 +137,6 @@ def session_idle(output: str, now: float) -> float | None:
     return min(found, default=None)
 
 
-_TIMEOUT_S = 2.0
-_FRESH_S = 5.0
-
-
 @dataclass(frozen=True, slots=True)
 class Sources:
     """The paths to read on Linux: folders of power supplies and of terminals, and the PATH of programs."""
@@ -163,7 +159,7 @@ class Machine:
         """Return the state of the machine now; `asked_s` is the time since the last question, a sign of presence."""
         now = time.monotonic()
         self._own = self._own.then(now, time.process_time())
-        if self._known is None or now - self._known[0] >= _FRESH_S:
+        if self._known is None or now - self._known[0] >= 5.0:
             self._known = now, on_mains(self._sources), away_s(self._sources, time.time())
         at, mains, idle = self._known
         load = others(os.getloadavg()[0], self._own.load, os.cpu_count() or 1)
@@ -215,7 +211,7 @@ def _output_of(sources: Sources, *words: str) -> str:
     """Return the output of a system program; empty if it is missing, fails or is too slow."""
     env = {"PATH": sources.tools, "LC_ALL": "C"}
     try:
-        done = subprocess.run(words, env=env, capture_output=True, check=True, timeout=_TIMEOUT_S)
+        done = subprocess.run(words, env=env, capture_output=True, check=True, timeout=2.0)
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout.decode("utf-8", "replace")

@@ -237,8 +237,6 @@ _SHORT = 250  # most own words of short mail: longer ones are articles, minutes,
 _MASS = 20  # recipients; mail to more people asks nobody in particular
 _OVERDUE = timedelta(days=30)  # after which what was due is no longer shown
 _REPLIES = timedelta(days=14)  # within which a message of another subject may be a reply
-_SHARED = 0.5  # of the content words of a sentence, that such a message must have
-_FEWEST = 2  # content words that must be shared
 _TERSE = 3  # content words of "Here it is" and "I have just sent it", which say of nothing else that it is done
 _TITLE = 3  # documents of a subject that names a thread
 
@@ -458,7 +456,7 @@ def _closes(document: WholeDocument, one: OpenSentence) -> bool:
 
 
 def _shares(wanted: frozenset[str], said: frozenset[str]) -> bool:
-    return len(wanted & said) >= max(_FEWEST, _SHARED * len(wanted))
+    return len(wanted & said) >= max(2, 0.5 * len(wanted))  # of a sentence's content words
 
 
 def read_documents(reader: Reader, ids: Sequence[str]) -> list[WholeDocument]:
@@ -504,7 +502,6 @@ def item_of(catalogue: Catalog, one: OpenSentence, me: frozenset[str] = frozense
 
 @lru_cache(1 << 12)
 def _key(person: str) -> str:
-    """Return the key of a person: the folded address, else the folded name."""
     name, address = name_and_address(person)
     return folded_address(address) if address else folded_name(name)
 

@@ -208,7 +208,6 @@ def _dates(document: WholeDocument, today: date) -> Iterator[OpenSentence]:
 
 
 def _newcomers(reader: Reader, scope: Scope, first: date) -> Iterator[OpenSentence]:
-    """Yield the first mails of people of whom there is none from before."""
     before = reader.matching(replace(scope, since=None, until=first), "mail").senders()
     known = {key for one in before for key in _known_as(one)}
     for hit in reader.matching(replace(scope, since=first), "mail").by_date(_MOST, oldest=True):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.ask.pipeline import ServedFrom, remember
+from engine.ask.pipeline import remember
 from engine.types import Answer, Evidence, Passage
 from store.database import Ledger, open_ledger
 from store.history import History, RetrievalLog
@@ -35,9 +35,7 @@ def evidence(*found: Passage) -> Evidence:
 def test_a_question_is_kept_with_its_tokens_and_its_chunks(ledger: Ledger) -> None:
     tokens = {"prompt": 300, "reused": 120, "computed": 180, "generated": 9}
     reply = Answer("when?", "Friday", "prefix", "model", "m", (), {"total": 12.0}, tokens=tokens)
-    remember(
-        ledger, "when?", NOW, reply, ServedFrom(b"k"), 0.0, evidence(read("late", 9, 0, 1), read("early", 2, 0, 2))
-    )
+    remember(ledger, "when?", NOW, reply, b"k", 0.0, evidence(read("late", 9, 0, 1), read("early", 2, 0, 2)))
     assert [(t.tier, t.answered, t.median_ms) for t in History(ledger).by_tier()] == [("prefix", 1, 12.0)]
     assert History(ledger).prompts().reused == 120
     assert RetrievalLog(ledger).lists(10) == [("late0", "early0", "early1")]
@@ -46,6 +44,6 @@ def test_a_question_is_kept_with_its_tokens_and_its_chunks(ledger: Ledger) -> No
 
 def test_a_question_that_read_nothing_has_neither_tokens_nor_chunks(ledger: Ledger) -> None:
     reply = Answer("when?", "Friday", "exact", "quote", None, (), {"total": 1.0})
-    remember(ledger, "when?", NOW, reply, ServedFrom(b"k"), 30.0, None)
+    remember(ledger, "when?", NOW, reply, b"k", 30.0, None)
     assert [(t.tier, t.saved_ms) for t in History(ledger).by_tier()] == [("exact", 30.0)]
     assert (History(ledger).prompts().questions, RetrievalLog(ledger).lists(10)) == (0, [])
