@@ -229,7 +229,6 @@ def _files(action: Action, files: Mapping[Path, str], load: Sequence[tuple[str, 
 
 
 def _must(*command: str, given: str = "") -> None:
-    """Run a system command; PkbError with the end of its output if it fails."""
     done = _outcome(*command, given=given)
     if done.returncode:
         last = plain(done.stderr).strip().splitlines()[-1:] or [f"exit code {done.returncode}"]

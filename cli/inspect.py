@@ -126,7 +126,6 @@ def search(
 
 
 def _say_matched(pkb: "Pkb", scope: "Scope") -> None:
-    """Say which senders the name in a scope fits, where it fits several."""
     if not scope.sender:
         return
     from engine.ask.keys import matched_senders

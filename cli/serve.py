@@ -129,7 +129,6 @@ def _stop(opened: Session) -> int | None:
 
 
 def _state(opened: Session) -> dict[str, Any]:
-    """Ask it what it is; all null where it does not run."""
     from engine.serve.process import ConnectionLost, connect, identity
 
     said: dict[str, Any] = {}

@@ -326,7 +326,6 @@ class Tools:
 
 
 def _plainly(value: Any) -> Any:
-    """Return JSON values with all their texts safe to print."""
     if isinstance(value, dict):
         return {name: _plainly(one) for name, one in value.items()}
     return list(map(_plainly, value)) if isinstance(value, list) else plain(value) if isinstance(value, str) else value

@@ -178,7 +178,6 @@ def _latest(files: Iterable[str]) -> str:
 
 
 def _lacks_end(path: Path) -> bool:
-    """Return whether a file of a known format is empty or cut off."""
     if (end := _ENDS.get(path.suffix)) is None:
         return False
     with suppress(FileNotFoundError), path.open("rb") as file:

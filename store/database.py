@@ -150,7 +150,6 @@ def open_ledger(path: Path, *, create: bool = False, durable: bool = False) -> L
 
 
 def _explain(error: Exception, path: Path) -> NoReturn:
-    """Raise DamagedLedger where SQLite found damage."""
     code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
     if isinstance(error, UnicodeDecodeError) or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         raise DamagedLedger(path) from None

@@ -314,7 +314,6 @@ class Knowledge:
         return {name: sorted(several, key=_id) for name, several in found.items()}
 
     def _mark_indexed(self, entries: Sequence[IndexedDocument]) -> None:
-        """Record that documents are indexed as they should be: names, passages, provenance."""
         for entry in entries:
             named = (json.dumps(entry.names), entry.document.id)
             self._ledger.rows.execute("UPDATE documents SET rechunk = 0, names = ? WHERE id = ?", named)

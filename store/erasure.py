@@ -204,7 +204,6 @@ class Eraser:
         return sorted(str(path) for path in former if path.is_file())
 
     def _remains(self, documents: Sequence[str]) -> Iterator[str]:
-        """Yield where something of forgotten documents is still found."""
         for name in self._tables.names() if documents else ():
             for some in batches(documents, _AT_ONCE):
                 if self._tables.count(name, among("id" if name == "documents" else "document", some)):
@@ -237,7 +236,6 @@ def stored_questions(ledger: Ledger) -> dict[str, str]:
 
 
 def _drop_questions(ledger: Ledger, questions: Sequence[str]) -> None:
-    """Delete questions with their answers, predictions and jobs, inside the caller's transaction."""
     for one in [(question,) for question in questions]:
         keys = ledger.rows.execute("SELECT key FROM answers WHERE question = ?", one).fetchall()
         keys += ledger.rows.execute("SELECT key FROM history WHERE question = ? AND key IS NOT NULL", one).fetchall()

@@ -177,7 +177,6 @@ def _vectors(ledger: Ledger, tables: Tables) -> Finding:
 
 
 def _mapped(home: Home, ledger: Ledger, tables: Tables, read_data: bool) -> Finding:
-    """Find files of the mapped index that are damaged, and chunks that it lacks or has too many of."""
     index = MappedIndex(home, ledger, lambda: tables)
     if damaged := index.damaged(reads=read_data):
         return Finding("mapped", f"{len(damaged)} files of the mapped index are damaged")

@@ -163,7 +163,6 @@ class KvBudget:
         return total + sum(files.values()) + _SLACK * (1 + unfinished) + need - self.bytes
 
     def _choose(self, excess: int, keep: Container[Key]) -> list[Node]:
-        """Choose nodes to evict: none that is pinned, being written, or in `keep`."""
         held, rows = self._pinned(), self._index.scored()
         held |= {node.key for node, state in rows if state != "complete" or node.key in keep}
         chosen = victims((node for node, _ in rows), excess, self._score, self._now(), held)

@@ -92,7 +92,6 @@ class Lease:
 
 
 def _held(descriptor: int) -> bool:
-    """Lock a file for one holder; returns whether it is."""
     for _ in range(_TRIES):
         if _locked(descriptor, fcntl.LOCK_EX):
             return True

@@ -200,7 +200,6 @@ class Matches:
 
 
 def _remove(path: Path) -> None:
-    """Remove a file, or what somebody else put in its place."""
     if path.is_dir() and not path.is_symlink():
         rmtree(path, ignore_errors=True)
     else:
@@ -424,7 +423,6 @@ class MappedIndex:
             self._ledger.rows.execute(sql, (listed.state.generation,))
 
     def _read_list(self) -> ShardList | None:
-        """Read the list; None where there is none."""
         with suppress(ValueError):
             found = json.decode(self._ledger.get(_LIST) or "", type=ShardList)
             return found if found.format == shards.FORMAT else None

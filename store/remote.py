@@ -182,7 +182,6 @@ def _numbers(tensor: Tensor) -> Any:
 
 
 def _tensor(name: str, dtype: str, numbers: Any) -> Tensor:
-    """Return numbers as a tensor, rounded to its dtype."""
     import numpy as np
 
     found = np.ascontiguousarray(numbers, "<f4")

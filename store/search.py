@@ -162,7 +162,6 @@ class QuestionVectors:
         return sorted((found[question][0], row) for question, row in zip(at.tolist(), rows.tolist(), strict=True))
 
     def _answered(self, number: int, scope: str, writer: str, day: str | None) -> tuple[bytes, CachedAnswer] | None:
-        """Return the key and entry of a number; None if it was removed, has no answer, or another scope."""
         sql = f"""SELECT key, {ANSWER_COLUMNS} FROM question_vectors JOIN intact_answers USING (key)
                   WHERE number = ? AND state = 'answered' AND scope = ? AND writer = ? AND day IS ?"""
         row = self._rows.execute(sql, (number, scope, writer, day)).fetchone()

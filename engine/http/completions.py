@@ -167,7 +167,6 @@ def _title(chat: str) -> str:
 
 
 def _said(one: _Message) -> tuple[str, str, bool]:
-    """Return the role of a message, its text (one string, or parts), and whether it has parts of another type."""
     parts = one.content if isinstance(one.content, list) else [_Part("text", one.content or "")]
     texts = [part.text or "" for part in parts if part.type == "text"]
     return one.role, valid_text("\n".join(texts)), len(texts) < len(parts)
@@ -337,7 +336,6 @@ def decoded(body: bytes) -> Any:
 
 
 async def _unless_gone(request: Request, wanted: Callable[[], Awaitable[_Event]]) -> _Event:
-    """Wait for an event; _Gone if the client goes away before it."""
     waiting, leaving = asyncio.ensure_future(wanted()), asyncio.ensure_future(request.receive())
     try:
         await asyncio.wait((waiting, leaving), return_when=asyncio.FIRST_COMPLETED)

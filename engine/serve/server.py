@@ -429,7 +429,6 @@ class Server:
             self._drop(caller)
 
     def _handle(self, caller: Connection, frame: Frame) -> None:
-        """Handle a frame at once or queue it; a connection that sends an unknown one is dropped."""
         kind = frame["kind"]
         if kind in _JOBS and caller.job is None and not self._stopping:
             caller.job = QueuedRequest(frame, partial(self._from_thread, self._deliver, caller))
