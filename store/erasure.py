@@ -123,7 +123,7 @@ class Eraser:
             sql = "INSERT OR REPLACE INTO forgotten SELECT name, ? FROM former_names WHERE document = ?"
             self._ledger.rows.executemany(sql, [(now, document) for document in documents])
             _drop_questions(self._ledger, questions)
-            _set_epoch(self._ledger, ended=False)
+            self._ledger.set(EPOCH, str(self._ledger.count(EPOCH) | 1))  # nothing read before can be stored any more
         return self.finish(now, on_step, before)
 
     def finish(self, now: float, on_step: OnStep, before: dict[str, int] | None = None) -> Erased:
@@ -136,7 +136,7 @@ class Eraser:
             self._remove(some, now)
         with self._ledger.transaction():
             self._write_down((), tables=has_tables)  # what is examined must not hold the ids itself
-            _set_epoch(self._ledger, ended=True)
+            self._ledger.set(EPOCH, str((self._ledger.count(EPOCH) | 1) + 1))
         kept = {self._home.data / f"{self._home.ledger.name}{end}" for end in ("", "-wal", "-shm")}
         for path in {*self._home.data.glob("ledger.*")} - kept:  # copies that repairs left
             path.unlink(missing_ok=True)
@@ -243,11 +243,6 @@ def _drop_questions(ledger: Ledger, questions: Sequence[str]) -> None:
         ledger.rows.executemany("DELETE FROM answers WHERE key = ?", keys)
         for table, column in (("history", "question"), ("predictions", "question"), ("jobs", "subject")):
             ledger.rows.execute(f"DELETE FROM {table} WHERE {column} = ?", one)
-
-
-def _set_epoch(ledger: Ledger, *, ended: bool) -> None:
-    """Begin or end an epoch: what rests on anything that was read before can be stored no more."""
-    ledger.set(EPOCH, str((ledger.count(EPOCH) | 1) + ended))
 
 
 # The keys of questions that were ever answered from documents or removed chunks: in rows of an older pkb the chunks

@@ -37,13 +37,11 @@ _TABLES = (  # the system error inside LanceDB's message
     ("LanceError(IO)", "the search index is damaged", "pkb doctor --data --repair"),
     ("LanceError(Corrupt", "the search index is damaged", "pkb doctor --data --repair"),
 )
-_FAILING = "the disk is full or failing"  # SQLite does not tell which
 _DISK = {
     errno.ENOSPC: "no space left on the disk",
     errno.EDQUOT: "the quota of the disk is used up",
     errno.EIO: "the disk is failing",
 }
-_COMPILED = "Could not load C++ shared library"
 
 
 class PkbError(Exception):
@@ -122,7 +120,7 @@ def explain(error: Exception) -> tuple[str, str] | None:
         code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
         return _LEDGER.get(sqlite3.SQLITE_CORRUPT if garbled else code)
     text = str(error)
-    if _COMPILED in text:
+    if "Could not load C++ shared library" in text:
         return "code that MLX compiled is damaged", "pkb doctor --data --repair"
     if "lance" in text.lower() and getattr(error, "errno", None) is None:  # the path of another's may end so
         return next(((what, step) for mark, what, step in _TABLES if mark in text), None)
@@ -140,8 +138,9 @@ def disk_failure(error: BaseException, folder: Path) -> str | None:
         code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
         if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY) and not os.access(folder, os.W_OK):
             return None  # no permission; else no room for a new file, or the file could be opened for reading alone
-        known = dict.fromkeys((sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY), _FAILING)
-        return (known | {sqlite3.SQLITE_FULL: _DISK[errno.ENOSPC]}).get(code)
+        if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+            return "the disk is full or failing"  # SQLite does not tell which
+        return _DISK[errno.ENOSPC] if code == sqlite3.SQLITE_FULL else None
     if "lance" in str(error).lower() and getattr(error, "errno", None) is None:
         return next((what for number, what in _DISK.items() if f"(os error {number})" in str(error)), None)
     return _DISK.get(error.errno or 0) if isinstance(error, OSError) else None

@@ -74,10 +74,9 @@ class Home:
 
     def sizes(self) -> dict[str, int]:
         """Return the bytes on disk of the search tables with the mapped index, the ledger, and the cache."""
-        ledger = sum(_size(path) for path in self.data.glob("ledger.db*"))
         return {
             "tables": _folder_size(self.tables) + _folder_size(self.index),
-            "ledger": ledger,
+            "ledger": sum(_size(path) for path in self.data.glob("ledger.db*")),
             "cache": _folder_size(self.cache),
         }
 

@@ -23,7 +23,6 @@ from store.home import replacing
 VERSION = 1
 WIDTHS = {"F32": 4, "F16": 2, "BF16": 2, "U32": 4, "I32": 4, "U16": 2, "I16": 2, "U8": 1, "I8": 1}
 Key = bytes  # 16 bytes of BLAKE2b
-_FORMAT = "pkb-kv"
 _ABOUT = "__metadata__"
 _ALIGN = 8
 
@@ -62,7 +61,7 @@ class Header(Struct, frozen=True):
 def encode(header: Header, payloads: Sequence[Payload]) -> bytes:
     """Return the JSON of a header, its length a multiple of eight that depends on no checksum."""
     about = {
-        "format": _FORMAT, "version": str(VERSION), "root": header.root.hex(), "key": header.key.hex(),
+        "format": "pkb-kv", "version": str(VERSION), "root": header.root.hex(), "key": header.key.hex(),
         "parent": header.parent.hex(), "path": header.path.hex(), "ids": " ".join(map(str, header.ids)),
         "crc": " ".join(f"{one.crc:08x}" for one in payloads),
     }  # fmt: skip

@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, Literal, Self
@@ -251,12 +250,6 @@ def path_keys(root: TreeRoot, segments: Sequence[Sequence[int]]) -> list[Key]:
     for ids in segments:
         keys.append(child_key(keys[-1], ids))
     return keys
-
-
-def cached_prefix(index: KvIndex, keys: Sequence[Key]) -> tuple[Node, ...]:
-    """Return the nodes at the beginning of a path, up to the first that is not stored."""
-    found = takewhile(lambda entry: entry is not None and entry.state == "complete", map(index.find, keys))
-    return tuple(entry.node for entry in found if entry)
 
 
 def best_partial(index: KvIndex, parent: Key, ids: Sequence[int], sub_step: int) -> Partial | None:

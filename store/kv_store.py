@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 
 from store.database import Ledger
@@ -36,7 +37,6 @@ from store.kv_index import (
     KvFolder,
     Match,
     best_partial,
-    cached_prefix,
     is_alive,
     path_keys,
 )
@@ -235,7 +235,8 @@ class KvStore:
         while True:
             owner = self.folder.owner.name
             with self._ledger.transaction():  # without a look at the disk
-                nodes = cached_prefix(self.index, keys[1:])
+                rows = takewhile(lambda row: row and row.state == "complete", map(self.index.find, keys[1:]))
+                nodes = tuple(row.node for row in rows if row)
                 rest = segments[len(nodes) :]
                 last = best_partial(self.index, keys[len(nodes)], rest[0], self.sub_step) if rest else None
                 found = [node.key for node in (*nodes, *([last.node] if last else []))]

@@ -36,22 +36,19 @@ class Lease:
 
         `kind` is how `flock` locks a file that no process only tests: shared, or for one holder.
         """
-        until = time.monotonic() + timeout_s
-        while not self._is_acquired(kind) and time.monotonic() < until:
-            time.sleep(_WAIT_S)
-        return self.held
-
-    def _is_acquired(self, kind: int | None) -> bool:
-        if not self.held:
+        until, flags = time.monotonic() + timeout_s, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        while not self.held:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             _remove_folder(self._path)
             descriptor = os.open(self._path, flags, 0o600)
-            if not (_held(descriptor) if kind is None else _locked(descriptor, kind)):
-                os.close(descriptor)
-                return False
-            self._descriptor = descriptor
-        return True
+            if _held(descriptor) if kind is None else _locked(descriptor, kind):
+                self._descriptor = descriptor
+                break
+            os.close(descriptor)
+            if time.monotonic() >= until:
+                break
+            time.sleep(_WAIT_S)
+        return self.held
 
     def inheritable(self) -> int:
         """Return the descriptor for a child to inherit; the lease is held as long as either has it open."""

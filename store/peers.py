@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 NAME = r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?"
 _LINE = re.compile(r"pkb1:([A-Za-z0-9_-]{100,1000})")  # base64 of a certificate
 _OWN, _PEERS, _PEM = "own.pem", "peers", ".pem"
-_BEGIN = "-----BEGIN CERTIFICATE-----"
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +215,7 @@ def web_certificate(path: Path, names: Sequence[str]) -> Path:
 def _certificate(path: Path) -> bytes:
     try:
         text = path.read_text("ascii")
-        return ssl.PEM_cert_to_DER_cert(text[text.index(_BEGIN) :])
+        return ssl.PEM_cert_to_DER_cert(text[text.index("-----BEGIN CERTIFICATE-----") :])
     except (OSError, ValueError):
         step = "pkb doctor" if path.name == _OWN else f"pkb peer rm {path.stem}"
         raise PkbError(f"{path} does not contain a certificate", step) from None

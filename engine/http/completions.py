@@ -235,8 +235,7 @@ def completion(asked: ChatRequest, result: AskResult | None) -> dict[str, Any]:
     """Return a whole response."""
     message = {"role": "assistant", "content": text_of(asked, result), "refusal": None}
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
-    about = {**_head("chat.completion"), "choices": [choice], "usage": usage(result)}
-    return {**about, **answer_json(result)}
+    return _head("chat.completion") | {"choices": [choice], "usage": usage(result)} | answer_json(result)
 
 
 def _head(kind: str) -> dict[str, Any]:
@@ -244,7 +243,6 @@ def _head(kind: str) -> dict[str, Any]:
 
 
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
-_DONE = "data: [DONE]\n\n"  # ends a stream of events
 _STATUS: Mapping[type[PkbError], int] = {UsageError: 400, NoStore: 409, Locked: 503, NoModel: 503}
 OUTSIDE = (OSError, RuntimeError, ValueError, DatabaseError)  # failures that are not bugs in pkb
 LONGEST_BODY = 1 << 20  # bytes of a request
@@ -399,7 +397,7 @@ async def _stream(asked: ChatRequest, first: _Event, events: asyncio.Queue[_Even
             yield chunk({}, "stop", **answer_json(event))  # the whole answer
             if asked.usage:
                 yield _event({**head, "choices": [], "usage": usage(event)})
-        yield _DONE
+        yield "data: [DONE]\n\n"
     finally:
         gone.set()
 

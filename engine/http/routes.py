@@ -286,7 +286,6 @@ class RequestGuard:
 
 
 PORT = 8642
-_TOKEN = "http.token"
 _WAITING = 128  # connections that are not accepted yet
 _GRACE_S, _ENDING = 3, (SIGINT, SIGTERM)
 _CONNECTIONS = 64  # at a time
@@ -401,7 +400,7 @@ def serve(
     names = [*dict.fromkeys(map(_as_sent, [*own, *names]))]
     with _listen(str(address), port) as listener:
         certificate = None if is_own or not tls else web_certificate(home.data / "http.pem", names)
-        token = read_token(home.data / _TOKEN, renew=renew)
+        token = read_token(home.data / "http.token", renew=renew)
         shown = LOOPBACK if str(address) == LOOPBACK else names[0]
         endpoint = HttpAddress(shown, listener.getsockname()[1], token, certificate, not address.is_loopback)
         opens = is_own and names in ([], ["::1"])  # else who uses the page may be at another machine

@@ -122,7 +122,6 @@ def answered(values: Any) -> AskResult:
 
 
 _LONGEST = 103  # bytes that macOS takes of a socket's path; Linux takes four more
-_NAME = "socket"
 _LINUX = struct.Struct("3i")  # pid, uid, gid
 _DARWIN = struct.Struct("IIh")  # version, uid, number of groups
 
@@ -130,7 +129,7 @@ _DARWIN = struct.Struct("IIh")  # version, uid, number of groups
 def socket_paths(data: Path) -> list[Path]:
     """Return where the socket may be: in the home, else, as where that path is too long, in a short folder."""
     short = f"/tmp/pkb-{os.getuid()}-{blake2b(os.fsencode(data), digest_size=6).hexdigest()}"
-    paths = (folder / _NAME for folder in (data / "serve", Path(short)))
+    paths = (folder / "socket" for folder in (data / "serve", Path(short)))
     return [path for path in paths if len(os.fsencode(path)) <= _LONGEST]
 
 
