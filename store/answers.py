@@ -376,14 +376,15 @@ class WriterKey(Struct, frozen=True):
     day: str  # local, ISO
 
 
-def stale(ledger: Ledger, writer_key: WriterKey, generation: int, limit: int) -> list[bytes]:
-    """Return the keys of entries from an older generation, the most used first."""
-    return _keys(ledger, writer_key, "generation < ? AND state != 'pending'", (generation,), "last_used", limit)
-
-
-def prefilled(ledger: Ledger, writer_key: WriterKey, limit: int) -> list[bytes]:
-    """Return the keys of entries that were prefilled and not answered, the latest first."""
-    return _keys(ledger, writer_key, "state = 'prefilled'", (), "created", limit)
+def most_used(
+    ledger: Ledger, writer_key: WriterKey, limit: int, *, before: int | None = None, prefilled: bool = False
+) -> list[bytes]:
+    """Return the keys of entries, the most used first; of those `before` a generation, or only `prefilled`, alone."""
+    which, then = ("state = 'prefilled'", "created") if prefilled else ("state != 'pending'", "last_used")
+    sql = f"""SELECT key FROM answers WHERE substr(writer, 1, ?) = ? AND coalesce(day, ?) = ? AND {which}
+              AND generation < coalesce(?, generation + 1) ORDER BY uses DESC, {then} DESC LIMIT ?"""
+    about = (len(writer_key.writer), writer_key.writer, writer_key.day, writer_key.day)
+    return [key for (key,) in ledger.rows.execute(sql, (*about, before, limit))]
 
 
 def confirm(ledger: Ledger, key: bytes, generation: int, evidence: Sequence[str]) -> None:
@@ -407,24 +408,10 @@ def predicted_use(ledger: Ledger, before: float) -> tuple[int, int]:
     return int(used), int(made)
 
 
-def most_used(ledger: Ledger, writer_key: WriterKey, limit: int) -> list[bytes]:
-    """Return the keys of entries, the most used first."""
-    return _keys(ledger, writer_key, "state != 'pending'", (), "last_used", limit)
-
-
 def known_questions(ledger: Ledger) -> list[str]:
     """Return all questions of the answer cache and of the history, each once."""
     rows = ledger.rows.execute("SELECT question FROM intact_answers UNION SELECT question FROM history")
     return [question for (question,) in rows]
-
-
-def _keys(
-    ledger: Ledger, writer_key: WriterKey, also: str, values: tuple[object, ...], then: str, limit: int
-) -> list[bytes]:
-    sql = f"""SELECT key FROM answers WHERE substr(writer, 1, ?) = ? AND coalesce(day, ?) = ? AND {also}
-              ORDER BY uses DESC, {then} DESC LIMIT ?"""
-    about = (len(writer_key.writer), writer_key.writer, writer_key.day, writer_key.day)
-    return [key for (key,) in ledger.rows.execute(sql, (*about, *values, limit))]
 
 
 def names_of(ledger: Ledger, words: Sequence[str]) -> Mapping[str, str]:

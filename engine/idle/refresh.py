@@ -43,8 +43,7 @@ from store.answers import (
     WriterKey,
     confirm,
     mean_seconds,
-    prefilled,
-    stale,
+    most_used,
 )
 from store.database import Ledger
 
@@ -125,7 +124,7 @@ _MOST = 500  # answers in one plan
 def plan_refreshes(reasker: Reasker) -> list[Job]:
     """Return a job for each entry that may be stale, first those that new chunks are similar to."""
     similar = {key: None for key, *_ in RefreshCandidates(reasker.ledger).all()}
-    old = stale(reasker.ledger, reasker.writer_key, reasker.ledger.generation, _MOST)
+    old = most_used(reasker.ledger, reasker.writer_key, _MOST, before=reasker.ledger.generation)
     first = _refreshes(reasker, list(similar), "new mail is close to it")
     return [
         *first[:_MOST],
@@ -246,7 +245,7 @@ def plan_conversions(reasker: Reasker, *, decode: bool) -> list[Job]:
     if not decode:
         return []
     seconds, jobs = reasker.answer_s(), list[Job]()
-    for key in prefilled(reasker.ledger, reasker.writer_key, _MOST):
+    for key in most_used(reasker.ledger, reasker.writer_key, _MOST, prefilled=True):
         cached = AnswerBank(reasker.ledger).find(key)
         if cached and reasker.makes(key, cached):
             about = (key.hex(), cached.question, "prefilled, not answered yet", demand(cached))

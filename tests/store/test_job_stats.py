@@ -12,8 +12,7 @@ from store.answers import (
     WriterKey,
     confirm,
     mean_seconds,
-    prefilled,
-    stale,
+    most_used,
 )
 from store.database import Ledger, open_ledger
 from store.jobs import JobAccount, JobBenefit, JobCost, PredictionLog, PredictorCounts, is_finished, mark_finished
@@ -113,12 +112,16 @@ def test_a_predictor_is_credited_when_its_question_is_first_used(ledger: Ledger)
 
 def test_answers_to_refresh_are_found_by_writer(ledger: Ledger) -> None:
     writer_key, anothers = WriterKey("w/", TODAY), WriterKey("x/", TODAY)
-    assert (stale(ledger, writer_key, 4, 9), stale(ledger, writer_key, 5, 9), stale(ledger, anothers, 5, 9)) == (
+    assert (
+        most_used(ledger, writer_key, 9, before=4),
+        most_used(ledger, writer_key, 9, before=5),
+        most_used(ledger, anothers, 9, before=5),
+    ) == (
         [ONE],
         [OTHER, ONE],
         [],
     )
-    assert prefilled(ledger, writer_key, 9) == [OTHER]
+    assert most_used(ledger, writer_key, 9, prefilled=True) == [OTHER]
     assert (mean_seconds(ledger, "w"), mean_seconds(ledger, "x")) == (2.0, None)
 
 
@@ -126,7 +129,10 @@ def test_answers_about_another_day_are_not_refreshed(ledger: Ledger) -> None:
     for key, day in ((ONE, "2024-06-18"), (OTHER, TODAY)):
         ledger.rows.execute("UPDATE answers SET day = ? WHERE key = ?", (day, key))
     writer_key = WriterKey("w/", TODAY)
-    assert (stale(ledger, writer_key, 5, 1), prefilled(ledger, writer_key, 9)) == ([OTHER], [OTHER])
+    assert (most_used(ledger, writer_key, 1, before=5), most_used(ledger, writer_key, 9, prefilled=True)) == (
+        [OTHER],
+        [OTHER],
+    )
 
 
 def test_a_generation_stamp_counts_no_use_never_goes_back_and_needs_the_same_evidence(ledger: Ledger) -> None:
