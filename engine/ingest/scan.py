@@ -6,10 +6,11 @@ Detects formats. Opens no file but to compare its digest.
 import os
 import re
 import stat
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from difflib import SequenceMatcher
 from hashlib import blake2b, file_digest
+from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Literal
 
@@ -318,14 +319,32 @@ def replacements(former: Sequence[Place], now: Sequence[Place], *, complete: boo
 def _by_position(former: Sequence[Place], now: Sequence[Place]) -> Iterator[tuple[str, str]]:
     """Pair items without a Message-ID, in order, between each two neighbours of those that stayed."""
     before, after = ([place.message_id or place.document for place in places] for places in (former, now))
-    if any(not place.message_id for place in former):
-        for _, start, stop, begin, end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-            old = [place.document for place in former[start:stop] if not place.message_id]
-            new = [place.document for place in now[begin:end] if not place.message_id]
-            yield from zip(old, new, strict=False)
+    for (start, begin), (stop, end) in pairwise([(-1, -1), *_stayed(before, after), (len(former), len(now))]):
+        old = [place.document for place in former[start + 1 : stop] if not place.message_id]
+        new = [place.document for place in now[begin + 1 : end] if not place.message_id]
+        yield from zip(old, new, strict=False)
     for place in former:  # set aside by a read that was not finished, in favour of the item at its position
         if place.item < 0 and not place.message_id and _position(place) < len(now):
             yield place.document, now[_position(place)].document
+
+
+def _stayed(former: Sequence[str], now: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the longest common run of items in the same order, as pairs of indices (patience sorting).
+
+    difflib's would take 8 s for 12,000 messages of which every second one was deleted.
+    """
+    first = {key: at for at, key in reversed([*enumerate(former)])}
+    ends, tops, links = list[int](), list[int](), dict[int, int | None]()
+    at = {index: first[key] for index, key in enumerate(now) if key in first}
+    for index, place in at.items():
+        pile = bisect_left(ends, place)
+        links[index] = tops[pile - 1] if pile else None
+        ends[pile : pile + 1], tops[pile : pile + 1] = [place], [index]
+    chain, last = list[tuple[int, int]](), tops[-1] if tops else None
+    while last is not None:
+        chain.append((at[last], last))
+        last = links[last]
+    return chain[::-1]
 
 
 def _position(place: Place) -> int:

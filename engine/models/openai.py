@@ -1,6 +1,6 @@
 """A language model that a server runs, over OpenAI's chat protocol: Ollama, LM Studio, mlx_lm, llama.cpp, vLLM.
 
-Knows completions as server-sent events, and nothing of prompts.
+Knows completions as server-sent events or one JSON object, and nothing of prompts.
 """
 
 import json
@@ -28,19 +28,25 @@ from store.errors import PkbError
 
 _SPARE = 8  # 1/8 of the context is left free: tokens are estimated, and the template adds some
 _BYTES = 3  # of UTF-8 for a token: fewer than in most text, so that the estimate errs on the high side
+_BLANK = b"\xef\xbb\xbf \t\r\n"  # before a body: the bytes of UTF-8's mark, and space
 _OPENING, _CLOSING = "<think>", "</think>"  # around the reasoning, where a server does not set it apart
 
 
 def events(chunks: Iterable[bytes]) -> Iterator[str]:
-    """Yield the data of each server-sent event, one line, however its bytes are cut.
+    """Yield the data of each server-sent event, one line, however its bytes are cut; one JSON object is one event.
 
     Comments and other fields are skipped, and an event that the end of the body cuts off counts too.
     """
-    rest = b""
+    rest, start = b"", b""
     for chunk in chain(chunks, [b"\n"]):
-        *lines, rest = (rest + chunk).split(b"\n")
-        data = (line.removeprefix(b"data:") for line in lines if line.startswith(b"data:"))
-        yield from (one.decode("utf-8", "replace").strip() for one in data)
+        rest += chunk
+        start = start or rest.lstrip(_BLANK)[:1]
+        if start != b"{":
+            *lines, rest = rest.split(b"\n")
+            data = (line.removeprefix(b"data:") for line in lines if line.startswith(b"data:"))
+            yield from (one.decode("utf-8", "replace").strip() for one in data)
+    if start == b"{":
+        yield rest.lstrip(_BLANK).decode("utf-8", "replace").strip()
 
 
 @dataclass(slots=True)
@@ -95,8 +101,9 @@ class Completion:
             yield from map(self._text, choices[:1] if isinstance(choices, list) else ())
 
     def _text(self, choice: Any) -> str:
-        reason, part = as_dict(choice).get("finish_reason"), as_dict(as_dict(choice).get("delta"))
-        self.is_done, self.is_cut = self.is_done or bool(reason), self.is_cut or reason == "length"
+        reason, message = as_dict(choice).get("finish_reason"), as_dict(choice).get("message")
+        self.is_done, self.is_cut = self.is_done or bool(reason or message), self.is_cut or reason == "length"
+        part = as_dict(message or as_dict(choice).get("delta"))
         self.has_reasoned |= bool(part.get("reasoning_content") or part.get("reasoning"))
         text = part.get("content") or ""
         if not isinstance(text, str):

@@ -39,6 +39,12 @@ def test_events_are_the_same_however_the_bytes_are_cut(
     assert [json.loads(data)["a"] for data in events(cut(body.encode(), places))] == texts
 
 
+@given(st.dictionaries(TEXTS, TEXTS), st.sampled_from([None, 1]), st.lists(st.integers(0, 10_000)))
+def test_one_json_object_is_one_event(values: dict[str, str], indent: int | None, places: list[int]) -> None:
+    body = b"\xef\xbb\xbf\n " + json.dumps(values, ensure_ascii=False, indent=indent).encode()
+    assert [json.loads(data) for data in events(cut(body, places))] == [values]
+
+
 @given(st.binary(), st.lists(st.integers(0, 10_000)))
 def test_garbage_is_read_or_refused(body: bytes, places: list[int]) -> None:
     try:
@@ -230,9 +236,13 @@ def test_a_server_that_refuses_fields_it_does_not_know_is_asked_without_them(ser
     assert sorted(server.completions()[1]) == ["max_tokens", "messages", "model", "stream", "temperature"]
 
 
+WHOLE = {"choices": [{"message": {"content": "Friday"}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 3}}
+
+
 @pytest.mark.parametrize(
     "told",
     [
+        Told(json.dumps(WHOLE).encode(), kind="application/json"),
         Told(delta("", reasoning_content="Let me see.") + delta("Friday") + delta("", "stop")),
         Told(delta("<thi") + delta("nk>Well") + delta("</think>\n\n") + delta("Friday", "stop")),
         Told(b": ping\n\n" + delta("Fri") + delta("day") + b"data: [DONE]"),
