@@ -44,6 +44,8 @@ def _written(path: Path | None, *, force: bool) -> Iterator[TextIO]:
         return
     if path.exists() and not force:
         raise UsageError(f"{line(str(path))} exists", "pkb export FILE --force")
+    if not path.absolute().parent.exists():
+        raise UsageError(f"no such folder: {line(str(path.parent))}")
     part = path.with_name(f".{path.name}.{os.getpid()}")
     with replacing(path, part) as raw, TextIOWrapper(raw, encoding="utf-8") as file:
         yield file

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 json_values = to_builtins  # of a value, as `--json` shows it
-SCHEMA = 3  # of every JSON object that a command prints; raised when a key changes its meaning or goes away
+SCHEMA = 4  # of every JSON object that a command prints; raised when a key changes its meaning or goes away
 Tier = Literal["exact", "semantic", "prefix", "blocks", "full"]
 Writer = Literal["model", "quote"]
 Grade = Literal["answer", "closest"]  # how sure an answer is
@@ -142,7 +142,7 @@ class Answer(Struct, frozen=True, rename={"text": "answer"}):
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Answer":
         """Return the answer that `to_json` made these values of; ValueError, KeyError or TypeError for others."""
-        if values["schema"] not in (2, SCHEMA):  # what went away since was no part of answers
+        if not 2 <= values["schema"] <= SCHEMA:  # what went away since was no part of answers
             raise ValueError(f"an answer of schema {values['schema']}")
         return convert({**values, "ms": {stage: ms for stage, ms in values["ms"].items() if ms is not None}}, cls)
 

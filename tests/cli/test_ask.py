@@ -153,7 +153,7 @@ def test_a_batch_answers_every_line_and_goes_on_after_bad_ones(pkb: Pkb) -> None
     assert ran.code == 0
     assert [row["question"][:5] for row in ran.rows] == ["Who h", "\ufffd\ufffd wh", "???", "budge", "Who h"]
     assert ran.rows[2] == {
-        "schema": 3,
+        "schema": 4,
         "question": "???",
         "error": {"code": 2, "message": "the question is empty", "next": 'pkb ask "when is rehearsal?"'},
     }

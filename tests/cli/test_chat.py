@@ -139,7 +139,7 @@ def test_what_a_command_cannot_do_is_said_in_its_place(pkb: Pkb) -> None:
 
 def test_a_wrong_answer_is_dropped_and_made_anew(pkb: Pkb) -> None:
     rows = chat(pkb, CONCERT, "and where?", "/wrong", "Where is the summer concert?", "/wrong", "/wrong").rows
-    assert rows[2] == {"schema": 3, "question": "Where is the summer concert?", "tier": "full"}
+    assert rows[2] == {"schema": 4, "question": "Where is the summer concert?", "tier": "full"}
     assert (rows[3]["asked"], rows[3]["tier"]) == ("Where is the summer concert?", "full")
     assert [rows[4].get("tier"), rows[5]["error"]["code"]] == ["full", 1]
     assert banked(pkb) == [CONCERT]

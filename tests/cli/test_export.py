@@ -37,6 +37,11 @@ def test_an_export_is_for_its_owner_alone_and_replaces_no_file_by_itself(pkb: Pk
     assert pkb("export", str(exported / "below")).code == 1
 
 
+def test_a_missing_folder_is_named(pkb: Pkb, tmp_path: Path) -> None:
+    ran = pkb("export", str(tmp_path / "gone" / "x.json"))
+    assert (ran.code, ran.err) == (2, f"pkb: no such folder: {tmp_path}/gone\n")
+
+
 def test_standard_output_is_the_default(pkb: Pkb, exported: Path) -> None:
     assert pkb("export").out == exported.read_text("utf-8") == pkb("export", "-").out
 

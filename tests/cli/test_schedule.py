@@ -166,7 +166,7 @@ def test_installing_twice_with_cron_leaves_one_line(
     first, second, status = (run(action, capsys) for action in ("install", "install", "status"))
     line = (tmp_path / "table").read_text().splitlines()[2]
     assert (tmp_path / "table").read_text() == f"MAILTO=me\n5 4 * * * backup\n{line}\n"
-    assert first == {"schema": 3, "by": "cron", "installed": True,
+    assert first == {"schema": 4, "by": "cron", "installed": True,
                      "files": [{"where": "crontab", "text": line, "changed": True}]}  # fmt: skip
     assert (second["installed"], second["files"]) == (True, [{"where": "crontab", "text": line, "changed": False}])
     assert (status["installed"], status["files"]) == (True, second["files"])

@@ -70,7 +70,7 @@ def test_nothing_in_mail_acts_on_the_terminal(fresh: Pkb, tmp_path: Path) -> Non
     for words in [*commands, *([*words, "--json"] for words in commands)]:
         ran = fresh(*words)
         assert (words, acted_on(ran.out + ran.err)) == (words, set())
-        assert all(row["schema"] == 3 for row in ran.rows if "--json" in words) if "--json" in words else True
+        assert all(row["schema"] == 4 for row in ran.rows if "--json" in words) if "--json" in words else True
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
