@@ -348,10 +348,11 @@ class LocalModel(Generative):
     @cached_property
     def _loaded(self) -> "PromptReader":
         from engine.models.load import load
-        from engine.models.runtime import fix_threads
+        from engine.models.runtime import threads_of
 
         opened, found, role, settings = self._opened, self._found, self._role, self._opened.settings
-        threads, share = fix_threads(opened.ledger), settings.model.memory_share
+        threads, share = threads_of(opened.ledger), settings.model.memory_share
+        opened.ledger.set("threads", str(threads))  # for good
 
         def loaded() -> "Mlx":
             about, cache = (found.folder, found.name), opened.home.cache
@@ -401,7 +402,7 @@ class LocalModel(Generative):
         ropes = movable(model) if settings.kv.reuse == "blocks" else None
         if not (self._keeps and form.name):
             return PromptReader(model, None, ropes)
-        sub_step = model.sub_step if form.shares_prefix else sys.maxsize  # else no prefix of a segment is reused
+        sub_step = model.sub_step if form.name == "tokens" else sys.maxsize  # else no prefix of a segment is reused
         store = open_store(opened.home, opened.ledger, settings.kv, sub_step, settings.experiment.score)
         store.collect()
         parts = {"form": form.name, "sub_step": str(model.sub_step), "adapter": model.kv_adapter}
@@ -441,13 +442,13 @@ def local_model(opened: _OpenHome) -> LocalModel:
     chosen, notes = opened.settings.model, opened.home.cache / "digests"
     found = find(chosen.name, chosen.revision, opened.environ)
     digest, role = fingerprint(found, notes), find_adapter(found.folder, notes)
-    wardrobe = wardrobe_of(opened.home, opened.settings.adapter, found.folder, digest)
+    tasks, collections, problems = wardrobe_of(opened.home, opened.settings.adapter, found.folder, digest)
     made = partial(LocalModel, opened, found, digest, role)
-    answering = made(wardrobe.tasks.get("answer"))
-    others = {task: wardrobe.tasks.get(task) for task in ("predict", "condense")}  # no key for the last
+    answering = made(tasks.get("answer"))
+    others = {task: tasks.get(task) for task in ("predict", "condense")}  # no key for the last
     answering.by_task |= {task: made(one) for task, one in others.items() if one != answering.adapter}
-    answering.by_collection |= {name: made(one) for name, one in wardrobe.collections.items()}
-    answering.problems = wardrobe.problems
+    answering.by_collection |= {name: made(one) for name, one in collections.items()}
+    answering.problems = problems
     return answering
 
 

@@ -314,11 +314,6 @@ class Passage(Struct, frozen=True):
         """Return when it was sent or took place."""
         return self.hits[0].date
 
-    def written_at(self, place: int) -> datetime | None:
-        """Return when the text at an offset of `text` was written; None if that is not known."""
-        hit = self.hit_at(place)
-        return hit.written if hit else None
-
     def author_at(self, place: int) -> str:
         """Return the author of the text at an offset of `text`: the sender, or that of a quoted or forwarded part."""
         hit = self.hit_at(place)

@@ -18,7 +18,7 @@ from msgspec import Struct
 from engine.idle.refresh import Reasker
 from engine.idle.types import Job, Outcome
 from engine.kv.restore import KvBinding, PromptReader, keep, prefill
-from engine.llm.prompt import block_of, chunk_ids, fit, in_blocks, system_ids
+from engine.llm.prompt import chunk_ids, chunk_segment, fit, halved, in_blocks, system_ids
 from engine.models.types import Ids
 from engine.types import Trace
 from store.answers import CachedAnswer
@@ -189,7 +189,8 @@ def make_room(
 def _path(context: PrefetchContext, chunk: Chunk) -> Path:
     model = context.reader.model
     if context.reader.ropes:
-        return (system_ids(model), DocumentSegment.of(model.tokens(block_of(chunk)), chunk.document))
+        block = halved(chunk_segment(1, chunk))[1]  # without its number
+        return (system_ids(model), DocumentSegment.of(model.tokens(block), chunk.document))
     return tuple(grouped((system_ids(model), chunk_ids(model, 1, chunk)), model.sub_step))
 
 

@@ -114,8 +114,9 @@ class _Blocks:
         if come and self.trace.asked:
             computing = sum(part.seconds for part in parts.values() if not part.is_loaded)
             saved = sum(one.unit.compute_s for one in come) - (time.perf_counter() - begun - computing)
-            away, self.trace.saved_s = [one.unit for one in come if one.header], self.trace.saved_s + max(0.0, saved)
-            if nodes := tuple(one.node for one in come if one.node):
+            self.trace.saved_s += max(0.0, saved)
+            nodes, away = tuple(one.node for one in come if one.node), [one.unit for one in come if one.header]
+            if nodes:
                 self.kept.store.record_use(Match(nodes, None), saved)
             if away:
                 self.kept.store.record_fetched(sum(unit.tokens for unit in away), sent, 0.0 if nodes else saved)
@@ -128,24 +129,20 @@ class _Blocks:
             matches = [held.enter_context(kept.store.match(kept.root, one)) for one in paths]
             nodes = {ids: one.nodes[1] for ids, one in zip(wanted, matches, strict=True) if len(one.nodes) > 1}
             step.note = f"{len(nodes)} of {len(wanted)} blocks"
-        away = self._away(kept, [ids for ids in wanted if ids not in nodes])
         costs, start = kept.costs.costs if kept.costs else Costs(), len(self.system)
+        away, missing = list[_Source](), [ids for ids in wanted if ids not in nodes]
+        if missing and kept.remote is not None and kept.costs is not None:
+            with self.trace.step("remote") as step:
+                headers = [headers_of(kept.exact or kept.root, (self.system, ids))[-1] for ids in missing]
+                units = offered(kept.remote, costs, headers, [start] * len(missing))
+                found = zip(missing, units, headers, strict=True)
+                away = [_Source(ids, unit, header=header) for ids, unit, header in found if unit]
+                step.note = f"{len(away)} of {len(missing)} blocks there"
         return away + [
             _Source(ids, Unit(len(ids), node.bytes, taken, costs.load_s(1, node.bytes)), node)
             for ids, node in nodes.items()
             for taken in [costs.prefill_s(start, start + len(ids)) or node.seconds]
         ]
-
-    def _away(self, kept: KvBinding, missing: Sequence[Ids]) -> list[_Source]:
-        if not missing or kept.remote is None or kept.costs is None:
-            return []
-        with self.trace.step("remote") as step:
-            headers = [headers_of(kept.exact or kept.root, (self.system, ids))[-1] for ids in missing]
-            units = offered(kept.remote, kept.costs.costs, headers, [len(self.system)] * len(missing))
-            found = zip(missing, units, headers, strict=True)
-            sources = [_Source(ids, unit, header=header) for ids, unit, header in found if unit]
-            step.note = f"{len(sources)} of {len(missing)} blocks there"
-        return sources
 
     def _divided(self, kept: KvBinding, wanted: Sequence[Ids], sources: Sequence[_Source]) -> dict[Ids, BlockPart]:
         """Compute what is nowhere, and from the front of `sources`, while a thread gets them from the back."""

@@ -197,8 +197,3 @@ def in_blocks(model: LanguageModel, segments: Segments) -> Segments:
         for ids in (tuple(model.tokens(number)), DocumentSegment.of(model.tokens(rest), document))
     ]
     return replace(segments, ids=(system_ids(model), *filter(None, cut), segments.ids[-1]))
-
-
-def block_of(chunk: Chunk) -> str:
-    """Return the block of a chunk, which does not contain its number."""
-    return halved(chunk_segment(1, chunk))[1]

@@ -97,10 +97,9 @@ class Repetition:
             self._words, self._starts, self._runs, self._first = [], [], [], 0
         elif unit["item"]:
             self._item = unit.start("item")
-        elif unit["word"]:
-            self._add_word(unit["word"].casefold(), unit.start() if self._item is None else self._item)
-
-    def _add_word(self, word: str, start: int) -> None:
+        if not unit["word"]:
+            return
+        word, start = unit["word"].casefold(), unit.start() if self._item is None else self._item
         before = reversed(self._words[-_FURTHEST:])
         self._runs = [run + 1 if word == other else 0 for run, other in zip([*self._runs, 0], before, strict=False)]
         self._words.append(word)

@@ -336,17 +336,13 @@ def _copy(source: Path, target: Path, name: str, weights: str) -> None:
             raise PkbError(f"cannot copy {file} of {name}: {_reason(error)}", "pkb adapter add FOLDER") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Wardrobe:
-    """The adapters that the settings choose, by task and by collection, and why one is not used."""
+def wardrobe_of(
+    home: "Home", chosen: "AdapterSettings", folder: Path, model_digest: str
+) -> tuple[dict[str, Adapter], dict[str, Adapter], tuple[str, ...]]:
+    """Return the intact adapters that the settings choose for the model in a folder, known by its digest.
 
-    tasks: Mapping[str, Adapter]
-    collections: Mapping[str, Adapter]
-    problems: tuple[str, ...] = ()
-
-
-def wardrobe_of(home: "Home", chosen: "AdapterSettings", folder: Path, model_digest: str) -> Wardrobe:
-    """Return the intact adapters that the settings choose for the model in a folder, known by its digest."""
+    They come by task and by collection, and then why one is not used.
+    """
     tasks, collections = {"answer": chosen.answer, "predict": chosen.predict}, parse_collections(chosen.collections)
     own, found, problems = AdapterFolder(home.adapters, home.cache / "digests"), dict[str, Adapter](), list[str]()
     names = dict.fromkeys(filter(None, (*tasks.values(), *collections.values())))
@@ -361,7 +357,7 @@ def wardrobe_of(home: "Home", chosen: "AdapterSettings", folder: Path, model_dig
             problems.append(f"{error.message}: the base model answers; try: {error.next_step}")
     by_task = {task: found[name] for task, name in tasks.items() if name in found}
     by_collection = {one: found[name] for one, name in collections.items() if name in found}
-    return Wardrobe(by_task, by_collection, tuple(problems))
+    return by_task, by_collection, tuple(problems)
 
 
 def parse_collections(text: str) -> dict[str, str]:
@@ -385,10 +381,11 @@ def doctor(home: "Home", settings: "Settings", environ: Mapping[str, str]) -> Ch
         if model.is_served:
             return Check("adapter", "note", "a model server answers: no adapter is used", "pkb adapter use none")
         found = find(model.name, model.revision, environ)
-        used = wardrobe_of(home, chosen, found.folder, fingerprint(found, home.cache / "digests"))
-        if used.problems:
-            return Check("adapter", "bad", used.problems[0].partition("; try:")[0], "pkb adapter list")
-        places = {**used.tasks, **{f"in {name}": one for name, one in used.collections.items()}}
+        model_digest = fingerprint(found, home.cache / "digests")
+        tasks, collections, problems = wardrobe_of(home, chosen, found.folder, model_digest)
+        if problems:
+            return Check("adapter", "bad", problems[0].partition("; try:")[0], "pkb adapter list")
+        places = tasks | {f"in {name}": one for name, one in collections.items()}
         return Check("adapter", "ok", ", ".join(f"{place}: {one.name}" for place, one in places.items()) or "none")
 
     return {"adapter": check}

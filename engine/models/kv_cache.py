@@ -170,15 +170,13 @@ Captured = Mapping[str, Any]  # arrays of a segment to store that its cache over
 
 @dataclass(frozen=True, slots=True)
 class CacheForm:
-    """How a model's KV cache is stored: `name` is empty if it cannot be, and `description` is for users."""
+    """How a model's KV cache is stored: `name` is empty if it cannot be, and `description` is for users.
+
+    A prefix of a stored segment can be reused only if it is "tokens": every layer caches every token unchanged.
+    """
 
     name: str
     description: str
-
-    @property
-    def shares_prefix(self) -> bool:
-        """Return whether a prefix of a stored segment can be reused: every layer caches every token unchanged."""
-        return self.name == "tokens"
 
 
 def begin(model: Any) -> Cache:

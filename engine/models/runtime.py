@@ -236,13 +236,6 @@ def threads_of(ledger: Ledger | None) -> int:
     return int(wanted) or max(1, (os.cpu_count() or 1) // 2)
 
 
-def fix_threads(ledger: Ledger) -> int:
-    """Return the number of threads of a home, and store it for good."""
-    count = threads_of(ledger)
-    ledger.set("threads", str(count))
-    return count
-
-
 def arithmetic() -> dict[str, str]:
     """Return everything that affects the rounding of a result: tensors are bit-identical only if it is equal.
 

@@ -47,7 +47,7 @@ class Box:
             budget=self.budget,
             daily=PLENTY,
             score=scores(HALF_LIFE_S)["lfu"],
-            sub_step=self.model.sub_step if self.model.form.shares_prefix else sys.maxsize,
+            sub_step=self.model.sub_step if self.model.form.name == "tokens" else sys.maxsize,
             now=lambda: 1e6,
         )
         self.store.collect()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from engine.llm.prompt import Prompt, Segments, block_of, in_blocks
+from engine.llm.prompt import Prompt, Segments, chunk_segment, halved, in_blocks
 from engine.models.mlx import Mlx
 from tests.demo import NANO
 from tests.engine.llm.kit import loaded
@@ -39,7 +39,7 @@ def test_a_context_is_cut_into_the_blocks_that_pkb_reads(nano: Mlx, tokenizer: A
     for id, (number, _) in zip(packed.context, packed.cut, strict=True):
         met.setdefault(number, []).append(id)
     assert [tuple(block) for block in met.values()] == expected
-    assert expected[2] == tuple(nano.tokens(block_of(drawn.chunks[0])))
+    assert expected[2] == tuple(nano.tokens(halved(chunk_segment(1, drawn.chunks[0]))[1]))
 
 
 @given(st.integers(0, 2**32), st.sampled_from((BARE, HARD)))
