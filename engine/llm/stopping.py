@@ -53,7 +53,12 @@ class Repetition:
         """Read on in a text, which begins with all that was read before."""
         self._text, self._tail = text, None
         for unit in _UNIT.finditer(text, self._read):
-            self._begin_sentence(unit)
+            if unit["word"] and self._first < len(self._words) and self._is_first(unit):
+                count = len(self._words) - self._first
+                if sum(run >= count for run in self._runs) > 1 and self._bytes(count) >= _REFRAIN:
+                    self.end = self.sentence_from(self._starts[-max(self._runs)])
+                self._first = len(self._words)
+                self.sentences.append(unit.start() if self._item is None else self._item)
             if unit.end() == len(text):
                 self._tail = unit
             if self._tail or self.end is not None:
@@ -77,15 +82,6 @@ class Repetition:
 
     def _stop(self) -> re.Match[str] | None:
         return _STOP.search(self._text[max(0, self._after - _STOP_WIDTH) : self._after])
-
-    def _begin_sentence(self, unit: re.Match[str]) -> None:
-        if not unit["word"] or self._first == len(self._words) or not self._is_first(unit):
-            return
-        count = len(self._words) - self._first
-        if sum(run >= count for run in self._runs) > 1 and self._bytes(count) >= _REFRAIN:
-            self.end = self.sentence_from(self._starts[-max(self._runs)])
-        self._first = len(self._words)
-        self.sentences.append(unit.start() if self._item is None else self._item)
 
     def _is_first(self, unit: re.Match[str]) -> bool:
         gap, stop = self._text[self._after : unit.start()], self._stop()

@@ -81,7 +81,12 @@ def find_adapter(folder: Path, notes: Path | None = None) -> Adapter | None:
 def read_adapter(folder: Path, name: str, notes: Path | None = None) -> Adapter:
     """Read an adapter's config and its weights' header; UsageError if it is not an adapter, PkbError if damaged."""
     config = _config(folder, name)
-    rank, scale = _numbers(config, name)
+    given = config.get("lora_parameters")
+    rank, scale = (given.get("rank"), given.get("scale")) if isinstance(given, dict) else (None, None)
+    if not isinstance(rank, int) or isinstance(rank, bool) or not 1 <= rank <= MOST_RANK:
+        raise PkbError(f"adapter {name} is damaged: {CONFIG}: rank must be 1 to {MOST_RANK}", _NEXT)
+    if not isinstance(scale, (int, float)) or isinstance(scale, bool) or not abs(scale) <= _MOST_SCALE:  # nan neither
+        raise PkbError(f"adapter {name} is damaged: {CONFIG}: scale must be a number", _NEXT)
     try:
         ranks = {shape[1] for layer, shape in factors_of(folder / WEIGHTS).items() if layer.endswith(DOWN)}
         weights = digest(folder / WEIGHTS, notes)
@@ -91,9 +96,9 @@ def read_adapter(folder: Path, name: str, notes: Path | None = None) -> Adapter:
         there = " and ".join(map(str, sorted(ranks)))
         raise PkbError(f"adapter {name} is damaged: rank {rank} in {CONFIG}, {there} in {WEIGHTS}", _NEXT)
     activated = bool(config.get(ACTIVATED))
-    said = f"{weights}\n{scale!r}\n{activated}"
+    said = f"{weights}\n{float(scale)!r}\n{activated}"
     own = blake2b(said.encode(), digest_size=16).hexdigest()
-    return Adapter(name, own, rank, scale, folder / WEIGHTS, activated)
+    return Adapter(name, own, rank, float(scale), folder / WEIGHTS, activated)
 
 
 def _config(folder: Path, name: str) -> Mapping[str, Any]:
@@ -151,16 +156,6 @@ def _from_peft(folder: Path, config: Mapping[str, Any], name: str) -> None:
     with replacing(folder / WEIGHTS, lasting=True) as file:
         mx.save_safetensors(file, turned)
     (folder / PEFT_WEIGHTS).unlink()
-
-
-def _numbers(config: Mapping[str, Any], name: str) -> tuple[int, float]:
-    found = config.get("lora_parameters")
-    rank, scale = (found.get("rank"), found.get("scale")) if isinstance(found, dict) else (None, None)
-    if not isinstance(rank, int) or isinstance(rank, bool) or not 1 <= rank <= MOST_RANK:
-        raise PkbError(f"adapter {name} is damaged: {CONFIG}: rank must be 1 to {MOST_RANK}", _NEXT)
-    if not isinstance(scale, (int, float)) or isinstance(scale, bool) or not abs(scale) <= _MOST_SCALE:  # nan neither
-        raise PkbError(f"adapter {name} is damaged: {CONFIG}: scale must be a number", _NEXT)
-    return rank, float(scale)
 
 
 def check_fit(model: Any, adapter: Adapter) -> None:

@@ -437,7 +437,15 @@ def _scored(header: GgufHeader, found: Vocabulary) -> "Tokenizer":
 
     unknown = special(header, "unknown")
     named = next(iter(found.of(UNKNOWN)), (0, found.tokens[0]))[1] if unknown is None else found.tokens[unknown]
-    pairs = _by_score(header, found)
+    scores = header.of("tokenizer.ggml.scores", list)
+    if len(scores) != len(found.tokens) or not all(isinstance(score, float) for score in scores):
+        raise header.refusal("its list of scores is damaged")
+    # Every pair of tokens that together are a token, the highest score first.
+    normal = {text: id for id, text in found.of(NORMAL)}
+    ranked = sorted((id for text, id in normal.items() if 1 < len(text) <= LONGEST_PIECE), key=lambda id: -scores[id])
+    texts = (found.tokens[id] for id in ranked)
+    split = ((text[:at], text[at:]) for text in texts for at in range(1, len(text)))
+    pairs = [(left, right) for left, right in split if left in normal and right in normal]
     made = Tokenizer(models.BPE(found.ids, pairs, unk_token=named, fuse_unk=True, byte_fallback=True))
     prefixed = header.of("tokenizer.ggml.add_space_prefix", bool, True)
     before = [normalizers.Prepend(BLANK)] if prefixed else []
@@ -446,15 +454,3 @@ def _scored(header: GgufHeader, found: Vocabulary) -> "Tokenizer":
     back = [decoders.Replace(BLANK, " "), decoders.ByteFallback(), decoders.Fuse(), *after]
     made.decoder = decoders.Sequence(back)
     return made
-
-
-def _by_score(header: GgufHeader, found: Vocabulary) -> list[tuple[str, str]]:
-    """Return every pair of tokens that together are a token, the highest score first; PkbError without scores."""
-    scores = header.of("tokenizer.ggml.scores", list)
-    if len(scores) != len(found.tokens) or not all(isinstance(score, float) for score in scores):
-        raise header.refusal("its list of scores is damaged")
-    normal = {text: id for id, text in found.of(NORMAL)}
-    ranked = sorted((id for text, id in normal.items() if 1 < len(text) <= LONGEST_PIECE), key=lambda id: -scores[id])
-    texts = (found.tokens[id] for id in ranked)
-    pairs = ((text[:at], text[at:]) for text in texts for at in range(1, len(text)))
-    return [(left, right) for left, right in pairs if left in normal and right in normal]

@@ -198,7 +198,14 @@ class Hub:
                 tick(done)
             snapshot.mkdir(parents=True, exist_ok=True)
             for file in plan.files:
-                _link(folder / "blobs" / file.digest, snapshot / file.name)
+                if (pointer := snapshot / file.name).is_file():
+                    continue
+                pointer.unlink(missing_ok=True)  # a dangling link
+                try:
+                    with suppress(FileExistsError):  # another program was quicker
+                        pointer.symlink_to(Path("..", "..", "blobs", file.digest))
+                except OSError:  # a disk without links
+                    shutil.copyfile(folder / "blobs" / file.digest, pointer)
             if plan.revision != plan.commit:  # a branch or a tag: other programs ask where it points
                 reference = folder / "refs" / (plan.revision or "main")
                 reference.parent.mkdir(parents=True, exist_ok=True)
@@ -314,17 +321,6 @@ def _verify(path: Path, file: File, model: str) -> None:
         for link_or_target in {path, path.resolve()}:
             link_or_target.unlink(missing_ok=True)
         raise
-
-
-def _link(blob: Path, pointer: Path) -> None:
-    if pointer.is_file():
-        return
-    pointer.unlink(missing_ok=True)  # a dangling link
-    try:
-        with suppress(FileExistsError):  # another program was quicker
-            pointer.symlink_to(Path("..", "..", "blobs", blob.name))
-    except OSError:  # a disk without links
-        shutil.copyfile(blob, pointer)
 
 
 def _file(listed: "RepoSibling") -> File:

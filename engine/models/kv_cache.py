@@ -249,11 +249,6 @@ def normalize(cache: Cache, count: int, bits: int = 0) -> Captured:
     return found
 
 
-def joined(captured: Sequence[Captured]) -> Captured:
-    """Return the captured arrays of a segment, given those of its sub-steps."""
-    return {name: concatenated(one[name] for one in captured) for name in (captured[0] if captured else ())}
-
-
 def cut(cache: Cache, start: int, stop: int, captured: Captured | None = None) -> list[Tensor]:
     """Copy the tensors of a segment to store: keys and values, (1, heads, tokens, width), and captured arrays."""
     found = dict(captured or {})
@@ -318,10 +313,9 @@ def _arrays(cache: Cache) -> Arrays:
     return {f"{number}.{kv}": array for number, pair in both for kv, array in pair}
 
 
-def _set_arrays(cache: Cache, found: Arrays, count: int) -> Cache:
+def _set_arrays(cache: Cache, found: Arrays, count: int) -> None:
     for number, layer in enumerate(cache):
         layer.state = (found[f"{number}.k"], found[f"{number}.v"], count)
-    return cache
 
 
 def extend(cache: Cache, layers: Sequence[tuple[Any, Any]]) -> Cache:

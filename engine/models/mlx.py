@@ -136,7 +136,10 @@ class Mlx:
             kv_cache.compute(cache)
             if by_step:  # so that a step can be computed behind loaded ones
                 captured.append(kv_cache.normalize(cache, end - start, self.bits))
-        return kv_cache.joined(captured) if by_step or not ids else kv_cache.normalize(cache, len(ids), self.bits)
+        if ids and not by_step:
+            return kv_cache.normalize(cache, len(ids), self.bits)
+        names = captured[0] if captured else ()
+        return {name: kv_cache.concatenated(one[name] for one in captured) for name in names}
 
     def decode(
         self, cache: Cache, ids: Sequence[int], most: int, drafts: Drafter | None = None
