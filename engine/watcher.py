@@ -77,8 +77,20 @@ class IdleRuns:
     def step(self) -> None:
         """Start a run that is due, or report the one that has ended and plan the next: soon if it was stopped."""
         if self._running is None:
-            if self._command and time.monotonic() > self._next:
-                self._start()
+            due = self._command and time.monotonic() > self._next
+            if due and self._must_wait():
+                self._next = time.monotonic() + self._pace.busy
+            elif due:
+                self._began, self._next = time.monotonic(), inf
+                self._running = subprocess.Popen(
+                    ["nice", *self._command],
+                    env=self._environ,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,  # a line
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                    errors="replace",
+                )
         elif self._running.poll() is not None:
             said, code, self._running = self._running.communicate()[0].strip(), self._running.returncode, None
             if said:
@@ -92,21 +104,6 @@ class IdleRuns:
         if running := self._running:
             running.kill()
             running.communicate()
-
-    def _start(self) -> None:
-        if self._must_wait():
-            self._next = time.monotonic() + self._pace.busy
-            return
-        self._began, self._next = time.monotonic(), inf
-        self._running = subprocess.Popen(
-            ["nice", *self._command],
-            env=self._environ,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,  # a line
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        )
 
     def _must_wait(self) -> bool:
         try:

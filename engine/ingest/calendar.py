@@ -67,9 +67,6 @@ def parse_time(value: str, zone: str, zones: Zones) -> date | datetime | None:
         return None
 
 
-_NO_CHANGES = struct.pack(">4sc15x6llbb4s", b"TZif", b"2", 0, 0, 0, 0, 1, 4, 0, 0, 0, b"UTC")  # RFC 8536
-
-
 def _zone(halves: dict[str, "Component"]) -> tzinfo | None:
     """Return the zone whose year has these halves, through the notation of POSIX; None if they are not readable."""
     parts, changes = list[str](), list[str]()
@@ -80,9 +77,10 @@ def _zone(halves: dict[str, "Component"]) -> tzinfo | None:
             if (nth := _NTH_DAY.match(rule.get("BYDAY", ""))) and nth[2] in WEEKDAYS:
                 week, day = int(nth[1]), (WEEKDAYS[nth[2]] + 1) % 7
                 changes.insert(0, f",M{rule.get('BYMONTH')}.{5 if week < 0 else week}.{day}")
+    no_changes = struct.pack(">4sc15x6llbb4s", b"TZif", b"2", 0, 0, 0, 0, 1, 4, 0, 0, 0, b"UTC")  # RFC 8536
     with suppress(ValueError):
         posix = "".join([*parts, *changes] if len(changes) == 2 else parts[:1])
-        return ZoneInfo.from_file(BytesIO(_NO_CHANGES * 2 + f"\n{posix}\n".encode())) if posix else None
+        return ZoneInfo.from_file(BytesIO(no_changes * 2 + f"\n{posix}\n".encode())) if posix else None
     return None
 
 
@@ -293,7 +291,6 @@ def _person(found: Property) -> str:
 
 
 def _dates(event: Component, zones: Zones, heading: str, name: str) -> list[str]:
-    """Return the line of the days that a rule leaves out or adds."""
     values = [(value, one.parameters.get("TZID", "")) for one in event.get(name, ()) for value in one.value.split(",")]
     found = [read for value, zone in values[:MOST_PEOPLE] if (read := parse_time(value, zone, zones))]
     return [f"{heading}: {_listed([spell_date(day, weekday=True) for day in found])}"] if found else []

@@ -255,6 +255,7 @@ def _selectors(prelude: Iterable[Any], outer: list[str]) -> list[str]:
 # Styles: what elements inherit, and what they show.
 
 _MOST_VARIABLES = 100
+_VARIABLE = re.compile(r"var\( ?(--[\w-]+) ?(?:, ?([^()]*))?\)")
 _LEAST_FONT = 3.0  # pixels
 _LEAST_ALPHA = 0.1
 _OUTSIDE = -500.0  # pixels: an offset or indent beyond the page's edge
@@ -321,9 +322,6 @@ def style_element(parent: Style, tag: str, declared: Iterable[Declared], hints: 
         opacity=parent.opacity * opacity,
         variables=variables,
     )
-
-
-_VARIABLE = re.compile(r"var\( ?(--[\w-]+) ?(?:, ?([^()]*))?\)")
 
 
 def _with_variables(value: str, variables: Mapping[str, str]) -> str:

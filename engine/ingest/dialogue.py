@@ -477,8 +477,6 @@ def _shape(line: str, before: str) -> _LineShape:
 
 
 class _CueBuilder(Struct):
-    """Builds cues line by line; mutable."""
-
     cues: list[Cue] = []
     lines: list[tuple[int, str]] = []
     above: tuple[int, str] | None = None  # the line with the speaker's name, until some text follows

@@ -231,7 +231,6 @@ class Follow(Debouncer):
         return [replace(one, folder=deepest_walked_folder(one.root, one.folder)) for one in super().due()]
 
     def _watch(self, root: str) -> Followed:
-        """Watch a root if it exists; returns how it is followed."""
         if active := self._watches.pop(root, None):
             with suppress(KeyError):
                 active[0].unschedule(active[1])

@@ -132,17 +132,14 @@ def parse_date(value: str) -> datetime | None:
     return (moment - timedelta(seconds=zone)).astimezone(timezone(timedelta(seconds=zone)))
 
 
-_ZONE_UNKNOWN = re.compile(r"-00:?00\b")  # RFC 5322 3.3: a moment in UTC, which says nothing of its writer's zone
-_ZONE_NAMED = re.compile(r"[+-]\d\d:?\d\d\b|\b(?:GMT|UTC?|Z)\b", re.IGNORECASE)
-
-
 def _on_its_clock(moment: datetime, value: str) -> datetime:
     """Return the moment of a Date field in its writer's zone; in the user's, where the field names none."""
     if moment.utcoffset():
         return moment
-    if _ZONE_UNKNOWN.search(value):
+    if re.search(r"-00:?00\b", value):  # RFC 5322 3.3: a moment in UTC, which says nothing of its writer's zone
         return moment.astimezone()
-    return moment if _ZONE_NAMED.search(value) else in_users_zone(moment)
+    named = re.search(r"[+-]\d\d:?\d\d\b|\b(?:GMT|UTC?|Z)\b", value, re.IGNORECASE)
+    return moment if named else in_users_zone(moment)
 
 
 def _here(value: str) -> datetime | None:

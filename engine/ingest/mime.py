@@ -286,13 +286,11 @@ def part_text(part: MimePart, tree: Tree) -> str | None:
     return visible(unflow(text, part.type.delete_space) if part.type.flowed else text)
 
 
-_SIGNED_DATA = bytes.fromhex("06092a864886f70d010701")  # the type of content that is signed, and not encrypted
-
-
 def signed_content(der: bytes) -> bytes:
     """Return the signed content of an opaque S/MIME message (RFC 5652), whole or in pieces; b"" if it has none."""
-    at, pieces = der.find(_SIGNED_DATA) + len(_SIGNED_DATA), list[bytes]()
-    while _SIGNED_DATA in der[:at] and der[at : at + 1] in (b"\xa0", b"\x24", b"\x04") and at + 1 < len(der):
+    signed = bytes.fromhex("06092a864886f70d010701")  # the type of content that is signed, and not encrypted
+    at, pieces = der.find(signed) + len(signed), list[bytes]()
+    while signed in der[:at] and der[at : at + 1] in (b"\xa0", b"\x24", b"\x04") and at + 1 < len(der):
         is_text, size, at = der[at] == 4, der[at + 1], at + 2
         if size > 128:  # the length stands in as many bytes
             size, at = int.from_bytes(der[at : at + size - 128], "big"), at + size - 128

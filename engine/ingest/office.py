@@ -89,6 +89,7 @@ class OfficeFiles:
 
 # The child.
 
+_DATE = re.compile(r"(?:D:)?(\d{4})-?(\d\d)-?(\d\d)(?:T?(\d\d):?(\d\d))?[\d.:]*(?:([+-]\d\d)[':]?(\d\d))?")
 _DAMAGE = (
     *(ElementTree.ParseError, zipfile.BadZipFile, zlib.error, struct.error, OSError, EOFError),
     *(RuntimeError, ValueError, LookupError, OverflowError),
@@ -148,9 +149,6 @@ def _bounded(parts: Iterable[FilePart], date: str = "") -> FileText:
         if left < 0:
             return FileText(tuple(kept), moment, problem=f"text beyond {_CHARS} characters was not read")
     return FileText(tuple(kept), moment)
-
-
-_DATE = re.compile(r"(?:D:)?(\d{4})-?(\d\d)-?(\d\d)(?:T?(\d\d):?(\d\d))?[\d.:]*(?:([+-]\d\d)[':]?(\d\d))?")
 
 
 _BREAKS = re.compile("\r(?=\n)|[\x02\ufffe]\r?\n?|\0")  # the latter in a word that goes on in the next line

@@ -386,11 +386,10 @@ def _is_lower(word: str) -> bool:
 
 # A name and an address, without what stands behind them, unless that is another name with an address.
 _NAMED = re.compile(r"[^<>]{1,100}<[^<>]{3,200}>(?!.*\s[^\W\d_][\w.'’-]{2,} <[^<>@]+@)")
-_MAILTO = re.compile(r"[\[<]{1,2}mailto:")
 
 
 def _person(text: str) -> str:
-    written = _MAILTO.sub("<", text.strip(" *:：\t")[:WIDEST]).replace("]", ">")
+    written = re.sub(r"[\[<]{1,2}mailto:", "<", text.strip(" *:：\t")[:WIDEST]).replace("]", ">")
     whole = _NAMED.match(written)
     found = parse_addresses(whole[0] if whole else written)
     shown = str(found[0]) if found else ""

@@ -151,12 +151,12 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Iterable[
 
 def without_days(words: Sequence[str], days: Sequence[Days]) -> Sequence[str]:
     """Return the plain words of a text without those that name its days: "3", "may", "monday", "last week"."""
-    named = [*(name.lower() for name in (*MONTH_NAMES, *DAY_NAMES)), *_UNITS] if days else []
+    names = ("last", "week", "month", "year", *NEAR_WORDS, *map(str.lower, (*MONTH_NAMES, *DAY_NAMES)))
+    named = names if days else ()
     said = (word for word in words if not (days and word[0].isdigit()))
     return [word for word in said if len(word) < 3 or not any(one.startswith(word) for one in named)]
 
 
-_UNITS = ("last", "week", "month", "year", *NEAR_WORDS)
 _NEAR = r"today|yesterday|(?:this|last) (?:week|month|year)|last \d{1,3} (?:days|weeks|months|years)"
 _NUMBER, _ANY_YEAR, _NAME = r"\d{1,2}(?:st|nd|rd|th)?", r"(?:19|20)\d\d", f"(?:{ENGLISH_MONTH})"
 _DATE = (

@@ -181,16 +181,13 @@ def chunk_header(document: Document, part: DocumentPassage) -> str:
 
 def origin_line(document: Document, part: DocumentPassage) -> str:
     """Return the header that a model is shown: with the addresses behind it, and why they or the date may be false."""
-    header = _header(document, part, shorten(document.title, 160).translate(_BRACKETS))
+    header = _header(document, part, shorten(document.title, 160).replace("<", "(").replace(">", ")"))
     senders, recipients = _addresses([document.sender]), _addresses(document.recipients[:2])
     parts = [f"{senders} to {recipients}" if senders and recipients else senders or recipients]
     parts += [f"quoting {author}"] if part.role != "attachment" and (author := _addresses([part.author])) else []
     parts += [f"says it is of {_date(document.claimed)}"] if document.claimed else []
     about = "; ".join([*filter(None, parts), *document.warnings])
     return f"{header} <{about}>" if about else header
-
-
-_BRACKETS = str.maketrans("<>", "()")
 
 
 def _addresses(people: Sequence[str]) -> str:

@@ -223,7 +223,6 @@ def next_start(text: str, written: datetime | None, now: datetime) -> datetime |
 
 CANCELLED = "When (cancelled)"
 _NEXT_EVENT = re.compile(r"\n+(?=[A-Z][^\n:]*: [^\n]*\nWhen\b)")
-_ASIDE = ("Instead of", "Except", CANCELLED)  # days of a series that it leaves out
 _SPELT = re.compile(rf"(\d{{1,2}}) ({'|'.join(dates.MONTH_NAMES)}) (\d{{4}})(?:, (\d\d):(\d\d))?")
 _OFFSET = re.compile(r", UTC[+-]\d\d:\d\d(?=\)\Z)")  # left out: another holds in the other half of the year
 _RULE = re.compile(r"every (?:(\d+) )?(day|week|month|year)s?\b(.*?)(?:, (\d+) times)?(?:, until (.*))?")
@@ -254,7 +253,8 @@ def event_times(text: str, now: datetime) -> list[EventTime]:
     # The first line, which has the title, stands under an empty name.
     events = [{name: value for name, _, value in reversed(one)} | {"": one[0][2]} for one in split]
     found = list[EventTime]()
-    aside = {day.date() for one in events for name in _ASIDE for day in _spelt(one.get(name, ""))}
+    left_out = ("Instead of", "Except", CANCELLED)
+    aside = {day.date() for one in events for name in left_out for day in _spelt(one.get(name, ""))}
     for lines in events:
         rule, when = _RULE.fullmatch(lines.get("Repeats", "")), lines.get("When", "")
         with suppress(ValueError, OverflowError):  # beyond the calendar

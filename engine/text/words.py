@@ -187,12 +187,9 @@ def one_root(one: str, other: str) -> bool:
     return shared >= max(least, (len(one) + len(other)) / 4) and rests <= _FAMILY and bool(rests & _INFLECTED)
 
 
-_DIGITS = re.compile(r"\d+")
-
-
 def terms(text: str) -> frozenset[str]:
     """Return the words of a text, and of its numbers the groups of digits: "$189,148.34" is 189, 148 and 34."""
-    return frozenset(word for word in words(text) if not _DIGITS.search(word)).union(_DIGITS.findall(text))
+    return frozenset(word for word in words(text) if not re.search(r"\d", word)).union(re.findall(r"\d+", text))
 
 
 FULL_LINE = 48  # characters: a line of mail at least this long was wrapped and continues on the next one
