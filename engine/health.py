@@ -27,7 +27,6 @@ from store.jobs import JobAccount, JobBenefit, Jobs, PredictionLog
 
 _HERE = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
 _GB = 10**9
-_SMALL = 300_000_000  # bytes of weights
 _FAILURES = (
     PkbError, ImportError, OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, ArithmeticError,
     MemoryError,
@@ -169,7 +168,7 @@ def _model(settings: ModelSettings, environ: Mapping[str, str]) -> Check:
     result = f"{found.name} in {kind}{adapted}, {needed / 1e9:.1f} GB of memory, {limit / 1e9:.1f} GB allowed"
     if needed > limit:
         return Check("model", "bad", result, "pkb model list")
-    if found.bytes < _SMALL:
+    if found.bytes < 300_000_000:
         quality = "little better than quotes on mail (docs/guide.md has figures)" if adapted else "often wrong"
         return Check("model", "note", f"{result}; a model this small is {quality}", _larger(limit))
     return Check("model", "ok", result)

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from store.types import Chunk, Hit
 
 
-_DAY_S = 86_400.0
 _PREFIX = "maintenance."  # of the ledger values that say when a task was done last
 
 
@@ -44,7 +43,7 @@ def maintenance(ledger: Ledger, tasks: Mapping[str, MaintenanceTask], now: float
         return [
             Job("maintenance", name, what, "daily", 0.0, cost_s=1.0)
             for name, (what, is_needed, _) in tasks.items()
-            if now - float(ledger.get(_PREFIX + name) or 0.0) >= _DAY_S and is_needed()
+            if now - float(ledger.get(_PREFIX + name) or 0.0) >= 86_400.0 and is_needed()
         ]
 
     def run(job: Job) -> Outcome:

@@ -217,9 +217,6 @@ def _output_of(sources: Sources, *words: str) -> str:
     return done.stdout.decode("utf-8", "replace")
 
 
-PREFILL_CREDIT = 0.25  # for a predicted question of which only the prefill was reused; 1 for one whose answer was
-
-
 @contextmanager
 def stopping(models: "ResidentModel", is_over: Callable[[], bool]) -> Iterator[None]:
     """Raise OutOfTime, in this context, at the model's next step after the idle run `is_over`.
@@ -350,7 +347,8 @@ class JobRunner:
         if outcome.node:
             self._account.add_node(kind, outcome.node)
         elif kind != "prefetch":  # nodes that a question stored meanwhile are not theirs
-            self._account.add_outputs(kind, outcome.made, node, job.source, PREFILL_CREDIT)
+            # Counts as 1 for a predicted question whose answer was reused, less where only the prefill was.
+            self._account.add_outputs(kind, outcome.made, node, job.source, 0.25)
         done = outcome.state == "done"
         spent = self._count(kind, self.measure().less(before) + JobCost(int(done)))
         if done:
@@ -365,11 +363,6 @@ class JobRunner:
         self.spent[kind] = self.spent.get(kind, JobCost()) + spent
         self._account.add(kind, spent)
         return spent
-
-
-_FINAL = ("done", "cached", "no space", "failed", "gave up")  # states that another run would not change
-
-WhyStop = Callable[[], str | None]
 
 
 def run_idle(session: Session, request: IdleRequest, on_progress: OnProgress = lambda *_: None) -> IdleReport:
@@ -420,7 +413,7 @@ def _plan_and_run(session: Session, request: IdleRequest, report: IdleReport, on
     def may_predict() -> bool:
         return request.force or is_quiet(session)
 
-    why_stop: WhyStop = (lambda: None) if request.force else partial(why_wait, session, Machine())
+    why_stop: Callable[[], str | None] = (lambda: None) if request.force else partial(why_wait, session, Machine())
     planner = IdlePlanner(session, may_predict, is_over)
     if request.dry_run:
         report.results = [
@@ -434,7 +427,8 @@ def _plan_and_run(session: Session, request: IdleRequest, report: IdleReport, on
         return
     _run(session, request, planner, why_stop, report, on_progress)
     repeats = (one.state == "done" and one.job.kind == "prefetch" for one in report.results)
-    if all(one.state in _FINAL for one in report.results) and not (any(repeats) or is_over()):
+    final = ("done", "cached", "no space", "failed", "gave up")  # that another run would not change
+    if all(one.state in final for one in report.results) and not (any(repeats) or is_over()):
         mark_finished(session.ledger, *_inputs(session, request))
 
 
@@ -450,7 +444,7 @@ def _run(
     session: Session,
     request: IdleRequest,
     planner: "IdlePlanner",
-    why_stop: WhyStop,
+    why_stop: Callable[[], str | None],
     report: IdleReport,
     on_progress: OnProgress,
 ) -> None:

@@ -99,12 +99,10 @@ def introduces(catalogue: Catalog, bank: Searchable | None, old: str, new: str) 
     """Return whether mail from one address, with no warning, says that another is its writer's new one."""
     scope = Scope(sender=old, collection=catalogue.collection)
     hits = bank.by_words(words(new), scope, 20) if bank else []
-    lines = [(hit.chunk, line) for hit in hits for line in _SENTENCE_END.split(hit.chunk.text.lower())]
+    ends = r"(?<=[.!?])\s+|\s*\n\s*"
+    lines = [(hit.chunk, line) for hit in hits for line in re.split(ends, hit.chunk.text.lower())]
     telling = [one.document for one, line in lines if one.role == "body" and new in line and _says_mine(line, new)]
     return any(not one.warnings for one in provenance_of(catalogue.ledger, telling).values())
-
-
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\s*\n\s*")
 
 
 def _says_mine(sentence: str, address: str) -> bool:
@@ -141,7 +139,6 @@ def _first(pool: Sequence[KnownAddress], least: float = 1.0) -> list[KnownAddres
     return [one for one in early if one.documents >= least * most]
 
 
-_COPIES = 3  # named beside a source
 _STEPS = 10  # of a score, between 0 and the best
 _NEAREST = 50  # as many as the most sources of a question
 
@@ -364,7 +361,7 @@ def _placed(catalogue: Catalog, passage: Passage, known: Mapping[str, Known]) ->
         for copy in passage.copies
         for place in catalogue.places(copy.chunk.document)[:1]
     ]
-    standing = [*((place, hit, lines) for place in places), *copies][: 1 + _COPIES]
+    standing = [*((place, hit, lines) for place in places), *copies][:4]  # one, and three beside it
     sources = (_source(*one, passage.score, known, copy=bool(number)) for number, one in enumerate(standing))
     own = known.get(passage.document, Known())
     return replace(passage, sources=tuple(sources), trust=own.trust, note=own.note)

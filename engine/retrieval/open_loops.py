@@ -238,7 +238,6 @@ _MASS = 20  # recipients; mail to more people asks nobody in particular
 _OVERDUE = timedelta(days=30)  # after which what was due is no longer shown
 _REPLIES = timedelta(days=14)  # within which a message of another subject may be a reply
 _TERSE = 3  # content words of "Here it is" and "I have just sent it", which say of nothing else that it is done
-_TITLE = 3  # documents of a subject that names a thread
 
 
 @dataclass(frozen=True)
@@ -271,7 +270,7 @@ class WholeDocument:
     def thread(self) -> str:
         """Return its title without "Re:"; empty if it names no thread."""
         title = bare_title(self.first.title)
-        return title if sum(map(str.isalpha, title)) >= _TITLE else ""
+        return title if sum(map(str.isalpha, title)) >= 3 else ""
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -425,21 +424,15 @@ class Closing:
         if one.document.first.is_meeting:
             words = content_words(one.text)
             return next((other for other in thread if any(_shares(words, done) for done in other.done)), None)
-        wanted, replies = content_words(one.text), one.found.replies
-        for other in self._elsewhere(one):
-            if any(_shares(wanted, said) for said in ([other.words] if replies else other.done)):
-                return other
-        return next((other for other in thread if _closes(other, one)), None)
-
-    def _elsewhere(self, one: OpenSentence) -> Iterator[WholeDocument]:
-        """Yield what was written soon after, under any subject, by those who are to do or to answer it."""
-        own = one.document
+        wanted, replies, own = content_words(one.text), one.found.replies, one.document
         readers = own.recipients if one.found.doer == "writer" else {own.sender}
-        for pair in product(one.is_of, readers):
-            for document in self._by_pair.get(pair, ()):
-                sent, written = document.first.date, own.first.date
-                if sent and written and sent - written <= _REPLIES and document.follows(own):
-                    yield document
+        for pair in product(one.is_of, readers):  # written soon after, under any subject
+            for other in self._by_pair.get(pair, ()):
+                sent, written = other.first.date, own.first.date
+                is_soon = sent and written and sent - written <= _REPLIES and other.follows(own)
+                if is_soon and any(_shares(wanted, it) for it in ([other.words] if replies else other.done)):
+                    return other
+        return next((other for other in thread if _closes(other, one)), None)
 
 
 def _closes(document: WholeDocument, one: OpenSentence) -> bool:
