@@ -328,13 +328,10 @@ def matched_senders(ledger: Ledger, scope: Scope) -> list[str]:
     from store.catalog import senders_named
     from store.types import is_address
 
-    sender = scope.sender
-    if (
-        not sender
-        or "\n" in sender
-        or is_address(sender)
-        or len(found := senders_named(ledger, scope.collection, sender)) < 2
-    ):
+    sender = scope.sender or ""
+    is_name = sender and "\n" not in sender and not is_address(sender)
+    found = senders_named(ledger, scope.collection, sender) if is_name else []
+    if len(found) < 2:
         return []
     more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     shown = ", ".join(shorten(address, 60) for address in found[:_NAMED])
