@@ -63,18 +63,6 @@ def size_of(nodes: KvFolder, key: Key, file: BinaryIO) -> int:
     return found.size
 
 
-def sizes_of(nodes: KvFolder, keys: list[Key]) -> list[int]:
-    """Return the bytes of the files of nodes, 0 for one that is not there."""
-    found = list[int]()
-    for key in keys:
-        try:
-            with opened(nodes.path_of(key)) as file:
-                found.append(size_of(nodes, key, file))
-        except BadNode:
-            found.append(0)
-    return found
-
-
 class SharingServer(ThreadingMixIn, TCPServer):
     """Serves a home to its peers until `shutdown`; peers that are added or removed count at once."""
 
@@ -134,7 +122,7 @@ class SharingHandler(BaseHTTPRequestHandler):
         """Write no log."""
 
     def do_POST(self) -> None:
-        """Tell the sizes of nodes."""
+        """Tell the sizes of nodes, 0 for one that is not there."""
         length = self.headers.get("Content-Length", "")
         is_sound = length.isascii() and length.isdigit() and len(length) < 9 and int(length) <= MOST_BODY
         if self.path != HAVE or not is_sound:
@@ -142,7 +130,14 @@ class SharingHandler(BaseHTTPRequestHandler):
         elif (keys := parse_keys(self.rfile.read(int(length)))) is None:
             self._begin(400)
         else:
-            body = json.dumps(sizes_of(self._nodes, keys)).encode()
+            sizes = list[int]()
+            for key in keys:
+                try:
+                    with opened(self._nodes.path_of(key)) as file:
+                        sizes.append(size_of(self._nodes, key, file))
+                except BadNode:
+                    sizes.append(0)
+            body = json.dumps(sizes).encode()
             self._begin(200, len(body), "application/json")
             self.wfile.write(body)
 

@@ -238,6 +238,8 @@ def generate(
     with ExitStack() as held:
         written = run.write(None if judge else say, held)
         reply = run.judged(written, judge) if judge else run.cited(written)
+        counts = (segments.count, sum(written.read.reused), written.output.tokens)
+        reply = _measured(reply, reading, options, trace, counts, written.first_ms, written.guessed)
         if judge:
             _show(reply.text or "", "", say)
         held.callback(written.read.keep)  # after the answer was shown
@@ -278,12 +280,8 @@ class _Generation(Struct, frozen=True):
             step.note += f"; {output.ended}" if output.ended else ""
         return written
 
-    def _measured(self, written: _Answer, reply: Answer) -> Answer:
-        counts = (self.segments.count, sum(written.read.reused), written.output.tokens)
-        return _measured(reply, self.reading, self.options, self.trace, counts, written.first_ms, written.guessed)
-
     def judged(self, written: _Answer, judge: Judge) -> Answer:
-        """Return the answer that the judge puts in place of the written one, with its figures."""
+        """Return the answer that the judge puts in place of the written one."""
         with self.trace.step("cite") as step:
             said = parse(written.output.text)
             reply = judge(said)
@@ -292,10 +290,10 @@ class _Generation(Struct, frozen=True):
         if written.output.ended and own:
             self.trace.notices.append(written.output.ended)
         written.first_ms = self.trace.ms()["total"]  # nothing was shown before
-        return self._measured(written, reply if reply.answered else replace(reply, writer="model"))
+        return reply if reply.answered else replace(reply, writer="model")
 
     def cited(self, written: _Answer) -> Answer:
-        """Return the part of the written answer that words of the sources support, with its sources and figures."""
+        """Return the part of the written answer that words of the sources support, with its sources."""
         with self.trace.step("cite") as step:
             said = parse(written.output.text)
             about = (said, self.question.text, self.evidence.passages, self.segments.prompt.sources)
@@ -312,7 +310,7 @@ class _Generation(Struct, frozen=True):
         place = (start, start + len(said.answer)) if said.answer and start >= 0 else None
         sources = resting(self.evidence.sources(cited.quotes, lead), place)
         text = said.answer if cited.stands else None
-        return self._measured(written, Answer(self.question.text, text, "full", "model", None, sources, {}, lead=lead))
+        return Answer(self.question.text, text, "full", "model", None, sources, {}, lead=lead)
 
 
 def _measured(

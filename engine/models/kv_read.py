@@ -32,7 +32,6 @@ MLX_DTYPES = {
 _LENGTH = 8  # bytes of the header's length, little-endian
 _MAX_HEADER = 4 << 20  # bytes
 _GROWTH, _HEADROOM = 256, 64  # tokens: the step by which mlx-lm grows a cache; space for a question
-_MAX_BUFFERS = 1024  # of one readv call (IOV_MAX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +132,7 @@ class RangeReader:
         """Read the tokens of one file from `start` to `stop`; UnreadableCache."""
         file, runs = self._files[number], list(self._runs(number, start, stop))
         whole = stop - start == file.tokens
-        size = _MAX_BUFFERS if whole else 1  # the runs of all tokens of a file follow each other
+        size = 1024 if whole else 1  # IOV_MAX: the runs of all tokens of a file follow each other
         try:
             for first in range(0, len(runs), size):
                 buffers = [buffer for _, buffer in runs[first : first + size]]
