@@ -292,17 +292,14 @@ if __name__ == "__main__":
     main()
 
 
-_SOON_S = 0.05
-_ENDING = {KeyboardInterrupt: signal.SIGINT, SystemExit: signal.SIGTERM}
-
-
 def handle_signals() -> None:
     """Have a signal sent again that comes while Python removes an object: it ignores errors raised then."""
     usual = sys.unraisablehook
 
     def again(lost: "sys.UnraisableHookArgs") -> None:
-        if number := next((number for kind, number in _ENDING.items() if issubclass(lost.exc_type, kind)), None):
-            threading.Timer(_SOON_S, os.kill, (os.getpid(), number)).start()
+        if issubclass(lost.exc_type, KeyboardInterrupt | SystemExit):
+            number = signal.SIGINT if issubclass(lost.exc_type, KeyboardInterrupt) else signal.SIGTERM
+            threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
         else:
             usual(lost)
 

@@ -282,11 +282,10 @@ NoDaemon = Annotated[bool, typer.Option("--no-daemon", help="Do not use the back
 
 
 _TIME = re.compile(r"(\d{1,6})\s*([smh]?)")
-_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
 
 
 def duration(flag: str, time: str, example: str = "pkb idle --budget 10m") -> float:
     """Return the seconds of a time like 10m; UsageError naming what cannot be, and an example."""
     if found := _TIME.fullmatch(time.strip()):
-        return float(int(found[1]) * _SECONDS[found[2]])
+        return float(int(found[1]) * {"m": 60, "h": 3600}.get(found[2], 1))
     raise UsageError(f"{flag} {time} is not a time like 90s, 10m or 2h", example)

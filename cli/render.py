@@ -249,9 +249,6 @@ def _title(places: Sequence[Source]) -> str:
     return " · ".join(parts)
 
 
-_QUOTED = {"quote": "quoted by", "forward": "forwarded by"}
-
-
 def _people(source: Source) -> list[str]:
     """Return the author of the quoted text, its sender and recipients; of a meeting, the speaker.
 
@@ -262,7 +259,7 @@ def _people(source: Source) -> list[str]:
     sender, author = (
         one_line(one if source.warnings else one.partition(" <")[0], 80) for one in (source.sender, source.author or "")
     )
-    quoted = _QUOTED.get(source.role)
+    quoted = {"quote": "quoted by", "forward": "forwarded by"}.get(source.role)
     written = f"{author}, {quoted} {sender}" if author and quoted else f"{quoted} {sender}" if quoted else sender
     if not source.recipients:
         return [written]

@@ -117,7 +117,6 @@ def _share(listen: str, *, as_json: bool) -> None:
 
 
 def _stop(opened: Session) -> int | None:
-    """Stop the server and return its process id; None if it was not running."""
     if not opened.there:
         return None
     from engine.serve.process import stop

@@ -383,7 +383,6 @@ def _numbered(one: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _shown(cited: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return sources as text: title, place, warnings and quote of each."""
     lines = list[str]()
     for one in cited:
         first, last = one["lines"]

@@ -184,7 +184,6 @@ def _mapped(home: Home, ledger: Ledger, tables: Tables, read_data: bool) -> Find
 
 
 def _kv(home: Home, ledger: Ledger, read_data: bool) -> Finding:
-    """Find KV nodes with a damaged file (read if it changed, or if all is), and strange files."""
     folder = KvFolder(ledger, home.kv)
     nodes = [entry.node for entry in folder.index.entries()]
     bad = [node.key for node in nodes if not folder.is_intact(node, read_data=read_data)]

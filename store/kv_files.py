@@ -24,7 +24,6 @@ VERSION = 1
 WIDTHS = {"F32": 4, "F16": 2, "BF16": 2, "U32": 4, "I32": 4, "U16": 2, "I16": 2, "U8": 1, "I8": 1}
 Key = bytes  # 16 bytes of BLAKE2b
 _ABOUT = "__metadata__"
-_ALIGN = 8
 
 
 class BadNode(Exception):
@@ -68,7 +67,7 @@ def encode(header: Header, payloads: Sequence[Payload]) -> bytes:
     entries = {p.name: {"dtype": p.dtype, "shape": p.shape, "data_offsets": (p.begin, p.end)} for p in payloads}
     about["sum"] = f"{crc32(json.dumps([about, entries]).encode()):08x}"
     text = json.dumps({_ABOUT: about} | entries, separators=(",", ":")).encode()
-    return text + b" " * (-len(text) % _ALIGN)
+    return text + b" " * (-len(text) % 8)
 
 
 def decode(text: bytes) -> Header:

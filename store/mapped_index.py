@@ -416,7 +416,6 @@ class MappedIndex:
         return StoredShard(name, found, shard.dead)
 
     def _write_list(self, listed: ShardList) -> None:
-        """List shards, and forget which documents changed before."""
         with self._ledger.transaction():
             self._ledger.set(_LIST, json.encode(listed).decode())
             sql = "DELETE FROM changed_documents WHERE generation < ?"

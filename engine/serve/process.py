@@ -168,8 +168,6 @@ def own_peer(end: socket.socket) -> int | None:
 
 
 _ROOT = Path(__file__).parents[2]
-_PACKAGES = ("cli", "engine", "store", "prompts")
-_CODE = (".py", ".txt")
 # Environment variables that change answers: where models are found, which BLAS computes, when a day begins.
 _NAMES = ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME", "PKB_BLAS", "TZ")
 
@@ -198,8 +196,8 @@ def code(root: Path) -> list[tuple[str, int, int]]:
     """
     if not (root / "pyproject.toml").exists():
         return [(str(root), root.stat().st_mtime_ns, 0)]
-    folders = (found for package in _PACKAGES for found in os.walk(root / package))
-    paths = [Path(folder, name) for folder, _, names in folders for name in names if name.endswith(_CODE)]
+    folders = (found for package in ("cli", "engine", "store", "prompts") for found in os.walk(root / package))
+    paths = [Path(folder, name) for folder, _, names in folders for name in names if name.endswith((".py", ".txt"))]
     return sorted((str(path), (found := path.stat()).st_mtime_ns, found.st_size) for path in paths)
 
 
@@ -286,7 +284,6 @@ def connect(home: Home) -> ServerLink | None:
 
 TRIES = 3  # starts of a process that ends before it accepts connections
 LOCK = 3  # the descriptor by which the started process inherits the lock
-_POLL_S = 0.02
 
 
 def start(opened: "Session") -> bool:
@@ -319,5 +316,5 @@ def stop(home: Home, timeout_s: float) -> bool:
     while lease.is_taken():
         if time.monotonic() > until:
             return False
-        time.sleep(_POLL_S)
+        time.sleep(0.02)
     return True

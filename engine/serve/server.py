@@ -102,8 +102,12 @@ class WorkerState:
         return self._base.settings.model.is_local and not self._tried and self.models.loaded is None
 
     def load(self) -> None:
-        """Load the configured model, unless another process has one in memory."""
-        if self.lacks_model and self.models.claim():
+        """Load the configured model, unless another process has one in memory; unload it where one waits to load it."""
+        if self.models.wanted:
+            self.models.forget()
+            self.models.free()
+            self._tried = False
+        elif self.lacks_model and self.models.claim():
             self._tried = self._warming_up = True  # a failure is repeated, and reported, by the next question
             try:
                 opened = self.own()
@@ -129,15 +133,6 @@ class WorkerState:
         """Roll back an interrupted transaction."""
         if "ledger" in self._base.__dict__:
             self._base.ledger.roll_back()
-
-    def yield_model(self) -> bool:
-        """Unload the model if another process is waiting to load one; returns whether it was unloaded."""
-        if not self.models.wanted:
-            return False
-        self.models.forget()
-        self.models.free()
-        self._tried = False
-        return True
 
     def needs_other_model(self, asked: Request) -> bool:
         """Return whether a question needs another model than the configured one."""
@@ -245,7 +240,7 @@ class RequestQueue(Thread):
                 looks = self.state.models.claimed or self.state.lacks_model
                 self._changed.wait(_LOOK_S if looks else None)
                 found = self._waiting or self._idle or self._ended
-            if not found and not self.state.yield_model():
+            if not found:
                 self._quietly(self.state.load)
         return None
 
@@ -330,7 +325,6 @@ _BEAT_S = 0.5  # between heartbeats; a client waits four times as long before it
 _POLL_S = 2.0  # between checks whether to stop, while idle
 _GRACE_S = 3.0  # for the current request after a signal
 _SOON_S = 0.2  # for the current warm-up: the next question may be waiting for the lock
-_JOBS = ("ask", "call", "idle", "ahead")
 
 
 @dataclass(slots=True, eq=False)
@@ -430,7 +424,7 @@ class Server:
 
     def _handle(self, caller: Connection, frame: Frame) -> None:
         kind = frame["kind"]
-        if kind in _JOBS and caller.job is None and not self._stopping:
+        if kind in ("ask", "call", "idle", "ahead") and caller.job is None and not self._stopping:
             caller.job = QueuedRequest(frame, partial(self._from_thread, self._deliver, caller))
             self._requests.add(caller.job)
         elif kind == "ahead" and caller.job and caller.job.frame["kind"] == kind:
