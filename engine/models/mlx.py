@@ -208,13 +208,13 @@ class Mlx:
 
     def _write(self, cache: Cache, ids: Sequence[int], most: int, drafts: Drafter | None) -> Generator[str, None, None]:
         def step(ids: Any) -> Any:
-            return self._likeliest(self._rows(cache, ids, decoding=True, adapted=True))
+            return self._likeliest(cache, self._rows(cache, ids, decoding=True, adapted=True))
 
         def undo(count: int) -> None:
             self.meter.generated -= count
             kv_cache.trim(cache, count)
 
-        spelling, first = Spelling(self.vocabulary), self._likeliest(self._last(cache, ids)[:, -1:])
+        spelling, first = Spelling(self.vocabulary), self._likeliest(cache, self._last(cache, ids)[:, -1:])
         most = min(most, self.context - kv_cache.length(cache))
         with closing(decode_ids(first, step, undo, most, drafts)) as generated:
             for id in generated:
@@ -222,7 +222,7 @@ class Mlx:
                     return
                 yield spelling.add(id)
 
-    def _likeliest(self, logits: Any) -> Any:
+    def _likeliest(self, cache: Cache, logits: Any) -> Any:
         """Start computing the likeliest next ids: (rows,) from logits (1, rows, vocabulary)."""
         import mlx.core as mx
 
