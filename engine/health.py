@@ -251,7 +251,7 @@ def gather(opened: Session) -> dict[str, Any]:
             "first": min((day for *_, day in weeks), default=None),
             "weeks": weekly(weeks),
         },
-        "prompts": json_values(history.prompts()),
+        "prompts": history.prompts(),
         "idle": _idle_counts(opened),
     }
 

@@ -48,15 +48,6 @@ class TierCount(Struct, frozen=True):
     saved_ms: float
 
 
-class Prompts(Struct, frozen=True):
-    """The prompts of models, how many of them had a KV cache hit, and their tokens."""
-
-    questions: int
-    with_reuse: int
-    tokens: int
-    reused: int
-
-
 class History:
     """The questions asked of one home."""
 
@@ -101,11 +92,12 @@ class History:
                  WHERE at BETWEEN 0 AND ? GROUP BY 1, 2 ORDER BY 1, 2"""
         return self._rows.execute(sql, (until,)).fetchall()
 
-    def prompts(self) -> Prompts:
-        """Count the prompts and their tokens."""
+    def prompts(self) -> dict[str, int]:
+        """Count the prompts of models, how many of them had a KV cache hit, and their tokens."""
         sql = """SELECT count(prompt_tokens), count(nullif(reused_tokens, 0)), coalesce(sum(prompt_tokens), 0),
                  coalesce(sum(reused_tokens), 0) FROM history"""
-        return Prompts(*self._rows.execute(sql).fetchone())
+        names = ("questions", "with_reuse", "tokens", "reused")
+        return dict(zip(names, self._rows.execute(sql).fetchone(), strict=True))
 
 
 def latest(ledger: Ledger, limit: int) -> list[str]:

@@ -88,9 +88,9 @@ def test_prompts_are_counted_where_a_model_read_one(ledger: Ledger) -> None:
     for prompt, reused in ((300, 0), (None, None), (400, 250), (100, 50)):
         history.add(HistoryEntry(1.0, "when?", "full", True, 1.0, 0.0, prompt, reused))
     found = history.prompts()
-    assert (found.questions, found.with_reuse, found.tokens, found.reused) == (3, 2, 800, 300)
+    assert tuple(found.values()) == (3, 2, 800, 300)
 
 
 def test_a_history_without_questions_counts_no_prompts(ledger: Ledger) -> None:
     found = History(ledger).prompts()
-    assert (found.questions, found.with_reuse, found.tokens, found.reused) == (0, 0, 0, 0)
+    assert tuple(found.values()) == (0, 0, 0, 0)

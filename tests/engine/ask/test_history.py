@@ -37,7 +37,7 @@ def test_a_question_is_kept_with_its_tokens_and_its_chunks(ledger: Ledger) -> No
     reply = Answer("when?", "Friday", "prefix", "model", "m", (), {"total": 12.0}, tokens=tokens)
     remember(ledger, "when?", NOW, reply, b"k", 0.0, evidence(read("late", 9, 0, 1), read("early", 2, 0, 2)))
     assert [(t.tier, t.answered, t.median_ms) for t in History(ledger).by_tier()] == [("prefix", 1, 12.0)]
-    assert History(ledger).prompts().reused == 120
+    assert History(ledger).prompts()["reused"] == 120
     assert RetrievalLog(ledger).lists(10) == [("late0", "early0", "early1")]
     assert RetrievalLog(ledger).frequencies() == {"early0": 1, "late0": 1}  # the two that fit best
 
@@ -46,4 +46,4 @@ def test_a_question_that_read_nothing_has_neither_tokens_nor_chunks(ledger: Ledg
     reply = Answer("when?", "Friday", "exact", "quote", None, (), {"total": 1.0})
     remember(ledger, "when?", NOW, reply, b"k", 30.0, None)
     assert [(t.tier, t.saved_ms) for t in History(ledger).by_tier()] == [("exact", 30.0)]
-    assert (History(ledger).prompts().questions, RetrievalLog(ledger).lists(10)) == (0, [])
+    assert (History(ledger).prompts()["questions"], RetrievalLog(ledger).lists(10)) == (0, [])
