@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from store.kv_files import Node
-from store.kv_store import lfu
+from store.kv_store import scores
 from tests.bench.delta.simulation import Cache, Costs, System, Trees, simulate
 from tests.bench.delta.utility import UtilityWeights, utility
 from tests.bench.delta.workload import Asked, requests
@@ -16,7 +16,7 @@ SYSTEM, FIRST, SECOND = (1, 2), (3, 4, 5), (6, 7, 8, 9)
 
 
 def system(trees: Trees) -> System:
-    return System(trees, trees, lambda _: lfu)
+    return System(trees, trees, lambda _: scores(1.0)["lfu"])
 
 
 def asked(adapter: int, *segments: tuple[int, ...], client: int = 0, at: float = 0.0, last: bool = False) -> Asked:
