@@ -19,7 +19,7 @@ from cli.output import bars, duration, open_pkb
 from engine.text.terminal import one_line, plain, size
 from engine.types import SCHEMA
 from store.errors import NoModel, NoStore, PkbError, UsageError
-from store.home import Home, locate
+from store.home import locate
 
 if TYPE_CHECKING:
     from engine.idle.types import IdleReport, JobResult
@@ -128,7 +128,9 @@ def arrange(action: Action, *, as_json: bool, system: str = sys.platform) -> Non
     """Install, remove or show the hourly run of `pkb idle` for this user, and say what that is."""
     way = choose(os.environ, system)
     ways = {"launchd": _launchd, "systemd": _systemd, "cron": _cron}
-    found = ways[way](action, Command(words(), carried(locate(os.environ))))
+    home = locate(os.environ)  # where everything lies now
+    places = {"PKB_HOME": str(home.data), "PKB_CACHE": str(home.cache), "PKB_CONFIG": str(home.config)}
+    found = ways[way](action, Command(words(), places))
     installed = all(one.text is not None for one in found)
     if action != "install":  # a scheduler ignores a file that it has not loaded; the table is all that cron has
         ask = {
@@ -155,11 +157,6 @@ def words() -> list[str]:
     code = "from cli.app import main; main()"
     start = [str(program)] if os.access(program, os.X_OK) else [sys.executable, "-P", "-c", code]
     return [*start, "idle", "--budget", BUDGET]
-
-
-def carried(home: Home) -> dict[str, str]:
-    """Return the variables that say where everything lies, as it does now."""
-    return {"PKB_HOME": str(home.data), "PKB_CACHE": str(home.cache), "PKB_CONFIG": str(home.config)}
 
 
 def choose(environ: Mapping[str, str], system: str) -> Way:

@@ -60,7 +60,10 @@ def examine(home: Home, ledger: Ledger, tables: Tables, *, read_data: bool) -> I
     yield _places(ledger)
     if not damaged:
         yield _vectors(ledger, tables)
-    yield _mapped(home, ledger, tables, read_data)
+    index = MappedIndex(home, ledger, lambda: tables)
+    bad = len(index.damaged(reads=read_data))
+    differs = "the mapped index has too many or too few chunks" if not bad and index.differs() else ""
+    yield Finding("mapped", f"{bad} files of the mapped index are damaged" if bad else differs)
     yield _kv(home, ledger, read_data)
 
 
@@ -174,13 +177,6 @@ def _vectors(ledger: Ledger, tables: Tables) -> Finding:
     found = [row["id"] for row in tables.select(ledger.vectors, "true", ["id"])]
     missing, orphans = max(0, ledger.count("embedded") - len(found)), len(found) - len(chunks.intersection(found))
     return Finding("vectors", f"{missing} missing, {orphans} orphaned" if missing or orphans else "")
-
-
-def _mapped(home: Home, ledger: Ledger, tables: Tables, read_data: bool) -> Finding:
-    index = MappedIndex(home, ledger, lambda: tables)
-    if damaged := index.damaged(reads=read_data):
-        return Finding("mapped", f"{len(damaged)} files of the mapped index are damaged")
-    return Finding("mapped", "the mapped index has too many or too few chunks" if index.differs() else "")
 
 
 def _kv(home: Home, ledger: Ledger, read_data: bool) -> Finding:
