@@ -136,7 +136,14 @@ def verify(node: Path | BinaryIO) -> Header:
     if isinstance(node, Path):
         with opened(node) as file:
             return verify(file)
-    header = _header(node)
+    size = node.seek(0, os.SEEK_END)
+    node.seek(0)
+    length = int.from_bytes(node.read(_LENGTH), "little")
+    if length > _HEADER_LIMIT or size < _LENGTH + length:
+        raise BadNode
+    header = decode(node.read(length))
+    if size != _LENGTH + length + header.payload_bytes:
+        raise BadNode
     for one in header.payloads:
         found, left = 0, one.end - one.begin
         while left and (block := node.read(min(left, _BLOCK))):
@@ -160,18 +167,6 @@ def opened(path: Path) -> Iterator[BinaryIO]:
             yield file
     finally:
         os.close(descriptor)
-
-
-def _header(file: BinaryIO) -> Header:
-    size = file.seek(0, os.SEEK_END)
-    file.seek(0)
-    length = int.from_bytes(file.read(_LENGTH), "little")
-    if length > _HEADER_LIMIT or size < _LENGTH + length:
-        raise BadNode
-    header = decode(file.read(length))
-    if size != _LENGTH + length + header.payload_bytes:
-        raise BadNode
-    return header
 
 
 def _payloads(tensors: Sequence[Tensor], *, summed: bool) -> list[Payload]:
