@@ -19,7 +19,6 @@ from engine.text.terminal import cited_numbers, count, line, one_line, plain, un
 from engine.text.time_sensitive import FUNCTION_WORDS
 from engine.types import Answer, AskResult, Correction, OpenLoop, Person, Report, Source, grouped, json_values
 
-_WORD = re.compile(r"\w+")
 _INDENT = "    "
 _SHOWN = 3  # sources in full
 _QUOTE, _WHOLE = 240, 1_000_000  # characters of a quote that are shown; more than any has
@@ -106,7 +105,7 @@ def _bearing(reply: Answer, read: Sequence[_Numbered]) -> list[_Numbered]:
 
 
 def _content(text: str) -> set[str]:
-    return {word for word in _WORD.findall(text.casefold()) if word not in FUNCTION_WORDS}
+    return {word for word in re.findall(r"\w+", text.casefold()) if word not in FUNCTION_WORDS}
 
 
 def show_source(number: int, places: Sequence[Source], whole: str = "", context: str = "", rests: bool = False) -> None:
@@ -143,7 +142,6 @@ _KINDS = {
     "date": "Dates to come", "decision": "Decisions", "task": "Action items", "question": "Open questions",
     "done": "Done", "mail": "Mail since", "person": "Wrote for the first time", "answer": "Answers that changed",
 }  # fmt: skip
-_MARKUP = re.compile(r"([\\`*_\[\]<>#|~&!])")
 
 
 def show_report(report: Report) -> None:
@@ -153,7 +151,7 @@ def show_report(report: Report) -> None:
 
 
 def _escaped(text: str) -> str:
-    return _MARKUP.sub(r"\\\1", one_line(text, _WHOLE))
+    return re.sub(r"([\\`*_\[\]<>#|~&!])", r"\\\1", one_line(text, _WHOLE))
 
 
 def markdown(report: Report, written: Callable[[str], str] = _escaped) -> str:

@@ -139,7 +139,6 @@ _ALLOWED: dict[str, Callable[[Any], bool]] = {
 _HEADING = re.compile(r"^#{1,6} \S", re.MULTILINE)
 _FORM = re.compile(r'\{\s*"(\w{1,40})"\s*:\s*(["\[])')  # of what is wanted: a JSON object with a text or a list
 _CHAT_END = re.compile(r"</(\w{1,40})>\s*\Z")
-_SAYS = re.compile(r"\s*\w{1,20}:\s")
 _LONGEST_TITLE = 60  # characters
 _TITLED = ("title", "(?:chat|conversation)", "words?")  # in the line that asks for one
 _TITLE = re.compile("".join(rf"(?=[^\n]*\b{word}\b)" for word in _TITLED) + r"[^\n]+\n\n(?:\w+:\n)?", re.IGNORECASE)
@@ -163,7 +162,7 @@ def _filled_in(said: Sequence[str]) -> str | None:
 
 
 def _title(chat: str) -> str:
-    return one_line(_SAYS.sub("", chat, count=1).strip().partition("\n")[0], _LONGEST_TITLE)
+    return one_line(re.sub(r"\s*\w{1,20}:\s", "", chat, count=1).strip().partition("\n")[0], _LONGEST_TITLE)
 
 
 def _said(one: _Message) -> tuple[str, str, bool]:
@@ -242,7 +241,6 @@ def _head(kind: str) -> dict[str, Any]:
     return {"id": f"chatcmpl-{uuid.uuid4().hex}", "object": kind, "created": int(time.time()), "model": MODEL}
 
 
-_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _STATUS: Mapping[type[PkbError], int] = {UsageError: 400, NoStore: 409, Locked: 503, NoModel: 503}
 OUTSIDE = (OSError, RuntimeError, ValueError, DatabaseError)  # failures that are not bugs in pkb
 LONGEST_BODY = 1 << 20  # bytes of a request
@@ -328,7 +326,7 @@ def decoded(body: bytes) -> Any:
         found = msgspec.json.decode(body)
     except (ValueError, RecursionError):
         raise UsageError("the body is not JSON") from None
-    if _NUL.search(body):
+    if re.search(rb"(?<!\\)(?:\\\\)*\\u0000", body):
         raise UsageError("the body has a NUL character")
     return found
 
