@@ -300,6 +300,7 @@ _STAMPED, _CLOCK_FIRST = (
 )
 _SENDER = re.compile(rf"{_UNSEEN}(?:~{_BLANK}?)?([^:\n]{{1,{LONGEST_SPEAKER}}}):(?: |$)(\u200e)?")
 _NOTICE = re.compile(r"[\"“”„«»]")  # in a line without a sender: Ann changed the subject to "Choir: spring"
+_FIRST = 50  # lines that show whether a text is a chat
 
 
 def _stamp(line: str) -> re.Match[str] | None:
@@ -328,7 +329,7 @@ def exported_messages(lines: Lines) -> tuple[str, list[Message]]:
     In an export, many lines begin with a date and a time, and these with a name. A message without a valid date has
     that of the one before.
     """
-    head = [line for _, line in lines if line.strip()][:50]
+    head = [line for _, line in lines if line.strip()][:_FIRST]
     first = {place: stamp for place, line in enumerate(head) if (stamp := _stamp(line))}
     named, begins = len(_senders(head)), bool(first) and (0 in first or 5 * len(first) >= len(head) > 5)
     prose = any(stamp[0].rstrip()[-1:] == ":" for stamp in first.values())  # or a chat of 2012

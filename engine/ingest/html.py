@@ -80,6 +80,7 @@ class TextWriter:
 
 MOST_TAGS = 20_000  # nesting costs the parser quadratic time: seconds beyond this
 LONGEST_TAG = 8_000  # characters, inline images above all
+LONGEST_LINK = 100
 MOST_CSS = 500_000  # characters of sheets and attributes: up to 2 s
 _MOST_MATCHES = 2_000_000  # selectors times tags, which is what matching costs
 _MOST_STEPS = 20_000_000  # of a page's selectors with combinators, at worst: about .2 s
@@ -105,6 +106,7 @@ _TAGGED = re.compile(
     re.IGNORECASE,
 )
 _BROKEN = re.compile(r"<(?:br\s?/?|/(?:p|div|tr|li|h[1-6]))\s*>", re.IGNORECASE)
+_START = 20_000  # characters of a text in which tags are looked for
 
 
 def is_page(text: str) -> bool:
@@ -112,7 +114,7 @@ def is_page(text: str) -> bool:
 
     Mail that only quotes some tags is not: its first line has none, or no line ends by one.
     """
-    if "<" not in (start := text[:20_000]):
+    if "<" not in (start := text[:_START]):
         return False
     if _PAGE.match(start) and len(_TAGGED.findall(start)) > 1:
         return True
@@ -293,7 +295,7 @@ def _leave(writer: TextWriter, node: LexborNode, style: Style) -> None:
     elif tag == "a" and style.shows_text:
         target = (node.attributes.get("href") or "").strip().removeprefix("mailto:")
         bare = target.split("://")[-1].rstrip("/")
-        if 0 < len(target) <= 100 and ("://" in target or "@" in target) and bare not in node.text(deep=True):
+        if 0 < len(target) <= LONGEST_LINK and ("://" in target or "@" in target) and bare not in node.text(deep=True):
             writer.write_text(f" ({target})")
     if tag != "br":
         _break(writer, tag)

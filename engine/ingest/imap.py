@@ -136,6 +136,7 @@ def keep_password(account: MailAccount, password: str, agreed: Callable[[], bool
 _LINE, _REST = 1 << 16, 1 << 20  # bytes of a line; of a reply without its messages
 _SILENCE_S, _REPLY_S = 60.0, 900.0
 _LISTED, _TOGETHER, _TOGETHER_BYTES = 2_000, 50, 1 << 20  # messages listed, and fetched, by a command
+_MOST_MESSAGES = 5_000_000  # of a folder
 _NAME = re.compile(rb'\(([^()]*)\) (?:"(?:[^"\\]|\\.)*"|NIL) (?:\{\d+\}|"((?:[^"\\]|\\.)*)"|(\S+))\s*')
 _UID, _SIZE = re.compile(rb"\bUID (\d{1,10})\b"), re.compile(rb"\bRFC822\.SIZE (\d{1,10})\b")
 _FLAGS = re.compile(rb"\bFLAGS \(([^()]*)\)")
@@ -260,7 +261,7 @@ class MailConnection(imaplib.IMAP4_SSL):
         with self._limited():
             status, found = self.select(f'"{name}"', readonly=True)
             total, validity = int(found[-1] or b""), int(self.response("UIDVALIDITY")[1][-1])
-        if status != "OK" or total > 5_000_000 or not 0 < validity < 1 << 32:
+        if status != "OK" or total > _MOST_MESSAGES or not 0 < validity < 1 << 32:
             raise self._error("the server does not open this folder")
         return total, validity
 

@@ -29,6 +29,7 @@ _UNITS, _RATE = (1, 1e3, 1e6, 1e7, 1e9), 2.5  # counts in a second; words that s
 _SPAN = re.compile(r"(?:PT)?(?:(\d{1,4})H)?(?:(\d{1,6})M)?(\d{1,9}(?:\.\d{1,9})?)S", re.IGNORECASE)
 _SPEAKS = re.compile(r"speak|author|sender|user|who|role|from|participant", re.IGNORECASE)
 NO_SPEECH = "JSON without the segments of a transcript"
+_MANY = 1000  # rows of a list of names
 _BYTES = re.compile(r"(?:\\u00[c-f][0-9a-f](?:\\u00[89ab][0-9a-f])+)+")  # of UTF-8, each written as a character
 
 
@@ -99,7 +100,7 @@ def _legend(speakers: set[str], lists: Mapping[str, Sequence[Mapping[str, object
     if not speakers or any(is_proper_name(one) for one in speakers if len(one) > 2):
         return {}
     for items in (items for at, items in lists.items() if items and (at == path or not at.startswith(path))):
-        rows = [{name: _text(value) for name, value in item.items() if "[" not in name} for item in items[:1000]]
+        rows = [{name: _text(value) for name, value in item.items() if "[" not in name} for item in items[:_MANY]]
         tables = [{name.rpartition(".")[2]: value for name, value in rows[0].items()}]  # {"S1": "Ann", "S2": "Bob"}
         # [{"id": "S1", "name": "Ann"}, {"id": "S2", "name": "Bob"}]
         if items is not lists[path] and 1 < len(rows) < 2 * len(speakers) + 8:

@@ -261,6 +261,7 @@ _PAGES, _TABLES = frozenset({".html", ".htm"}), frozenset({".tsv", ".csv"})
 _DATA = _TABLES | {".json", ".jsonl", ".ndjson", ".xml", ".ttml", ".dfxp"}
 _LISTS = re.compile(r'\[\s*(?:\{|$)|^\s*\{\s*"text"\s*:\s*"')
 _SHORT = 4000  # characters of a file that show whether it has lists
+_ATTENDEES = 1000
 _DAY_ALONE = re.compile(r"\W*(?:[^\W\d_]{1,12}\W*)?")  # the rest of its line: a weekday, in any language, and rules
 
 
@@ -386,7 +387,7 @@ def _document(name: str, text: str, turns: Sequence[DocumentPassage], title: str
         kind="transcript",
         title=title,
         sender="",
-        recipients=tuple(speakers[:1000]),
+        recipients=tuple(speakers[:_ATTENDEES]),
         date=local,
         message_id=None,
         text=text,

@@ -300,6 +300,7 @@ def _phrases(language: str) -> dict[tuple[str, ...], Aspect]:
 
 _CLAUSE_END = r"((?:[;!?()\"“”„]|[,:](?!\d))+\s*)"
 _BEFORE_ASKING = 12  # words between "if" and "asks"
+_STATED = 3  # words of a statement, at least
 
 
 @lru_cache(maxsize=1 << 12)
@@ -316,7 +317,7 @@ def instruction_end(text: str) -> int:
     clauses = [plain_words(clause) for clause in pieces[::2]]
     colons = [at for at, signs in enumerate(pieces[1::2]) if ":" in signs]
     end = 2 * max(_told(language, clauses, colons) for language in languages)
-    is_statement = not end or len(plain_words("".join(pieces[end:]))) >= 3
+    is_statement = not end or len(plain_words("".join(pieces[end:]))) >= _STATED
     return len("".join(pieces[:end])) if is_statement else len(text)
 
 

@@ -315,6 +315,7 @@ def _ends_sentence(text: str, start: int, end: int, stop: re.Match[str]) -> bool
 
 _LEAST, _ENOUGH = 6, 24.0  # different words of a run, and bits: a word has as many as it halves the number of texts
 _THREE, _WIDEST = 3, 50  # words
+_MOST_WORDS = 1000  # in a pattern
 FRONT = re.compile(  # marks of quotes, initials, numbers, times and speakers in front of a line
     r"(?:[ \t]*+(?:[|>]|[^\W\d_]{1,12}>|<[^<>\n]{1,60}>|\[[^\[\]\n]{1,40}\]|\d[\d:.,/)-]*+(?=\s|$)(?:[ \t]*+-->.*)?))*+"
     r"[ \t]*+(?:[*_]*+[^\W\d_][^:\n\"?!]{0,60}:[*_]*+(?=\s|$))?"
@@ -369,7 +370,7 @@ class RunIndex:
     @property
     def pattern(self) -> str:
         """Return a regular expression of all texts that may hold a run, whatever its case; "" for too many words."""
-        if len(self._by_word) > 1000:
+        if len(self._by_word) > _MOST_WORDS:
             return ""
         words = "|".join(filter(str.isascii, self._by_word)) or "$a"
         return rf"[^\x00-\x7f]|[a-z]-[ \t]*\r?\n|(?:^|[^a-z0-9])(?:{words})(?:[^a-z0-9]|$)"
