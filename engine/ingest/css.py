@@ -198,7 +198,8 @@ def _is_valid(name: str, value: str) -> bool:
         return _DISPLAY.fullmatch(value) is not None
     if name in _COLORED:
         return value in _GLOBAL or parse_color(value) is not None
-    return _LENGTHS.fullmatch(name) is not None and (value in _GLOBAL or pixels(value) is not None)
+    is_length = pixels(value) is not None and (name == "font-size" or value not in _SIZES)
+    return _LENGTHS.fullmatch(name) is not None and (value in _GLOBAL or is_length)
 
 
 # Sheets: rules in the order in which they apply, the last one wins.

@@ -46,6 +46,8 @@ HIDING = {
     "one pixel": "width:1px;height:1px;overflow:hidden",
     "no width": "width:0px;overflow-x:hidden",
     "no greatest height": "max-height:0px;overflow:hidden",
+    "no height, then a size of fonts": "height:0;overflow:hidden;height:medium",
+    "an indent, then a size of fonts": "text-indent:-9999px;text-indent:medium",
     "no greatest width": "max-width:0;overflow:hidden",
     "preheader": "display:none;max-height:0;font-size:1px;line-height:1px;color:#fff;opacity:0;overflow:hidden",
     "white on white": "color:#fff",
