@@ -340,6 +340,8 @@ DROP TRIGGER IF EXISTS embedded_documents_delete
 
 DROP TABLE IF EXISTS embedded_documents
 
-DROP TABLE IF EXISTS kv_ghosts
+INSERT OR REPLACE INTO meta SELECT 'kv.lacking', '1' WHERE EXISTS (SELECT 1 FROM kv_ghosts)
+
+DROP TABLE kv_ghosts
 
 CREATE INDEX places_message ON places (message_id)

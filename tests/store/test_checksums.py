@@ -235,6 +235,7 @@ def test_the_files_of_a_home_whose_ledger_did_not_list_them_are_listed(filled: O
 
 _BEFORE = """
 DROP TABLE table_files; DROP TABLE moved; DROP INDEX places_message;
+CREATE TABLE kv_ghosts (key BLOB PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE relocations (document TEXT PRIMARY KEY, collections TEXT NOT NULL) WITHOUT ROWID;
 CREATE TRIGGER relocations_changed_delete AFTER DELETE ON relocations BEGIN SELECT 1; END;
 CREATE TABLE journal (id INTEGER PRIMARY KEY, begun REAL NOT NULL, payload TEXT NOT NULL);

@@ -63,6 +63,7 @@ def test_abstracts_of_an_earlier_version_go_with_their_files(sound: Opened) -> N
             mtime_ns, ctime_ns, inode FROM table_files WHERE path LIKE 'documents.lance/%'""",
         "INSERT INTO jobs VALUES (1, 'summarize', 'a/0', 1, 1, 0, 'pending', 1, '')",
         "DROP INDEX places_message",
+        "CREATE TABLE kv_ghosts (key BLOB PRIMARY KEY) WITHOUT ROWID",
         "PRAGMA user_version = 25",
     ):
         sound.ledger.rows.execute(sql)
