@@ -88,8 +88,9 @@ class ChatRequest:
 
 def parse(body: Any, *, record: bool = False) -> ChatRequest:
     """Parse a request, which is recorded if it says so, or by default; UsageError names the field that is wrong."""
-    if isinstance(body, dict) and isinstance(own := body.get("pkb"), dict):  # null and "" set nothing
-        body = body | {"pkb": {name: value for name, value in own.items() if value not in (None, "")}}
+    if isinstance(body, dict) and isinstance(own := body.get("pkb"), dict):  # null sets nothing, nor an empty filter
+        blank = {name for name, one in own.items() if one is None or (one == "" and name in Filters.__struct_fields__)}
+        body = body | {"pkb": {name: one for name, one in own.items() if name not in blank}}
     given = converted(body, _Body)
     if given.model != MODEL:
         raise UsageError(f"no model {one_line(given.model, 60)}, only {MODEL}", "GET /v1/models")
