@@ -133,6 +133,7 @@ def pkb(
 
 
 # Read by libraries: nothing may leave this machine.
+THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 _QUIET = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK")
 
 _COMPLETE = "_PKB_COMPLETE"  # set by the completion script of a shell
@@ -145,7 +146,7 @@ def main() -> None:
     # wait for each other (it took ten times as long). Language models have a BLAS of their own, with more.
     if asked := os.environ.get("OPENBLAS_NUM_THREADS"):
         os.environ.setdefault("PKB_THREADS", asked)
-    for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
+    for name in THREADS:
         os.environ.setdefault(name, "1")
     os.environ.update(dict.fromkeys(_QUIET, "1"))
     # To LanceDB a missing folder of temporary files looks like damaged tables; without the name there is the usual one.

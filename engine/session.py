@@ -411,7 +411,7 @@ def session(environ: Mapping[str, str] = os.environ) -> Iterator[Session]:
 
 
 def now(environ: Mapping[str, str]) -> datetime:
-    """Return the aware local time; UsageError if PKB_NOW is no ISO date and time."""
+    """Return the local time, with its zone; UsageError if PKB_NOW is not an ISO date and time."""
     given = environ.get("PKB_NOW")
     if not given:
         return datetime.now().astimezone()

@@ -255,7 +255,7 @@ class _Generation(Struct, frozen=True):
     segments: Segments
 
     def write(self, say: OnText | None, held: ExitStack) -> _Answer:
-        """Prefill the prompt and decode the answer; what may be shown of it goes to `say` at once."""
+        """Prefill the prompt and decode the answer; `say` is given the text as it is written, where it may be shown."""
         trace, options, most, guesses = self.trace, self.options, self.options.max_tokens, None
         if options.drafts and options.draft:
             about = (self.reading.model, self.question, self.evidence, self.segments)

@@ -117,7 +117,6 @@ def symbol_library(header: bytes, addresses: Mapping[str, int]) -> bytes:
 Device = Literal["metal", "cuda", "cpu"]
 
 BLAS_VARIABLE, THREADS_VARIABLE = "PKB_BLAS", "PKB_THREADS"
-THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 GPUS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # drivers of Linux, and of Linux inside Windows
 _CHECKSUM = ".crc32"  # the ending of the file beside a library
 _COMPILING_S = 60.0  # a compiled library that is younger may still be written to by another process

@@ -8,7 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic, sleep, time
 
-from engine.models.runtime import THREADS, device
+from cli.app import THREADS
+from engine.models.runtime import device
 
 WORKERS, POLL_S = 2, 0.1
 QUIET = {**dict.fromkeys(THREADS, "1"), "TOKENIZERS_PARALLELISM": "false"}

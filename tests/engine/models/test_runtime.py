@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cli.app import THREADS
 from engine.models import runtime
 
 START = "import json, sys; from pathlib import Path; from engine.models import runtime; cache = Path(sys.argv[1]);"
@@ -81,7 +82,7 @@ print(json.dumps(float(np.abs(found - a.astype(float) @ b.astype(float)).max()))
 
 def test_the_arithmetic_names_the_number_of_threads(fast: Path) -> None:
     code = "runtime.load_blas(); print(json.dumps(runtime.arithmetic()))"
-    one, two = (run(code, fast, **dict.fromkeys(runtime.THREADS, count)) for count in ("1", "2"))
+    one, two = (run(code, fast, **dict.fromkeys(THREADS, count)) for count in ("1", "2"))
     assert one | {"threads": "2"} == two | {"threads": "2"}
     assert one["threads"] == "1"
     if (os.cpu_count() or 1) > 1:
