@@ -10,10 +10,10 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
-from functools import partial
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,47 +26,20 @@ from store.home import Identity
 from store.types import Row, Vectors
 
 
-class _Deferred:
-    """A class or function of a package that is executed once this is called, subclassed or asked for something."""
-
-    def __init__(self, load: Callable[[], Any]) -> None:
-        self._load = load
-
-    def __call__(self, *given: Any, **named: Any) -> Any:
-        return self._load()(*given, **named)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # of typing, which looks for what a class need not have
-            raise AttributeError(name)
-        return getattr(self._load(), name)
-
-    def __instancecheck__(self, value: object) -> bool:
-        return isinstance(value, self._load())
-
-    def __mro_entries__(self, bases: object) -> tuple[Any, ...]:
-        return (self._load(),)
-
-
-def execute_when_used(name: str) -> None:
-    """Import a package without executing it, until one of its names is used; its submodules import as usual."""
-    spec = None if name in sys.modules else find_spec(name)
-    if spec is None or spec.loader is None:
+def _stand_in(name: str) -> None:
+    """Import a package without executing it: each of its names is a plain class; its submodules import as usual."""
+    spec = find_spec(name)
+    if spec is None or name in sys.modules:
         return
-    package, loader, names = module_from_spec(spec), spec.loader, dict[str, _Deferred]()
+    package, (above, _, inner) = module_from_spec(spec), name.rpartition(".")
 
-    def load(attribute: str) -> Any:
-        if package.__dict__.pop("__getattr__", None):
-            loader.exec_module(package)
-        return getattr(package, attribute)
-
-    def look_up(attribute: str) -> Any:
+    def empty(attribute: str) -> type:
         if attribute.startswith("__"):  # of the import system, which looks for what a package need not have
             raise AttributeError(attribute)
-        return names.setdefault(attribute, _Deferred(partial(load, attribute)))
+        return type(attribute, (SimpleNamespace,), {})
 
-    package.__dict__["__getattr__"] = look_up
+    package.__dict__["__getattr__"] = empty
     sys.modules[name] = package
-    above, _, inner = name.rpartition(".")
     if above:
         setattr(sys.modules[above], inner, package)
 
@@ -97,7 +70,7 @@ def _quick_import() -> Iterator[None]:
 
 # A client of remote databases, of whose classes a local one uses none: half of the time that LanceDB takes to import.
 for _remote in ("lance_namespace", "lance_namespace_urllib3_client", "lance_namespace_urllib3_client.models"):
-    execute_when_used(_remote)
+    _stand_in(_remote)
 with _quick_import():
     import lancedb
 

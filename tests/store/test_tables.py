@@ -2,10 +2,8 @@
 
 import subprocess
 import sys
-import types
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta, timezone
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,6 @@ from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
 from engine.text.words import words
-from store.tables import execute_when_used
 from store.types import Hit, Scope, names_person, replace
 from tests.effort import examples
 from tests.store.conftest import Open
@@ -270,33 +267,3 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Any:
     opened.knowledge.compact()
     yield opened
     opened.ledger.close()
-
-
-def test_a_package_is_executed_when_one_of_its_names_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = tmp_path / "slow_package"
-    package.mkdir()
-    (package / "__init__.py").write_text("from slow_package.inner import Inner\nclass Outer:\n    SIZE = 7\n")
-    (package / "inner.py").write_text("class Inner: ...\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    execute_when_used("slow_package")
-    inner, slow_package = import_module("slow_package.inner"), sys.modules["slow_package"]
-    names = [slow_package.Outer, slow_package.Inner, slow_package.Nothing]
-    assert "Outer" not in vars(slow_package)
-    assert not hasattr(slow_package, "__wrapped__")
-    outer = names[0]()
-    assert (outer.SIZE, type(outer) is slow_package.Outer) == (7, True)
-    assert [isinstance(outer, names[0]), isinstance(outer, names[1]), names[0].SIZE] == [True, False, 7]
-    assert isinstance(types.new_class("Own", (names[1],))(), inner.Inner)
-    with pytest.raises(AttributeError):
-        names[2]()
-
-
-def test_a_package_within_one_that_is_not_executed_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "slow_outer" / "part").mkdir(parents=True)
-    (tmp_path / "slow_outer" / "__init__.py").write_text("from slow_outer.part import thing\nWHOLE = thing\n")
-    (tmp_path / "slow_outer" / "part" / "__init__.py").write_text("def thing() -> int:\n    return 7\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    execute_when_used("slow_outer")
-    execute_when_used("slow_outer.part")
-    outer = sys.modules["slow_outer"]
-    assert (outer.WHOLE(), outer.part.thing()) == (7, 7)
