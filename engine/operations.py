@@ -68,12 +68,13 @@ def embed(opened: Session) -> Iterator[tuple[int, int]]:
 
 
 def tidy(opened: Session) -> None:
-    """Compact the tables where that is worth it, and bring the mapped index up to date."""
+    """Bring the mapped index up to date, then compact the tables where that is worth it."""
     with opened.locks.writer():
-        if opened.knowledge.is_untidy:
-            opened.knowledge.compact()
         _index(opened)
-    _sweep(opened)
+    _compact(opened)
+
+
+_FEWEST, _WORN = 10, 0.1  # documents, and of all: where so many were removed, their texts go at once
 
 
 def _index(opened: Session) -> None:
@@ -88,13 +89,12 @@ def _index(opened: Session) -> None:
         opened.mapped.update()
 
 
-def _sweep(opened: Session) -> None:
-    """Remove the old versions of compacted tables, unless somebody reads them now: then another run does it."""
-    from store.checksums import TableFiles
-
-    if not opened.knowledge.uncompacted and TableFiles(opened.ledger, opened.home.tables).versioned():
+def _compact(opened: Session, removed: int = 0) -> None:
+    """Compact the tables where that is worth it, unless somebody reads them now: then another run does it."""
+    is_worn = removed >= max(_FEWEST, _WORN * opened.catalogue.counts()["documents"])
+    if opened.knowledge.is_untidy or is_worn:
         with suppress(Locked), opened.locks.exclusive(0.0):
-            opened.tables.sweep()
+            opened.knowledge.compact()
 
 
 def _meet(opened: Session, ids: "Sequence[str]", vectors: "Vectors") -> None:
@@ -334,7 +334,7 @@ def ingest(
                 opened.catalogue.mark_read(root.path, opened.now)
             opened.knowledge.remove_leftovers(opened.home.kv)
             _index(opened)
-        _sweep(opened)
+        _compact(opened, run.summary.removed)
     return run.summary, [root for root in missing if root not in lost]
 
 

@@ -7,7 +7,6 @@ costs one `stat`, any other is read and compared. An unlisted file is not part o
 
 import os
 import sqlite3
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -30,7 +29,6 @@ _ROWS = ("data", "_deletions")  # the folders of a table without which rows are 
 _ENDS = {".lance": b"LANC", ".manifest": b"LANC", ".arrow": b"ARROW1", ".bin": b""}
 _LARGEST = 2**64 - 1
 _VERSIONS, _RECORDS = "_versions", "_transactions"  # one file for each commit: only the latest version is read
-_FADING = "tables.fading"  # the small value of the ledger that names the table whose old versions are being removed
 _LISTED = "path, crc, size, mtime_ns, ctime_ns, inode"
 
 
@@ -54,11 +52,6 @@ class TableFiles:
         """Return the names of the tables."""
         return sorted({path.split("/")[0].removesuffix(folder_of("")) for path in self._listed()})
 
-    def versioned(self) -> list[str]:
-        """Return the names of the tables of which older versions are left."""
-        found = Counter(path.split("/")[0] for path in self._listed() if _part(path) == _VERSIONS)
-        return [name.removesuffix(folder_of("")) for name, count in found.items() if count > 1]
-
     def latest(self, table: str) -> tuple[int, Identity] | None:
         """Return the number of a table's latest version and the identity of its file; None where there is no table."""
         known = self._listed(table)
@@ -71,12 +64,11 @@ class TableFiles:
         With `reads` they are read even if they seem unchanged.
         """
         while True:
-            known, fading = self._listed(table), self._ledger.get(_FADING) == table
+            known = self._listed(table)
             latest = _latest(known)
             read = [path for path in known if whole or path == latest or _part(path) not in (_VERSIONS, _RECORDS)]
             bad = [path for path in read if not is_intact(self._folder / path, known[path], reads=reads)]
-            bad = [path for path in bad if not fading or os.path.lexists(self._folder / path)]
-            if not bad or known == self._listed(table):  # else another process removed them meanwhile
+            if not bad or known == self._listed(table):  # else another process rewrote it meanwhile
                 return bad
 
     def hold_rows(self, table: str, files: Iterable[str]) -> bool:
@@ -110,7 +102,6 @@ class TableFiles:
         """List files, in place of all of a table that is `replaced`, inside the caller's transaction."""
         if replaced:
             self.drop(replaced)
-        self._finish_fading()
         rows = [(path, one.crc, *astuple(one.file)) for path, one in files.items()]
         self._ledger.rows.executemany(f"INSERT INTO table_files ({_LISTED}) VALUES (?, ?, ?, ?, ?, ?)", rows)
 
@@ -118,13 +109,8 @@ class TableFiles:
         """List no file of a table any more."""
         self._ledger.rows.executemany("DELETE FROM table_files WHERE path = ?", [(p,) for p in self._listed(table)])
 
-    def begin_fading(self, table: str) -> None:
-        """Note that listed files of a table may vanish until the next are added: those of old versions."""
-        self._ledger.set(_FADING, table)
-
     def settle(self) -> None:
         """Remove what is not listed."""
-        self._finish_fading()
         known = self._listed()
         held = {*known, *(f"{folder_of(name)}/{_VERSIONS}/{_REWRITTEN}" for name in self.names())}
         for inner, _, names in os.walk(self._folder, topdown=False):
@@ -133,12 +119,6 @@ class TableFiles:
                     path.unlink()
             with suppress(OSError):  # not empty
                 Path(inner).rmdir() if Path(inner) != self._folder else None
-
-    def _finish_fading(self) -> None:
-        if table := self._ledger.get(_FADING):
-            gone = [(path,) for path in self._listed(table) if not os.path.lexists(self._folder / path)]
-            self._ledger.rows.executemany("DELETE FROM table_files WHERE path = ?", gone)
-            self._ledger.set(_FADING, "")
 
     def _listed(self, table: str = "") -> dict[str, Checksum]:
         below = f"{folder_of(table)}/" if table else ""

@@ -22,7 +22,9 @@ BUSY_MS = 20_000
 EPOCH: Final = "forget.epoch"  # the counter of how often forgetting began or ended: odd while it goes on
 DOUBTFUL = "tables.doubtful"  # the small value that says that the tables may have other documents or chunks
 HOLDS_TEXT = "(depth > 1 OR coalesce(document, '') != '')"  # of nodes of the KV cache: the first of a prompt may not
-UNCOMPACTED = "uncompacted"  # the counter of rows written to LanceDB since it was last compacted
+UNCOMPACTED = (
+    "uncompacted"  # the counter of rows added to LanceDB, or deleted, since its tables were last rewritten
+)
 _APPLICATION_ID = 0x706B6231  # "pkb1"
 _LISTS_FILES = 24  # the migration from which on the ledger lists the files of the tables
 DAMAGE: Final = (sqlite3.DatabaseError, UnicodeDecodeError)  # the latter for a message that quotes a damaged schema

@@ -45,7 +45,7 @@ def claim(ledger: Ledger, document: str, digests: Iterable[bytes]) -> None:
 
 
 _QUOTING = "SELECT quoting.document FROM quoting JOIN passages USING (digest) WHERE passages.document = ?"
-_UNTIDY = 100  # rows written since the tables were last compacted
+_UNTIDY = 100  # rows written or deleted since the tables were last rewritten
 
 
 def quoting(ledger: Ledger, documents: Iterable[str]) -> set[str]:
@@ -276,18 +276,14 @@ class Knowledge:
                 self._ledger.raise_generation()
 
     @property
-    def uncompacted(self) -> int:
-        """Count the rows written since the tables were last compacted."""
-        return self._ledger.count(UNCOMPACTED)
-
-    @property
     def is_untidy(self) -> bool:
-        """Return whether enough rows were written for compacting, which takes a second, to pay off."""
-        return self.uncompacted >= _UNTIDY
+        """Return whether enough rows were written or deleted for rewriting the tables to pay off."""
+        return self._ledger.count(UNCOMPACTED) >= _UNTIDY
 
     def compact(self) -> None:
-        """Compact the tables after many small changes."""
-        self._tables.compact()
+        """Rewrite the tables after many small changes; breaks readers, so be alone."""
+        for name in self._tables.names():
+            self._tables.rewrite(name)
         with self._ledger.transaction():
             self._ledger.set(UNCOMPACTED, "0")
 

@@ -1,4 +1,4 @@
-"""LanceDB, known to this module alone: typed tables, their compaction and repair.
+"""LanceDB, known to this module alone: typed tables, rewritten to compact, to repair and to forget.
 
 Knows columns and conditions, not what a row means.
 """
@@ -107,9 +107,6 @@ _CHUNKS = [
 # Apart from the chunks: filling a column rewrites its rows.
 _VECTORS = [*_fields(pa.string(), "id", "document"), *_ABOUT]
 
-_NEVER, _AT_ONCE = timedelta(days=36_500), timedelta(milliseconds=1)  # LanceDB warns of 0
-
-
 # Failing, closed, too many open, full, read-only, quota: no damage.
 _SYSTEM = tuple(f"(os error {number})" for number in (5, 13, 24, 28, 30, errno.EDQUOT))
 Acknowledge = Callable[..., AbstractContextManager[None]]  # it is given the name of a table that was replaced
@@ -196,21 +193,8 @@ class Tables:
         with _damage_of(name):
             return int(self._table(name).count_rows(condition))
 
-    def compact(self) -> None:
-        """Merge small files."""
-        for name in self.names():
-            with self._writing(name):
-                self._table(name).optimize(cleanup_older_than=_NEVER)
-
-    def sweep(self) -> None:
-        """Remove all versions but the latest; breaks readers, so be alone."""
-        for name in self._files.versioned():
-            with self._writing(name):
-                self._files.begin_fading(name)
-                self._table(name).optimize(cleanup_older_than=_AT_ONCE)
-
     def rewrite(self, name: str) -> None:
-        """Write the rows into new files and remove all others: nothing of deleted rows is left. It breaks readers."""
+        """Write the rows into few new files and remove all others: nothing of deleted rows is left. Breaks readers."""
         with self.change() as acknowledge, _damage_of(name):
             self._db = _connect(self._folder)  # which keeps nothing of what was there before
             table = self._db.open_table(name)

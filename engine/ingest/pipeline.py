@@ -275,9 +275,7 @@ def _each(documents: Sequence[Document], work: Callable[[Document], T], failed: 
 
 # The run over one root: scan, parse, commit, remove.
 
-_COMPACT_EVERY = 20_000  # documents; rows outside the indexes are looked at one by one
 _REMOVED_AT_ONCE = 500
-_FEWEST, _WORN = 10, 0.1  # documents, and of all: where so much of a file was removed, compacting writes it again
 Progress = tuple[str, int, int | None]  # a step's name, how far it is, and how far it goes, if known
 Settled = Callable[[bytes, FileState], bool]  # whether a file is no longer being written
 
@@ -359,10 +357,6 @@ class Ingest:
         again = {path: scan.state_of(path) for path in self._catalogue.changed()}
         yield from self._parse({path: state for path, state in again.items() if state})
         prune_provenance(self._ledger)
-        is_worn = self.summary.removed >= max(_FEWEST, _WORN * self._catalogue.counts()["documents"])
-        if self._knowledge.is_untidy or is_worn:
-            yield "index", 0, None
-            self._knowledge.compact()
         fresh = set(self.summary.problems)
         known = (one for one in self._catalogue.problems(root.path) if one.reason and one not in fresh)
         self.summary.known_problems += known
@@ -455,8 +449,6 @@ class Ingest:
         self.summary.problems += [problem for problem in found if problem.reason]
         self.summary.noted += [problem for problem in found if problem.kinds]
         self._knowledge.update_collections()
-        if self._knowledge.uncompacted >= _COMPACT_EVERY:
-            self._knowledge.compact()
 
     def _remove_gone(self, root: SourceRoot, gone: Iterable[bytes]) -> None:
         """Remove documents that are in no file any more, unless the guard refuses."""

@@ -78,8 +78,8 @@ class FusedTables(Tables):
         super().delete(name, condition)
         self.fuse.tick()
 
-    def compact(self) -> None:
-        super().compact()
+    def rewrite(self, name: str) -> None:
+        super().rewrite(name)
         self.fuse.tick()
 
 

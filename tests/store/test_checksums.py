@@ -28,7 +28,7 @@ def filled(opened: Opened) -> Opened:
     opened.keep(entry("a", "red fish", "blue"), entry("b", "green"), entry("gone", "red"))
     opened.vectors.use("hash-1")
     _embed(opened)
-    opened.tables.compact()
+    opened.knowledge.compact()
     opened.keep(entry("c", "red boat"), removes=["gone"])
     _embed(opened)
     return opened
@@ -140,24 +140,6 @@ def _unwritten(path: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(checksums, "identity", lambda other: known if other == path else identity(other))
         yield
-
-
-def test_files_that_a_writer_removes_meanwhile_are_no_damage(filled: Opened) -> None:
-    files = TableFiles(filled.ledger, filled.home.tables)
-    path = min(filled.home.tables.glob("chunks.lance/_transactions/*"))
-    files.begin_fading("chunks")
-    path.unlink()
-    assert files.damaged("chunks", whole=True) == []
-    files.settle()
-    assert files.damaged("chunks", whole=True) == []
-
-
-def test_damage_beside_a_writer_that_died_is_still_found(filled: Opened) -> None:
-    files = TableFiles(filled.ledger, filled.home.tables)
-    files.begin_fading("chunks")
-    path = min(filled.home.tables.glob("chunks.lance/data/*"))
-    os.truncate(path, 10)
-    assert files.damaged("chunks") == [f"chunks.lance/data/{path.name}"]
 
 
 def test_writing_to_a_damaged_table_is_refused(filled: Opened, open_home: Open) -> None:

@@ -216,8 +216,9 @@ from tests.store.kit import HashEmbedder, Opened, home_in
 opened = Opened(home_in(Path(sys.argv[1])))
 vector = HashEmbedder().embed(["red"])[0]
 for _ in range(30):
-    assert opened.reader.by_words(["red"], Scope(), 10)
-    assert opened.reader.by_vector(vector, Scope(), 10)
+    with opened.locks.reader():
+        assert opened.reader.by_words(["red"], Scope(), 10)
+        assert opened.reader.by_vector(vector, Scope(), 10)
 print("done")
 """
 
@@ -233,7 +234,8 @@ def test_tidying_never_breaks_a_reader(open_home: Open, tmp_path: Path) -> None:
         while reader.poll() is None:
             number += 1
             _grow(opened, number)
-            opened.knowledge.compact()
+            with opened.locks.exclusive():
+                opened.knowledge.compact()
         assert reader.communicate() == ("done\n", "")
 
 

@@ -58,8 +58,8 @@ class PausingTables(Tables):
         super().delete(name, condition)
         pause()
 
-    def compact(self) -> None:
-        super().compact()
+    def rewrite(self, name: str) -> None:
+        super().rewrite(name)
         pause()
 
 

@@ -53,6 +53,8 @@ class Box:
         for root in roots or (self.mail,):
             for _ in run.run(SourceRoot(str(root), collection or root.name, kind)):
                 pass
+        if self.opened.knowledge.is_untidy:
+            self.opened.knowledge.compact()
         return run.summary
 
     def again(self, length: int = 0) -> "Box":

@@ -3,6 +3,7 @@
 import pytest
 
 from engine.ingest.chunking import embed
+from store.database import UNCOMPACTED
 from tests.engine.ingest.box import Box, mail
 from tests.store.kit import HashEmbedder, Killed
 
@@ -98,4 +99,4 @@ def test_moved_chunks_are_in_the_index_again_when_the_run_is_done(box: Box, monk
     mail(box.mail / "a", "red")
     box.ingest(collection="Home")
     box.ingest(collection="Work")
-    assert box.opened.knowledge.uncompacted == 0
+    assert box.opened.ledger.count(UNCOMPACTED) == 0
