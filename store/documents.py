@@ -139,10 +139,6 @@ def differing_chunks(ledger: Ledger, tables: "Tables") -> set[str]:
     return doubled | {one for one in counted.keys() | found.keys() if counted.get(one, 0) != found[one]}
 
 
-def _id(row: "Row") -> str:
-    return str(row["id"])
-
-
 class Knowledge:
     """Changes to the index; every method but `stored` and `is_indexed` needs the writer lock."""
 
@@ -168,16 +164,13 @@ class Knowledge:
         """Add or replace documents with their chunks, and remove others that are not among them, all or nothing."""
         stored = self.stored(entry.document.id for entry in entries)
         removes = sorted({*removes} - {entry.document.id for entry in entries})
-        same = self._written_alike([entry for entry in entries if entry.document.id in stored])
-        alike = {entry.document.id for entry in same}
-        entries = [entry for entry in entries if entry.document.id not in alike]
         if not entries and not removes:
             with self._ledger.transaction():
-                self._mark_indexed(same)
                 record()
             return
-        rewritten = sorted(stored - alike)
+        rewritten = sorted(stored)
         going, columns = among("document", [*rewritten, *removes]), ["id", "document", "words"]
+        same = among("id", [chunk.id for entry in entries if entry.document.id in stored for chunk in entry.chunks])
         old = self._tables.select("chunks", going, columns) if rewritten or removes else []
         former_names = names_of_text(self._tables, removes)
         linked = self._asked_of([row for row in old if row["document"] in removes], old, entries)
@@ -185,12 +178,11 @@ class Knowledge:
             if rewritten or removes:
                 self._tables.delete("documents", among("id", [*rewritten, *removes]))
                 self._tables.delete("chunks", going)
-                self._tables.delete(self._ledger.vectors, going)
+                self._tables.delete(self._ledger.vectors, f"{going} AND NOT {same}")
             if entries:
                 self._tables.add("documents", [document_row(entry) for entry in entries])
                 self._tables.add("chunks", [row for entry in entries for row in chunk_rows(entry)])
             with acknowledge():
-                self._mark_indexed(same)
                 catalog.clear_moved(self._ledger, rewritten)
                 FormerNames(self._ledger).add(former_names)
                 record()
@@ -291,35 +283,6 @@ class Knowledge:
     def _tables(self) -> "Tables":
         return self._open_tables()  # opened on the first change, since LanceDB takes long to import
 
-    def _written_alike(self, entries: Sequence[IndexedDocument]) -> list[IndexedDocument]:
-        """Return the entries whose rows are in the tables as they are: their vectors can stay."""
-        documents = self._there("documents", "id", [document_row(entry) for entry in entries])
-        chunks = self._there("chunks", "document", [row for entry in entries for row in chunk_rows(entry)])
-        return [
-            entry
-            for entry in entries
-            if documents.get(entry.document.id) == [document_row(entry)]
-            and chunks.get(entry.document.id, []) == sorted(chunk_rows(entry), key=_id)
-        ]
-
-    def _there(self, table: str, column: str, rows: "Sequence[Row]") -> "dict[str, list[Row]]":
-        found: dict[str, list[Row]] = {}
-        names = sorted({row[column] for row in rows})
-        for row in self._tables.select(table, among(column, names), list(rows[0])) if rows else ():
-            found.setdefault(row[column], []).append(row)
-        return {name: sorted(several, key=_id) for name, several in found.items()}
-
-    def _mark_indexed(self, entries: Sequence[IndexedDocument]) -> None:
-        for entry in entries:
-            named = (json.dumps(entry.names), entry.document.id)
-            self._ledger.rows.execute("UPDATE documents SET rechunk = 0, names = ? WHERE id = ?", named)
-            claim(self._ledger, entry.document.id, entry.owned)
-            quoted = [(digest, entry.document.id) for digest in entry.quoted]
-            self._ledger.rows.execute("DELETE FROM quoting WHERE document = ?", (entry.document.id,))
-            self._ledger.rows.executemany("INSERT OR IGNORE INTO quoting VALUES (?, ?)", quoted)
-            if entry.provenance:
-                catalog.put_provenance(self._ledger, entry.document.id, entry.provenance)
-
     def _insert_rows(self, entry: IndexedDocument) -> None:
         one = entry.document
         row = (one.id, entry.date, len(entry.chunks), json.dumps(entry.names))
@@ -327,7 +290,12 @@ class Knowledge:
         titled = (one.id, one.kind, one.title, one.date and one.date.date().isoformat())
         self._ledger.rows.execute("INSERT OR REPLACE INTO titles VALUES (?, ?, ?, ?)", titled)
         unmark_removed(self._ledger, (chunk.id for chunk in entry.chunks))
-        self._mark_indexed([entry])
+        claim(self._ledger, one.id, entry.owned)
+        self._ledger.rows.execute("DELETE FROM quoting WHERE document = ?", (one.id,))
+        quoted = [(digest, one.id) for digest in entry.quoted]
+        self._ledger.rows.executemany("INSERT OR IGNORE INTO quoting VALUES (?, ?)", quoted)
+        if entry.provenance:
+            catalog.put_provenance(self._ledger, one.id, entry.provenance)
 
 
 _CHANGED = """INSERT OR REPLACE INTO changed_documents

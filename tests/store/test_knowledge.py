@@ -122,14 +122,6 @@ def test_the_steps_above_are_all_there_are(open_home: Open) -> None:
     assert fuse.burnt - before == _STEPS
 
 
-def test_a_document_kept_again_as_it_is_changes_no_table(opened: Opened) -> None:
-    opened.keep(entry("a", "red", "blue"), entry("b", "green"))
-    opened.ledger.rows.execute("UPDATE documents SET rechunk = 1")
-    before = opened.fuse.burnt
-    opened.keep(entry("a", "red", "blue"), entry("b", "green"))
-    assert (opened.fuse.burnt - before, opened.knowledge.is_indexed("a"), opened.wrong()) == (2, True, [])
-
-
 def test_recovery_with_nothing_to_do_writes_nothing(opened: Opened) -> None:
     opened.keep(entry("a", "red"))
     before = opened.ledger.rows.total_changes

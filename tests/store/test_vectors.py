@@ -69,6 +69,12 @@ def test_the_vectors_of_a_removed_document_go_with_it(three: Opened) -> None:
     assert (three.wrong(), three.reader.totals().embedded) == ([], 2)
 
 
+def test_a_document_that_is_read_again_keeps_the_vectors_of_chunks_that_are_the_same(three: Opened) -> None:
+    fill(three, HashEmbedder())
+    three.keep(entry("b", "text of b", "more", date=_DAY + timedelta(days=1)), entry("a", date=_DAY))
+    assert ([row["id"] for row in three.vectors.wanted(9)], three.wrong()) == (["b/1"], [])
+
+
 def test_new_vectors_raise_the_generation(three: Opened) -> None:
     before = three.ledger.generation
     fill(three, HashEmbedder())
