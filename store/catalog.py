@@ -24,20 +24,9 @@ from store.types import ASIDE, FileState, PersonFilter, Place, Scope, fold
 
 _PLACE = "path, item, document, message_id, lines_before, collection"
 _STATE = "size, mtime_ns, inode, ctime_ns, digest"
-# As many as the index has entries; one at least, unless the document is removed or about to be.
-_EXPECTED = """max((SELECT count(*) FROM places WHERE document = ?1), EXISTS (
-    SELECT 1 FROM documents WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM moved WHERE document = ?1)))"""
-
-
-def mark_moved(ledger: Ledger, documents: Iterable[str]) -> None:
-    """Mark documents whose places are about to change; those without a place yet are left out."""
-    sql = "INSERT OR IGNORE INTO moved SELECT ?1 WHERE EXISTS (SELECT 1 FROM places WHERE document = ?1)"
-    ledger.rows.executemany(sql, [(document,) for document in documents])
-
-
-def clear_moved(ledger: Ledger, documents: Iterable[str]) -> None:
-    """Remove the marks of moved documents, inside the caller's transaction."""
-    ledger.rows.executemany("DELETE FROM moved WHERE document = ?", [(document,) for document in documents])
+# As many as the index has entries; one at least, unless the document is removed or about to be, see `drop`.
+_EXPECTED = """max((SELECT count(*) FROM places WHERE document = ?1),
+                   EXISTS (SELECT 1 FROM documents WHERE id = ?1 AND NOT rechunk))"""
 
 
 class FormerNames:
@@ -228,7 +217,6 @@ class Catalog:
         rows = [(key, -number, *row[2:4], None, row[5]) for number, row in enumerate(reversed(aside), 1)]
         rows = [*reversed(rows), *sorted(map(_row, places))]
         if rows != former:
-            mark_moved(self.ledger, here | {row[2] for row in former})
             self._rows.execute("DELETE FROM places WHERE path = ?", (key,))
             self._insert(rows)
         self._rows.execute("DELETE FROM problems WHERE path = ?", (key,))
@@ -239,7 +227,6 @@ class Catalog:
     def replace(self, former: Iterable[Place]) -> None:
         """Remove the places of documents that were replaced."""
         gone = list(former)
-        mark_moved(self.ledger, (place.document for place in gone))
         FormerNames(self.ledger).leave((place.path, place.document, place.message_id) for place in gone)
         rows = [(path_key(place.path), place.document) for place in gone]
         self._rows.executemany("DELETE FROM places WHERE path = ? AND document = ?", rows)
@@ -249,7 +236,6 @@ class Catalog:
     def put_places(self, path: str, places: Sequence[Place]) -> None:
         """Add places of a file that is not read completely yet, and mark it as changed."""
         key = path_key(path)
-        mark_moved(self.ledger, (place.document for place in places))
         for place in places:
             self._replace(key, place)
         self._insert(map(_row, places))
@@ -263,13 +249,14 @@ class Catalog:
         places = self._rows.execute(sql + former, _below(root)).fetchall()
         for key in keys:
             places += self._rows.execute(f"{sql} path = ?", key).fetchall()
-        mark_moved(self.ledger, (document for _, document, _ in places))
         FormerNames(self.ledger).leave(places)
-        if places:
-            self.ledger.raise_generation()  # a document without a place is not retrieved any more
         self._rows.execute(f"DELETE FROM places WHERE {former}", _below(root))
         for table in ("files", "places", "problems"):
             self._rows.executemany(f"DELETE FROM {table} WHERE path = ?", keys)
+        if places:
+            sql = "UPDATE documents SET rechunk = 1 WHERE id = ?1 AND id NOT IN (SELECT document FROM places)"
+            self._rows.executemany(sql, {(document,) for _, document, _ in places})
+            self.ledger.raise_generation()  # a document without a place is not retrieved any more
 
     def count_removed(self, root: str, gone: Iterable[bytes]) -> tuple[int, int]:
         """Count the documents that `drop` would leave without a place, and all documents at or below the root."""
@@ -354,10 +341,7 @@ class Catalog:
         """Put all places in a root, but not in its inner roots, into its collection."""
         sql = f"collection <> ? AND {_BELOW}" + f" AND NOT {_BELOW}" * len(inner)
         values = (root.collection, *(value for one in (root, *inner) for value in _below(one.path)))
-        found = self._rows.execute(f"SELECT DISTINCT document FROM places WHERE {sql}", values).fetchall()
-        mark_moved(self.ledger, (document for (document,) in found))
-        self._rows.execute(f"UPDATE places SET collection = ? WHERE {sql}", (root.collection, *values))
-        if found:
+        if self._rows.execute(f"UPDATE places SET collection = ? WHERE {sql}", (root.collection, *values)).rowcount:
             self.ledger.raise_generation()  # a view of the former collection shows them no longer
 
     def _replace(self, key: bytes, place: Place) -> None:
@@ -365,7 +349,6 @@ class Catalog:
         there = self._rows.execute("SELECT document FROM places WHERE path = ? AND item = ?", (key, place.item))
         row = there.fetchone()
         if row and row[0] != place.document:
-            mark_moved(self.ledger, row)
             sql = f"""UPDATE places SET lines_before = NULL, item = -?2 - 1 - {ASIDE} * (
                           SELECT coalesce(max((-item - 1) / {ASIDE}), 0) + 1 FROM places
                           WHERE path = ?1 AND item < -{ASIDE} AND (-item - 1) % {ASIDE} = ?2)
@@ -373,8 +356,8 @@ class Catalog:
             self._rows.execute(sql, (key, place.item))
 
     def _insert(self, rows: Iterable[_Row]) -> None:
-        self.ledger.raise_generation()  # a document that had no place, as after a kill, is retrieved again
         self._rows.executemany(f"INSERT OR REPLACE INTO places ({_PLACE}) VALUES (?, ?, ?, ?, ?, ?)", rows)
+        self.ledger.raise_generation()  # a document that had no place, as after a kill, is retrieved again
 
     def put_state(self, key: bytes, state: FileState) -> None:
         """Record the state of a file."""

@@ -22,9 +22,7 @@ BUSY_MS = 20_000
 EPOCH: Final = "forget.epoch"  # the counter of how often forgetting began or ended: odd while it goes on
 DOUBTFUL = "tables.doubtful"  # the small value that says that the tables may have other documents or chunks
 HOLDS_TEXT = "(depth > 1 OR coalesce(document, '') != '')"  # of nodes of the KV cache: the first of a prompt may not
-UNCOMPACTED = (
-    "uncompacted"  # the counter of rows added to LanceDB, or deleted, since its tables were last rewritten
-)
+UNCOMPACTED = "uncompacted"  # the counter of rows added to LanceDB, or deleted, since its tables were last rewritten
 _APPLICATION_ID = 0x706B6231  # "pkb1"
 _LISTS_FILES = 24  # the migration from which on the ledger lists the files of the tables
 DAMAGE: Final = (sqlite3.DatabaseError, UnicodeDecodeError)  # the latter for a message that quotes a damaged schema
@@ -282,7 +280,7 @@ _CURRENT = """CREATE TRIGGER {0}_current BEFORE INSERT ON {0}
     WHEN NOT is_current((SELECT value FROM meta WHERE name = 'forget.epoch')) BEGIN SELECT RAISE(IGNORE); END"""
 
 OLDEST: Final = 22  # of the sections of schema.sql
-NEWEST: Final = 28
+NEWEST: Final = 29
 
 
 @cache

@@ -183,10 +183,8 @@ class Knowledge:
                 self._tables.add("documents", [document_row(entry) for entry in entries])
                 self._tables.add("chunks", [row for entry in entries for row in chunk_rows(entry)])
             with acknowledge():
-                catalog.clear_moved(self._ledger, rewritten)
                 FormerNames(self._ledger).add(former_names)
                 record()
-                catalog.clear_moved(self._ledger, removes)
                 self._ledger.rows.executemany(
                     "DELETE FROM documents WHERE id = ?", [(d,) for d in (*rewritten, *removes)]
                 )
@@ -222,7 +220,6 @@ class Knowledge:
         """Do what a killed writer left to do."""
         if self._ledger.get(DOUBTFUL):
             self.reconcile()
-        self.update_collections()
 
     def reconcile(self) -> list[str]:
         """Remove documents on which ledger and tables disagree from both; returns them: their files are read again."""
@@ -258,14 +255,6 @@ class Knowledge:
         """Return the documents that are in no file any more."""
         sql = "SELECT id FROM documents WHERE id NOT IN (SELECT document FROM places) ORDER BY id"
         return [row[0] for row in self._ledger.rows.execute(sql)]
-
-    def update_collections(self) -> None:
-        """Have moved documents read again by the index, in the collections of their places now."""
-        moved = "FROM moved WHERE document IN (SELECT document FROM places)"
-        if self._ledger.rows.execute(f"SELECT 1 {moved} LIMIT 1").fetchone():
-            with self._ledger.transaction():
-                self._ledger.rows.execute(f"DELETE {moved}")
-                self._ledger.raise_generation()
 
     @property
     def is_untidy(self) -> bool:

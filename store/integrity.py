@@ -156,18 +156,17 @@ def _privacy(home: Home) -> Finding:
 def _places(ledger: Ledger) -> Finding:
     """Find documents without a place, and places of documents that are not stored.
 
-    A removal that was interrupted has marked its documents as moved.
+    A removal that was interrupted has marked its documents: see `Catalog.drop`.
     """
     lost = "SELECT document FROM places WHERE document NOT IN (SELECT id FROM documents)"
     homeless = "SELECT id FROM documents WHERE id NOT IN (SELECT document FROM places)"
-    moved = "(SELECT document FROM moved)"
-    sql = (lost, f"{homeless} AND id NOT IN {moved}")
+    sql = (lost, f"{homeless} AND NOT rechunk")
     found = tuple(sorted({row[0] for one in sql for row in ledger.rows.execute(one)}))
     former = """SELECT count(DISTINCT document) FROM places WHERE document NOT IN (
                 SELECT document FROM places WHERE item >= 0)"""
     if not found and (kept := ledger.rows.execute(former).fetchone()[0]):  # by the guard against unmounted disks
         return Finding("places", f"{kept} documents are in no file any more: pkb ingest --prune")
-    left = ledger.rows.execute(f"{homeless} AND id IN {moved}").fetchall()
+    left = ledger.rows.execute(f"{homeless} AND rechunk").fetchall()
     note = f"a removal was interrupted: the next pkb ingest removes {len(left)} documents" if left else ""
     return Finding("places", f"{len(found)} documents and files do not match" if found else "", found, note)
 

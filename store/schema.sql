@@ -345,3 +345,26 @@ INSERT OR REPLACE INTO meta SELECT 'kv.lacking', '1' WHERE EXISTS (SELECT 1 FROM
 DROP TABLE kv_ghosts
 
 CREATE INDEX places_message ON places (message_id)
+
+-- Schema 29: a document whose places change has changed for the mapped index; one without any is marked by `rechunk`
+
+UPDATE documents SET rechunk = 1
+  WHERE id IN (SELECT document FROM moved) AND id NOT IN (SELECT document FROM places)
+
+DELETE FROM moved
+
+DROP TABLE moved
+
+UPDATE meta SET value = CAST(value + 1 AS TEXT) WHERE name = 'generation'
+
+CREATE TRIGGER places_changed_insert AFTER insert ON places BEGIN
+  INSERT INTO changed_documents SELECT new.document, coalesce(max(CAST(value AS INTEGER)), 0) FROM meta
+  WHERE name = 'generation' ON CONFLICT (document) DO UPDATE SET generation = excluded.generation; END
+
+CREATE TRIGGER places_changed_delete AFTER delete ON places BEGIN
+  INSERT INTO changed_documents SELECT old.document, coalesce(max(CAST(value AS INTEGER)), 0) FROM meta
+  WHERE name = 'generation' ON CONFLICT (document) DO UPDATE SET generation = excluded.generation; END
+
+CREATE TRIGGER places_changed_update AFTER update OF collection ON places BEGIN
+  INSERT INTO changed_documents SELECT new.document, coalesce(max(CAST(value AS INTEGER)), 0) FROM meta
+  WHERE name = 'generation' ON CONFLICT (document) DO UPDATE SET generation = excluded.generation; END

@@ -376,7 +376,6 @@ class Ingest:
         if nearest is None or (nearest.collection, nearest.kind) != (root.collection, root.kind):
             with self._ledger.transaction():
                 self._catalogue.put_root(root)
-            self._knowledge.update_collections()
         if self._restore:
             with self._ledger.transaction():
                 self._catalogue.mark_below_changed(root.path)
@@ -448,7 +447,6 @@ class Ingest:
         found = [problem for file in batch.files if file.complete for problem in file.problems]
         self.summary.problems += [problem for problem in found if problem.reason]
         self.summary.noted += [problem for problem in found if problem.kinds]
-        self._knowledge.update_collections()
 
     def _remove_gone(self, root: SourceRoot, gone: Iterable[bytes]) -> None:
         """Remove documents that are in no file any more, unless the guard refuses."""
@@ -460,7 +458,6 @@ class Ingest:
             self.summary.gone += len(vanished)
             with self._ledger.transaction():
                 self._catalogue.drop(root.path, vanished)
-            self._knowledge.update_collections()
         orphans = self._knowledge.orphans()
         for start in range(0, len(orphans), _REMOVED_AT_ONCE):
             self._knowledge.commit((), lambda: None, removes=orphans[start : start + _REMOVED_AT_ONCE])

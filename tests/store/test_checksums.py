@@ -216,7 +216,8 @@ def test_the_files_of_a_home_whose_ledger_did_not_list_them_are_listed(filled: O
 
 
 _BEFORE = """
-DROP TABLE table_files; DROP TABLE moved; DROP INDEX places_message;
+DROP TABLE table_files; DROP INDEX places_message; DROP TRIGGER places_changed_insert;
+DROP TRIGGER places_changed_delete; DROP TRIGGER places_changed_update;
 CREATE TABLE kv_ghosts (key BLOB PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE relocations (document TEXT PRIMARY KEY, collections TEXT NOT NULL) WITHOUT ROWID;
 CREATE TRIGGER relocations_changed_delete AFTER DELETE ON relocations BEGIN SELECT 1; END;

@@ -63,6 +63,8 @@ def test_abstracts_of_an_earlier_version_go_with_their_files(sound: Opened) -> N
             mtime_ns, ctime_ns, inode FROM table_files WHERE path LIKE 'documents.lance/%'""",
         "INSERT INTO jobs VALUES (1, 'summarize', 'a/0', 1, 1, 0, 'pending', 1, '')",
         "DROP INDEX places_message",
+        *(f"DROP TRIGGER places_changed_{change}" for change in ("insert", "delete", "update")),
+        "CREATE TABLE moved (document TEXT PRIMARY KEY) WITHOUT ROWID",
         "CREATE TABLE kv_ghosts (key BLOB PRIMARY KEY) WITHOUT ROWID",
         "PRAGMA user_version = 25",
     ):

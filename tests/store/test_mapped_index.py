@@ -113,7 +113,6 @@ def move(opened: Opened) -> None:
             opened.catalogue.replace([place])
             moved = place.__class__(place.path, place.item, place.document, None, None, "Work")
             opened.catalogue.put_places(place.path, [moved])
-    opened.knowledge.update_collections()
 
 
 def embed(opened: Opened, limit: int) -> None:
