@@ -22,7 +22,7 @@ from engine.ingest.headers import (
     with_display_name,
 )
 from engine.ingest.html import is_page
-from engine.ingest.mime import Leaf, MimePart, Nested, Tree, read_part, walk
+from engine.ingest.mime import Leaf, MimePart, Tree, read_part, walk
 from engine.ingest.quotes import IN_FORWARD, IN_NEW_MAIL, IN_REPLY, QuoteRoles, paragraphs, passages_of
 from engine.ingest.types import ParseLimits, in_users_zone
 from engine.text.people import LIST_TAG, REPLIED, bare_title, header_warnings
@@ -190,23 +190,23 @@ class Section(Struct, frozen=True):
     read: bool = False
 
 
-def sections_of(found: Sequence[Leaf | Nested], tree: Tree) -> list[Section]:
+def sections_of(found: Sequence[Leaf], tree: Tree) -> list[Section]:
     """Return the body first, then attachments in order, then files without text; problems are added to the tree."""
     bodies: list[str] = []
     others: list[Section] = []
     names: list[str] = []
     read: list[Section] = []
     for one in found:
-        if isinstance(one, Leaf):
-            read += file_sections(one.part.filename or one.part.type.name, one.file) if one.file else ()
-            read += (replace(each, read=True) for each in sections_of(one.within, tree) if each.text)
-        if isinstance(one, Nested):
-            words, *attached = sections_of(one.found, tree)  # in the form of a forwarded one
-            lines = ["---------- Forwarded message ----------", *_header_lines(one.headers), "", words.text]
+        words, *attached = sections_of(one.within, tree) if one.within else [Section("")]
+        if one.is_message:  # in the form of a forwarded one
+            lines = ["---------- Forwarded message ----------", *_header_lines(one.part.headers), "", words.text]
             others += [Section("\n".join(lines).rstrip(), "forward"), *attached]
-        elif one.text is None or not one.text.strip():
+            continue
+        read += file_sections(one.part.filename or one.part.kind, one.file) if one.file else ()
+        read += (replace(each, read=True) for each in (words, *attached) if each.text)
+        if one.text is None or not one.text.strip():
             names += [_name_line(one.part)] if one.text is None or one.part.filename else []
-        elif one.part.type.name in ("text/calendar", "application/ics") or one.part.filename.lower().endswith(".ics"):
+        elif one.part.kind in ("text/calendar", "application/ics") or one.part.filename.lower().endswith(".ics"):
             from engine.ingest.calendar import MOST_EVENTS, event_texts  # most mail has none
 
             events = [Section(text, "event") for text in event_texts(one.text)]
@@ -214,8 +214,8 @@ def sections_of(found: Sequence[Leaf | Nested], tree: Tree) -> list[Section]:
                 tree.problem(f"events beyond the first {MOST_EVENTS} were not read")
             others += events or [_attachment(one, tree)]
         elif not one.part.attached and (
-            one.part.type.name.startswith("multipart/")  # one that could not be split into parts
-            or (one.part.type.name in _BODIES and not (one.part.filename and bodies))
+            one.part.kind.startswith("multipart/")  # one that could not be split into parts
+            or (one.part.kind in _BODIES and not (one.part.filename and bodies))
         ):
             bodies.append(one.text.rstrip("\n"))
         else:
@@ -241,7 +241,7 @@ def _attachment(leaf: Leaf, tree: Tree) -> Section:
 
 
 def _name_line(part: MimePart) -> str:
-    return f"[attachment: {part.filename or part.type.name}]"
+    return f"[attachment: {part.filename or part.kind}]"
 
 
 def _header_lines(headers: Headers) -> list[str]:
@@ -279,13 +279,13 @@ def read_mail(
     envelope = read_envelope(part.headers)
     if len(envelope.recipients) >= MOST_ADDRESSES:
         tree.problem(f"recipients beyond the first {MOST_ADDRESSES} of a field were not read")
-    walk(part, tree)
+    found = walk(part, tree)
     title, quotes = bare_title(envelope.title), IN_NEW_MAIL
     if _FORWARD.match(envelope.title):
         quotes = IN_FORWARD
     elif is_reply(envelope.title) or set(envelope.links) - {envelope.message_id}:
         quotes = replace(IN_REPLY, title=title if len(title) > 3 else "")
-    sections = sections_of(tree.found, tree)
+    sections = sections_of(found, tree)
     sections.sort(key=lambda one: one.read)
     text, passages = assemble(sections, quotes, envelope.date, tree)
     said = [one for one in sections if not one.read]
@@ -293,7 +293,7 @@ def read_mail(
     if not text and not part.headers.fields and not tree.problems:
         return ParsedItem(item, None, problem="empty")
     document = _document(envelope, own, text, passages)
-    offset = _offset(raw, part, tree.found, text)
+    offset = _offset(raw, part, found, text)
     kinds = ("no-date",) if envelope.date and not (envelope.sent or envelope.received) else ()  # its mailbox has one
     return ParsedItem(item, document, offset, "; ".join(tree.problems) or None, kinds)
 
@@ -354,9 +354,9 @@ def assemble(
     return "\n\n".join(texts), tuple(passages)
 
 
-def _offset(raw: bytes, part: MimePart, found: Sequence[Leaf | Nested], text: str) -> int | None:
+def _offset(raw: bytes, part: MimePart, found: Sequence[Leaf], text: str) -> int | None:
     """Return the number of lines above the text; None if the text is not in the message verbatim."""
-    plain = part.type.name == "text/plain" and not part.type.flowed and part.encoding in _UNENCODED and len(found) == 1
+    plain = part.kind == "text/plain" and not part.is_flowed and part.encoding in _UNENCODED and len(found) == 1
     if not plain or is_page(part.body.decode("latin-1")):
         return None
     if text.count("\n") != part.body.rstrip(b"\r\n").count(b"\n"):  # bare carriage returns, or a text that was cut

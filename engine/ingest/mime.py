@@ -2,14 +2,13 @@
 
 import binascii
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from email.errors import MessageError
 from email.message import Message
 from functools import lru_cache
 from html import unescape
 from mimetypes import MimeTypes
-from typing import TypeGuard
 
 from msgspec import Struct
 
@@ -32,7 +31,7 @@ from store.types import FilePart, FileText, replace
 
 # One part: type, file name, transfer encoding.
 
-_PARAMETERS = 4_000  # characters of a Content-Type; the standard library's parser is quadratic in them
+_LONGEST = 4_000  # characters of a Content-Type; the standard library's parser is quadratic in them
 _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/=\r\n]")
 _BASE64_RUN = re.compile(rb"\s*(?:[A-Za-z0-9+/]{2,}={0,2}[ \t]*\r?\n){1,}+(?=\s*.*[^A-Za-z0-9+/=\s])")
 _BASE64_LEAST = 40  # bytes: a shorter line may be a word of a text that was never encoded
@@ -40,23 +39,13 @@ _UU_LINE = re.compile(rb"[ -`]{1,90}\r?$")  # no "begin 644 name", and no "end"
 _BASE64_LINE = re.compile(rb"^[A-Za-z0-9+/]{40,}={0,2}\s*$", re.MULTILINE)
 
 
-class ContentType(Struct, frozen=True):
-    """A part's declared type and the parameters used here."""
-
-    name: str
-    charset: str
-    boundary: str
-    filename: str
-    flowed: bool
-    delete_space: bool
-
-
 class MimePart(Struct, frozen=True):
-    """A MIME part with its header read and its body still encoded."""
+    """A MIME part with its header read and its body still encoded; `parameters` are those of its type, "" if absent."""
 
     headers: Headers
     body: bytes
-    type: ContentType
+    kind: str
+    parameters: Mapping[str, str]
     filename: str
     attached: bool
 
@@ -64,6 +53,11 @@ class MimePart(Struct, frozen=True):
     def encoding(self) -> str:
         """Return the declared transfer encoding."""
         return self.headers.first("content-transfer-encoding").strip().lower().split(" ")[0].strip(";\"'")
+
+    @property
+    def is_flowed(self) -> bool:
+        """Return whether lines end where the writer's program wrapped them (RFC 3676)."""
+        return self.parameters["format"].lower() == "flowed"
 
     @property
     def data(self) -> bytes:
@@ -74,10 +68,11 @@ class MimePart(Struct, frozen=True):
 def read_part(raw: bytes, limits: ParseLimits, default: str = "text/plain") -> MimePart:
     """Return a message or part, split into header and body."""
     headers, start = split_header(raw, limits.header_bytes)
-    kind = content_type(headers.first("content-type")[:_PARAMETERS], default)
-    disposition = headers.first("content-disposition")[:_PARAMETERS]
-    filename = (_disposed_name(disposition) if disposition else "") or kind.filename
-    return MimePart(headers, raw[start:], kind, filename, disposition.strip().lower().startswith("attachment"))
+    declared, disposition = (headers.first(f"content-{one}")[:_LONGEST] for one in ("type", "disposition"))
+    kind, parameters = clean(declared.partition(";")[0]).lower(), parameters_of(declared or default)
+    filename = parameters_of(disposition)["filename"] or parameters["name"]
+    attached = disposition.strip().lower().startswith("attachment")
+    return MimePart(headers, raw[start:], kind if kind.count("/") == 1 else default, parameters, filename, attached)
 
 
 def decode_transfer(body: bytes, encoding: str) -> bytes:
@@ -100,35 +95,20 @@ def decode_transfer(body: bytes, encoding: str) -> bytes:
     return body
 
 
-@lru_cache(maxsize=512)
-def content_type(value: str, default: str) -> ContentType:
-    """Return a parsed Content-Type field, RFC 2231 parameters included."""
-    message = Message()
-    message["Content-Type"] = value or default
-    name = clean(message.get_content_type()) if "/" in value else default
-    charset, boundary = _parameter(message, "charset"), _parameter(message, "boundary")
-    flowed = _parameter(message, "format").lower() == "flowed"
-    filename = clean(decode_words(_parameter(message, "name")))
-    delete_space = _parameter(message, "delsp").lower() == "yes"
-    return ContentType(name, charset, boundary.rstrip(), filename, flowed, delete_space)
-
-
-@lru_cache(maxsize=512)
-def _disposed_name(disposition: str) -> str:
-    message = Message()
-    message["Content-Disposition"] = disposition
-    return clean(decode_words(_parameter(message, "filename", "content-disposition")))
-
-
-def _parameter(message: Message, name: str, header: str = "content-type") -> str:
-    try:
-        value = message.get_param(name, "", header)
-    except (ValueError, IndexError, TypeError, LookupError, MessageError):  # the parser's, on hostile text
-        return ""
-    if isinstance(value, tuple):
-        charset, _, text = value
-        return decode_text((text or "").encode("latin-1", "replace"), charset or "")
-    return str(value or "")
+@lru_cache(maxsize=1024)
+def parameters_of(field: str) -> Mapping[str, str]:
+    """Return the parameters of a Content-Type or -Disposition that are used here, in the forms of RFC 2231 too."""
+    message, found = Message(), dict[str, str]()
+    message["Content-Type"] = field
+    for name in ("charset", "boundary", "format", "delsp", "name", "filename"):
+        value: object = ""
+        with suppress(ValueError, IndexError, TypeError, LookupError, MessageError):  # the parser's, on hostile text
+            value = message.get_param(name, "")
+        if isinstance(value, tuple):
+            charset, _, text = value
+            value = decode_text((text or "").encode("latin-1", "replace"), charset or "")
+        found[name] = str(value or "")
+    return found | {name: clean(decode_words(found[name])) for name in ("name", "filename")}
 
 
 # The tree of parts.
@@ -169,20 +149,20 @@ _ALTERNATIVES = {*_INLINE, "text/enriched", "text/x-amp-html", "multipart/relate
 
 
 class Leaf(Struct, frozen=True):
-    """A part that is not a container of MIME; `text` is None if it has no readable text."""
+    """A part that is not a container of MIME, or an attached message; `text` is None if it has no readable text."""
 
     part: MimePart
     text: str | None
     file: FileText | None = None  # the text of a file of an office program
-    within: tuple["Leaf | Nested", ...] = ()  # the files in a zip file
+    within: Sequence["Leaf"] = ()  # the files in a zip file, the parts of a message
+    is_message: bool = False
 
 
 class Tree(Struct):
-    """The result of walking a message: leaves and nested messages in order, and problems. Mutable while walking."""
+    """The tree of a message's parts while it is walked: how many there were, and what was not read. Mutable."""
 
     limits: ParseLimits
     out_of_time: Callable[[], bool]
-    found: list["Leaf | Nested"] = []
     problems: list[str] = []
     parts: int = 0
 
@@ -192,36 +172,31 @@ class Tree(Struct):
             self.problems.append(text)
 
 
-class Nested(Struct, frozen=True):
-    """A message attached to the message: its header and its parts."""
-
-    headers: Headers
-    found: tuple["Leaf | Nested", ...]
-
-
-def walk(part: MimePart, tree: Tree, depth: int = 0) -> None:
-    """Add a part and all it contains to the tree, within the limits; what is skipped is added to `problems`."""
+def walk(part: MimePart, tree: Tree, depth: int = 0) -> list[Leaf]:
+    """Return the leaves of a part in order, within the limits; what is skipped is added to the tree's `problems`."""
     tree.parts += 1
-    if depth > tree.limits.depth:
-        return tree.problem(f"parts nested deeper than {tree.limits.depth} were not read")
-    if tree.parts > tree.limits.parts:
-        return tree.problem(f"parts beyond the first {tree.limits.parts} were not read")
-    if tree.out_of_time():
-        return tree.problem(f"parts were not read after {tree.limits.seconds:g} seconds")
-    kind = part.type.name
-    if kind.startswith("multipart/"):
-        _walk_multipart(part, tree, depth)
-    elif kind in ("message/rfc822", "message/global", "message/news") or part.filename.lower().endswith(".eml"):
-        inner, before = read_part(part.data, tree.limits), len(tree.found)
-        walk(inner, tree, depth + 1)
-        tree.found[before:] = [Nested(inner.headers, tuple(tree.found[before:]))]
-    elif _OUTLOOK.search(f"{kind} {part.filename}") and part.data.startswith((COMPOUND, TNEF)):
-        _walk_outlook(part, tree, depth)
+    limits, kind = tree.limits, part.kind
+    if depth > limits.depth:
+        tree.problem(f"parts nested deeper than {limits.depth} were not read")
+    elif tree.parts > limits.parts:
+        tree.problem(f"parts beyond the first {limits.parts} were not read")
+    elif tree.out_of_time():
+        tree.problem(f"parts were not read after {limits.seconds:g} seconds")
+    elif kind.startswith("multipart/"):
+        return _walk_multipart(part, tree, depth)
+    elif kind in (_MESSAGE, "message/global", "message/news") or part.filename.lower().endswith(".eml"):
+        return [_message(read_part(part.data, limits), tree, depth)]
+    elif _is_outlook(part):
+        return _walk_outlook(part, tree, depth)
     elif kind.endswith("pkcs7-mime") and (signed := signed_content(part.data)):
-        walk(read_part(signed, tree.limits), tree, depth + 1)
+        return walk(read_part(signed, limits), tree, depth + 1)
     else:
-        tree.found.append(_leaf(part, tree, depth))
-    return None
+        return [_leaf(part, tree, depth)]
+    return []
+
+
+def _message(part: MimePart, tree: Tree, depth: int) -> Leaf:
+    return Leaf(part, None, within=walk(part, tree, depth + 1), is_message=True)
 
 
 def _leaf(part: MimePart, tree: Tree, depth: int) -> Leaf:
@@ -229,25 +204,26 @@ def _leaf(part: MimePart, tree: Tree, depth: int) -> Leaf:
     name, text, limits = part.filename, part_text(part, tree), tree.limits
     if name:
         limits.on_file(name, part.data)
-    if text is not None or not limits.text_of or not _FILES.search(f"{part.type.name} {name}"):
+    if text is not None or not limits.text_of or not _FILES.search(f"{part.kind} {name}"):
         return Leaf(part, text)
-    data = part.data
+    data, found = part.data, list[Leaf]()
     if is_office(name, data[:HEAD]):
-        found = file_text(data, limits)
-        if found.problem:
-            tree.problem(f"{found.problem} ({name[:200] or part.type.name})")
-        return Leaf(part, None, found)
-    inside = Tree(replace(limits, members=None), tree.out_of_time, problems=tree.problems, parts=tree.parts)
+        file = file_text(data, limits)
+        if file.problem:
+            tree.problem(f"{file.problem} ({name[:200] or part.kind})")
+        return Leaf(part, None, file)
+    inside = replace(tree, limits=replace(limits, members=None))
     try:
         for member, content in limits.members(data) if limits.members and data.startswith(b"PK") else ():
-            kind = ContentType(_TYPES.guess_type(member)[0] or "", "", "", member, False, False)
-            walk(MimePart(Headers({}), content, kind, f"{name}/{member}", True), inside, depth + 1)
+            kind = _TYPES.guess_type(member)[0] or ""
+            inner = MimePart(Headers({}), content, kind, parameters_of(kind), f"{name}/{member}", True)
+            found += walk(inner, inside, depth + 1)
     except UnreadableItem as error:
         if error.reason == "encrypted":
             return Leaf(part, None, FileText(unread=error.reason))
         tree.problem(f"{error.reason} ({name[:200]})")
     tree.parts = inside.parts
-    return Leaf(part, None, None, tuple(inside.found))
+    return Leaf(part, None, within=found)
 
 
 def file_text(data: bytes, limits: ParseLimits) -> FileText:
@@ -261,7 +237,7 @@ def file_text(data: bytes, limits: ParseLimits) -> FileText:
 
 def part_text(part: MimePart, tree: Tree) -> str | None:
     """Return the decoded text of a leaf, None if its type is not readable text."""
-    kind = part.type.name
+    kind = part.kind
     readable = kind.startswith("text/") or kind in _READ
     if not readable and not part.filename.lower().endswith(_READABLE):
         return None
@@ -273,8 +249,8 @@ def part_text(part: MimePart, tree: Tree) -> str | None:
     if len(data) > 4 * tree.limits.text_chars:
         data = data[: 4 * tree.limits.text_chars]
         tree.problem(f"text beyond {tree.limits.text_chars} characters was not read")
-    page = _PAGE_CHARSET.search(data[:2048]) if kind == "text/html" and not part.type.charset else None
-    text = tidy(decode_text(data, page[1].decode() if page else part.type.charset))
+    page = _PAGE_CHARSET.search(data[:2048]) if kind == "text/html" and not part.parameters["charset"] else None
+    text = tidy(decode_text(data, page[1].decode() if page else part.parameters["charset"]))
     if kind.endswith("xml") and kind not in _PAGES:
         text = _BETWEEN_TEXTS.sub("\n", unescape(_XML_TAG.sub("\n", text))).strip()
     elif kind == "text/plain" and "\nend" in text:
@@ -283,7 +259,8 @@ def part_text(part: MimePart, tree: Tree) -> str | None:
         return _rtf_text(text)
     if kind in _PAGES or (kind == "text/plain" and is_page(text)):
         return visible(html_text(_PARAMETER.sub("", text)))
-    return visible(unflow(text, part.type.delete_space) if part.type.flowed else text)
+    delete_space = part.parameters["delsp"].lower() == "yes"
+    return visible(unflow(text, delete_space) if part.is_flowed else text)
 
 
 def signed_content(der: bytes) -> bytes:
@@ -299,21 +276,22 @@ def signed_content(der: bytes) -> bytes:
     return b"".join(pieces)
 
 
-def _walk_multipart(part: MimePart, tree: Tree, depth: int) -> None:
-    body, most, boundary = part.body, tree.limits.parts, part.type.boundary.encode("utf-8", "replace")
+def _walk_multipart(part: MimePart, tree: Tree, depth: int) -> list[Leaf]:
+    body, most, boundary = part.body, tree.limits.parts, part.parameters["boundary"].rstrip().encode("utf-8", "replace")
     bodies = _split_at(body, b"--" + boundary, most) if boundary else []
     if not bodies and (likely := _LIKELY_BOUNDARY.search(body)):
         bodies = _split_at(body, b"--" + likely[1], most)
     if not bodies:
-        plain = ContentType("text/plain", part.type.charset, "", "", False, False)
-        tree.found.append(Leaf(part, part_text(MimePart(part.headers, part.body, plain, "", False), tree)))
-        return
-    default = _MESSAGE if part.type.name == "multipart/digest" else "text/plain"
-    children = [read_part(body, tree.limits, default) for body in bodies]
-    if part.type.name == "multipart/alternative":
-        children = _walk_alternatives(children, tree, depth)
+        plain = replace(part, headers=Headers({}), kind="text/plain")
+        return [Leaf(part, part_text(plain, tree))]
+    default = _MESSAGE if part.kind == "multipart/digest" else "text/plain"
+    children, found = [read_part(body, tree.limits, default) for body in bodies], list[Leaf]()
+    if part.kind == "multipart/alternative":
+        found, children = _walk_alternatives(children, tree, depth)
     for child in children:
-        walk(child, tree, depth + 1)
+        added = walk(child, tree, depth + 1)
+        found = _with_outlooks(found, added) if _is_outlook(child) else [*found, *added]
+    return found
 
 
 def _rtf_text(source: str) -> str:
@@ -349,48 +327,49 @@ def _rtf_text(source: str) -> str:
     return visible(html_text(said) if "\\fromhtml" in source[:1000] else said)
 
 
-def _walk_outlook(part: MimePart, tree: Tree, depth: int) -> None:
-    """Add the message in a `.msg` file, or the text and the files in TNEF, which are those of the message itself."""
+def _is_outlook(part: MimePart) -> bool:
+    return bool(_OUTLOOK.search(f"{part.kind} {part.filename}")) and part.data.startswith((COMPOUND, TNEF))
+
+
+def _walk_outlook(part: MimePart, tree: Tree, depth: int) -> list[Leaf]:
+    """Return the message in a `.msg` file, or the text and the files in TNEF, which are those of the message itself."""
     try:
         inner = read_part(as_mime(part.data, tree.limits), tree.limits)
     except UnreadableItem as error:
-        tree.problem(f"{error.reason} ({part.filename[:200] or part.type.name})")
-        return tree.found.append(Leaf(part, None))
-    others, tree.found = tree.found, []
-    walk(inner, tree, depth + 1)
-    if part.data.startswith(COMPOUND):
-        tree.found = [Nested(inner.headers, tuple(tree.found))]
-    said, added = ("\n".join(one.text or "" for one in found if _is_inline(one)) for found in (others, tree.found))
-    if said and not _lacking(said, added):
-        tree.found = [one for one in tree.found if not _is_inline(one)]
-    elif added and not _lacking(added, said):
+        tree.problem(f"{error.reason} ({part.filename[:200] or part.kind})")
+        return [Leaf(part, None)]
+    return [_message(inner, tree, depth)] if part.data.startswith(COMPOUND) else walk(inner, tree, depth + 1)
+
+
+def _with_outlooks(others: list[Leaf], added: list[Leaf]) -> list[Leaf]:
+    """Return the leaves of a message with those in its TNEF, of texts that say the same one."""
+    said, more = ("\n".join(one.text or "" for one in found if _is_inline(one)) for found in (others, added))
+    if said and not _lacking(said, more):
+        added = [one for one in added if not _is_inline(one)]
+    elif more and not _lacking(more, said):
         others = [one for one in others if not _is_inline(one)]
-    tree.found = [*others, *tree.found]
-    return None
+    return [*others, *added]
 
 
-def _walk_alternatives(children: list[MimePart], tree: Tree, depth: int) -> list[MimePart]:
-    """Add the best of the alternative texts; return what is left to walk: invitations, files, a single text."""
-    texts = [child for child in children if child.type.name in _ALTERNATIVES and not child.attached]
-    plain = next((child for child in texts if child.type.name == "text/plain"), None)
+def _walk_alternatives(children: list[MimePart], tree: Tree, depth: int) -> tuple[list[Leaf], list[MimePart]]:
+    """Return the best of the alternative texts, and what is left to walk: invitations, files, a single text."""
+    texts = [child for child in children if child.kind in _ALTERNATIVES and not child.attached]
+    plain = next((child for child in texts if child.kind == "text/plain"), None)
     rich = next((child for child in reversed(texts) if child is not plain), None)
     others = [child for child in children if child not in texts]
     if plain is None or rich is None:
-        return [*texts[-1:], *others]
+        return [], [*texts[-1:], *others]
     text = part_text(plain, tree) or ""
     tree.parts += 1
-    branch = Tree(tree.limits, tree.out_of_time, problems=tree.problems, parts=tree.parts)
-    if rich.type.name not in _INLINE[1:] or len(text) < _PLAIN_IS_ENOUGH:
-        walk(rich, branch, depth + 1)
-        tree.parts = branch.parts
-    said = "\n".join(leaf.text for leaf in branch.found if _is_inline(leaf) and leaf.text)
+    reads = rich.kind not in _INLINE[1:] or len(text) < _PLAIN_IS_ENOUGH
+    found = walk(rich, tree, depth + 1) if reads else []
+    said = "\n".join(leaf.text for leaf in found if _is_inline(leaf) and leaf.text)
     if text.strip() and 3 * len(text.split()) >= len(said.split()):  # not a stub such as "your program shows no HTML"
         if not _lacking(text, said):
-            branch.found = [Leaf(plain, text), *(leaf for leaf in branch.found if not _is_inline(leaf))]
+            found = [Leaf(plain, text), *(leaf for leaf in found if not _is_inline(leaf))]
         elif rest := _lacking(said, text):
-            branch.found.append(Leaf(plain, rest))
-    tree.found += branch.found
-    return others
+            found.append(Leaf(plain, rest))
+    return found, others
 
 
 def _lacking(text: str, other: str) -> str:
@@ -403,8 +382,8 @@ def _lacking(text: str, other: str) -> str:
     return "\n".join(found)
 
 
-def _is_inline(leaf: Leaf | Nested) -> TypeGuard[Leaf]:
-    return isinstance(leaf, Leaf) and leaf.part.type.name in _INLINE and not leaf.part.attached
+def _is_inline(leaf: Leaf) -> bool:
+    return leaf.part.kind in _INLINE and not (leaf.part.attached or leaf.is_message)
 
 
 def _split_at(body: bytes, line: bytes, most: int) -> list[bytes]:

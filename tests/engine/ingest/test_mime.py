@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ingest.mime import Leaf, Nested, Tree, decode_transfer, read_part, signed_content, walk
+from engine.ingest.mime import Leaf, Tree, decode_transfer, read_part, signed_content, walk
 from engine.ingest.types import ParseLimits
 from store.types import replace
 
@@ -14,14 +14,13 @@ LIMITS = ParseLimits()
 SIGNED = bytes.fromhex("06092a864886f70d010701")  # a type of content, in DER
 
 
-def tree_of(raw: bytes, limits: ParseLimits = LIMITS) -> Tree:
+def leaves(raw: bytes, limits: ParseLimits = LIMITS) -> tuple[list[Leaf], Tree]:
     tree = Tree(limits, lambda: False)
-    walk(read_part(raw, limits), tree)
-    return tree
+    return walk(read_part(raw, limits), tree), tree
 
 
 def texts(raw: bytes) -> list[str | None]:
-    return [found.text for found in tree_of(raw).found if isinstance(found, Leaf)]
+    return [found.text for found in leaves(raw)[0] if not found.is_message]
 
 
 def multipart(kind: str, *parts: str) -> bytes:
@@ -96,7 +95,7 @@ def test_an_invitation_beside_alternatives_is_kept() -> None:
 def test_files_inside_a_rich_alternative_are_kept_beside_the_plain_one() -> None:
     inner = multipart("mixed", typed("text/html", "come"), typed("application/pdf", "%PDF")).decode().replace("b", "c")
     raw = multipart("alternative", typed("text/plain", "come"), inner.replace("coundary", "boundary"))
-    assert len(tree_of(raw).found) == 2
+    assert len(leaves(raw)[0]) == 2
 
 
 def test_a_missing_end_is_no_loss() -> None:
@@ -113,18 +112,18 @@ def test_a_multipart_without_any_boundary_is_text() -> None:
 
 
 def test_a_message_inside_is_kept_apart() -> None:
-    found = tree_of(multipart("mixed", typed("message/rfc822", "Subject: inner\n\nhello"))).found
-    assert isinstance(found[0], Nested)
-    assert found[0].headers.first("subject") == "inner"
+    (found,), _ = leaves(multipart("mixed", typed("message/rfc822", "Subject: inner\n\nhello")))
+    assert found.is_message
+    assert found.part.headers.first("subject") == "inner"
 
 
 def test_a_file_that_is_a_message_by_its_name_is_read_as_one() -> None:
     part = typed(
         "application/octet-stream", "Subject: inner\n\nhello", 'Content-Disposition: attachment; filename="a.eml"'
     )
-    (found,) = tree_of(multipart("mixed", part)).found
-    assert isinstance(found, Nested)
-    assert found.headers.first("subject") == "inner"
+    (found,), _ = leaves(multipart("mixed", part))
+    assert found.is_message
+    assert found.part.headers.first("subject") == "inner"
 
 
 def test_parameters_of_enriched_text_are_no_words() -> None:
@@ -133,7 +132,7 @@ def test_parameters_of_enriched_text_are_no_words() -> None:
 
 
 def test_a_digest_holds_messages() -> None:
-    assert isinstance(tree_of(multipart("digest", "\nSubject: inner\n\nhello")).found[0], Nested)
+    assert leaves(multipart("digest", "\nSubject: inner\n\nhello"))[0][0].is_message
 
 
 @pytest.mark.parametrize(
@@ -213,12 +212,12 @@ def nested(depth: int, kind: str = "multipart/alternative") -> bytes:
 
 
 def test_parts_nested_too_deep_are_named_not_read() -> None:
-    assert tree_of(nested(100)).problems == ["parts nested deeper than 20 were not read"]
+    assert leaves(nested(100))[1].problems == ["parts nested deeper than 20 were not read"]
 
 
 def test_too_many_parts_are_named_and_the_first_are_read() -> None:
-    tree = tree_of(multipart("mixed", *["\nx"] * 30), replace(LIMITS, parts=10))
-    assert (len(tree.found), tree.problems) == (9, ["parts beyond the first 10 were not read"])
+    found, tree = leaves(multipart("mixed", *["\nx"] * 30), replace(LIMITS, parts=10))
+    assert (len(found), tree.problems) == (9, ["parts beyond the first 10 were not read"])
 
 
 def test_parts_out_of_time_are_named_not_read() -> None:
@@ -228,7 +227,7 @@ def test_parts_out_of_time_are_named_not_read() -> None:
 
 
 def test_text_beyond_the_limit_is_cut_and_named() -> None:
-    tree = tree_of(b"Content-Type: text/plain\n\n" + b"x" * 1000, replace(LIMITS, text_chars=10))
+    _, tree = leaves(b"Content-Type: text/plain\n\n" + b"x" * 1000, replace(LIMITS, text_chars=10))
     assert tree.problems == ["text beyond 10 characters was not read"]
 
 
@@ -239,7 +238,7 @@ def test_alternatives_within_alternatives_are_walked_once() -> None:
         raw = b"\n".join(
             (b"Content-Type: multipart/alternative; boundary=" + mark, b"", b"--" + mark, b"", b"-", b"--" + mark, raw)
         )
-    assert tree_of(raw).parts <= 41
+    assert leaves(raw)[1].parts <= 41
 
 
 PIECES = [
@@ -266,5 +265,5 @@ PIECES = [
 
 @given(st.lists(st.sampled_from(PIECES), max_size=40))
 def test_any_parts_are_walked(pieces: list[bytes]) -> None:
-    tree = tree_of(b"".join(pieces))
-    assert tree.found or tree.problems
+    found, tree = leaves(b"".join(pieces))
+    assert found or tree.problems
