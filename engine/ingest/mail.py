@@ -45,23 +45,16 @@ _FAILED = re.compile(r"\bdmarc=(?:fail|permerror)\b", re.IGNORECASE)
 
 
 class Envelope(Struct, frozen=True):
-    """The decoded header; `sent` is the Date field, and `date` the same moment in its writer's zone.
+    """The decoded header: a `document` without id and text, and what else is needed for those.
 
-    Without a Date field, `date` is that of the last Received field, or of the line above it in its mailbox, in the
-    user's zone.
+    `sent` is the Date field, and the document's date the same moment in its writer's zone. Without a Date field, that
+    is the date of the last Received field, or of the line above it in its mailbox, in the user's zone.
     """
 
-    title: str
-    sender: Address
-    recipients: tuple[Address, ...]
-    visible: tuple[Address, ...]  # recipients named in every copy, so without Bcc
+    document: Document
+    people: tuple[str, ...]  # named in every copy, so without Bcc: addresses in lower case, the sender's first
     sent: datetime | None
-    date: datetime | None
     links: tuple[str, ...]  # the message's own id first, where it has one
-    message_id: str | None
-    received: datetime | None = None  # by the last mail server, whose Received field stands first
-    delivered: tuple[str, ...] = ()  # addresses of the mailbox that it came to, in lower case
-    warnings: tuple[str, ...] = ()
 
 
 def read_envelope(headers: Headers) -> Envelope:
@@ -83,21 +76,24 @@ def read_envelope(headers: Headers) -> Envelope:
     routes = [[one.address for one in found if one.address] for found in (sending or named[:1], replies)]
     odd = header_warnings([(one.name, one.address) for one in senders], *routes)
     others = [link for name in ("in-reply-to", "references") for link in _ids(headers.first(name))]
-    return Envelope(
+    in_mailbox = _here(headers.first(ENVELOPE).partition(" ")[2])
+    sender = senders[0] if senders else Address("", "")
+    document = Document(
+        id="",
+        kind="mail",
         title=clean(decode_words(headers.first("subject"))),
-        sender=senders[0] if senders else Address("", ""),
-        recipients=(*visible, *hidden),
-        visible=visible,
-        sent=sent,
-        date=_on_its_clock(sent, headers.first("date"))
-        if sent
-        else received or _here(headers.first(ENVELOPE).partition(" ")[2]),
-        links=tuple(dict.fromkeys(own + others))[:50],
+        sender=str(sender),
+        recipients=tuple(map(str, (*visible, *hidden))),
+        date=_on_its_clock(sent, headers.first("date")) if sent else received or in_mailbox,
         message_id=own[0] if own else None,
-        received=received,
+        text="",
+        passages=(),
+        received=received,  # by the last mail server, whose Received field stands first
         delivered=tuple(dict.fromkeys(one.address.lower() for one in boxes if "@" in one.address)),
         warnings=(*odd, *(f"the receiving server could not confirm the sender ({one})" for one in failed)),
     )
+    people = tuple((one.address or one.name).lower() for one in (sender, *visible))
+    return Envelope(document, people, sent, tuple(dict.fromkeys(own + others))[:50])
 
 
 def _behind_list(headers: Headers, senders: Sequence[Address]) -> Sequence[Address]:
@@ -123,13 +119,10 @@ def parse_date(value: str) -> datetime | None:
         parts = parsedate_tz(value)
         if parts is None or parts[0] not in YEARS:
             return None
-        moment = datetime(*parts[:5], min(parts[5], 59), tzinfo=UTC)
+        zone = (parts[9] or 0) if abs(parts[9] or 0) < 86_400 else 0
+        return datetime(*parts[:5], min(parts[5], 59), tzinfo=timezone(timedelta(seconds=zone)))
     except (ValueError, TypeError, IndexError, OverflowError):  # raised by the standard parser on hostile text
         return None
-    zone = parts[9] or 0
-    if abs(zone) >= 86_400:
-        return moment
-    return (moment - timedelta(seconds=zone)).astimezone(timezone(timedelta(seconds=zone)))
 
 
 def _on_its_clock(moment: datetime, value: str) -> datetime:
@@ -246,12 +239,13 @@ def _name_line(part: MimePart) -> str:
 
 def _header_lines(headers: Headers) -> list[str]:
     envelope = read_envelope(headers)
-    moment = envelope.sent or (envelope.date and envelope.date.astimezone(UTC))  # the same in every zone of a user
+    document = envelope.document
+    moment = envelope.sent or (document.date and document.date.astimezone(UTC))  # the same in every zone of a user
     fields = {
-        "From": str(envelope.sender),
+        "From": document.sender,
         "Date": moment.isoformat(" ", "minutes") if moment else "",
-        "To": ", ".join(map(str, envelope.recipients)),
-        "Subject": envelope.title,
+        "To": ", ".join(document.recipients),
+        "Subject": document.title,
     }
     return [f"{name}: {value}" for name, value in fields.items() if value]
 
@@ -277,50 +271,38 @@ def read_mail(
     if len(raw) - len(part.body) > limits.header_bytes:
         tree.problem(f"header beyond {limits.header_bytes} bytes was not read")
     envelope = read_envelope(part.headers)
-    if len(envelope.recipients) >= MOST_ADDRESSES:
+    document = envelope.document
+    if len(document.recipients) >= MOST_ADDRESSES:
         tree.problem(f"recipients beyond the first {MOST_ADDRESSES} of a field were not read")
     found = walk(part, tree)
-    title, quotes = bare_title(envelope.title), IN_NEW_MAIL
-    if _FORWARD.match(envelope.title):
+    title, quotes = bare_title(document.title), IN_NEW_MAIL
+    if _FORWARD.match(document.title):
         quotes = IN_FORWARD
-    elif is_reply(envelope.title) or set(envelope.links) - {envelope.message_id}:
+    elif is_reply(document.title) or set(envelope.links) - {document.message_id}:
         quotes = replace(IN_REPLY, title=title if len(title) > 3 else "")
     sections = sections_of(found, tree)
     sections.sort(key=lambda one: one.read)
-    text, passages = assemble(sections, quotes, envelope.date, tree)
+    text, passages = assemble(sections, quotes, document.date, tree)
     said = [one for one in sections if not one.read]
-    own = assemble(said, quotes, envelope.date, tree)[0] if len(said) < len(sections) else text
+    own = assemble(said, quotes, document.date, tree)[0] if len(said) < len(sections) else text
     if not text and not part.headers.fields and not tree.problems:
         return ParsedItem(item, None, problem="empty")
-    document = _document(envelope, own, text, passages)
     offset = _offset(raw, part, found, text)
-    kinds = ("no-date",) if envelope.date and not (envelope.sent or envelope.received) else ()  # its mailbox has one
+    kinds = ("no-date",) if document.date and not (envelope.sent or document.received) else ()  # its mailbox has one
+    document = replace(document, id=_shared_id(envelope, own), text=text, passages=passages)
     return ParsedItem(item, document, offset, "; ".join(tree.problems) or None, kinds)
 
 
-def _document(envelope: Envelope, own: str, text: str, passages: tuple[DocumentPassage, ...]) -> Document:
-    people = [envelope.sender, *envelope.visible]
-    parts = (  # what all copies of a message share: not Bcc, names, From quoting, a list's tag
+def _shared_id(envelope: Envelope, own: str) -> str:
+    """Return a digest of what all copies of a message share: not Bcc, names, From quoting, a list's tag."""
+    parts = (
         "mail",
         envelope.sent.astimezone(UTC).isoformat() if envelope.sent else "",
-        *((one.address or one.name).lower() for one in people),
-        LIST_TAG.sub("", envelope.title).strip(),
+        *envelope.people,
+        LIST_TAG.sub("", envelope.document.title).strip(),
         (_QUOTED_FROM.sub("From ", own) if ">From " in own else own).rstrip(),
     )
-    return Document(
-        id=blake2b("\0".join(parts).encode(), digest_size=16).hexdigest(),
-        kind="mail",
-        title=envelope.title,
-        sender=str(envelope.sender),
-        recipients=tuple(map(str, envelope.recipients)),
-        date=envelope.date,
-        message_id=envelope.message_id,
-        text=text,
-        passages=passages,
-        received=envelope.received,
-        delivered=envelope.delivered,
-        warnings=envelope.warnings,
-    )
+    return blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
 def assemble(

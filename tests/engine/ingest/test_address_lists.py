@@ -47,7 +47,7 @@ def test_display_names_are_used_only_if_the_counts_match() -> None:
     block = (
         "To: a@example.org, b@example.org\nX-To: Lee, Ann </O=X>, Ray, Bob </O=Y>\nCc: c@example.org\nX-Cc: Ann, Bob"
     )
-    people = [str(one) for one in read_envelope(fields_of(block.encode())).recipients]
+    people = [*read_envelope(fields_of(block.encode())).document.recipients]
     assert people == ["Lee, Ann <a@example.org>", "Ray, Bob <b@example.org>", "c@example.org"]
 
 
