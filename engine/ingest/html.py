@@ -218,22 +218,18 @@ def _walk(root: LexborNode, page: _Styles) -> Iterator[tuple[LexborNode, Style, 
 
     There is no recursion: pages may be deep.
     """
-    node: LexborNode | None = root
-    styles = [Style()]
-    while node is not None:
-        style = page.of(node, styles[-1])
-        if style is not None:
-            yield node, style, False
-            if node.child is not None:
-                styles.append(style)
-                node = node.child
-                continue
+    todo: list[tuple[LexborNode, Style, bool]] = [(root, Style(), False)]
+    while todo:
+        node, style, leaving = todo.pop()
+        if leaving:
             yield node, style, True
-        while node is not None and node.next is None:
-            if len(styles) == 1 or (node := node.parent) is None:
-                return
-            yield node, styles.pop(), True
-        node = node.next if node is not None and len(styles) > 1 else None
+            continue
+        if node.next is not None:
+            todo.append((node.next, style, False))
+        if shown := page.of(node, style):
+            yield node, shown, False
+            todo.append((node, shown, True))
+            todo += [(node.child, shown, False)] if node.child is not None else []
 
 
 def _hints(tag: str, attributes: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
