@@ -285,13 +285,13 @@ def _headers(lines: Sequence[str], at: int, depth: int, sent: datetime | None) -
     if (rule := ORIGINAL.match(bare)) and rule["who"]:  # Yahoo's fields stand behind the rule, in one line
         yield at, depth, (date_in_header(bare[rule.end() :], sent), _person(rule["who"]))
     elif _is_mark(bare):
-        yield at, depth, (_header_date(window, here + 1, sent), _header_author(window, here + 1))
+        yield at, depth, _header_origin(window, here + 1, sent)
     elif starts_header_block(window, here) and not (
         (field := _LABELLED.match(window[here - 1][:WIDEST]) if here else None)
         and (FIELD.match(field[0]) or _PERSON.match(field[1].strip()))
     ):
         above = lines_above_header(window, here)
-        origin = _header_date(window, here - above, sent), _header_author(window, here - above)
+        origin = _header_origin(window, here - above, sent)
         if origin[0] or not any(_is_mark(line.strip()) for line in window[:here]):  # else the mark's date holds
             yield at - above, depth, origin
     elif count := attribution_lines(window, here):
@@ -304,22 +304,32 @@ def _is_mark(line: str) -> bool:
     return (FORWARDED.match(line[:WIDEST]) or ORIGINAL.match(line[:WIDEST])) is not None
 
 
-def _header_author(window: Sequence[str], at: int) -> str:
-    """Return the author that the header below names: in its From field, as Notes writes it, or as the first person."""
-    person = ""
+def _header_origin(window: Sequence[str], at: int, sent: datetime | None) -> Origin:
+    """Return the date and author in the header below: in fields of these names, as Notes writes them, or the first."""
+    dates, noted, authors, people = list[str](), list[str](), list[str](), list[str]()
+    fields, ended = 0, False
     for place, line in enumerate(window[at : at + _BLOCK], at):
-        text, field = line.strip()[:WIDEST], FIELD.match(line[:WIDEST])
-        if field and field.lastindex == 1:
-            return _person(line[field.end() :].strip(" *|") or "".join(window[place + 1 :][:1]))
-        if NOTES_ON.match(text):
-            return _person(text.rpartition(" on ")[0])
-        if NOTES_DATE.match(text):
+        text, field, below = line.strip()[:WIDEST], FIELD.match(line[:WIDEST]), "".join(window[place + 1 :][:1])
+        labelled, kind = _LABELLED.match(text), field.lastindex if field else 0
+        value = labelled[1].strip() if labelled else line[field.end() :].strip() if field else ""
+        fields += bool(field or labelled)
+        ended = ended or (not text and fields > 1)
+        if not (ended or dates):
+            if kind == 4 or (_DATED.search(value) and CLOCK.search(value)):
+                dates.append(value or below)
+            elif kind == 1 or NOTES_DATE.match(text) or NOTES_ON.match(text):
+                noted.append(text)
+        if field and kind == 1:
+            authors.append(line[field.end() :].strip(" *|") or below)
+        elif NOTES_ON.match(text):
+            authors.append(text.rpartition(" on ")[0])
+        elif NOTES_DATE.match(text):
             above = (one.strip() for one in reversed(window[max(0, place - 3) : place]))
-            return _person(next(filter(None, above), ""))
-        labelled = None if field else _LABELLED.match(text)
-        if labelled and not person and all(map(str.strip, window[at:place])) and _PERSON.match(labelled[1].strip()):
-            person = _person(labelled[1].strip())
-    return person
+            authors.append(next(filter(None, above), ""))
+        elif not kind and _PERSON.match(value) and all(map(str.strip, window[at:place])):
+            people.append(value)
+    found = (date_in_header(one, sent) for one in (*dates, *noted))
+    return next(filter(None, found), None), _person(next(iter((*authors, *people)), ""))
 
 
 _OTHER = re.compile(r"[^\w'’.-]|[\d_]")  # is in no name
@@ -394,23 +404,6 @@ def _person(text: str) -> str:
     found = parse_addresses(whole[0] if whole else written)
     shown = str(found[0]) if found else ""
     return shown if any(c.isalpha() for c in shown) else ""
-
-
-def _header_date(window: Sequence[str], at: int, sent: datetime | None) -> datetime | None:
-    """Return the date of the header below: of its date field, or as Notes writes it, behind or below the name."""
-    fields, notes = 0, None
-    for place, line in enumerate(window[at : at + _BLOCK], at):
-        text, field = line.strip()[:WIDEST], FIELD.match(line[:WIDEST])
-        labelled = _LABELLED.match(text)
-        if (field and field.lastindex == 4) or (labelled and _DATED.search(labelled[1]) and CLOCK.search(labelled[1])):
-            rest = labelled[1] if labelled else line[field.end() if field else 0 :]
-            return date_in_header(rest.strip() or "".join(window[place + 1 :][:1]), sent) or notes
-        fields += bool(field or labelled)
-        if NOTES_DATE.match(text) or NOTES_ON.match(text) or (field and field.lastindex == 1):
-            notes = notes or date_in_header(text, sent)
-        if not text and fields > 1:
-            break
-    return notes
 
 
 def _without_marks(line: str, depth: int) -> str:
