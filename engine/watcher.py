@@ -1,4 +1,4 @@
-"""The loop of `pkb ingest --watch`: reads changed folders, then embeds, then has a process run idle jobs.
+"""The loop of `pkb ingest --watch`: reads changed roots, then embeds, then has a process run idle jobs.
 
 No job is queued: that process plans from the stored state, so nothing is lost when it, or this one, is killed.
 """
@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from engine import operations
 from engine.idle.scheduler import Machine, why_wait
-from engine.operations import root_at
 from engine.session import Session, session
 from engine.text.terminal import count
 from store.errors import DiskFull, Locked, NoModel, PkbError, as_pkb_error
 
 if TYPE_CHECKING:
-    from engine.ingest.follow import DueFolder, Follow, Followed, Intervals
+    from engine.ingest.follow import DueRoot, Follow, Followed, Intervals
     from engine.ingest.imap import MailAccount, MailConnection
     from engine.ingest.pipeline import Summary
     from store.catalog import SourceRoot
@@ -152,7 +151,7 @@ class Watcher:
                             opened.make()
                             fetched = operations.fetch(opened, connection, lambda *_: None)
                         if fetched.new or fetched.gone:
-                            self._follow.touch(place, place)
+                            self._follow.touch(place)
                         connection.wait(_AGAIN_S)
                         time.sleep(_BURST_S)
             except NoPassword as error:  # servers lock an account out that is tried too often
@@ -182,40 +181,33 @@ class Watcher:
                 self._idle.step()
             self._follow.wait()
 
-    def _read(self, due: "DueFolder") -> None:
-        """Read a due folder; later, where another process is writing or the disk is full."""
+    def _read(self, due: "DueRoot") -> None:
+        """Read a due root; later, where another process is writing or the disk is full."""
         began = time.monotonic()
         try:
             with session(self._environ) as opened, opened.home.naming_disk("pkb ingest"):
                 opened.make()
-                summary, where = self._ingest(opened, due)
+                summary = self._ingest(opened, due)
                 left = operations.missing_vectors(opened) if summary.kept else None
         except (Locked, DiskFull) as busy:
-            self._follow.touch(due.root, due.folder)
-            self._listener.put_off(due.root, busy.message)
+            self._follow.touch(due.path)
+            self._listener.put_off(due.path, busy.message)
             return
         seconds = time.monotonic() - began
         if summary.waiting:
-            self._follow.touch(due.root, due.folder)
-        self._listener.read(where, summary, left, seconds, always=self._unread.pop(due.root, None) is not None)
+            self._follow.touch(due.path)
+        self._listener.read(due.path, summary, left, seconds, always=self._unread.pop(due.path, None) is not None)
         self._unembedded |= self._embeds
         if self._idle and (summary.kept or summary.removed):
             self._idle.rest()
 
-    def _ingest(self, opened: Session, due: "DueFolder") -> "tuple[Summary, str]":
-        """Read a folder, or its whole root where too many documents vanished from the folder to trust that."""
-        if not Path(due.root).exists():
-            return operations.ingest(opened, [], [self._roots[due.root]], prune=False)[0], due.root
+    def _ingest(self, opened: Session, due: "DueRoot") -> "Summary":
         known = {root.path: root for root in opened.catalogue.roots()}
-        before = {due.root: self._roots[due.root], **known, **self._unread}
+        root = (self._roots | known | self._unread)[due.path]
+        roots, missing = ([root], []) if Path(due.path).exists() else ([], [root])
         settled = None if due.every else partial(self._settled, [opened.home.data, opened.home.cache])
-        for where in dict.fromkeys((due.folder, due.root)):
-            root = root_at(where, before, None, None)
-            with self._listener.progress() as tick:
-                summary, _ = operations.ingest(opened, [root], [], prune=False, on_progress=tick, settled=settled)
-            if not summary.refused:
-                break
-        return summary, where
+        with self._listener.progress() as tick:
+            return operations.ingest(opened, roots, missing, prune=False, on_progress=tick, settled=settled)[0]
 
     def _settled(self, ours: Sequence[Path], path: bytes, state: "FileState") -> bool:
         """Return whether a file was not written to recently, or has a time in the future by another machine's clock.
@@ -227,7 +219,7 @@ class Watcher:
         return not 0 <= time.time() - state.mtime_ns / 1e9 < self._pace.quiet / 2
 
     def _embed(self) -> None:
-        """Embed chunks without a vector, until a folder is due."""
+        """Embed chunks without a vector, until a root is due."""
         self._unembedded, done, left = False, 0, 0
         try:
             with session(self._environ) as opened, opened.home.naming_disk("pkb ingest"):
@@ -245,7 +237,7 @@ class Watcher:
         except Locked:
             self._unembedded = True
         except DiskFull:
-            pass  # until the next folder is read, at the latest by the regular scan
+            pass  # until the next root is read, at the latest by the regular scan
         if done:
             said = f"{count(done, 'chunk')} embedded" + (f", {left:,} left" if left else "")
             self._listener.tell("embedded", None, said=said, embedded=done, without_vector=left)

@@ -20,9 +20,8 @@ from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver, ObservedWatch
 from watchdog.observers.polling import PollingObserver
 
-from engine.ingest.scan import deepest_walked_folder, ignorable, is_skipped_folder
+from engine.ingest.scan import ignorable, is_skipped_folder
 from store.home import NETWORK, file_system
-from store.types import replace
 
 # When a changed root is due.
 
@@ -46,22 +45,19 @@ class Intervals(Struct, frozen=True):
     busy: float = 60.0
 
 
-class DueFolder(Struct, frozen=True):
-    """A folder to ingest now: the deepest one of a root that contains all changes.
+class DueRoot(Struct, frozen=True):
+    """A root to ingest now; `every` asks for files that are still being written, too."""
 
-    `every` asks for a full scan of the root that includes files still being written.
-    """
-
-    root: str
-    folder: str
+    path: str
     every: bool = False
 
 
 class _Root(Struct):
+    """When a root is scanned in any case, and the first and last change since it was due."""
+
     rescan: float
-    folder: str | None = None
-    first: float = 0.0
-    last: float = 0.0
+    first: float = inf
+    last: float = inf
 
 
 class Debouncer:
@@ -77,7 +73,7 @@ class Debouncer:
         with self._changed:
             now = self._clock()
             last = now - self._intervals.quiet
-            self._roots[root] = _Root(now + self._intervals.rescan, root, last, last)
+            self._roots[root] = _Root(now + self._intervals.rescan, last, last)
             self._changed.notify()
 
     def drop(self, root: str) -> None:
@@ -85,30 +81,27 @@ class Debouncer:
         with self._changed:
             self._roots.pop(root, None)
 
-    def touch(self, root: str, folder: str) -> None:
-        """Record a change in a folder of a root."""
+    def touch(self, root: str) -> None:
+        """Record a change in a root."""
         with self._changed:
             if known := self._roots.get(root):
                 known.last = self._clock()
-                if known.folder is None:
-                    known.folder, known.first = folder, known.last
+                if known.first == inf:
+                    known.first = known.last
                     self._changed.notify()
-                known.folder = os.path.commonpath((known.folder, folder))
 
-    def due(self) -> list[DueFolder]:
-        """Return the folders that are due, and reset them."""
-        found = list[DueFolder]()
+    def due(self) -> list[DueRoot]:
+        """Return the roots that are due, and reset them."""
         with self._changed:
             now = self._clock()
-            for root, known in self._roots.items():
-                if self._due_at(known) <= now:
-                    every = known.rescan <= now
-                    found.append(DueFolder(root, known.folder if known.folder and not every else root, every))
-                    known.rescan, known.folder = now + self._intervals.rescan if every else known.rescan, None
+            found = [DueRoot(root, one.rescan <= now) for root, one in self._roots.items() if self._due_at(one) <= now]
+            for one in found:
+                before = self._roots[one.path].rescan
+                self._roots[one.path] = _Root(now + self._intervals.rescan if one.every else before)
         return found
 
     def next_due(self) -> float:
-        """Return when the next folder is due if no more files change; infinity if no folder is followed."""
+        """Return when the next root is due if no more files change; infinity if none is followed."""
         with self._changed:
             return min(map(self._due_at, self._roots.values()), default=inf)
 
@@ -120,8 +113,6 @@ class Debouncer:
                 self._changed.wait(left)
 
     def _due_at(self, known: _Root) -> float:
-        if known.folder is None:
-            return known.rescan
         return min(known.last + self._intervals.quiet, known.first + self._intervals.max_wait, known.rescan)
 
 
@@ -141,27 +132,21 @@ class _EventHandler(events.FileSystemEventHandler):
     root: str
     real: str
     name: str | None
-    on_change: Callable[[str, str], None]  # a root, and the folder in it (or the root itself) that changed
+    on_change: Callable[[str], None]  # is told the root
     aside: Sequence[str]  # folders in which the watching process writes itself
 
     def dispatch(self, event: events.FileSystemEvent) -> None:
-        """Report where something has changed."""
-        is_folder = event.is_directory
-        for path in (os.fsdecode(one) for one in (event.src_path, event.dest_path) if one):
-            below = PurePath(path[len(self.real) :].strip("/"))
+        """Report that something has changed."""
+        for path in (PurePath(os.fsdecode(one)) for one in (event.src_path, event.dest_path) if one):
+            below = path.parts[len(PurePath(self.real).parts) :]
             if self.name is not None:
-                if PurePath(path).name == self.name:
-                    self.on_change(self.root, self.root)
-            elif any(_is_in(path, folder) for folder in self.aside):
-                continue
-            elif not _is_in(path, self.real):
-                self.on_change(self.root, self.root)  # the root under another spelling
-            elif not any(map(is_skipped_folder, below.parts)) and (is_folder or not ignorable(PurePath(path))):
-                self.on_change(self.root, str(PurePath(self.root, below if is_folder else below.parent)))
-
-
-def _is_in(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+                is_change = path.name == self.name
+            elif any(path.is_relative_to(folder) for folder in self.aside):
+                is_change = False
+            else:
+                is_change = not any(map(is_skipped_folder, below)) and (event.is_directory or not ignorable(path))
+            if is_change:
+                self.on_change(self.root)
 
 
 # Roots, followed by watches or by polling.
@@ -184,11 +169,12 @@ class Followed(Struct, frozen=True):
 
 
 class _WatchedFolder(Struct, frozen=True):
-    """The folder watched for a root, its identity (None if missing), and the device it was last on."""
+    """The folder watched for a root, its identity (None if missing), the device it was last on, and by whom."""
 
     place: str
     identity: Identity | None = None
     device: int | None = None
+    watch: tuple[BaseObserver, ObservedWatch] | None = None
 
 
 class Follow(Debouncer):
@@ -199,7 +185,6 @@ class Follow(Debouncer):
         self._polling, self._aside = polling, [os.path.realpath(folder) for folder in aside]
         self._folders: dict[str, _WatchedFolder] = {}
         self._observers: dict[How, BaseObserver] = {}
-        self._watches: dict[str, tuple[BaseObserver, ObservedWatch]] = {}
 
     def __enter__(self) -> "Follow":
         return self
@@ -210,60 +195,55 @@ class Follow(Debouncer):
             observer.join()
 
     def add(self, root: str) -> Followed:
-        """Follow a root; if it exists it is due at once as a whole."""
-        self._folders[root] = _WatchedFolder(_place(root))
-        return self._watch(root)
+        """Follow a root; if it exists it is due at once."""
+        return self._watch(root, _WatchedFolder(root))
 
     def check_roots(self) -> list[Followed]:
         """Check whether the roots still exist and are watched; returns those followed differently from now on."""
         changed = list[Followed]()
-        for root, watched in self._folders.items():
+        for root, watched in [*self._folders.items()]:
             # A watch ends with its folder, even if a new one has taken its path.
-            observer, watch = self._watches.get(root, (None, None))
+            observer, watch = watched.watch or (None, None)
             is_alive = observer is not None and any(one.is_alive() for one in observer.emitters if one.watch == watch)
             found = _identity(watched.place if watched.identity else _place(root), watched.device)
             if found != watched.identity or (found and not is_alive):
-                changed.append(self._watch(root))
+                changed.append(self._watch(root, watched))
         return changed
 
-    def due(self) -> list[DueFolder]:
-        """Return the folders to ingest now, each one that a walk would enter."""
-        return [replace(one, folder=deepest_walked_folder(one.root, one.folder)) for one in super().due()]
-
-    def _watch(self, root: str) -> Followed:
-        if active := self._watches.pop(root, None):
+    def _watch(self, root: str, before: _WatchedFolder) -> Followed:
+        if before.watch:
             with suppress(KeyError):
-                active[0].unschedule(active[1])
-        place, device = _place(root), self._folders[root].device
-        identity = _identity(place, device)
+                before.watch[0].unschedule(before.watch[1])
+        place, watch = _place(root), None
+        identity = _identity(place, before.device)
         kind = file_system(Path(place)) if identity else ""
         why = "requested" if self._polling else f"{kind} does not report changes" if kind in _NO_EVENTS else ""
         try:
             if identity:
-                self._schedule(root, place, "polling" if why else "events")
+                watch = self._scheduled(root, place, "polling" if why else "events")
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENOTDIR):  # gone since
                 identity = None
             elif limit := _LIMITS.get(error.errno or 0):
                 why = f"no file watches left; raise the limit: sudo sysctl fs.inotify.{limit}=1048576"
-                self._schedule(root, place, "polling")
+                watch = self._scheduled(root, place, "polling")
             else:
                 raise
-        self._folders[root] = _WatchedFolder(place, identity, identity[0] if identity else device)
+        self._folders[root] = _WatchedFolder(place, identity, identity[0] if identity else before.device, watch)
         if identity is None:
             self.drop(root)
             return Followed(root, "missing")
         self.begin(root)
         return Followed(root, "polling" if why else "events", why)
 
-    def _schedule(self, root: str, place: str, how: How) -> None:
+    def _scheduled(self, root: str, place: str, how: How) -> tuple[BaseObserver, ObservedWatch]:
         real, name = os.path.realpath(place), None if place == root else PurePath(root).name
         if how not in self._observers:
             self._observers[how] = Observer() if how == "events" else PollingObserver(timeout=self._intervals.poll)
             self._observers[how].start()
         observer = self._observers[how]
         handler = _EventHandler(root, real, name, self.touch, self._aside)
-        self._watches[root] = observer, observer.schedule(handler, real, recursive=name is None, event_filter=_EVENTS)
+        return observer, observer.schedule(handler, real, recursive=name is None, event_filter=_EVENTS)
 
 
 def _place(root: str) -> str:

@@ -201,17 +201,6 @@ def as_recorded(path: bytes, state: FileState, began: int) -> FileState:
     return replace(state, ctime_ns=-1 if young and digest else state.ctime_ns, digest=digest)
 
 
-def deepest_walked_folder(root: str, path: str) -> str:
-    """Return the deepest folder between `root` and a path below it that a walk would enter now."""
-    folder = root
-    for name in filter(None, path[len(root) :].split("/")):
-        below, skipped = Path(folder, name), is_skipped_folder(name) or (name == "tmp" and _is_maildir(Path(folder)))
-        if skipped or below.is_symlink() or not below.is_dir():
-            break
-        folder = str(below)
-    return folder
-
-
 def is_skipped_folder(name: str) -> bool:
     """Return whether a walk skips folders of this name, which belong to some program."""
     return os.fsencode(name) in _SKIPPED_FOLDERS
