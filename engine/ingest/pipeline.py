@@ -25,7 +25,7 @@ from msgspec import Struct
 from engine.ingest import scan
 from engine.ingest.chunking import chunk
 from engine.ingest.quotes import attribution_lines
-from engine.ingest.scan import Replacement, Versions, ignorable
+from engine.ingest.scan import Replacement, ignorable, replacements
 from engine.ingest.types import PARSER_VERSION, Bug, ParseLimits, as_seen, isolate, provenance, seen_at
 from engine.text.people import index_words, name_forms
 from store import documents as documents_store
@@ -156,12 +156,10 @@ _COMMIT = 500  # documents per commit: a killed run repeats at most these
 _UNDATED = datetime.min.replace(tzinfo=UTC)
 
 
-def _commit_batch(
-    ledger: Ledger, knowledge: Knowledge, batch: ParsedBatch, versions: Versions
-) -> Iterator[tuple[int, int]]:
+def _commit_batch(ledger: Ledger, knowledge: Knowledge, batch: ParsedBatch) -> Iterator[tuple[int, int]]:
     """Commit a batch, and the files with its last commit; yields how many documents each adds, and replaces."""
     catalogue = Catalog(ledger)
-    waiting = [one for file in batch.files for one in _replaced(catalogue, versions, file)]
+    waiting = [one for file in batch.files for one in _replaced(catalogue, file)]
     new_places = _new_places(batch)
     # Oldest first: a quoted message precedes those that quote it, and replies find their threads.
     ordered = sorted(batch.documents.values(), key=lambda d: (d.date or _UNDATED, d.id))
@@ -189,7 +187,7 @@ def _commit_batch(
         yield len(documents), len(removes)
 
 
-def _replaced(catalogue: Catalog, versions: Versions, file: FileRead) -> list[Replacement]:
+def _replaced(catalogue: Catalog, file: FileRead) -> list[Replacement]:
     if file.former is None:
         before, file.former = catalogue.state(file.path), catalogue.former_places(file.path)
         now = file.state  # as before, and read again only because it was marked, by an mtime below 0
@@ -199,7 +197,7 @@ def _replaced(catalogue: Catalog, versions: Versions, file: FileRead) -> list[Re
         bugs = {problem.item for problem in file.problems if problem.reason.startswith(BUG)}
         read = {place.item for place in file.places} | {problem.item for problem in file.problems} - bugs
         file.places += [place for place in file.former if bugs and place.item >= 0 and place.item not in read]
-    return versions.replaced(file.path, file.former, file.places, complete=file.complete, decoded_anew=file.anew)
+    return replacements(file.former, file.places, complete=file.complete, anew=file.anew)
 
 
 def _record(catalogue: Catalog, former: Sequence[Place], new: Sequence[Place], last: ParsedBatch | None) -> None:
@@ -338,7 +336,6 @@ class Ingest:
         self._ledger, self._knowledge, self._limits, self._guard = ledger, knowledge, limits, guard
         self._settled, self._restore = settled, restore
         self._catalogue = Catalog(ledger)
-        self._versions = Versions()
         self._began = 0  # the last scan, in nanoseconds since the epoch
         self._files = 0  # to read, in the roots so far
         self.summary = Summary()
@@ -350,8 +347,6 @@ class Ingest:
         documents_store.read_anew(self._ledger, " ".join(rules), version("pkb"))
         yield "scan", 0, None
         found = self._scan(root)
-        gone = [one for path in sorted(found.gone) for one in self._catalogue.former_places(os.fsdecode(path))]
-        self._versions = Versions(gone, found.moved())
         yield from self._parse(found.new | found.changed)
         self._remove_gone(root, found.gone)
         again = {path: scan.state_of(path) for path in self._catalogue.changed()}
@@ -439,7 +434,7 @@ class Ingest:
             if file.complete:
                 file.state = scan.as_recorded(os.fsencode(file.path), file.state, self._began)
         done = 0
-        for added, replaced in _commit_batch(self._ledger, self._knowledge, batch, self._versions):
+        for added, replaced in _commit_batch(self._ledger, self._knowledge, batch):
             done += added
             self.summary.removed += replaced
             yield "keep", self.summary.kept + done, None

@@ -7,7 +7,7 @@ import os
 import re
 import stat
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b, file_digest
 from itertools import pairwise
@@ -119,16 +119,6 @@ class Changes(Struct):
     same: dict[bytes, FileState] = {}  # written to, with the content that was read
     gone: set[bytes] = set()
     unreadable: dict[bytes, str] = {}  # path -> reason
-    former: dict[bytes, FileState] = {}  # of the files that are gone
-
-    def moved(self) -> dict[str, str]:
-        """Return the former path of each new file that is gone from there, by its new path.
-
-        It kept its name and inode; an inode alone may have been given to another file.
-        """
-        known = {(PurePath(os.fsdecode(path)).name, self.former[path].inode): path for path in sorted(self.gone)}
-        found = {path: known.get((PurePath(os.fsdecode(path)).name, new.inode)) for path, new in self.new.items()}
-        return {os.fsdecode(path): os.fsdecode(before) for path, before in found.items() if before is not None}
 
 
 def find_changes(root: bytes, known: Mapping[bytes, FileState], is_ignored: Callable[[Path], bool]) -> Changes:
@@ -151,7 +141,6 @@ def find_changes(root: bytes, known: Mapping[bytes, FileState], is_ignored: Call
                     continue
             found.changed[path] = state
     found.gone = {path for path in known.keys() - present if found.unreadable.keys().isdisjoint(ancestors(path))}
-    found.former = {path: known[path] for path in found.gone}
     return found
 
 
@@ -278,30 +267,35 @@ def find_mail(home: Path, is_late: Callable[[], bool]) -> Iterator[MailPlace]:
                     yield MailPlace(program, str(path), files, size, is_late(), problem)
 
 
-# Versions: which documents of changed and moved files are new versions of former ones.
+# Versions: which documents of a changed file are new versions of former ones.
 #
 # An item is the same as before if it has the same Message-ID. Without one, it is if it has the same position between
-# two unchanged items, or if the file held only one document. A moved file is the same if it kept its name and inode.
-# A former item with no such successor is gone: removing it is up to the guard.
+# two unchanged items, or if the file held only one document. A former item with no such successor is gone: removing it
+# is up to the guard.
 
 
 # A former place, and the document that replaces its one; None: a new decoding that leaves it out.
 Replacement = tuple[Place, str | None]
 
 
-def replacements(former: Sequence[Place], now: Sequence[Place], *, complete: bool = True) -> list[Replacement]:
+def replacements(
+    former: Sequence[Place], now: Sequence[Place], *, complete: bool = True, anew: bool = False
+) -> list[Replacement]:
     """Return the former places of a file whose documents it no longer holds but holds new versions of.
 
-    Both are in order of their items. An incomplete list of new places replaces by Message-ID alone.
+    Both are in order of their items. An incomplete list of new places replaces by Message-ID alone. In a file that was
+    only decoded `anew`, all that it no longer holds is replaced.
     """
     here = {place.document for place in now}
     left = {place.document: place for place in former if place.document not in here}
     named = {place.message_id: place.document for place in now if place.message_id}
-    found = {place.document: named[place.message_id] for place in left.values() if place.message_id in named}
+    found: dict[str, str | None] = {one: named[p.message_id] for one, p in left.items() if p.message_id in named}
     if complete and now:
         current = sorted((place for place in former if place.position is not None), key=_position)
         single = len(current) == 1
         found |= {current[0].document: now[0].document} if single else dict(_by_position(current, now))
+    if complete and anew:
+        found = dict.fromkeys(one for one, place in left.items() if place.position is not None) | found
     return [(left[document], by) for document, by in found.items() if document in left]
 
 
@@ -338,46 +332,3 @@ def _stayed(former: Sequence[str], now: Sequence[str]) -> list[tuple[int, int]]:
 
 def _position(place: Place) -> int:
     return -1 if place.position is None else place.position
-
-
-class Versions:
-    """The places that a run over one root may replace: those in files that it reads or that are now missing.
-
-    `moved` maps the new path of a moved file to its former one. Mutable: it learns the messages that were read.
-    """
-
-    def __init__(self, missing: Iterable[Place] = (), moved: Mapping[str, str] | None = None) -> None:
-        self._moved = moved or {}
-        self._messages, self._paths = dict[str, list[Place]](), dict[str, list[Place]]()
-        self._read = dict[str, str]()
-        for place in missing:
-            self._paths.setdefault(place.path, []).append(place)
-            self._leave(place)
-
-    def replaced(
-        self, path: str, former: Sequence[Place], now: Sequence[Place], *, complete: bool, decoded_anew: bool = False
-    ) -> list[Replacement]:
-        """Return what the content of a file, read so far, replaces in it and in other files.
-
-        All that a file held and no longer holds is replaced if it was only decoded anew.
-        """
-        own = [*former, *self._paths.get(self._moved.get(path, ""), ())]
-        found = {(one.path, one.item): (one, by) for one, by in replacements(own, now, complete=complete)}
-        here = {place.document for place in now}
-        left = [place for place in former if place.document not in here and (place.path, place.item) not in found]
-        for place in left if complete else ():
-            by = self._read.get(place.message_id or "")
-            if by or (decoded_anew and place.position is not None):
-                found[place.path, place.item] = place, by
-            else:
-                self._leave(place)
-        elsewhere = list[Replacement]()  # in other files are former versions of these messages
-        for place in (one for one in now if one.message_id):
-            self._read[place.message_id or ""] = place.document
-            others = self._messages.pop(place.message_id or "", ())
-            elsewhere += [(one, place.document) for one in others if one.document != place.document]
-        return [*found.values(), *elsewhere]
-
-    def _leave(self, place: Place) -> None:
-        if place.message_id:
-            self._messages.setdefault(place.message_id, []).append(place)
