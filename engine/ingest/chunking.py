@@ -17,7 +17,7 @@ from engine.text.people import chunk_header, origin_line
 from engine.text.terminal import shorten
 from store.errors import Locked
 from store.locks import Locks
-from store.types import Chunk, Document, DocumentPassage, Row, turns
+from store.types import Chunk, Document, DocumentPassage, turns
 
 if TYPE_CHECKING:
     from engine.models.types import Embedder
@@ -151,8 +151,7 @@ def _units(
             yield at, min(at + step, end), weigh(text[at : min(at + step, end)])
 
 
-_ROUND = 1024  # chunks per round: newest first across rounds, sorted by length within one
-_COMMIT = 128  # vectors per commit: about 5 s of work on a slow machine
+_COMMIT = 128  # chunks embedded per commit: about 5 s of work on a slow machine
 OnVectors = Callable[[Sequence[str], "Vectors"], None]  # receives chunk ids and their new vectors after each commit
 _TIMEOUT_S = 0.2  # how long to wait for readers before dropping tables of former embedders is left to the next run
 
@@ -170,26 +169,11 @@ def embed(
             with suppress(Locked), locks.exclusive(_TIMEOUT_S):  # else next time
                 store.drop_former()
         done, missing = 0, store.missing
-        while rows := store.wanted(_ROUND):
-            for ids, vectors in _round(embedder, rows):
-                with locks.writer():
-                    store.put(ids, vectors)
-                on_vectors(ids, vectors)
-                count = len(ids)
-                done, missing = done + count, missing - count
-                yield done, max(missing, 0)
-
-
-def _round(embedder: "Embedder", rows: list[Row]) -> "Iterator[tuple[list[str], Vectors]]":
-    """Yield ids and their vectors, one commit at a time."""
-    import numpy as np  # a rescan that finds nothing new does without
-
-    names, ids, matrices = [row["id"] for row in rows], list[str](), list["Vectors"]()
-    for indices, vectors in embedder.embed_batches([f"{row['header']}\n{row['text']}" for row in rows]):
-        ids += [names[i] for i in indices]
-        matrices.append(vectors)
-        if len(ids) >= _COMMIT:
-            yield ids, np.concatenate(matrices)
-            ids, matrices = [], []
-    if ids:
-        yield ids, np.concatenate(matrices)
+        while rows := store.wanted(_COMMIT):
+            ids, texts = [row["id"] for row in rows], [f"{row['header']}\n{row['text']}" for row in rows]
+            vectors = embedder.embed(texts)
+            with locks.writer():
+                store.put(ids, vectors)
+            on_vectors(ids, vectors)
+            done, missing = done + len(ids), missing - len(ids)
+            yield done, max(missing, 0)

@@ -1,6 +1,6 @@
 """Embedding: newest first, committed as it goes, by one process at a time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from threading import Event, Thread
 
 import pytest
@@ -16,8 +16,7 @@ from tests.store.kit import HashEmbedder, Killed
 
 @pytest.fixture
 def filled(box: Box, monkeypatch: pytest.MonkeyPatch) -> Box:
-    """Return a home with 20 chunks, embedded in rounds of 8 and commits of 4."""
-    monkeypatch.setattr(module, "_ROUND", 8)
+    """Return a home with 20 chunks, of which 4 are embedded per commit."""
     monkeypatch.setattr(module, "_COMMIT", 4)
     for number in range(20):
         mail(box.mail / f"m{number}", f"word{number} " * (1 + number % 3), day=1 + number)
@@ -32,9 +31,9 @@ class Recording(HashEmbedder):
         super().__init__()
         self.given: list[str] = []
 
-    def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
+    def embed(self, texts: Sequence[str]) -> Vectors:
         self.given += texts
-        yield from super().embed_batches(texts)
+        return super().embed(texts)
 
 
 def run(box: Box, embedder: HashEmbedder) -> list[tuple[int, int]]:
