@@ -10,13 +10,14 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from hashlib import blake2b
 from io import BufferedReader, BytesIO, FileIO, RawIOBase
+from itertools import chain, pairwise
 from pathlib import Path, PurePath
-from typing import IO, TYPE_CHECKING, Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 from msgspec import Struct
 
@@ -29,9 +30,6 @@ from engine.ingest.quotes import IN_NEW_MAIL
 from engine.ingest.types import ParseLimits, T, UnreadableItem, content_id, doubts, isolate, item_or_bug
 from store.catalog import BUG
 from store.types import Document, FilePart, FileText, ParsedItem, replace
-
-if TYPE_CHECKING:
-    from engine.ingest.office import OfficeFiles
 
 _ONE_MESSAGE = re.compile(r"\A\d|\.(?:eml|txt)\Z", re.IGNORECASE)  # programs count the names of such files
 UNKNOWN = "not mail or a transcript"
@@ -64,7 +62,7 @@ def read(path: Path, raw_kind: str | None, limits: ParseLimits, root: str = "") 
         if limits.text_of:
             limits = replace(limits, changed=status.st_mtime)
         if path.suffix == ".json" and (users := path.parent.parent / _USERS).is_file():  # an export, unpacked
-            limits = replace(limits, names=_names_at(users, users.stat().st_mtime_ns))
+            limits = replace(limits, names=_names_in(users.read_bytes()))
         with _buffered(FileIO(path)) as file:
             most = min(max(limits.archive_ratio * status.st_size, limits.message_bytes), limits.archive_bytes)
             name = os.fsencode(path.name).decode("utf-8", "replace")
@@ -81,12 +79,6 @@ def read(path: Path, raw_kind: str | None, limits: ParseLimits, root: str = "") 
 
 
 @lru_cache(maxsize=2)
-def _names_at(users: Path, _changed: int) -> dict[str, str]:
-    with suppress(OSError):
-        return _names_in(users.read_bytes())
-    return {}
-
-
 def _names_in(raw: bytes) -> dict[str, str]:
     """Return the names of people by their ids in Slack's users.json; none in any other file."""
     with suppress(ValueError, RecursionError):
@@ -219,15 +211,10 @@ def _as_document(name: str, raw: bytes, limits: ParseLimits) -> ParsedItem:
 @contextmanager
 def with_attachments(limits: ParseLimits) -> Iterator[ParseLimits]:
     """Have files of office programs read, if they are to be, by a process that ends with the block."""
-    with ExitStack() as stack:
+    from engine.ingest.office import OfficeFiles
 
-        @cache
-        def office() -> "OfficeFiles":
-            from engine.ingest.office import OfficeFiles  # most folders have no such file
-
-            return stack.enter_context(closing(OfficeFiles()))
-
-        reading = {"text_of": lambda data: office().text_of(data), "members": partial(_attached_members, limits)}
+    with closing(OfficeFiles()) as office:
+        reading = {"text_of": office.text_of, "members": partial(_attached_members, limits)}
         yield replace(limits, **reading) if limits.attachments else limits
 
 
@@ -421,20 +408,12 @@ def _marked_lines(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
 
     Thunderbird writes one that is From alone: there a field of mail must follow.
     """
-    held: bytes | None = None
     before = b"\n"
-    while line := file.readline(LINE_BYTES):
-        if held is not None:
-            yield held, _FIELD.match(line) is not None and (held.strip() != b"From" or scan.is_mail_field(line))
-            held = None
+    for line, after in pairwise(chain(iter(partial(file.readline, LINE_BYTES), b""), [b""])):
         starts = line.startswith(b"From") and before.endswith(b"\n")
-        if starts and (_FROM.match(line) or (not before.strip() and _FROM_BARE.match(line))):
-            held = line
-        else:
-            yield line, False
+        starts = starts and bool(_FROM.match(line) or (not before.strip() and _FROM_BARE.match(line)))
+        yield line, starts and bool(_FIELD.match(after)) and (line.strip() != b"From" or scan.is_mail_field(after))
         before = line
-    if held is not None:
-        yield held, False
 
 
 def _finished(message: list[bytes], quoted: bool) -> Iterator[bytes]:
