@@ -406,18 +406,32 @@ def dialogue_cues(lines: Lines) -> list[Cue]:
 def _heads(lines: Lines) -> dict[int, Lead]:
     """Return the names that stand in front of texts or above them as people write them, by place."""
     texts = [line for _, line in lines]
-    shapes = {
-        place: _shape(line, texts[place - 1] if place else "") for place, line in enumerate(texts) if line.strip()
-    }
+    above, front, opening = dict[int, Lead](), dict[int, Lead | None](), list[int]()
+    begins = True  # a paragraph, or what is below a time
+    for place, line in enumerate(texts):
+        if not line.strip():
+            begins = True
+            continue
+        opening += [place] if begins else []
+        begins = False
+        if (name := name_above(line)) and _may_be_name(name.name):
+            above[place] = name
+        else:
+            at, text = _split_time(line)
+            begins = at is not None and not text.strip()
+            if at is None and (match := _BARE_TIME.match(line)):
+                at, text = seconds(match[1]), line[match.end() :]
+            head = split_head(text)
+            front[place] = replace(head, at=at) if head and head.at is None else head
     attendees = frozenset(filter(is_proper_name, listed_attendees(texts)))
-    found = _names_alone(texts, shapes, attendees)
-    names = speakers_of([one.head for one in shapes.values() if not one.block], attendees)
-    heads = {at: one.head for at, one in shapes.items() if one.head and one.head.name in names}
+    found = _names_alone(texts, opening, attendees)
+    names = speakers_of([*front.values()], attendees)
+    heads = {place: head for place, head in front.items() if head and head.name in names}
     # Above turns, with a time, stand proper names, and those that come back.
-    uses = Counter(one.block.name for one in shapes.values() if one.block)
-    blocks = frozenset(name for name in uses if is_proper_name(name) or uses[name] > 1)
-    if sum(uses[name] for name in blocks) > 1:
-        found |= {at: one.block for at, one in shapes.items() if one.block and one.block.name in blocks}
+    uses = Counter(name.name for name in above.values())
+    known = frozenset(name for name in uses if is_proper_name(name) or uses[name] > 1)
+    if sum(uses[name] for name in known) > 1:
+        found |= {place: name for place, name in above.items() if name.name in known}
     return heads | found
 
 
@@ -436,44 +450,20 @@ def _add_line(builder: "_CueBuilder", number: int, line: str) -> None:
     builder.add(number, text)
 
 
-def _names_alone(
-    lines: Sequence[str], shapes: Mapping[int, "_LineShape"], attendees: frozenset[str]
-) -> dict[int, Lead]:
+def _names_alone(lines: Sequence[str], opening: Sequence[int], attendees: frozenset[str]) -> dict[int, Lead]:
     """Return the names that stand alone above turns, by place: those of attendees, or two and more that come back."""
-    found, opens = dict[int, str](), 0
-    for place, one in shapes.items():
-        if one.begins or shapes[place - 1].is_clock:
-            opens, name = opens + 1, " ".join(lines[place].split()).strip("* ")
-            fits = len(name) <= 60 and ":" not in name and not _BULLET.match(lines[place]) and _may_be_name(name)
-            found |= {place: name} if place + 1 in shapes and fits else {}
+    found = dict[int, str]()
+    for place in opening:
+        name, below = " ".join(lines[place].split()).strip("* "), "".join(lines[place + 1 : place + 2])
+        fits = len(name) <= 60 and ":" not in name and not _BULLET.match(lines[place]) and _may_be_name(name)
+        found |= {place: name} if below.strip() and fits else {}
     uses = Counter(found.values())
     known = frozenset(name for name in uses if name in attendees or uses[name] > 1)
     listed = bool(known & attendees)
-    if not listed and (len(known) < 2 or 2 * sum(uses[name] for name in known) < opens):
+    if not listed and (len(known) < 2 or 2 * sum(uses[name] for name in known) < len(opening)):
         return {}
     named = {place: name in known or (not listed and is_proper_name(name)) for place, name in found.items()}
     return {place: Lead(name, None, "", above=True) for place, name in found.items() if named[place]}
-
-
-class _LineShape(Struct, frozen=True):
-    """What a line may be, seen alone: a name above a turn, or one in front of a text."""
-
-    block: Lead | None = None
-    head: Lead | None = None
-    begins: bool = True  # a paragraph
-    is_clock: bool = False  # nothing but a time
-
-
-def _shape(line: str, before: str) -> _LineShape:
-    begins = not before.strip()
-    if (block := name_above(line)) and _may_be_name(block.name):
-        return _LineShape(block, None, begins=begins)
-    at, text = _split_time(line)
-    if at is None and (match := _BARE_TIME.match(line)):
-        at, text = seconds(match[1]), line[match.end() :]
-    if (head := split_head(text)) is not None:
-        head = replace(head, at=at if head.at is None else head.at)
-    return _LineShape(None, head, begins, at is not None and not text.strip())
 
 
 class _CueBuilder(Struct):
