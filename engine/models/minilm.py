@@ -46,65 +46,24 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True)
-class Dense:
-    """A linear layer as published: weight (out, in), bias (out)."""
-
-    weight: Floats
-    bias: Floats
-
-    def __call__(self, x: Floats) -> Floats:
-        """Map rows (n, in) to rows (n, out)."""
-        y = x @ self.weight.T
-        y += self.bias
-        return y
+Tensors = Mapping[str, NDArray[Any]]  # of a published BERT checkpoint, by name
+EMBEDDINGS, POSITIONS = "embeddings.word_embeddings.weight", "positions"  # (vocabulary, width); (longest text, width)
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """One transformer block."""
-
-    query: Dense
-    key: Dense
-    value: Dense
-    mix: Dense
-    up: Dense
-    down: Dense
-    after_mix: tuple[Floats, Floats]  # gain, shift
-    after_down: tuple[Floats, Floats]
+def encoder(tensors: Tensors) -> Tensors:
+    """Return the tensors of a checkpoint with the sum of what a position and the first token type add to a token."""
+    types = tensors["embeddings.token_type_embeddings.weight"]
+    return {**tensors, POSITIONS: tensors["embeddings.position_embeddings.weight"] + types[0]}
 
 
-@dataclass(frozen=True, slots=True)
-class Bert:
-    """All weights of an encoder; `positions` includes the embedding of the only token type."""
-
-    words: Floats  # (vocabulary, width)
-    positions: Floats  # (longest text, width)
-    norm: tuple[Floats, Floats]
-    layers: tuple[Layer, ...]
+def dense(bert: Tensors, name: str, x: Floats) -> Floats:
+    """Map rows (n, in) to rows (n, out) by a linear layer as published: weight (out, in), bias (out)."""
+    y: Floats = x @ bert[f"{name}.weight"].T
+    y += bert[f"{name}.bias"]
+    return y
 
 
-def from_tensors(tensors: Mapping[str, Any]) -> Bert:
-    """Map the tensors of a published BERT checkpoint to layers."""
-
-    def dense(name: str) -> Dense:
-        return Dense(tensors[f"{name}.weight"], tensors[f"{name}.bias"])
-
-    def norm(name: str) -> tuple[Floats, Floats]:
-        return tensors[f"{name}.LayerNorm.weight"], tensors[f"{name}.LayerNorm.bias"]
-
-    def layer(at: str) -> Layer:
-        query, key, value = (dense(f"{at}.attention.self.{part}") for part in ("query", "key", "value"))
-        mix, up, down = (dense(f"{at}.{part}.dense") for part in ("attention.output", "intermediate", "output"))
-        return Layer(query, key, value, mix, up, down, norm(f"{at}.attention.output"), norm(f"{at}.output"))
-
-    depth = sum(name.endswith(".intermediate.dense.bias") for name in tensors)
-    positions = tensors["embeddings.position_embeddings.weight"] + tensors["embeddings.token_type_embeddings.weight"][0]
-    layers = tuple(layer(f"encoder.layer.{i}") for i in range(depth))
-    return Bert(tensors["embeddings.word_embeddings.weight"], positions, norm("embeddings"), layers)
-
-
-def encode(bert: Bert, batch: Sequence[Sequence[int]]) -> Floats:
+def encode(bert: Tensors, batch: Sequence[Sequence[int]]) -> Floats:
     """Return the mean-pooled unit vectors of token id sequences: (len(batch), width)."""
     pooled = np.concatenate([part.mean(axis=1) for part in _texts(hidden(bert, batch), _runs(batch))])
     rows: Floats = pooled / (pooled * pooled).sum(axis=-1, keepdims=True) ** 0.5
@@ -115,30 +74,31 @@ def _runs(batch: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
     return [(len(list(equal)), length) for length, equal in groupby(map(len, batch))]
 
 
-def hidden(bert: Bert, batch: Sequence[Sequence[int]], second: tuple[int, Floats] | None = None) -> Floats:
+def hidden(bert: Tensors, batch: Sequence[Sequence[int]], second: tuple[int, Floats] | None = None) -> Floats:
     """Return the last layer's rows of token id sequences, one behind the other: (tokens, width).
 
     `second` says from which token on each sequence is its second text, and what is added to the rows of that.
     """
     runs = _runs(batch)
-    x = bert.words[[token for text in batch for token in text]].astype(np.float32, copy=False)
-    x += bert.positions[[position for text in batch for position in range(len(text))]]
+    x = bert[EMBEDDINGS][[token for text in batch for token in text]].astype(np.float32, copy=False)
+    x += bert[POSITIONS][[position for text in batch for position in range(len(text))]]
     if second is not None:
         is_second = [[float(position >= second[0])] for text in batch for position in range(len(text))]
         x += np.array(is_second, np.float32) * second[1]
-    x = layer_norm(x, *bert.norm)
-    for layer in bert.layers:
-        y = layer.mix(_attend(layer, x, runs))
+    x = layer_norm(bert, "embeddings.LayerNorm", x)
+    for number in range(sum(name.endswith(".intermediate.dense.bias") for name in bert)):
+        at = f"encoder.layer.{number}"
+        y = dense(bert, f"{at}.attention.output.dense", _attend(bert, f"{at}.attention.self", x, runs))
         y += x
-        x = layer_norm(y, *layer.after_mix)
-        y = layer.down(gelu(layer.up(x)))
+        x = layer_norm(bert, f"{at}.attention.output.LayerNorm", y)
+        y = dense(bert, f"{at}.output.dense", gelu(dense(bert, f"{at}.intermediate.dense", x)))
         y += x
-        x = layer_norm(y, *layer.after_down)
+        x = layer_norm(bert, f"{at}.output.LayerNorm", y)
     return x
 
 
-def _attend(layer: Layer, x: Floats, runs: Sequence[tuple[int, int]]) -> Floats:
-    query, key, value = layer.query(x), layer.key(x), layer.value(x)
+def _attend(bert: Tensors, at: str, x: Floats, runs: Sequence[tuple[int, int]]) -> Floats:
+    query, key, value = (dense(bert, f"{at}.{part}", x) for part in ("query", "key", "value"))
     width = x.shape[-1]
     query *= (width // HEADS) ** -0.5
     parts = []
@@ -169,13 +129,13 @@ PHI = np.array(
 )
 
 
-def layer_norm(x: Floats, gain: Floats, shift: Floats) -> Floats:
+def layer_norm(bert: Tensors, name: str, x: Floats) -> Floats:
     """Return the layer norm over the last axis, in place of `x`."""
     x -= x.mean(axis=-1, keepdims=True)
     spread = np.einsum("nd,nd->n", x, x)
     x *= (1 / np.sqrt(spread / np.float32(x.shape[-1]) + np.float32(EPSILON)))[:, None]
-    x *= gain
-    x += shift
+    x *= bert[f"{name}.weight"]
+    x += bert[f"{name}.bias"]
     return x
 
 
@@ -254,26 +214,23 @@ class MiniLM(Embedder):
     @property
     def width(self) -> int:
         """Return the number of dimensions."""
-        return int(self._bert.words.shape[1])
+        return int(self._bert[EMBEDDINGS].shape[1])
 
     def embed_batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], Vectors]]:
         """Yield (indices into texts, their rows), a batch of similar length at a time."""
-        if self._workers < 2:
-            yield from ((indices, self._rows(tokens)) for indices, tokens in self._batches(texts))
+        found = self._batches(texts)
+        for indices, tokens in islice(found, 1):  # in this thread, which loads the weights
+            yield indices, self._rows(tokens)
+        if not (rest := list(found)):
             return
-        from collections import deque
-        from concurrent.futures import Future, ThreadPoolExecutor
+        from concurrent.futures import ThreadPoolExecutor
 
-        waiting = deque[tuple[list[int], Future[Vectors]]]()
-        self._rows([[0]])  # loads the weights, once
         with ThreadPoolExecutor(self._workers) as pool:
-            for indices, tokens in self._batches(texts):
-                waiting.append((indices, pool.submit(self._rows, tokens)))
-                if len(waiting) > self._workers:
-                    first, rows = waiting.popleft()
-                    yield first, rows.result()
-            for first, rows in waiting:
-                yield first, rows.result()
+            try:
+                rows = pool.map(self._rows, [tokens for _, tokens in rest])
+                yield from zip([indices for indices, _ in rest], rows, strict=True)
+            finally:
+                pool.shutdown(cancel_futures=True)
 
     def knows(self, word: str) -> bool:
         """Return whether a word is one of its vocabulary, and not a chain of pieces that says little."""
@@ -289,8 +246,8 @@ class MiniLM(Embedder):
         return encode(self._bert, tokens)
 
     @cached_property
-    def _bert(self) -> Bert:
-        return from_tensors(open_tensors(self._folder / MINILM_WEIGHTS))
+    def _bert(self) -> Tensors:
+        return encoder(open_tensors(self._folder / MINILM_WEIGHTS))
 
     @cached_property
     def _tokenizer(self) -> "Tokenizer":
@@ -437,6 +394,7 @@ SPAN = 20  # tokens of an answer at most
 READ_BATCH = 2048  # tokens
 KEPT = 500  # texts whose scores are kept, about 3 KB each; of the words nothing is
 _START, _END, _EVIDENCE, _RELEVANCE = range(4)  # columns of logits
+_READING = "reading"  # the heads, all of them as one layer
 PARTS = {
     "q": "attention.self.query",
     "k": "attention.self.key",
@@ -519,10 +477,10 @@ class SpanReader:
         windows = sorted(self._windows(texts, MOST - len(opening) - 1), key=lambda one: len(one[1]))
         found: list[list[WindowScores]] = [[] for _ in texts]
         waiting = iter(windows)
-        bert, second, head = self._model
+        bert, second = self._model
         while batch := list(islice(waiting, READ_BATCH // MOST)):
             ids = [[*opening, *window, last] for _, window, _ in batch]
-            logits = head(hidden(bert, ids, (len(opening), second)))  # (tokens of all windows, 4)
+            logits = dense(bert, _READING, hidden(bert, ids, (len(opening), second)))  # (tokens of all windows, 4)
             ends = accumulate(map(len, ids))
             for (number, _, places), text, end in zip(batch, ids, ends, strict=True):
                 rows, spans = logits[end - len(text) : end], np.array(places, np.int64).reshape(-1, 2)
@@ -540,8 +498,8 @@ class SpanReader:
                 yield number, [*above.ids[:HEADER], *body.ids[first:last]], [*places, *body.offsets[first:last]]
 
     @cached_property
-    def _model(self) -> tuple[Bert, Floats, Dense]:
-        """Load the encoder, what its second token type adds to the first, and the heads."""
+    def _model(self) -> tuple[Tensors, Floats]:
+        """Load the encoder with the heads, and what its second token type adds to the first."""
         base = open_tensors(self._folder / MINILM_WEIGHTS)
         own = {name: np.asarray(value, np.float32) for name, value in open_tensors(self._weights).items()}
         tensors = {
@@ -556,8 +514,9 @@ class SpanReader:
             change = own[f"{at}.B"] @ own[f"{at}.A"] if f"{at}.A" in own else None
             tensors[f"{place}.weight"] = own[f"{at}.weight"] if change is None else base[f"{place}.weight"] + change
             tensors[f"{place}.bias"] = own[f"{at}.bias"]
-        heads = (np.concatenate([own[f"heads.{part}"], own[f"rel.{part}"]]) for part in ("weight", "bias"))
-        return from_tensors(tensors), own["types"][1] - own["types"][0], Dense(*heads)
+        for part in ("weight", "bias"):
+            tensors[f"{_READING}.{part}"] = np.concatenate([own[f"heads.{part}"], own[f"rel.{part}"]])
+        return encoder(tensors), own["types"][1] - own["types"][0]
 
     @cached_property
     def _tokenizer(self) -> "Tokenizer":
