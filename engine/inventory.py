@@ -232,8 +232,7 @@ def add_adapter(opened: Session, source: Path, name: str) -> tuple[KeptAdapter, 
     found, base = local_model_of(opened)
     if not source.is_dir():
         raise UsageError(f"there is no folder {line(str(source))}", "pkb adapter add FOLDER")
-    if not runtime.has_backend():
-        raise NoModel(runtime.NO_BACKEND, runtime.install_command())
+    runtime.require_backend()
     runtime.load_blas()
     opened.make()
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MAGIC, VERSIONS = b"GGUF", (2, 3)
 ALIGNMENT_KEY, ALIGNMENT = "general.alignment", 32
-MOST_FIELDS, MOST_TENSORS, MOST_ITEMS, MOST_DIMENSIONS = 10_000, 100_000, 10_000_000, 4
+MOST_FIELDS, MOST_TENSORS, MOST_ITEMS, MOST_DIMENSIONS = 10_000, 10_000, 10_000_000, 4
 LONGEST_NAME, LONGEST_TEXT = 1 << 16, 1 << 24  # bytes
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 STRING, ARRAY = 8, 9
@@ -179,32 +179,6 @@ def _place(reader: _Reader) -> TensorPlace:
     return TensorPlace(name, kind, shape, start)
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """The sizes that every architecture has."""
-
-    width: int
-    layers: int
-    heads: int
-    kv_heads: int
-    head: int
-    inner: int
-    vocabulary: int
-
-
-def sizes(header: GgufHeader) -> Sizes:
-    """Return its sizes; PkbError if one is missing, or differs by layer."""
-    width, heads = header.number("embedding_length"), header.number("attention.head_count")
-    head = header.number("attention.key_length", width // heads or None)
-    if header.number("attention.value_length", head) != head:
-        raise header.refusal("its keys and values differ in width")
-    if (table := header.tensors.get("token_embd.weight")) is None or len(table.shape) != 2:
-        raise header.refusal("it has no tensor token_embd.weight")
-    kv_heads = header.number("attention.head_count_kv", heads)
-    layers, inner = header.number("block_count"), header.number("feed_forward_length")
-    return Sizes(width, layers, heads, kv_heads, head, inner, table.shape[0])
-
-
 def config(header: GgufHeader) -> dict[str, Any]:
     """Return its config.json as mlx-lm reads it; PkbError if its architecture or a feature of it is not supported."""
     if header.architecture not in FAMILIES:
@@ -214,29 +188,34 @@ def config(header: GgufHeader) -> dict[str, Any]:
         raise header.refusal("it is one of several files, and pkb converts a model of one file")
     if header.fields.get(f"{header.architecture}.expert_count"):
         raise header.refusal("it is a mixture of experts")
-    found = sizes(header)
-    return {
+    width, heads = header.number("embedding_length"), header.number("attention.head_count")
+    head = header.number("attention.key_length", width // heads or None)
+    if header.number("attention.value_length", head) != head:
+        raise header.refusal("its keys and values differ in width")
+    if (table := header.tensors.get("token_embd.weight")) is None or len(table.shape) != 2:
+        raise header.refusal("it has no tensor token_embd.weight")
+    found = {
         "model_type": header.architecture,
-        "hidden_size": found.width,
-        "num_hidden_layers": found.layers,
-        "intermediate_size": found.inner,
-        "num_attention_heads": found.heads,
-        "num_key_value_heads": found.kv_heads,
-        "head_dim": found.head,
+        "hidden_size": width,
+        "num_hidden_layers": header.number("block_count"),
+        "intermediate_size": header.number("feed_forward_length"),
+        "num_attention_heads": heads,
+        "num_key_value_heads": header.number("attention.head_count_kv", heads),
+        "head_dim": head,
         "rms_norm_eps": header.real("attention.layer_norm_rms_epsilon"),
-        "vocab_size": found.vocabulary,
+        "vocab_size": table.shape[0],
         "max_position_embeddings": header.number("context_length"),
         "rope_theta": header.real("rope.freq_base", 10000.0),
-        "rope_scaling": _rope_scaling(header, found),
+        "rope_scaling": _rope_scaling(header, head),
         "tie_word_embeddings": "output.weight" not in header.tensors,
-        **_of_family(header, found),
     }
+    return found | _of_family(header, found)
 
 
 LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
 
 
-def _rope_scaling(header: GgufHeader, found: Sizes) -> dict[str, Any] | None:
+def _rope_scaling(header: GgufHeader, head: int) -> dict[str, Any] | None:
     """Return how positions are scaled; PkbError for a way that mlx-lm does not compute alike."""
     kind = header.fields.get(f"{header.architecture}.rope.scaling.type", "none")
     if any(name.startswith("rope_factors") for name in header.tensors):
@@ -246,20 +225,20 @@ def _rope_scaling(header: GgufHeader, found: Sizes) -> dict[str, Any] | None:
     if kind != "none":
         raise header.refusal(f"its positions are scaled by {kind}")
     if "rope_freqs.weight" in header.tensors:
-        return {"rope_type": "llama3", "factor": _llama3_factor(header, found), **LLAMA3}
+        return {"rope_type": "llama3", "factor": _llama3_factor(header, head), **LLAMA3}
     return None
 
 
-def _llama3_factor(header: GgufHeader, found: Sizes) -> float:
+def _llama3_factor(header: GgufHeader, head: int) -> float:
     """Return the factor that Llama 3's rule needs to give the stored divisors; PkbError if none does."""
     place = header.tensors["rope_freqs.weight"]
-    if place.kind.name != "F32" or place.shape != (found.head // 2,):
+    if place.kind.name != "F32" or place.shape != (head // 2,):
         raise header.refusal("its tensor rope_freqs.weight has an unknown form")
     stored = np.fromfile(header.path, "<f4", place.shape[0], offset=place.start)
     factor, theta = float(stored.max()), header.real("rope.freq_base", 10000.0)
     if not 1 <= factor < 1 << 16:
         raise header.refusal(f"its positions are scaled by {factor}")
-    wavelength = 2 * np.pi * theta ** (np.arange(0, found.head, 2) / found.head)
+    wavelength = 2 * np.pi * theta ** (np.arange(0, head, 2) / head)
     low, high, context = LLAMA3.values()
     smooth = np.clip((context / wavelength - low) / (high - low), 0, 1)
     if not np.allclose(stored, 1 / ((1 - smooth) / factor + smooth), rtol=1e-3):
@@ -267,21 +246,22 @@ def _llama3_factor(header: GgufHeader, found: Sizes) -> float:
     return factor
 
 
-def _of_family(header: GgufHeader, found: Sizes) -> dict[str, Any]:
+def _of_family(header: GgufHeader, found: Mapping[str, Any]) -> dict[str, Any]:
     """Return what only its architecture has; PkbError for a form of it that mlx-lm does not compute alike."""
-    kind, context = header.architecture, header.number("context_length")
-    rotated = header.number("rope.dimension_count", found.head) if kind in ("llama", "phi3") else found.head
-    if kind == "llama" and rotated != found.head:
+    kind, context = header.architecture, found["max_position_embeddings"]
+    width, heads, head = (found[name] for name in ("hidden_size", "num_attention_heads", "head_dim"))
+    rotated = header.number("rope.dimension_count", head) if kind in ("llama", "phi3") else head
+    if kind == "llama" and rotated != head:
         raise header.refusal("only a part of each head is rotated")
-    if kind in ("qwen2", "phi3") and found.head * found.heads != found.width:
+    if kind in ("qwen2", "phi3") and head * heads != width:
         raise header.refusal("its heads are not as wide as the model")
-    is_largest = found.layers == {"gemma2": 46, "gemma3": 62}.get(kind)
-    scalar = found.width / found.heads if is_largest else found.head
+    is_largest = found["num_hidden_layers"] == {"gemma2": 46, "gemma3": 62}.get(kind)
+    scalar = width / heads if is_largest else head
     match kind:
         case "llama":
             return {"attention_bias": "blk.0.attn_q.bias" in header.tensors}
         case "phi3":
-            return {"partial_rotary_factor": rotated / found.head}
+            return {"partial_rotary_factor": rotated / head}
         case "gemma2":
             return {
                 # mlx-lm's Gemma 2 has no sliding window, and up to its size none is needed.

@@ -17,22 +17,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, dequantize
+from gguf import GGML_QUANT_SIZES, MODEL_ARCH, GGMLQuantizationType, dequantize, get_tensor_name_map
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from engine.models.gguf import (
-    GgufHeader,
-    Sizes,
-    TensorPlace,
-    config,
-    sizes,
-    special,
-    tokenizer,
-    tokenizer_config,
-)
+from engine.models.gguf import GgufHeader, TensorPlace, config, special, tokenizer, tokenizer_config
+from engine.models.load import LOAD_ERRORS, SPECIAL_TOKENS, TEMPLATE_KEY, frame
 from engine.models.lookup import BITS, CONFIG, MINILM_WEIGHTS, TOKENS, InstalledModel, repository
+from engine.models.mlx import shapes
 from store.errors import Locked
 from store.locks import Lease
 
@@ -40,36 +33,8 @@ Bytes = NDArray[np.uint8]
 GROUP = 32  # values that share a scale and an offset
 SLICE = 16 << 20  # bytes decoded at a time
 
-BASE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
-LAYER = {
-    "attn_norm": "input_layernorm", "attn_output": "self_attn.o_proj",
-    "ffn_norm": "post_attention_layernorm", "ffn_down": "mlp.down_proj",
-}  # fmt: skip
-SEPARATE = {
-    "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
-    "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj",
-}  # fmt: skip
-FUSED = {"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"}
-HEAD_NORMS = {"attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm"}
-GEMMA = {
-    "post_attention_norm": "post_attention_layernorm", "ffn_norm": "pre_feedforward_layernorm",
-    "post_ffw_norm": "post_feedforward_layernorm",
-}  # fmt: skip
-LAYERS: Mapping[str, Mapping[str, str]] = {
-    "llama": LAYER | SEPARATE,
-    "qwen2": LAYER | SEPARATE,
-    "qwen3": LAYER | SEPARATE | HEAD_NORMS,
-    "gemma2": LAYER | SEPARATE | GEMMA,
-    "gemma3": LAYER | SEPARATE | GEMMA | HEAD_NORMS,
-    "phi3": LAYER | FUSED,
-}
-BIASED = {
-    "qwen2": ("attn_q", "attn_k", "attn_v"),
-    "llama": ("attn_q", "attn_k", "attn_v", "attn_output"),  # all of them or none
-}
 # Read for the config, or of the part that sees pictures.
 UNUSED = re.compile(r"rope_freqs\.weight|(?:v|mm)\..*")
-BLOCK = re.compile(r"blk\.(0|[1-9][0-9]*)\.(\w+)\.(weight|bias)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +65,7 @@ class Plan:
     """What becomes of each tensor; `half` is the dtype of all numbers that are not packed."""
 
     header: GgufHeader
+    config: Mapping[str, Any]
     half: str
     tensors: tuple[Converted, ...]
 
@@ -130,55 +96,28 @@ class Plan:
 
 def plan(header: GgufHeader) -> Plan:
     """Plan the conversion; PkbError if pkb cannot convert the model, or a tensor is unknown, missing or misshapen."""
-    config(header)
-    found = sizes(header)
-    names = {name: new for name in header.tensors if (new := _name(header.architecture, name))}
-    for name in names:
-        if (block := BLOCK.fullmatch(name)) and int(block[1]) >= found.layers:
-            raise header.refusal(f"its tensor {name} belongs to no layer")
+    found = config(header)
+    if (layers := found["num_hidden_layers"]) > len(header.tensors):
+        raise header.refusal(f"it has no tensor for each of {layers} layers")
+    try:
+        known = shapes(found)
+    except LOAD_ERRORS as error:
+        raise header.refusal(f"mlx-lm has no such model: {error}") from error
+    their = get_tensor_name_map(MODEL_ARCH[header.architecture.upper()], layers)
+    names = {their.get_name(name, (".weight", ".bias")) or name: name for name in known}
+    if found["tie_word_embeddings"]:
+        names.pop("output.weight", None)  # which mlx-lm's Gemma 3 does without, too
     if unknown := sorted(name for name in header.tensors.keys() - names.keys() if not UNUSED.fullmatch(name)):
-        raise header.refusal(f"it has a tensor {unknown[0]}, which a model of this architecture has not")
-    layers, biased = LAYERS[header.architecture], BIASED.get(header.architecture, ())
-    if header.architecture == "llama" and not any(name.endswith(".bias") for name in header.tensors):
-        biased = ()
-    parts = (*(f"{name}.weight" for name in layers), *(f"{name}.bias" for name in biased))
-    inner = (f"blk.{layer}.{part}" for layer in range(found.layers) for part in parts)
-    for name in ("token_embd.weight", "output_norm.weight", *inner):
-        if name not in header.tensors:
+        raise header.refusal(f"it has a tensor {unknown[0]}, which a model of its architecture and size has not")
+    for name, new in names.items():
+        if (place := header.tensors.get(name)) is None:
             raise header.refusal(f"it has no tensor {name}")
-    for name in names:
-        if (place := header.tensors[name]).shape != (shape := _shape(header, name, found)):
-            raise header.refusal(f"its tensor {name} has the shape {place.shape} instead of {shape}")
+        if place.shape != known[new]:
+            raise header.refusal(f"its tensor {name} has the shape {place.shape} instead of {known[new]}")
+    places = {name: place for name, place in header.tensors.items() if name in names}
     kinds = {place.kind.name for place in header.tensors.values() if len(place.shape) > 1}
     half = "BF16" if "BF16" in kinds and not kinds & PACKED.keys() else "F16"
-    return Plan(header, half, tuple(_converted(header.tensors[name], new, half) for name, new in names.items()))
-
-
-def _name(architecture: str, name: str) -> str | None:
-    stem, _, suffix = name.rpartition(".")
-    if stem in BASE and suffix == "weight":
-        return f"{BASE[stem]}.weight"
-    inner, layer = BLOCK.fullmatch(name), LAYERS[architecture]
-    if not inner or inner[2] not in layer or (inner[3] == "bias" and inner[2] not in BIASED.get(architecture, ())):
-        return None
-    return f"model.layers.{inner[1]}.{layer[inner[2]]}.{inner[3]}"
-
-
-def _shape(header: GgufHeader, name: str, found: Sizes) -> tuple[int, ...]:
-    query, key = found.heads * found.head, found.kv_heads * found.head
-    fused = 2 if header.architecture == "phi3" else 1
-    rows, columns = {
-        "token_embd": (found.vocabulary, found.width), "output": (found.vocabulary, found.width),
-        "attn_q": (query, found.width), "attn_k": (key, found.width), "attn_v": (key, found.width),
-        "attn_qkv": (query + 2 * key, found.width), "attn_output": (found.width, query),
-        "ffn_gate": (found.inner, found.width), "ffn_up": (fused * found.inner, found.width),
-        "ffn_down": (found.width, found.inner), "attn_q_norm": (found.head, 0), "attn_k_norm": (found.head, 0),
-    }.get(_stem(name), (found.width, 0))  # fmt: skip
-    return (rows,) if name.endswith(".bias") or not columns else (rows, columns)
-
-
-def _stem(name: str) -> str:
-    return inner[2] if (inner := BLOCK.fullmatch(name)) else name.rpartition(".")[0]
+    return Plan(header, found, half, tuple(_converted(place, names[name], half) for name, place in places.items()))
 
 
 def _converted(place: TensorPlace, name: str, half: str) -> Converted:
@@ -228,12 +167,10 @@ def convert(plan: Plan, model: InstalledModel, environ: Mapping[str, str], tick:
 
 
 def _texts(plan: Plan) -> dict[str, str]:
-    from engine.models.load import SPECIAL_TOKENS, TEMPLATE_KEY, frame
-
     header = plan.header
     tokens = tokenizer(header).to_str()
     ends = (special(header, key) for key in ("eos", "eot"))
-    found = config(header) | {"eos_token_id": list(dict.fromkeys(id for id in ends if id is not None))}
+    found = {**plan.config, "eos_token_id": list(dict.fromkeys(id for id in ends if id is not None))}
     found["dtype"] = "bfloat16" if plan.half == "BF16" else "float16"
     found[BITS] = 8 * plan.bytes // sum(prod(one.place.shape) for one in plan.tensors)
     if plan.quantization:
@@ -246,7 +183,7 @@ def _texts(plan: Plan) -> dict[str, str]:
 
 
 def _write(plan: Plan, path: Path, tick: Callable[[int], None]) -> None:
-    found, done, at = sizes(plan.header), 0, 0
+    done = at = 0
     entries: dict[str, Any] = {"__metadata__": {"format": "mlx"}}
     for part in (part for one in plan.tensors for part in one.parts):
         entries[part.name] = {"dtype": part.dtype, "shape": part.shape, "data_offsets": (at, at + part.bytes)}
@@ -260,7 +197,7 @@ def _write(plan: Plan, path: Path, tick: Callable[[int], None]) -> None:
             data = source.read(one.place.bytes)
             if plan.header.path.stat().st_mtime_ns != plan.header.written:
                 raise plan.header.refusal("it was changed meanwhile")
-            for array in _arrays(plan, one, data, found):
+            for array in _arrays(plan, one, data):
                 file.write(np.ascontiguousarray(array).data)
             done += one.place.bytes
             tick(done)
@@ -313,16 +250,16 @@ def unpack_e5(folder: Path) -> None:
     (folder / E5_FILE).unlink()
 
 
-def _arrays(plan: Plan, one: Converted, data: bytes, found: Sizes) -> Iterator[NDArray[Any]]:
-    place, architecture = one.place, plan.header.architecture
+def _arrays(plan: Plan, one: Converted, data: bytes) -> Iterator[NDArray[Any]]:
+    place = one.place
     rows = place.shape[0] if len(place.shape) > 1 else 1
     raw = np.frombuffer(data, np.uint8).reshape(rows, -1)
     step = max(1, SLICE // raw.shape[1])
     blocks = (raw[at : at + step] for at in range(0, rows, step))
     slices = [unpack(place.kind, some) if one.bits else (_halves(some, place, plan),) for some in blocks]
     # llama.cpp puts the two numbers of each rotation side by side; here the first ones of a head come first.
-    rotated = {"attn_q": found.heads, "attn_k": found.kv_heads} if architecture == "llama" else {}
-    heads = rotated.get(_stem(place.name), 0)
+    rotated = {"attn_q": "num_attention_heads", "attn_k": "num_key_value_heads"}.get(place.name.split(".")[-2], "")
+    heads = plan.config[rotated] if rotated and plan.header.architecture == "llama" else 0
     for part, arrays in zip(one.parts, zip(*slices, strict=True), strict=True):
         array = np.concatenate(arrays).reshape(part.shape)
         if heads:

@@ -141,8 +141,7 @@ def load_parts(
     memory_share: float,
 ) -> tuple[Tokenizer, Any]:
     """Set memory limit and BLAS, load tokenizer and weights; PkbError if damaged or too large, NoModel without MLX."""
-    if not runtime.has_backend():
-        raise NoModel(runtime.NO_BACKEND, runtime.install_command())
+    runtime.require_backend()
     device = runtime.device()
     required, allowed = runtime.needed_by(folder, device), int(runtime.total() * memory_share)
     if required > allowed:

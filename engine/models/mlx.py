@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from itertools import pairwise
 from math import exp
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.models import kv_cache
+from engine.models import kv_cache, runtime
 from engine.models.adapters import Adapter, wear
 from engine.models.kv_cache import Cache, CacheForm, Captured
 from engine.models.kv_read import RangeReader, ReadAt
@@ -258,6 +259,20 @@ def open_lazily(folder: Path) -> Any:
     from mlx_lm.utils import load_model
 
     return load_model(folder, lazy=True)[0]
+
+
+def shapes(config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each array, by name, of the model that a config describes; NoModel without MLX.
+
+    What mlx-lm raises for a config of no model is among `LOAD_ERRORS`.
+    """
+    runtime.require_backend()
+    runtime.load_blas()
+    from mlx.utils import tree_flatten
+
+    made = import_module(f"mlx_lm.models.{config['model_type']}")
+    model = made.Model(made.ModelArgs.from_dict(config))  # of arrays that are not computed
+    return {name: array.shape for name, array in dict(tree_flatten(model.parameters())).items()}
 
 
 def qwen3_layers(folder: Path, device: Device) -> Any:

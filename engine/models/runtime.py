@@ -20,7 +20,7 @@ from zlib import crc32
 
 from engine.models.lookup import HALF, SINGLE, WEIGHTS, bits, package_folders, read_config
 from store.database import Ledger
-from store.errors import UsageError
+from store.errors import NoModel, UsageError
 
 if TYPE_CHECKING:
     from ctypes import _NamedFuncPointer
@@ -170,6 +170,12 @@ NO_BACKEND = "MLX has no backend here, so no language model can run"
 def has_backend() -> bool:
     """Return whether MLX is installed with a backend, which on Linux an extra of pkb brings."""
     return any(next((folder / "lib").glob("libmlx.*"), None) for folder in package_folders("mlx"))
+
+
+def require_backend() -> None:
+    """Raise NoModel, with the command that installs it, unless MLX has a backend."""
+    if not has_backend():
+        raise NoModel(NO_BACKEND, install_command())
 
 
 def install_command() -> str:

@@ -221,7 +221,7 @@ LONG, QUERY = "blk.0.rope_factors_long.weight", "blk.0.attn_q.weight"
         (field("tokenizer.ggml.model", "t5"), "pkb cannot rebuild its tokenizer, which is of the kind t5"),
         (field("tokenizer.ggml.pre", "viking"), "pkb does not know how its tokenizer splits text (viking)"),
         (field("tokenizer.ggml.merges", ["a b c"]), "its list of merges is damaged"),
-        (named("output_norm.weight", "blk.2.attn_q.weight"), "its tensor blk.2.attn_q.weight belongs to no layer"),
+        (named("output_norm.weight", "blk.2.attn_q.weight"), "it has a tensor blk.2.attn_q.weight, which"),
         (field("tokenizer.ggml.tokens", [1, 2]), "its list of tokens is damaged"),
     ],
 )  # fmt: skip
